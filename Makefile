@@ -1,0 +1,46 @@
+# The front door. Everything is built by CMake; this file only names the presets and scripts.
+#
+# make              the library and the programs, optimised, in build/
+# make run          the main job on real input (FOLDER=… for other text files)
+# make test         every check there is (FULL=1: the long campaigns, too)
+# make bench        the benchmarks
+# make format       formats all sources
+# make tidy         clang-tidy over all sources
+# make docs         the reference of the public headers, in build/docs (needs doxygen)
+# make install      installs what `make` built under PREFIX (default: /usr/local)
+# make clean        removes build/
+# make help         this text
+
+PREFIX ?= /usr/local
+
+.PHONY: all run test bench format tidy docs install clean help
+
+all:
+	@scripts/build release
+
+run:
+	@scripts/run-main $${FOLDER:+"$$FOLDER"}
+
+test:
+	@scripts/test-all $(if $(FULL),--full)
+
+bench:
+	@scripts/bench
+
+format:
+	@scripts/format
+
+tidy:
+	@scripts/tidy
+
+docs:
+	@scripts/docs
+
+install: all
+	cmake --install build --prefix "$(PREFIX)"
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

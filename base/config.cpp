@@ -1,0 +1,193 @@
+#include "base/config.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <utility>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+[[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view expected) {
+  throw ConfigError(fmt::format("{}='{}' is not valid", name, value),
+                    {.remedy = fmt::format("give {}, or unset it", expected)});
+}
+
+template <class Number>
+bool parse_number(std::string_view text, Number& number) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+bool parse_bool(std::string_view name, std::string_view value) {
+  for (std::string_view yes : {"1", "true", "yes", "on"})
+    if (value == yes) return true;
+  for (std::string_view no : {"0", "false", "no", "off"})
+    if (value == no) return false;
+  refuse(name, value, "1, true, yes, on, 0, false, no or off");
+}
+
+Timeout parse_timeout(std::string_view name, std::string_view value) {
+  if (value == "none") return Timeout::none();
+  double seconds = 0;
+  // 1e9 seconds are 31 years: anything longer is a mistake, and would overflow nanoseconds.
+  if (!parse_number(value, seconds) || !(seconds > 0) || seconds > 1e9)
+    refuse(name, value, "seconds above 0 and up to 1e9, or none");
+  return std::chrono::duration<double>(seconds);
+}
+
+template <class Enum, std::size_t n>
+Enum parse_enum(std::string_view name, std::string_view value, const std::array<Enum, n>& all) {
+  std::string expected;
+  for (Enum candidate : all) {
+    if (value == to_string(candidate)) return candidate;
+    expected += fmt::format("{}{}", expected.empty() ? "" : ", ", to_string(candidate));
+  }
+  refuse(name, value, "one of " + expected);
+}
+
+std::size_t parse_chunk_limit(std::string_view name, std::string_view value) {
+  std::size_t limit = 0;
+  // One MPI call takes a C int.
+  if (!parse_number(value, limit) || limit == 0 || limit > (std::size_t{1} << 31) - 1)
+    refuse(name, value, "elements from 1 to 2147483647");
+  return limit;
+}
+
+constexpr std::array log_levels = {LogLevel::off, LogLevel::error, LogLevel::warning,
+                                   LogLevel::info, LogLevel::debug};
+constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled,
+                                      ThreadLevel::serialized, ThreadLevel::multiple};
+
+struct Variable {
+  std::string_view name;
+  std::string_view meaning;
+  void (*parse)(Config&, std::string_view name, std::string_view value);
+  std::string (*print)(const Config&);
+};
+
+std::string print_timeout(const Config& config) {
+  if (config.timeout.is_none()) return "none";
+  return fmt::format("{}", std::chrono::duration<double>(config.timeout.duration()).count());
+}
+
+const std::array variables = {
+    Variable{"HYMN_TIMEOUT",
+             "How long an operation may take, in seconds, unless its group or call says otherwise; "
+             "none: for ever, as plain MPI.",
+             [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
+             print_timeout},
+    Variable{"HYMN_LOG_LEVEL", "What is written to stderr: off, error, warning, info or debug.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.log_level = parse_enum(n, v, log_levels);
+             },
+             [](const Config& c) { return std::string(to_string(c.log_level)); }},
+    Variable{"HYMN_PROGRESS_THREAD",
+             "A thread that moves asynchronous operations forward while the application computes; "
+             "over MPI it needs MPI_THREAD_MULTIPLE.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.progress_thread = parse_bool(n, v);
+             },
+             [](const Config& c) { return std::string(c.progress_thread ? "1" : "0"); }},
+    Variable{"HYMN_MPI_THREAD_LEVEL",
+             "The level asked for when hymn initialises MPI itself: single, funneled, serialized or "
+             "multiple.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.mpi_thread_level = parse_enum(n, v, thread_levels);
+             },
+             [](const Config& c) { return std::string(to_string(c.mpi_thread_level)); }},
+    Variable{"HYMN_PATH",
+             "The paths that may carry data, for example mpi or mpi,exchange; ^mpi: all but these; "
+             "empty: all.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.path = PathPolicy::parse(v, n);
+             },
+             [](const Config& c) { return c.path.text(); }},
+    Variable{"HYMN_CHUNK_LIMIT",
+             "For tests: the most elements given to one MPI call, so that the code for counts above "
+             "2^31 runs on small data.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.chunk_limit = parse_chunk_limit(n, v);
+             },
+             [](const Config& c) { return std::to_string(c.chunk_limit); }},
+};
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+[[noreturn]] void refuse_unknown(std::string_view name) {
+  const auto nearest =
+      std::min_element(variables.begin(), variables.end(), [&](const auto& a, const auto& b) {
+        return edit_distance(name, a.name) < edit_distance(name, b.name);
+      });
+  throw ConfigError(fmt::format("there is no variable {}", name),
+                    {.remedy = fmt::format("perhaps {} was meant; `hymn info` lists all of them",
+                                           nearest->name)});
+}
+
+}  // namespace
+
+std::string_view to_string(ThreadLevel level) noexcept {
+  switch (level) {
+    case ThreadLevel::single: return "single";
+    case ThreadLevel::funneled: return "funneled";
+    case ThreadLevel::serialized: return "serialized";
+    case ThreadLevel::multiple: return "multiple";
+  }
+  return "unknown";
+}
+
+Config Config::parse(const std::vector<std::string>& environment) {
+  Config config;
+  for (const std::string& entry : environment) {
+    if (!entry.starts_with("HYMN_")) continue;
+    const std::size_t equals = entry.find('=');
+    const std::string_view name = std::string_view(entry).substr(0, equals);
+    const std::string_view value =
+        equals == std::string::npos ? "" : std::string_view(entry).substr(equals + 1);
+    const auto variable = std::find_if(variables.begin(), variables.end(),
+                                       [&](const Variable& v) { return v.name == name; });
+    if (variable == variables.end()) refuse_unknown(name);
+    variable->parse(config, name, value);
+  }
+  return config;
+}
+
+Config Config::from_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return parse(entries);
+}
+
+std::vector<Setting> Config::describe() const {
+  const Config defaults;
+  std::vector<Setting> described;
+  for (const Variable& variable : variables) {
+    described.push_back({.name = std::string(variable.name),
+                         .value = variable.print(*this),
+                         .default_value = variable.print(defaults),
+                         .meaning = std::string(variable.meaning),
+                         .from_environment = ::getenv(std::string(variable.name).c_str()) != nullptr});
+  }
+  return described;
+}
+
+}  // namespace hymn

@@ -1,0 +1,40 @@
+// Every HYMN_* environment variable, in one place.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/paths.hpp"
+#include "hymn/settings.hpp"
+#include "hymn/timeout.hpp"
+
+namespace hymn {
+
+/// How many threads of the application may call MPI; ordered.
+enum class ThreadLevel : unsigned char { single, funneled, serialized, multiple };
+
+std::string_view to_string(ThreadLevel level) noexcept;
+
+/// The settings of a world, read from the environment once, when the world is made. What each one
+/// means is told by the table in config.cpp, which `hymn info` prints.
+struct Config {
+  Timeout timeout = std::chrono::minutes(30);
+  LogLevel log_level = LogLevel::warning;
+  bool progress_thread = false;
+  ThreadLevel mpi_thread_level = ThreadLevel::multiple;
+  PathPolicy path;
+  std::size_t chunk_limit = std::size_t{1} << 30;
+
+  /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a
+  /// HYMN_* variable that does not exist.
+  static Config from_environment();
+  /// The same from "NAME=value" strings; others than HYMN_* are passed over.
+  static Config parse(const std::vector<std::string>& environment);
+
+  /// All variables with the values in this configuration.
+  std::vector<Setting> describe() const;
+};
+
+}  // namespace hymn

@@ -1,0 +1,7 @@
+#include "hymn/exchange.hpp"
+
+namespace hymn {
+
+Exchange::~Exchange() = default;
+
+}  // namespace hymn

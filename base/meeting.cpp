@@ -1,0 +1,127 @@
+#include "base/meeting.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "base/waiter.hpp"
+
+namespace hymn {
+namespace {
+
+// Members other than the first wait a little longer than it does, so that the first can still tell
+// them who is missing.
+constexpr Duration verdict_grace = std::chrono::milliseconds(500);
+
+std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
+                                             const Patience& patience, Deadline deadline) {
+  Waiter waiter(patience.crowded);
+  while (true) {
+    if (auto message = exchange.try_receive(from, tag)) return message;
+    if (deadline.expired(patience.clock->now())) return std::nullopt;
+    waiter.pause();
+  }
+}
+
+[[noreturn]] void throw_missing(const Patience& patience, std::string_view missing,
+                                TimePoint started) {
+  const Duration waited = patience.clock->now() - started;
+  ErrorContext context = patience.context;
+  if (context.remedy.empty())
+    context.remedy = "check that those ranks are alive and make the same calls in the same order";
+  throw TimeoutError(
+      fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
+                  std::chrono::duration<double>(waited).count(), missing),
+      waited, std::move(context));
+}
+
+std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+                           std::span<const std::byte> mine, const Patience& patience) {
+  const TimePoint started = patience.clock->now();
+  std::vector<Bytes> gathered(members.size());
+  gathered[0].assign(mine.begin(), mine.end());
+  std::vector<int> missing;
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    auto message = receive_until(exchange, members[i], tag, patience, patience.deadline);
+    if (message) gathered[i] = std::move(message->bytes);
+    else missing.push_back(members[i]);
+  }
+  Packer verdict;
+  verdict.text(fmt::format("{}", fmt::join(missing, ", ")));
+  if (missing.empty())
+    for (const Bytes& bytes : gathered) verdict.bytes(bytes);
+  for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
+  if (!missing.empty()) throw_missing(patience, fmt::format("{}", fmt::join(missing, ", ")), started);
+  return gathered;
+}
+
+}  // namespace
+
+ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
+  const TimePoint started = patience.clock->now();
+  auto message = receive_until(exchange, from, tag, patience, patience.deadline);
+  if (!message) throw_missing(patience, fmt::format("{}", from), started);
+  return std::move(*message);
+}
+
+std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+                              std::span<const std::byte> mine, const Patience& patience) {
+  if (exchange.rank() == members.front()) return collect(exchange, members, tag, mine, patience);
+  const TimePoint started = patience.clock->now();
+  exchange.send(members.front(), tag, mine);
+  const Deadline deadline = patience.deadline.is_never()
+                                ? Deadline::never()
+                                : Deadline(patience.deadline.when() + verdict_grace);
+  auto message = receive_until(exchange, members.front(), tag, patience, deadline);
+  if (!message) throw_missing(patience, fmt::format("{}", members.front()), started);
+  Unpacker verdict(message->bytes);
+  const std::string missing = verdict.text();
+  if (!missing.empty()) throw_missing(patience, missing, started);
+  std::vector<Bytes> gathered;
+  for (std::size_t i = 0; i < members.size(); ++i) gathered.push_back(verdict.bytes());
+  return gathered;
+}
+
+Packer& Packer::number(std::uint64_t value) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&value);
+  bytes_.insert(bytes_.end(), begin, begin + sizeof value);
+  return *this;
+}
+
+Packer& Packer::text(std::string_view value) {
+  return bytes(std::as_bytes(std::span(value.data(), value.size())));
+}
+
+Packer& Packer::bytes(std::span<const std::byte> value) {
+  number(value.size());
+  bytes_.insert(bytes_.end(), value.begin(), value.end());
+  return *this;
+}
+
+std::span<const std::byte> Unpacker::take(std::size_t count) {
+  if (count > rest_.size())
+    throw NetworkError(fmt::format("a bootstrap message is {} bytes too short", count - rest_.size()),
+                       {.remedy = "check that all ranks run the same version of hymn"});
+  const auto taken = rest_.first(count);
+  rest_ = rest_.subspan(count);
+  return taken;
+}
+
+std::uint64_t Unpacker::number() {
+  std::uint64_t value = 0;
+  std::memcpy(&value, take(sizeof value).data(), sizeof value);
+  return value;
+}
+
+std::string Unpacker::text() {
+  const Bytes value = bytes();
+  return {reinterpret_cast<const char*>(value.data()), value.size()};
+}
+
+Bytes Unpacker::bytes() {
+  const auto taken = take(static_cast<std::size_t>(number()));
+  return {taken.begin(), taken.end()};
+}
+
+}  // namespace hymn

@@ -1,0 +1,60 @@
+// What ranks do together over an Exchange: wait for a message, gather bytes from a subset, meet.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "hymn/exchange.hpp"
+
+namespace hymn {
+
+using Bytes = std::vector<std::byte>;
+
+/// How long to wait in a meeting, and for what.
+struct Patience {
+  Deadline deadline = Deadline::never();
+  const Clock* clock = &steady_clock();
+  bool crowded = true;            ///< ranks share cores: see Waiter
+  std::string purpose;            ///< "making group 3": said in the error
+  ErrorContext context{};
+};
+
+/// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not send.
+ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);
+
+/// Every member's bytes, in the order of `members` (global ranks, the same list on all of them, this
+/// rank among them). Throws TimeoutError naming the members that did not come, on all that did.
+std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+                              std::span<const std::byte> mine, const Patience& patience);
+
+/// Bytes that travel: numbers and strings behind one another, read back in the same order.
+class Packer {
+ public:
+  Packer& number(std::uint64_t value);
+  Packer& text(std::string_view value);
+  Packer& bytes(std::span<const std::byte> value);
+  const Bytes& packed() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+};
+
+/// Reads what a Packer wrote. Throws NetworkError when the bytes end too soon.
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
+  std::uint64_t number();
+  std::string text();
+  Bytes bytes();
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::span<const std::byte> take(std::size_t count);
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace hymn

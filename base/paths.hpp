@@ -1,0 +1,35 @@
+// The mechanisms that can carry data, by the names that HYMN_PATH and `explain` use.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hymn {
+
+namespace paths {
+inline constexpr std::string_view threads = "threads";    ///< ranks of one process read each other's memory
+inline constexpr std::string_view mpi = "mpi";            ///< MPI's own collectives
+inline constexpr std::string_view mpi_p2p = "mpi_p2p";    ///< hymn's pairwise algorithms over MPI messages
+inline constexpr std::string_view exchange = "exchange";  ///< the same over the Exchange of the bootstrap
+inline constexpr std::array all = {threads, mpi, mpi_p2p, exchange};
+}  // namespace paths
+
+/// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.
+class PathPolicy {
+ public:
+  PathPolicy() = default;
+  /// Throws ConfigError for an unknown name; `source` says where the text came from.
+  static PathPolicy parse(std::string_view text, std::string_view source);
+
+  bool allows(std::string_view path) const;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::vector<std::string> names_;
+  bool forbids_ = false;
+};
+
+}  // namespace hymn

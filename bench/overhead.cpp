@@ -1,0 +1,223 @@
+// What hymn adds to plain MPI: to small all_reduces, and to the start of a job.
+//
+//   scripts/mpirun -n 2 build/bin/bench_overhead [single|funneled|serialized|multiple]
+//
+// The argument is the level of thread support asked of MPI (default: single), which costs both
+// sides. Plain and hymn's blocks of calls alternate in one run; each block's mean is that of the
+// slowest rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "hymn/hymn.hpp"
+#include "hymn/interop_mpi.hpp"
+
+namespace hymn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t blocks = 101;
+constexpr double block_us = 1000;
+constexpr std::size_t most_iterations = 10000;
+constexpr std::size_t largest_bytes = std::size_t{4} << 20;
+constexpr int worlds = 21;
+// Long enough never to pass: what counts is that there is one.
+constexpr auto deadline = std::chrono::seconds(30);
+
+double microseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+struct Figures {
+  double median = 0;
+  double min = 0;
+  double max = 0;
+};
+
+Figures figures_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+class Job {
+ public:
+  explicit Job(MPI_Comm communicator) : communicator_(communicator) {
+    MPI_Comm_rank(communicator, &rank_);
+    MPI_Comm_size(communicator, &size_);
+  }
+  MPI_Comm communicator() const { return communicator_; }
+  int size() const { return size_; }
+  template <class... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) const {
+    if (rank_ == 0) fmt::print(format, std::forward<Args>(args)...);
+  }
+  void meet() const { MPI_Barrier(communicator_); }
+  std::vector<double> slowest(std::vector<double> values) const {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_MAX,
+                  communicator_);
+    return values;
+  }
+
+ private:
+  MPI_Comm communicator_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+/// The buffers of one size.
+struct Data {
+  explicit Data(std::size_t bytes) : in(bytes / sizeof(float)), out(in.size()) {}
+  int count() const { return static_cast<int>(in.size()); }
+  // Another input each time, at a price that both sides pay alike and that does not show.
+  void alter(std::size_t iteration) { in.front() = static_cast<float>(iteration % 1024); }
+
+  std::vector<float> in;
+  std::vector<float> out;
+};
+
+template <class Call>
+double time_block(const Job& job, Data& data, std::size_t iterations, Call&& call) {
+  job.meet();
+  const auto begin = Clock::now();
+  for (std::size_t i = 0; i < iterations; ++i) {
+    data.alter(i);
+    call();
+  }
+  return microseconds(Clock::now() - begin) / static_cast<double>(iterations);
+}
+
+template <class Call>
+std::size_t enough_iterations(const Job& job, Data& data, Call&& call) {
+  for (std::size_t iterations = 1;; iterations *= 8) {
+    const double us = job.slowest({time_block(job, data, iterations, call)}).front();
+    if (us * static_cast<double>(iterations) < block_us / 8 && iterations < most_iterations)
+      continue;
+    return static_cast<std::size_t>(
+        std::clamp(block_us / us, 1.0, static_cast<double>(most_iterations)));
+  }
+}
+
+template <class Plain, class Ours>
+void compare(const Job& job, Data& data, Plain&& plain, Ours&& ours) {
+  const std::size_t iterations = enough_iterations(job, data, plain);
+  time_block(job, data, iterations, ours);
+  std::vector<double> plain_means(blocks);
+  std::vector<double> our_means(blocks);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const bool we_begin = block % 2 == 1;
+    if (we_begin) our_means[block] = time_block(job, data, iterations, ours);
+    plain_means[block] = time_block(job, data, iterations, plain);
+    if (!we_begin) our_means[block] = time_block(job, data, iterations, ours);
+  }
+  plain_means = job.slowest(std::move(plain_means));
+  our_means = job.slowest(std::move(our_means));
+  std::vector<double> differences(blocks);
+  std::transform(our_means.begin(), our_means.end(), plain_means.begin(), differences.begin(),
+                 std::minus<>());
+  const Figures p = figures_of(plain_means);
+  const Figures h = figures_of(our_means);
+  job.print(
+      "{:>9} {:>10}  {:>9.3f} {:>9.3f} {:>9.3f}  {:>9.3f} {:>9.3f} {:>9.3f}  {:>8.3f}  {:>6.3f}\n",
+      data.in.size() * sizeof(float), iterations, p.median, p.min, p.max, h.median, h.min, h.max,
+      figures_of(differences).median, h.median / p.median);
+}
+
+template <class Row>
+void table(const Job& job, std::string_view title, Row&& row) {
+  job.print("\n{}\n{:>9} {:>10}  {:^29}  {:^29}  {:>8}  {:>6}\n", title, "", "", "plain MPI, us",
+            "hymn, us", "added", "");
+  job.print("{:>9} {:>10}  {:>9} {:>9} {:>9}  {:>9} {:>9} {:>9}  {:>8}  {:>6}\n", "bytes",
+            "iterations", "median", "min", "max", "median", "min", "max", "us", "ratio");
+  for (std::size_t bytes = sizeof(float); bytes <= largest_bytes; bytes *= 4) {
+    Data data(bytes);
+    row(data);
+  }
+}
+
+void all_reduce_tables(const Job& job) {
+  World world = world_from_communicator(job.communicator());
+  ProcessGroup group = world.group();
+  group.set_timeout(Timeout::none());
+  const CallOptions limited{.timeout = deadline};
+  const auto plain = [&](Data& data) {
+    MPI_Allreduce(data.in.data(), data.out.data(), data.count(), MPI_FLOAT, MPI_SUM,
+                  job.communicator());
+  };
+  const auto plain_tested = [&](Data& data) {
+    MPI_Request request;
+    MPI_Iallreduce(data.in.data(), data.out.data(), data.count(), MPI_FLOAT, MPI_SUM,
+                   job.communicator(), &request);
+    for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  };
+  table(job, "all_reduce, timeout none, against MPI_Allreduce", [&](Data& data) {
+    compare(job, data, [&] { plain(data); }, [&] { group.all_reduce(data.in, data.out); });
+  });
+  table(job, "all_reduce, timeout 30 s, against MPI_Iallreduce and MPI_Test", [&](Data& data) {
+    compare(
+        job, data, [&] { plain_tested(data); },
+        [&] { group.all_reduce(data.in, data.out, ReduceOp::sum, limited); });
+  });
+  table(job, "all_reduce_async and Work::wait, timeout 30 s, against the same", [&](Data& data) {
+    compare(
+        job, data, [&] { plain_tested(data); },
+        [&] { group.all_reduce_async(data.in, data.out, ReduceOp::sum, limited).wait(); });
+  });
+}
+
+void cost_of_a_world(const Job& job) {
+  std::vector<double> milliseconds;
+  for (int i = 0; i < worlds; ++i) {
+    job.meet();
+    const auto begin = Clock::now();
+    World world = world_from_communicator(job.communicator());
+    world.destroy();
+    milliseconds.push_back(microseconds(Clock::now() - begin) / 1000);
+  }
+  milliseconds = job.slowest(std::move(milliseconds));
+  const double first = milliseconds.front();
+  milliseconds.erase(milliseconds.begin());
+  const Figures later = figures_of(milliseconds);
+  job.print(
+      "\nmaking and destroying a world of {} ranks, after MPI_Init: the first {:.3f} ms, then "
+      "median {:.3f} ms (min {:.3f}, max {:.3f})\n",
+      job.size(), first, later.median, later.min, later.max);
+}
+
+int run(int argc, char** argv) {
+  constexpr std::array names{"single", "funneled", "serialized", "multiple"};
+  constexpr std::array levels{MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED,
+                              MPI_THREAD_MULTIPLE};
+  const auto name =
+      std::find(names.begin(), names.end(), std::string_view(argc > 1 ? argv[1] : names.front()));
+  if (name == names.end() || argc > 2) {
+    fmt::print(stderr, "usage: bench_overhead [single|funneled|serialized|multiple]\n");
+    return 2;
+  }
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, levels[static_cast<std::size_t>(name - names.begin())], &provided);
+  {
+    const Job job(MPI_COMM_WORLD);
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> library{};
+    int length = 0;
+    MPI_Get_library_version(library.data(), &length);
+    job.print("# hymn {}, {} ranks, threads: {}, {}\n", version(), job.size(), *name,
+              std::string_view(library.data(), static_cast<std::size_t>(length)));
+    job.print("# float32 sum, out of place; {} alternating blocks of each side\n", blocks);
+    cost_of_a_world(job);
+    all_reduce_tables(job);
+  }
+  MPI_Finalize();
+  return 0;
+}
+
+}  // namespace
+}  // namespace hymn
+
+int main(int argc, char** argv) { return hymn::run(argc, argv); }

@@ -1,0 +1,21 @@
+# Third-party packages, and why each is there: docs/dependencies.md.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+# C++ sources use MPI's C interface too: its own C++ bindings were withdrawn from the standard.
+find_package(MPI REQUIRED COMPONENTS C)
+target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+find_package(fmt REQUIRED)
+find_package(hwy REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(HYMN_TESTS STREQUAL "AUTO")
+  find_package(GTest QUIET)
+  if(PROJECT_IS_TOP_LEVEL AND GTest_FOUND)
+    set(HYMN_TESTS ON)
+  else()
+    set(HYMN_TESTS OFF)
+  endif()
+elseif(HYMN_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,54 @@
+# What a build can be asked for, and the compiler flags that follow from it.
+
+option(HYMN_WERROR "Treat warnings as errors" OFF)
+set(HYMN_SANITIZE "" CACHE STRING "Sanitizers for everything built, as -fsanitize= takes them")
+set(HYMN_TESTS AUTO CACHE STRING
+    "Build the tests: ON, OFF, or AUTO: when this is the top project and GoogleTest is there")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+include(GNUInstallDirs)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+file(RELATIVE_PATH libraries_from_programs
+     "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+
+find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+# Carried by every target of this project, never by what is installed.
+add_library(hymn_flags INTERFACE)
+target_compile_options(hymn_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
+  # g++ 12 finds these where it has inlined the standard library, and is wrong (its bug 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+  $<$<BOOL:${HYMN_WERROR}>:-Werror>)
+if(HYMN_SANITIZE)
+  set(sanitizers -fsanitize=${HYMN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(hymn_flags INTERFACE ${sanitizers})
+  target_link_options(hymn_flags INTERFACE ${sanitizers})
+else()
+  # A library with a symbol that nothing defines is found here, not by its first user. (Sanitizers
+  # leave theirs to the program.)
+  target_link_options(hymn_flags INTERFACE -Wl,-z,defs)
+endif()

@@ -1,0 +1,43 @@
+# How rooms, the library and programs are made.
+
+# hymn_add_room(NAME base SOURCES … [ROOMS …] [LINKS …])
+#
+# The static library hymn_<name>. ROOMS are the rooms whose headers it includes, which
+# scripts/check-rooms holds against its real includes; LINKS are third-party libraries.
+function(hymn_add_room)
+  cmake_parse_arguments(PARSE_ARGV 0 room "" "NAME" "ROOMS;SOURCES;LINKS")
+  set(target hymn_${room_NAME})
+  add_library(${target} STATIC ${room_SOURCES})
+  # Includes are written from the root of the repository: "base/config.hpp".
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  list(TRANSFORM room_ROOMS PREPEND hymn_)
+  target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
+                                  PRIVATE hymn_flags Threads::Threads ${room_LINKS})
+  set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
+endfunction()
+
+# libhymn.so, made of the objects of all rooms: only what HYMN_API marks can be seen from outside.
+function(hymn_add_library)
+  get_property(rooms GLOBAL PROPERTY HYMN_ROOMS)
+  list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  add_library(hymn SHARED ${objects})
+  add_library(hymn::hymn ALIAS hymn)
+  # The archives add nothing to their objects: they bring in the third-party libraries of the rooms.
+  target_link_libraries(hymn PUBLIC hymn_headers PRIVATE hymn_flags ${rooms})
+  set_target_properties(hymn PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                        SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
+endfunction()
+
+# hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [LINKS …])
+#
+# A program in build/bin, linked to libhymn.so. What it includes of the rooms must be HYMN_API.
+function(hymn_add_program)
+  cmake_parse_arguments(PARSE_ARGV 0 program "" "NAME;OUTPUT_NAME" "SOURCES;LINKS")
+  add_executable(${program_NAME} ${program_SOURCES})
+  target_include_directories(${program_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${program_NAME} PRIVATE hymn_flags hymn ${program_LINKS})
+  if(program_OUTPUT_NAME)
+    set_target_properties(${program_NAME} PROPERTIES OUTPUT_NAME ${program_OUTPUT_NAME})
+  endif()
+endfunction()

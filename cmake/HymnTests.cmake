@@ -1,0 +1,110 @@
+# How tests are built and registered with ctest.
+#
+# One ctest is one run of one program. Every ctest has a timeout and at least one label: unit, threads
+# (what the ThreadSanitizer build runs), mpi, c, house, package; full marks the long campaigns that
+# only scripts/test --full runs. For each label L the target hymn_tests_L builds the programs it needs.
+
+foreach(label IN ITEMS unit threads mpi c house package full)
+  add_custom_target(hymn_tests_${label})
+endforeach()
+
+set(MPI_RANKS 1 2 3 4 7)
+set(timeout_factor 1)
+if(HYMN_SANITIZE)
+  set(timeout_factor 5)
+endif()
+
+# hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
+function(hymn_test_program)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
+  add_executable(${test_NAME} ${test_SOURCES})
+  target_include_directories(${test_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${test_NAME} PRIVATE hymn_flags ${test_LINKS} Threads::Threads)
+  set_target_properties(${test_NAME} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endfunction()
+
+# What all ctests have in common. ENVIRONMENT is a list of NAME=value.
+function(hymn_test_properties)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;PROGRAM;TIMEOUT" "LABELS;ENVIRONMENT")
+  math(EXPR timeout "${test_TIMEOUT} * ${timeout_factor}")
+  list(APPEND test_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1 MPIRUN=${MPIEXEC_EXECUTABLE})
+  set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${timeout} LABELS "${test_LABELS}"
+                       ENVIRONMENT "${test_ENVIRONMENT}")
+  foreach(label IN LISTS test_LABELS)
+    add_dependencies(hymn_tests_${label} ${test_PROGRAM})
+  endforeach()
+endfunction()
+
+# hymn_run_test(NAME … PROGRAM … [ARGS …] [TIMEOUT 60] [LABELS unit] [ENVIRONMENT …])
+#
+# Runs the program once, as one process.
+function(hymn_run_test)
+  set(test_TIMEOUT 60)
+  set(test_LABELS unit)
+  cmake_parse_arguments(PARSE_ARGV 0 given "" "NAME;PROGRAM;TIMEOUT" "ARGS;LABELS;ENVIRONMENT")
+  foreach(option IN ITEMS TIMEOUT LABELS)
+    if(given_${option})
+      set(test_${option} ${given_${option}})
+    endif()
+  endforeach()
+  add_test(NAME ${given_NAME} COMMAND ${given_PROGRAM} ${given_ARGS})
+  hymn_test_properties(NAME ${given_NAME} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
+                       LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
+endfunction()
+
+# hymn_run_mpi_test(NAME … PROGRAM … [RANKS 1 2 3 4 7] [ARGS …] [TIMEOUT 120] [LABELS mpi]
+#                   [ENVIRONMENT …])
+#
+# Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These run
+# alone: ranks that have to share their cores with other tests time out for nothing.
+function(hymn_run_mpi_test)
+  set(test_TIMEOUT 120)
+  set(test_LABELS mpi)
+  set(test_RANKS ${MPI_RANKS})
+  cmake_parse_arguments(PARSE_ARGV 0 given "" "NAME;PROGRAM;TIMEOUT"
+                        "RANKS;ARGS;LABELS;ENVIRONMENT")
+  foreach(option IN ITEMS TIMEOUT LABELS RANKS)
+    if(given_${option})
+      set(test_${option} ${given_${option}})
+    endif()
+  endforeach()
+  foreach(ranks IN LISTS test_RANKS)
+    set(run ${given_NAME}_n${ranks})
+    add_test(NAME ${run} COMMAND "${PROJECT_SOURCE_DIR}/scripts/mpirun" -n ${ranks}
+                                 $<TARGET_FILE:${given_PROGRAM}> ${given_ARGS})
+    hymn_test_properties(NAME ${run} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
+                         LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
+    set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+  endforeach()
+endfunction()
+
+# hymn_add_test(NAME … SOURCES … [LINKS …] [what hymn_run_test takes])
+#
+# A GoogleTest program of one process. gtest's main() is there unless a source brings one.
+function(hymn_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS;ARGS;TIMEOUT;LABELS;ENVIRONMENT")
+  hymn_test_program(NAME ${test_NAME} SOURCES ${test_SOURCES}
+                    LINKS ${test_LINKS} GTest::gmock GTest::gtest_main)
+  hymn_run_test(NAME ${test_NAME} PROGRAM ${test_NAME} ARGS ${test_ARGS} TIMEOUT ${test_TIMEOUT}
+                LABELS ${test_LABELS} ENVIRONMENT ${test_ENVIRONMENT})
+endfunction()
+
+# hymn_add_mpi_test(NAME … SOURCES … [LINKS …] [what hymn_run_mpi_test takes])
+#
+# A program of its own for mpirun. One of its SOURCES, or of its LINKS, brings main().
+function(hymn_add_mpi_test)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME"
+                        "SOURCES;LINKS;RANKS;ARGS;TIMEOUT;LABELS;ENVIRONMENT")
+  hymn_test_program(NAME ${test_NAME} SOURCES ${test_SOURCES} LINKS ${test_LINKS} MPI::MPI_C)
+  hymn_keep_plugins(${test_NAME})
+  hymn_run_mpi_test(NAME ${test_NAME} PROGRAM ${test_NAME} RANKS ${test_RANKS} ARGS ${test_ARGS}
+                    TIMEOUT ${test_TIMEOUT} LABELS ${test_LABELS} ENVIRONMENT ${test_ENVIRONMENT})
+endfunction()
+
+# In sanitized builds a program that ends MPI must keep MPI's plugins loaded: see the source.
+function(hymn_keep_plugins program)
+  if(HYMN_SANITIZE)
+    target_sources(${program} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/keep_plugins.cpp")
+  endif()
+endfunction()

@@ -1,0 +1,51 @@
+// A candidate way to carry out requests of one group.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/operation.hpp"
+
+namespace hymn {
+
+/// Whether a candidate can run a request, and if not, why.
+struct Verdict {
+  bool ok = true;
+  std::string reason;
+
+  static Verdict yes() { return {}; }
+  static Verdict no(std::string reason) { return {false, std::move(reason)}; }
+};
+
+/// A group as an algorithm sees it.
+struct GroupShape {
+  int rank = 0;
+  int size = 1;
+};
+
+/// One algorithm, made for one group and holding what it needs of that group (a communicator, a
+/// board). It answers the same for the same kind of request: the selector asks once for each kind, and
+/// the answer must come out the same on every member.
+class Algorithm {
+ public:
+  Algorithm() = default;
+  Algorithm(const Algorithm&) = delete;
+  Algorithm& operator=(const Algorithm&) = delete;
+  virtual ~Algorithm() = default;
+
+  /// "<collective>_<method>", as its file is named: "all_reduce_mpi".
+  virtual std::string_view name() const = 0;
+  /// The mechanism, as HYMN_PATH names it: "mpi".
+  virtual std::string_view path() const = 0;
+  virtual bool serves(OpType type) const = 0;
+  /// Asked only for types that it serves. May look at anything that all members see alike.
+  virtual Verdict can_run(const Request& request) const = 0;
+  /// Builds the operation in `storage`. The request behind `call` has been validated.
+  virtual Operation& prepare(OperationStorage& storage, const Call& call) = 0;
+};
+
+using Algorithms = std::vector<std::unique_ptr<Algorithm>>;
+
+}  // namespace hymn

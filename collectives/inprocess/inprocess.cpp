@@ -1,0 +1,84 @@
+#include "collectives/inprocess/inprocess.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "collectives/inprocess/parts.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+class InProcessOperation final : public Operation {
+ public:
+  InProcessOperation(ThreadBoard& board, GroupShape shape, const Call& call)
+      : shape_(shape), call_(call), visit_(board, shape.rank, call.sequence, &call_) {}
+
+  void start() override { visit_.try_arrive(); }
+
+  bool step() override {
+    if (!did_part_) {
+      if (!visit_.try_arrive()) return false;
+      do_part();
+    }
+    return visit_.try_leave();
+  }
+
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    visit_.abandon(reason);
+    return nullptr;
+  }
+
+ private:
+  void do_part() {
+    visit_.begin_part();
+    did_part_ = true;
+    try {
+      const PeerCalls peers(visit_, shape_.size);
+      check_agreement(peers, shape_, call_);
+      inprocess_part(peers, shape_, call_);
+    } catch (...) {
+      visit_.end_part();
+      throw;
+    }
+    visit_.end_part();
+  }
+
+  GroupShape shape_;
+  Call call_;
+  ThreadBoard::Visit visit_;
+  bool did_part_ = false;
+};
+
+class InProcess final : public Algorithm {
+ public:
+  InProcess(std::shared_ptr<ThreadBoard> board, GroupShape shape)
+      : board_(std::move(board)), shape_(shape) {}
+
+  std::string_view name() const override { return "inprocess_direct"; }
+  std::string_view path() const override { return "threads"; }
+  bool serves(OpType type) const override { return is_collective(type); }
+  Verdict can_run(const Request& request) const override {
+    if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
+        request.op.kind() == ReduceKind::opaque)
+      return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+    return Verdict::yes();
+  }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<InProcessOperation>(*board_, shape_, call);
+  }
+
+ private:
+  std::shared_ptr<ThreadBoard> board_;
+  GroupShape shape_;
+};
+
+}  // namespace
+
+void add_inprocess_algorithms(Algorithms& algorithms, const std::shared_ptr<ThreadBoard>& board,
+                              GroupShape shape) {
+  algorithms.push_back(std::make_unique<InProcess>(board, shape));
+}
+
+}  // namespace hymn

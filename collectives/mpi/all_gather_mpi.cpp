@@ -1,0 +1,73 @@
+#include "collectives/mpi/mpi_collective.hpp"
+
+namespace hymn {
+namespace {
+
+class AllGatherSteps {
+ public:
+  static constexpr OpType type = OpType::all_gather;
+  static constexpr std::string_view name = "all_gather_mpi";
+  static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
+    switch (request.outputs.layout()) {
+      case Layout::equal: return fits_one_call(request.inputs.flat().count, limit);
+      case Layout::counted: return fits_one_call(request.outputs.flat().count, limit);
+      default: return wants_one_buffer();
+    }
+  }
+
+  AllGatherSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        equal_(call.request->outputs.layout() == Layout::equal),
+        input_(call.request->inputs.flat()),
+        output_(call.request->outputs.flat()),
+        kept_(kept) {
+    if (!equal_) keep_counts(kept, call.request->outputs.counts());
+    // MPI wants all ranks in place, or none: each rank may choose here, because what in place saves
+    // is a copy of this rank's own block.
+    const BufferView own = call.request->outputs.block(shape.rank, shape.size);
+    source_ = own.count != 0 && own.data == input_.data ? MPI_IN_PLACE : input_.data;
+  }
+
+  void post(MpiRequests& requests) {
+    if (equal_)
+      check_mpi(PMPI_Iallgather(source_, count(), mpi_type(input_), output_.data, count(),
+                                mpi_type(output_), channel_.communicator, requests.add()),
+                "MPI_Iallgather");
+    else
+      check_mpi(PMPI_Iallgatherv(source_, count(), mpi_type(input_), output_.data,
+                                 kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
+                                 channel_.communicator, requests.add()),
+                "MPI_Iallgatherv");
+  }
+  void block() {
+    if (equal_)
+      check_mpi(PMPI_Allgather(source_, count(), mpi_type(input_), output_.data, count(),
+                               mpi_type(output_), channel_.communicator),
+                "MPI_Allgather");
+    else
+      check_mpi(PMPI_Allgatherv(source_, count(), mpi_type(input_), output_.data,
+                                kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
+                                channel_.communicator),
+                "MPI_Allgatherv");
+  }
+  void finish() {}
+
+ private:
+  int count() const { return static_cast<int>(input_.count); }
+
+  MpiChannel& channel_;
+  bool equal_;
+  ConstBufferView input_;
+  BufferView output_;
+  const void* source_ = nullptr;
+  MpiKept& kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_all_gather_mpi(std::shared_ptr<MpiChannel> channel,
+                                               GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<AllGatherSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

@@ -1,0 +1,59 @@
+#include "collectives/mpi/mpi_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+class AllReduceSteps {
+ public:
+  static constexpr OpType type = OpType::all_reduce;
+  static constexpr std::string_view name = "all_reduce_mpi";
+  static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
+    return mpi_can_reduce(request, shape);
+  }
+
+  AllReduceSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        size_(shape.size),
+        output_(call.request->outputs.flat()),
+        reduction_(*call.request, call.request->inputs.flat().data, output_.data, output_.count,
+                   kept) {}
+
+  void post(MpiRequests& requests) {
+    for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
+      check_mpi(PMPI_Iallreduce(source(offset), target(offset), count, reduction_.type(),
+                                reduction_.op(), channel_.communicator, requests.add()),
+                "MPI_Iallreduce");
+    });
+  }
+  void block() {
+    for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
+      check_mpi(PMPI_Allreduce(source(offset), target(offset), count, reduction_.type(),
+                               reduction_.op(), channel_.communicator),
+                "MPI_Allreduce");
+    });
+  }
+  void finish() { reduction_.finish(output_.data, reduction_.target(), output_.count, size_); }
+
+ private:
+  void* target(std::size_t offset) const {
+    return static_cast<std::byte*>(reduction_.target()) + offset * reduction_.element_bytes();
+  }
+  const void* source(std::size_t offset) const {
+    if (reduction_.source() == reduction_.target()) return MPI_IN_PLACE;
+    return static_cast<const std::byte*>(reduction_.source()) + offset * reduction_.element_bytes();
+  }
+
+  MpiChannel& channel_;
+  int size_;
+  BufferView output_;
+  MpiReduction reduction_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_all_reduce_mpi(std::shared_ptr<MpiChannel> channel,
+                                               GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<AllReduceSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

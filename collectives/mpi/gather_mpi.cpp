@@ -1,0 +1,80 @@
+#include "collectives/mpi/mpi_collective.hpp"
+
+namespace hymn {
+namespace {
+
+class GatherSteps {
+ public:
+  static constexpr OpType type = OpType::gather;
+  static constexpr std::string_view name = "gather_mpi";
+  // Decided by what every rank knows: the form of the call, and for given counts their sum.
+  static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
+    const auto counts = request.outputs.counts();
+    switch (request.outputs.layout()) {
+      case Layout::equal: return fits_one_call(request.inputs.flat().count, limit);
+      case Layout::counted:
+        return fits_one_call(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), limit);
+      default: return wants_one_buffer();
+    }
+  }
+
+  GatherSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        root_(call.peer),
+        is_root_(shape.rank == call.peer),
+        equal_(call.request->outputs.layout() == Layout::equal),
+        input_(call.request->inputs.flat()),
+        output_(call.request->outputs.flat()),
+        kept_(kept) {
+    if (!equal_) keep_counts(kept, call.request->outputs.counts());
+    if (is_root_ && call.request->outputs.block(shape.rank, shape.size).data == input_.data &&
+        input_.count != 0)
+      source_ = MPI_IN_PLACE;
+    else
+      source_ = input_.data;
+  }
+
+  void post(MpiRequests& requests) {
+    if (equal_)
+      check_mpi(PMPI_Igather(source_, count(), mpi_type(input_), output_.data, count(),
+                             mpi_type(input_), root_, channel_.communicator, requests.add()),
+                "MPI_Igather");
+    else
+      check_mpi(PMPI_Igatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
+                              kept_.displacements.data(), mpi_type(input_), root_,
+                              channel_.communicator, requests.add()),
+                "MPI_Igatherv");
+  }
+  void block() {
+    if (equal_)
+      check_mpi(PMPI_Gather(source_, count(), mpi_type(input_), output_.data, count(),
+                            mpi_type(input_), root_, channel_.communicator),
+                "MPI_Gather");
+    else
+      check_mpi(PMPI_Gatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
+                             kept_.displacements.data(), mpi_type(input_), root_,
+                             channel_.communicator),
+                "MPI_Gatherv");
+  }
+  void finish() {}
+
+ private:
+  int count() const { return static_cast<int>(input_.count); }
+
+  MpiChannel& channel_;
+  int root_;
+  bool is_root_;
+  bool equal_;
+  ConstBufferView input_;
+  BufferView output_;
+  const void* source_ = nullptr;
+  MpiKept& kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_gather_mpi(std::shared_ptr<MpiChannel> channel, GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<GatherSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

@@ -1,0 +1,50 @@
+#include "collectives/mpi/mpi_reduction.hpp"
+
+#include <cstring>
+
+namespace hymn {
+
+MpiReduction::MpiReduction(const Request& request, const void* input, void* output,
+                           std::size_t count, MpiKept& kept)
+    : source_(input), target_(output) {
+  const ConstBufferView& view = request.inputs.views().front();
+  bytes_ = view.element_bytes();
+  if (request.op.kind() == ReduceKind::opaque) {
+    type_ = mpi_type(view);
+    op_ = op_from_pointer(request.op.handle());
+    return;
+  }
+  reducer_ = reducer_for(view.dtype, request.op);
+  type_ = mpi_type(reducer_.accumulator);
+  op_ = mpi_op(reducer_.accumulator, reducer_.kind);
+  bytes_ = reducer_.accumulator_bytes;
+  if (!reducer_.needs_load()) return;
+  void* accumulators = output;
+  if (accumulators == nullptr || reducer_.accumulator_bytes != reducer_.element_bytes) {
+    kept.staging = std::make_unique_for_overwrite<std::byte[]>(count * bytes_);
+    accumulators = kept.staging.get();
+  }
+  reducer_.load(accumulators, input, count, reducer_.factor);
+  source_ = accumulators;
+  if (output != nullptr) target_ = accumulators;
+}
+
+void MpiReduction::finish(void* output, const void* accumulators, std::size_t count,
+                          int ranks) const {
+  if (output == nullptr || count == 0) return;
+  if (reducer_.needs_store()) reducer_.store(output, accumulators, count, ranks);
+  else if (output != accumulators) std::memcpy(output, accumulators, count * bytes_);
+}
+
+Verdict mpi_can_reduce(const Request& request, GroupShape shape) {
+  const bool opaque_type = request.inputs.dtype() == DataType::opaque;
+  const bool opaque_op = request.op.kind() == ReduceKind::opaque;
+  if (opaque_op) return Verdict::yes();
+  if (opaque_type) return Verdict::no("an MPI type needs an MPI operation");
+  // MPI only copies then, but a minimum of one NaN is the canonical one.
+  if (shape.size == 1) return Verdict::no("one rank alone: MPI would copy without reducing");
+  std::string reason = refusal(request.inputs.dtype(), request.op.kind());
+  return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
+}
+
+}  // namespace hymn

@@ -1,0 +1,187 @@
+#include "collectives/mpi/mpi_types.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+namespace hymn {
+namespace {
+
+template <class Handle>
+const void* pack_handle(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>) return handle;
+  else return reinterpret_cast<const void*>(static_cast<std::intptr_t>(handle));
+}
+
+template <class Handle>
+Handle unpack_handle(const void* pointer) {
+  if constexpr (std::is_pointer_v<Handle>) return static_cast<Handle>(const_cast<void*>(pointer));
+  else return static_cast<Handle>(reinterpret_cast<std::intptr_t>(pointer));
+}
+
+MPI_Datatype make_contiguous(int bytes) {
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  check_mpi(PMPI_Type_contiguous(bytes, MPI_BYTE, &made), "MPI_Type_contiguous");
+  check_mpi(PMPI_Type_commit(&made), "MPI_Type_commit");
+  return made;
+}
+
+template <std::size_t cell>
+void combine_callback(void* other, void* accumulator, int* count, MPI_Datatype*) {
+  constexpr auto form = static_cast<Accumulator>(cell / reduce_kind_count);
+  constexpr auto kind = static_cast<ReduceKind>(cell % reduce_kind_count);
+  static const CombineFunction combine = combine_function(form, kind);
+  combine(accumulator, other, static_cast<std::size_t>(*count));
+}
+
+constexpr std::size_t cells = accumulator_count * reduce_kind_count;
+
+template <std::size_t... cell>
+constexpr std::array<MPI_User_function*, cells> callbacks(std::index_sequence<cell...>) {
+  return {combine_callback<cell>...};
+}
+
+bool is_wide_integer(Accumulator form) {
+  return form == Accumulator::int32 || form == Accumulator::uint32 || form == Accumulator::int64 ||
+         form == Accumulator::uint64;
+}
+bool is_real(Accumulator form) {
+  return form == Accumulator::float32 || form == Accumulator::float64;
+}
+bool is_complex(Accumulator form) {
+  return form == Accumulator::complex64 || form == Accumulator::complex128;
+}
+
+// MPI's own operation, or MPI_OP_NULL where hymn defines more than MPI does: NaN and signed zero in
+// min and max, the bits of a complex product; and where MPI cannot be trusted: Open MPI 4.1.4
+// saturates 8-bit sums on machines with AVX.
+MPI_Op native_op(Accumulator form, ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::sum:
+      return is_wide_integer(form) || is_real(form) || is_complex(form) ? MPI_SUM : MPI_OP_NULL;
+    case ReduceKind::product: return is_wide_integer(form) || is_real(form) ? MPI_PROD : MPI_OP_NULL;
+    case ReduceKind::min: return is_wide_integer(form) ? MPI_MIN : MPI_OP_NULL;
+    case ReduceKind::max: return is_wide_integer(form) ? MPI_MAX : MPI_OP_NULL;
+    case ReduceKind::band: return is_wide_integer(form) ? MPI_BAND : MPI_OP_NULL;
+    case ReduceKind::bor: return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
+    case ReduceKind::bxor: return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
+    default: return MPI_OP_NULL;
+  }
+}
+
+MPI_Op make_op(std::size_t cell) {
+  static constexpr auto functions = callbacks(std::make_index_sequence<cells>());
+  MPI_Op made = MPI_OP_NULL;
+  check_mpi(PMPI_Op_create(functions[cell], 1, &made), "MPI_Op_create");
+  return made;
+}
+
+}  // namespace
+
+MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
+  switch (dtype) {
+    case DataType::boolean:
+    case DataType::uint8:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2: return MPI_UINT8_T;
+    case DataType::int8: return MPI_INT8_T;
+    case DataType::int32: return MPI_INT32_T;
+    case DataType::uint32: return MPI_UINT32_T;
+    case DataType::int64: return MPI_INT64_T;
+    case DataType::uint64: return MPI_UINT64_T;
+    case DataType::float16:
+    case DataType::bfloat16: return MPI_UINT16_T;
+    case DataType::float32: return MPI_FLOAT;
+    case DataType::float64: return MPI_DOUBLE;
+    case DataType::complex64: return MPI_C_FLOAT_COMPLEX;
+    case DataType::complex128: return MPI_C_DOUBLE_COMPLEX;
+    case DataType::opaque: return unpack_handle<MPI_Datatype>(opaque->handle);
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Datatype mpi_type(Accumulator form) {
+  switch (form) {
+    case Accumulator::boolean:
+    case Accumulator::uint8: return MPI_UINT8_T;
+    case Accumulator::int8: return MPI_INT8_T;
+    case Accumulator::int32: return MPI_INT32_T;
+    case Accumulator::uint32: return MPI_UINT32_T;
+    case Accumulator::int64: return MPI_INT64_T;
+    case Accumulator::uint64: return MPI_UINT64_T;
+    case Accumulator::float32: return MPI_FLOAT;
+    case Accumulator::float64: return MPI_DOUBLE;
+    case Accumulator::complex64: return MPI_C_FLOAT_COMPLEX;
+    case Accumulator::complex128: return MPI_C_DOUBLE_COMPLEX;
+    case Accumulator::int128:
+    case Accumulator::uint128: {
+      static const MPI_Datatype wide = make_contiguous(16);
+      return wide;
+    }
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op mpi_op(Accumulator form, ReduceKind kind) {
+  const MPI_Op native = native_op(form, kind);
+  if (native != MPI_OP_NULL) return native;
+  static std::mutex mutex;
+  static std::array<MPI_Op, cells> made = [] {
+    std::array<MPI_Op, cells> none;
+    none.fill(MPI_OP_NULL);
+    return none;
+  }();
+  const std::size_t cell = static_cast<std::size_t>(form) * reduce_kind_count + static_cast<std::size_t>(kind);
+  std::lock_guard lock(mutex);
+  if (made[cell] == MPI_OP_NULL) made[cell] = make_op(cell);
+  return made[cell];
+}
+
+Verdict knows_types(const Request& request) {
+  std::string stranger;
+  auto look = [&stranger](const OpaqueType* opaque) {
+    if (opaque != nullptr && opaque->library != "mpi") stranger = opaque->library;
+  };
+  for (const auto& view : request.inputs.views()) look(view.opaque);
+  for (const auto& view : request.outputs.views()) look(view.opaque);
+  if (stranger.empty()) return Verdict::yes();
+  return Verdict::no("unknown type of the library '" + stranger + "'");
+}
+
+const void* as_pointer(MPI_Datatype datatype) { return pack_handle(datatype); }
+const void* as_pointer(MPI_Op op) { return pack_handle(op); }
+MPI_Op op_from_pointer(const void* handle) { return unpack_handle<MPI_Op>(handle); }
+
+LargeType::LargeType(MPI_Datatype element, std::size_t count, std::size_t chunk_limit)
+    : type_(element), count_(static_cast<int>(count)) {
+  if (count <= chunk_limit) return;
+  // Whole chunks as one vector, then the remainder behind it.
+  const std::size_t chunks = count / chunk_limit;
+  const std::size_t rest = count % chunk_limit;
+  MPI_Aint low = 0;
+  MPI_Aint extent = 0;
+  check_mpi(PMPI_Type_get_extent(element, &low, &extent), "MPI_Type_get_extent");
+  MPI_Datatype chunk = MPI_DATATYPE_NULL;
+  MPI_Datatype whole = MPI_DATATYPE_NULL;
+  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunk_limit), element, &chunk), "MPI_Type_contiguous");
+  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunks), chunk, &whole), "MPI_Type_contiguous");
+  int lengths[] = {1, static_cast<int>(rest)};
+  MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(chunks * chunk_limit) * extent};
+  MPI_Datatype parts[] = {whole, element};
+  check_mpi(PMPI_Type_create_struct(2, lengths, offsets, parts, &type_), "MPI_Type_create_struct");
+  made_ = true;
+  count_ = 1;
+  check_mpi(PMPI_Type_commit(&type_), "MPI_Type_commit");
+  PMPI_Type_free(&whole);
+  PMPI_Type_free(&chunk);
+}
+
+// MPI keeps a freed type alive for the messages that still use it.
+LargeType::~LargeType() {
+  if (made_) PMPI_Type_free(&type_);
+}
+
+}  // namespace hymn

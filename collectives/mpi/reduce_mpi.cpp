@@ -1,0 +1,62 @@
+#include "collectives/mpi/mpi_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+class ReduceSteps {
+ public:
+  static constexpr OpType type = OpType::reduce;
+  static constexpr std::string_view name = "reduce_mpi";
+  static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
+    return mpi_can_reduce(request, shape);
+  }
+
+  ReduceSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        size_(shape.size),
+        root_(call.peer),
+        output_(shape.rank == call.peer ? call.request->outputs.flat().data : nullptr),
+        count_(call.request->inputs.flat().count),
+        reduction_(*call.request, call.request->inputs.flat().data, output_, count_, kept) {}
+
+  void post(MpiRequests& requests) {
+    for_each_chunk(count_, channel_.chunk_limit, [&](std::size_t offset, int count) {
+      check_mpi(PMPI_Ireduce(source(offset), target(offset), count, reduction_.type(),
+                             reduction_.op(), root_, channel_.communicator, requests.add()),
+                "MPI_Ireduce");
+    });
+  }
+  void block() {
+    for_each_chunk(count_, channel_.chunk_limit, [&](std::size_t offset, int count) {
+      check_mpi(PMPI_Reduce(source(offset), target(offset), count, reduction_.type(),
+                            reduction_.op(), root_, channel_.communicator),
+                "MPI_Reduce");
+    });
+  }
+  void finish() { reduction_.finish(output_, reduction_.target(), count_, size_); }
+
+ private:
+  void* target(std::size_t offset) const {
+    if (output_ == nullptr) return nullptr;
+    return static_cast<std::byte*>(reduction_.target()) + offset * reduction_.element_bytes();
+  }
+  const void* source(std::size_t offset) const {
+    if (output_ != nullptr && reduction_.source() == reduction_.target()) return MPI_IN_PLACE;
+    return static_cast<const std::byte*>(reduction_.source()) + offset * reduction_.element_bytes();
+  }
+
+  MpiChannel& channel_;
+  int size_;
+  int root_;
+  void* output_;
+  std::size_t count_;
+  MpiReduction reduction_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_reduce_mpi(std::shared_ptr<MpiChannel> channel, GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<ReduceSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

@@ -1,0 +1,83 @@
+#include "collectives/mpi/mpi_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+class ReduceScatterSteps {
+ public:
+  static constexpr OpType type = OpType::reduce_scatter;
+  static constexpr std::string_view name = "reduce_scatter_mpi";
+  static Verdict can_run(const Request& request, GroupShape shape, std::size_t limit) {
+    if (request.inputs.layout() == Layout::list) return wants_one_buffer();
+    const std::size_t total = request.inputs.flat().count;
+    const bool equal = request.inputs.layout() == Layout::equal;
+    Verdict fits = fits_one_call(equal ? total / static_cast<std::size_t>(shape.size) : total, limit);
+    return fits.ok ? mpi_can_reduce(request, shape) : fits;
+  }
+
+  ReduceScatterSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        size_(shape.size),
+        equal_(call.request->inputs.layout() == Layout::equal),
+        output_(call.request->outputs.flat()),
+        // No result buffer of full size: accumulators, where needed, are staged.
+        reduction_(*call.request, call.request->inputs.flat().data, nullptr,
+                   call.request->inputs.flat().count, kept),
+        kept_(kept) {
+    if (!equal_) keep_counts(kept, call.request->inputs.counts());
+    // MPI's own in-place form means something else. A result inside the input, or in accumulator
+    // form, is received beside it.
+    const auto* input = static_cast<const std::byte*>(call.request->inputs.flat().data);
+    const auto* out = static_cast<const std::byte*>(output_.data);
+    const bool inside = out >= input && out < input + call.request->inputs.flat().bytes();
+    target_ = output_.data;
+    if (inside || reduction_.element_bytes() != output_.element_bytes()) {
+      kept.received = std::make_unique_for_overwrite<std::byte[]>(output_.count *
+                                                                  reduction_.element_bytes());
+      target_ = kept.received.get();
+    }
+  }
+
+  void post(MpiRequests& requests) {
+    if (equal_)
+      check_mpi(PMPI_Ireduce_scatter_block(reduction_.source(), target_, count(), reduction_.type(),
+                                           reduction_.op(), channel_.communicator, requests.add()),
+                "MPI_Ireduce_scatter_block");
+    else
+      check_mpi(PMPI_Ireduce_scatter(reduction_.source(), target_, kept_.counts.data(),
+                                     reduction_.type(), reduction_.op(), channel_.communicator,
+                                     requests.add()),
+                "MPI_Ireduce_scatter");
+  }
+  void block() {
+    if (equal_)
+      check_mpi(PMPI_Reduce_scatter_block(reduction_.source(), target_, count(), reduction_.type(),
+                                          reduction_.op(), channel_.communicator),
+                "MPI_Reduce_scatter_block");
+    else
+      check_mpi(PMPI_Reduce_scatter(reduction_.source(), target_, kept_.counts.data(),
+                                    reduction_.type(), reduction_.op(), channel_.communicator),
+                "MPI_Reduce_scatter");
+  }
+  void finish() { reduction_.finish(output_.data, target_, output_.count, size_); }
+
+ private:
+  int count() const { return static_cast<int>(output_.count); }
+
+  MpiChannel& channel_;
+  int size_;
+  bool equal_;
+  BufferView output_;
+  MpiReduction reduction_;
+  MpiKept& kept_;
+  void* target_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_reduce_scatter_mpi(std::shared_ptr<MpiChannel> channel,
+                                                   GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<ReduceScatterSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

@@ -1,0 +1,77 @@
+#include "collectives/mpi/mpi_collective.hpp"
+
+namespace hymn {
+namespace {
+
+class ScatterSteps {
+ public:
+  static constexpr OpType type = OpType::scatter;
+  static constexpr std::string_view name = "scatter_mpi";
+  // Decided by what every rank knows: the form of the call, and for given counts their sum.
+  static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
+    const auto counts = request.inputs.counts();
+    switch (request.inputs.layout()) {
+      case Layout::equal: return fits_one_call(request.outputs.flat().count, limit);
+      case Layout::counted:
+        return fits_one_call(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), limit);
+      default: return wants_one_buffer();
+    }
+  }
+
+  ScatterSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
+      : channel_(channel),
+        root_(call.peer),
+        equal_(call.request->inputs.layout() == Layout::equal),
+        input_(call.request->inputs.flat()),
+        output_(call.request->outputs.flat()),
+        kept_(kept) {
+    if (!equal_) keep_counts(kept, call.request->inputs.counts());
+    const bool in_place =
+        shape.rank == call.peer && output_.count != 0 &&
+        call.request->inputs.block(shape.rank, shape.size).data == output_.data;
+    target_ = in_place ? MPI_IN_PLACE : output_.data;
+  }
+
+  void post(MpiRequests& requests) {
+    if (equal_)
+      check_mpi(PMPI_Iscatter(input_.data, count(), mpi_type(output_), target_, count(),
+                              mpi_type(output_), root_, channel_.communicator, requests.add()),
+                "MPI_Iscatter");
+    else
+      check_mpi(PMPI_Iscatterv(input_.data, kept_.counts.data(), kept_.displacements.data(),
+                               mpi_type(output_), target_, count(), mpi_type(output_), root_,
+                               channel_.communicator, requests.add()),
+                "MPI_Iscatterv");
+  }
+  void block() {
+    if (equal_)
+      check_mpi(PMPI_Scatter(input_.data, count(), mpi_type(output_), target_, count(),
+                             mpi_type(output_), root_, channel_.communicator),
+                "MPI_Scatter");
+    else
+      check_mpi(PMPI_Scatterv(input_.data, kept_.counts.data(), kept_.displacements.data(),
+                              mpi_type(output_), target_, count(), mpi_type(output_), root_,
+                              channel_.communicator),
+                "MPI_Scatterv");
+  }
+  void finish() {}
+
+ private:
+  int count() const { return static_cast<int>(output_.count); }
+
+  MpiChannel& channel_;
+  int root_;
+  bool equal_;
+  ConstBufferView input_;
+  BufferView output_;
+  void* target_ = nullptr;
+  MpiKept& kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_scatter_mpi(std::shared_ptr<MpiChannel> channel, GroupShape shape) {
+  return std::make_unique<MpiAlgorithm<ScatterSteps>>(std::move(channel), shape);
+}
+
+}  // namespace hymn

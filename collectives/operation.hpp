@@ -1,0 +1,88 @@
+// An operation: a request being carried out by one algorithm, as a small step machine.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "hymn/work.hpp"
+
+namespace hymn {
+
+/// What one call is, beyond its request. `request` must outlive the operation.
+struct Call {
+  const Request* request = nullptr;
+  int peer = -1;                ///< the request's peer as a *group* rank (or any_source)
+  std::uint64_t sequence = 0;   ///< counts collectives, or sends and receives, from 1
+};
+
+/// What stays behind when an operation is given up before the mechanism has let go of its buffers.
+class Residue {
+ public:
+  Residue() = default;
+  Residue(const Residue&) = delete;
+  Residue& operator=(const Residue&) = delete;
+  virtual ~Residue() = default;
+  /// True once it may be destroyed. Never blocks.
+  virtual bool done() = 0;
+};
+
+/// Driven by whoever waits: start() once, then step() until it returns true. No call blocks or makes
+/// a thread. Calls never overlap, but may come from different threads.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  /// Whatever peers must see in the order of the calls happens here, not in step().
+  virtual void start() = 0;
+  /// True when it has completed. Throws when it has failed.
+  virtual bool step() = 0;
+
+  /// Whether run() exists: the whole operation as one blocking call, cheaper than start and step, but
+  /// without deadline.
+  virtual bool can_block() const { return false; }
+  virtual void run() {}
+
+  /// Gives up an operation that was started and has not completed; `reason` is told to peers where
+  /// they can still be told. Returns what must be kept until it
+  /// is done() (null: nothing). Afterwards only the destructor is called.
+  virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;
+
+  /// After completion, for recv: source is a *group* rank.
+  virtual RecvStatus status() const { return {}; }
+};
+
+/// Room for one operation without touching the heap.
+class OperationStorage {
+ public:
+  static constexpr std::size_t capacity = 448;
+
+  OperationStorage() = default;
+  OperationStorage(const OperationStorage&) = delete;
+  OperationStorage& operator=(const OperationStorage&) = delete;
+  ~OperationStorage() { clear(); }
+
+  template <class Op, class... Args>
+  Op& emplace(Args&&... args) {
+    static_assert(sizeof(Op) <= capacity && alignof(Op) <= alignof(std::max_align_t));
+    clear();
+    Op* made = ::new (static_cast<void*>(bytes_)) Op(std::forward<Args>(args)...);
+    operation_ = made;
+    return *made;
+  }
+  void clear() {
+    if (operation_ != nullptr) std::exchange(operation_, nullptr)->~Operation();
+  }
+  Operation* get() const { return operation_; }
+
+ private:
+  Operation* operation_ = nullptr;
+  alignas(std::max_align_t) std::byte bytes_[capacity];
+};
+
+}  // namespace hymn

@@ -1,0 +1,65 @@
+// Dissemination barrier: in round k each rank tells the one 2^k further on, so that after
+// ceil(log2 p) rounds everybody has heard, through others, from everybody.
+
+#include "collectives/pairwise/pairwise.hpp"
+#include "collectives/plan.hpp"
+
+namespace hymn {
+namespace {
+
+class BarrierPairwiseOperation final : public Operation {
+ public:
+  BarrierPairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
+      : call_(call), shape_(shape), transfers_(port.open()) {}
+
+  void start() override { begin_round(); }
+  bool step() override {
+    while (round_ < dissemination_rounds(shape_.size)) {
+      if (!transfers_->test()) return false;
+      ++round_;
+      begin_round();
+    }
+    return true;
+  }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
+
+ private:
+  void begin_round() {
+    if (round_ >= dissemination_rounds(shape_.size)) return;
+    const MessageTag tag = MessageTag::of_collective(call_.sequence, round_);
+    transfers_->recv(dissemination_from(shape_.rank, shape_.size, round_), tag, {});
+    transfers_->send(dissemination_to(shape_.rank, shape_.size, round_), tag, {});
+  }
+
+  Call call_;
+  GroupShape shape_;
+  unsigned round_ = 0;
+  std::unique_ptr<Transfers> transfers_;
+};
+
+class BarrierPairwise final : public Algorithm {
+ public:
+  BarrierPairwise(std::shared_ptr<MessagePort> port, GroupShape shape)
+      : port_(std::move(port)), shape_(shape) {}
+
+  std::string_view name() const override { return "barrier_pairwise"; }
+  std::string_view path() const override { return port_->path(); }
+  bool serves(OpType type) const override { return type == OpType::barrier; }
+  Verdict can_run(const Request&) const override { return Verdict::yes(); }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<BarrierPairwiseOperation>(*port_, shape_, call);
+  }
+
+ private:
+  std::shared_ptr<MessagePort> port_;
+  GroupShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port,
+                                                 GroupShape shape) {
+  return std::make_unique<BarrierPairwise>(std::move(port), shape);
+}
+
+}  // namespace hymn

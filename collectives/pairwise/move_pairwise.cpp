@@ -1,0 +1,121 @@
+// broadcast, gather, scatter, all_gather, all_to_all: every block goes straight to where it belongs.
+
+#include <cstring>
+#include <vector>
+
+#include "collectives/pairwise/pairwise.hpp"
+
+namespace hymn {
+namespace {
+
+class MovePairwiseOperation final : public Operation {
+ public:
+  MovePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
+      : call_(call), shape_(shape), transfers_(port.open()) {}
+
+  void start() override {
+    const Request& request = *call_.request;
+    switch (request.type) {
+      case OpType::broadcast: {
+        const bool root = shape_.rank == call_.peer;
+        if (root) send_to_all(request.inputs.flat());
+        else recv(call_.peer, request.outputs.flat());
+        break;
+      }
+      case OpType::gather:
+        if (shape_.rank == call_.peer) recv_blocks(request.inputs.flat());
+        else send(call_.peer, request.inputs.flat());
+        break;
+      case OpType::scatter:
+        if (shape_.rank == call_.peer) send_blocks(request.inputs, request.outputs.flat());
+        else recv(call_.peer, request.outputs.flat());
+        break;
+      case OpType::all_gather:
+        send_to_all(request.inputs.flat());
+        recv_blocks(request.inputs.flat());
+        break;
+      default:
+        start_all_to_all();
+    }
+  }
+  bool step() override { return transfers_->test(); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
+
+ private:
+  MessageTag tag() const { return MessageTag::of_collective(call_.sequence, 0); }
+  void send(int peer, const ConstBufferView& view) { transfers_->send(peer, tag(), view); }
+  void recv(int peer, const BufferView& view) { transfers_->recv(peer, tag(), view); }
+
+  void send_to_all(const ConstBufferView& view) {
+    for (int peer = 0; peer < shape_.size; ++peer)
+      if (peer != shape_.rank) send(peer, view);
+  }
+  static void copy(const ConstBufferView& from, const BufferView& to) {
+    if (from.data != to.data && from.bytes() != 0) std::memcpy(to.data, from.data, from.bytes());
+  }
+  /// Receives every peer's block; this rank's own is copied.
+  void recv_blocks(const ConstBufferView& own) {
+    call_.request->outputs.for_each(shape_.size, [&](int peer, const BufferView& block) {
+      if (peer == shape_.rank) copy(own, block);
+      else recv(peer, block);
+    });
+  }
+  void send_blocks(const InputBlocks& blocks, const BufferView& own) {
+    blocks.for_each(shape_.size, [&](int peer, const ConstBufferView& block) {
+      if (peer == shape_.rank) copy(block, own);
+      else send(peer, block);
+    });
+  }
+  void start_all_to_all() {
+    InputBlocks inputs = call_.request->inputs;
+    if (inputs.layout() == Layout::equal &&
+        inputs.flat().data == call_.request->outputs.flat().data) {
+      // In place: what arrives would overwrite what has yet to be sent.
+      ConstBufferView copied = inputs.flat();
+      if (copied.bytes() != 0) {
+        staging_ = std::make_unique_for_overwrite<std::byte[]>(copied.bytes());
+        std::memcpy(staging_.get(), copied.data, copied.bytes());
+        copied.data = staging_.get();
+      }
+      inputs = InputBlocks::equal(copied);
+    }
+    call_.request->outputs.for_each(shape_.size, [&](int peer, const BufferView& block) {
+      if (peer != shape_.rank) recv(peer, block);
+    });
+    send_blocks(inputs, call_.request->outputs.block(shape_.rank, shape_.size));
+  }
+
+  Call call_;
+  GroupShape shape_;
+  std::unique_ptr<std::byte[]> staging_;  // must outlive the transfers
+  std::unique_ptr<Transfers> transfers_;
+};
+
+class MovePairwise final : public Algorithm {
+ public:
+  MovePairwise(std::shared_ptr<MessagePort> port, GroupShape shape)
+      : port_(std::move(port)), shape_(shape) {}
+
+  std::string_view name() const override { return "move_pairwise"; }
+  std::string_view path() const override { return port_->path(); }
+  bool serves(OpType type) const override {
+    return type == OpType::broadcast || type == OpType::gather || type == OpType::scatter ||
+           type == OpType::all_gather || type == OpType::all_to_all;
+  }
+  Verdict can_run(const Request& request) const override { return port_->can_carry(request); }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<MovePairwiseOperation>(*port_, shape_, call);
+  }
+
+ private:
+  std::shared_ptr<MessagePort> port_;
+  GroupShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_move_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape) {
+  return std::make_unique<MovePairwise>(std::move(port), shape);
+}
+
+}  // namespace hymn

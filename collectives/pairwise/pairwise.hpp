@@ -1,0 +1,24 @@
+// Algorithms in which members exchange messages directly, each with each: they need nothing of a
+// mechanism but messages, take every layout, and reduce in rank order.
+//
+// With p ranks and n bytes a rank sends and receives: moves, what its blocks hold; all_reduce,
+// 2n(p-1)/p in two phases; reduce_scatter, n(p-1)/p; barrier, ceil(log2 p) empty messages.
+#pragma once
+
+#include "collectives/pairwise/message_port.hpp"
+
+namespace hymn {
+
+/// broadcast, gather, scatter, all_gather, all_to_all.
+std::unique_ptr<Algorithm> make_move_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
+/// all_reduce, reduce, reduce_scatter.
+std::unique_ptr<Algorithm> make_reduce_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
+std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
+/// send, recv.
+std::unique_ptr<Algorithm> make_send_recv(std::shared_ptr<MessagePort> port);
+
+/// All of the above.
+void add_pairwise_algorithms(Algorithms& algorithms, const std::shared_ptr<MessagePort>& port,
+                             GroupShape shape);
+
+}  // namespace hymn

@@ -1,0 +1,57 @@
+// The kernels of all element types, as plain function pointers for one instruction set.
+//
+// Each family of types (integers, floats, halves, complex) is compiled once for each instruction
+// set and enters its pointers into the table; a Reducer copies the ones it needs out of it.
+#pragma once
+
+#include <array>
+
+#include "collectives/reduce/reducer.hpp"
+
+namespace hymn::detail {
+
+/// sum to bxor: what a combine kernel can compute.
+inline constexpr std::size_t combine_kind_count = 7;
+
+/// Into accumulator form and out of it. Null: nothing to do, or not defined.
+struct ConversionKernels {
+  LoadFunction load = nullptr;
+  LoadFunction load_scaled = nullptr;   ///< premul_sum
+  LoadFunction load_average = nullptr;  ///< avg
+  StoreFunction store = nullptr;
+  StoreFunction store_average = nullptr;
+};
+
+class KernelTable {
+ public:
+  CombineFunction& combine(Accumulator accumulator, ReduceKind kind) {
+    return combine_[index(accumulator)][index(kind)];
+  }
+  CombineFunction combine(Accumulator accumulator, ReduceKind kind) const {
+    return combine_[index(accumulator)][index(kind)];
+  }
+  ConversionKernels& conversion(DataType dtype) { return conversions_[index(dtype)]; }
+  const ConversionKernels& conversion(DataType dtype) const { return conversions_[index(dtype)]; }
+
+ private:
+  template <class Enum>
+  static constexpr std::size_t index(Enum value) {
+    return static_cast<std::size_t>(value);
+  }
+
+  std::array<std::array<CombineFunction, combine_kind_count>, accumulator_count> combine_{};
+  std::array<ConversionKernels, data_type_count> conversions_{};
+};
+
+void add_integer_kernels(KernelTable& table);
+void add_float_kernels(KernelTable& table);
+void add_half_kernels(KernelTable& table);
+void add_complex_kernels(KernelTable& table);
+
+/// The kernels for Highway's chosen instruction set. Tests choose; the product takes the best.
+KernelTable make_kernel_table();
+
+/// As reducer_for, with kernels from a given table.
+Reducer make_reducer(const KernelTable& table, DataType dtype, const ReduceOp& op);
+
+}  // namespace hymn::detail

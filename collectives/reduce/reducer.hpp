@@ -1,0 +1,88 @@
+// How one element type is reduced by one operation: the kernels that every algorithm shares.
+//
+// A reduction has three parts. load() brings a rank's input into accumulator form (widened, scaled
+// by the factor of premul_sum); combine() folds one accumulator array into another; store() turns
+// the final accumulator into the result (divided for avg, narrowed once). Where an input is its own
+// accumulator form load is null, and likewise store. docs/dtypes.md holds the table of what is
+// defined; tests check it cell by cell.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "hymn/types.hpp"
+
+namespace hymn {
+
+/// The form in which values are accumulated.
+enum class Accumulator : std::uint8_t {
+  boolean,  ///< one byte, 0 or 1 once loaded
+  int8,
+  uint8,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  int128,
+  uint128,  ///< averages of integers: the sum is exact
+  float32,
+  float64,
+  complex64,
+  complex128,
+};
+
+inline constexpr std::size_t accumulator_count = 13;
+
+/// Size of one accumulator in bytes.
+std::size_t size_of(Accumulator accumulator) noexcept;
+
+/// accumulator[i] = accumulator[i] op other[i] for i < count. The two do not overlap. The result
+/// does not depend on which operand is which, nor on the processor, bit for bit (but for sign and
+/// payload of a NaN that arithmetic made). Here as everywhere below, arrays may have any alignment.
+using CombineFunction = void (*)(void* accumulator, const void* other, std::size_t count);
+/// accumulator[i] = input[i], widened and scaled. `accumulator` == `input` is allowed when both
+/// elements have the same size; otherwise they do not overlap.
+using LoadFunction = void (*)(void* accumulator, const void* input, std::size_t count,
+                              double factor);
+/// output[i] = accumulator[i], divided by `ranks` for avg, and narrowed. Aliasing as for load.
+using StoreFunction = void (*)(void* output, const void* accumulator, std::size_t count, int ranks);
+
+struct Reducer {
+  DataType dtype = DataType::float32;
+  ReduceKind kind = ReduceKind::sum;  ///< what combine computes; sum for avg and premul_sum
+  Accumulator accumulator = Accumulator::float32;
+  std::size_t element_bytes = 0;
+  std::size_t accumulator_bytes = 0;
+  double factor = 1.0;
+  LoadFunction load = nullptr;  ///< null: the input is the accumulator
+  CombineFunction combine = nullptr;
+  StoreFunction store = nullptr;  ///< null: the accumulator is the result
+
+  bool needs_load() const { return load != nullptr; }
+  bool needs_store() const { return store != nullptr; }
+};
+
+/// The reducer of this type and operation. Throws UnsupportedError with the text of refusal() where
+/// the table refuses it, and UsageError for a factor of premul_sum that the type cannot hold.
+Reducer reducer_for(DataType dtype, const ReduceOp& op);
+
+/// Why the table refuses this cell; empty where it is defined.
+std::string refusal(DataType dtype, ReduceKind kind);
+
+/// The combine kernel of an accumulator; null where there is none (kind is never avg, premul_sum or
+/// opaque). For MPI_Op callbacks, which are made for an accumulator and a kind.
+CombineFunction combine_function(Accumulator accumulator, ReduceKind kind);
+
+/// Reduces `ranks` (at least 1) inputs in rank order into `output`, for algorithms that see all
+/// inputs: load, fold and store block by block in cache. `output` may be one of the inputs
+/// (exactly), or overlap none.
+///
+/// `factors` are the ranks' own factors of premul_sum; null where all have the reducer's.
+///
+/// Algorithms that fold by themselves use this for a single rank too: it is a copy, but min and max
+/// replace every NaN by the canonical one, avg goes through division, and booleans become 0 or 1.
+void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
+                std::size_t count, const double* factors = nullptr);
+
+}  // namespace hymn

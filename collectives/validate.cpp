@@ -1,0 +1,215 @@
+#include "collectives/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "collectives/validate_view.hpp"
+#include "hymn/process_group.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr const char* same_counts = "counts are in elements, and must agree on all ranks";
+
+[[noreturn]] void refuse_counts(std::string_view what, std::size_t found, std::size_t wanted) {
+  throw UsageError(fmt::format("{} is {} elements where {} are needed", what, found, wanted),
+                   {.remedy = same_counts});
+}
+
+void require_count(std::string_view what, std::size_t found, std::size_t wanted) {
+  if (found != wanted) refuse_counts(what, found, wanted);
+}
+
+/// The block of this rank, against the one buffer on the other side.
+template <class View>
+void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupShape shape,
+                     std::size_t own_count) {
+  const auto parts = static_cast<std::size_t>(shape.size);
+  const auto rank = static_cast<std::size_t>(shape.rank);
+  switch (blocks.layout()) {
+    case Layout::equal:
+      if (own_count > std::numeric_limits<std::size_t>::max() / parts ||
+          blocks.flat().count != own_count * parts)
+        throw UsageError(fmt::format("the {} buffer is {} elements where {} ranks of {} are needed",
+                                     side, blocks.flat().count, parts, own_count),
+                         {.remedy = same_counts});
+      break;
+    case Layout::counted: {
+      if (blocks.counts().size() != parts)
+        throw UsageError(fmt::format("{} counts are given for {} ranks", blocks.counts().size(), parts));
+      std::size_t sum = 0;
+      for (const std::size_t count : blocks.counts()) {
+        // One at a time, so that the sum cannot wrap.
+        if (count > blocks.flat().count) refuse_counts("one of the given counts", count, blocks.flat().count);
+        sum += count;
+      }
+      require_count(fmt::format("the {} buffer", side), blocks.flat().count, sum);
+      require_count("this rank's own count", blocks.counts()[rank], own_count);
+      break;
+    }
+    case Layout::list:
+      if (blocks.views().size() != parts)
+        throw UsageError(
+            fmt::format("a list of {} {} buffers is given for {} ranks", blocks.views().size(), side, parts));
+      require_count(fmt::format("this rank's own {} buffer", side), blocks.views()[rank].count, own_count);
+      break;
+    case Layout::none:
+    case Layout::whole:
+      throw UsageError(fmt::format("no {} buffers are given on a rank that needs them", side));
+  }
+}
+
+template <class View>
+void validate_views(std::string_view side, const Blocks<View>& blocks) {
+  for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view));
+}
+
+void require_one_dtype(std::span<const ConstBufferView> inputs, std::span<const BufferView> outputs) {
+  const DataType dtype = inputs.empty() ? (outputs.empty() ? DataType::uint8 : outputs[0].dtype)
+                                        : inputs[0].dtype;
+  auto check = [dtype](DataType other) {
+    if (other != dtype)
+      throw UsageError(fmt::format("buffers with different dtypes in one call: {} and {}",
+                                   to_string(dtype), to_string(other)),
+                       {.remedy = "give all buffers of a call the same dtype"});
+  };
+  for (const auto& view : inputs) check(view.dtype);
+  for (const auto& view : outputs) check(view.dtype);
+}
+
+/// The input may be the output's own block, exactly, or must lie apart from the output.
+template <class Whole, class Own>
+void require_apart(const Blocks<Whole>& blocks, const Own& own, GroupShape shape) {
+  if (own.bytes() == 0) return;
+  blocks.for_each(shape.size, [&](int index, const Whole& block) {
+    if (index == shape.rank && block.data == own.data) return;
+    if (overlap(ConstBufferView(block), ConstBufferView(own))) refuse_overlap();
+  });
+}
+
+void require_apart_each_other(const OutputBlocks& outputs) {
+  if (outputs.layout() != Layout::list) return;
+  std::vector<ConstBufferView> sorted(outputs.views().begin(), outputs.views().end());
+  std::erase_if(sorted, [](const ConstBufferView& view) { return view.bytes() == 0; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::less<const void*>()(a.data, b.data);
+  });
+  for (std::size_t i = 1; i < sorted.size(); ++i)
+    if (overlap(sorted[i - 1], sorted[i])) refuse_overlap();
+}
+
+void validate_all_to_all(const Request& request, GroupShape shape) {
+  const bool both_equal =
+      request.inputs.layout() == Layout::equal && request.outputs.layout() == Layout::equal;
+  const auto parts = static_cast<std::size_t>(shape.size);
+  if (both_equal) require_count("the output buffer", request.outputs.flat().count, request.inputs.flat().count);
+  if (request.inputs.layout() == Layout::equal && request.inputs.flat().count % parts != 0)
+    throw UsageError(fmt::format("{} elements cannot be split equally over {} ranks",
+                                 request.inputs.flat().count, parts));
+  const std::size_t own = request.inputs.layout() == Layout::equal
+                              ? request.inputs.flat().count / parts
+                          : request.inputs.layout() == Layout::counted &&
+                                  request.inputs.counts().size() == parts
+                              ? request.inputs.counts()[static_cast<std::size_t>(shape.rank)]
+                          : request.inputs.layout() == Layout::list &&
+                                  request.inputs.views().size() == parts
+                              ? request.inputs.views()[static_cast<std::size_t>(shape.rank)].count
+                              : 0;
+  validate_blocks("input", request.inputs, shape, own);
+  validate_blocks("output", request.outputs, shape, own);
+  require_apart_each_other(request.outputs);
+  if (both_equal && request.inputs.flat().data == request.outputs.flat().data) return;
+  request.inputs.for_each(shape.size, [&](int, const ConstBufferView& block) {
+    for (const BufferView& out : request.outputs.views())
+      if (overlap(block, ConstBufferView(out))) refuse_overlap();
+  });
+}
+
+void validate_whole(const Request& request) {
+  const ConstBufferView& in = request.inputs.flat();
+  const BufferView& out = request.outputs.flat();
+  require_count("the output buffer", out.count, in.count);
+  if (in.data != out.data && overlap(in, ConstBufferView(out))) refuse_overlap();
+}
+
+void validate_tag(const Request& request) {
+  if (request.tag < 0 || request.tag > ProcessGroup::max_tag)
+    throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
+}
+
+}  // namespace
+
+Request match_complex_views(const Request& request) {
+  if (request.type != OpType::all_gather) return request;
+  auto real_of = [](DataType dtype) {
+    return dtype == DataType::complex64    ? DataType::float32
+           : dtype == DataType::complex128 ? DataType::float64
+                                           : dtype;
+  };
+  const DataType in = request.inputs.dtype();
+  const DataType out = request.outputs.dtype();
+  if (in == out || real_of(in) != real_of(out)) return request;
+  ConstBufferView view = request.inputs.flat();
+  const bool widen = real_of(out) == out;  // a complex input is looked at as pairs of reals
+  if (!widen && view.count % 2 != 0)
+    throw UsageError(fmt::format("{} real elements are no whole number of complex ones", view.count));
+  view.count = widen ? view.count * 2 : view.count / 2;
+  view.dtype = out;
+  view.shape = {};
+  view.strides = {};
+  Request matched = request;
+  matched.inputs = InputBlocks::whole(view);
+  return matched;
+}
+
+void validate(const Request& request, GroupShape shape, int root) {
+  // What a rank other than the root passes on the root's side is not looked at.
+  const bool is_other = shape.rank != root;
+  const bool has_input = request.type != OpType::scatter || !is_other;
+  const bool has_output =
+      (request.type != OpType::reduce && request.type != OpType::gather) || !is_other;
+  const InputBlocks inputs = has_input ? request.inputs : InputBlocks();
+  const OutputBlocks outputs = has_output ? request.outputs : OutputBlocks();
+  validate_views("input", inputs);
+  validate_views("output", outputs);
+  require_one_dtype(inputs.views(), outputs.views());
+  switch (request.type) {
+    case OpType::all_reduce: validate_whole(request); break;
+    case OpType::reduce:
+      if (has_output) validate_whole(request);
+      break;
+    case OpType::gather:
+      if (has_output) {
+        validate_blocks("output", request.outputs, shape, request.inputs.flat().count);
+        require_apart(request.outputs, request.inputs.flat(), shape);
+        require_apart_each_other(request.outputs);
+      }
+      break;
+    case OpType::scatter:
+      if (has_input) {
+        validate_blocks("input", request.inputs, shape, request.outputs.flat().count);
+        require_apart(request.inputs, request.outputs.flat(), shape);
+      }
+      break;
+    case OpType::all_gather:
+      validate_blocks("output", request.outputs, shape, request.inputs.flat().count);
+      require_apart(request.outputs, request.inputs.flat(), shape);
+      require_apart_each_other(request.outputs);
+      break;
+    case OpType::reduce_scatter:
+      validate_blocks("input", request.inputs, shape, request.outputs.flat().count);
+      require_apart(request.inputs, request.outputs.flat(), shape);
+      break;
+    case OpType::all_to_all: validate_all_to_all(request, shape); break;
+    case OpType::send:
+    case OpType::recv: validate_tag(request); break;
+    case OpType::broadcast:
+    case OpType::barrier: break;
+    case OpType::batch:
+      throw UsageError("a batch is started with batch_isend_irecv");
+  }
+}
+
+}  // namespace hymn

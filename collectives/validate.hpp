@@ -1,0 +1,16 @@
+// Everything that can be found wrong with a request on one rank, before anything is sent.
+#pragma once
+
+#include "collectives/algorithm.hpp"
+
+namespace hymn {
+
+/// Throws UsageError or UnsupportedError, without context. `root` is the request's peer as a group
+/// rank. Whether dtype and reduction go together is the selector's question.
+void validate(const Request& request, GroupShape shape, int root);
+
+/// all_gather may be given a complex buffer on one side and its real view on the other: the input is
+/// then described as the outputs are.
+Request match_complex_views(const Request& request);
+
+}  // namespace hymn

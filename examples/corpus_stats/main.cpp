@@ -1,0 +1,168 @@
+// mpirun -n 4 corpus_stats [FOLDER]: statistics of the texts in a folder. Each rank counts its
+// share of the files; hymn's collectives bring the counts together; rank 0 prints them, and checks
+// them against a count that it makes alone.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <hymn/hymn.hpp>
+#include <numeric>
+
+#include "examples/corpus_stats/summary.hpp"
+
+namespace corpus {
+namespace {
+
+using hymn::ProcessGroup;
+using hymn::ReduceOp;
+using hymn::Request;
+using hymn::World;
+
+/// What goes wrong in `action`; empty when nothing does.
+template <class Action>
+std::string problem_of(Action&& action) {
+  try {
+    action();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+Half half_of(const Statistics& counted, Count vocabulary) {
+  return {total(counted.bytes), total(counted.word_lengths), vocabulary};
+}
+
+/// The ranks of each half bring their counts together in a group of their own; rank 0 learns both.
+std::array<Half, 2> compare_halves(Conductor& conductor, World& world, const Statistics& mine) {
+  const int middle = lower_ranks(world.size());
+  std::array<Half, 2> halves{};
+  for (const int first : {0, middle}) {
+    std::vector<int> ranks(static_cast<std::size_t>(first == 0 ? middle : world.size() - middle));
+    if (ranks.empty()) continue;  // one rank has no upper half
+    std::iota(ranks.begin(), ranks.end(), first);
+    ProcessGroup group =
+        world.new_group(ranks, {.description = first == 0 ? "lower half" : "upper half"});
+    if (!group.is_member()) continue;
+    Half& half = halves[first == 0 ? 0 : 1];
+    half = half_of(mine, own_words(conductor, group, mine.words).size());
+    const hymn::BufferView view(&half, 3, hymn::DataType::uint64);
+    conductor.run("size of this half", group, Request::all_reduce(view, view));
+    group.destroy();
+  }
+  const hymn::BufferView upper(&halves[1], 3, hymn::DataType::uint64);
+  if (world.rank() == middle) conductor.run("upper half", world.group(), Request::send(upper, 0));
+  if (world.rank() == 0 && middle < world.size()) {
+    conductor.run("size of the upper half", world.group(), Request::recv(upper, middle));
+  }
+  return halves;
+}
+
+/// The largest and the smallest of the files that can be read.
+void measure(const std::vector<FileRow>& rows, Summary& summary) {
+  for (const FileRow& row : rows) {
+    if (!row.readable) continue;
+    summary.largest = std::max(summary.largest, row.bytes);
+    summary.smallest = std::min(summary.smallest, row.bytes);
+  }
+}
+
+Summary count_together(Conductor& conductor, World& world, const std::vector<File>& files,
+                       const Shares& shares) {
+  ProcessGroup& all = world.group();
+  Statistics mine;
+  std::vector<FileRow> rows;
+  agree(all, problem_of([&] {
+          for (const std::size_t file : shares[static_cast<std::size_t>(world.rank())]) {
+            rows.push_back(count_file(files[file], mine));
+          }
+        }));
+
+  Summary summary;
+  auto add_up = [&](const char* purpose, hymn::ConstBufferView in, hymn::BufferView out,
+                    ReduceOp op) { conductor.run(purpose, all, Request::all_reduce(in, out, op)); };
+  summary.rows = gather_rows(conductor, all, shares, rows);
+  add_up("bytes", mine.bytes, summary.bytes, ReduceOp::sum);
+  add_up("lengths of words", mine.word_lengths, summary.word_lengths, ReduceOp::sum);
+  measure(rows, summary);
+  const hymn::BufferView largest = hymn::view_of(summary.largest);
+  const hymn::BufferView smallest = hymn::view_of(summary.smallest);
+  add_up("largest file", largest, largest, ReduceOp::max);
+  add_up("smallest file", smallest, smallest, ReduceOp::min);
+  const Words owned = own_words(conductor, all, mine.words);
+  const Count owned_count = owned.size();
+  add_up("different words", hymn::view_of(owned_count), hymn::view_of(summary.vocabulary),
+         ReduceOp::sum);
+  summary.top = gather_top(conductor, all, owned, top_count);
+  summary.halves = compare_halves(conductor, world, mine);
+  return summary;
+}
+
+Summary count_alone(const std::vector<File>& files, const Shares& shares) {
+  std::array<Statistics, 2> halves;
+  Summary summary;
+  summary.rows.resize(files.size());
+  const auto middle = static_cast<std::size_t>(lower_ranks(static_cast<int>(shares.size())));
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    Statistics& half = halves[rank < middle ? 0 : 1];
+    for (const std::size_t file : shares[rank]) summary.rows[file] = count_file(files[file], half);
+  }
+  Words words;
+  for (std::size_t i = 0; i < 2; ++i) {
+    summary.halves[i] = half_of(halves[i], halves[i].words.size());
+    for (const auto& [word, count] : halves[i].words) words[word] += count;
+    std::ranges::transform(summary.bytes, halves[i].bytes, summary.bytes.begin(), std::plus());
+    std::ranges::transform(summary.word_lengths, halves[i].word_lengths,
+                           summary.word_lengths.begin(), std::plus());
+  }
+  summary.vocabulary = words.size();
+  summary.top = top_words(words, top_count);
+  measure(summary.rows, summary);
+  return summary;
+}
+
+void run(World& world, const std::string& folder) {
+  ProcessGroup& all = world.group();
+  Conductor conductor;
+  Listing listing;
+  std::string problem;
+  if (world.rank() == 0) problem = problem_of([&] { listing = find_files(folder); });
+  agree(all, problem);
+  share_files(conductor, all, listing.files);
+  const Shares shares = deal(listing.files, world.size());
+
+  const Summary summary = count_together(conductor, world, listing.files, shares);
+  if (world.rank() == 0) {
+    problem = problem_of([&] {
+      fmt::print("{} by {} ranks on {} hosts\n", folder, world.size(), world.host_count());
+      print_report(summary, listing, shares);
+      print_steps(conductor.steps());
+      const auto differing = differences(summary, count_alone(listing.files, shares));
+      for (const std::string& name : differing) fmt::print("differs: {}\n", name);
+      if (!differing.empty()) throw std::runtime_error("a serial count has other results");
+      fmt::print("\nchecked against a serial count: equal\n");
+    });
+  }
+  agree(all, problem);
+}
+
+}  // namespace
+}  // namespace corpus
+
+int main(int argc, char** argv) {
+  CLI::App app("Statistics of the texts in a folder, counted by the ranks of an MPI job.");
+  std::string folder = "/usr/share/common-licenses";
+  app.add_option("folder", folder, "Where the texts are")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    hymn::World world;
+    try {
+      corpus::run(world, folder);
+      return 0;
+    } catch (const corpus::AgreedError& error) {
+      if (world.rank() == 0) fmt::print(stderr, "corpus_stats: {}\n", error.what());
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "corpus_stats: {}\n", error.what());
+  }
+  return 1;
+}

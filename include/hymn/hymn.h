@@ -1,0 +1,377 @@
+// hymn's C API (C11). docs/c-api.md shows how it is used; the C++ API is hymn.hpp.
+//
+// Every function returns hymnSuccess or the kind of its failure; hymnGetLastError() then has the
+// text. Counts are numbers of elements, times are seconds, and every rank that is given or returned
+// is a *global* rank (the rank in the world), except where a name says "group_rank".
+//
+// Thread safety: a hymnWorld_t is used by one thread at a time. Groups and works are used as the
+// level of thread support that MPI granted allows (docs/threads.md); with ranks as threads, from
+// any thread.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hymn/export.hpp"  // preprocessor only: plain C too
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- Vocabulary --------------------------------------------------------------------------------
+
+typedef struct hymnWorld* hymnWorld_t;  ///< all ranks of a job
+typedef struct hymnGroup* hymnGroup_t;  ///< some of them
+typedef struct hymnWork* hymnWork_t;    ///< an operation in flight
+
+/// The device stream that orders an operation. There is no device path yet: it must be NULL.
+typedef void* hymnStream_t;
+
+/// What became of a call. docs/errors.md says, kind by kind, what can be used after a failure.
+typedef enum {
+  hymnSuccess = 0,
+  hymnUsageError,        ///< the call is wrong; nothing was sent
+  hymnUnsupportedError,  ///< well formed, but this dtype, operation or machine cannot do it
+  hymnConfigError,       ///< an environment variable or option is unknown or malformed
+  hymnTimeoutError,      ///< the time given has passed
+  hymnAbortedError,      ///< the group was given up earlier; the text carries the first reason
+  hymnPeerError,         ///< another rank failed
+  hymnNetworkError,      ///< a connection was lost or could not be made
+  hymnStoreError,        ///< a key-value store failed or did not have a key in time
+  hymnBackendError,      ///< MPI or another library reported a failure
+  hymnResourceError,     ///< memory, descriptors or the like ran out
+  hymnInternalError      ///< a fault in hymn itself
+} hymnResult_t;
+
+/// The type of one element. docs/dtypes.md says which reductions each one has.
+typedef enum {
+  hymnBool = 0,  ///< one byte; any non-zero byte is true, results are 0 or 1
+  hymnInt8,
+  hymnUint8,
+  hymnInt32,
+  hymnUint32,
+  hymnInt64,
+  hymnUint64,
+  hymnFloat16,
+  hymnBfloat16,
+  hymnFloat32,
+  hymnFloat64,
+  hymnComplex64,   ///< two float32
+  hymnComplex128,  ///< two float64
+  hymnFloat8e4m3,  ///< moved, never reduced
+  hymnFloat8e5m2   ///< moved, never reduced
+} hymnDataType_t;
+
+/// What a reduction computes: one of the constants below, or a value of hymnOpPremulSum.
+typedef uint64_t hymnOp_t;
+enum { hymnSum = 0, hymnProd, hymnMin, hymnMax, hymnBand, hymnBor, hymnBxor, hymnAvg };
+
+/// The sum of the inputs, each multiplied first by the factor that its *own* rank gives. The value
+/// holds the factor itself: nothing has to be freed.
+HYMN_API hymnOp_t hymnOpPremulSum(double factor);
+
+/// What a receive has received.
+typedef struct {
+  int source;    ///< rank of the sender
+  int tag;       ///< as it was sent
+  size_t count;  ///< elements received; may be fewer than the buffer holds
+} hymnRecvStatus_t;
+
+#define HYMN_ANY_SOURCE (-1)
+#define HYMN_MAX_TAG 16383
+
+/// Times in options and in hymnGroupSetTimeout: a negative number waits for ever; in options 0
+/// takes the default of the level above (group, world, HYMN_TIMEOUT).
+#define HYMN_TIMEOUT_DEFAULT 0.0
+#define HYMN_TIMEOUT_NONE (-1.0)
+
+/// Options grow by new fields at their end: start from HYMN_WORLD_OPTIONS_INIT. A null pointer in
+/// the place of options, like a field that is 0 or NULL, means the default.
+typedef struct {
+  size_t size;             ///< sizeof(hymnWorldOptions_t)
+  double timeout_seconds;  ///< for all groups
+  int progress_thread;     ///< > 0 on, < 0 off, 0 as HYMN_PROGRESS_THREAD
+  const char* path;        ///< as HYMN_PATH
+} hymnWorldOptions_t;
+#define HYMN_WORLD_OPTIONS_INIT {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL}
+
+typedef struct {
+  size_t size;              ///< sizeof(hymnGroupOptions_t)
+  double timeout_seconds;   ///< for every operation of the group
+  const char* description;  ///< shown in messages
+  const char* path;         ///< as HYMN_PATH, for this group
+} hymnGroupOptions_t;
+#define HYMN_GROUP_OPTIONS_INIT {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL}
+
+// --- Errors and version ------------------------------------------------------------------------
+
+/// The text of the last failed call on the calling thread, "" when none has failed. It names the
+/// function, and where they matter the rank, the group, the operation and the remedy. Valid until
+/// the next failure on this thread; a success leaves it as it is.
+HYMN_API const char* hymnGetLastError(void);
+/// What a code means, in a few words; never NULL.
+HYMN_API const char* hymnGetErrorString(hymnResult_t code);
+/// "0.1.0"
+HYMN_API const char* hymnGetVersion(void);
+
+// --- World: every rank makes it and ends it at the same point of its program -------------------
+
+/// From MPI_COMM_WORLD. MPI is initialised if nobody has done so, and only then finalized by hymn,
+/// at the end of the process. hymnConfigError: a bad HYMN_* variable, or a launcher that started
+/// more ranks than MPI can see. hymn_mpi.h makes a world from a communicator instead.
+HYMN_API hymnResult_t hymnInit(hymnWorld_t* world, const hymnWorldOptions_t* options);
+/// Ends all groups of the world, then the world, and frees the handle even when an error is
+/// returned. Group handles stay to be freed, with any use of them a hymnUsageError. Another world
+/// may follow.
+HYMN_API hymnResult_t hymnFinalize(hymnWorld_t world);
+
+/// One rank of hymnThreadsRun. Anything but hymnSuccess says that this rank has failed.
+typedef hymnResult_t (*hymnRankMain_t)(hymnWorld_t world, void* user);
+/// Ranks as threads: calls rank_main(world, user) on `ranks` threads of this process, each with its
+/// own world, which ends with it (hymnFinalize is refused). Returns when all have ended: the code
+/// of the lowest rank that failed, with all failures in the text. A rank that fails frees the
+/// others, whose operations end with hymnAbortedError.
+HYMN_API hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
+                                     const hymnWorldOptions_t* options);
+
+/// This rank, and the number of ranks.
+HYMN_API hymnResult_t hymnWorldRank(hymnWorld_t world, int* rank);
+HYMN_API hymnResult_t hymnWorldSize(hymnWorld_t world, int* size);
+/// This rank's place among the ranks of its host, how many those are, and the number of hosts.
+HYMN_API hymnResult_t hymnWorldLocalRank(hymnWorld_t world, int* local_rank);
+HYMN_API hymnResult_t hymnWorldLocalSize(hymnWorld_t world, int* local_size);
+HYMN_API hymnResult_t hymnWorldHostCount(hymnWorld_t world, int* host_count);
+
+// --- Groups ------------------------------------------------------------------------------------
+
+/// The group of all ranks. The handle belongs to the world and ends with it: it is not freed.
+HYMN_API hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group);
+/// A group of `n` ranks (they are sorted). Every rank of the world calls it with the same list, in
+/// the same order as other calls of it; ranks outside the list get a group whose calls warn, do
+/// nothing and succeed. The same ranks twice give two independent groups. hymnUsageError: an empty
+/// list, a rank twice or out of range, other arguments on other members; hymnTimeoutError: a member
+/// did not come.
+HYMN_API hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
+                                      const hymnGroupOptions_t* options, hymnGroup_t* group);
+/// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
+/// the group. Only this rank's part, so ranks may do it in any order. Twice is fine.
+HYMN_API hymnResult_t hymnGroupDestroy(hymnGroup_t group);
+/// Frees the handle. The group itself ends first if it has not been destroyed, as hymnGroupDestroy.
+HYMN_API hymnResult_t hymnGroupFree(hymnGroup_t group);
+
+/// This rank's place in the group, or -1 for a rank outside; and the number of members.
+HYMN_API hymnResult_t hymnGroupRank(hymnGroup_t group, int* group_rank);
+HYMN_API hymnResult_t hymnGroupSize(hymnGroup_t group, int* size);
+/// From a place in the group to the rank in the world, and back. hymnUsageError ("… not part of
+/// group") when there is no such member.
+HYMN_API hymnResult_t hymnGroupToGlobal(hymnGroup_t group, int group_rank, int* rank);
+HYMN_API hymnResult_t hymnGroupFromGlobal(hymnGroup_t group, int rank, int* group_rank);
+/// The limit for operations that start from now on: > 0 seconds, or negative for none. What is got
+/// is HYMN_TIMEOUT_NONE when there is none.
+HYMN_API hymnResult_t hymnGroupSetTimeout(hymnGroup_t group, double seconds);
+HYMN_API hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds);
+
+// --- Work --------------------------------------------------------------------------------------
+
+/// Moves the operation forward; *done is 1 when it has completed, well or badly (see
+/// hymnWorkError).
+HYMN_API hymnResult_t hymnWorkTest(hymnWork_t work, int* done);
+/// Waits until it has completed and returns its error if it failed. When the operation's own limit
+/// passes: hymnTimeoutError, and the group is given up.
+HYMN_API hymnResult_t hymnWorkWait(hymnWork_t work);
+/// As hymnWorkWait, but for at most `seconds` (negative: for ever) whatever the operation's own
+/// limit. When they pass: hymnTimeoutError; the operation stays in flight and can be waited for
+/// again.
+HYMN_API hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds);
+/// *error is why the operation failed, with the text in hymnGetLastError; hymnSuccess while it is
+/// in flight and after it has succeeded. The call itself succeeds in all these cases.
+HYMN_API hymnResult_t hymnWorkError(hymnWork_t work, hymnResult_t* error);
+/// What a completed receive has received; of a batch, its receive number `index` counted from 0 in
+/// the order given (a single receive has index 0).
+HYMN_API hymnResult_t hymnWorkStatus(hymnWork_t work, size_t index, hymnRecvStatus_t* status);
+/// Frees the handle. An operation in flight goes on, and its buffers must stay valid until it is
+/// over.
+HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
+
+// --- Collectives -------------------------------------------------------------------------------
+//
+// Every member of the group calls the same collectives in the same order. A call returns when this
+// rank's result is there. Its twin, with an I in its name, only starts the operation and gives a
+// hymnWork_t to free with hymnWorkFree: until it has completed the buffers must stay valid and
+// untouched, but counts and lists of pointers are copied. On an error *work is NULL.
+//
+// In place: give the same pointer as sendbuf and recvbuf where both hold the same number of
+// elements; buffers that overlap in any other way are refused, like every other fault of a call,
+// before anything is sent. A pointer to no elements may be NULL. Three forms differ in how the
+// blocks of the ranks lie: equal blocks one after the other (hymnGather), blocks of given sizes one
+// after the other (hymnGatherv; zeros are allowed), and one buffer for each rank (hymnGatherList).
+// counts[i] and bufs[i] belong to group rank i; both arrays have as many entries as the group has
+// members.
+
+/// Reduces the ranks' inputs element by element; every rank gets the same bits.
+HYMN_API hymnResult_t hymnAllReduce(const void* sendbuf, void* recvbuf, size_t count,
+                                    hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                    hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllReduce(const void* sendbuf, void* recvbuf, size_t count,
+                                     hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                     hymnStream_t stream, hymnWork_t* work);
+
+/// Copies the root's buffer into everybody's.
+HYMN_API hymnResult_t hymnBroadcast(void* buf, size_t count, hymnDataType_t dtype, int root,
+                                    hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIBroadcast(void* buf, size_t count, hymnDataType_t dtype, int root,
+                                     hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+
+/// As hymnAllReduce, with the result on the root only; recvbuf is ignored elsewhere.
+HYMN_API hymnResult_t hymnReduce(const void* sendbuf, void* recvbuf, size_t count,
+                                 hymnDataType_t dtype, hymnOp_t op, int root, hymnGroup_t group,
+                                 hymnStream_t stream);
+HYMN_API hymnResult_t hymnIReduce(const void* sendbuf, void* recvbuf, size_t count,
+                                  hymnDataType_t dtype, hymnOp_t op, int root, hymnGroup_t group,
+                                  hymnStream_t stream, hymnWork_t* work);
+
+/// The root's block i receives rank i's `count` elements. recvbuf is ignored elsewhere.
+HYMN_API hymnResult_t hymnGather(const void* sendbuf, void* recvbuf, size_t count,
+                                 hymnDataType_t dtype, int root, hymnGroup_t group,
+                                 hymnStream_t stream);
+HYMN_API hymnResult_t hymnIGather(const void* sendbuf, void* recvbuf, size_t count,
+                                  hymnDataType_t dtype, int root, hymnGroup_t group,
+                                  hymnStream_t stream, hymnWork_t* work);
+/// Rank i contributes counts[i] elements; counts are the same on all ranks.
+HYMN_API hymnResult_t hymnGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
+                                  hymnDataType_t dtype, int root, hymnGroup_t group,
+                                  hymnStream_t stream);
+HYMN_API hymnResult_t hymnIGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
+                                   hymnDataType_t dtype, int root, hymnGroup_t group,
+                                   hymnStream_t stream, hymnWork_t* work);
+/// recvbufs[i] on the root receives rank i's `count` elements. recvbufs is ignored elsewhere.
+HYMN_API hymnResult_t hymnGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
+                                     hymnDataType_t dtype, int root, hymnGroup_t group,
+                                     hymnStream_t stream);
+HYMN_API hymnResult_t hymnIGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
+                                      hymnDataType_t dtype, int root, hymnGroup_t group,
+                                      hymnStream_t stream, hymnWork_t* work);
+
+/// Rank i receives the root's block i of `count` elements. sendbuf is ignored elsewhere.
+HYMN_API hymnResult_t hymnScatter(const void* sendbuf, void* recvbuf, size_t count,
+                                  hymnDataType_t dtype, int root, hymnGroup_t group,
+                                  hymnStream_t stream);
+HYMN_API hymnResult_t hymnIScatter(const void* sendbuf, void* recvbuf, size_t count,
+                                   hymnDataType_t dtype, int root, hymnGroup_t group,
+                                   hymnStream_t stream, hymnWork_t* work);
+/// Rank i receives counts[i] elements; counts are the same on all ranks.
+HYMN_API hymnResult_t hymnScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
+                                   hymnDataType_t dtype, int root, hymnGroup_t group,
+                                   hymnStream_t stream);
+HYMN_API hymnResult_t hymnIScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
+                                    hymnDataType_t dtype, int root, hymnGroup_t group,
+                                    hymnStream_t stream, hymnWork_t* work);
+/// Rank i receives the `count` elements of the root's sendbufs[i]. sendbufs is ignored elsewhere.
+HYMN_API hymnResult_t hymnScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
+                                      hymnDataType_t dtype, int root, hymnGroup_t group,
+                                      hymnStream_t stream);
+HYMN_API hymnResult_t hymnIScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
+                                       hymnDataType_t dtype, int root, hymnGroup_t group,
+                                       hymnStream_t stream, hymnWork_t* work);
+
+/// Everybody's block i receives rank i's `count` elements.
+HYMN_API hymnResult_t hymnAllGather(const void* sendbuf, void* recvbuf, size_t count,
+                                    hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllGather(const void* sendbuf, void* recvbuf, size_t count,
+                                     hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
+                                     hymnWork_t* work);
+/// Rank i contributes counts[i] elements; counts are the same on all ranks.
+HYMN_API hymnResult_t hymnAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
+                                     hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
+                                      hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
+                                      hymnWork_t* work);
+/// recvbufs[i] receives rank i's `count` elements.
+HYMN_API hymnResult_t hymnAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
+                                        hymnDataType_t dtype, hymnGroup_t group,
+                                        hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
+                                         hymnDataType_t dtype, hymnGroup_t group,
+                                         hymnStream_t stream, hymnWork_t* work);
+
+/// Rank i receives the reduction of everybody's block i, of `count` elements.
+HYMN_API hymnResult_t hymnReduceScatter(const void* sendbuf, void* recvbuf, size_t count,
+                                        hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                        hymnStream_t stream);
+HYMN_API hymnResult_t hymnIReduceScatter(const void* sendbuf, void* recvbuf, size_t count,
+                                         hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                         hymnStream_t stream, hymnWork_t* work);
+/// Rank i receives counts[i] elements; counts are the same on all ranks.
+HYMN_API hymnResult_t hymnReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
+                                         hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                         hymnStream_t stream);
+HYMN_API hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
+                                          hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                          hymnStream_t stream, hymnWork_t* work);
+/// Rank i receives the reduction of everybody's sendbufs[i], of `count` elements.
+HYMN_API hymnResult_t hymnReduceScatterList(const void* const* sendbufs, void* recvbuf,
+                                            size_t count, hymnDataType_t dtype, hymnOp_t op,
+                                            hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIReduceScatterList(const void* const* sendbufs, void* recvbuf,
+                                             size_t count, hymnDataType_t dtype, hymnOp_t op,
+                                             hymnGroup_t group, hymnStream_t stream,
+                                             hymnWork_t* work);
+
+/// Rank j's block i receives rank i's block j, all of `count` elements.
+HYMN_API hymnResult_t hymnAllToAll(const void* sendbuf, void* recvbuf, size_t count,
+                                   hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllToAll(const void* sendbuf, void* recvbuf, size_t count,
+                                    hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
+                                    hymnWork_t* work);
+/// sendcounts[j] elements go to rank j, recvcounts[i] come from rank i.
+HYMN_API hymnResult_t hymnAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
+                                    const size_t* recvcounts, hymnDataType_t dtype,
+                                    hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
+                                     const size_t* recvcounts, hymnDataType_t dtype,
+                                     hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+/// As hymnAllToAllv, with one buffer for each rank on both sides.
+HYMN_API hymnResult_t hymnAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
+                                       void* const* recvbufs, const size_t* recvcounts,
+                                       hymnDataType_t dtype, hymnGroup_t group,
+                                       hymnStream_t stream);
+HYMN_API hymnResult_t hymnIAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
+                                        void* const* recvbufs, const size_t* recvcounts,
+                                        hymnDataType_t dtype, hymnGroup_t group,
+                                        hymnStream_t stream, hymnWork_t* work);
+
+/// Returns when every member has called it.
+HYMN_API hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+
+// --- Point to point: between two members, matched by sender and tag (0 to HYMN_MAX_TAG) --------
+
+/// Sends to another member; sending to oneself is refused.
+HYMN_API hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination,
+                               int tag, hymnGroup_t group, hymnStream_t stream);
+HYMN_API hymnResult_t hymnISend(const void* buf, size_t count, hymnDataType_t dtype,
+                                int destination, int tag, hymnGroup_t group, hymnStream_t stream,
+                                hymnWork_t* work);
+/// Receives at most `count` elements from `source`, or from HYMN_ANY_SOURCE; a longer message is an
+/// error. `status` may be NULL.
+HYMN_API hymnResult_t hymnRecv(void* buf, size_t count, hymnDataType_t dtype, int source, int tag,
+                               hymnGroup_t group, hymnStream_t stream, hymnRecvStatus_t* status);
+HYMN_API hymnResult_t hymnIRecv(void* buf, size_t count, hymnDataType_t dtype, int source, int tag,
+                                hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+
+/// One send or receive of a batch: exactly one of the two buffers is given.
+typedef struct {
+  const void* sendbuf;
+  void* recvbuf;
+  size_t count;
+  hymnDataType_t dtype;
+  int peer;
+  int tag;
+} hymnP2POp_t;
+/// Starts all `n` of them together, as one Work that completes when all have.
+HYMN_API hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group,
+                                 hymnStream_t stream, hymnWork_t* work);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,273 @@
+// A group of ranks and its collectives.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hymn/work.hpp"
+
+namespace hymn {
+
+namespace detail {
+class GroupState;
+}
+
+/// Options of one call.
+struct CallOptions {
+  Timeout timeout{};  ///< unset: the group's
+};
+
+/// Options of a group.
+struct GroupOptions {
+  std::string description{};  ///< shown in messages; "undefined" unless given
+  Timeout timeout{};          ///< for every operation; unset: the world's
+  std::string path{};         ///< as HYMN_PATH, for this group; empty: HYMN_PATH
+};
+
+/// One send or receive of a batch.
+struct P2POp {
+  Request request;
+
+  static P2POp send(ConstBufferView in, int destination, int tag = 0) {
+    return {Request::send(in, destination, tag)};
+  }
+  static P2POp recv(BufferView out, int source, int tag = 0) {
+    return {Request::recv(out, source, tag)};
+  }
+};
+
+/// Who belongs to a group: a value that never changes.
+struct Membership {
+  std::vector<int> ranks;   ///< global ranks, ascending; a member's index is its group rank
+  std::uint64_t uid = 0;    ///< counts the groups of a world from 0, the same on every rank
+  std::uint64_t parent = 0; ///< uid of the group it was made from
+  std::uint64_t epoch = 0;  ///< grows when a group is rebuilt after a failure
+  std::string tag;          ///< groups with the same ranks and the same non-empty tag are one
+};
+
+/// Why one candidate would or would not run a request.
+struct Candidate {
+  std::string path;
+  std::string algorithm;
+  bool can_run = false;
+  std::string reason;  ///< why not
+};
+
+/// How a request would be carried out: the first candidate that can run it is taken.
+struct Explanation {
+  std::string path;       ///< of the chosen candidate
+  std::string algorithm;
+  std::vector<Candidate> candidates;  ///< in order of preference
+};
+
+/// A handle to a group; copies refer to the same group. All ranks given to it (roots, sources,
+/// destinations) are *global* ranks.
+///
+/// Every member must call the same collectives in the same order. Blocking calls return when the
+/// result is there; `…_async`, isend and irecv return a Work. Where a single buffer is given for input
+/// and output the operation is in place. Buffers that overlap in any other way are refused, as are
+/// all other faults of a call, before anything is sent (UsageError, UnsupportedError). Calls by a rank
+/// that is not a member warn and do nothing; calls on a destroyed group are a UsageError, calls on a
+/// group that was given up an AbortedError.
+///
+/// Thread safety: where MPI carries the group, as the level of thread support that MPI granted says
+/// (docs/threads.md); with ranks as threads, from any thread. Two threads that call collectives on one
+/// group must themselves keep the order the same on all ranks.
+class HYMN_API ProcessGroup {
+ public:
+  ProcessGroup() = default;
+  explicit ProcessGroup(std::shared_ptr<detail::GroupState> state) : state_(std::move(state)) {}
+
+  bool valid() const noexcept { return state_ != nullptr; }
+  /// This rank's place in the group, or -1 for a rank outside.
+  int rank() const;
+  int size() const;
+  bool is_member() const { return rank() >= 0; }
+  const std::string& description() const;
+  const Membership& membership() const;
+  /// "… not part of group" when there is no such rank in the group.
+  int global_rank(int group_rank) const;
+  int group_rank(int global_rank) const;
+
+  Timeout timeout() const;
+  /// For operations that start from now on; it must be set, and may be none.
+  void set_timeout(Timeout timeout);
+
+  /// The number of collectives (sends and receives) started so far.
+  std::uint64_t collective_sequence() const;
+  std::uint64_t p2p_sequence() const;
+
+  // --- Everything below comes down to these three. -------------------------------------------------
+
+  /// Carries the request out and returns when it is complete.
+  RecvStatus run(const Request& request, const CallOptions& options = {});
+  /// Starts the request.
+  Work start(const Request& request, const CallOptions& options = {});
+  /// How the request would be carried out; nothing is sent, and only this rank need call.
+  Explanation explain(const Request& request) const;
+
+  // --- Collectives ---------------------------------------------------------------------------------
+
+  void all_reduce(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::all_reduce(inout, inout, op), options);
+  }
+  void all_reduce(ConstBufferView in, BufferView out, ReduceOp op = {},
+                  const CallOptions& options = {}) {
+    run(Request::all_reduce(in, out, op), options);
+  }
+  Work all_reduce_async(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+    return start(Request::all_reduce(inout, inout, op), options);
+  }
+  Work all_reduce_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                        const CallOptions& options = {}) {
+    return start(Request::all_reduce(in, out, op), options);
+  }
+
+  void broadcast(BufferView inout, int root, const CallOptions& options = {}) {
+    run(Request::broadcast(inout, root), options);
+  }
+  Work broadcast_async(BufferView inout, int root, const CallOptions& options = {}) {
+    return start(Request::broadcast(inout, root), options);
+  }
+
+  void reduce(BufferView inout, int root, ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::reduce(inout, inout, root, op), options);
+  }
+  void reduce(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
+              const CallOptions& options = {}) {
+    run(Request::reduce(in, out, root, op), options);
+  }
+  Work reduce_async(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
+                    const CallOptions& options = {}) {
+    return start(Request::reduce(in, out, root, op), options);
+  }
+
+  /// `out` counts on the root only: size() times in.count elements, in rank order.
+  void gather(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+    run(Request::gather(in, OutputBlocks::equal(out), root), options);
+  }
+  /// One buffer for each rank on the root, an empty list elsewhere.
+  void gather(ConstBufferView in, std::span<const BufferView> out, int root,
+              const CallOptions& options = {}) {
+    run(Request::gather(in, list_or_none<OutputBlocks>(out), root), options);
+  }
+  /// Uneven: rank i contributes counts[i] elements; `counts` must be the same on all ranks.
+  void gather(ConstBufferView in, BufferView out, std::span<const std::size_t> counts, int root,
+              const CallOptions& options = {}) {
+    run(Request::gather(in, OutputBlocks::counted(out, counts), root), options);
+  }
+  Work gather_async(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+    return start(Request::gather(in, OutputBlocks::equal(out), root), options);
+  }
+
+  /// `in` counts on the root only: size() times out.count elements, in rank order.
+  void scatter(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+    run(Request::scatter(InputBlocks::equal(in), out, root), options);
+  }
+  void scatter(std::span<const ConstBufferView> in, BufferView out, int root,
+               const CallOptions& options = {}) {
+    run(Request::scatter(list_or_none<InputBlocks>(in), out, root), options);
+  }
+  void scatter(ConstBufferView in, std::span<const std::size_t> counts, BufferView out, int root,
+               const CallOptions& options = {}) {
+    run(Request::scatter(InputBlocks::counted(in, counts), out, root), options);
+  }
+  Work scatter_async(ConstBufferView in, BufferView out, int root,
+                     const CallOptions& options = {}) {
+    return start(Request::scatter(InputBlocks::equal(in), out, root), options);
+  }
+
+  void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+    run(Request::all_gather(in, OutputBlocks::equal(out)), options);
+  }
+  void all_gather(ConstBufferView in, std::span<const BufferView> out,
+                  const CallOptions& options = {}) {
+    run(Request::all_gather(in, OutputBlocks::list(out)), options);
+  }
+  /// Uneven: rank i contributes counts[i] elements; `counts` must be the same on all ranks.
+  void all_gather(ConstBufferView in, BufferView out, std::span<const std::size_t> counts,
+                  const CallOptions& options = {}) {
+    run(Request::all_gather(in, OutputBlocks::counted(out, counts)), options);
+  }
+  Work all_gather_async(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+    return start(Request::all_gather(in, OutputBlocks::equal(out)), options);
+  }
+
+  void reduce_scatter(ConstBufferView in, BufferView out, ReduceOp op = {},
+                      const CallOptions& options = {}) {
+    run(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
+  }
+  void reduce_scatter(std::span<const ConstBufferView> in, BufferView out, ReduceOp op = {},
+                      const CallOptions& options = {}) {
+    run(Request::reduce_scatter(InputBlocks::list(in), out, op), options);
+  }
+  /// Uneven: rank i receives counts[i] elements; `counts` must be the same on all ranks.
+  void reduce_scatter(ConstBufferView in, std::span<const std::size_t> counts, BufferView out,
+                      ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::reduce_scatter(InputBlocks::counted(in, counts), out, op), options);
+  }
+  Work reduce_scatter_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                            const CallOptions& options = {}) {
+    return start(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
+  }
+
+  void all_to_all(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+    run(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
+  }
+  void all_to_all(std::span<const ConstBufferView> in, std::span<const BufferView> out,
+                  const CallOptions& options = {}) {
+    run(Request::all_to_all(InputBlocks::list(in), OutputBlocks::list(out)), options);
+  }
+  /// Given splits: in_counts[j] elements go to rank j, out_counts[i] come from rank i; zeros allowed.
+  void all_to_all(ConstBufferView in, std::span<const std::size_t> in_counts, BufferView out,
+                  std::span<const std::size_t> out_counts, const CallOptions& options = {}) {
+    run(Request::all_to_all(InputBlocks::counted(in, in_counts),
+                            OutputBlocks::counted(out, out_counts)),
+        options);
+  }
+  Work all_to_all_async(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+    return start(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
+  }
+
+  void barrier(const CallOptions& options = {}) { run(Request::barrier(), options); }
+  Work barrier_async(const CallOptions& options = {}) { return start(Request::barrier(), options); }
+
+  // --- Point to point: between two members, matched by source and tag (0 … max_tag) ----------------
+
+  static constexpr int max_tag = 16383;
+
+  void send(ConstBufferView in, int destination, int tag = 0, const CallOptions& options = {}) {
+    run(Request::send(in, destination, tag), options);
+  }
+  /// A message longer than `out` is an error; a shorter one is told by the status.
+  RecvStatus recv(BufferView out, int source, int tag = 0, const CallOptions& options = {}) {
+    return run(Request::recv(out, source, tag), options);
+  }
+  Work isend(ConstBufferView in, int destination, int tag = 0, const CallOptions& options = {}) {
+    return start(Request::send(in, destination, tag), options);
+  }
+  Work irecv(BufferView out, int source, int tag = 0, const CallOptions& options = {}) {
+    return start(Request::recv(out, source, tag), options);
+  }
+  /// Starts all of them together; the Work completes when all have.
+  Work batch_isend_irecv(std::span<const P2POp> operations, const CallOptions& options = {});
+
+  // --- End -----------------------------------------------------------------------------------------
+
+  /// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
+  /// the group. Local: other ranks may do it earlier, later, or in another order. Twice is fine.
+  void destroy();
+  bool is_destroyed() const;
+
+ private:
+  template <class Side, class View>
+  static Side list_or_none(std::span<const View> views) {
+    return views.empty() ? Side() : Side::list(views);
+  }
+
+  std::shared_ptr<detail::GroupState> state_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,209 @@
+// What is asked of a group, as one plain value: every collective call becomes a Request first.
+//
+// A Request owns nothing: views, lists and counts must outlive a blocking call. An asynchronous call
+// copies the lists and counts, but never the data.
+#pragma once
+
+#include <cassert>
+#include <numeric>
+#include <span>
+
+#include "hymn/buffer.hpp"
+
+namespace hymn {
+
+enum class OpType : std::uint8_t {
+  all_reduce,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  barrier,
+  send,
+  recv,
+  batch,  ///< several sends and receives as one
+};
+
+inline constexpr std::size_t op_type_count = 12;
+
+HYMN_API std::string_view to_string(OpType type) noexcept;
+
+/// True for the operations that every member of the group takes part in.
+constexpr bool is_collective(OpType type) { return type < OpType::send; }
+
+/// recv: take a message from whoever sends first.
+inline constexpr int any_source = -1;
+
+/// How the blocks that concern each rank lie in memory.
+enum class Layout : std::uint8_t {
+  none,     ///< nothing on this rank (a non-root's side of a gather)
+  whole,    ///< one buffer that concerns all ranks alike
+  equal,    ///< one buffer cut into as many equal blocks as there are ranks
+  counted,  ///< one buffer cut into blocks of given sizes, in rank order, without gaps
+  list,     ///< one buffer for each rank
+};
+
+/// The buffers of one side of a request. Block i is what concerns group rank i.
+template <class View>
+class Blocks {
+ public:
+  constexpr Blocks() = default;
+  static constexpr Blocks whole(View view) { return Blocks(Layout::whole, view, {}, {}); }
+  static constexpr Blocks equal(View view) { return Blocks(Layout::equal, view, {}, {}); }
+  static constexpr Blocks counted(View view, std::span<const std::size_t> counts) {
+    return Blocks(Layout::counted, view, {}, counts);
+  }
+  static constexpr Blocks list(std::span<const View> views) {
+    return Blocks(Layout::list, {}, views, {});
+  }
+
+  constexpr Layout layout() const { return layout_; }
+  /// The one buffer of every layout but list and none.
+  constexpr const View& flat() const { return flat_; }
+  constexpr std::span<const View> views() const {
+    if (layout_ == Layout::list) return list_;
+    return {&flat_, layout_ == Layout::none ? std::size_t{0} : std::size_t{1}};
+  }
+  constexpr std::span<const std::size_t> counts() const { return counts_; }
+
+  constexpr DataType dtype() const {
+    return layout_ == Layout::list && !list_.empty() ? list_.front().dtype : flat_.dtype;
+  }
+  constexpr std::size_t element_bytes() const {
+    return views().empty() ? 0 : views().front().element_bytes();
+  }
+  constexpr std::size_t total_count() const {
+    std::size_t total = 0;
+    for (const View& view : views()) total += view.count;
+    return total;
+  }
+
+  /// Block `index` of `parts`. Linear in index for Layout::counted: prefer for_each over all blocks.
+  View block(int index, int parts) const {
+    const auto i = static_cast<std::size_t>(index);
+    switch (layout_) {
+      case Layout::none: return {};
+      case Layout::whole: return flat_;
+      case Layout::equal: {
+        const std::size_t each = flat_.count / static_cast<std::size_t>(parts);
+        return flat_.slice(i * each, each);
+      }
+      case Layout::counted: {
+        const auto before = counts_.first(i);
+        return flat_.slice(std::accumulate(before.begin(), before.end(), std::size_t{0}),
+                           counts_[i]);
+      }
+      case Layout::list: return list_[i];
+    }
+    return {};
+  }
+
+  /// Calls visit(index, block) for every rank, in rank order.
+  template <class Visit>
+  void for_each(int parts, Visit&& visit) const {
+    if (layout_ == Layout::none) return;
+    std::size_t offset = 0;
+    for (int index = 0; index < parts; ++index) {
+      if (layout_ == Layout::counted) {
+        const std::size_t length = counts_[static_cast<std::size_t>(index)];
+        visit(index, flat_.slice(offset, length));
+        offset += length;
+      } else {
+        visit(index, block(index, parts));
+      }
+    }
+  }
+
+  /// The same blocks, described by lists that live elsewhere (for requests that outlive their call).
+  constexpr Blocks with_lists(std::span<const View> views, std::span<const std::size_t> counts) const {
+    return Blocks(layout_, flat_, views, counts);
+  }
+
+ private:
+  constexpr Blocks(Layout layout, View flat, std::span<const View> list,
+                   std::span<const std::size_t> counts)
+      : layout_(layout), flat_(flat), list_(list), counts_(counts) {}
+
+  Layout layout_ = Layout::none;
+  View flat_{};
+  std::span<const View> list_{};
+  std::span<const std::size_t> counts_{};
+};
+
+using InputBlocks = Blocks<ConstBufferView>;
+using OutputBlocks = Blocks<BufferView>;
+
+/// Where operations are ordered: by the calls of the host thread, or by a device stream. Work on a
+/// stream is enqueued at its start; work captured into a graph is never polled.
+struct OrderingDomain {
+  enum class Kind : std::uint8_t { host, stream, captured_stream };
+  Kind kind = Kind::host;
+  void* stream = nullptr;
+};
+
+struct Request {
+  OpType type = OpType::barrier;
+  ReduceOp op{};
+  InputBlocks inputs{};
+  OutputBlocks outputs{};
+  int peer = -1;  ///< *global* rank: the root of a rooted collective, or the other side of send / recv
+  int tag = 0;    ///< send and recv only
+  OrderingDomain domain{};
+
+  /// Reduces `in` element by element over all ranks; every rank gets the same bits in `out`.
+  static constexpr Request all_reduce(ConstBufferView in, BufferView out, ReduceOp op = {}) {
+    Request request(OpType::all_reduce, InputBlocks::whole(in), OutputBlocks::whole(out));
+    request.op = op;
+    return request;
+  }
+  /// Copies the root's buffer into everybody's.
+  static constexpr Request broadcast(BufferView inout, int root) {
+    return Request(OpType::broadcast, InputBlocks::whole(inout), OutputBlocks::whole(inout), root);
+  }
+  /// As all_reduce, with the result on the root only; `out` is ignored elsewhere.
+  static constexpr Request reduce(ConstBufferView in, BufferView out, int root, ReduceOp op = {}) {
+    Request request(OpType::reduce, InputBlocks::whole(in), OutputBlocks::whole(out), root);
+    request.op = op;
+    return request;
+  }
+  /// The root's block i receives rank i's input. Other ranks pass OutputBlocks().
+  static constexpr Request gather(ConstBufferView in, OutputBlocks out, int root) {
+    return Request(OpType::gather, InputBlocks::whole(in), out, root);
+  }
+  /// Rank i's output receives the root's block i. Other ranks pass InputBlocks().
+  static constexpr Request scatter(InputBlocks in, BufferView out, int root) {
+    return Request(OpType::scatter, in, OutputBlocks::whole(out), root);
+  }
+  /// Everybody's block i receives rank i's input.
+  static constexpr Request all_gather(ConstBufferView in, OutputBlocks out) {
+    return Request(OpType::all_gather, InputBlocks::whole(in), out);
+  }
+  /// Rank i's output receives the reduction of everybody's block i.
+  static constexpr Request reduce_scatter(InputBlocks in, BufferView out, ReduceOp op = {}) {
+    Request request(OpType::reduce_scatter, in, OutputBlocks::whole(out));
+    request.op = op;
+    return request;
+  }
+  /// Rank j's block i receives rank i's block j.
+  static constexpr Request all_to_all(InputBlocks in, OutputBlocks out) {
+    return Request(OpType::all_to_all, in, out);
+  }
+  static constexpr Request barrier() { return Request(OpType::barrier, {}, {}); }
+  static constexpr Request send(ConstBufferView in, int destination, int tag = 0) {
+    return Request(OpType::send, InputBlocks::whole(in), {}, destination, tag);
+  }
+  static constexpr Request recv(BufferView out, int source, int tag = 0) {
+    return Request(OpType::recv, {}, OutputBlocks::whole(out), source, tag);
+  }
+
+  constexpr Request() = default;
+
+ private:
+  constexpr Request(OpType type_, InputBlocks in, OutputBlocks out, int peer_ = -1, int tag_ = 0)
+      : type(type_), inputs(in), outputs(out), peer(peer_), tag(tag_) {}
+};
+
+}  // namespace hymn

@@ -1,0 +1,146 @@
+// The vocabulary of data: element types, reduction operations, kinds of memory.
+//
+// Sizes are std::size_t counts of *elements* unless a name says bytes.
+#pragma once
+
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "hymn/export.hpp"
+#include "hymn/half.hpp"
+
+namespace hymn {
+
+/// The type of one element. docs/dtypes.md says which reductions each one has.
+enum class DataType : std::uint8_t {
+  boolean,  ///< one byte; any non-zero byte counts as true, results are 0 or 1
+  int8,
+  uint8,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  complex64,   ///< two float32
+  complex128,  ///< two float64
+  float8_e4m3fn,
+  float8_e5m2,
+  opaque,  ///< described by an OpaqueType that only some paths understand
+};
+
+inline constexpr std::size_t data_type_count = 16;
+
+/// A type of another library (for example an MPI derived datatype) that hymn passes on untouched.
+struct OpaqueType {
+  const void* handle = nullptr;    ///< meaning known to `library` only; must outlive its use
+  std::string_view library;        ///< "mpi"
+  std::size_t element_bytes = 0;   ///< distance between two elements
+};
+
+/// Size of one element in bytes; 0 for DataType::opaque.
+HYMN_API std::size_t size_of(DataType dtype) noexcept;
+/// "float32", "boolean", …
+HYMN_API std::string_view to_string(DataType dtype) noexcept;
+
+/// What a reduction computes.
+enum class ReduceKind : std::uint8_t {
+  sum,
+  product,
+  min,
+  max,
+  band,
+  bor,
+  bxor,
+  avg,
+  premul_sum,
+  opaque,  ///< an operation of another library; only with DataType::opaque or where a path knows it
+};
+
+inline constexpr std::size_t reduce_kind_count = 10;
+
+HYMN_API std::string_view to_string(ReduceKind kind) noexcept;
+
+/// A reduction operation: its kind, and the factor of premul_sum.
+class ReduceOp {
+ public:
+  static const ReduceOp sum, product, min, max, band, bor, bxor, avg;
+
+  /// Each rank's input is multiplied by *its own* factor before the sum.
+  static constexpr ReduceOp premul_sum(double factor) {
+    return ReduceOp(ReduceKind::premul_sum, factor, nullptr);
+  }
+  /// An operation of another library, passed on untouched to a path that understands it.
+  static constexpr ReduceOp opaque(const void* handle) {
+    return ReduceOp(ReduceKind::opaque, 1.0, handle);
+  }
+  static constexpr ReduceOp of(ReduceKind kind) { return ReduceOp(kind, 1.0, nullptr); }
+
+  constexpr ReduceKind kind() const { return kind_; }
+  constexpr double factor() const { return factor_; }
+  constexpr const void* handle() const { return handle_; }
+
+  constexpr ReduceOp() = default;  // sum
+
+ private:
+  constexpr ReduceOp(ReduceKind kind, double factor, const void* handle)
+      : kind_(kind), factor_(factor), handle_(handle) {}
+
+  ReduceKind kind_ = ReduceKind::sum;
+  double factor_ = 1.0;
+  const void* handle_ = nullptr;
+};
+
+inline constexpr ReduceOp ReduceOp::sum = ReduceOp::of(ReduceKind::sum);
+inline constexpr ReduceOp ReduceOp::product = ReduceOp::of(ReduceKind::product);
+inline constexpr ReduceOp ReduceOp::min = ReduceOp::of(ReduceKind::min);
+inline constexpr ReduceOp ReduceOp::max = ReduceOp::of(ReduceKind::max);
+inline constexpr ReduceOp ReduceOp::band = ReduceOp::of(ReduceKind::band);
+inline constexpr ReduceOp ReduceOp::bor = ReduceOp::of(ReduceKind::bor);
+inline constexpr ReduceOp ReduceOp::bxor = ReduceOp::of(ReduceKind::bxor);
+inline constexpr ReduceOp ReduceOp::avg = ReduceOp::of(ReduceKind::avg);
+
+/// Where a buffer lives.
+enum class MemoryKind : std::uint8_t { host, pinned, device, managed };
+
+HYMN_API std::string_view to_string(MemoryKind memory) noexcept;
+
+namespace detail {
+
+template <class T>
+consteval DataType deduce_data_type() {
+  if constexpr (std::same_as<T, bool>) return DataType::boolean;
+  else if constexpr (std::same_as<T, std::byte>) return DataType::uint8;
+  else if constexpr (std::integral<T> && sizeof(T) == 1)
+    return std::is_signed_v<T> ? DataType::int8 : DataType::uint8;
+  else if constexpr (std::integral<T> && sizeof(T) == 4)
+    return std::is_signed_v<T> ? DataType::int32 : DataType::uint32;
+  else if constexpr (std::integral<T> && sizeof(T) == 8)
+    return std::is_signed_v<T> ? DataType::int64 : DataType::uint64;
+  else if constexpr (std::same_as<T, float>) return DataType::float32;
+  else if constexpr (std::same_as<T, double>) return DataType::float64;
+  else if constexpr (std::same_as<T, float16>) return DataType::float16;
+  else if constexpr (std::same_as<T, bfloat16>) return DataType::bfloat16;
+  else if constexpr (std::same_as<T, std::complex<float>>) return DataType::complex64;
+  else if constexpr (std::same_as<T, std::complex<double>>) return DataType::complex128;
+  else if constexpr (std::same_as<T, float8_e4m3fn>) return DataType::float8_e4m3fn;
+  else if constexpr (std::same_as<T, float8_e5m2>) return DataType::float8_e5m2;
+  else return DataType::opaque;
+}
+
+}  // namespace detail
+
+/// A C++ type that has a DataType.
+template <class T>
+concept Element = detail::deduce_data_type<std::remove_cv_t<T>>() != DataType::opaque;
+
+template <Element T>
+inline constexpr DataType data_type_of = detail::deduce_data_type<std::remove_cv_t<T>>();
+
+}  // namespace hymn

@@ -1,0 +1,75 @@
+// An operation in flight.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "hymn/future.hpp"
+#include "hymn/request.hpp"
+
+namespace hymn {
+
+namespace detail {
+class WorkState;
+}
+
+/// What a receive has received.
+struct RecvStatus {
+  int source = -1;        ///< global rank of the sender
+  int tag = 0;
+  std::size_t count = 0;  ///< elements received; may be fewer than the buffer holds
+};
+
+/// A shared handle to one asynchronous operation. Dropping it does not cancel the operation: its
+/// buffers must stay valid until it has completed. Safe to use from several threads where the group is.
+class HYMN_API Work {
+ public:
+  Work() = default;
+  explicit Work(std::shared_ptr<detail::WorkState> state) : state_(std::move(state)) {}
+
+  bool valid() const noexcept { return state_ != nullptr; }
+
+  /// Moves the operation forward; true when it has completed, well or badly. Never throws for a
+  /// failure of the operation: see error().
+  bool test();
+  /// True when it has completed, without moving anything.
+  bool is_completed() const;
+
+  /// Waits until it has completed. Throws the operation's error if it failed, and TimeoutError when the
+  /// operation's own limit (call, group, default) passes: then the group is given up.
+  void wait();
+  /// As wait(), but for at most `timeout` whatever the operation's own limit. When it passes,
+  /// TimeoutError is thrown and the operation stays in flight: it can be waited for again.
+  void wait(Timeout timeout);
+
+  /// Why it failed; null while in flight and after success.
+  std::exception_ptr error() const;
+  /// The buffers written, after success. Throws the error after a failure, UsageError while in flight.
+  std::vector<BufferView> result() const;
+  /// recv only, after success.
+  RecvStatus status() const;
+  /// The statuses of the receives of a batch, in the order in which they were given.
+  std::vector<RecvStatus> statuses() const;
+
+  /// The operation as a future of the buffers it writes.
+  Future<std::vector<BufferView>> get_future() const;
+  /// get_future().then(…)
+  template <class Function>
+  auto then(Function function, Executor executor = inline_executor()) const {
+    return get_future().then(std::move(function), std::move(executor));
+  }
+
+  OpType type() const;
+  /// Counts the collectives of the group, or its sends and receives; starts at 1.
+  std::uint64_t sequence() const;
+  /// Which path and algorithm were chosen, as "mpi" and "all_reduce_mpi".
+  std::string_view path() const;
+  std::string_view algorithm() const;
+
+ private:
+  std::shared_ptr<detail::WorkState> state_;
+};
+
+}  // namespace hymn

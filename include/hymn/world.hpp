@@ -1,0 +1,78 @@
+// The ranks of a job, and the beginning and end of everything else.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hymn/exchange.hpp"
+#include "hymn/process_group.hpp"
+
+namespace hymn {
+
+namespace detail {
+class WorldState;
+}
+
+struct WorldOptions {
+  /// Default of all groups; unset: HYMN_TIMEOUT.
+  Timeout timeout{};
+  /// A thread that moves asynchronous operations forward while the application computes. Unset:
+  /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
+  std::optional<bool> progress_thread{};
+  /// As HYMN_PATH; empty: HYMN_PATH.
+  std::string path{};
+};
+
+/// All ranks of a job. Every rank makes its World at the same point of its program; several may exist,
+/// one after the other or at the same time. Movable; not thread-safe itself (its groups are).
+///
+/// "Global rank" means the rank in the communicator or Exchange that the World was made from.
+class HYMN_API World {
+ public:
+  /// From MPI_COMM_WORLD. MPI is initialised if nobody has done so; only then will hymn finalize it,
+  /// at the end of the process. Throws ConfigError for a bad HYMN_* variable, and when the launcher
+  /// has started more ranks than MPI can see.
+  explicit World(const WorldOptions& options = {});
+
+  /// From anything that can carry small messages; MPI is neither needed nor touched.
+  static World over(std::shared_ptr<Exchange> exchange, const WorldOptions& options = {});
+
+  explicit World(std::shared_ptr<detail::WorldState> state);
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  /// As destroy(); whatever goes wrong then is logged, not thrown.
+  ~World();
+
+  int rank() const;
+  int size() const;
+  /// This rank's place among the ranks of its host, and how many those are.
+  int local_rank() const;
+  int local_size() const;
+  /// The number of hosts.
+  int host_count() const;
+
+  /// The group of all ranks.
+  ProcessGroup& group();
+
+  /// A group of the given global ranks (sorted; [3,1] becomes [1,3]). Every rank of the world calls it
+  /// with the same ranks, in the same order as other calls of new_group; ranks outside the list get a
+  /// non-member group. The same ranks twice give two independent groups. Throws UsageError for an
+  /// empty list, a rank twice or out of range, or when the members' arguments differ; TimeoutError
+  /// when a member does not come.
+  ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options = {});
+  ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
+    return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);
+  }
+
+  /// Ends all groups as ProcessGroup::destroy does, then the world. Any use afterwards is an error;
+  /// a new World may be made in the same process.
+  void destroy();
+  bool is_destroyed() const;
+
+ private:
+  std::shared_ptr<detail::WorldState> state_;
+};
+
+}  // namespace hymn

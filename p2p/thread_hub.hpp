@@ -1,0 +1,75 @@
+// What ranks that are threads of one process share: mailboxes for messages and boards for collectives.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hymn/exchange.hpp"
+
+namespace hymn {
+
+class ThreadBoard;
+
+/// One for each run of ranks as threads; shared by all of them. Thread-safe.
+class ThreadHub {
+ public:
+  explicit ThreadHub(int size);
+  ~ThreadHub();
+
+  int size() const { return static_cast<int>(mailboxes_.size()); }
+  /// Delivers a message. Throws AbortedError after abort().
+  void deliver(int to, std::uint64_t tag, ExchangeMessage message);
+  /// The next message for `rank` with this tag and source. Throws AbortedError after abort() when
+  /// there is none.
+  std::optional<ExchangeMessage> take(int rank, int from, std::uint64_t tag);
+
+  /// The board of the group with this uid: the first member to ask makes it, and it lives as long as a
+  /// member holds it. `members` is the size of the group.
+  std::shared_ptr<ThreadBoard> board(std::uint64_t uid, int members);
+
+  /// Releases everybody who waits, now and later: a rank has failed.
+  void abort(const std::string& reason);
+  bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
+
+ private:
+  struct Mailbox {
+    std::mutex mutex;
+    std::map<std::uint64_t, std::deque<ExchangeMessage>> by_tag;
+  };
+  void throw_if_aborted();
+
+  std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  std::mutex boards_mutex_;
+  std::map<std::uint64_t, std::weak_ptr<ThreadBoard>> boards_;
+  std::atomic<bool> aborted_{false};
+  std::string abort_reason_;
+};
+
+/// The Exchange of one rank that is a thread.
+class ThreadExchange final : public Exchange {
+ public:
+  ThreadExchange(std::shared_ptr<ThreadHub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return hub_->size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    hub_->deliver(to, tag, {rank_, {bytes.begin(), bytes.end()}});
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    return hub_->take(rank_, from, tag);
+  }
+  std::string name() const override { return "threads"; }
+
+ private:
+  std::shared_ptr<ThreadHub> hub_;
+  int rank_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,114 @@
+// What the files of the C API share: the handles, the way from exceptions to codes, and the way
+// from C arguments to a Request.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hymn/hymn.h"
+#include "hymn/process_group.hpp"
+#include "hymn/world.hpp"
+
+struct hymnGroup {
+  hymn::ProcessGroup group;
+  bool of_world = false;  ///< it belongs to a hymnWorld
+};
+
+struct hymnWorld {
+  std::optional<hymn::World> own;  ///< empty when somebody else owns it (hymnThreadsRun)
+  hymn::World* world = nullptr;
+  hymnGroup group;
+};
+
+struct hymnWork {
+  hymn::Work work;
+};
+
+namespace hymn::c_api {
+
+hymnResult_t code_of(ErrorKind kind) noexcept;
+/// Of any exception: its code, with its text, after `function`, as this thread's last error.
+hymnResult_t record_failure(const char* function, const std::exception_ptr& error) noexcept;
+
+/// Runs `body`; no exception gets past it.
+template <class Body>
+hymnResult_t guarded(const char* function, Body&& body) noexcept {
+  try {
+    body();
+    return hymnSuccess;
+  } catch (...) {
+    return record_failure(function, std::current_exception());
+  }
+}
+
+[[noreturn]] void throw_null(const char* name);
+
+/// The argument called `name`, which must not be null.
+template <class T>
+T* need(T* pointer, const char* name) {
+  if (pointer == nullptr) throw_null(name);
+  return pointer;
+}
+
+/// Takes over a world that was just made.
+hymnWorld_t make_world(World&& world);
+WorldOptions world_options(const hymnWorldOptions_t* options);
+/// Negative: none. NaN is refused.
+Timeout timeout_of(double seconds);
+
+ReduceOp reduce_op(hymnOp_t op);
+ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype);
+BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
+
+/// `count` elements for each rank of the group.
+std::size_t for_all(std::size_t count, const ProcessGroup& group);
+/// One count for each rank of the group, from the argument called `name`.
+std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessGroup& group,
+                                       const char* name);
+std::size_t sum_of(std::span<const std::size_t> counts);
+/// This rank's entry; 0 for a rank outside of the group.
+std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& group);
+bool is_root(const ProcessGroup& group, int root);
+
+/// One call from C: where it goes, and whether it is waited for.
+struct Call {
+  const char* function;
+  hymnGroup_t group;
+  hymnStream_t stream;
+  bool asynchronous = false;
+  hymnWork_t* work = nullptr;          ///< where an asynchronous call puts its Work
+  hymnRecvStatus_t* status = nullptr;  ///< where a blocking receive tells what came
+
+  /// Asks the group for what `build(group)` returns.
+  template <class Build>
+  hymnResult_t carry_out(Build&& build) const noexcept {
+    return guarded(function, [&] {
+      ProcessGroup& target = checked_group();
+      finish(target, build(static_cast<const ProcessGroup&>(target)));
+    });
+  }
+
+  ProcessGroup& checked_group() const;
+  /// Gives `start`'s Work to the caller.
+  template <class Start>
+  void hand_out(Start&& start) const {
+    auto handle = std::make_unique<hymnWork>();  // first: a started operation must not get lost
+    handle->work = start();
+    *work = handle.release();
+  }
+
+ private:
+  void finish(ProcessGroup& target, const Request& request) const;
+};
+
+inline Call blocking(const char* function, hymnGroup_t group, hymnStream_t stream) {
+  return {function, group, stream};
+}
+inline Call starting(const char* function, hymnGroup_t group, hymnStream_t stream,
+                     hymnWork_t* work) {
+  return {function, group, stream, true, work};
+}
+
+}  // namespace hymn::c_api

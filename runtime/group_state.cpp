@@ -1,0 +1,399 @@
+#include "runtime/group_state.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error_context.hpp"
+#include "base/waiter.hpp"
+#include "collectives/validate.hpp"
+#include "runtime/work_state.hpp"
+#include "runtime/world_state.hpp"
+
+namespace hymn::detail {
+
+GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
+                       GroupOptions options, std::unique_ptr<Selector> selector)
+    : world_(std::move(world)),
+      membership_(std::move(membership)),
+      description_(options.description.empty() ? "undefined" : std::move(options.description)),
+      selector_(std::move(selector)),
+      timeout_(options.timeout.or_else(world_->default_timeout())) {
+  const auto found = std::lower_bound(membership_.ranks.begin(), membership_.ranks.end(), world_->rank());
+  const bool member = found != membership_.ranks.end() && *found == world_->rank();
+  shape_ = {member ? static_cast<int>(found - membership_.ranks.begin()) : -1,
+            static_cast<int>(membership_.ranks.size())};
+}
+
+GroupState::~GroupState() {
+  try {
+    destroy();
+  } catch (const std::exception& error) {
+    world_->logger().warning(fmt::format("ending a group: {}", error.what()));
+  }
+}
+
+std::string GroupState::label() const {
+  // Many groups may share a description; the number tells which one.
+  return membership_.uid == 0 ? description_ : fmt::format("{}#{}", description_, membership_.uid);
+}
+
+ErrorContext GroupState::context(std::string operation) const {
+  return {.rank = world_->rank(), .group = label(), .operation = std::move(operation)};
+}
+
+int GroupState::global_rank(int group_rank) const {
+  if (group_rank < 0 || group_rank >= shape_.size)
+    throw UsageError(fmt::format("group rank {} is not part of group '{}' of {} ranks", group_rank,
+                                 label(), shape_.size),
+                     context("global_rank"));
+  return membership_.ranks[static_cast<std::size_t>(group_rank)];
+}
+
+std::optional<int> GroupState::find_rank(int global_rank) const {
+  const auto& ranks = membership_.ranks;
+  const auto found = std::lower_bound(ranks.begin(), ranks.end(), global_rank);
+  if (found == ranks.end() || *found != global_rank) return std::nullopt;
+  return static_cast<int>(found - ranks.begin());
+}
+
+int GroupState::group_rank(int global_rank) const {
+  const auto found = find_rank(global_rank);
+  if (!found)
+    throw UsageError(fmt::format("global rank {} is not part of group '{}' of ranks [{}]", global_rank,
+                                 label(), fmt::join(membership_.ranks, ", ")),
+                     context("group_rank"));
+  return *found;
+}
+
+Timeout GroupState::timeout() const {
+  std::lock_guard lock(mutex_);
+  return timeout_;
+}
+
+void GroupState::set_timeout(Timeout timeout) {
+  if (!timeout.is_set())
+    throw UsageError("the timeout to set is unset",
+                     context("set_timeout"));
+  std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+}
+
+// --- Before anything is sent --------------------------------------------------------------------------
+
+bool GroupState::admit(OpType type) {
+  if (is_destroyed() || world_->is_destroyed())
+    throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
+  if (is_aborted()) std::rethrow_exception(aborted_error(std::string(to_string(type))));
+  if (is_member()) {
+    world_->require_drive(context(std::string(to_string(type))));
+    return true;
+  }
+  world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
+                                       to_string(type), label(), world_->rank()));
+  return false;
+}
+
+int GroupState::peer_of(const Request& request) const {
+  const bool is_p2p = !is_collective(request.type);
+  const bool is_rooted = request.type == OpType::broadcast || request.type == OpType::reduce ||
+                         request.type == OpType::gather || request.type == OpType::scatter;
+  if (!is_p2p && !is_rooted) return -1;
+  if (request.type == OpType::recv && request.peer == any_source) return any_source;
+  const auto peer = find_rank(request.peer);
+  if (!peer)
+    throw UsageError(fmt::format("{} {} is not part of group '{}' of ranks [{}]",
+                                 is_p2p ? "peer" : "root", request.peer, label(),
+                                 fmt::join(membership_.ranks, ", ")),
+                     {.remedy = "give a global rank that is a member of the group"});
+  if (is_p2p && *peer == shape_.rank)
+    throw UsageError("a rank cannot send to, or receive from, itself",
+                     {.remedy = "copy the buffer instead"});
+  return *peer;
+}
+
+Request GroupState::checked(const Request& request, int& peer) const {
+  try {
+    Request matched = match_complex_views(request);
+    peer = peer_of(matched);
+    validate(matched, shape_, peer);
+    return matched;
+  } catch (...) {
+    rethrow_with(context(std::string(to_string(request.type))));
+  }
+}
+
+Timeout GroupState::limit_of(const CallOptions& options) const {
+  return options.timeout.is_set() ? options.timeout : timeout();
+}
+
+std::uint64_t GroupState::record(const Request& request, const Call& call) {
+  const bool has_input = request.inputs.layout() != Layout::none;
+  CallRecord made;
+  made.group_uid = membership_.uid;
+  made.op_id = collective_sequence() + p2p_sequence();
+  made.sequence = call.sequence;
+  made.count = has_input ? request.inputs.total_count() : request.outputs.total_count();
+  made.type = request.type;
+  made.dtype = has_input ? request.inputs.dtype() : request.outputs.dtype();
+  made.kind = request.op.kind();
+  made.peer = request.peer;
+  return world_->ring().record(made);
+}
+
+// --- Blocking calls -----------------------------------------------------------------------------------
+
+RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
+  if (!admit(given.type)) return {};
+  Call call;
+  const Request request = checked(given, call.peer);
+  call.request = &request;
+  call.sequence = next_sequence(request.type);
+  OperationStorage storage;
+  prepare(storage, call);
+  take_sequence(request.type);
+  const std::uint64_t record_id = record(request, call);
+  const Timeout limit = limit_of(options);
+  try {
+    Operation& operation = *storage.get();
+    // A blocking MPI call moves nothing of ours forward: only when nothing of ours is in flight.
+    if (limit.is_none() && operation.can_block() && world_->engine().is_idle()) operation.run();
+    else drive(operation, limit, call);
+  } catch (...) {
+    world_->ring().set_state(record_id, CallState::failed);
+    give_up(*storage.get(), call);
+  }
+  world_->ring().set_state(record_id, CallState::completed);
+  return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
+}
+
+void GroupState::prepare(OperationStorage& storage, const Call& call) {
+  try {
+    selector_->pick(*call.request).prepare(storage, call);
+  } catch (...) {
+    rethrow_with(context(title(call)));
+  }
+}
+
+void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
+  const Clock& clock = world_->clock();
+  const TimePoint began = limit.is_none() ? TimePoint() : clock.now();
+  const Deadline deadline = Deadline::after(limit, began);
+  ProgressEngine& engine = world_->engine();
+  Waiter waiter(engine.crowded());
+  operation.start();
+  // The clock costs as much as a step of a small operation: look at it now and then, but always
+  // before giving the core away for long.
+  constexpr unsigned turns_between_looks = 32;
+  for (unsigned turn = 1; !operation.step(); ++turn) {
+    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+    if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
+      const TimePoint now = clock.now();
+      if (deadline.expired(now))
+        std::rethrow_exception(timeout_error(title(call), now - began, limit));
+    }
+    engine.step_all();
+    waiter.pause();
+  }
+}
+
+void GroupState::give_up(Operation& operation, const Call& call) {
+  const std::string reason = describe_failure(std::current_exception(), title(call));
+  std::unique_ptr<Residue> residue = operation.abandon(reason);
+  const bool clean = residue == nullptr;
+  world_->engine().keep(std::move(residue));
+  // A send or receive that went wrong and has left nothing behind is its own matter.
+  if (is_collective(call.request->type) || !clean) abort(reason);
+  rethrow_with(context(title(call)));
+}
+
+// --- Asynchronous calls -------------------------------------------------------------------------------
+
+std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options) {
+  const bool member = admit(request.type);
+  const std::uint64_t sequence = next_sequence(request.type);
+  auto work = std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
+  if (member) add_part(*work, request);
+  launch(work);
+  return work;
+}
+
+std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operations,
+                                                   const CallOptions& options) {
+  const bool member = admit(OpType::batch);
+  for (const P2POp& operation : operations)
+    if (operation.request.type != OpType::send && operation.request.type != OpType::recv)
+      throw UsageError(fmt::format("a batch holds sends and receives, not {}",
+                                   to_string(operation.request.type)),
+                       context("batch"));
+  auto work = std::make_shared<WorkState>(shared_from_this(), limit_of(options), OpType::batch,
+                                          next_sequence(OpType::batch));
+  // All are checked and prepared before the first one starts.
+  if (member)
+    for (const P2POp& operation : operations) add_part(*work, operation.request);
+  launch(work);
+  return work;
+}
+
+void GroupState::add_part(WorkState& work, const Request& given) {
+  int peer = -1;
+  auto part = std::make_unique<WorkPart>(checked(given, peer));
+  part->call.request = &part->request.get();
+  part->call.peer = peer;
+  part->call.sequence = next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
+  try {
+    part->algorithm = &selector_->pick(part->request.get());
+    part->algorithm->prepare(part->storage, part->call);
+  } catch (...) {
+    rethrow_with(context(title(part->call)));
+  }
+  work.parts().push_back(std::move(part));
+}
+
+void GroupState::launch(const std::shared_ptr<WorkState>& work) {
+  for (const auto& part : work->parts()) {
+    take_sequence(part->call.request->type);
+    part->record_id = record(*part->call.request, part->call);
+  }
+  if (work->is_ordered() && is_member()) enqueue(*work);
+  try {
+    work->start();
+  } catch (...) {
+    if (work->is_ordered()) dequeue(*work);
+    throw;
+  }
+  // Nothing to do on a rank outside the group: complete at once.
+  if (!is_member() || work->parts().empty()) {
+    work->step();
+    return;
+  }
+  world_->engine().add(work);
+}
+
+// --- Counts and order ---------------------------------------------------------------------------------
+
+std::uint64_t GroupState::next_sequence(OpType type) const {
+  return (is_collective(type) ? collectives_ : p2ps_).load(std::memory_order_relaxed) + 1;
+}
+
+void GroupState::take_sequence(OpType type) {
+  // Collectives of a group are ordered by their callers; sends and receives need not be.
+  if (is_collective(type))
+    collectives_.store(collectives_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  else
+    p2ps_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+std::string GroupState::title(const Call& call) {
+  return fmt::format("{} #{}", to_string(call.request->type), call.sequence);
+}
+
+RecvStatus GroupState::to_global(RecvStatus status) const {
+  if (status.source >= 0) status.source = global_rank(status.source);
+  return status;
+}
+
+void GroupState::enqueue(const WorkState& work) {
+  std::lock_guard lock(mutex_);
+  ordered_.push_back(&work);
+}
+
+bool GroupState::is_next(const WorkState& work) const {
+  std::lock_guard lock(mutex_);
+  return ordered_.empty() || ordered_.front() == &work;
+}
+
+void GroupState::dequeue(const WorkState& work) {
+  std::lock_guard lock(mutex_);
+  std::erase(ordered_, &work);
+}
+
+// --- Failure and end ----------------------------------------------------------------------------------
+
+std::exception_ptr GroupState::timeout_error(const std::string& title, Duration waited,
+                                             Timeout limit, std::string_view consequence) const {
+  auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
+  ErrorContext where = context(title);
+  where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
+  return std::make_exception_ptr(TimeoutError(
+      fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}",
+                  title, label(), world_->rank(), seconds(waited), seconds(limit.duration()),
+                  consequence),
+      waited, std::move(where)));
+}
+
+std::string GroupState::describe_failure(const std::exception_ptr& error,
+                                         const std::string& title) const {
+  std::string text = "an unknown failure";
+  try {
+    std::rethrow_exception(error);
+  } catch (const TimeoutError& timeout) {
+    text = fmt::format("not complete after {:.3f} s",
+                       std::chrono::duration<double>(timeout.waited()).count());
+  } catch (const Error& failure) {
+    text = failure.problem();
+  } catch (const std::exception& failure) {
+    text = failure.what();
+  } catch (...) {
+  }
+  return fmt::format("rank {}: {}: {}", world_->rank(), title, text);
+}
+
+void GroupState::abort(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;
+    aborted_.store(true, std::memory_order_release);
+  }
+  world_->mark_failed();
+}
+
+std::string GroupState::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return abort_reason_;
+}
+
+std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
+  ErrorContext where = context(operation);
+  where.remedy = "make a new group, or a new World, of the ranks that are left";
+  return std::make_exception_ptr(
+      AbortedError(fmt::format("the group was aborted: {}", abort_reason()), std::move(where)));
+}
+
+Explanation GroupState::explain(const Request& given) const {
+  if (!is_member())
+    throw UsageError(fmt::format("rank {} is not part of group '{}'", world_->rank(), label()),
+                     context("explain"));
+  int peer = -1;
+  return selector_->explain(checked(given, peer));
+}
+
+void GroupState::destroy() {
+  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  if (is_member()) {
+    const bool drained = drain();
+    world_->group_ended(*this, drained && !is_aborted());
+  }
+}
+
+bool GroupState::drain() {
+  bool all = true;
+  ProgressEngine& engine = world_->engine();
+  const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
+  const Deadline deadline = Deadline::after(timeout(), world_->clock().now());
+  for (const auto& work : mine) {
+    try {
+      const Duration left = deadline.is_never() ? Duration::zero()
+                                                : deadline.when() - world_->clock().now();
+      work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
+    } catch (const std::exception&) {
+      // Told by the work itself to whoever looks at it.
+      if (!work->is_completed()) all = false;
+      work->abandon(fmt::format("group '{}' was destroyed before this completed", label()));
+    }
+  }
+  return all;
+}
+
+}  // namespace hymn::detail

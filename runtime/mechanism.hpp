@@ -1,0 +1,42 @@
+// A way to move data that groups can use: each one gives a group its candidates.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "base/meeting.hpp"
+#include "collectives/algorithm.hpp"
+#include "hymn/process_group.hpp"
+
+namespace hymn {
+
+/// Made once for a world, in order of preference. Its calls are made by one thread at a time.
+class Mechanism {
+ public:
+  Mechanism() = default;
+  Mechanism(const Mechanism&) = delete;
+  Mechanism& operator=(const Mechanism&) = delete;
+  virtual ~Mechanism() = default;
+
+  /// What this rank has to say to the other members of a group that is about to be made.
+  virtual Bytes offer(const Membership&) { return {}; }
+  /// Adds the candidates of a new group; every member calls it at the same point, with what each
+  /// member offered, and all members are known to be there.
+  virtual void open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
+                    std::span<const Bytes> offers) = 0;
+  /// The group has ended on this rank; `clean` when nothing of it can be in flight any more. Called
+  /// before the candidates are destroyed. Local.
+  virtual void close(const Membership&, bool /*clean*/) {}
+
+  /// Whether this thread may move operations forward now; require_drive() throws UsageError if not.
+  virtual bool may_drive() const { return true; }
+  virtual void require_drive() const {}
+  /// Whether a thread of hymn's own may; if not, why.
+  virtual Verdict can_drive_from_own_thread() const { return Verdict::yes(); }
+  /// Whether ranks must wait for each other before the last trace of their world is removed.
+  virtual bool ends_together() const { return false; }
+  /// The world ends. `clean` when all ranks have agreed that they are done with it.
+  virtual void shut_down(bool /*clean*/) {}
+};
+
+}  // namespace hymn

@@ -1,0 +1,47 @@
+// The Exchange over a communicator of its own.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "collectives/mpi/mpi_channel.hpp"
+#include "hymn/exchange.hpp"
+
+namespace hymn {
+
+class MpiExchange final : public Exchange {
+ public:
+  /// Takes over `communicator`, which must be used by nobody else.
+  MpiExchange(MPI_Comm communicator, std::shared_ptr<MpiGate> gate);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override;
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override;
+  std::string name() const override { return "MPI"; }
+  bool is_open() const override { return gate_->is_open(); }
+
+  MPI_Comm communicator() const { return communicator_; }
+  /// Frees the communicator if all messages of this rank have been taken over by MPI.
+  void shut_down();
+
+ private:
+  struct Outgoing {
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  void finish_sent();
+  void collect_arrived();
+
+  MPI_Comm communicator_;
+  std::shared_ptr<MpiGate> gate_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::mutex mutex_;
+  std::list<Outgoing> outgoing_;
+  std::map<std::uint64_t, std::deque<ExchangeMessage>> arrived_;
+};
+
+}  // namespace hymn

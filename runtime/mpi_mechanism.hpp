@@ -1,0 +1,47 @@
+// MPI as a mechanism: gives each group a communicator of its own, and the algorithms over it.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "runtime/mechanism.hpp"
+#include "runtime/mpi_exchange.hpp"
+
+namespace hymn {
+
+class MpiMechanism final : public Mechanism {
+ public:
+  MpiMechanism(std::shared_ptr<MpiExchange> exchange, std::shared_ptr<MpiGate> gate,
+               std::size_t chunk_limit);
+
+  Bytes offer(const Membership& membership) override;
+  void open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
+            std::span<const Bytes> offers) override;
+  void close(const Membership& membership, bool clean) override;
+  bool may_drive() const override { return gate_->may_enter(); }
+  void require_drive() const override { const MpiGate::Entry entry(*gate_); }
+  Verdict can_drive_from_own_thread() const override;
+  bool ends_together() const override { return true; }
+  void shut_down(bool clean) override;
+
+ private:
+  /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is no
+  /// longer used is parked until the world ends, or a group of the same ranks takes it.
+  struct Parked {
+    std::uint64_t id = 0;  ///< uid of the group it was made for, the same on all its ranks
+    MPI_Comm communicator = MPI_COMM_NULL;
+  };
+  MPI_Comm make_communicator(const Membership& membership) const;
+  Parked take_or_make(const Membership& membership, std::span<const Bytes> offers);
+
+  std::shared_ptr<MpiExchange> exchange_;
+  std::shared_ptr<MpiGate> gate_;
+  std::size_t chunk_limit_;
+  int tag_bound_ = 32767;
+  std::mutex mutex_;
+  std::map<std::vector<int>, std::vector<Parked>> parked_;
+  std::map<std::uint64_t, Parked> in_use_;  ///< by the uid of the group
+};
+
+}  // namespace hymn

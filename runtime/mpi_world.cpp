@@ -1,0 +1,89 @@
+// Worlds over MPI.
+
+#include "hymn/interop_mpi.hpp"
+#include "runtime/mpi_exchange.hpp"
+#include "runtime/mpi_mechanism.hpp"
+#include "runtime/mpi_session.hpp"
+#include "runtime/world_state.hpp"
+#include "collectives/mpi/mpi_types.hpp"
+
+namespace hymn {
+namespace {
+
+/// Holds back MPI_Finalize at exit while a world lives, and for good when one ended badly.
+class FinalizeHold final : public Mechanism {
+ public:
+  FinalizeHold() { hold_finalize(); }
+  ~FinalizeHold() override {
+    if (!released_) release_finalize(false);
+  }
+  void open(Algorithms&, const Membership&, GroupShape, std::span<const Bytes>) override {}
+  void shut_down(bool clean) override {
+    if (!released_) release_finalize(clean);
+    released_ = true;
+  }
+
+ private:
+  bool released_ = false;
+};
+
+MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate) {
+  const MpiGate::Entry entry(gate);
+  int is_inter = 0;
+  check_mpi(PMPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter != 0)
+    throw UsageError("a world cannot be made from an inter-communicator",
+                     {.remedy = "merge it with MPI_Intercomm_merge first"});
+  MPI_Comm own = MPI_COMM_NULL;
+  check_mpi(PMPI_Comm_dup(communicator, &own), "MPI_Comm_dup");
+  check_mpi(PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return own;
+}
+
+std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody,
+                                               const WorldOptions& options) {
+  detail::WorldParts parts;
+  parts.config = Config::from_environment();
+  parts.options = options;
+  const auto gate = open_mpi(parts.config.mpi_thread_level);
+  if (communicator == MPI_COMM_NULL)
+    throw UsageError("a world cannot be made from MPI_COMM_NULL",
+                     {.remedy = "call on the ranks of the communicator only"});
+  const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
+  if (everybody) check_launcher(exchange->size());
+  parts.exchange = exchange;
+  parts.mechanisms.push_back(std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
+  parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
+  return detail::WorldState::make(std::move(parts));
+}
+
+}  // namespace
+
+World::World(const WorldOptions& options) : state_(make_world(MPI_COMM_WORLD, true, options)) {}
+
+World world_from_communicator(MPI_Comm communicator, const WorldOptions& options) {
+  return World(make_world(communicator, false, options));
+}
+
+OpaqueType opaque_type(MPI_Datatype datatype) {
+  MPI_Aint low = 0;
+  MPI_Aint extent = 0;
+  check_mpi(PMPI_Type_get_extent(datatype, &low, &extent), "MPI_Type_get_extent");
+  return {as_pointer(datatype), "mpi", static_cast<std::size_t>(extent)};
+}
+
+BufferView buffer_of(void* data, std::size_t count, const OpaqueType& type) {
+  BufferView view(data, count, DataType::opaque);
+  view.opaque = &type;
+  return view;
+}
+
+ConstBufferView buffer_of(const void* data, std::size_t count, const OpaqueType& type) {
+  ConstBufferView view(data, count, DataType::opaque);
+  view.opaque = &type;
+  return view;
+}
+
+ReduceOp opaque_op(MPI_Op op) { return ReduceOp::opaque(as_pointer(op)); }
+
+}  // namespace hymn

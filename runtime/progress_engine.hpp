@@ -1,0 +1,61 @@
+// Moves the operations in flight of one world forward: on the thread that waits, and, if asked for, on
+// a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/operation.hpp"
+
+namespace hymn {
+
+namespace detail {
+class WorkState;
+}
+
+class ProgressEngine {
+ public:
+  /// `may_drive` tells whether the calling thread may move operations forward.
+  ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread);
+  ~ProgressEngine();
+  ProgressEngine(const ProgressEngine&) = delete;
+  ProgressEngine& operator=(const ProgressEngine&) = delete;
+
+  void add(std::shared_ptr<detail::WorkState> work);
+  /// Keeps what an abandoned operation left until it is done.
+  void keep(std::unique_ptr<Residue> residue);
+
+  /// Nothing is in flight, so nothing here needs this thread while it blocks elsewhere.
+  bool is_idle() const { return pending_count_.load(std::memory_order_acquire) == 0; }
+  /// One step for everything in flight. Never throws: failures go to the works themselves.
+  void step_all();
+  /// The works in flight that satisfy `wanted`, oldest first.
+  std::vector<std::shared_ptr<detail::WorkState>> pending(
+      const std::function<bool(const detail::WorkState&)>& wanted) const;
+
+  bool crowded() const { return crowded_; }
+  bool has_own_thread() const { return has_own_thread_; }
+  /// Ends the own thread. What is still kept is handed over, for it must outlive the world.
+  std::vector<std::unique_ptr<Residue>> shut_down();
+
+ private:
+  void run_own_thread();
+
+  std::function<bool()> may_drive_;
+  bool crowded_;
+  bool has_own_thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<detail::WorkState>> works_;
+  std::vector<std::unique_ptr<Residue>> residues_;
+  std::atomic<std::size_t> pending_count_{0};
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,42 @@
+#include "hymn/settings.hpp"
+
+#include <fmt/format.h>
+
+#include "base/config.hpp"
+#include "collectives/mpi/mpi_channel.hpp"
+#include "hymn_build_info.hpp"
+
+namespace hymn {
+namespace {
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  // One of the few calls that MPI allows before it is initialised.
+  if (PMPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
+  std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find_first_of(",\n"));
+}
+
+}  // namespace
+
+const char* version() noexcept { return build_info::version; }
+
+std::vector<Setting> settings() { return Config::from_environment().describe(); }
+
+std::vector<BuildFact> build_facts() {
+  return {
+      {"hymn", build_info::version},
+      {"compiler", build_info::compiler},
+      {"build type", build_info::build_type},
+      {"system", build_info::system},
+      {"MPI standard", build_info::mpi_standard},
+      {"MPI library", mpi_library()},
+      {"Highway", build_info::highway},
+      {"fmt", build_info::fmt},
+      {"CUDA", build_info::cuda},
+      {"NCCL", build_info::nccl},
+  };
+}
+
+}  // namespace hymn

@@ -1,0 +1,252 @@
+#include "runtime/work_state.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error_context.hpp"
+#include "base/waiter.hpp"
+#include "runtime/world_state.hpp"
+
+namespace hymn::detail {
+
+OwnedRequest::OwnedRequest(const Request& request)
+    : inputs_(request.inputs.layout() == Layout::list
+                  ? std::vector(request.inputs.views().begin(), request.inputs.views().end())
+                  : std::vector<ConstBufferView>()),
+      outputs_(request.outputs.layout() == Layout::list
+                   ? std::vector(request.outputs.views().begin(), request.outputs.views().end())
+                   : std::vector<BufferView>()),
+      input_counts_(request.inputs.counts().begin(), request.inputs.counts().end()),
+      output_counts_(request.outputs.counts().begin(), request.outputs.counts().end()),
+      request_(request) {
+  request_.inputs = request.inputs.with_lists(inputs_, input_counts_);
+  request_.outputs = request.outputs.with_lists(outputs_, output_counts_);
+}
+
+WorkState::WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType type,
+                     std::uint64_t sequence)
+    : group_(std::move(group)), limit_(limit), type_(type), sequence_(sequence) {}
+
+WorkState::~WorkState() = default;
+
+std::string WorkState::title() const { return fmt::format("{} #{}", to_string(type_), sequence_); }
+
+std::string_view WorkState::path() const {
+  return parts_.empty() ? std::string_view() : parts_.front()->algorithm->path();
+}
+
+std::string_view WorkState::algorithm() const {
+  return parts_.empty() ? std::string_view() : parts_.front()->algorithm->name();
+}
+
+void WorkState::start() {
+  started_ = group_->world().clock().now();
+  deadline_ = Deadline::after(limit_, started_);
+  try {
+    for (const auto& part : parts_) {
+      part->storage.get()->start();
+      ++started_parts_;
+    }
+  } catch (...) {
+    const bool clean = give_up_parts(fmt::format("{} could not start", title()));
+    if (!clean) group_->abort(fmt::format("{} could not start", title()));
+    rethrow_with(group_->context(title()));
+  }
+}
+
+bool WorkState::step() {
+  if (is_completed()) return true;
+  {
+    std::unique_lock lock(step_mutex_, std::try_to_lock);
+    if (!lock || is_completed()) return is_completed();
+    if (!advance()) return false;
+  }
+  // Outside the lock: what was chained to the result may look at this very work.
+  settle_future();
+  return true;
+}
+
+bool WorkState::advance() {
+  try {
+    if (step_parts() && (!is_ordered() || group_->is_next(*this))) {
+      finish(Ended::well, nullptr);
+      return true;
+    }
+  } catch (...) {
+    fail(std::current_exception());
+    return true;
+  }
+  if (group_->is_aborted()) {
+    give_up_parts(group_->abort_reason());
+    finish(Ended::badly, group_->aborted_error(title()));
+    return true;
+  }
+  if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
+  const TimePoint now = group_->world().clock().now();
+  if (!deadline_.expired(now)) return false;
+  fail(group_->timeout_error(title(), now - started_, limit_));
+  return true;
+}
+
+bool WorkState::step_parts() {
+  bool all = true;
+  for (const auto& part : parts_) {
+    if (!part->done) {
+      part->done = part->storage.get()->step();
+      if (part->done) group_->world().ring().set_state(part->record_id, CallState::completed);
+    }
+    all = all && part->done;
+  }
+  return all;
+}
+
+void WorkState::fail(std::exception_ptr error) {
+  const std::string reason = group_->describe_failure(error, title());
+  // A send or receive that went wrong and has left nothing behind is its own matter.
+  const bool clean = give_up_parts(reason);
+  if (is_ordered() || !clean) group_->abort(reason);
+  try {
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      rethrow_with(group_->context(title()));
+    }
+  } catch (...) {
+    finish(Ended::badly, std::current_exception());
+  }
+}
+
+bool WorkState::give_up_parts(const std::string& reason) {
+  bool clean = true;
+  for (std::size_t i = 0; i < started_parts_; ++i) {
+    WorkPart& part = *parts_[i];
+    if (std::exchange(part.done, true)) continue;
+    group_->world().ring().set_state(part.record_id, CallState::failed);
+    std::unique_ptr<Residue> residue = part.storage.get()->abandon(reason);
+    clean = clean && residue == nullptr;
+    group_->world().engine().keep(std::move(residue));
+  }
+  return clean;
+}
+
+void WorkState::finish(Ended how, std::exception_ptr error) {
+  if (how == Ended::well) {
+    for (const auto& part : parts_) {
+      if (part->request.get().type != OpType::recv) continue;
+      statuses_.push_back(group_->to_global(part->storage.get()->status()));
+    }
+  }
+  error_ = std::move(error);
+  if (is_ordered()) group_->dequeue(*this);
+  ended_.store(how, std::memory_order_release);
+}
+
+void WorkState::abandon(const std::string& reason) {
+  {
+    std::lock_guard lock(step_mutex_);
+    if (is_completed()) return;
+    if (!give_up_parts(reason)) group_->world().mark_failed();
+    finish(Ended::badly,
+           std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
+  }
+  settle_future();
+}
+
+void WorkState::require_driver() const {
+  if (is_completed() || group_->world().engine().has_own_thread()) return;
+  group_->world().require_drive(group_->context(title()));
+}
+
+bool WorkState::test() {
+  require_driver();
+  // Everything in flight, this work included: others may wait for what is not being waited for here.
+  if (!is_completed()) group_->world().engine().step_all();
+  return is_completed();
+}
+
+void WorkState::wait(Timeout timeout) {
+  WorldState& world = group_->world();
+  require_driver();
+  const TimePoint began = world.clock().now();
+  const Deadline deadline = Deadline::after(timeout, began);
+  if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
+  Waiter waiter(world.engine().crowded());
+  bool expired = false;
+  while (!is_completed()) {
+    if (world.may_drive() && step()) break;
+    world.engine().step_all();
+    if (is_completed()) break;
+    const TimePoint now = world.clock().now();
+    expired = timeout.is_set() && deadline.expired(now);
+    if (expired) break;
+    waiter.pause();
+  }
+  if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (expired)
+    std::rethrow_exception(group_->timeout_error(title(), world.clock().now() - began, timeout,
+                                                 "the operation is still in flight"));
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::exception_ptr WorkState::error() const { return is_completed() ? error_ : nullptr; }
+
+std::vector<BufferView> WorkState::result() const {
+  if (!is_completed())
+    throw UsageError("there is no result yet",
+                     merged_context("wait() first", group_->context(title())));
+  if (error_) std::rethrow_exception(error_);
+  std::vector<BufferView> written;
+  for (const auto& part : parts_) {
+    const auto views = part->request.get().outputs.views();
+    written.insert(written.end(), views.begin(), views.end());
+  }
+  return written;
+}
+
+std::vector<RecvStatus> WorkState::statuses() const {
+  if (!is_completed())
+    throw UsageError("there is no status yet",
+                     merged_context("wait() first", group_->context(title())));
+  if (error_) std::rethrow_exception(error_);
+  return statuses_;
+}
+
+ErrorContext WorkState::merged_context(std::string remedy, ErrorContext context) {
+  context.remedy = std::move(remedy);
+  return context;
+}
+
+Future<std::vector<BufferView>> WorkState::future(const std::shared_ptr<WorkState>& self) {
+  std::shared_ptr<FutureState<std::vector<BufferView>>> state;
+  {
+    std::lock_guard lock(future_mutex_);
+    if (!future_ && !is_completed()) {
+      future_ = std::make_shared<FutureState<std::vector<BufferView>>>(
+          [self](Timeout timeout) { self->wait(timeout); });
+    }
+    state = future_;
+  }
+  if (!state) {
+    state = std::make_shared<FutureState<std::vector<BufferView>>>(Drive());
+    settle(*state);
+  }
+  return Future<std::vector<BufferView>>(state);
+}
+
+void WorkState::settle_future() {
+  std::shared_ptr<FutureState<std::vector<BufferView>>> state;
+  {
+    // The future keeps this work alive to wait for it: let go, or neither would ever die.
+    std::lock_guard lock(future_mutex_);
+    state = std::exchange(future_, nullptr);
+  }
+  if (state) settle(*state);
+}
+
+void WorkState::settle(FutureState<std::vector<BufferView>>& state) const {
+  if (error_) state.set_error(error_);
+  else state.set_value(result());
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,55 @@
+#include "hymn/world.hpp"
+
+#include <exception>
+
+#include "runtime/world_state.hpp"
+
+namespace hymn {
+
+World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
+  if (!exchange) throw UsageError("the exchange of a world is null");
+  detail::WorldParts parts;
+  parts.exchange = std::move(exchange);
+  parts.config = Config::from_environment();
+  parts.options = options;
+  return World(detail::WorldState::make(std::move(parts)));
+}
+
+World::World(std::shared_ptr<detail::WorldState> state) : state_(std::move(state)) {}
+World::World(World&&) noexcept = default;
+
+World& World::operator=(World&& other) noexcept {
+  if (this != &other) {
+    World ended(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+World::~World() {
+  if (!state_) return;
+  // A rank that leaves by an exception has left its peers alone: do not wait for them.
+  if (std::uncaught_exceptions() > 0) state_->mark_failed();
+  try {
+    state_->destroy();
+  } catch (const std::exception& error) {
+    state_->logger().warning(error.what());
+  }
+  state_->release_default_group();
+}
+
+int World::rank() const { return state_->rank(); }
+int World::size() const { return state_->size(); }
+int World::local_rank() const { return state_->placement().local_rank; }
+int World::local_size() const { return state_->placement().local_size; }
+int World::host_count() const { return state_->placement().host_count; }
+ProcessGroup& World::group() { return state_->default_group(); }
+
+ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& options) {
+  return state_->new_group(ranks, options);
+}
+
+void World::destroy() { state_->destroy(); }
+bool World::is_destroyed() const { return state_->is_destroyed(); }
+
+}  // namespace hymn

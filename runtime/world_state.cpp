@@ -1,0 +1,263 @@
+#include "runtime/world_state.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/error_context.hpp"
+#include "collectives/pairwise/exchange_port.hpp"
+#include "collectives/pairwise/pairwise.hpp"
+#include "runtime/work_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// Tags of the bootstrap; far below those of data.
+constexpr std::uint64_t tag_meet = 1;
+constexpr std::uint64_t tag_end = 2;
+constexpr std::uint64_t tag_group = 1ull << 32;
+
+// How long ranks wait for each other at the very end: long enough for an uneven last step, short
+// enough not to look like a hang.
+constexpr Duration longest_end = std::chrono::seconds(30);
+
+constexpr std::align_val_t ring_alignment{64};
+
+std::byte* allocate_ring() {
+  return static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), ring_alignment));
+}
+
+// Residues outlive their world: MPI may still write to what they hold. They end with the process.
+void keep_for_ever(std::vector<std::unique_ptr<Residue>> residues) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::unique_ptr<Residue>>();
+  std::lock_guard lock(mutex);
+  for (auto& residue : residues) kept->push_back(std::move(residue));
+}
+
+}  // namespace
+
+void WorldState::FreeAligned::operator()(std::byte* memory) const {
+  ::operator delete(memory, ring_alignment);
+}
+
+WorldState::WorldState(WorldParts parts)
+    : exchange_(std::move(parts.exchange)),
+      mechanisms_(std::move(parts.mechanisms)),
+      config_(std::move(parts.config)),
+      clock_(parts.clock),
+      rank_(exchange_->rank()),
+      size_(exchange_->size()),
+      logger_(config_.log_level, rank_),
+      default_timeout_(parts.options.timeout.or_else(config_.timeout)),
+      path_(parts.options.path.empty() ? config_.path
+                                       : PathPolicy::parse(parts.options.path, "WorldOptions.path")),
+      own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
+      ring_memory_(allocate_ring()),
+      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {}
+
+WorldState::~WorldState() = default;
+
+std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
+  auto world = std::make_shared<WorldState>(std::move(parts));
+  if (world->own_thread_) {
+    for (const auto& mechanism : world->mechanisms_) {
+      const Verdict verdict = mechanism->can_drive_from_own_thread();
+      if (!verdict.ok)
+        throw UsageError(fmt::format("a progress thread is asked for, but {}", verdict.reason),
+                         {.rank = world->rank_,
+                          .remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
+    }
+  }
+  world->meet();
+  world->engine_ = std::make_unique<ProgressEngine>(
+      [state = world.get()] { return state->may_drive(); }, world->placement_.crowded,
+      world->own_thread_);
+  Membership everybody;
+  everybody.uid = world->next_uid_++;
+  for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);
+  world->default_group_ =
+      ProcessGroup(world->make_group(std::move(everybody), {.description = "default_pg"}));
+  return world;
+}
+
+Patience WorldState::patience(std::string purpose, Timeout timeout) const {
+  Patience patience;
+  patience.deadline = Deadline::after(timeout, clock_->now());
+  patience.clock = clock_;
+  patience.crowded = placement_.crowded;
+  patience.purpose = std::move(purpose);
+  patience.context.rank = rank_;
+  return patience;
+}
+
+// Each rank tells the others where it is, and with what settings: ranks that would choose differently
+// must not start.
+void WorldState::meet() {
+  const HostRecord mine = this_host();
+  Packer packer;
+  packer.text(version()).text(path_.text()).number(config_.chunk_limit);
+  packer.text(mine.host).number(static_cast<std::uint64_t>(mine.usable_cpus));
+  std::vector<int> all(static_cast<std::size_t>(size_));
+  for (int rank = 0; rank < size_; ++rank) all[static_cast<std::size_t>(rank)] = rank;
+  placement_.crowded = true;  // until it is known
+  const auto records = all_gather(*exchange_, all, tag_meet, packer.packed(),
+                                  patience("making the world", default_timeout_));
+  std::vector<HostRecord> hosts;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    Unpacker unpacker(records[rank]);
+    auto agree = [&](std::string_view what, const std::string& here, const std::string& there) {
+      if (here != there)
+        throw ConfigError(fmt::format("{} is '{}' here but '{}' on rank {}", what, here, there, rank),
+                          {.rank = rank_, .remedy = "start all ranks with the same settings"});
+    };
+    agree("the version of hymn", version(), unpacker.text());
+    agree("HYMN_PATH", path_.text(), unpacker.text());
+    agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
+    HostRecord host;
+    host.host = unpacker.text();
+    host.usable_cpus = static_cast<int>(unpacker.number());
+    hosts.push_back(std::move(host));
+  }
+  placement_ = place(hosts, rank_);
+}
+
+bool WorldState::is_member(const Membership& membership) const {
+  return std::binary_search(membership.ranks.begin(), membership.ranks.end(), rank_);
+}
+
+ProcessGroup& WorldState::default_group() { return default_group_; }
+
+ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOptions& options) {
+  const ErrorContext context{.rank = rank_, .operation = "new_group"};
+  if (is_destroyed()) throw UsageError("the world has been destroyed", context);
+  Membership membership;
+  membership.ranks.assign(ranks.begin(), ranks.end());
+  std::sort(membership.ranks.begin(), membership.ranks.end());
+  if (ranks.empty()) throw UsageError("a group needs at least one rank", context);
+  if (membership.ranks.front() < 0 || membership.ranks.back() >= size_)
+    throw UsageError(fmt::format("ranks [{}] are not all in 0 … {}", fmt::join(ranks, ", "), size_ - 1),
+                     context);
+  if (std::adjacent_find(membership.ranks.begin(), membership.ranks.end()) != membership.ranks.end())
+    throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
+  PathPolicy::parse(options.path, "GroupOptions.path");
+  require_drive(context);
+  {
+    std::lock_guard lock(groups_mutex_);
+    membership.uid = next_uid_++;
+  }
+  return ProcessGroup(make_group(std::move(membership), options));
+}
+
+// The members of a new group compare what they were called with, and learn what each mechanism of the
+// others has to offer. Then all are known to be there.
+std::vector<Bytes> WorldState::agree(const Membership& membership, const GroupOptions& options) {
+  Packer packer;
+  const std::string mine = fmt::format("ranks [{}], path '{}'", fmt::join(membership.ranks, ", "),
+                                       options.path);
+  packer.text(mine);
+  for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership));
+  const auto said = all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
+                               patience(fmt::format("making group {} of ranks [{}]", membership.uid,
+                                                    fmt::join(membership.ranks, ", ")),
+                                        options.timeout.or_else(default_timeout_)));
+  std::vector<Bytes> offers;
+  for (std::size_t member = 0; member < said.size(); ++member) {
+    Unpacker unpacker(said[member]);
+    const std::string theirs = unpacker.text();
+    if (theirs != mine)
+      throw UsageError(fmt::format("group {} was asked for with {} here but with {} on rank {}",
+                                   membership.uid, mine, theirs, membership.ranks[member]),
+                       {.rank = rank_, .operation = "new_group",
+                        .remedy = "make the same calls of new_group on all ranks"});
+    for (std::size_t i = 0; i < mechanisms_.size(); ++i) offers.push_back(unpacker.bytes());
+  }
+  return offers;
+}
+
+std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
+                                                   const GroupOptions& options) {
+  std::unique_ptr<Selector> selector;
+  if (is_member(membership)) {
+    const auto offers = agree(membership, options);
+    const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
+    const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
+                           static_cast<int>(membership.ranks.size())};
+    Algorithms algorithms;
+    for (std::size_t i = 0; i < mechanisms_.size(); ++i) {
+      std::vector<Bytes> own_offers;
+      for (std::size_t member = 0; member < membership.ranks.size(); ++member)
+        own_offers.push_back(offers[member * mechanisms_.size() + i]);
+      mechanisms_[i]->open(algorithms, membership, shape, own_offers);
+    }
+    // What carried the bootstrap carries data too, where nothing better does.
+    add_pairwise_algorithms(algorithms,
+                            make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
+    selector = std::make_unique<Selector>(
+        std::move(algorithms),
+        options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"));
+  }
+  auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
+                                            std::move(selector));
+  std::lock_guard lock(groups_mutex_);
+  std::erase_if(groups_, [](const auto& other) { return other.expired(); });
+  groups_.push_back(group);
+  return group;
+}
+
+bool WorldState::may_drive() const {
+  return std::all_of(mechanisms_.begin(), mechanisms_.end(),
+                     [](const auto& mechanism) { return mechanism->may_drive(); });
+}
+
+void WorldState::require_drive(const ErrorContext& context) const {
+  if (may_drive()) [[likely]] return;
+  try {
+    for (const auto& mechanism : mechanisms_) mechanism->require_drive();
+  } catch (...) {
+    rethrow_with(context);
+  }
+}
+
+void WorldState::group_ended(const GroupState& group, bool clean) {
+  std::lock_guard lock(groups_mutex_);
+  for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
+}
+
+bool WorldState::agree_to_end() {
+  const bool together = std::any_of(mechanisms_.begin(), mechanisms_.end(),
+                                    [](const auto& mechanism) { return mechanism->ends_together(); });
+  if (!together) return true;
+  if (has_failed() || !exchange_->is_open() || !may_drive()) return false;
+  const Timeout limit = default_timeout_.is_none() ? Timeout(longest_end)
+                                                   : std::min(default_timeout_.duration(), longest_end);
+  try {
+    all_gather(*exchange_, default_group_.membership().ranks, tag_end, {},
+               patience("ending the world", limit));
+    return true;
+  } catch (const std::exception& error) {
+    logger_.warning(error.what());
+    mark_failed();
+    return false;
+  }
+}
+
+void WorldState::destroy() {
+  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  std::vector<std::weak_ptr<GroupState>> groups;
+  {
+    std::lock_guard lock(groups_mutex_);
+    groups = groups_;
+  }
+  for (const auto& weak : groups)
+    if (const auto group = weak.lock()) group->destroy();
+  const bool clean = agree_to_end();
+  auto residues = engine_->shut_down();
+  if (!residues.empty()) mark_failed();
+  keep_for_ever(std::move(residues));
+  for (const auto& mechanism : mechanisms_) mechanism->shut_down(clean && !has_failed());
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,97 @@
+// What stands behind a World: everything that its groups share in this process.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "hymn/world.hpp"
+#include "runtime/call_ring.hpp"
+#include "runtime/group_state.hpp"
+#include "runtime/mechanism.hpp"
+#include "runtime/progress_engine.hpp"
+#include "topology/host.hpp"
+
+namespace hymn::detail {
+
+/// What a World is made of.
+struct WorldParts {
+  std::shared_ptr<Exchange> exchange;
+  std::vector<std::unique_ptr<Mechanism>> mechanisms;  ///< in order of preference
+  Config config;
+  WorldOptions options;
+  const Clock* clock = &steady_clock();
+};
+
+class WorldState : public std::enable_shared_from_this<WorldState> {
+ public:
+  /// Collective over the exchange: learns where the ranks are and makes the group of all.
+  static std::shared_ptr<WorldState> make(WorldParts parts);
+  explicit WorldState(WorldParts parts);
+  ~WorldState();
+
+  Exchange& exchange() const { return *exchange_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const Config& config() const { return config_; }
+  const Clock& clock() const { return *clock_; }
+  const Logger& logger() const { return logger_; }
+  const Placement& placement() const { return placement_; }
+  ProgressEngine& engine() { return *engine_; }
+  CallRing& ring() { return ring_; }
+  Timeout default_timeout() const { return default_timeout_; }
+  bool may_drive() const;
+  /// Throws UsageError when this thread may not move operations forward.
+  void require_drive(const ErrorContext& context) const;
+
+  ProcessGroup& default_group();
+  ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  /// A group has ended on this rank.
+  void group_ended(const GroupState& group, bool clean);
+  /// The world's handle is gone: nobody can ask for the group of all any more.
+  void release_default_group() { default_group_ = ProcessGroup(); }
+  /// Something went wrong in a way that leaves ranks out of step.
+  void mark_failed() { failed_.store(true, std::memory_order_release); }
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+
+  void destroy();
+  bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
+
+ private:
+  void meet();
+  std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
+  std::vector<Bytes> agree(const Membership& membership, const GroupOptions& options);
+  bool is_member(const Membership& membership) const;
+  Patience patience(std::string purpose, Timeout timeout) const;
+  bool agree_to_end();
+
+  std::shared_ptr<Exchange> exchange_;
+  std::vector<std::unique_ptr<Mechanism>> mechanisms_;
+  Config config_;
+  const Clock* clock_;
+  int rank_;
+  int size_;
+  Logger logger_;
+  Timeout default_timeout_;
+  PathPolicy path_;
+  bool own_thread_;
+  Placement placement_;
+  struct FreeAligned {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte[], FreeAligned> ring_memory_;
+  CallRing ring_;
+  std::unique_ptr<ProgressEngine> engine_;
+
+  std::mutex groups_mutex_;
+  std::uint64_t next_uid_ = 0;
+  std::vector<std::weak_ptr<GroupState>> groups_;
+  ProcessGroup default_group_;
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> destroyed_{false};
+};
+
+}  // namespace hymn::detail

@@ -1,0 +1,106 @@
+// Groups of the C API: sub-groups, translation of ranks, timeouts, and their end.
+#include "check.h"
+
+enum { max_ranks = 16 };
+
+static hymnGroup_t make_group(hymnWorld_t world, const int* ranks, size_t n) {
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.description = "some ranks";
+  options.timeout_seconds = 30;
+  hymnGroup_t group = NULL;
+  CHECK_OK(hymnGroupCreate(world, ranks, n, &options, &group));
+  CHECK(group != NULL);
+  return group;
+}
+
+// Every second rank, given in descending order.
+static size_t every_second(int size, int first, int ranks[max_ranks]) {
+  size_t n = 0;
+  for (int rank = size - 1; rank >= 0; --rank) {
+    if (rank % 2 == first) ranks[n++] = rank;
+  }
+  return n;
+}
+
+static void check_translation(hymnGroup_t group, int rank, size_t n, int first) {
+  int group_rank = -2, size = -1, back = -1;
+  CHECK_OK(hymnGroupRank(group, &group_rank));
+  CHECK_OK(hymnGroupSize(group, &size));
+  CHECK(size == (int)n);
+  CHECK(group_rank == (rank % 2 == first ? rank / 2 : -1));
+  for (int i = 0; i < size; ++i) {
+    CHECK_OK(hymnGroupToGlobal(group, i, &back));
+    CHECK(back == 2 * i + first);
+    CHECK_OK(hymnGroupFromGlobal(group, back, &group_rank));
+    CHECK(group_rank == i);
+  }
+  CHECK_FAILS(hymnUsageError, "not part of group", hymnGroupToGlobal(group, size, &back));
+  CHECK_FAILS(hymnUsageError, "not part of group", hymnGroupFromGlobal(group, 1 - first, &back));
+}
+
+static void test_halves(hymnWorld_t world, int rank, int size) {
+  int ranks[max_ranks];
+  for (int first = 0; first < (size > 1 ? 2 : 1); ++first) {
+    const size_t n = every_second(size, first, ranks);
+    hymnGroup_t group = make_group(world, ranks, n);
+    hymnGroup_t same_ranks = make_group(world, ranks, n);
+    check_translation(group, rank, n, first);
+    int64_t mine = 5, sum = -1;
+    CHECK_OK(hymnAllReduce(&mine, &sum, 1, hymnInt64, hymnSum, same_ranks, NULL));
+    if (rank % 2 == first) {
+      CHECK(sum == 5 * (int64_t)n);
+      test_collectives(group);
+    } else {  // a warning, and nothing else
+      CHECK(sum == -1);
+    }
+    // The ends need not come in one order on all ranks.
+    hymnGroup_t order[2] = {group, same_ranks};
+    CHECK_OK(hymnGroupDestroy(order[rank % 3 == 0]));
+    CHECK_OK(hymnGroupDestroy(order[rank % 3 == 0]));
+    CHECK_OK(hymnGroupFree(order[rank % 3 != 0]));
+    CHECK_FAILS(hymnUsageError, "destroy", hymnBarrier(order[rank % 3 == 0], NULL));
+    CHECK_OK(hymnGroupFree(order[rank % 3 == 0]));
+  }
+}
+
+static void test_bad_lists(hymnWorld_t world, int size) {
+  hymnGroup_t group = NULL;
+  int ranks[] = {0, 0};
+  CHECK_FAILS(hymnUsageError, "twice", hymnGroupCreate(world, ranks, 2, NULL, &group));
+  ranks[1] = size;
+  CHECK_FAILS(hymnUsageError, "rank", hymnGroupCreate(world, ranks, 2, NULL, &group));
+  CHECK_FAILS(hymnUsageError, "empty", hymnGroupCreate(world, NULL, 0, NULL, &group));
+  CHECK_FAILS(hymnUsageError, "ranks is NULL", hymnGroupCreate(world, NULL, 2, NULL, &group));
+  CHECK_FAILS(hymnUsageError, "group is NULL", hymnGroupCreate(world, ranks, 1, NULL, NULL));
+  CHECK_FAILS(hymnUsageError, "world is NULL", hymnGroupCreate(NULL, ranks, 1, NULL, &group));
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.size = 1;
+  CHECK_FAILS(hymnUsageError, "hymnGroupOptions_t",
+              hymnGroupCreate(world, ranks, 1, &options, &group));
+  CHECK(group == NULL);
+}
+
+static void test_timeouts(hymnWorld_t world) {
+  const int self = 0;
+  hymnGroup_t group = make_group(world, &self, 1);
+  double seconds = 0;
+  CHECK_OK(hymnGroupGetTimeout(group, &seconds));
+  CHECK(seconds == 30);
+  CHECK_OK(hymnGroupSetTimeout(group, 0.25));
+  CHECK_OK(hymnGroupGetTimeout(group, &seconds));
+  CHECK(seconds == 0.25);
+  CHECK_OK(hymnGroupSetTimeout(group, HYMN_TIMEOUT_NONE));
+  CHECK_OK(hymnGroupGetTimeout(group, &seconds));
+  CHECK(seconds == HYMN_TIMEOUT_NONE);
+  CHECK_FAILS(hymnUsageError, "0 seconds", hymnGroupSetTimeout(group, 0));
+  CHECK_OK(hymnGroupFree(group));
+}
+
+void test_groups(hymnWorld_t world) {
+  int rank = -1, size = -1;
+  CHECK_OK(hymnWorldRank(world, &rank));
+  CHECK_OK(hymnWorldSize(world, &size));
+  test_halves(world, rank, size);
+  test_bad_lists(world, size);
+  test_timeouts(world);
+}

@@ -1,0 +1,140 @@
+// Sends, receives and works of the C API, timeouts among them.
+#include "check.h"
+
+enum { max_ranks = 16, ready = 1, data = 2 };
+
+typedef struct {
+  hymnGroup_t group;
+  int rank, size;
+} Place;
+
+static Place place_of(hymnWorld_t world) {
+  Place place = {NULL, -1, -1};
+  CHECK_OK(hymnWorldGroup(world, &place.group));
+  CHECK_OK(hymnWorldRank(world, &place.rank));
+  CHECK_OK(hymnWorldSize(world, &place.size));
+  return place;
+}
+
+// Rank 0 takes a message of another length from each, in whatever order they come.
+static void test_any_source(const Place* at) {
+  int32_t buf[max_ranks];
+  for (int i = 0; i < max_ranks; ++i) buf[i] = 100 * at->rank + i;
+  if (at->rank != 0) {
+    CHECK_OK(hymnSend(buf, (size_t)at->rank, hymnInt32, 0, data, at->group, NULL));
+    return;
+  }
+  int seen[max_ranks] = {0};
+  for (int i = 1; i < at->size; ++i) {
+    hymnRecvStatus_t status = {-1, -1, 0};
+    CHECK_OK(hymnRecv(buf, max_ranks, hymnInt32, HYMN_ANY_SOURCE, data, at->group, NULL, &status));
+    CHECK(status.source > 0 && status.source < at->size && !seen[status.source]++);
+    CHECK(status.tag == data && status.count == (size_t)status.source);
+    CHECK(buf[status.count - 1] == 100 * status.source + status.source - 1);
+  }
+}
+
+// Everybody sends to the next and receives from the one before, as one work.
+static void test_ring(const Place* at) {
+  const int next = (at->rank + 1) % at->size, before = (at->rank + at->size - 1) % at->size;
+  int64_t out = at->rank, in[4] = {-1, -1, -1, -1};
+  const hymnP2POp_t ops[] = {
+      {NULL, in, 4, hymnInt64, before, data},
+      {&out, NULL, 1, hymnInt64, next, data},
+  };
+  hymnWork_t work = NULL;
+  hymnRecvStatus_t status = {-1, -1, 0};
+  CHECK_OK(hymnIBatch(ops, 2, at->group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(in[0] == before && in[1] == -1);
+  CHECK(status.source == before && status.tag == data && status.count == 1);
+  CHECK_FAILS(hymnUsageError, "receive number 1", hymnWorkStatus(work, 1, &status));
+  CHECK_OK(hymnWorkFree(work));
+}
+
+void test_point_to_point(hymnWorld_t world) {
+  const Place at = place_of(world);
+  if (at.size < 2) return;
+  test_any_source(&at);
+  test_ring(&at);
+}
+
+// Rank 0 waits too short a time, tells rank 1 to send, and waits again.
+static void test_wait_again(const Place* at) {
+  int32_t value = 17, nothing = 0;
+  if (at->rank == 1) {
+    CHECK_OK(hymnRecv(&nothing, 1, hymnInt32, 0, ready, at->group, NULL, NULL));
+    CHECK_OK(hymnSend(&value, 1, hymnInt32, 0, data, at->group, NULL));
+  }
+  if (at->rank != 0) return;
+  hymnWork_t work = NULL, told = NULL;
+  hymnResult_t error = hymnInternalError;
+  hymnRecvStatus_t status = {-1, -1, 0};
+  int32_t in[2] = {0, 0};
+  int done = -1;
+  CHECK_OK(hymnIRecv(in, 2, hymnInt32, 1, data, at->group, NULL, &work));
+  CHECK_OK(hymnWorkTest(work, &done));
+  CHECK(done == 0);
+  CHECK_FAILS(hymnTimeoutError, "recv", hymnWorkWaitTimeout(work, 0.05));
+  CHECK_OK(hymnWorkError(work, &error));
+  CHECK(error == hymnSuccess);
+  CHECK_FAILS(hymnUsageError, "", hymnWorkStatus(work, 0, &status));
+  CHECK_OK(hymnISend(&nothing, 1, hymnInt32, 1, ready, at->group, NULL, &told));
+  CHECK_OK(hymnWorkWaitTimeout(work, HYMN_TIMEOUT_NONE));
+  CHECK_OK(hymnWorkWait(told));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(status.source == 1 && status.tag == data && status.count == 1 && in[0] == 17);
+  CHECK_FAILS(hymnUsageError, "index 0", hymnWorkStatus(work, 1, &status));
+  CHECK_OK(hymnWorkFree(told));
+  CHECK_OK(hymnWorkFree(work));
+}
+
+// When the group's own limit passes, the group is given up, and all that is pending in it.
+static void test_given_up(hymnWorld_t world, const Place* at) {
+  const int pair[] = {0, 1};
+  hymnGroup_t group = NULL;
+  CHECK_OK(hymnGroupCreate(world, pair, 2, NULL, &group));
+  if (at->rank == 0) {
+    static int32_t never[2];  // static: MPI may keep its hands on it
+    hymnWork_t work = NULL;
+    hymnResult_t error = hymnSuccess;
+    CHECK_OK(hymnGroupSetTimeout(group, 0.05));
+    CHECK_OK(hymnIRecv(&never[0], 1, hymnInt32, 1, data, group, NULL, &work));
+    CHECK_FAILS(hymnTimeoutError, "recv",
+                hymnRecv(&never[1], 1, hymnInt32, 1, ready, group, NULL, NULL));
+    CHECK_FAILS(hymnAbortedError, "recv", hymnBarrier(group, NULL));
+    CHECK(hymnWorkWait(work) != hymnSuccess);
+    CHECK_OK(hymnWorkError(work, &error));
+    CHECK(error == hymnAbortedError || error == hymnTimeoutError);
+    CHECK(strncmp(hymnGetLastError(), "hymnWorkError: ", 15) == 0);
+    CHECK_OK(hymnWorkFree(work));
+  }
+  CHECK_OK(hymnGroupFree(group));
+}
+
+// Several at once, completed in another order, with computing in between.
+static void test_outstanding(const Place* at) {
+  enum { works = 3 };
+  hymnWork_t work[works];
+  int64_t value[works];
+  for (int i = 0; i < works; ++i) {
+    value[i] = at->rank + i;
+    CHECK_OK(
+        hymnIAllReduce(&value[i], &value[i], 1, hymnInt64, hymnSum, at->group, NULL, &work[i]));
+  }
+  for (int i = works - 1; i >= 0; --i) {
+    for (int done = 0; !done;) CHECK_OK(hymnWorkTest(work[i], &done));
+    CHECK(value[i] == at->size * (at->size - 1) / 2 + i * at->size);
+    CHECK_OK(hymnWorkFree(work[i]));
+  }
+}
+
+void test_work(hymnWorld_t world) {
+  const Place at = place_of(world);
+  test_outstanding(&at);
+  if (at.size < 2) return;
+  test_wait_again(&at);
+  test_given_up(world, &at);
+  CHECK_OK(hymnBarrier(at.group, NULL));
+}

@@ -1,0 +1,73 @@
+# scripts/check-rooms passes a tree in order, and fails, naming the line, on each kind of breach.
+. "$(dirname -- "$0")/lib.sh"
+
+# tree: makes $scratch/tree, in order.
+tree() {
+  rm -rf "$scratch/tree"
+  for folder in cmake include/hymn base topology collectives/mpi tools tests; do
+    mkdir -p "$scratch/tree/$folder"
+  done
+  cd "$scratch/tree"
+  cp "$root/cmake/rooms.txt" cmake/
+  echo '#pragma once' >include/hymn/a.hpp
+  echo '#include "hymn/a.hpp"' >base/b.hpp
+  printf '#include <hymn/a.hpp>\n#include "base/b.hpp"\n' >topology/t.cpp
+  printf '#include <mpi.h>\n#include <vector>\n#include "topology/t.hpp"\n' >collectives/mpi/m.cpp
+  printf '#include "tools/x.hpp"\n#include "base/b.hpp"\n' >tools/x.cpp
+  echo 'hymn_add_room(NAME base SOURCES b.hpp)' >base/CMakeLists.txt
+  printf 'hymn_add_room(\n  NAME topology\n  ROOMS base  # why\n  SOURCES\n    t.cpp)\n' \
+    >topology/CMakeLists.txt
+  printf 'hymn_add_room(NAME collectives\n  ROOMS topology\n  SOURCES mpi/m.cpp\n  LINKS x)\n' \
+    >collectives/CMakeLists.txt
+}
+
+check() { expect "$1" "$2" "$root/scripts/check-rooms" "$scratch/tree"; }
+
+tree
+check 0 'sources keep the order'
+
+tree
+printf '#include <map>\n  #  include "topology/t.hpp"\n' >base/up.hpp
+check 1 '^base/up.hpp:2: base must not include topology/t.hpp'
+
+tree
+echo '#include <base/b.hpp>' >include/hymn/up.hpp
+check 1 '^include/hymn/up.hpp:1: include must not include base/b.hpp'
+
+tree
+echo '#include "tools/x.hpp"' >tests/t.cpp
+check 1 '^tests/t.cpp:1: tests must not include tools/x.hpp'
+
+tree
+echo '#include <mpi.h>' >base/c.hpp
+check 1 '^base/c.hpp:1: <mpi.h> may be included only in:'
+
+tree
+echo '#include "hwy/highway.h"' >topology/c.hpp
+check 1 '^topology/c.hpp:1: <hwy/highway.h> may be included only in:'
+
+tree
+echo '#include "t.hpp"' >topology/c.hpp
+check 1 '^topology/c.hpp:1: "t.hpp" is not written from the root'
+
+tree
+echo '#include "base/b.hpp"' >>collectives/mpi/m.cpp
+check 1 '^collectives/mpi/m.cpp:4: .*does not name base in ROOMS'
+
+tree
+echo '' >topology/t.cpp
+check 1 '^topology/CMakeLists.txt:3: ROOMS names base, but no source'
+
+tree
+echo 'hymn_add_room(NAME base ROOMS topology SOURCES b.hpp)' >base/CMakeLists.txt
+check 1 '^base/CMakeLists.txt:1: ROOMS names topology, which does not stand before base'
+
+tree
+echo 'int x;' >topology/forgotten.cpp
+check 1 '^topology/forgotten.cpp:1: not in SOURCES of topology/CMakeLists.txt'
+
+mkdir "$scratch/empty"
+expect 2 'no cmake/rooms.txt' "$root/scripts/check-rooms" "$scratch/empty"
+
+expect 0 'sources keep the order' "$root/scripts/check-rooms" "$root"
+finish

@@ -1,0 +1,22 @@
+/* The smallest user of hymn in C: sums the numbers of all ranks. */
+#include <hymn/hymn.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static int check(hymnResult_t result) {
+  if (result != hymnSuccess) fprintf(stderr, "%s\n", hymnGetLastError());
+  return result == hymnSuccess;
+}
+
+int main(void) {
+  hymnWorld_t world;
+  hymnGroup_t group;
+  int rank = -1, size = 0;
+  if (!check(hymnInit(&world, NULL)) || !check(hymnWorldGroup(world, &group))) return 1;
+  if (!check(hymnWorldRank(world, &rank)) || !check(hymnWorldSize(world, &size))) return 1;
+  int32_t value = rank + 1;
+  if (!check(hymnAllReduce(&value, &value, 1, hymnInt32, hymnSum, group, NULL))) return 1;
+  printf("rank %d of %d: sum %d\n", rank, size, (int)value);
+  if (!check(hymnGroupFree(group)) || !check(hymnFinalize(world))) return 1;
+  return 0;
+}

@@ -1,0 +1,239 @@
+// run_ranks: ranks that throw, skip, start threads, or call different things.
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/support/blocks.hpp"
+#include "tests/support/data.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/rank_test.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+void gather_three_by_three(World& world) {
+  const std::vector<float> in(9, static_cast<float>(world.rank()));
+  std::vector<float> out(9 * ranks_as_size(world));
+  world.group().all_gather(in, out);
+  EXPECT_EQ(out.back(), static_cast<float>(world.size() - 1));
+}
+
+/// What run_ranks throws when `throws(rank)` ranks fail between two collectives.
+std::vector<RankFailure> failures_when(bool (*throws)(int rank)) {
+  try {
+    run_ranks(4, [throws](World& world) {
+      gather_three_by_three(world);
+      if (throws(world.rank()))
+        throw std::runtime_error("no luck on " + std::to_string(world.rank()));
+      gather_three_by_three(world);
+    });
+  } catch (const RanksFailed& failed) {
+    const std::string text = failed.what();
+    for (const RankFailure& failure : failed.failures())
+      EXPECT_NE(text.find("no luck on " + std::to_string(failure.rank)), std::string::npos) << text;
+    EXPECT_EQ(failed.kind(), ErrorKind::peer);
+    try {
+      failed.rethrow_first();
+    } catch (const std::runtime_error& first) {
+      EXPECT_EQ(first.what(), "no luck on " + std::to_string(failed.failures().at(0).rank));
+    }
+    return failed.failures();
+  }
+  return {};
+}
+
+TEST(RunRanks, ErrorOnRankZero) {
+  const auto failures = failures_when([](int rank) { return rank == 0; });
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].rank, 0);
+  EXPECT_EQ(failures[0].text, "no luck on 0");
+  EXPECT_THROW(std::rethrow_exception(failures[0].error), std::runtime_error);
+}
+
+TEST(RunRanks, ErrorOnAnotherRank) {
+  const auto failures = failures_when([](int rank) { return rank == 1; });
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].rank, 1);
+}
+
+TEST(RunRanks, SeveralErrorsLowestFirst) {
+  const auto failures = failures_when([](int rank) { return rank > 0; });
+  ASSERT_EQ(failures.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(failures[as_size(i)].rank, i + 1);
+}
+
+TEST(RunRanks, ReleasedRanksSeeAnAbortedError) {
+  std::atomic<int> released = 0;
+  try {
+    run_ranks(4, [&](World& world) {
+      if (world.rank() == 2) throw std::runtime_error("gone");
+      try {
+        gather_three_by_three(world);
+      } catch (const AbortedError& error) {
+        EXPECT_NE(std::string(error.what()).find("2"), std::string::npos) << error.what();
+        ++released;
+        throw;
+      }
+    });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const RanksFailed& failed) {
+    EXPECT_EQ(failed.failures().size(), 1u);
+  }
+  EXPECT_EQ(released, 3);
+}
+
+TEST(RunRanks, EveryWaitIsReleased) {
+  // In a receive, in a barrier of a sub-group, in a wait for asynchronous work, in new_group.
+  EXPECT_THROW(run_ranks(5,
+                         [](World& world) {
+                           ProcessGroup group = world.new_group({0, 1});
+                           std::int32_t value = 0;
+                           switch (world.rank()) {
+                             case 0:
+                               world.group().recv(view_of(value), 4);
+                               break;
+                             case 1:
+                               group.barrier();
+                               break;
+                             case 2:
+                               world.group().barrier_async().wait();
+                               break;
+                             case 3:
+                               world.new_group({3, 4});
+                               break;
+                             default:
+                               std::this_thread::sleep_for(20ms);
+                               throw std::runtime_error("late");
+                           }
+                           ADD_FAILURE() << "rank " << world.rank() << " was not released";
+                         }),
+               RanksFailed);
+}
+
+TEST(RunRanks, ThrowsWhatIsNoException) {
+  EXPECT_THROW(run_ranks(2,
+                         [](World& world) {
+                           if (world.rank() == 1) throw 42;
+                         }),
+               RanksFailed);
+}
+
+TEST(RunRanks, SkipIsPassedOn) {
+  try {
+    run_ranks(4, [](World& world) {
+      if (world.rank() == 3) throw RankSkipped("nothing to do");
+    });
+    ADD_FAILURE() << "the skip was lost";
+  } catch (const RankSkipped& skipped) {
+    EXPECT_STREQ(skipped.what(), "nothing to do");
+  }
+}
+
+TEST(RunRanks, FailureWinsOverSkip) {
+  EXPECT_THROW(run_ranks(3,
+                         [](World& world) {
+                           if (world.rank() == 0) throw RankSkipped("nothing to do");
+                           if (world.rank() == 2) throw std::runtime_error("broken");
+                         }),
+               RanksFailed);
+}
+
+TEST(RunRanks, NumberOfRanksMustBePositive) {
+  for (const int ranks : {0, -3})
+    expect_error(ErrorKind::usage, [&] { run_ranks(ranks, [](World&) {}); },
+                 {std::to_string(ranks)});
+}
+
+TEST(RunRanks, BadOptionsReachTheCaller) {
+  EXPECT_THROW(run_ranks(2, [](World&) {}, {.path = "no_such_path"}), Error);
+}
+
+TEST(RunRanks, SixteenRanks) {
+  std::atomic<int> ran = 0;
+  run_ranks(16, [&](World& world) {
+    for (int i = 0; i < 20; ++i) gather_three_by_three(world);
+    std::int64_t sum = world.rank();
+    world.group().all_reduce(view_of(sum));
+    EXPECT_EQ(sum, 120);
+    ++ran;
+  });
+  EXPECT_EQ(ran, 16);
+}
+
+TEST(RunRanks, WorldsInsideWorlds) {
+  std::atomic<int> ran = 0;
+  run_ranks(2, [&](World& outer) {
+    run_ranks(3, [&](World& inner) {
+      gather_three_by_three(inner);
+      ++ran;
+    });
+    gather_three_by_three(outer);
+  });
+  EXPECT_EQ(ran, 6);
+}
+
+TEST(RunRanks, GroupsMadeAndUsedByThreadsOfTheRanks) {
+  run_ranks(4, [](World& world) {
+    std::thread([&] {
+      ProcessGroup group = world.new_group({1, 3});
+      if (!group.is_member()) return;
+      std::int32_t sum = world.rank();
+      group.all_reduce(view_of(sum));
+      EXPECT_EQ(sum, 4);
+    }).join();
+    gather_three_by_three(world);
+  });
+}
+
+TEST(RunRanks, DifferentCallsAreToldApart) {
+  // Ranks that see each other's memory also see each other's calls: what does not fit together is
+  // an error on every rank that meets it, and no memory is touched.
+  struct Case {
+    std::function<void(ProcessGroup&, int rank)> call;
+    std::string word;
+  };
+  const std::vector<Case> cases = {{[](ProcessGroup& g, int rank) {
+                                      Buffer b(DataType::int32, rank == 0 ? 4 : 5);
+                                      g.all_reduce(b);
+                                    },
+                                    "count"},
+                                   {[](ProcessGroup& g, int rank) {
+                                      Buffer b(rank == 0 ? DataType::int32 : DataType::float32, 4);
+                                      g.broadcast(b, 0);
+                                    },
+                                    "dtype"},
+                                   {[](ProcessGroup& g, int rank) {
+                                      Buffer b(DataType::int32, 4);
+                                      g.broadcast(b, rank == 0 ? 0 : 1);
+                                    },
+                                    "root"},
+                                   {[](ProcessGroup& g, int rank) {
+                                      Buffer b(DataType::int32, 4);
+                                      g.all_reduce(b, rank == 0 ? ReduceOp::sum : ReduceOp::max);
+                                    },
+                                    "reduction"},
+                                   {[](ProcessGroup& g, int rank) {
+                                      Buffer b(DataType::int32, 4);
+                                      if (rank == 0)
+                                        g.all_reduce(b);
+                                      else
+                                        g.broadcast(b, 0);
+                                    },
+                                    "operation"}};
+  for (const Case& bad : cases) {
+    SCOPED_TRACE(bad.word);
+    run_ranks(2,
+              [&](World& world) {
+                const std::string text = error_text([&] { bad.call(world.group(), world.rank()); });
+                EXPECT_NE(text.find(bad.word), std::string::npos) << text;
+              },
+              {.path = "threads"});
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test

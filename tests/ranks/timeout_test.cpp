@@ -1,0 +1,238 @@
+// What happens when time runs out: of a wait, of a call, of a group.
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "tests/support/blocks.hpp"
+#include "tests/support/data.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/rank_test.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A group of all ranks that a test may ruin; messages between the ranks go through the world.
+ProcessGroup fresh_group(World& world, const std::string& name, Timeout timeout = {}) {
+  std::vector<int> ranks(ranks_as_size(world));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.new_group(ranks, {.description = name, .timeout = timeout});
+}
+
+/// Rank 0 lets the others go on; they wait for that.
+void signal_from_first(World& world) {
+  std::int32_t token = 1;
+  if (world.rank() != 0) world.group().recv(view_of(token), 0, 77);
+  for (int rank = 1; world.rank() == 0 && rank < world.size(); ++rank)
+    world.group().send(view_of(token), rank, 77);
+}
+
+/// `call` must throw a TimeoutError that says so, after at least `limit` and not long after.
+void expect_timeout(const std::function<void()>& call, Duration limit, Words words) {
+  const auto before = std::chrono::steady_clock::now();
+  Duration waited{0};
+  expect_error(
+      ErrorKind::timeout,
+      [&] {
+        try {
+          call();
+        } catch (const TimeoutError& error) {
+          waited = error.waited();
+          throw;
+        }
+      },
+      words);
+  EXPECT_GE(waited, limit);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, limit + 20s);
+}
+
+/// The other ranks come to an operation that rank 0 has given up: it may complete or fail, not
+/// hang.
+void come_too_late(const std::function<void()>& call) {
+  const auto before = std::chrono::steady_clock::now();
+  error_text(call);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
+}
+
+void expect_world_works(World& world) {
+  std::int32_t one = 1;
+  world.group().all_reduce(view_of(one));
+  EXPECT_EQ(one, world.size());
+}
+
+RANK_TEST(Timeout, OfAWaitLeavesTheWorkInFlight) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "patient");
+  std::int32_t one = 1;
+  if (world.rank() != 0) {
+    signal_from_first(world);
+    group.all_reduce(view_of(one));
+  } else {
+    Work work = group.all_reduce_async(view_of(one));
+    for (int i = 0; i < 2; ++i)
+      expect_timeout([&] { work.wait(50ms); }, 50ms, {"all_reduce", "patient", "rank 0", "0.05"});
+    expect_timeout([&] { work.get_future().get(50ms); }, 50ms, {});
+    EXPECT_FALSE(work.is_completed());
+    EXPECT_FALSE(work.test());
+    EXPECT_EQ(work.error(), nullptr);
+    expect_error(ErrorKind::usage, [&] { work.result(); });
+    signal_from_first(world);
+    work.wait(30s);
+    EXPECT_TRUE(work.is_completed());
+  }
+  EXPECT_EQ(one, world.size());
+  group.barrier();  // and the group goes on
+}
+
+RANK_TEST(Timeout, OfAWaitThatIsLongEnough) {
+  std::vector<float> values(100, 1.0f);
+  Work work = world.group().all_reduce_async(values);
+  work.wait(30s);
+  work.wait(0s);  // has completed: nothing to wait for
+  EXPECT_EQ(values[99], static_cast<float>(world.size()));
+}
+
+RANK_TEST(Timeout, OfACallGivesTheGroupUp) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "given up");
+  std::int64_t one = 1;
+  const auto call = [&](Timeout timeout) {
+    group.all_reduce(view_of(one), ReduceOp::sum, {.timeout = timeout});
+  };
+  if (world.rank() == 0) {
+    expect_timeout([&] { call(100ms); }, 100ms, {"all_reduce", "given up", "rank 0", "0.1"});
+    // From now on every call says so, with the first reason.
+    expect_error(ErrorKind::aborted, [&] { call(30s); }, {"given up", "rank 0", "all_reduce"});
+    expect_error(ErrorKind::aborted, [&] { group.barrier(); }, {"all_reduce"});
+    expect_error(ErrorKind::aborted, [&] { group.barrier_async(); }, {"all_reduce"});
+    EXPECT_FALSE(group.is_destroyed());
+  }
+  signal_from_first(world);
+  if (world.rank() != 0) come_too_late([&] { call(1s); });
+  expect_world_works(world);
+  group.destroy();
+  expect_world_works(world);
+}
+
+RANK_TEST(Timeout, OfAnAsynchronousCall) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "given up");
+  if (world.rank() == 0) {
+    Work waited = group.barrier_async({.timeout = 100ms});
+    Work after = group.barrier_async();
+    expect_timeout([&] { waited.wait(); }, 100ms, {"barrier", "given up", "rank 0"});
+    EXPECT_TRUE(waited.is_completed());
+    EXPECT_NE(waited.error(), nullptr);
+    expect_error(ErrorKind::timeout, [&] { waited.wait(); });  // says the same again
+    expect_error(ErrorKind::timeout, [&] { waited.result(); });
+    expect_error(ErrorKind::timeout, [&] { waited.get_future().get(); });
+    expect_error(ErrorKind::aborted, [&] { after.wait(); }, {"barrier"});
+  }
+  signal_from_first(world);
+  if (world.rank() != 0) come_too_late([&] { group.barrier({.timeout = 1s}); });
+  expect_world_works(world);
+}
+
+RANK_TEST(Timeout, IsSeenByTest) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "polled");
+  if (world.rank() == 0) {
+    Work work = group.barrier_async({.timeout = 50ms});
+    const auto limit = std::chrono::steady_clock::now() + 20s;
+    while (!work.test() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(work.is_completed());
+    EXPECT_NE(work.error(), nullptr);
+    expect_error(ErrorKind::timeout, [&] { work.wait(); }, {"barrier", "polled", "rank 0"});
+  }
+  signal_from_first(world);
+  if (world.rank() != 0) come_too_late([&] { group.barrier({.timeout = 1s}); });
+  expect_world_works(world);
+}
+
+RANK_TEST(Timeout, OfAReceive) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "silent");
+  Buffer in(DataType::float32, 4);
+  if (world.rank() == 0)
+    expect_timeout([&] { group.recv(in, 1, 0, {.timeout = 50ms}); }, 50ms,
+                   {"recv", "silent", "rank 0"});
+  expect_untouched(in);
+  group.barrier();  // a receive that has not happened concerns nobody else
+}
+
+RANK_TEST(Timeout, NobodyEverComes) {
+  NEEDS_RANKS(2);
+  // The end of the world, and of MPI after it, must not wait for the ranks that never call.
+  ProcessGroup group = fresh_group(world, "forsaken");
+  Buffer buffer(DataType::float32, 1000);
+  if (world.rank() == world.size() - 1)
+    expect_timeout([&] { group.all_reduce(buffer, ReduceOp::sum, {.timeout = 50ms}); }, 50ms,
+                   {"all_reduce", "forsaken"});
+  expect_world_works(world);
+  world.destroy();
+}
+
+RANK_TEST(Timeout, OfAGroupCanBeChanged) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "changing", Timeout::none());
+  EXPECT_TRUE(group.timeout().is_none());
+  group.barrier();
+  group.set_timeout(100ms);
+  EXPECT_EQ(group.timeout(), Timeout(100ms));
+  if (world.rank() == 0)
+    expect_timeout([&] { group.barrier(); }, 100ms, {"barrier", "changing", "rank 0"});
+  signal_from_first(world);
+  if (world.rank() != 0) come_too_late([&] { group.barrier(); });
+  expect_world_works(world);
+}
+
+RANK_TEST(Timeout, OfACallWinsOverTheGroups) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "hasty", 1ms);
+  std::int32_t one = 1;
+  if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+  group.all_reduce(view_of(one), ReduceOp::sum, {.timeout = 30s});
+  EXPECT_EQ(one, world.size());
+  if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+  group.all_reduce(view_of(one), ReduceOp::sum, {.timeout = Timeout::none()});
+  EXPECT_EQ(one, world.size() * world.size());
+}
+
+RANK_TEST(Timeout, MustBeSet) {
+  const Timeout before = world.group().timeout();
+  EXPECT_TRUE(before.is_set());
+  expect_error(ErrorKind::usage, [&] { world.group().set_timeout(Timeout()); });
+  EXPECT_EQ(world.group().timeout(), before);
+}
+
+TEST(Timeout, OfTheWorldIsTheDefault) {
+  on_ranks(
+      [](World& world) {
+        EXPECT_EQ(world.group().timeout(), Timeout(45s));
+        EXPECT_EQ(fresh_group(world, "same").timeout(), Timeout(45s));
+        EXPECT_EQ(fresh_group(world, "own", 50s).timeout(), Timeout(50s));
+        world.group().set_timeout(Timeout::none());
+        EXPECT_TRUE(world.group().timeout().is_none());
+        expect_world_works(world);
+      },
+      {.timeout = 45s});
+}
+
+TEST(Timeout, NoneCarriesEverything) {
+  on_ranks(
+      [](World& world) {
+        for (int i = 0; i < 20; ++i) expect_world_works(world);
+        Buffer in = filled(DataType::uint8, 9, world.rank());
+        BlockBuffer out(DataType::uint8, world.size(), 9);
+        world.group().all_gather(in, out.view());
+        out.expect_from_all();
+        Work work = world.group().all_gather_async(in, out.view());
+        work.wait();
+        world.group().barrier();
+      },
+      {.timeout = Timeout::none()});
+}
+
+}  // namespace
+}  // namespace hymn::test

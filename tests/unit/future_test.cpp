@@ -1,0 +1,183 @@
+// Futures alone: values set by hand, without ranks.
+#include "hymn/future.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class T>
+struct Promise {
+  std::shared_ptr<detail::FutureState<T>> state;
+  Future<T> future;
+
+  explicit Promise(detail::Drive drive = nullptr)
+      : state(std::make_shared<detail::FutureState<T>>(std::move(drive))), future(state) {}
+};
+
+std::exception_ptr error(const char* text) {
+  return std::make_exception_ptr(std::runtime_error(text));
+}
+
+TEST(Future, HoldsItsValue) {
+  Promise<int> promise;
+  EXPECT_FALSE(promise.future.is_ready());
+  promise.state->set_value(7);
+  EXPECT_TRUE(promise.future.is_ready());
+  EXPECT_EQ(promise.future.get(), 7);
+  EXPECT_EQ(promise.future.get(), 7);  // as often as one likes
+}
+
+TEST(Future, HoldsItsError) {
+  Promise<std::string> promise;
+  promise.state->set_error(error("bad luck"));
+  EXPECT_TRUE(promise.future.is_ready());
+  EXPECT_THROW(promise.future.get(), std::runtime_error);
+}
+
+TEST(Future, OfNothing) {
+  Promise<void> promise;
+  bool ran = false;
+  const Future<int> after = promise.future.then([&ran] { return ran = true, 3; });
+  EXPECT_FALSE(ran);
+  promise.state->set_value({});
+  promise.future.get();
+  EXPECT_EQ(after.get(), 3);
+}
+
+TEST(Future, WaitsForAnotherThread) {
+  Promise<int> promise;
+  std::thread setter([&] {
+    std::this_thread::sleep_for(10ms);
+    promise.state->set_value(1);
+  });
+  EXPECT_EQ(promise.future.get(), 1);
+  setter.join();
+}
+
+TEST(Future, WaitEndsAtItsTimeout) {
+  Promise<int> promise;
+  try {
+    promise.future.get(20ms);
+    ADD_FAILURE() << "there was no value to get";
+  } catch (const TimeoutError& timeout) {
+    EXPECT_GE(timeout.waited(), 20ms);
+  }
+  promise.state->set_value(4);
+  EXPECT_EQ(promise.future.get(0ms), 4);
+}
+
+TEST(Future, IsDrivenByWhoeverWaits) {
+  Promise<int>* promise = nullptr;
+  Timeout seen;
+  Promise<int> driven([&](Timeout timeout) {
+    seen = timeout;
+    promise->state->set_value(9);
+  });
+  promise = &driven;
+  // Waiting at the end of a chain drives its beginning.
+  const auto text = driven.future.then([](int value) { return value + 1; }).then([](int value) {
+    return std::to_string(value);
+  });
+  EXPECT_EQ(text.get(5s), "10");
+  EXPECT_EQ(seen, Timeout(5s));
+}
+
+TEST(Future, ChainsRunInTheOrderAttached) {
+  Promise<int> promise;
+  std::vector<int> order;
+  for (int i = 0; i < 4; ++i) promise.future.then([&order, i](int) { order.push_back(i); });
+  EXPECT_TRUE(order.empty());
+  promise.state->set_value(0);
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3}));
+}
+
+TEST(Future, ThenOnAReadyValueRunsAtOnce) {
+  Promise<int> promise;
+  promise.state->set_value(5);
+  EXPECT_TRUE(promise.future.then([](int value) { return value; }).is_ready());
+}
+
+TEST(Future, ErrorsSkipToTheEnd) {
+  Promise<int> promise;
+  int ran = 0;
+  const auto end =
+      promise.future.then([&](int) { ++ran; }).then([&] { ++ran; }).then([&] { return ++ran; });
+  promise.state->set_error(error("first"));
+  EXPECT_EQ(ran, 0);
+  try {
+    end.get();
+    ADD_FAILURE() << "the error was lost";
+  } catch (const std::runtime_error& caught) {
+    EXPECT_STREQ(caught.what(), "first");
+  }
+}
+
+TEST(Future, ExceptionInAChainBecomesItsError) {
+  Promise<int> promise;
+  const auto failed =
+      promise.future.then([](int) -> int { throw std::out_of_range("in the middle"); });
+  const auto end = failed.then([](int value) { return value; });
+  promise.state->set_value(1);
+  EXPECT_EQ(promise.future.get(), 1);  // what comes before is not touched
+  EXPECT_THROW(end.get(), std::out_of_range);
+}
+
+TEST(Future, ExecutorDecidesWhereAndWhen) {
+  std::vector<std::function<void()>> queue;
+  const Executor later = [&queue](std::function<void()> task) { queue.push_back(std::move(task)); };
+  Promise<int> promise;
+  const auto doubled = promise.future.then([](int value) { return 2 * value; }, later);
+  promise.state->set_value(21);
+  EXPECT_FALSE(doubled.is_ready());
+  ASSERT_EQ(queue.size(), 1u);
+  queue[0]();
+  EXPECT_EQ(doubled.get(), 42);
+}
+
+TEST(Future, AttachedWhileTheValueArrives) {
+  // Whichever comes first, every function runs once.
+  for (int round = 0; round < 200; ++round) {
+    Promise<int> promise;
+    std::atomic<int> ran = 0;
+    std::thread attacher([&] {
+      for (int i = 0; i < 10; ++i) promise.future.then([&ran](int) { ++ran; });
+    });
+    promise.state->set_value(round);
+    attacher.join();
+    EXPECT_EQ(ran, 10);
+  }
+}
+
+TEST(Timeout, KnowsWhatItIs) {
+  EXPECT_FALSE(Timeout().is_set());
+  EXPECT_TRUE(Timeout::none().is_set());
+  EXPECT_TRUE(Timeout::none().is_none());
+  EXPECT_EQ(Timeout(2s).duration(), 2s);
+  EXPECT_EQ(Timeout().or_else(3s), Timeout(3s));
+  EXPECT_EQ(Timeout::none().or_else(3s), Timeout::none());
+}
+
+TEST(Deadline, DoesNotWrap) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(Deadline::after(Timeout(), now).is_never());
+  EXPECT_TRUE(Deadline::after(Timeout::none(), now).is_never());
+  EXPECT_TRUE(Deadline::after(Duration::max(), now).is_never());
+  EXPECT_TRUE(Deadline::after(Timeout(0s), now).expired(now));
+  EXPECT_TRUE(Deadline::after(Timeout(-5s), now).expired(now));
+  EXPECT_FALSE(Deadline::after(Timeout(1s), now).expired(now));
+  EXPECT_TRUE(Deadline::after(Timeout(1s), now).expired(now + 1s));
+}
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,66 @@
+// `hymn info`: facts about the build, and every HYMN_* variable.
+#include "tools/info_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hymn/settings.hpp"
+
+namespace hymn {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* source_of(const Setting& setting) {
+  return setting.from_environment ? "environment" : "default";
+}
+
+std::string json_text() {
+  Json build = Json::object();
+  for (const BuildFact& fact : build_facts()) build[fact.name] = fact.value;
+  Json all = Json::array();
+  for (const Setting& setting : settings())
+    all.push_back({{"name", setting.name},
+                   {"value", setting.value},
+                   {"default", setting.default_value},
+                   {"source", source_of(setting)},
+                   {"meaning", setting.meaning}});
+  return Json{{"version", version()}, {"build", build}, {"settings", all}}.dump(2) + "\n";
+}
+
+template <class Rows, class Length>
+std::size_t widest(const Rows& rows, Length&& length) {
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, length(row));
+  return width;
+}
+
+}  // namespace
+
+std::string info_text(bool json) {
+  if (json) return json_text();
+  const auto facts = build_facts();
+  const auto variables = settings();
+  std::string text = fmt::format("hymn {}\n\nBuild\n", version());
+  const auto fact_width = widest(facts, [](const BuildFact& fact) { return fact.name.size(); });
+  for (const BuildFact& fact : facts)
+    text += fmt::format("  {:<{}}  {}\n", fact.name, fact_width, fact.value);
+
+  text += "\nSettings: environment variables and their values in effect\n";
+  const auto width = widest(variables, [](const Setting& s) {
+    return s.name.size() + std::max(s.value.size(), 1ul) + 1;
+  });
+  for (const Setting& setting : variables) {
+    const auto assignment = fmt::format("{}={}", setting.name, setting.value);
+    const auto origin = setting.from_environment
+                            ? fmt::format("environment (default: {})", setting.default_value)
+                            : std::string("default");
+    text += fmt::format("  {:<{}}  {}\n      {}\n", assignment, width, origin, setting.meaning);
+  }
+  return text;
+}
+
+}  // namespace hymn
