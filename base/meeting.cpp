@@ -48,7 +48,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
     else missing.push_back(members[i]);
   }
   Packer verdict;
-  verdict.text(fmt::format("{}", fmt::join(missing, ", ")));
+  verdict.text(fmt::format("{}", fmt::join(missing, ", "))).number(members.size());
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
   for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
@@ -78,6 +78,13 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   Unpacker verdict(message->bytes);
   const std::string missing = verdict.text();
   if (!missing.empty()) throw_missing(patience, missing, started);
+  if (const std::uint64_t count = verdict.number(); count != members.size()) {
+    ErrorContext context = patience.context;
+    context.remedy = "make the same calls, with the same ranks, on all ranks";
+    throw UsageError(fmt::format("{}: rank {} gathers {} ranks where this rank gathers {}",
+                                 patience.purpose, members.front(), count, members.size()),
+                     std::move(context));
+  }
   std::vector<Bytes> gathered;
   for (std::size_t i = 0; i < members.size(); ++i) gathered.push_back(verdict.bytes());
   return gathered;

@@ -27,7 +27,8 @@ struct Patience {
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);
 
 /// Every member's bytes, in the order of `members` (global ranks, the same list on all of them, this
-/// rank among them). Throws TimeoutError naming the members that did not come, on all that did.
+/// rank among them). Throws TimeoutError naming the members that did not come, on all that did, and
+/// UsageError where ranks gather different members.
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience);
 

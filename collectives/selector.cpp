@@ -11,10 +11,6 @@ namespace {
 constexpr std::uint64_t answer_bits = 8;
 constexpr std::uint64_t count_bits = 32;
 
-bool reduces(OpType type) {
-  return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter;
-}
-
 }  // namespace
 
 Selector::Selector(Algorithms algorithms, PathPolicy policy)

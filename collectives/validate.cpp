@@ -22,6 +22,16 @@ void require_count(std::string_view what, std::size_t found, std::size_t wanted)
   if (found != wanted) refuse_counts(what, found, wanted);
 }
 
+/// Given counts are the same on all ranks, also on those whose own buffer is not on that side.
+template <class View>
+void validate_own_count(const Blocks<View>& blocks, GroupShape shape, std::size_t own_count) {
+  if (blocks.layout() != Layout::counted) return;
+  const std::size_t given = blocks.counts().size();
+  if (given != static_cast<std::size_t>(shape.size))
+    throw UsageError(fmt::format("{} counts are given for {} ranks", given, shape.size));
+  require_count("this rank's own count", own_count, blocks.counts()[static_cast<std::size_t>(shape.rank)]);
+}
+
 /// The block of this rank, against the one buffer on the other side.
 template <class View>
 void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupShape shape,
@@ -37,8 +47,7 @@ void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupSha
                          {.remedy = same_counts});
       break;
     case Layout::counted: {
-      if (blocks.counts().size() != parts)
-        throw UsageError(fmt::format("{} counts are given for {} ranks", blocks.counts().size(), parts));
+      validate_own_count(blocks, shape, own_count);
       std::size_t sum = 0;
       for (const std::size_t count : blocks.counts()) {
         // One at a time, so that the sum cannot wrap.
@@ -46,7 +55,6 @@ void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupSha
         sum += count;
       }
       require_count(fmt::format("the {} buffer", side), blocks.flat().count, sum);
-      require_count("this rank's own count", blocks.counts()[rank], own_count);
       break;
     }
     case Layout::list:
@@ -181,6 +189,7 @@ void validate(const Request& request, GroupShape shape, int root) {
       if (has_output) validate_whole(request);
       break;
     case OpType::gather:
+      validate_own_count(request.outputs, shape, request.inputs.flat().count);
       if (has_output) {
         validate_blocks("output", request.outputs, shape, request.inputs.flat().count);
         require_apart(request.outputs, request.inputs.flat(), shape);
@@ -188,6 +197,7 @@ void validate(const Request& request, GroupShape shape, int root) {
       }
       break;
     case OpType::scatter:
+      validate_own_count(request.inputs, shape, request.outputs.flat().count);
       if (has_input) {
         validate_blocks("input", request.inputs, shape, request.outputs.flat().count);
         require_apart(request.inputs, request.outputs.flat(), shape);

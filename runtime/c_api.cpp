@@ -59,19 +59,15 @@ hymnResult_t code_of_first(const RanksFailed& failed) noexcept {
 }
 
 /// What a rank of hymnThreadsRun has returned, as an exception on its thread.
-class RankMainFailed : public Error {
- public:
-  explicit RankMainFailed(hymnResult_t code)
-      : Error(kind_of(code),
-              fmt::format("rank_main returned {} ({}); last error of its thread: '{}'",
-                          static_cast<int>(code), hymnGetErrorString(code), hymnGetLastError())) {}
-
- private:
-  static ErrorKind kind_of(hymnResult_t code) {
-    const bool known = code > hymnSuccess && code <= hymnInternalError;
-    return known ? static_cast<ErrorKind>(static_cast<int>(code) - 1) : ErrorKind::usage;
-  }
-};
+[[noreturn]] void throw_rank_failure(hymnResult_t code) {
+  const std::string text =
+      fmt::format("rank_main returned {} ({}); last error of its thread: '{}'",
+                  static_cast<int>(code), hymnGetErrorString(code), hymnGetLastError());
+  // By its type run_ranks tells a rank that was freed from one that has failed.
+  if (code == hymnAbortedError) throw AbortedError(text);
+  const bool known = code > hymnSuccess && code <= hymnInternalError;
+  throw Error(known ? static_cast<ErrorKind>(static_cast<int>(code) - 1) : ErrorKind::usage, text);
+}
 
 /// Copies what the caller's version of a struct of options has; fields it does not know are 0.
 template <class Options>
@@ -203,7 +199,7 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
     auto run_rank = [&](World& world) {
       const std::unique_ptr<hymnWorld> handle(adopt(std::make_unique<hymnWorld>(), &world));
       const hymnResult_t result = rank_main(handle.get(), user);
-      if (result != hymnSuccess) throw RankMainFailed(result);
+      if (result != hymnSuccess) throw_rank_failure(result);
     };
     hymn::run_ranks(ranks, run_rank, world_options(options));
   });

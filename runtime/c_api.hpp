@@ -62,7 +62,7 @@ ReduceOp reduce_op(hymnOp_t op);
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype);
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
 
-/// `count` elements for each rank of the group.
+/// `count` elements for each rank of the group; no sum or product here wraps.
 std::size_t for_all(std::size_t count, const ProcessGroup& group);
 /// One count for each rank of the group, from the argument called `name`.
 std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessGroup& group,
@@ -70,7 +70,6 @@ std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessG
 std::size_t sum_of(std::span<const std::size_t> counts);
 /// This rank's entry; 0 for a rank outside of the group.
 std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& group);
-bool is_root(const ProcessGroup& group, int root);
 
 /// One call from C: where it goes, and whether it is waited for.
 struct Call {

@@ -50,13 +50,16 @@ auto from(Counts counts) {
   return [counts](int rank) { return counts[static_cast<size_t>(rank)]; };
 }
 
+bool is_root(const ProcessGroup& group, int root) {
+  return group.is_member() && group.global_rank(group.rank()) == root;
+}
+
 hymnResult_t gatherv(const Call& call, const void* sendbuf, void* recvbuf, const size_t* counts,
                      hymnDataType_t dtype, int root) {
   return call.carry_out([&](const ProcessGroup& group) {
     const Counts all = counts_of(counts, group, "counts");
-    OutputBlocks out;
-    if (is_root(group, root)) out = counted_output(recvbuf, all, dtype);
-    return Request::gather(input(sendbuf, own_count(all, group), dtype), out, root);
+    return Request::gather(input(sendbuf, own_count(all, group), dtype),
+                           counted_output(recvbuf, all, dtype), root);
   });
 }
 
@@ -64,12 +67,10 @@ hymnResult_t gather_list(const Call& call, const void* sendbuf, void* const* rec
                          hymnDataType_t dtype, int root) {
   Outputs views;
   return call.carry_out([&](const ProcessGroup& group) {
-    OutputBlocks out;
-    if (is_root(group, root)) {
-      views = output_list(recvbufs, group, each(count), dtype);
-      out = OutputBlocks::list(views);
-    }
-    return Request::gather(input(sendbuf, count, dtype), out, root);
+    const OutputBlocks none;
+    if (!is_root(group, root)) return Request::gather(input(sendbuf, count, dtype), none, root);
+    views = output_list(recvbufs, group, each(count), dtype);
+    return Request::gather(input(sendbuf, count, dtype), OutputBlocks::list(views), root);
   });
 }
 
@@ -77,9 +78,8 @@ hymnResult_t scatterv(const Call& call, const void* sendbuf, const size_t* count
                       hymnDataType_t dtype, int root) {
   return call.carry_out([&](const ProcessGroup& group) {
     const Counts all = counts_of(counts, group, "counts");
-    InputBlocks in;
-    if (is_root(group, root)) in = counted_input(sendbuf, all, dtype);
-    return Request::scatter(in, output(recvbuf, own_count(all, group), dtype), root);
+    return Request::scatter(counted_input(sendbuf, all, dtype),
+                            output(recvbuf, own_count(all, group), dtype), root);
   });
 }
 
@@ -87,12 +87,10 @@ hymnResult_t scatter_list(const Call& call, const void* const* sendbufs, void* r
                           size_t count, hymnDataType_t dtype, int root) {
   Inputs views;
   return call.carry_out([&](const ProcessGroup& group) {
-    InputBlocks in;
-    if (is_root(group, root)) {
-      views = input_list(sendbufs, group, each(count), dtype);
-      in = InputBlocks::list(views);
-    }
-    return Request::scatter(in, output(recvbuf, count, dtype), root);
+    const InputBlocks none;
+    if (!is_root(group, root)) return Request::scatter(none, output(recvbuf, count, dtype), root);
+    views = input_list(sendbufs, group, each(count), dtype);
+    return Request::scatter(InputBlocks::list(views), output(recvbuf, count, dtype), root);
   });
 }
 

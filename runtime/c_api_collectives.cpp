@@ -27,10 +27,8 @@ hymnResult_t broadcast(const Call& call, void* buf, size_t count, hymnDataType_t
 
 hymnResult_t reduce(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
                     hymnDataType_t dtype, hymnOp_t op, int root) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    // Elsewhere the buffer of the result is not looked at: in place is as good as any.
-    void* out = is_root(group, root) ? recvbuf : const_cast<void*>(sendbuf);
-    return Request::reduce(input(sendbuf, count, dtype), output(out, count, dtype), root,
+  return call.carry_out([&](const ProcessGroup&) {
+    return Request::reduce(input(sendbuf, count, dtype), output(recvbuf, count, dtype), root,
                            reduce_op(op));
   });
 }
@@ -38,22 +36,17 @@ hymnResult_t reduce(const Call& call, const void* sendbuf, void* recvbuf, size_t
 hymnResult_t gather(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
                     hymnDataType_t dtype, int root) {
   return call.carry_out([&](const ProcessGroup& group) {
-    OutputBlocks out;
-    if (is_root(group, root)) {
-      out = OutputBlocks::equal(output(recvbuf, for_all(count, group), dtype));
-    }
-    return Request::gather(input(sendbuf, count, dtype), out, root);
+    return Request::gather(input(sendbuf, count, dtype),
+                           OutputBlocks::equal(output(recvbuf, for_all(count, group), dtype)),
+                           root);
   });
 }
 
 hymnResult_t scatter(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
                      hymnDataType_t dtype, int root) {
   return call.carry_out([&](const ProcessGroup& group) {
-    InputBlocks in;
-    if (is_root(group, root)) {
-      in = InputBlocks::equal(input(sendbuf, for_all(count, group), dtype));
-    }
-    return Request::scatter(in, output(recvbuf, count, dtype), root);
+    return Request::scatter(InputBlocks::equal(input(sendbuf, for_all(count, group), dtype)),
+                            output(recvbuf, count, dtype), root);
   });
 }
 

@@ -54,15 +54,6 @@ DataType data_type(hymnDataType_t dtype) {
   return static_cast<DataType>(value);
 }
 
-/// A negative number that became a count would otherwise look like a very large one.
-std::size_t checked(std::size_t count) {
-  if (count > static_cast<std::size_t>(PTRDIFF_MAX)) {
-    throw UsageError(fmt::format("a count of {} elements is more than memory can hold", count),
-                     {.remedy = "see whether a negative number was given"});
-  }
-  return count;
-}
-
 }  // namespace
 
 ReduceOp reduce_op(hymnOp_t op) {
@@ -72,18 +63,17 @@ ReduceOp reduce_op(hymnOp_t op) {
 }
 
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype) {
-  return {data, checked(count), data_type(dtype)};
+  return {data, count, data_type(dtype)};
 }
 
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype) {
-  return {data, checked(count), data_type(dtype)};
+  return {data, count, data_type(dtype)};
 }
 
+// Too much to count stays too much: the runtime refuses it, with the rank and the group.
 std::size_t for_all(std::size_t count, const ProcessGroup& group) {
   const auto ranks = static_cast<std::size_t>(group.size());
-  std::size_t total = 0;
-  if (__builtin_mul_overflow(checked(count), ranks, &total)) total = SIZE_MAX;
-  return checked(total);
+  return count > SIZE_MAX / ranks ? SIZE_MAX : count * ranks;
 }
 
 std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessGroup& group,
@@ -93,16 +83,13 @@ std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessG
 
 std::size_t sum_of(std::span<const std::size_t> counts) {
   std::size_t total = 0;
-  for (const std::size_t count : counts) total = checked(total + checked(count));
+  for (const std::size_t count : counts)
+    total = count > SIZE_MAX - total ? SIZE_MAX : total + count;
   return total;
 }
 
 std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& group) {
   return group.is_member() ? counts[static_cast<std::size_t>(group.rank())] : 0;
-}
-
-bool is_root(const ProcessGroup& group, int root) {
-  return group.is_member() && group.global_rank(group.rank()) == root;
 }
 
 ProcessGroup& Call::checked_group() const {

@@ -67,17 +67,12 @@ int GroupState::group_rank(int global_rank) const {
   return *found;
 }
 
-Timeout GroupState::timeout() const {
-  std::lock_guard lock(mutex_);
-  return timeout_;
-}
 
 void GroupState::set_timeout(Timeout timeout) {
   if (!timeout.is_set())
     throw UsageError("the timeout to set is unset",
                      context("set_timeout"));
-  std::lock_guard lock(mutex_);
-  timeout_ = timeout;
+  timeout_.store(timeout);
 }
 
 // --- Before anything is sent --------------------------------------------------------------------------
@@ -87,7 +82,7 @@ bool GroupState::admit(OpType type) {
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
   if (is_aborted()) std::rethrow_exception(aborted_error(std::string(to_string(type))));
   if (is_member()) {
-    world_->require_drive(context(std::string(to_string(type))));
+    if (!world_->may_drive()) [[unlikely]] world_->require_drive(context(std::string(to_string(type))));
     return true;
   }
   world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
@@ -113,12 +108,14 @@ int GroupState::peer_of(const Request& request) const {
   return *peer;
 }
 
-Request GroupState::checked(const Request& request, int& peer) const {
+const Request& GroupState::checked(const Request& request, std::optional<Request>& matched,
+                                   int& peer) const {
   try {
-    Request matched = match_complex_views(request);
-    peer = peer_of(matched);
-    validate(matched, shape_, peer);
-    return matched;
+    if (request.type == OpType::all_gather) matched = match_complex_views(request);
+    const Request& used = matched ? *matched : request;
+    peer = peer_of(used);
+    validate(used, shape_, peer);
+    return used;
   } catch (...) {
     rethrow_with(context(std::string(to_string(request.type))));
   }
@@ -147,7 +144,8 @@ std::uint64_t GroupState::record(const Request& request, const Call& call) {
 RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   if (!admit(given.type)) return {};
   Call call;
-  const Request request = checked(given, call.peer);
+  std::optional<Request> matched;
+  const Request& request = checked(given, matched, call.peer);
   call.request = &request;
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
@@ -178,16 +176,21 @@ void GroupState::prepare(OperationStorage& storage, const Call& call) {
 
 void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
-  const TimePoint began = limit.is_none() ? TimePoint() : clock.now();
-  const Deadline deadline = Deadline::after(limit, began);
   ProgressEngine& engine = world_->engine();
   Waiter waiter(engine.crowded());
-  operation.start();
-  // The clock costs as much as a step of a small operation: look at it now and then, but always
-  // before giving the core away for long.
+  // The clock costs as much as a step of a small operation: it is looked at for the first time when
+  // the operation has not completed at once, then now and then, and always before a long pause.
+  constexpr unsigned first_look = 16;
   constexpr unsigned turns_between_looks = 32;
+  TimePoint began{};
+  Deadline deadline = Deadline::never();
+  operation.start();
   for (unsigned turn = 1; !operation.step(); ++turn) {
     if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+    if (turn == first_look && !limit.is_none()) {
+      began = clock.now();
+      deadline = Deadline::after(limit, began);
+    }
     if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
       if (deadline.expired(now))
@@ -238,7 +241,8 @@ std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operat
 
 void GroupState::add_part(WorkState& work, const Request& given) {
   int peer = -1;
-  auto part = std::make_unique<WorkPart>(checked(given, peer));
+  std::optional<Request> matched;
+  auto part = std::make_unique<WorkPart>(checked(given, matched, peer));
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence = next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
@@ -366,7 +370,8 @@ Explanation GroupState::explain(const Request& given) const {
     throw UsageError(fmt::format("rank {} is not part of group '{}'", world_->rank(), label()),
                      context("explain"));
   int peer = -1;
-  return selector_->explain(checked(given, peer));
+  std::optional<Request> matched;
+  return selector_->explain(checked(given, matched, peer));
 }
 
 void GroupState::destroy() {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,7 +34,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   int global_rank(int group_rank) const;
   int group_rank(int global_rank) const;
 
-  Timeout timeout() const;
+  Timeout timeout() const { return timeout_.load(); }
   void set_timeout(Timeout timeout);
   std::uint64_t collective_sequence() const { return collectives_.load(std::memory_order_acquire); }
   std::uint64_t p2p_sequence() const { return p2ps_.load(std::memory_order_acquire); }
@@ -70,7 +71,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
  private:
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
-  Request checked(const Request& request, int& peer) const;
+  /// The request as it will be carried out, in `matched` where it differs from what was given.
+  const Request& checked(const Request& request, std::optional<Request>& matched, int& peer) const;
   int peer_of(const Request& request) const;
   std::optional<int> find_rank(int global_rank) const;
   Timeout limit_of(const CallOptions& options) const;
@@ -99,8 +101,26 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupShape shape_;
   std::unique_ptr<Selector> selector_;
 
+  /// A timeout that is read on every call and may be changed by another thread.
+  class AtomicTimeout {
+   public:
+    explicit AtomicTimeout(Timeout timeout) { store(timeout); }
+    void store(Timeout timeout) {
+      nanoseconds_.store(timeout.is_none() ? none : timeout.duration().count(),
+                         std::memory_order_relaxed);
+    }
+    Timeout load() const {
+      const std::int64_t stored = nanoseconds_.load(std::memory_order_relaxed);
+      return stored == none ? Timeout::none() : Timeout(Duration(stored));
+    }
+
+   private:
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+    std::atomic<std::int64_t> nanoseconds_{none};
+  };
+  AtomicTimeout timeout_;
+
   mutable std::mutex mutex_;  // guards what follows up to the counts
-  Timeout timeout_;
   std::string abort_reason_;
   std::deque<const WorkState*> ordered_;
 

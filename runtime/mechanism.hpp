@@ -10,6 +10,13 @@
 
 namespace hymn {
 
+/// How a world ends.
+enum class WorldEnd : unsigned char {
+  clean,     ///< all ranks are here, and nothing has gone wrong on any of them
+  together,  ///< all ranks are here
+  apart,     ///< some rank may be missing, or busy elsewhere
+};
+
 /// Made once for a world, in order of preference. Its calls are made by one thread at a time.
 class Mechanism {
  public:
@@ -35,8 +42,7 @@ class Mechanism {
   virtual Verdict can_drive_from_own_thread() const { return Verdict::yes(); }
   /// Whether ranks must wait for each other before the last trace of their world is removed.
   virtual bool ends_together() const { return false; }
-  /// The world ends. `clean` when all ranks have agreed that they are done with it.
-  virtual void shut_down(bool /*clean*/) {}
+  virtual void shut_down(WorldEnd) {}
 };
 
 }  // namespace hymn

@@ -99,9 +99,9 @@ Verdict MpiMechanism::can_drive_from_own_thread() const {
   return Verdict::no("MPI was initialised without MPI_THREAD_MULTIPLE");
 }
 
-void MpiMechanism::shut_down(bool clean) {
+void MpiMechanism::shut_down(WorldEnd end) {
   std::lock_guard lock(mutex_);
-  if (!clean || !gate_->may_enter()) return;
+  if (end != WorldEnd::clean || !gate_->may_enter()) return;
   std::vector<Parked> all;
   for (const auto& [ranks, parked] : parked_) all.insert(all.end(), parked.begin(), parked.end());
   parked_.clear();

@@ -23,7 +23,7 @@ class MpiMechanism final : public Mechanism {
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }
   Verdict can_drive_from_own_thread() const override;
   bool ends_together() const override { return true; }
-  void shut_down(bool clean) override;
+  void shut_down(WorldEnd end) override;
 
  private:
   /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is no

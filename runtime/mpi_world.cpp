@@ -18,8 +18,8 @@ class FinalizeHold final : public Mechanism {
     if (!released_) release_finalize(false);
   }
   void open(Algorithms&, const Membership&, GroupShape, std::span<const Bytes>) override {}
-  void shut_down(bool clean) override {
-    if (!released_) release_finalize(clean);
+  void shut_down(WorldEnd end) override {
+    if (!released_) release_finalize(end != WorldEnd::apart);
     released_ = true;
   }
 

@@ -30,6 +30,12 @@ void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
   residues_.push_back(std::move(residue));
 }
 
+bool ProgressEngine::is_drained() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
+  return is_idle() && residues_.empty();
+}
+
 void ProgressEngine::step_all() {
   if (is_idle() || !may_drive_()) return;
   // Steps run outside the lock: they may complete works, and those may start new ones.

@@ -29,7 +29,7 @@ World& World::operator=(World&& other) noexcept {
 World::~World() {
   if (!state_) return;
   // A rank that leaves by an exception has left its peers alone: do not wait for them.
-  if (std::uncaught_exceptions() > 0) state_->mark_failed();
+  if (std::uncaught_exceptions() > 0) state_->mark_leaving();
   try {
     state_->destroy();
   } catch (const std::exception& error) {

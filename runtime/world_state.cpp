@@ -22,6 +22,7 @@ constexpr std::uint64_t tag_group = 1ull << 32;
 // How long ranks wait for each other at the very end: long enough for an uneven last step, short
 // enough not to look like a hang.
 constexpr Duration longest_end = std::chrono::seconds(30);
+constexpr Duration longest_end_of_failed = std::chrono::seconds(3);
 
 constexpr std::align_val_t ring_alignment{64};
 
@@ -226,21 +227,27 @@ void WorldState::group_ended(const GroupState& group, bool clean) {
   for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
 }
 
-bool WorldState::agree_to_end() {
+// Rank 0 hears from everybody and tells everybody. A rank that has failed still says so, but does not
+// wait long for the others: they may never come.
+WorldEnd WorldState::agree_to_end() {
   const bool together = std::any_of(mechanisms_.begin(), mechanisms_.end(),
                                     [](const auto& mechanism) { return mechanism->ends_together(); });
-  if (!together) return true;
-  if (has_failed() || !exchange_->is_open() || !may_drive()) return false;
-  const Timeout limit = default_timeout_.is_none() ? Timeout(longest_end)
-                                                   : std::min(default_timeout_.duration(), longest_end);
+  if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
+  if (leaving_ || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
+  Duration limit = has_failed() ? longest_end_of_failed : longest_end;
+  if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
+  Packer word;
+  word.number(has_failed() ? 1 : 0);
   try {
-    all_gather(*exchange_, default_group_.membership().ranks, tag_end, {},
-               patience("ending the world", limit));
-    return true;
+    const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
+                                  word.packed(), patience("ending the world", limit));
+    const bool clean = std::all_of(words.begin(), words.end(), [](const Bytes& said) {
+      return Unpacker(said).number() == 0;
+    });
+    return clean ? WorldEnd::clean : WorldEnd::together;
   } catch (const std::exception& error) {
     logger_.warning(error.what());
-    mark_failed();
-    return false;
+    return WorldEnd::apart;
   }
 }
 
@@ -253,11 +260,11 @@ void WorldState::destroy() {
   }
   for (const auto& weak : groups)
     if (const auto group = weak.lock()) group->destroy();
-  const bool clean = agree_to_end();
+  if (!engine_->is_drained()) mark_failed();
+  const WorldEnd end = agree_to_end();
   auto residues = engine_->shut_down();
-  if (!residues.empty()) mark_failed();
   keep_for_ever(std::move(residues));
-  for (const auto& mechanism : mechanisms_) mechanism->shut_down(clean && !has_failed());
+  for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
 }
 
 }  // namespace hymn::detail

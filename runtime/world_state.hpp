@@ -56,6 +56,8 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   /// Something went wrong in a way that leaves ranks out of step.
   void mark_failed() { failed_.store(true, std::memory_order_release); }
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  /// This rank leaves because of an exception: it will not wait for its peers at the end.
+  void mark_leaving() { leaving_ = true; }
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -66,7 +68,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   std::vector<Bytes> agree(const Membership& membership, const GroupOptions& options);
   bool is_member(const Membership& membership) const;
   Patience patience(std::string purpose, Timeout timeout) const;
-  bool agree_to_end();
+  WorldEnd agree_to_end();
 
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Mechanism>> mechanisms_;
@@ -91,6 +93,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   std::vector<std::weak_ptr<GroupState>> groups_;
   ProcessGroup default_group_;
   std::atomic<bool> failed_{false};
+  bool leaving_ = false;
   std::atomic<bool> destroyed_{false};
 };
 

@@ -83,14 +83,12 @@ bool reads_in_place(const Request& request) {
 
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Request& here = *mine.request;
-  const bool reduces = here.type == OpType::all_reduce || here.type == OpType::reduce ||
-                       here.type == OpType::reduce_scatter;
   for (int member = 0; member < shape.size; ++member) {
     const Request& there = peers.request(member);
     require_equal(mine, member, "operation", to_string(here.type), to_string(there.type));
     if (here.type == OpType::barrier) continue;
     require_equal(mine, member, "dtype", to_string(dtype_of(here)), to_string(dtype_of(there)));
-    if (reduces)
+    if (reduces(here.type))
       require_equal(mine, member, "reduction", to_string(here.op.kind()),
                     to_string(there.op.kind()));
     if (mine.peer != peers.peer(member))

@@ -1,11 +1,7 @@
 #include "collectives/inprocess/inprocess.hpp"
 
-#include <fmt/format.h>
-
-#include <cstring>
-
 #include "collectives/inprocess/parts.hpp"
-#include "hymn/error.hpp"
+#include "collectives/reduce/reducer.hpp"
 
 namespace hymn {
 namespace {
@@ -63,9 +59,13 @@ class InProcess final : public Algorithm {
     if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
         request.op.kind() == ReduceKind::opaque)
       return Verdict::no("unknown MPI type: its layout is known to MPI alone");
-    return Verdict::yes();
+    if (!reduces(request.type)) return Verdict::yes();
+    std::string reason = refusal(request.inputs.dtype(), request.op.kind());
+    return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
   }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
+    // Refuses a factor that the type cannot hold, while nothing has started.
+    if (reduces(call.request->type)) reducer_for(call.request->inputs.dtype(), call.request->op);
     return storage.emplace<InProcessOperation>(*board_, shape_, call);
   }
 

@@ -21,9 +21,6 @@ class BlockwiseReduction {
         factors_(factors),
         ranks_(ranks),
         output_(static_cast<std::byte*>(output)),
-        // An input that was loaded before is in accumulator form.
-        input_bytes_(reducer.needs_load() ? reducer.element_bytes : reducer.accumulator_bytes),
-        output_bytes_(reducer.needs_store() ? reducer.element_bytes : reducer.accumulator_bytes),
         accumulates_in_output_(can_accumulate_in_output()) {}
 
   void run(std::size_t count) {
@@ -40,7 +37,7 @@ class BlockwiseReduction {
   }
 
   void reduce_block(std::size_t first, std::size_t count) {
-    std::byte* const out = output_ + first * output_bytes_;
+    std::byte* const out = output_ + first * reducer_.element_bytes;
     std::byte* const accumulator = accumulates_in_output_ ? out : accumulator_;
     load(accumulator, 0, first, count);
     for (int rank = 1; rank < ranks_; ++rank)
@@ -53,11 +50,11 @@ class BlockwiseReduction {
     if (reducer_.needs_store())
       reducer_.store(out, accumulator, count, ranks_);
     else if (accumulator != out)
-      std::memcpy(out, accumulator, count * output_bytes_);
+      std::memcpy(out, accumulator, count * reducer_.element_bytes);
   }
 
   const std::byte* input(int rank, std::size_t first) const {
-    return static_cast<const std::byte*>(inputs_[rank]) + first * input_bytes_;
+    return static_cast<const std::byte*>(inputs_[rank]) + first * reducer_.element_bytes;
   }
 
   void load(std::byte* to, int rank, std::size_t first, std::size_t count) const {
@@ -65,7 +62,7 @@ class BlockwiseReduction {
     if (reducer_.needs_load())
       reducer_.load(to, from, count, factors_ != nullptr ? factors_[rank] : reducer_.factor);
     else if (to != from)
-      std::memcpy(to, from, count * input_bytes_);
+      std::memcpy(to, from, count * reducer_.element_bytes);
   }
 
   /// A block of a rank's input in accumulator form: itself, or loaded into `room`.
@@ -80,8 +77,6 @@ class BlockwiseReduction {
   const double* const factors_;
   const int ranks_;
   std::byte* const output_;
-  const std::size_t input_bytes_;
-  const std::size_t output_bytes_;
   const bool accumulates_in_output_;
   alignas(64) std::byte accumulator_[block_bytes];
   alignas(64) std::byte other_[block_bytes];

@@ -121,6 +121,21 @@ const detail::KernelTable& best_kernels() {
   return table;
 }
 
+/// By element type and kind, without premul_sum and opaque, the last two kinds.
+using CellTable = std::array<std::array<Reducer, reduce_kind_count - 2>, data_type_count>;
+
+CellTable make_cells() {
+  CellTable cells{};
+  for (std::size_t type = 0; type < cells.size(); ++type)
+    for (std::size_t kind = 0; kind < cells[type].size(); ++kind) {
+      const auto dtype = static_cast<DataType>(type);
+      const ReduceOp op = ReduceOp::of(static_cast<ReduceKind>(kind));
+      if (refusal(dtype, op.kind()).empty())
+        cells[type][kind] = detail::make_reducer(best_kernels(), dtype, op);
+    }
+  return cells;
+}
+
 }  // namespace
 
 std::size_t size_of(Accumulator accumulator) noexcept {
@@ -194,6 +209,12 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
 }
 
 Reducer reducer_for(DataType dtype, const ReduceOp& op) {
+  // Every defined cell whose factor is 1, made once: small operations ask at each call.
+  static const CellTable cells = make_cells();
+  const auto type = static_cast<std::size_t>(dtype);
+  const auto kind = static_cast<std::size_t>(op.kind());
+  if (type < cells.size() && kind < cells.front().size() && cells[type][kind].combine != nullptr)
+    return cells[type][kind];
   return detail::make_reducer(best_kernels(), dtype, op);
 }
 

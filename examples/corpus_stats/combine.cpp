@@ -124,9 +124,7 @@ std::vector<WordCount> gather_top(Conductor& conductor, ProcessGroup& all, const
   conductor.run("sizes of the top words", all,
                 Request::all_gather(hymn::view_of(size), OutputBlocks::equal(sizes)));
   std::string in(all.rank() == 0 ? sum(sizes) : 0, '\0');
-  conductor.run(
-      "top words", all,
-      Request::gather(out, all.rank() == 0 ? OutputBlocks::counted(in, sizes) : OutputBlocks(), 0));
+  conductor.run("top words", all, Request::gather(out, OutputBlocks::counted(in, sizes), 0));
   return top_words(read_words(in), how_many);
 }
 

@@ -177,7 +177,7 @@ HYMN_API hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds);
 /// hymnWorkError).
 HYMN_API hymnResult_t hymnWorkTest(hymnWork_t work, int* done);
 /// Waits until it has completed and returns its error if it failed. When the operation's own limit
-/// passes: hymnTimeoutError, and the group is given up.
+/// passes: hymnTimeoutError, and a collective's group is given up (docs/errors.md).
 HYMN_API hymnResult_t hymnWorkWait(hymnWork_t work);
 /// As hymnWorkWait, but for at most `seconds` (negative: for ever) whatever the operation's own
 /// limit. When they pass: hymnTimeoutError; the operation stays in flight and can be waited for
@@ -200,11 +200,14 @@ HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
 // hymnWork_t to free with hymnWorkFree: until it has completed the buffers must stay valid and
 // untouched, but counts and lists of pointers are copied. On an error *work is NULL.
 //
-// In place: give the same pointer as sendbuf and recvbuf where both hold the same number of
-// elements; buffers that overlap in any other way are refused, like every other fault of a call,
-// before anything is sent. A pointer to no elements may be NULL. Three forms differ in how the
-// blocks of the ranks lie: equal blocks one after the other (hymnGather), blocks of given sizes one
-// after the other (hymnGatherv; zeros are allowed), and one buffer for each rank (hymnGatherList).
+// In place: sendbuf and recvbuf may be the same pointer where both hold the same number of
+// elements; where one holds a block for each rank, the other may be this rank's own block in it.
+// Buffers that overlap in any other way are refused, like every other fault of a call, before
+// anything is sent. A pointer to no elements may be NULL.
+//
+// Three forms differ in how the blocks of the ranks lie: equal blocks one after the other
+// (hymnGather), blocks of given sizes one after the other (hymnGatherv; zeros are allowed), and one
+// buffer for each rank (hymnGatherList).
 // counts[i] and bufs[i] belong to group rank i; both arrays have as many entries as the group has
 // members.
 

@@ -34,6 +34,11 @@ HYMN_API std::string_view to_string(OpType type) noexcept;
 /// True for the operations that every member of the group takes part in.
 constexpr bool is_collective(OpType type) { return type < OpType::send; }
 
+/// True for the collectives that combine values.
+constexpr bool reduces(OpType type) {
+  return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter;
+}
+
 /// recv: take a message from whoever sends first.
 inline constexpr int any_source = -1;
 

@@ -16,7 +16,7 @@ export MPIRUN="$scratch/launcher"
 unset OMPI_ALLOW_RUN_AS_ROOT
 run() { expect 0 "$1" "$root/scripts/mpirun" -n 2 program 'an argument'; }
 
-launcher 'mpirun (Open MPI) 4.1.4'
+launcher 'mpirun.openmpi (OpenRTE) 4.1.4, http://www.open-mpi.org/community/help/'
 run '^arguments: --oversubscribe --bind-to none -n 2 program an argument$'
 if [ "$(id -u)" -eq 0 ]; then run '^root: 1$'; else run '^root: no$'; fi
 run "^leaks: suppressions=$root/tests/lsan.supp"

@@ -5,7 +5,7 @@ set -eu
 step=$1
 root=$2
 build=$3
-work=$build/tests/package
+work=$build/package-test
 prefix=$work/moved
 
 # Both ranks must have got the sum.

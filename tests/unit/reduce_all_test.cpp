@@ -1,5 +1,5 @@
-// reduce_all beyond the table: blocks, in place, order of ranks, NaN of a single rank, inputs that
-// were loaded before.
+// reduce_all beyond the table: blocks, in place, order of ranks, NaN of a single rank, factors that
+// differ.
 #include <gtest/gtest.h>
 
 #if defined(__SSE2__)
@@ -12,8 +12,8 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t long_count =
-    20011;  // several blocks of every type, and no whole number of them
+// Several blocks of every type, and no whole number of them.
+constexpr std::size_t long_count = 20011;
 
 template <class T>
 std::vector<std::vector<T>> make_inputs(std::size_t ranks, std::size_t count) {
@@ -129,21 +129,21 @@ TEST(ReduceAllSubnormals, MinAndMaxKeepThemWhereArithmeticFlushesThem) {
 }
 #endif
 
-TEST(ReduceAllLoaded, EachRankHasItsOwnFactor) {
-  // As the inputs of premul_sum come from several ranks: each one loads with its own factor.
-  const std::array<float16, 2> values = {float16(1.5f), float16(-2.0f)};
-  const std::array<double, 2> factors = {0.5, 3.0};
-  std::array<float, 2> loaded{};
-  Reducer reducer;
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    reducer = reducer_for(DataType::float16, ReduceOp::premul_sum(factors[rank]));
-    reducer.load(&loaded[rank], &values[rank], 1, reducer.factor);
+template <class T>
+void expect_scaled_sum(std::array<T, 3> values, std::array<double, 3> factors, T expected) {
+  const Reducer reducer = reducer_for(data_type_of<T>, ReduceOp::premul_sum(7));
+  const void* const inputs[] = {&values[0], &values[1], &values[2]};
+  for (T* const output : {&values[2], &values[0]}) {
+    reduce_all(reducer, inputs, 3, output, 1, factors.data());
+    EXPECT_EQ(*output, expected) << to_string(data_type_of<T>);
+    values[2] = T(4);
   }
-  reducer.load = nullptr;
-  const void* const inputs[] = {&loaded[0], &loaded[1]};
-  float16 result;
-  reduce_all(reducer, inputs, 2, &result, 1);
-  EXPECT_EQ(static_cast<float>(result), 0.75f - 6.0f);
+}
+
+TEST(ReduceAllFactors, EachRankHasItsOwn) {
+  expect_scaled_sum<std::int8_t>({1, 2, 4}, {3, -1, 2}, 3 - 2 + 8);
+  expect_scaled_sum<float>({1, 2, 4}, {0.5, -1, 2}, 0.5f - 2 + 8);
+  expect_scaled_sum<float16>({float16(1), float16(2), float16(4)}, {0.5, -1, 2}, float16(6.5f));
 }
 
 TEST(ReduceLoadInPlace, SameSizeMayBeTheSameArray) {

@@ -282,5 +282,20 @@ TEST(ReduceTable, CombineFunctionsAreThoseOfTheReducers) {
   EXPECT_EQ(combine_function(Accumulator::int32, ReduceKind::opaque), nullptr);
 }
 
+TEST(ReduceTable, ValuesFromOutsideTheEnumerationsAreUnknown) {
+  const auto dtype = static_cast<DataType>(data_type_count);
+  const auto kind = static_cast<ReduceKind>(reduce_kind_count);
+  EXPECT_THROW(reducer_for(dtype, ReduceOp::sum), UnsupportedError);
+  EXPECT_THROW(reducer_for(DataType::float32, ReduceOp::of(kind)), UnsupportedError);
+  EXPECT_THROW(reducer_for(DataType::float8_e5m2, ReduceOp::sum), UnsupportedError);
+  EXPECT_EQ(combine_function(Accumulator::float32, kind), nullptr);
+}
+
+TEST(ReduceTable, ReducersKeepTheFactorTheyWereAskedFor) {
+  EXPECT_EQ(reducer_for(DataType::float32, ReduceOp::premul_sum(3)).factor, 3);
+  EXPECT_EQ(reducer_for(DataType::float32, ReduceOp::premul_sum(4)).factor, 4);
+  EXPECT_EQ(reducer_for(DataType::float32, ReduceOp::sum).factor, 1);
+}
+
 }  // namespace
 }  // namespace hymn

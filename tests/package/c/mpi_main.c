@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   int32_t value = rank + 1;
   if (!check(hymnAllReduce(&value, &value, 1, hymnInt32, hymnSum, group, NULL))) return 1;
   printf("rank %d of %d: sum %d\n", rank, size, (int)value);
-  if (!check(hymnGroupFree(group)) || !check(hymnFinalize(world))) return 1;
+  if (!check(hymnFinalize(world))) return 1;
   MPI_Finalize();
   return 0;
 }
