@@ -174,11 +174,14 @@ struct Request {
     request.op = op;
     return request;
   }
-  /// The root's block i receives rank i's input. Other ranks pass OutputBlocks().
+  /// The root's block i receives rank i's input. Other ranks give their output in the same form as the
+  /// root, for the way of carrying it out depends on the form: equal or counted blocks of a buffer that
+  /// may be empty, or OutputBlocks() where the root gives a list.
   static constexpr Request gather(ConstBufferView in, OutputBlocks out, int root) {
     return Request(OpType::gather, InputBlocks::whole(in), out, root);
   }
-  /// Rank i's output receives the root's block i. Other ranks pass InputBlocks().
+  /// Rank i's output receives the root's block i. Other ranks give their input in the same form as the
+  /// root: see gather.
   static constexpr Request scatter(InputBlocks in, BufferView out, int root) {
     return Request(OpType::scatter, in, OutputBlocks::whole(out), root);
   }
