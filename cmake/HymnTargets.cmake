@@ -29,14 +29,23 @@ function(hymn_add_library)
   target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
 endfunction()
 
+# Settings of all programs, tests included. In sanitized builds libhymn.so needs the C++ half of the
+# sanitizer's runtime even in a program written in C.
+function(hymn_set_up_program name)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE hymn_flags ${ARGN})
+  if(HYMN_SANITIZE)
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  endif()
+endfunction()
+
 # hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [LINKS …])
 #
 # A program in build/bin, linked to libhymn.so. What it includes of the rooms must be HYMN_API.
 function(hymn_add_program)
   cmake_parse_arguments(PARSE_ARGV 0 program "" "NAME;OUTPUT_NAME" "SOURCES;LINKS")
   add_executable(${program_NAME} ${program_SOURCES})
-  target_include_directories(${program_NAME} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${program_NAME} PRIVATE hymn_flags hymn ${program_LINKS})
+  hymn_set_up_program(${program_NAME} hymn ${program_LINKS})
   if(program_OUTPUT_NAME)
     set_target_properties(${program_NAME} PROPERTIES OUTPUT_NAME ${program_OUTPUT_NAME})
   endif()

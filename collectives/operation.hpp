@@ -43,6 +43,9 @@ class Operation {
   /// True when it has completed. Throws when it has failed.
   virtual bool step() = 0;
 
+  /// Whether peers wait for what step() sends: then it must be stepped before this thread blocks.
+  virtual bool peers_need_steps() const { return false; }
+
   /// Whether run() exists: the whole operation as one blocking call, cheaper than start and step, but
   /// without deadline.
   virtual bool can_block() const { return false; }

@@ -14,11 +14,12 @@
 namespace hymn::detail {
 
 GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
-                       GroupOptions options, std::unique_ptr<Selector> selector)
+                       GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
     : world_(std::move(world)),
       membership_(std::move(membership)),
       description_(options.description.empty() ? "undefined" : std::move(options.description)),
       selector_(std::move(selector)),
+      blocks_(blocks),
       timeout_(options.timeout.or_else(world_->default_timeout())) {
   const auto found = std::lower_bound(membership_.ranks.begin(), membership_.ranks.end(), world_->rank());
   const bool member = found != membership_.ranks.end() && *found == world_->rank();
@@ -155,9 +156,12 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   const Timeout limit = limit_of(options);
   try {
     Operation& operation = *storage.get();
-    // A blocking MPI call moves nothing of ours forward: only when nothing of ours is in flight.
-    if (limit.is_none() && operation.can_block() && world_->engine().is_idle()) operation.run();
-    else drive(operation, limit, call);
+    if (blocks_ && limit.is_none() && operation.can_block()) {
+      world_->engine().finish_what_peers_need();
+      operation.run();
+    } else {
+      drive(operation, limit, call);
+    }
   } catch (...) {
     world_->ring().set_state(record_id, CallState::failed);
     give_up(*storage.get(), call);

@@ -20,9 +20,11 @@ class WorldState;
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
-  /// `selector` is null on a rank that is not a member.
+  /// `selector` is null on a rank that is not a member. `blocks`: blocking calls without a limit are the
+  /// mechanism's own blocking calls. They do not match the non-blocking ones of another rank, so this
+  /// is settled among the members when the group is made, and never by what one rank alone sees.
   GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
-             std::unique_ptr<Selector> selector);
+             std::unique_ptr<Selector> selector, bool blocks);
   ~GroupState();
 
   const Membership& membership() const { return membership_; }
@@ -100,6 +102,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string description_;
   GroupShape shape_;
   std::unique_ptr<Selector> selector_;
+  bool blocks_;
 
   /// A timeout that is read on every call and may be changed by another thread.
   class AtomicTimeout {

@@ -38,6 +38,8 @@ class Mechanism {
   /// Whether this thread may move operations forward now; require_drive() throws UsageError if not.
   virtual bool may_drive() const { return true; }
   virtual void require_drive() const {}
+  /// Whether a thread may be left in a blocking call of the mechanism.
+  virtual bool may_block() const { return true; }
   /// Whether a thread of hymn's own may; if not, why.
   virtual Verdict can_drive_from_own_thread() const { return Verdict::yes(); }
   /// Whether ranks must wait for each other before the last trace of their world is removed.

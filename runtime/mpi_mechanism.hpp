@@ -21,6 +21,7 @@ class MpiMechanism final : public Mechanism {
   void close(const Membership& membership, bool clean) override;
   bool may_drive() const override { return gate_->may_enter(); }
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }
+  bool may_block() const override { return gate_->may_block(); }
   Verdict can_drive_from_own_thread() const override;
   bool ends_together() const override { return true; }
   void shut_down(WorldEnd end) override;

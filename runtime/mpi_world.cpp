@@ -45,6 +45,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   detail::WorldParts parts;
   parts.config = Config::from_environment();
   parts.options = options;
+  PathPolicy::parse(options.path, "WorldOptions.path");
   const auto gate = open_mpi(parts.config.mpi_thread_level);
   if (communicator == MPI_COMM_NULL)
     throw UsageError("a world cannot be made from MPI_COMM_NULL",

@@ -47,6 +47,15 @@ void ProgressEngine::step_all() {
   pending_count_.store(works_.size(), std::memory_order_release);
 }
 
+void ProgressEngine::finish_what_peers_need() {
+  const auto needed = [](const detail::WorkState& work) { return work.peers_need_steps(); };
+  Waiter waiter(crowded_);
+  while (!is_idle() && !pending(needed).empty()) {
+    step_all();
+    waiter.pause();
+  }
+}
+
 std::vector<std::shared_ptr<detail::WorkState>> ProgressEngine::pending(
     const std::function<bool(const detail::WorkState&)>& wanted) const {
   std::lock_guard lock(mutex_);

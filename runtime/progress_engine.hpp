@@ -30,12 +30,15 @@ class ProgressEngine {
   /// Keeps what an abandoned operation left until it is done.
   void keep(std::unique_ptr<Residue> residue);
 
-  /// Nothing is in flight, so nothing here needs this thread while it blocks elsewhere.
+  /// Nothing is in flight.
   bool is_idle() const { return pending_count_.load(std::memory_order_acquire) == 0; }
   /// Nothing is in flight, nor left behind by what was given up.
   bool is_drained();
   /// One step for everything in flight. Never throws: failures go to the works themselves.
   void step_all();
+  /// Steps until nothing in flight has peers that wait for its steps: to be called before this thread
+  /// blocks elsewhere.
+  void finish_what_peers_need();
   /// The works in flight that satisfy `wanted`, oldest first.
   std::vector<std::shared_ptr<detail::WorkState>> pending(
       const std::function<bool(const detail::WorkState&)>& wanted) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error_context.hpp"
@@ -38,6 +39,11 @@ std::string_view WorkState::path() const {
 
 std::string_view WorkState::algorithm() const {
   return parts_.empty() ? std::string_view() : parts_.front()->algorithm->name();
+}
+
+bool WorkState::peers_need_steps() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->storage.get()->peers_need_steps(); });
 }
 
 void WorkState::start() {

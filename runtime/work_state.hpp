@@ -69,6 +69,8 @@ class WorkState {
   OpType type() const { return type_; }
   std::uint64_t sequence() const { return sequence_; }
   bool is_ordered() const { return is_collective(type_); }
+  /// Whether peers wait for steps of this one. Fixed once it has started.
+  bool peers_need_steps() const;
   /// "all_reduce #41"
   std::string title() const;
   std::string_view path() const;

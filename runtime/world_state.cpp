@@ -72,7 +72,13 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
                           .remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
     }
   }
-  world->meet();
+  try {
+    world->meet();
+  } catch (const ConfigError&) {
+    // All ranks have found it, and all are here.
+    for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
+    throw;
+  }
   world->engine_ = std::make_unique<ProgressEngine>(
       [state = world.get()] { return state->may_drive(); }, world->placement_.crowded,
       world->own_thread_);
@@ -154,17 +160,22 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
 
 // The members of a new group compare what they were called with, and learn what each mechanism of the
 // others has to offer. Then all are known to be there.
-std::vector<Bytes> WorldState::agree(const Membership& membership, const GroupOptions& options) {
-  Packer packer;
+WorldState::Agreement WorldState::agree(const Membership& membership,
+                                        const GroupOptions& options) {
   const std::string mine = fmt::format("ranks [{}], path '{}'", fmt::join(membership.ranks, ", "),
                                        options.path);
-  packer.text(mine);
+  const Timeout limit = options.timeout.or_else(default_timeout_);
+  const bool blocks = limit.is_none() && std::all_of(mechanisms_.begin(), mechanisms_.end(),
+                                                     [](const auto& m) { return m->may_block(); });
+  Packer packer;
+  packer.text(mine).number(blocks ? 1 : 0);
   for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership));
   const auto said = all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
                                patience(fmt::format("making group {} of ranks [{}]", membership.uid,
                                                     fmt::join(membership.ranks, ", ")),
-                                        options.timeout.or_else(default_timeout_)));
-  std::vector<Bytes> offers;
+                                        limit));
+  Agreement agreement;
+  agreement.offers.resize(mechanisms_.size());
   for (std::size_t member = 0; member < said.size(); ++member) {
     Unpacker unpacker(said[member]);
     const std::string theirs = unpacker.text();
@@ -173,26 +184,25 @@ std::vector<Bytes> WorldState::agree(const Membership& membership, const GroupOp
                                    membership.uid, mine, theirs, membership.ranks[member]),
                        {.rank = rank_, .operation = "new_group",
                         .remedy = "make the same calls of new_group on all ranks"});
-    for (std::size_t i = 0; i < mechanisms_.size(); ++i) offers.push_back(unpacker.bytes());
+    agreement.blocks = agreement.blocks && unpacker.number() == 1;
+    for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
-  return offers;
+  return agreement;
 }
 
 std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
                                                    const GroupOptions& options) {
   std::unique_ptr<Selector> selector;
+  bool blocks = false;
   if (is_member(membership)) {
-    const auto offers = agree(membership, options);
+    const Agreement agreement = agree(membership, options);
+    blocks = agreement.blocks;
     const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
     const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
                            static_cast<int>(membership.ranks.size())};
     Algorithms algorithms;
-    for (std::size_t i = 0; i < mechanisms_.size(); ++i) {
-      std::vector<Bytes> own_offers;
-      for (std::size_t member = 0; member < membership.ranks.size(); ++member)
-        own_offers.push_back(offers[member * mechanisms_.size() + i]);
-      mechanisms_[i]->open(algorithms, membership, shape, own_offers);
-    }
+    for (std::size_t i = 0; i < mechanisms_.size(); ++i)
+      mechanisms_[i]->open(algorithms, membership, shape, agreement.offers[i]);
     // What carried the bootstrap carries data too, where nothing better does.
     add_pairwise_algorithms(algorithms,
                             make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
@@ -201,7 +211,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
         options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"));
   }
   auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
-                                            std::move(selector));
+                                            std::move(selector), blocks);
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
   groups_.push_back(group);

@@ -65,7 +65,12 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
  private:
   void meet();
   std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
-  std::vector<Bytes> agree(const Membership& membership, const GroupOptions& options);
+  /// What the members of a new group have told each other.
+  struct Agreement {
+    std::vector<std::vector<Bytes>> offers;  ///< by mechanism, then by member
+    bool blocks = true;                      ///< see GroupState
+  };
+  Agreement agree(const Membership& membership, const GroupOptions& options);
   bool is_member(const Membership& membership) const;
   Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();

@@ -67,11 +67,11 @@ class BenchCall {
   /// The request whose path is shown. For send_recv that is the send of it.
   const Request& request() const { return request_; }
 
-  void run(ProcessGroup& group, const CallOptions& options) const {
+  void run(ProcessGroup& group) const {
     if (ring_.empty()) {
-      group.run(request_, options);
+      group.run(request_);
     } else {
-      group.batch_isend_irecv(ring_, options).wait();
+      group.batch_isend_irecv(ring_).wait();
     }
   }
 

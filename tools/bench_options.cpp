@@ -14,6 +14,9 @@ namespace hymn {
 
 namespace {
 
+// Far beyond any memory; keeps sums of sizes from wrapping around.
+constexpr std::size_t largest_size = std::size_t{1} << 44;
+
 // The factor of `--op premul_sum`: exact in every type, and seen at once when it is left out.
 constexpr double premul_factor = 2.0;
 
@@ -72,14 +75,20 @@ std::vector<bool> places_to_measure(const BenchArguments& arguments, const Bench
 }
 
 void check_ranges(const BenchArguments& arguments) {
-  if (arguments.min_bytes == 0 || arguments.max_bytes < arguments.min_bytes)
-    throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max is needed",
+  if (arguments.min_bytes == 0 || arguments.max_bytes < arguments.min_bytes ||
+      arguments.max_bytes > largest_size)
+    throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 16T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
   if (arguments.factor < 2) throw BadArguments("--factor must be 2 or more");
   if (arguments.threads < 0) throw BadArguments("--threads must be 1 or more");
   if (arguments.json && arguments.csv == "-")
     throw BadArguments("--json and --csv - both want the standard output; give --csv a file");
 }
+
+// CLI11 takes -1 for the largest unsigned number.
+const CLI::Validator unsigned_number(
+    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
+    "");
 
 }  // namespace
 
@@ -90,11 +99,15 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
       ->required();
   app.add_option("--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood")
       ->transform(size)
+      ->check(unsigned_number)
       ->capture_default_str();
   app.add_option("--max", arguments.max_bytes, "largest size")
       ->transform(size)
+      ->check(unsigned_number)
       ->capture_default_str();
-  app.add_option("--factor", arguments.factor, "from one size to the next")->capture_default_str();
+  app.add_option("--factor", arguments.factor, "from one size to the next")
+      ->check(unsigned_number)
+      ->capture_default_str();
   app.add_option("--dtype", arguments.dtype, fmt::format("{}", fmt::join(dtype_names(), ", ")))
       ->capture_default_str();
   app.add_option("--op", arguments.op,
@@ -103,11 +116,14 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--root", arguments.root, "of rooted collectives")->capture_default_str();
   app.add_option("--iters", arguments.iterations,
                  "timed iterations of each size; 0: as many as give a steady figure")
+      ->check(unsigned_number)
       ->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "iterations before the timed ones")
+      ->check(unsigned_number)
       ->capture_default_str();
   app.add_option("--check", arguments.check,
                  "how many iterations of each block of timed ones have their results verified")
+      ->check(unsigned_number)
       ->capture_default_str();
   app.add_option("--timeout", arguments.timeout, "of each operation, in seconds, or none")
       ->capture_default_str();

@@ -195,9 +195,10 @@ class CsvReport : public BenchReport {
   explicit CsvReport(Sink sink) : sink_(std::move(sink)) {}
   void add(std::span<const BenchRow> rows) override {
     for (const BenchRow& row : rows) {
+      const Json fields = fields_of(row);
       std::string names;
       std::string values;
-      for (const auto& [name, value] : fields_of(row).items()) {
+      for (const auto& [name, value] : fields.items()) {
         const char* comma = names.empty() ? "" : ",";
         names += comma + name;
         values += comma + (value.is_string() ? value.get<std::string>()

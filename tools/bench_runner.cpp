@@ -58,10 +58,11 @@ std::string refusals(const Explanation& explanation) {
 
 BenchRunner::BenchRunner(World& world, const BenchOptions& options, BenchReports reports)
     : world_(world),
-      group_(world.group()),
+      all_(world.group()),
+      group_(world.new_group(all_.membership().ranks,
+                             {.description = "bench", .timeout = options.timeout})),
       options_(options),
       case_(*options.bench_case),
-      call_options_{options.timeout},
       reports_(std::move(reports)),
       progress_(!reports_.empty()),
       input_(bench_input(options.dtype, options.op.kind(), world.size())),
@@ -162,7 +163,7 @@ BenchRow BenchRunner::measure(std::size_t count, bool in_place) {
   const BenchCall call(case_, place, options_.dtype, options_.op, first_.get(), second_.get());
   BenchRow row = describe(place, call);
   const auto rival = options_.versus_mpi ? plain_mpi(case_, place, call, options_.op) : nullptr;
-  const auto by_hymn = [&] { call.run(group_, call_options_); };
+  const auto by_hymn = [&] { call.run(group_); };
   const auto by_rival = [&] { rival->run(); };
 
   time_block(call, options_.warmup, 0, by_hymn);
@@ -187,7 +188,7 @@ BenchRow BenchRunner::measure(std::size_t count, bool in_place) {
   row.time = slowest(std::move(means));
   if (rival) row.rival_time = slowest(std::move(rival_means));
   if (options_.check > 0) {
-    group_.all_reduce(view_of(wrong_));
+    all_.all_reduce(view_of(wrong_));
     row.wrong = wrong_;
   }
   return row;
@@ -197,7 +198,7 @@ template <class Once>
 double BenchRunner::time_block(const BenchCall& call, std::size_t iterations, std::size_t check,
                                Once&& once) {
   if (iterations == 0) return 0;
-  group_.barrier();
+  all_.barrier();
   Clock::duration spent{0};
   for (std::size_t i = 0; i < iterations; ++i) {
     const std::size_t phase = phase_of_iteration(iteration_++);
@@ -235,7 +236,7 @@ std::uint64_t BenchRunner::count_wrong(const BenchCall& call, std::size_t phase)
 }
 
 BenchTimes BenchRunner::slowest(std::vector<double> block_means) {
-  group_.all_reduce(BufferView(block_means), ReduceOp::max);
+  all_.all_reduce(BufferView(block_means), ReduceOp::max);
   std::sort(block_means.begin(), block_means.end());
   const std::size_t last = block_means.size() - 1;
   const double median = (block_means[last / 2] + block_means[last - last / 2]) / 2;

@@ -53,10 +53,10 @@ class BenchRunner {
   BenchTimes slowest(std::vector<double> block_means);
 
   World& world_;
-  ProcessGroup group_;
+  ProcessGroup all_;    // for what the ranks must agree on
+  ProcessGroup group_;  // what is measured; has the timeout that was asked for
   const BenchOptions& options_;
   const BenchCase& case_;
-  CallOptions call_options_;
   BenchReports reports_;
   BenchProgress progress_;
   PeriodicData input_;

@@ -21,6 +21,7 @@ class BarrierPairwiseOperation final : public Operation {
     }
     return true;
   }
+  bool peers_need_steps() const override { return true; }
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
 
  private:

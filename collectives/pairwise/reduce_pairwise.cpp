@@ -44,6 +44,7 @@ class ReducePairwiseOperation final : public Operation {
     return transfers_->test();
   }
 
+  bool peers_need_steps() const override { return !scattered(); }
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     struct Kept final : Residue {
       std::unique_ptr<std::byte[]> staging;

@@ -74,16 +74,14 @@ void share_files(Conductor& conductor, ProcessGroup& all, std::vector<File>& fil
 }
 
 std::vector<FileRow> gather_rows(Conductor& conductor, ProcessGroup& all, const Shares& shares,
-                                 const std::vector<FileRow>& own) {
-  constexpr std::size_t columns = sizeof(FileRow) / sizeof(Count);
+                                 std::vector<FileRow>& own) {
   std::vector<std::size_t> counts;
-  for (const auto& share : shares) counts.push_back(share.size() * columns);
-  std::vector<FileRow> dealt(sum(counts) / columns);
-  conductor.run("table of the files", all,
-                Request::all_gather(
-                    {own.data(), own.size() * columns, hymn::DataType::uint64},
-                    OutputBlocks::counted(
-                        {dealt.data(), dealt.size() * columns, hymn::DataType::uint64}, counts)));
+  for (const auto& share : shares) counts.push_back(share.size() * sizeof(FileRow) / sizeof(Count));
+  std::vector<FileRow> dealt(sum(counts) * sizeof(Count) / sizeof(FileRow));
+  conductor.run(
+      "table of the files", all,
+      Request::all_gather(counts_in(own.data(), own.size()),
+                          OutputBlocks::counted(counts_in(dealt.data(), dealt.size()), counts)));
   std::vector<FileRow> rows(dealt.size());  // in the order of the files again
   auto next = dealt.begin();
   for (const auto& share : shares) {
@@ -97,7 +95,7 @@ std::vector<FileRow> gather_rows(Conductor& conductor, ProcessGroup& all, const 
 }
 
 Words own_words(Conductor& conductor, ProcessGroup& group, const Words& words) {
-  const auto ranks = static_cast<std::size_t>(group.size());
+  const std::size_t ranks = group.size();
   std::vector<std::string> parts(ranks);
   for (const auto& [word, count] : words) parts[owner(word, ranks)] += word_line(word, count);
   std::string out;
@@ -120,7 +118,7 @@ std::vector<WordCount> gather_top(Conductor& conductor, ProcessGroup& all, const
   std::string out;
   for (const auto& [word, count] : top_words(owned, how_many)) out += word_line(word, count);
   std::size_t size = out.size();
-  std::vector<std::size_t> sizes(static_cast<std::size_t>(all.size()));
+  std::vector<std::size_t> sizes(all.size());
   conductor.run("sizes of the top words", all,
                 Request::all_gather(hymn::view_of(size), OutputBlocks::equal(sizes)));
   std::string in(all.rank() == 0 ? sum(sizes) : 0, '\0');

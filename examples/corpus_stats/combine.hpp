@@ -35,12 +35,19 @@ struct AgreedError : std::runtime_error {
 /// leave the others waiting for it.
 void agree(hymn::ProcessGroup& all, const std::string& problem);
 
+/// A view of things that are made of Counts alone.
+template <class T>
+hymn::BufferView counts_in(T* first, std::size_t things = 1) {
+  return {first, things * sizeof(T) / sizeof(Count), hymn::DataType::uint64};
+}
+
 /// Everybody gets the files of rank 0.
 void share_files(Conductor& conductor, hymn::ProcessGroup& all, std::vector<File>& files);
 
-/// Everybody gets the rows of all files; `own` are those of this rank's share.
+/// Everybody gets the rows of all files; `own` are those of this rank's share. Throws AgreedError
+/// when no file can be read.
 std::vector<FileRow> gather_rows(Conductor& conductor, hymn::ProcessGroup& all,
-                                 const Shares& shares, const std::vector<FileRow>& own);
+                                 const Shares& shares, std::vector<FileRow>& own);
 
 /// Each word goes to the one rank of the group that owns it, where its counts are added up. Returns
 /// the words that this rank owns.

@@ -69,14 +69,21 @@ Shares deal(const std::vector<File>& files, int ranks) {
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::ranges::sort(by_size, std::greater(),
                     [&](std::size_t i) { return std::pair(files[i].size, files.size() - i); });
-  Shares shares(static_cast<std::size_t>(ranks));
-  std::vector<Count> load(shares.size());
+  Shares shares(ranks);
+  std::vector<Count> load(ranks);
   for (const std::size_t file : by_size) {
     const auto rank = std::ranges::min_element(load) - load.begin();
-    shares[static_cast<std::size_t>(rank)].push_back(file);
-    load[static_cast<std::size_t>(rank)] += files[file].size + 1;  // an empty file is work too
+    shares[rank].push_back(file);
+    load[rank] += files[file].size + 1;  // an empty file is work too
   }
   return shares;
+}
+
+Statistics& Statistics::operator+=(const Statistics& other) {
+  std::ranges::transform(bytes, other.bytes, bytes.begin(), std::plus());
+  std::ranges::transform(word_lengths, other.word_lengths, word_lengths.begin(), std::plus());
+  for (const auto& [word, count] : other.words) words[word] += count;
+  return *this;
 }
 
 FileRow count_file(const File& file, Statistics& statistics) {
@@ -92,7 +99,7 @@ FileRow count_file(const File& file, Statistics& statistics) {
   std::ifstream in(file.path, std::ios::binary);
   std::vector<char> block(std::size_t{1} << 16);
   while (in.read(block.data(), std::ssize(block)), in.gcount() > 0) {
-    for (const char c : std::span(block).first(static_cast<std::size_t>(in.gcount()))) {
+    for (const char c : std::span(block).first(in.gcount())) {
       ++statistics.bytes[static_cast<unsigned char>(c)];
       ++row.bytes;
       if (c == '\n') ++row.lines;
@@ -113,7 +120,7 @@ std::vector<WordCount> top_words(const Words& words, std::size_t how_many) {
   std::vector<WordCount> top;
   for (const auto& [word, count] : words) top.push_back({word, count});
   how_many = std::min(how_many, top.size());
-  std::ranges::partial_sort(top, top.begin() + static_cast<std::ptrdiff_t>(how_many),
+  std::ranges::partial_sort(top, std::next(top.begin(), how_many),
                             [](const WordCount& a, const WordCount& b) {
                               return a.count != b.count ? a.count > b.count : a.word < b.word;
                             });

@@ -42,6 +42,8 @@ struct Statistics {
   std::array<Count, 256> bytes{};                      ///< how often each byte occurs
   std::array<Count, longest_word + 1> word_lengths{};  ///< how many words have each length
   Words words;
+
+  Statistics& operator+=(const Statistics& other);
 };
 
 /// One file's line of the file table.

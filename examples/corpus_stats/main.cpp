@@ -37,7 +37,7 @@ std::array<Half, 2> compare_halves(Conductor& conductor, World& world, const Sta
   const int middle = lower_ranks(world.size());
   std::array<Half, 2> halves{};
   for (const int first : {0, middle}) {
-    std::vector<int> ranks(static_cast<std::size_t>(first == 0 ? middle : world.size() - middle));
+    std::vector<int> ranks(first == 0 ? middle : world.size() - middle);
     if (ranks.empty()) continue;  // one rank has no upper half
     std::iota(ranks.begin(), ranks.end(), first);
     ProcessGroup group =
@@ -45,12 +45,12 @@ std::array<Half, 2> compare_halves(Conductor& conductor, World& world, const Sta
     if (!group.is_member()) continue;
     Half& half = halves[first == 0 ? 0 : 1];
     half = half_of(mine, own_words(conductor, group, mine.words).size());
-    const hymn::BufferView view(&half, 3, hymn::DataType::uint64);
-    conductor.run("size of this half", group, Request::all_reduce(view, view));
+    conductor.run("size of this half", group,
+                  Request::all_reduce(counts_in(&half), counts_in(&half)));
     group.destroy();
   }
-  const hymn::BufferView upper(&halves[1], 3, hymn::DataType::uint64);
-  if (world.rank() == middle) conductor.run("upper half", world.group(), Request::send(upper, 0));
+  const hymn::BufferView upper = counts_in(&halves[1]);
+  if (world.rank() == middle) world.group().send(upper, 0);
   if (world.rank() == 0 && middle < world.size()) {
     conductor.run("size of the upper half", world.group(), Request::recv(upper, middle));
   }
@@ -72,25 +72,24 @@ Summary count_together(Conductor& conductor, World& world, const std::vector<Fil
   Statistics mine;
   std::vector<FileRow> rows;
   agree(all, problem_of([&] {
-          for (const std::size_t file : shares[static_cast<std::size_t>(world.rank())]) {
+          for (const std::size_t file : shares[world.rank()]) {
             rows.push_back(count_file(files[file], mine));
           }
         }));
 
   Summary summary;
-  auto add_up = [&](const char* purpose, hymn::ConstBufferView in, hymn::BufferView out,
+  auto reduce = [&](const char* purpose, hymn::ConstBufferView in, hymn::BufferView out,
                     ReduceOp op) { conductor.run(purpose, all, Request::all_reduce(in, out, op)); };
   summary.rows = gather_rows(conductor, all, shares, rows);
-  add_up("bytes", mine.bytes, summary.bytes, ReduceOp::sum);
-  add_up("lengths of words", mine.word_lengths, summary.word_lengths, ReduceOp::sum);
+  reduce("bytes", mine.bytes, summary.bytes, ReduceOp::sum);
+  reduce("lengths of words", mine.word_lengths, summary.word_lengths, ReduceOp::sum);
   measure(rows, summary);
-  const hymn::BufferView largest = hymn::view_of(summary.largest);
-  const hymn::BufferView smallest = hymn::view_of(summary.smallest);
-  add_up("largest file", largest, largest, ReduceOp::max);
-  add_up("smallest file", smallest, smallest, ReduceOp::min);
+  reduce("largest file", counts_in(&summary.largest), counts_in(&summary.largest), ReduceOp::max);
+  reduce("smallest file", counts_in(&summary.smallest), counts_in(&summary.smallest),
+         ReduceOp::min);
   const Words owned = own_words(conductor, all, mine.words);
-  const Count owned_count = owned.size();
-  add_up("different words", hymn::view_of(owned_count), hymn::view_of(summary.vocabulary),
+  summary.vocabulary = owned.size();
+  reduce("different words", counts_in(&summary.vocabulary), counts_in(&summary.vocabulary),
          ReduceOp::sum);
   summary.top = gather_top(conductor, all, owned, top_count);
   summary.halves = compare_halves(conductor, world, mine);
@@ -98,24 +97,19 @@ Summary count_together(Conductor& conductor, World& world, const std::vector<Fil
 }
 
 Summary count_alone(const std::vector<File>& files, const Shares& shares) {
-  std::array<Statistics, 2> halves;
   Summary summary;
   summary.rows.resize(files.size());
-  const auto middle = static_cast<std::size_t>(lower_ranks(static_cast<int>(shares.size())));
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    Statistics& half = halves[rank < middle ? 0 : 1];
+  std::array<Statistics, 2> halves;
+  for (int rank = 0; rank < std::ssize(shares); ++rank) {
+    Statistics& half = halves[rank < lower_ranks(std::ssize(shares)) ? 0 : 1];
     for (const std::size_t file : shares[rank]) summary.rows[file] = count_file(files[file], half);
   }
-  Words words;
-  for (std::size_t i = 0; i < 2; ++i) {
-    summary.halves[i] = half_of(halves[i], halves[i].words.size());
-    for (const auto& [word, count] : halves[i].words) words[word] += count;
-    std::ranges::transform(summary.bytes, halves[i].bytes, summary.bytes.begin(), std::plus());
-    std::ranges::transform(summary.word_lengths, halves[i].word_lengths,
-                           summary.word_lengths.begin(), std::plus());
-  }
-  summary.vocabulary = words.size();
-  summary.top = top_words(words, top_count);
+  for (int i : {0, 1}) summary.halves[i] = half_of(halves[i], halves[i].words.size());
+  const Statistics& whole = halves[0] += halves[1];
+  summary.bytes = whole.bytes;
+  summary.word_lengths = whole.word_lengths;
+  summary.vocabulary = whole.words.size();
+  summary.top = top_words(whole.words, top_count);
   measure(summary.rows, summary);
   return summary;
 }
@@ -133,9 +127,8 @@ void run(World& world, const std::string& folder) {
   const Summary summary = count_together(conductor, world, listing.files, shares);
   if (world.rank() == 0) {
     problem = problem_of([&] {
-      fmt::print("{} by {} ranks on {} hosts\n", folder, world.size(), world.host_count());
-      print_report(summary, listing, shares);
-      print_steps(conductor.steps());
+      fmt::print("{}, read by {} ranks; hosts: {}\n", folder, world.size(), world.host_count());
+      print_report(summary, listing, shares, conductor.steps());
       const auto differing = differences(summary, count_alone(listing.files, shares));
       for (const std::string& name : differing) fmt::print("differs: {}\n", name);
       if (!differing.empty()) throw std::runtime_error("a serial count has other results");

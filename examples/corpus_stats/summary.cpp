@@ -10,7 +10,7 @@ namespace {
 
 /// A line of a bar chart; the longest bar stands for `most`.
 void print_bar(const std::string& label, Count count, Count most) {
-  const std::size_t length = most == 0 ? 0 : static_cast<std::size_t>(40 * count / most);
+  const std::size_t length = most == 0 ? 0 : 40 * count / most;
   fmt::print("  {:<14}{:>12}  {}\n", label, count, std::string(length, '#'));
 }
 
@@ -28,7 +28,7 @@ void print_bytes(const Summary& summary) {
   for (int byte = 0; byte < 256; ++byte) {
     auto kind = std::ranges::find(kinds, kind_of(byte), &std::pair<std::string, Count>::first);
     if (kind == kinds.end()) kind = kinds.insert(kind, {kind_of(byte), 0});
-    kind->second += summary.bytes[static_cast<std::size_t>(byte)];
+    kind->second += summary.bytes[byte];
   }
   std::ranges::sort(kinds, std::greater(), &std::pair<std::string, Count>::second);
   fmt::print("\nBytes\n");
@@ -62,13 +62,13 @@ void print_ranks(const Summary& summary, const Shares& shares) {
   }
 }
 
-void print_halves(const Summary& summary, int ranks) {
+void print_halves(const Summary& summary, std::ptrdiff_t ranks) {
   if (ranks < 2) return;
   fmt::print("\n  {:<12}{:>12}{:>12}{:>18}\n", "half", "bytes", "words", "different words");
   for (std::size_t i = 0; i < 2; ++i) {
     const auto& [bytes, words, vocabulary] = summary.halves[i];
-    const int first = i == 0 ? 0 : lower_ranks(ranks);
-    const int last = (i == 0 ? lower_ranks(ranks) : ranks) - 1;
+    const auto first = i == 0 ? 0 : lower_ranks(ranks);
+    const auto last = (i == 0 ? lower_ranks(ranks) : ranks) - 1;
     fmt::print("  {:<12}{:>12}{:>12}{:>18}\n", fmt::format("ranks {}-{}", first, last), bytes,
                words, vocabulary);
   }
@@ -79,7 +79,7 @@ std::string file_of(Count size, const Summary& summary, const Listing& listing) 
   const auto row = std::ranges::find_if(summary.rows, [&](const FileRow& candidate) {
     return candidate.readable && candidate.bytes == size;
   });
-  return listing.files[static_cast<std::size_t>(row - summary.rows.begin())].path;
+  return listing.files[row - summary.rows.begin()].path;
 }
 
 void print_skipped(const Summary& summary, const Listing& listing) {
@@ -94,6 +94,15 @@ void print_skipped(const Summary& summary, const Listing& listing) {
     fmt::print("  {}\n", skipped[i]);
   }
   if (skipped.size() > shown) fmt::print("  and {} more\n", skipped.size() - shown);
+}
+
+void print_steps(const std::vector<Conductor::Step>& steps) {
+  fmt::print("\n  {:<26}{:<12}{:<12}{:>9}  {:<12}{}\n", "what rank 0 took part in", "collective",
+             "group", "bytes", "path", "algorithm");
+  for (const auto& [purpose, collective, group, bytes, path, algorithm] : steps) {
+    fmt::print("  {:<26}{:<12}{:<12}{:>9}  {:<12}{}\n", purpose, collective, group, bytes, path,
+               algorithm);
+  }
 }
 
 }  // namespace
@@ -114,7 +123,8 @@ std::vector<std::string> differences(const Summary& a, const Summary& b) {
   return names;
 }
 
-void print_report(const Summary& summary, const Listing& listing, const Shares& shares) {
+void print_report(const Summary& summary, const Listing& listing, const Shares& shares,
+                  const std::vector<Conductor::Step>& steps) {
   const auto read = std::ranges::count(summary.rows, Count{1}, &FileRow::readable);
   fmt::print("{} files, {} bytes, {} lines, {} words\n", read, total(summary.bytes),
              summary.bytes['\n'], total(summary.word_lengths));
@@ -122,19 +132,11 @@ void print_report(const Summary& summary, const Listing& listing, const Shares& 
              file_of(summary.largest, summary, listing), summary.smallest,
              file_of(summary.smallest, summary, listing));
   print_ranks(summary, shares);
-  print_halves(summary, static_cast<int>(shares.size()));
+  print_halves(summary, std::ssize(shares));
   print_bytes(summary);
   print_words(summary);
   print_skipped(summary, listing);
-}
-
-void print_steps(const std::vector<Conductor::Step>& steps) {
-  fmt::print("\n  {:<26}{:<12}{:<12}{:>9}  {:<12}{}\n", "what rank 0 took part in", "collective",
-             "group", "bytes", "path", "algorithm");
-  for (const auto& [purpose, collective, group, bytes, path, algorithm] : steps) {
-    fmt::print("  {:<26}{:<12}{:<12}{:>9}  {:<12}{}\n", purpose, collective, group, bytes, path,
-               algorithm);
-  }
+  print_steps(steps);
 }
 
 }  // namespace corpus

@@ -31,12 +31,12 @@ struct Summary {
 inline constexpr std::size_t top_count = 12;
 
 /// The ranks from 0 on belong to the lower half, as many as this.
-inline int lower_ranks(int ranks) { return (ranks + 1) / 2; }
+constexpr int lower_ranks(std::ptrdiff_t ranks) { return static_cast<int>((ranks + 1) / 2); }
 
 /// The names of what differs; empty when all is equal.
 std::vector<std::string> differences(const Summary& a, const Summary& b);
 
-void print_report(const Summary& summary, const Listing& listing, const Shares& shares);
-void print_steps(const std::vector<Conductor::Step>& steps);
+void print_report(const Summary& summary, const Listing& listing, const Shares& shares,
+                  const std::vector<Conductor::Step>& steps);
 
 }  // namespace corpus

@@ -22,7 +22,10 @@ struct CallOptions {
 /// Options of a group.
 struct GroupOptions {
   std::string description{};  ///< shown in messages; "undefined" unless given
-  Timeout timeout{};          ///< for every operation; unset: the world's
+  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks makes
+  /// MPI's plain blocking calls, which are faster; as in MPI, all its ranks must then use the same form
+  /// of a call, blocking or not, and the same timeout of their own. See docs/timeouts.md.
+  Timeout timeout{};
   std::string path{};         ///< as HYMN_PATH, for this group; empty: HYMN_PATH
 };
 
@@ -92,7 +95,8 @@ class HYMN_API ProcessGroup {
   int group_rank(int global_rank) const;
 
   Timeout timeout() const;
-  /// For operations that start from now on; it must be set, and may be none.
+  /// For operations that start from now on; it must be set, and may be none. It does not change which
+  /// of MPI's calls are made: see GroupOptions.
   void set_timeout(Timeout timeout);
 
   /// The number of collectives (sends and receives) started so far.

@@ -1,0 +1,88 @@
+#!/bin/sh
+# corpus_stats on folders that are not what one would wish for, with several numbers of ranks.
+#   corpus_stats_test.sh MPIRUN CORPUS_STATS
+set -eu
+export LC_ALL=C
+mpirun=$1
+corpus_stats=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "corpus_stats_test: $1" >&2
+  cat "$work/out" >&2
+  exit 1
+}
+
+# run RANKS STATUS FOLDER: the output is in $work/out.
+run() {
+  status=0
+  "$mpirun" -n "$1" "$corpus_stats" "$3" >"$work/out" 2>&1 || status=$?
+  [ "$status" -eq "$2" ] || fail "$1 ranks on $3 ended with $status, not $2"
+}
+
+# Each argument is a line of the output, spaces apart.
+shows() {
+  for line in "$@"; do
+    tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qxF -- "$line" || fail "no line '$line'"
+  done
+}
+
+equal='checked against a serial count: equal'
+
+texts=$work/texts
+mkdir -p "$texts/deep/er"
+printf 'One two, two; THREE three\nthree\n' >"$texts/a"
+printf 'four FOUR Four four' >"$texts/deep/er/b"
+: >"$texts/deep/empty"
+ln -s "$texts/a" "$texts/link"
+ln -s "$texts/nowhere" "$texts/dangling"
+ln -s "$texts" "$texts/deep/cycle"
+mkfifo "$texts/pipe"
+for ranks in 1 2 3 7; do
+  run "$ranks" 0 "$texts"
+  shows '3 files, 51 bytes, 2 lines, 10 words' \
+    "largest: 32 bytes, $texts/a" "smallest: 0 bytes, $texts/deep/empty" \
+    'one 1 ##########' 'two 2 ####################' \
+    'three 3 ##############################' 'four 4 ########################################' \
+    'letters 40 ########################################' 'line ends 2 ##' \
+    'Left out: 3' "$texts/dangling: No such file or directory" \
+    "$texts/deep/cycle: a link to a folder" "$texts/pipe: not a regular file" "$equal"
+done
+
+# Any bytes; a word across the end of a block of them; and one that is too long for a word.
+mkdir "$work/binary" "$work/block" "$work/long"
+head -c 300000 "$corpus_stats" >"$work/binary/program"
+run 3 0 "$work/binary"
+high=$(tr -d '\000-\177' <"$work/binary/program" | wc -c)
+grep -q "beyond ASCII *$high " "$work/out" || fail "not $high bytes beyond ASCII"
+shows "$equal"
+head -c 65533 /dev/zero | tr '\000' ' ' >"$work/block/text"
+printf 'across' >>"$work/block/text"
+run 2 0 "$work/block"
+shows '1 files, 65539 bytes, 0 lines, 1 words' 'across 1 ########################################'
+head -c 85 /dev/zero | tr '\000' 'x' >"$work/long/text"
+run 2 0 "$work/long"
+shows '1 files, 85 bytes, 0 lines, 3 words' '40 or more 2 ########################################'
+
+# A regular file that opens, but whose first byte cannot be read.
+mkdir "$work/unreadable"
+ln -s /proc/self/mem "$work/unreadable/memory"
+run 3 1 "$work/unreadable"
+shows 'corpus_stats: none of 1 files can be read'
+echo text >"$work/unreadable/text"
+run 3 0 "$work/unreadable"
+grep -q '/mem: cannot be read$' "$work/out" || fail 'nothing is said of the unreadable file'
+shows '1 files, 5 bytes, 1 lines, 1 words' "$equal"
+
+mkdir "$work/none" "$work/only_links"
+ln -s nowhere "$work/only_links/link"
+for ranks in 1 3; do
+  run "$ranks" 1 "$work/none"
+  shows "corpus_stats: there is no file to read in $work/none"
+  run "$ranks" 1 "$work/only_links"
+  shows "corpus_stats: there is no file to read in $work/only_links"
+  run "$ranks" 1 "$work/missing"
+  shows "corpus_stats: $work/missing is not a folder"
+  [ "$(grep -c '^corpus_stats:' "$work/out")" -eq 1 ] || fail 'more than one rank told the error'
+done

@@ -1,0 +1,203 @@
+// The HYMN_* variables: what they accept, what they refuse, and how they are described.
+#include "base/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "hymn/error.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+Config parse_one(const std::string& name, const std::string& value) {
+  return Config::parse({name + "=" + value});
+}
+
+/// The variable must be refused by a ConfigError that quotes it and tells a remedy.
+void expect_malformed(const std::string& name, const std::string& value) {
+  const std::string quoted = name + "='" + value + "'";
+  try {
+    parse_one(name, value);
+    ADD_FAILURE() << quoted << " is accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(quoted));
+    EXPECT_FALSE(error.context().remedy.empty()) << quoted;
+  }
+}
+
+std::string refusal_of(const std::vector<std::string>& environment) {
+  try {
+    Config::parse(environment);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Config, DefaultsOfAnEmptyEnvironment) {
+  const Config config = Config::parse({});
+  EXPECT_EQ(config.timeout, Timeout(30min));
+  EXPECT_EQ(config.log_level, LogLevel::warning);
+  EXPECT_FALSE(config.progress_thread);
+  EXPECT_EQ(config.mpi_thread_level, ThreadLevel::multiple);
+  EXPECT_EQ(config.path.text(), "");
+  EXPECT_EQ(config.chunk_limit, std::size_t{1} << 30);
+}
+
+TEST(Config, Timeout) {
+  EXPECT_EQ(parse_one("HYMN_TIMEOUT", "none").timeout, Timeout::none());
+  EXPECT_EQ(parse_one("HYMN_TIMEOUT", "60").timeout, Timeout(60s));
+  EXPECT_EQ(parse_one("HYMN_TIMEOUT", "0.25").timeout, Timeout(250ms));
+  EXPECT_EQ(parse_one("HYMN_TIMEOUT", "2e-3").timeout, Timeout(2ms));
+  EXPECT_EQ(parse_one("HYMN_TIMEOUT", "1e9").timeout, Timeout(1'000'000'000s));
+  for (const char* value : {"", "abc", "0", "-1", "-0.5", "1e10", "inf", "nan", "NONE", "60s", " 60",
+                            "60 ", "0x10", "1,5", "1e999"})
+    expect_malformed("HYMN_TIMEOUT", value);
+}
+
+TEST(Config, LogLevel) {
+  EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "off").log_level, LogLevel::off);
+  EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "error").log_level, LogLevel::error);
+  EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "warning").log_level, LogLevel::warning);
+  EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "info").log_level, LogLevel::info);
+  EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "debug").log_level, LogLevel::debug);
+  for (const char* value : {"", "abc", "-1", "1", "4294967295", "WARNING", "warn", "debug "})
+    expect_malformed("HYMN_LOG_LEVEL", value);
+}
+
+TEST(Config, ProgressThread) {
+  for (const char* value : {"1", "true", "yes", "on"})
+    EXPECT_TRUE(parse_one("HYMN_PROGRESS_THREAD", value).progress_thread) << value;
+  for (const char* value : {"0", "false", "no", "off"})
+    EXPECT_FALSE(parse_one("HYMN_PROGRESS_THREAD", value).progress_thread) << value;
+  for (const char* value : {"", "abc", "-1", "2", "2147483647", "4294967295", "True", "y"})
+    expect_malformed("HYMN_PROGRESS_THREAD", value);
+}
+
+TEST(Config, MpiThreadLevel) {
+  EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "single").mpi_thread_level, ThreadLevel::single);
+  EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "funneled").mpi_thread_level, ThreadLevel::funneled);
+  EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "serialized").mpi_thread_level,
+            ThreadLevel::serialized);
+  EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "multiple").mpi_thread_level, ThreadLevel::multiple);
+  for (const char* value : {"", "abc", "-1", "3", "2147483647", "MPI_THREAD_MULTIPLE", "Multiple"})
+    expect_malformed("HYMN_MPI_THREAD_LEVEL", value);
+}
+
+TEST(Config, ChunkLimit) {
+  EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "1").chunk_limit, 1u);
+  EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "7").chunk_limit, 7u);
+  EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "2147483647").chunk_limit, 2147483647u);
+  for (const char* value : {"", "abc", "0", "-1", "2147483648", "4294967295", "18446744073709551616",
+                            "1e3", "7.0", "+7", "7k"})
+    expect_malformed("HYMN_CHUNK_LIMIT", value);
+}
+
+TEST(Config, Path) {
+  EXPECT_TRUE(parse_one("HYMN_PATH", "").path.allows(paths::mpi));
+  const PathPolicy policy = parse_one("HYMN_PATH", "^mpi").path;
+  EXPECT_EQ(policy.text(), "^mpi");
+  EXPECT_FALSE(policy.allows(paths::mpi));
+  EXPECT_TRUE(policy.allows(paths::mpi_p2p));
+  for (const char* value : {"abc", "-1", "MPI", "mpi,", "^", "4294967295"})
+    expect_malformed("HYMN_PATH", value);
+}
+
+TEST(Config, SeveralVariablesAtOnce) {
+  const Config config =
+      Config::parse({"HYMN_TIMEOUT=5", "HYMN_LOG_LEVEL=info", "HYMN_PROGRESS_THREAD=yes",
+                     "HYMN_MPI_THREAD_LEVEL=serialized", "HYMN_PATH=mpi", "HYMN_CHUNK_LIMIT=9"});
+  EXPECT_EQ(config.timeout, Timeout(5s));
+  EXPECT_EQ(config.log_level, LogLevel::info);
+  EXPECT_TRUE(config.progress_thread);
+  EXPECT_EQ(config.mpi_thread_level, ThreadLevel::serialized);
+  EXPECT_EQ(config.path.text(), "mpi");
+  EXPECT_EQ(config.chunk_limit, 9u);
+}
+
+TEST(Config, VariablesOfOthersArePassedOver) {
+  const Config config = Config::parse({"PATH=/usr/bin", "HYMNAL=a book", "hymn_timeout=abc",
+                                       "MY_HYMN_TIMEOUT=abc", "=", "", "TIMEOUT=abc"});
+  EXPECT_EQ(config.timeout, Timeout(30min));
+}
+
+TEST(Config, UnknownVariablesAreRefusedWithTheNearestOne) {
+  EXPECT_THAT(refusal_of({"HYMN_TIMEOUTS=5"}),
+              ::testing::AllOf(HasSubstr("no variable HYMN_TIMEOUTS"), HasSubstr("HYMN_TIMEOUT "),
+                               HasSubstr("hymn info")));
+  EXPECT_THAT(refusal_of({"HYMN_PATHS=mpi"}), HasSubstr("perhaps HYMN_PATH was"));
+  EXPECT_THAT(refusal_of({"HYMN_LOGLEVEL=info"}), HasSubstr("perhaps HYMN_LOG_LEVEL was"));
+  EXPECT_THAT(refusal_of({"HYMN_PROGRES_THREAD=1"}), HasSubstr("perhaps HYMN_PROGRESS_THREAD was"));
+  EXPECT_THAT(refusal_of({"HYMN_CHUNKLIMIT=1"}), HasSubstr("perhaps HYMN_CHUNK_LIMIT was"));
+  EXPECT_THAT(refusal_of({"HYMN_THREAD_LEVEL=multiple"}),
+              HasSubstr("perhaps HYMN_MPI_THREAD_LEVEL was"));
+  EXPECT_THAT(refusal_of({"HYMN_=1"}), HasSubstr("no variable HYMN_;"));
+  // Without a value, too; and whatever stands before it.
+  EXPECT_THAT(refusal_of({"HYMN_TIMEOUT=1", "HYMN_FASTER"}), HasSubstr("no variable HYMN_FASTER"));
+}
+
+/// A variable of this process, for one test.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~ScopedVariable() { ::unsetenv(name_); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(Config, DescribesEveryVariable) {
+  const ScopedVariable timeout("HYMN_TIMEOUT", "1.5");
+  const ScopedVariable path("HYMN_PATH", "mpi,exchange");
+  const std::vector<Setting> settings = Config::from_environment().describe();
+  const std::vector<std::array<std::string, 3>> expected = {
+      {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_LOG_LEVEL", "warning", "warning"},
+      {"HYMN_PROGRESS_THREAD", "0", "0"},
+      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_PATH", "mpi,exchange", ""},
+      {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+  };
+  ASSERT_EQ(settings.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(settings[i].name, expected[i][0]);
+    EXPECT_EQ(settings[i].value, expected[i][1]) << settings[i].name;
+    EXPECT_EQ(settings[i].default_value, expected[i][2]) << settings[i].name;
+    EXPECT_FALSE(settings[i].meaning.empty()) << settings[i].name;
+    EXPECT_EQ(settings[i].from_environment,
+              settings[i].name == "HYMN_TIMEOUT" || settings[i].name == "HYMN_PATH")
+        << settings[i].name;
+  }
+}
+
+TEST(Config, WhatItDescribesCanBeReadBack) {
+  const std::vector<std::string> given = {"HYMN_TIMEOUT=none",       "HYMN_LOG_LEVEL=off",
+                                          "HYMN_PROGRESS_THREAD=on", "HYMN_MPI_THREAD_LEVEL=single",
+                                          "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1"};
+  const Config config = Config::parse(given);
+  std::vector<std::string> described;
+  for (const Setting& setting : config.describe())
+    described.push_back(setting.name + "=" + setting.value);
+  const Config again = Config::parse(described);
+  EXPECT_EQ(again.timeout, Timeout::none());
+  EXPECT_EQ(again.log_level, LogLevel::off);
+  EXPECT_TRUE(again.progress_thread);
+  EXPECT_EQ(again.mpi_thread_level, ThreadLevel::single);
+  EXPECT_EQ(again.path.text(), "^threads");
+  EXPECT_EQ(again.chunk_limit, 1u);
+}
+
+TEST(Config, IsReadFromTheProcess) {
+  const ScopedVariable bad("HYMN_TIMEOUT", "soon");
+  EXPECT_THROW(Config::from_environment(), ConfigError);
+}
+
+}  // namespace
+}  // namespace hymn::test

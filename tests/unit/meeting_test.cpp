@@ -1,0 +1,265 @@
+// Ranks that meet over an Exchange, on a clock of the test's own.
+#include "base/meeting.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "p2p/thread_hub.hpp"
+#include "tests/unit/fake_clock.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t tag = 5;
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Some ranks of one hub, each with a clock of its own: one that stands still waits for ever.
+class Ranks {
+ public:
+  explicit Ranks(int size) : hub_(std::make_shared<ThreadHub>(size)), clocks_(as_size(size)) {
+    for (int rank = 0; rank < size; ++rank)
+      exchanges_.push_back(std::make_unique<ThreadExchange>(hub_, rank));
+  }
+
+  Exchange& exchange(int rank) { return *exchanges_[as_size(rank)]; }
+  FakeClock& clock(int rank) { return clocks_[as_size(rank)]; }
+  ThreadHub& hub() { return *hub_; }
+
+  Patience patience(int rank, Timeout limit) {
+    Patience patience;
+    // The clock may be moving already: the deadline must not depend on how often it was looked at.
+    patience.deadline = Deadline::after(limit, clock(rank).now());
+    patience.clock = &clock(rank);
+    patience.purpose = "making a test";
+    patience.context.rank = rank;
+    return patience;
+  }
+
+  /// What a rank gathers, as text; an error as its class and text.
+  std::string gather(int rank, const std::vector<int>& members, Timeout limit) {
+    try {
+      const auto all = all_gather(exchange(rank), members, tag,
+                                  bytes_of("from " + std::to_string(rank)), patience(rank, limit));
+      std::string text;
+      for (const Bytes& bytes : all) text += text_of(bytes) + ";";
+      return text;
+    } catch (const TimeoutError& error) {
+      return std::string("timeout: ") + error.what();
+    } catch (const UsageError& error) {
+      return std::string("usage: ") + error.what();
+    }
+  }
+  std::future<std::string> gather_aside(int rank, std::vector<int> members, Timeout limit) {
+    return std::async(std::launch::async, [this, rank, members = std::move(members), limit] {
+      return gather(rank, members, limit);
+    });
+  }
+
+ private:
+  static std::size_t as_size(int rank) { return static_cast<std::size_t>(rank); }
+  std::shared_ptr<ThreadHub> hub_;
+  std::vector<FakeClock> clocks_;
+  std::vector<std::unique_ptr<ThreadExchange>> exchanges_;
+};
+
+TEST(Receive, GivesTheMessage) {
+  Ranks ranks(2);
+  ranks.exchange(1).send(0, tag, bytes_of("hello"));
+  const ExchangeMessage message = receive(ranks.exchange(0), 1, tag, ranks.patience(0, 1s));
+  EXPECT_EQ(message.source, 1);
+  EXPECT_EQ(text_of(message.bytes), "hello");
+}
+
+TEST(Receive, TakesWhatIsThereEvenWhenTimeIsUp) {
+  Ranks ranks(2);
+  ranks.exchange(1).send(0, tag, bytes_of("just in time"));
+  const ExchangeMessage message = receive(ranks.exchange(0), 1, tag, ranks.patience(0, 0s));
+  EXPECT_EQ(text_of(message.bytes), "just in time");
+}
+
+TEST(Receive, NamesTheRankThatDidNotSend) {
+  Ranks ranks(3);
+  ranks.exchange(1).send(0, tag, {});      // another rank,
+  ranks.exchange(2).send(0, tag + 1, {});  // and another tag
+  const Patience patience = ranks.patience(0, 2s);
+  ranks.clock(0).set_step(500ms);
+  try {
+    receive(ranks.exchange(0), 2, tag, patience);
+    FAIL() << "received";
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.waited(), 2s);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("making a test"), HasSubstr("rank(s) 2"), HasSubstr("2.000 s"),
+                      HasSubstr("[rank 0]"), HasSubstr("remedy")));
+  }
+}
+
+TEST(Receive, EndsWhenTheRanksAreReleased) {
+  Ranks ranks(2);
+  std::thread other([&] { ranks.hub().abort("enough"); });
+  EXPECT_THROW(receive(ranks.exchange(0), 1, tag, ranks.patience(0, Timeout::none())), AbortedError);
+  other.join();
+}
+
+TEST(AllGather, GivesEverybodyEverything) {
+  Ranks ranks(4);
+  const std::vector<int> members = {0, 1, 2, 3};
+  std::vector<std::future<std::string>> results;
+  for (const int rank : members)
+    results.push_back(ranks.gather_aside(rank, members, Timeout::none()));
+  for (auto& result : results) EXPECT_EQ(result.get(), "from 0;from 1;from 2;from 3;");
+}
+
+TEST(AllGather, OfASubsetInItsOrder) {
+  Ranks ranks(4);
+  auto three = ranks.gather_aside(3, {1, 3}, 1s);
+  EXPECT_EQ(ranks.gather(1, {1, 3}, 1s), "from 1;from 3;");
+  EXPECT_EQ(three.get(), "from 1;from 3;");
+}
+
+TEST(AllGather, OfOneRankNeedsNobody) {
+  Ranks ranks(2);
+  EXPECT_EQ(ranks.gather(1, {1}, 0s), "from 1;");
+}
+
+TEST(AllGather, ManyInARowDoNotMix) {
+  Ranks ranks(3);
+  constexpr int rounds = 200;
+  auto run = [&](int rank) {
+    for (int round = 0; round < rounds; ++round) {
+      const std::string mine = std::to_string(round) + " of " + std::to_string(rank);
+      const auto all = all_gather(ranks.exchange(rank), std::vector{0, 1, 2}, tag, bytes_of(mine),
+                                  ranks.patience(rank, Timeout::none()));
+      for (int other = 0; other < 3; ++other)
+        if (text_of(all[static_cast<std::size_t>(other)]) !=
+            std::to_string(round) + " of " + std::to_string(other))
+          return false;
+    }
+    return true;
+  };
+  std::vector<std::future<bool>> results;
+  for (int rank = 0; rank < 3; ++rank)
+    results.push_back(std::async(std::launch::async, run, rank));
+  for (auto& result : results) EXPECT_TRUE(result.get());
+}
+
+/// Waits until this rank's word has reached `to`, so that what follows finds it there.
+void wait_for_message_to(Ranks& ranks, int from, int to) {
+  // Passed on to itself: the mailbox keeps it for the meeting.
+  std::optional<ExchangeMessage> message;
+  while (!(message = ranks.exchange(to).try_receive(from, tag))) std::this_thread::yield();
+  ranks.exchange(from).send(to, tag, message->bytes);
+}
+
+TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
+  Ranks ranks(5);
+  const std::vector<int> members = {0, 1, 2, 3, 4};
+  // Ranks 2 and 4 do not come. The clocks of 1 and 3 stand still: they learn it from rank 0.
+  auto one = ranks.gather_aside(1, members, 3s);
+  auto three = ranks.gather_aside(3, members, 3s);
+  wait_for_message_to(ranks, 1, 0);
+  wait_for_message_to(ranks, 3, 0);
+  const Patience patience = ranks.patience(0, 3s);
+  ranks.clock(0).set_step(1s);
+  try {
+    all_gather(ranks.exchange(0), members, tag, bytes_of("from 0"), patience);
+    FAIL() << "gathered";
+  } catch (const TimeoutError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 0]")));
+    EXPECT_GE(error.waited(), 3s);
+  }
+  EXPECT_THAT(one.get(),
+              AllOf(HasSubstr("timeout"), HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 1]")));
+  EXPECT_THAT(three.get(),
+              AllOf(HasSubstr("timeout"), HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 3]")));
+}
+
+TEST(AllGather, AMissingFirstRankIsNamedAfterSomeGrace) {
+  Ranks ranks(2);
+  const Patience patience = ranks.patience(1, 2s);
+  ranks.clock(1).set_step(100ms);
+  try {
+    all_gather(ranks.exchange(1), std::vector{0, 1}, tag, {}, patience);
+    FAIL() << "gathered";
+  } catch (const TimeoutError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 0"), HasSubstr("[rank 1]")));
+    EXPECT_EQ(error.waited(), 2500ms);  // so that the first can still tell who is missing
+  }
+}
+
+TEST(AllGather, NoLimitMeansNoLimitForAnyMember) {
+  Ranks ranks(2);
+  ranks.clock(1).set_step(1h);
+  auto late = ranks.gather_aside(1, {0, 1}, Timeout::none());
+  wait_for_message_to(ranks, 1, 0);
+  EXPECT_EQ(ranks.gather(0, {0, 1}, Timeout::none()), "from 0;from 1;");
+  EXPECT_EQ(late.get(), "from 0;from 1;");
+}
+
+TEST(AllGather, DifferentListsAreAUsageError) {
+  Ranks ranks(3);
+  auto one = ranks.gather_aside(1, {0, 1, 2}, 3s);
+  EXPECT_EQ(ranks.gather(0, {0, 1}, 3s), "from 0;from 1;");
+  EXPECT_THAT(one.get(), AllOf(HasSubstr("usage"), HasSubstr("rank 0 gathers 2"),
+                               HasSubstr("gathers 3"), HasSubstr("[rank 1]"), HasSubstr("same")));
+}
+
+TEST(Packing, IsReadBackInOrder) {
+  Packer packer;
+  packer.number(7).text("seven").bytes({}).number(~0ull).text("").bytes(bytes_of("\0x\0"));
+  Unpacker unpacker(packer.packed());
+  EXPECT_EQ(unpacker.number(), 7u);
+  EXPECT_EQ(unpacker.text(), "seven");
+  EXPECT_TRUE(unpacker.bytes().empty());
+  EXPECT_EQ(unpacker.number(), ~0ull);
+  EXPECT_EQ(unpacker.text(), "");
+  EXPECT_FALSE(unpacker.empty());
+  EXPECT_EQ(unpacker.bytes(), bytes_of("\0x\0"));
+  EXPECT_TRUE(unpacker.empty());
+}
+
+TEST(Packing, BytesThatEndTooSoonAreANetworkError) {
+  Packer packer;
+  packer.number(3).text("three").bytes(bytes_of("more"));
+  const Bytes whole = packer.packed();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    // In memory of its own, so that a sanitizer sees a read beyond it.
+    const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+    Unpacker unpacker(part);
+    EXPECT_THROW(
+        {
+          unpacker.number();
+          unpacker.text();
+          unpacker.bytes();
+        },
+        NetworkError)
+        << length << " of " << whole.size() << " bytes";
+  }
+}
+
+TEST(Packing, AnImpossibleLengthIsANetworkError) {
+  for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{1} << 40, ~0ull, ~0ull - 7}) {
+    const Packer packer = Packer().number(length);
+    Unpacker unpacker(packer.packed());
+    EXPECT_THROW(unpacker.bytes(), NetworkError) << length;
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
