@@ -79,11 +79,12 @@ std::string print_timeout(const Config& config) {
 }
 
 const std::array variables = {
-    Variable{"HYMN_TIMEOUT",
-             "How long an operation may take, in seconds, unless its group or call says otherwise; "
-             "none: for ever, as plain MPI.",
-             [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
-             print_timeout},
+    Variable{
+        "HYMN_TIMEOUT",
+        "How long an operation may take, in seconds, unless its group or call says otherwise; "
+        "none: for ever, as plain MPI.",
+        [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
+        print_timeout},
     Variable{"HYMN_LOG_LEVEL", "What is written to stderr: off, error, warning, info or debug.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.log_level = parse_enum(n, v, log_levels);
@@ -96,27 +97,28 @@ const std::array variables = {
                c.progress_thread = parse_bool(n, v);
              },
              [](const Config& c) { return std::string(c.progress_thread ? "1" : "0"); }},
-    Variable{"HYMN_MPI_THREAD_LEVEL",
-             "The level asked for when hymn initialises MPI itself: single, funneled, serialized or "
-             "multiple.",
-             [](Config& c, std::string_view n, std::string_view v) {
-               c.mpi_thread_level = parse_enum(n, v, thread_levels);
-             },
-             [](const Config& c) { return std::string(to_string(c.mpi_thread_level)); }},
-    Variable{"HYMN_PATH",
-             "The paths that may carry data, for example mpi or mpi,exchange; ^mpi: all but these; "
-             "empty: all.",
-             [](Config& c, std::string_view n, std::string_view v) {
-               c.path = PathPolicy::parse(v, n);
-             },
-             [](const Config& c) { return c.path.text(); }},
-    Variable{"HYMN_CHUNK_LIMIT",
-             "For tests: the most elements given to one MPI call, so that the code for counts above "
-             "2^31 runs on small data.",
-             [](Config& c, std::string_view n, std::string_view v) {
-               c.chunk_limit = parse_chunk_limit(n, v);
-             },
-             [](const Config& c) { return std::to_string(c.chunk_limit); }},
+    Variable{
+        "HYMN_MPI_THREAD_LEVEL",
+        "The level asked for when hymn initialises MPI itself: single, funneled, serialized or "
+        "multiple.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.mpi_thread_level = parse_enum(n, v, thread_levels);
+        },
+        [](const Config& c) { return std::string(to_string(c.mpi_thread_level)); }},
+    Variable{
+        "HYMN_PATH",
+        "The paths that may carry data, for example mpi or mpi,exchange; ^mpi: all but these; "
+        "empty: all.",
+        [](Config& c, std::string_view n, std::string_view v) { c.path = PathPolicy::parse(v, n); },
+        [](const Config& c) { return c.path.text(); }},
+    Variable{
+        "HYMN_CHUNK_LIMIT",
+        "For tests: the most elements given to one MPI call, so that the code for counts above "
+        "2^31 runs on small data.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.chunk_limit = parse_chunk_limit(n, v);
+        },
+        [](const Config& c) { return std::to_string(c.chunk_limit); }},
 };
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -147,10 +149,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view to_string(ThreadLevel level) noexcept {
   switch (level) {
-    case ThreadLevel::single: return "single";
-    case ThreadLevel::funneled: return "funneled";
-    case ThreadLevel::serialized: return "serialized";
-    case ThreadLevel::multiple: return "multiple";
+    case ThreadLevel::single:
+      return "single";
+    case ThreadLevel::funneled:
+      return "funneled";
+    case ThreadLevel::serialized:
+      return "serialized";
+    case ThreadLevel::multiple:
+      return "multiple";
   }
   return "unknown";
 }
@@ -181,11 +187,12 @@ std::vector<Setting> Config::describe() const {
   const Config defaults;
   std::vector<Setting> described;
   for (const Variable& variable : variables) {
-    described.push_back({.name = std::string(variable.name),
-                         .value = variable.print(*this),
-                         .default_value = variable.print(defaults),
-                         .meaning = std::string(variable.meaning),
-                         .from_environment = ::getenv(std::string(variable.name).c_str()) != nullptr});
+    described.push_back(
+        {.name = std::string(variable.name),
+         .value = variable.print(*this),
+         .default_value = variable.print(defaults),
+         .meaning = std::string(variable.meaning),
+         .from_environment = ::getenv(std::string(variable.name).c_str()) != nullptr});
   }
   return described;
 }

@@ -23,17 +23,28 @@ std::string full_text(const std::string& problem, const ErrorContext& context) {
 
 const char* to_string(ErrorKind kind) noexcept {
   switch (kind) {
-    case ErrorKind::usage: return "usage";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::config: return "config";
-    case ErrorKind::timeout: return "timeout";
-    case ErrorKind::aborted: return "aborted";
-    case ErrorKind::peer: return "peer";
-    case ErrorKind::network: return "network";
-    case ErrorKind::store: return "store";
-    case ErrorKind::backend: return "backend";
-    case ErrorKind::resource: return "resource";
-    case ErrorKind::internal: return "internal";
+    case ErrorKind::usage:
+      return "usage";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::config:
+      return "config";
+    case ErrorKind::timeout:
+      return "timeout";
+    case ErrorKind::aborted:
+      return "aborted";
+    case ErrorKind::peer:
+      return "peer";
+    case ErrorKind::network:
+      return "network";
+    case ErrorKind::store:
+      return "store";
+    case ErrorKind::backend:
+      return "backend";
+    case ErrorKind::resource:
+      return "resource";
+    case ErrorKind::internal:
+      return "internal";
   }
   return "unknown";
 }
@@ -44,8 +55,8 @@ Error::Error(ErrorKind kind, const std::string& problem, ErrorContext context)
       problem_(problem),
       context_(std::move(context)) {}
 
-// Out of line, so that each type has one home for its type information: exceptions are caught across
-// the boundary of the shared library.
+// Out of line, so that each type has one home for its type information: exceptions are caught
+// across the boundary of the shared library.
 Error::~Error() = default;
 UsageError::~UsageError() = default;
 UnsupportedError::~UnsupportedError() = default;

@@ -18,21 +18,30 @@ ErrorContext merged(const ErrorContext& own, const ErrorContext& outer) {
   const ErrorContext context = merged(error.context(), outer);
   const std::string& problem = error.problem();
   switch (error.kind()) {
-    case ErrorKind::usage: throw UsageError(problem, context);
-    case ErrorKind::unsupported: throw UnsupportedError(problem, context);
-    case ErrorKind::config: throw ConfigError(problem, context);
-    case ErrorKind::aborted: throw AbortedError(problem, context);
-    case ErrorKind::peer: throw PeerError(problem, context);
-    case ErrorKind::network: throw NetworkError(problem, context);
-    case ErrorKind::store: throw StoreError(problem, context);
-    case ErrorKind::resource: throw ResourceError(problem, context);
+    case ErrorKind::usage:
+      throw UsageError(problem, context);
+    case ErrorKind::unsupported:
+      throw UnsupportedError(problem, context);
+    case ErrorKind::config:
+      throw ConfigError(problem, context);
+    case ErrorKind::aborted:
+      throw AbortedError(problem, context);
+    case ErrorKind::peer:
+      throw PeerError(problem, context);
+    case ErrorKind::network:
+      throw NetworkError(problem, context);
+    case ErrorKind::store:
+      throw StoreError(problem, context);
+    case ErrorKind::resource:
+      throw ResourceError(problem, context);
     case ErrorKind::timeout:
       throw TimeoutError(problem, dynamic_cast<const TimeoutError&>(error).waited(), context);
     case ErrorKind::backend: {
       const auto& backend = dynamic_cast<const BackendError&>(error);
       throw BackendError(problem, backend.backend(), backend.code(), context);
     }
-    case ErrorKind::internal: break;
+    case ErrorKind::internal:
+      break;
   }
   throw Error(error.kind(), problem, context);
 }

@@ -5,8 +5,9 @@
 
 namespace hymn {
 
-/// For use in a catch block: throws the current exception again, with the empty fields of its context
-/// filled in if it is an hymn::Error, as it is otherwise. std::bad_alloc becomes a ResourceError.
+/// For use in a catch block: throws the current exception again, with the empty fields of its
+/// context filled in if it is an hymn::Error, as it is otherwise. std::bad_alloc becomes a
+/// ResourceError.
 [[noreturn]] void rethrow_with(const ErrorContext& context);
 
 }  // namespace hymn

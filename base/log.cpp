@@ -10,8 +10,9 @@ namespace hymn {
 namespace {
 
 void write_to_stderr(LogLevel level, int rank, std::string_view text) {
-  const std::string line = rank < 0 ? fmt::format("hymn {}: {}\n", to_string(level), text)
-                                    : fmt::format("hymn[{}] {}: {}\n", rank, to_string(level), text);
+  const std::string line = rank < 0
+                               ? fmt::format("hymn {}: {}\n", to_string(level), text)
+                               : fmt::format("hymn[{}] {}: {}\n", rank, to_string(level), text);
   // One write for one line, so that the lines of several ranks do not mix.
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
@@ -30,11 +31,16 @@ SinkHolder& holder() {
 
 std::string_view to_string(LogLevel level) noexcept {
   switch (level) {
-    case LogLevel::off: return "off";
-    case LogLevel::error: return "error";
-    case LogLevel::warning: return "warning";
-    case LogLevel::info: return "info";
-    case LogLevel::debug: return "debug";
+    case LogLevel::off:
+      return "off";
+    case LogLevel::error:
+      return "error";
+    case LogLevel::warning:
+      return "warning";
+    case LogLevel::info:
+      return "info";
+    case LogLevel::debug:
+      return "debug";
   }
   return "unknown";
 }

@@ -30,10 +30,9 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   ErrorContext context = patience.context;
   if (context.remedy.empty())
     context.remedy = "check that those ranks are alive and make the same calls in the same order";
-  throw TimeoutError(
-      fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
-                  std::chrono::duration<double>(waited).count(), missing),
-      waited, std::move(context));
+  throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
+                                 std::chrono::duration<double>(waited).count(), missing),
+                     waited, std::move(context));
 }
 
 std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
@@ -44,15 +43,18 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   std::vector<int> missing;
   for (std::size_t i = 1; i < members.size(); ++i) {
     auto message = receive_until(exchange, members[i], tag, patience, patience.deadline);
-    if (message) gathered[i] = std::move(message->bytes);
-    else missing.push_back(members[i]);
+    if (message)
+      gathered[i] = std::move(message->bytes);
+    else
+      missing.push_back(members[i]);
   }
   Packer verdict;
   verdict.text(fmt::format("{}", fmt::join(missing, ", "))).number(members.size());
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
   for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
-  if (!missing.empty()) throw_missing(patience, fmt::format("{}", fmt::join(missing, ", ")), started);
+  if (!missing.empty())
+    throw_missing(patience, fmt::format("{}", fmt::join(missing, ", ")), started);
   return gathered;
 }
 
@@ -108,8 +110,9 @@ Packer& Packer::bytes(std::span<const std::byte> value) {
 
 std::span<const std::byte> Unpacker::take(std::size_t count) {
   if (count > rest_.size())
-    throw NetworkError(fmt::format("a bootstrap message is {} bytes too short", count - rest_.size()),
-                       {.remedy = "check that all ranks run the same version of hymn"});
+    throw NetworkError(
+        fmt::format("a bootstrap message is {} bytes too short", count - rest_.size()),
+        {.remedy = "check that all ranks run the same version of hymn"});
   const auto taken = rest_.first(count);
   rest_ = rest_.subspan(count);
   return taken;

@@ -18,17 +18,18 @@ using Bytes = std::vector<std::byte>;
 struct Patience {
   Deadline deadline = Deadline::never();
   const Clock* clock = &steady_clock();
-  bool crowded = true;            ///< ranks share cores: see Waiter
-  std::string purpose;            ///< "making group 3": said in the error
+  bool crowded = true;  ///< ranks share cores: see Waiter
+  std::string purpose;  ///< "making group 3": said in the error
   ErrorContext context{};
 };
 
-/// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not send.
+/// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not
+/// send.
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);
 
-/// Every member's bytes, in the order of `members` (global ranks, the same list on all of them, this
-/// rank among them). Throws TimeoutError naming the members that did not come, on all that did, and
-/// UsageError where ranks gather different members.
+/// Every member's bytes, in the order of `members` (global ranks, the same list on all of them,
+/// this rank among them). Throws TimeoutError naming the members that did not come, on all that
+/// did, and UsageError where ranks gather different members.
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience);
 

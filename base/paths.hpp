@@ -9,10 +9,13 @@
 namespace hymn {
 
 namespace paths {
-inline constexpr std::string_view threads = "threads";    ///< ranks of one process read each other's memory
-inline constexpr std::string_view mpi = "mpi";            ///< MPI's own collectives
-inline constexpr std::string_view mpi_p2p = "mpi_p2p";    ///< hymn's pairwise algorithms over MPI messages
-inline constexpr std::string_view exchange = "exchange";  ///< the same over the Exchange of the bootstrap
+inline constexpr std::string_view threads =
+    "threads";                                  ///< ranks of one process read each other's memory
+inline constexpr std::string_view mpi = "mpi";  ///< MPI's own collectives
+inline constexpr std::string_view mpi_p2p =
+    "mpi_p2p";  ///< hymn's pairwise algorithms over MPI messages
+inline constexpr std::string_view exchange =
+    "exchange";  ///< the same over the Exchange of the bootstrap
 inline constexpr std::array all = {threads, mpi, mpi_p2p, exchange};
 }  // namespace paths
 

@@ -1,4 +1,5 @@
-// Polite waiting: spin while a peer may answer at once, then give the core away, then sleep a little.
+// Polite waiting: spin while a peer may answer at once, then give the core away, then sleep a
+// little.
 #pragma once
 
 #include <time.h>

@@ -96,8 +96,8 @@ double time_block(const Job& job, Data& data, std::size_t iterations, Call&& cal
 template <class Call>
 std::size_t enough_iterations(const Job& job, Data& data, Call&& call) {
   for (std::size_t iterations = 1;; iterations *= 8) {
-    // The best of three: an interruption must not pass for a slow operation.
-    std::vector<double> tries(3);
+    // The best of five: an interruption must not pass for a slow operation.
+    std::vector<double> tries(5);
     for (double& mean : tries) mean = time_block(job, data, iterations, call);
     const double us = figures_of(job.slowest(std::move(tries))).min;
     if (us * static_cast<double>(iterations) < block_us / 8 && iterations < most_iterations)

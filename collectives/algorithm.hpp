@@ -26,8 +26,8 @@ struct GroupShape {
 };
 
 /// One algorithm, made for one group and holding what it needs of that group (a communicator, a
-/// board). It answers the same for the same kind of request: the selector asks once for each kind, and
-/// the answer must come out the same on every member.
+/// board). It answers the same for the same kind of request: the selector asks once for each kind,
+/// and the answer must come out the same on every member.
 class Algorithm {
  public:
   Algorithm() = default;

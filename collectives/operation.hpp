@@ -14,8 +14,8 @@ namespace hymn {
 /// What one call is, beyond its request. `request` must outlive the operation.
 struct Call {
   const Request* request = nullptr;
-  int peer = -1;                ///< the request's peer as a *group* rank (or any_source)
-  std::uint64_t sequence = 0;   ///< counts collectives, or sends and receives, from 1
+  int peer = -1;               ///< the request's peer as a *group* rank (or any_source)
+  std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
 };
 
 /// What stays behind when an operation is given up before the mechanism has let go of its buffers.
@@ -29,8 +29,8 @@ class Residue {
   virtual bool done() = 0;
 };
 
-/// Driven by whoever waits: start() once, then step() until it returns true. No call blocks or makes
-/// a thread. Calls never overlap, but may come from different threads.
+/// Driven by whoever waits: start() once, then step() until it returns true. No call blocks or
+/// makes a thread. Calls never overlap, but may come from different threads.
 class Operation {
  public:
   Operation() = default;
@@ -46,8 +46,8 @@ class Operation {
   /// Whether peers wait for what step() sends: then it must be stepped before this thread blocks.
   virtual bool peers_need_steps() const { return false; }
 
-  /// Whether run() exists: the whole operation as one blocking call, cheaper than start and step, but
-  /// without deadline.
+  /// Whether run() exists: the whole operation as one blocking call, cheaper than start and step,
+  /// but without deadline.
   virtual bool can_block() const { return false; }
   virtual void run() {}
 

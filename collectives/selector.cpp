@@ -47,7 +47,8 @@ Algorithm& Selector::pick(const Request& request) {
   auto& entry = cache_[(wanted * 0x9e3779b97f4a7c15ull) >> 58];
   const std::uint64_t found = entry.load(std::memory_order_relaxed);
   constexpr std::uint64_t answer_mask = (1u << answer_bits) - 1;
-  if ((found & ~answer_mask) == wanted) [[likely]] return *algorithms_[found & answer_mask];
+  if ((found & ~answer_mask) == wanted) [[likely]]
+    return *algorithms_[found & answer_mask];
   const std::size_t answer = search(request);
   if (answer <= answer_mask) entry.store(wanted | answer, std::memory_order_relaxed);
   return *algorithms_[answer];
@@ -85,7 +86,8 @@ void Selector::refuse(const Request& request) const {
                            candidate.algorithm, candidate.reason);
   throw UnsupportedError(
       fmt::format("no path can carry this: {}", reasons.empty() ? "there is none" : reasons),
-      {.remedy = policy_.text().empty() ? "" : "allow more paths in HYMN_PATH or the group's options"});
+      {.remedy =
+           policy_.text().empty() ? "" : "allow more paths in HYMN_PATH or the group's options"});
 }
 
 Explanation Selector::explain(const Request& request) const {

@@ -29,7 +29,8 @@ void validate_own_count(const Blocks<View>& blocks, GroupShape shape, std::size_
   const std::size_t given = blocks.counts().size();
   if (given != static_cast<std::size_t>(shape.size))
     throw UsageError(fmt::format("{} counts are given for {} ranks", given, shape.size));
-  require_count("this rank's own count", own_count, blocks.counts()[static_cast<std::size_t>(shape.rank)]);
+  require_count("this rank's own count", own_count,
+                blocks.counts()[static_cast<std::size_t>(shape.rank)]);
 }
 
 /// The block of this rank, against the one buffer on the other side.
@@ -51,7 +52,8 @@ void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupSha
       std::size_t sum = 0;
       for (const std::size_t count : blocks.counts()) {
         // One at a time, so that the sum cannot wrap.
-        if (count > blocks.flat().count) refuse_counts("one of the given counts", count, blocks.flat().count);
+        if (count > blocks.flat().count)
+          refuse_counts("one of the given counts", count, blocks.flat().count);
         sum += count;
       }
       require_count(fmt::format("the {} buffer", side), blocks.flat().count, sum);
@@ -59,9 +61,10 @@ void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupSha
     }
     case Layout::list:
       if (blocks.views().size() != parts)
-        throw UsageError(
-            fmt::format("a list of {} {} buffers is given for {} ranks", blocks.views().size(), side, parts));
-      require_count(fmt::format("this rank's own {} buffer", side), blocks.views()[rank].count, own_count);
+        throw UsageError(fmt::format("a list of {} {} buffers is given for {} ranks",
+                                     blocks.views().size(), side, parts));
+      require_count(fmt::format("this rank's own {} buffer", side), blocks.views()[rank].count,
+                    own_count);
       break;
     case Layout::none:
     case Layout::whole:
@@ -74,9 +77,10 @@ void validate_views(std::string_view side, const Blocks<View>& blocks) {
   for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view));
 }
 
-void require_one_dtype(std::span<const ConstBufferView> inputs, std::span<const BufferView> outputs) {
-  const DataType dtype = inputs.empty() ? (outputs.empty() ? DataType::uint8 : outputs[0].dtype)
-                                        : inputs[0].dtype;
+void require_one_dtype(std::span<const ConstBufferView> inputs,
+                       std::span<const BufferView> outputs) {
+  const DataType dtype =
+      inputs.empty() ? (outputs.empty() ? DataType::uint8 : outputs[0].dtype) : inputs[0].dtype;
   auto check = [dtype](DataType other) {
     if (other != dtype)
       throw UsageError(fmt::format("buffers with different dtypes in one call: {} and {}",
@@ -101,9 +105,8 @@ void require_apart_each_other(const OutputBlocks& outputs) {
   if (outputs.layout() != Layout::list) return;
   std::vector<ConstBufferView> sorted(outputs.views().begin(), outputs.views().end());
   std::erase_if(sorted, [](const ConstBufferView& view) { return view.bytes() == 0; });
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return std::less<const void*>()(a.data, b.data);
-  });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return std::less<const void*>()(a.data, b.data); });
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (overlap(sorted[i - 1], sorted[i])) refuse_overlap();
 }
@@ -112,19 +115,18 @@ void validate_all_to_all(const Request& request, GroupShape shape) {
   const bool both_equal =
       request.inputs.layout() == Layout::equal && request.outputs.layout() == Layout::equal;
   const auto parts = static_cast<std::size_t>(shape.size);
-  if (both_equal) require_count("the output buffer", request.outputs.flat().count, request.inputs.flat().count);
+  if (both_equal)
+    require_count("the output buffer", request.outputs.flat().count, request.inputs.flat().count);
   if (request.inputs.layout() == Layout::equal && request.inputs.flat().count % parts != 0)
     throw UsageError(fmt::format("{} elements cannot be split equally over {} ranks",
                                  request.inputs.flat().count, parts));
-  const std::size_t own = request.inputs.layout() == Layout::equal
-                              ? request.inputs.flat().count / parts
-                          : request.inputs.layout() == Layout::counted &&
-                                  request.inputs.counts().size() == parts
-                              ? request.inputs.counts()[static_cast<std::size_t>(shape.rank)]
-                          : request.inputs.layout() == Layout::list &&
-                                  request.inputs.views().size() == parts
-                              ? request.inputs.views()[static_cast<std::size_t>(shape.rank)].count
-                              : 0;
+  const std::size_t own =
+      request.inputs.layout() == Layout::equal ? request.inputs.flat().count / parts
+      : request.inputs.layout() == Layout::counted && request.inputs.counts().size() == parts
+          ? request.inputs.counts()[static_cast<std::size_t>(shape.rank)]
+      : request.inputs.layout() == Layout::list && request.inputs.views().size() == parts
+          ? request.inputs.views()[static_cast<std::size_t>(shape.rank)].count
+          : 0;
   validate_blocks("input", request.inputs, shape, own);
   validate_blocks("output", request.outputs, shape, own);
   require_apart_each_other(request.outputs);
@@ -162,7 +164,8 @@ Request match_complex_views(const Request& request) {
   ConstBufferView view = request.inputs.flat();
   const bool widen = real_of(out) == out;  // a complex input is looked at as pairs of reals
   if (!widen && view.count % 2 != 0)
-    throw UsageError(fmt::format("{} real elements are no whole number of complex ones", view.count));
+    throw UsageError(
+        fmt::format("{} real elements are no whole number of complex ones", view.count));
   view.count = widen ? view.count * 2 : view.count / 2;
   view.dtype = out;
   view.shape = {};
@@ -184,7 +187,9 @@ void validate(const Request& request, GroupShape shape, int root) {
   validate_views("output", outputs);
   require_one_dtype(inputs.views(), outputs.views());
   switch (request.type) {
-    case OpType::all_reduce: validate_whole(request); break;
+    case OpType::all_reduce:
+      validate_whole(request);
+      break;
     case OpType::reduce:
       if (has_output) validate_whole(request);
       break;
@@ -212,11 +217,16 @@ void validate(const Request& request, GroupShape shape, int root) {
       validate_blocks("input", request.inputs, shape, request.outputs.flat().count);
       require_apart(request.inputs, request.outputs.flat(), shape);
       break;
-    case OpType::all_to_all: validate_all_to_all(request, shape); break;
+    case OpType::all_to_all:
+      validate_all_to_all(request, shape);
+      break;
     case OpType::send:
-    case OpType::recv: validate_tag(request); break;
+    case OpType::recv:
+      validate_tag(request);
+      break;
     case OpType::broadcast:
-    case OpType::barrier: break;
+    case OpType::barrier:
+      break;
     case OpType::batch:
       throw UsageError("a batch is started with batch_isend_irecv");
   }

@@ -9,8 +9,8 @@ namespace hymn {
 /// rank. Whether dtype and reduction go together is the selector's question.
 void validate(const Request& request, GroupShape shape, int root);
 
-/// all_gather may be given a complex buffer on one side and its real view on the other: the input is
-/// then described as the outputs are.
+/// all_gather may be given a complex buffer on one side and its real view on the other: the input
+/// is then described as the outputs are.
 Request match_complex_views(const Request& request);
 
 }  // namespace hymn

@@ -12,12 +12,12 @@ namespace {
 
 void validate_size(std::string_view side, const ConstBufferView& view) {
   if ((view.dtype == DataType::opaque) != (view.opaque != nullptr))
-    throw UsageError(fmt::format("the {} buffer's dtype is opaque without an OpaqueType, or the other way",
-                                 side));
+    throw UsageError(fmt::format(
+        "the {} buffer's dtype is opaque without an OpaqueType, or the other way", side));
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   if (view.count > most / std::max<std::size_t>(view.element_bytes(), 1))
-    throw UsageError(fmt::format("the {} buffer's count is {}, as {}: more than memory can hold", side,
-                                 view.count, static_cast<std::int64_t>(view.count)),
+    throw UsageError(fmt::format("the {} buffer's count is {}, as {}: more than memory can hold",
+                                 side, view.count, static_cast<std::int64_t>(view.count)),
                      {.remedy = "check for a negative number that became a count"});
   if (view.data == nullptr && view.count != 0)
     throw UsageError(fmt::format("the {} buffer is null but has {} elements", side, view.count));

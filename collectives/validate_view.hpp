@@ -6,8 +6,8 @@
 
 namespace hymn {
 
-/// Throws UsageError for a null buffer with elements, a count that no memory can hold, a shape that does
-/// not fit the count, and a layout with gaps or overlaps; UnsupportedError for device memory.
+/// Throws UsageError for a null buffer with elements, a count that no memory can hold, a shape that
+/// does not fit the count, and a layout with gaps or overlaps; UnsupportedError for device memory.
 void validate_view(std::string_view side, const ConstBufferView& view);
 
 /// Whether they share a byte.

@@ -53,7 +53,8 @@ bool ThreadBoard::Visit::try_leave() {
     if ((counts & ended) != 0) board_->throw_ended();
     return false;
   }
-  if (place.left.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<int>(board_->members_)) {
+  if (place.left.fetch_add(1, std::memory_order_acq_rel) + 1 ==
+      static_cast<int>(board_->members_)) {
     place.left.store(0, std::memory_order_relaxed);
     // Keep the mark of an ended board; clear the counts.
     place.counts.fetch_and(ended, std::memory_order_acq_rel);

@@ -13,11 +13,12 @@
 namespace hymn {
 
 /// A board has a fixed ring of meetings; meeting number s (from 1) of every member is the same one.
-/// A meeting goes through three counts: members arrive, each showing a pointer; when all have arrived
-/// each does its part, reading and writing the memory of the others; when all have done their part
-/// each leaves. The last one to leave opens the place for a later meeting.
+/// A meeting goes through three counts: members arrive, each showing a pointer; when all have
+/// arrived each does its part, reading and writing the memory of the others; when all have done
+/// their part each leaves. The last one to leave opens the place for a later meeting.
 ///
-/// Giving up is safe: nobody touches a member's memory after abandon() has returned. It ends the board.
+/// Giving up is safe: nobody touches a member's memory after abandon() has returned. It ends the
+/// board.
 class ThreadBoard {
  public:
   explicit ThreadBoard(int members);

@@ -32,9 +32,10 @@ std::optional<ExchangeMessage> ThreadHub::take(int rank, int from, std::uint64_t
     const auto queue = mailbox.by_tag.find(tag);
     if (queue != mailbox.by_tag.end()) {
       auto& messages = queue->second;
-      const auto wanted = std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
-        return from == Exchange::from_anyone || message.source == from;
-      });
+      const auto wanted =
+          std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
+            return from == Exchange::from_anyone || message.source == from;
+          });
       if (wanted != messages.end()) {
         ExchangeMessage message = std::move(*wanted);
         messages.erase(wanted);

@@ -1,4 +1,5 @@
-// What ranks that are threads of one process share: mailboxes for messages and boards for collectives.
+// What ranks that are threads of one process share: mailboxes for messages and boards for
+// collectives.
 #pragma once
 
 #include <atomic>
@@ -30,8 +31,8 @@ class ThreadHub {
   /// there is none.
   std::optional<ExchangeMessage> take(int rank, int from, std::uint64_t tag);
 
-  /// The board of the group with this uid: the first member to ask makes it, and it lives as long as a
-  /// member holds it. `members` is the size of the group.
+  /// The board of the group with this uid: the first member to ask makes it, and it lives as long
+  /// as a member holds it. `members` is the size of the group.
   std::shared_ptr<ThreadBoard> board(std::uint64_t uid, int members);
 
   /// Releases everybody who waits, now and later: a rank has failed.

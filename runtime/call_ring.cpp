@@ -19,13 +19,13 @@ CallRing CallRing::attach(std::span<std::byte> memory) {
 std::uint64_t CallRing::record(const CallRecord& call) {
   const std::uint64_t id = memory_->next.fetch_add(1, std::memory_order_relaxed);
   Entry& entry = memory_->entries[id % entries];
-  // Release on every word: a reader that sees a new word also sees the odd version before it, and so
-  // rejects what it read. On common processors these are plain stores.
+  // Release on every word: a reader that sees a new word also sees the odd version before it, and
+  // so rejects what it read. On common processors these are plain stores.
   entry.version.store(2 * id + 1, std::memory_order_relaxed);
-  const std::uint64_t kinds = static_cast<std::uint64_t>(call.type) |
-                              static_cast<std::uint64_t>(call.dtype) << 8 |
-                              static_cast<std::uint64_t>(call.kind) << 16 |
-                              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 32;
+  const std::uint64_t kinds =
+      static_cast<std::uint64_t>(call.type) | static_cast<std::uint64_t>(call.dtype) << 8 |
+      static_cast<std::uint64_t>(call.kind) << 16 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 32;
   const std::uint64_t words[] = {id, call.group_uid, call.op_id, call.sequence, call.count, kinds};
   for (std::size_t i = 0; i < std::size(words); ++i)
     entry.words[i].store(words[i], std::memory_order_release);

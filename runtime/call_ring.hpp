@@ -1,5 +1,5 @@
-// The last calls of a process, in memory that others can read while they are written: what a recorder,
-// cross-rank checks and the search for a culprit stand on.
+// The last calls of a process, in memory that others can read while they are written: what a
+// recorder, cross-rank checks and the search for a culprit stand on.
 #pragma once
 
 #include <atomic>
@@ -18,20 +18,20 @@ enum class CallState : std::uint8_t { scheduled, completed, failed };
 struct CallRecord {
   std::uint64_t record_id = 0;  ///< counts the records of this process from 0
   std::uint64_t group_uid = 0;
-  std::uint64_t op_id = 0;      ///< counts all operations of the group from 1
-  std::uint64_t sequence = 0;   ///< counts collectives, or sends and receives, from 1
-  std::uint64_t count = 0;      ///< elements of the input, or of the output where there is none
+  std::uint64_t op_id = 0;     ///< counts all operations of the group from 1
+  std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
+  std::uint64_t count = 0;     ///< elements of the input, or of the output where there is none
   OpType type = OpType::barrier;
   DataType dtype = DataType::uint8;
   ReduceKind kind = ReduceKind::sum;
   CallState state = CallState::scheduled;
-  std::int32_t peer = -1;       ///< global rank
+  std::int32_t peer = -1;  ///< global rank
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
-/// A ring of the last `entries` calls in memory given by the owner, who may have mapped it for others to
-/// read. It holds no pointers. Any number of threads may write and read at the same time without locks;
-/// a reader that meets a half-written record is told so.
+/// A ring of the last `entries` calls in memory given by the owner, who may have mapped it for
+/// others to read. It holds no pointers. Any number of threads may write and read at the same time
+/// without locks; a reader that meets a half-written record is told so.
 class CallRing {
  public:
   static constexpr std::size_t entries = 512;
@@ -56,7 +56,8 @@ class CallRing {
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> words[6];
-    std::atomic<std::uint64_t> state;  ///< id * 4 + state, so that a late writer cannot hit another record
+    std::atomic<std::uint64_t>
+        state;  ///< id * 4 + state, so that a late writer cannot hit another record
   };
   struct Memory {
     alignas(64) std::atomic<std::uint64_t> next;

@@ -21,7 +21,8 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
       selector_(std::move(selector)),
       blocks_(blocks),
       timeout_(options.timeout.or_else(world_->default_timeout())) {
-  const auto found = std::lower_bound(membership_.ranks.begin(), membership_.ranks.end(), world_->rank());
+  const auto found =
+      std::lower_bound(membership_.ranks.begin(), membership_.ranks.end(), world_->rank());
   const bool member = found != membership_.ranks.end() && *found == world_->rank();
   shape_ = {member ? static_cast<int>(found - membership_.ranks.begin()) : -1,
             static_cast<int>(membership_.ranks.size())};
@@ -33,15 +34,6 @@ GroupState::~GroupState() {
   } catch (const std::exception& error) {
     world_->logger().warning(fmt::format("ending a group: {}", error.what()));
   }
-}
-
-std::string GroupState::label() const {
-  // Many groups may share a description; the number tells which one.
-  return membership_.uid == 0 ? description_ : fmt::format("{}#{}", description_, membership_.uid);
-}
-
-ErrorContext GroupState::context(std::string operation) const {
-  return {.rank = world_->rank(), .group = label(), .operation = std::move(operation)};
 }
 
 int GroupState::global_rank(int group_rank) const {
@@ -62,28 +54,27 @@ std::optional<int> GroupState::find_rank(int global_rank) const {
 int GroupState::group_rank(int global_rank) const {
   const auto found = find_rank(global_rank);
   if (!found)
-    throw UsageError(fmt::format("global rank {} is not part of group '{}' of ranks [{}]", global_rank,
-                                 label(), fmt::join(membership_.ranks, ", ")),
+    throw UsageError(fmt::format("global rank {} is not part of group '{}' of ranks [{}]",
+                                 global_rank, label(), fmt::join(membership_.ranks, ", ")),
                      context("group_rank"));
   return *found;
 }
 
-
 void GroupState::set_timeout(Timeout timeout) {
-  if (!timeout.is_set())
-    throw UsageError("the timeout to set is unset",
-                     context("set_timeout"));
+  if (!timeout.is_set()) throw UsageError("the timeout to set is unset", context("set_timeout"));
   timeout_.store(timeout);
 }
 
-// --- Before anything is sent --------------------------------------------------------------------------
+// --- Before anything is sent
+// --------------------------------------------------------------------------
 
 bool GroupState::admit(OpType type) {
   if (is_destroyed() || world_->is_destroyed())
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
   if (is_aborted()) std::rethrow_exception(aborted_error(std::string(to_string(type))));
   if (is_member()) {
-    if (!world_->may_drive()) [[unlikely]] world_->require_drive(context(std::string(to_string(type))));
+    if (!world_->may_drive()) [[unlikely]]
+      world_->require_drive(context(std::string(to_string(type))));
     return true;
   }
   world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
@@ -99,10 +90,10 @@ int GroupState::peer_of(const Request& request) const {
   if (request.type == OpType::recv && request.peer == any_source) return any_source;
   const auto peer = find_rank(request.peer);
   if (!peer)
-    throw UsageError(fmt::format("{} {} is not part of group '{}' of ranks [{}]",
-                                 is_p2p ? "peer" : "root", request.peer, label(),
-                                 fmt::join(membership_.ranks, ", ")),
-                     {.remedy = "give a global rank that is a member of the group"});
+    throw UsageError(
+        fmt::format("{} {} is not part of group '{}' of ranks [{}]", is_p2p ? "peer" : "root",
+                    request.peer, label(), fmt::join(membership_.ranks, ", ")),
+        {.remedy = "give a global rank that is a member of the group"});
   if (is_p2p && *peer == shape_.rank)
     throw UsageError("a rank cannot send to, or receive from, itself",
                      {.remedy = "copy the buffer instead"});
@@ -140,7 +131,8 @@ std::uint64_t GroupState::record(const Request& request, const Call& call) {
   return world_->ring().record(made);
 }
 
-// --- Blocking calls -----------------------------------------------------------------------------------
+// --- Blocking calls
+// -----------------------------------------------------------------------------------
 
 RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   if (!admit(given.type)) return {};
@@ -215,12 +207,14 @@ void GroupState::give_up(Operation& operation, const Call& call) {
   rethrow_with(context(title(call)));
 }
 
-// --- Asynchronous calls -------------------------------------------------------------------------------
+// --- Asynchronous calls
+// -------------------------------------------------------------------------------
 
 std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options) {
   const bool member = admit(request.type);
   const std::uint64_t sequence = next_sequence(request.type);
-  auto work = std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
+  auto work =
+      std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
   if (member) add_part(*work, request);
   launch(work);
   return work;
@@ -249,7 +243,8 @@ void GroupState::add_part(WorkState& work, const Request& given) {
   auto part = std::make_unique<WorkPart>(checked(given, matched, peer));
   part->call.request = &part->request.get();
   part->call.peer = peer;
-  part->call.sequence = next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
+  part->call.sequence =
+      next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
   try {
     part->algorithm = &selector_->pick(part->request.get());
     part->algorithm->prepare(part->storage, part->call);
@@ -279,7 +274,8 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work) {
   world_->engine().add(work);
 }
 
-// --- Counts and order ---------------------------------------------------------------------------------
+// --- Counts and order
+// ---------------------------------------------------------------------------------
 
 std::uint64_t GroupState::next_sequence(OpType type) const {
   return (is_collective(type) ? collectives_ : p2ps_).load(std::memory_order_relaxed) + 1;
@@ -317,57 +313,8 @@ void GroupState::dequeue(const WorkState& work) {
   std::erase(ordered_, &work);
 }
 
-// --- Failure and end ----------------------------------------------------------------------------------
-
-std::exception_ptr GroupState::timeout_error(const std::string& title, Duration waited,
-                                             Timeout limit, std::string_view consequence) const {
-  auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
-  ErrorContext where = context(title);
-  where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
-  return std::make_exception_ptr(TimeoutError(
-      fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}",
-                  title, label(), world_->rank(), seconds(waited), seconds(limit.duration()),
-                  consequence),
-      waited, std::move(where)));
-}
-
-std::string GroupState::describe_failure(const std::exception_ptr& error,
-                                         const std::string& title) const {
-  std::string text = "an unknown failure";
-  try {
-    std::rethrow_exception(error);
-  } catch (const TimeoutError& timeout) {
-    text = fmt::format("not complete after {:.3f} s",
-                       std::chrono::duration<double>(timeout.waited()).count());
-  } catch (const Error& failure) {
-    text = failure.problem();
-  } catch (const std::exception& failure) {
-    text = failure.what();
-  } catch (...) {
-  }
-  return fmt::format("rank {}: {}: {}", world_->rank(), title, text);
-}
-
-void GroupState::abort(const std::string& reason) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;
-    aborted_.store(true, std::memory_order_release);
-  }
-  world_->mark_failed();
-}
-
-std::string GroupState::abort_reason() const {
-  std::lock_guard lock(mutex_);
-  return abort_reason_;
-}
-
-std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
-  ErrorContext where = context(operation);
-  where.remedy = "make a new group, or a new World, of the ranks that are left";
-  return std::make_exception_ptr(
-      AbortedError(fmt::format("the group was aborted: {}", abort_reason()), std::move(where)));
-}
+// --- End
+// ---------------------------------------------------------------------------------------------
 
 Explanation GroupState::explain(const Request& given) const {
   if (!is_member())
@@ -390,11 +337,13 @@ bool GroupState::drain() {
   bool all = true;
   ProgressEngine& engine = world_->engine();
   const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
-  const Deadline deadline = Deadline::after(timeout(), world_->clock().now());
+  // A rank that leaves by an exception may be the one that everybody waits for.
+  const Timeout patience = world_->is_leaving() ? Timeout(Duration::zero()) : timeout();
+  const Deadline deadline = Deadline::after(patience, world_->clock().now());
   for (const auto& work : mine) {
     try {
-      const Duration left = deadline.is_never() ? Duration::zero()
-                                                : deadline.when() - world_->clock().now();
+      const Duration left =
+          deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
       work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
     } catch (const std::exception&) {
       // Told by the work itself to whoever looks at it.

@@ -1,5 +1,5 @@
-// What stands behind a ProcessGroup: its members, its candidates, its counts, and whether it can still
-// be used.
+// What stands behind a ProcessGroup: its members, its candidates, its counts, and whether it can
+// still be used.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,10 @@ class WorldState;
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
-  /// `selector` is null on a rank that is not a member. `blocks`: blocking calls without a limit are the
-  /// mechanism's own blocking calls. They do not match the non-blocking ones of another rank, so this
-  /// is settled among the members when the group is made, and never by what one rank alone sees.
+  /// `selector` is null on a rank that is not a member. `blocks`: blocking calls without a limit
+  /// are the mechanism's own blocking calls. They do not match the non-blocking ones of another
+  /// rank, so this is settled among the members when the group is made, and never by what one rank
+  /// alone sees.
   GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
              std::unique_ptr<Selector> selector, bool blocks);
   ~GroupState();
@@ -47,8 +48,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                                          const CallOptions& options);
   Explanation explain(const Request& request) const;
 
-  /// Gives the group up: everything in flight and every later call fails with this reason; the first
-  /// reason stays.
+  /// Gives the group up: everything in flight and every later call fails with this reason; the
+  /// first reason stays.
   void abort(const std::string& reason);
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   std::string abort_reason() const;
@@ -79,8 +80,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::optional<int> find_rank(int global_rank) const;
   Timeout limit_of(const CallOptions& options) const;
 
-  // The number is looked at when an operation is prepared and taken when nothing can go wrong on this
-  // rank any more: a refused call must not put the ranks out of step.
+  // The number is looked at when an operation is prepared and taken when nothing can go wrong on
+  // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
   void take_sequence(OpType type);
   std::uint64_t record(const Request& request, const Call& call);

@@ -34,8 +34,8 @@ void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> byt
   std::memcpy(message.bytes.data(), &tag, header_bytes);
   if (!bytes.empty()) std::memcpy(message.bytes.data() + header_bytes, bytes.data(), bytes.size());
   const LargeType large(MPI_BYTE, message.bytes.size(), chunk_limit);
-  check_mpi(PMPI_Isend(message.bytes.data(), large.count(), large.type(), to, mpi_tag, communicator_,
-                       &message.request),
+  check_mpi(PMPI_Isend(message.bytes.data(), large.count(), large.type(), to, mpi_tag,
+                       communicator_, &message.request),
             "MPI_Isend");
 }
 

@@ -27,8 +27,8 @@ class MpiMechanism final : public Mechanism {
   void shut_down(WorldEnd end) override;
 
  private:
-  /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is no
-  /// longer used is parked until the world ends, or a group of the same ranks takes it.
+  /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is
+  /// no longer used is parked until the world ends, or a group of the same ranks takes it.
   struct Parked {
     std::uint64_t id = 0;  ///< uid of the group it was made for, the same on all its ranks
     MPI_Comm communicator = MPI_COMM_NULL;

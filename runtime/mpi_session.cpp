@@ -27,10 +27,14 @@ Session& session() {
 
 int mpi_level(ThreadLevel level) {
   switch (level) {
-    case ThreadLevel::single: return MPI_THREAD_SINGLE;
-    case ThreadLevel::funneled: return MPI_THREAD_FUNNELED;
-    case ThreadLevel::serialized: return MPI_THREAD_SERIALIZED;
-    case ThreadLevel::multiple: break;
+    case ThreadLevel::single:
+      return MPI_THREAD_SINGLE;
+    case ThreadLevel::funneled:
+      return MPI_THREAD_FUNNELED;
+    case ThreadLevel::serialized:
+      return MPI_THREAD_SERIALIZED;
+    case ThreadLevel::multiple:
+      break;
   }
   return MPI_THREAD_MULTIPLE;
 }
@@ -48,7 +52,8 @@ bool is_finalized() {
   return finalized != 0;
 }
 
-// MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else: the last moment to know.
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else: the last moment to
+// know.
 int close_gate(MPI_Comm, int, void*, void*) {
   session().gate->close();
   return MPI_SUCCESS;
@@ -101,10 +106,11 @@ int number_from_environment(const char* name) {
 }
 
 [[noreturn]] void refuse_singleton(const char* variable, int tasks, const char* remedy) {
-  throw ConfigError(fmt::format("the launcher has started {} tasks ({}), but MPI sees one rank: each "
-                                "task is alone",
-                                tasks, variable),
-                    {.remedy = remedy});
+  throw ConfigError(
+      fmt::format("the launcher has started {} tasks ({}), but MPI sees one rank: each "
+                  "task is alone",
+                  tasks, variable),
+      {.remedy = remedy});
 }
 
 }  // namespace
@@ -137,8 +143,8 @@ void release_finalize(bool clean) {
 
 void check_launcher(int mpi_size) {
   if (mpi_size != 1) return;
-  // A launcher of MPI says how many ranks it has started; it may itself run inside a Slurm job of more
-  // tasks, so it is asked first.
+  // A launcher of MPI says how many ranks it has started; it may itself run inside a Slurm job of
+  // more tasks, so it is asked first.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     const int tasks = number_from_environment(variable);
     if (tasks > 1)
@@ -148,8 +154,9 @@ void check_launcher(int mpi_size) {
   }
   const int tasks = number_from_environment("SLURM_STEP_NUM_TASKS");
   if (tasks > 1 && std::getenv("SLURM_PROCID") != nullptr)
-    refuse_singleton("SLURM_STEP_NUM_TASKS", tasks,
-                     "start it with srun --mpi=pmix (see srun --mpi=list), or with mpirun inside salloc");
+    refuse_singleton(
+        "SLURM_STEP_NUM_TASKS", tasks,
+        "start it with srun --mpi=pmix (see srun --mpi=list), or with mpirun inside salloc");
 }
 
 }  // namespace hymn

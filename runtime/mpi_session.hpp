@@ -9,12 +9,13 @@
 namespace hymn {
 
 /// Initialises MPI with this level of thread support if nobody has; otherwise adopts it as it is.
-/// Returns the gate that everything shares. An MPI that hymn has initialised is finalized at the end of
-/// the process, unless a rank has left its peers out of step: finalizing would then wait for ever.
-/// Throws UsageError when MPI has been finalized, or when this thread may not call it.
+/// Returns the gate that everything shares. An MPI that hymn has initialised is finalized at the
+/// end of the process, unless a rank has left its peers out of step: finalizing would then wait for
+/// ever. Throws UsageError when MPI has been finalized, or when this thread may not call it.
 std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted);
 
-/// From now on, and until the World that says so is destroyed, the end of the process does not finalize.
+/// From now on, and until the World that says so is destroyed, the end of the process does not
+/// finalize.
 void hold_finalize();
 void release_finalize(bool clean);
 

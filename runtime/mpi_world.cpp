@@ -1,11 +1,11 @@
 // Worlds over MPI.
 
+#include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
 #include "runtime/mpi_exchange.hpp"
 #include "runtime/mpi_mechanism.hpp"
 #include "runtime/mpi_session.hpp"
 #include "runtime/world_state.hpp"
-#include "collectives/mpi/mpi_types.hpp"
 
 namespace hymn {
 namespace {
@@ -53,7 +53,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
-  parts.mechanisms.push_back(std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
+  parts.mechanisms.push_back(
+      std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
   return detail::WorldState::make(std::move(parts));
 }

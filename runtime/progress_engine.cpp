@@ -60,9 +60,8 @@ std::vector<std::shared_ptr<detail::WorkState>> ProgressEngine::pending(
     const std::function<bool(const detail::WorkState&)>& wanted) const {
   std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<detail::WorkState>> found;
-  std::copy_if(works_.begin(), works_.end(), std::back_inserter(found), [&](const auto& work) {
-    return !work->is_completed() && wanted(*work);
-  });
+  std::copy_if(works_.begin(), works_.end(), std::back_inserter(found),
+               [&](const auto& work) { return !work->is_completed() && wanted(*work); });
   return found;
 }
 

@@ -1,5 +1,5 @@
-// Moves the operations in flight of one world forward: on the thread that waits, and, if asked for, on
-// a thread of its own.
+// Moves the operations in flight of one world forward: on the thread that waits, and, if asked for,
+// on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class ProgressEngine {
   bool is_drained();
   /// One step for everything in flight. Never throws: failures go to the works themselves.
   void step_all();
-  /// Steps until nothing in flight has peers that wait for its steps: to be called before this thread
-  /// blocks elsewhere.
+  /// Steps until nothing in flight has peers that wait for its steps: to be called before this
+  /// thread blocks elsewhere.
   void finish_what_peers_need();
   /// The works in flight that satisfy `wanted`, oldest first.
   std::vector<std::shared_ptr<detail::WorkState>> pending(

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "collectives/inprocess/inprocess.hpp"
@@ -33,39 +33,64 @@ struct Ending {
   std::exception_ptr error;
   std::string text;
   bool skipped = false;
-  bool released = false;  ///< it failed only because another rank did
+  bool released = false;  ///< by the failure of another rank
 };
+
+/// Runs `body` and notes how it ended; the first failure stays. The other ranks are released at
+/// once, while the world of this one still stands.
+template <class Body>
+void guard(ThreadHub& hub, int rank, Ending& ending, Body&& body) {
+  auto note = [&](const char* text, const char* verb) {
+    if (ending.error) return;
+    ending.error = std::current_exception();
+    ending.text = text;
+    hub.abort(fmt::format("rank {} {}: {}", rank, verb, text));
+  };
+  try {
+    body();
+  } catch (const RankSkipped& skip) {
+    ending.skipped = !ending.error;
+    note(skip.what(), "skips");
+  } catch (const AbortedError& error) {
+    ending.released = !ending.error;
+    note(error.what(), "has failed");
+  } catch (const std::exception& error) {
+    note(error.what(), "has failed");
+  } catch (...) {
+    note("something that is no std::exception", "has failed");
+  }
+}
 
 Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const Config& config,
                const WorldOptions& options, const std::function<void(World&)>& rank_main) {
   Ending ending;
-  auto failed = [&](const char* text) {
-    ending.error = std::current_exception();
-    ending.text = text;
-    hub->abort(fmt::format("rank {} has failed: {}", rank, text));
-  };
-  try {
+  guard(*hub, rank, ending, [&] {
     detail::WorldParts parts;
     parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
     parts.config = config;
     parts.options = options;
     World world(detail::WorldState::make(std::move(parts)));
-    rank_main(world);
-  } catch (const RankSkipped& skip) {
-    ending.error = std::current_exception();
-    ending.text = skip.what();
-    ending.skipped = true;
-    hub->abort(fmt::format("rank {} skips: {}", rank, skip.what()));
-  } catch (const AbortedError& error) {
-    ending.released = hub->is_aborted();
-    failed(error.what());
-  } catch (const std::exception& error) {
-    failed(error.what());
-  } catch (...) {
-    failed("something that is no std::exception");
-  }
+    guard(*hub, rank, ending, [&] { rank_main(world); });
+  });
   return ending;
+}
+
+/// Starts all ranks or none: a rank alone would wait for ever.
+std::vector<std::thread> start_threads(ThreadHub& hub, int ranks,
+                                       const std::function<void(int)>& run) {
+  std::vector<std::thread> threads;
+  try {
+    for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);
+  } catch (const std::system_error& error) {
+    hub.abort("not all ranks could be started");
+    for (std::thread& thread : threads) thread.join();
+    throw ResourceError(
+        fmt::format("only {} of {} threads could be started: {}", threads.size(), ranks,
+                    error.what()),
+        {.remedy = "ask for fewer ranks, or raise the limit on threads (ulimit -u)"});
+  }
+  return threads;
 }
 
 std::string describe(const std::vector<RankFailure>& failures) {
@@ -96,12 +121,9 @@ void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
   const Config config = Config::from_environment();
   auto hub = std::make_shared<ThreadHub>(ranks);
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      endings[static_cast<std::size_t>(rank)] = run_one(hub, rank, config, options, rank_main);
-    });
-  }
+  auto threads = start_threads(*hub, ranks, [&](int rank) {
+    endings[static_cast<std::size_t>(rank)] = run_one(hub, rank, config, options, rank_main);
+  });
   for (std::thread& thread : threads) thread.join();
 
   std::vector<RankFailure> failures;
@@ -110,8 +132,10 @@ void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
   for (int rank = 0; rank < ranks; ++rank) {
     const Ending& ending = endings[static_cast<std::size_t>(rank)];
     if (!ending.error) continue;
-    if (ending.skipped) skip = skip ? skip : ending.error;
-    else (ending.released ? released : failures).push_back({rank, ending.error, ending.text});
+    if (ending.skipped)
+      skip = skip ? skip : ending.error;
+    else
+      (ending.released ? released : failures).push_back({rank, ending.error, ending.text});
   }
   if (!failures.empty()) throw RanksFailed(std::move(failures));
   if (skip) std::rethrow_exception(skip);

@@ -153,8 +153,7 @@ void WorkState::abandon(const std::string& reason) {
     std::lock_guard lock(step_mutex_);
     if (is_completed()) return;
     if (!give_up_parts(reason)) group_->world().mark_failed();
-    finish(Ended::badly,
-           std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
+    finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
   }
   settle_future();
 }
@@ -166,7 +165,8 @@ void WorkState::require_driver() const {
 
 bool WorkState::test() {
   require_driver();
-  // Everything in flight, this work included: others may wait for what is not being waited for here.
+  // Everything in flight, this work included: others may wait for what is not being waited for
+  // here.
   if (!is_completed()) group_->world().engine().step_all();
   return is_completed();
 }
@@ -251,8 +251,10 @@ void WorkState::settle_future() {
 }
 
 void WorkState::settle(FutureState<std::vector<BufferView>>& state) const {
-  if (error_) state.set_error(error_);
-  else state.set_value(result());
+  if (error_)
+    state.set_error(error_);
+  else
+    state.set_value(result());
 }
 
 }  // namespace hymn::detail

@@ -50,7 +50,8 @@ class WorkState {
   std::vector<std::unique_ptr<WorkPart>>& parts() { return parts_; }
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
-  /// One step; true when it has completed, well or badly. Does nothing when another thread is at it.
+  /// One step; true when it has completed, well or badly. Does nothing when another thread is at
+  /// it.
   bool step();
   /// Moves everything in flight forward, then is_completed().
   bool test();

@@ -53,8 +53,9 @@ WorldState::WorldState(WorldParts parts)
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
       default_timeout_(parts.options.timeout.or_else(config_.timeout)),
-      path_(parts.options.path.empty() ? config_.path
-                                       : PathPolicy::parse(parts.options.path, "WorldOptions.path")),
+      path_(parts.options.path.empty()
+                ? config_.path
+                : PathPolicy::parse(parts.options.path, "WorldOptions.path")),
       own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
       ring_memory_(allocate_ring()),
       ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {}
@@ -79,9 +80,9 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
   }
-  world->engine_ = std::make_unique<ProgressEngine>(
-      [state = world.get()] { return state->may_drive(); }, world->placement_.crowded,
-      world->own_thread_);
+  world->engine_ =
+      std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
+                                       world->placement_.crowded, world->own_thread_);
   Membership everybody;
   everybody.uid = world->next_uid_++;
   for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);
@@ -100,8 +101,8 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   return patience;
 }
 
-// Each rank tells the others where it is, and with what settings: ranks that would choose differently
-// must not start.
+// Each rank tells the others where it is, and with what settings: ranks that would choose
+// differently must not start.
 void WorldState::meet() {
   const HostRecord mine = this_host();
   Packer packer;
@@ -117,12 +118,14 @@ void WorldState::meet() {
     Unpacker unpacker(records[rank]);
     auto agree = [&](std::string_view what, const std::string& here, const std::string& there) {
       if (here != there)
-        throw ConfigError(fmt::format("{} is '{}' here but '{}' on rank {}", what, here, there, rank),
-                          {.rank = rank_, .remedy = "start all ranks with the same settings"});
+        throw ConfigError(
+            fmt::format("{} is '{}' here but '{}' on rank {}", what, here, there, rank),
+            {.rank = rank_, .remedy = "start all ranks with the same settings"});
     };
     agree("the version of hymn", version(), unpacker.text());
     agree("HYMN_PATH", path_.text(), unpacker.text());
-    agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
+    agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit),
+          std::to_string(unpacker.number()));
     HostRecord host;
     host.host = unpacker.text();
     host.usable_cpus = static_cast<int>(unpacker.number());
@@ -145,9 +148,11 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
   std::sort(membership.ranks.begin(), membership.ranks.end());
   if (ranks.empty()) throw UsageError("a group needs at least one rank", context);
   if (membership.ranks.front() < 0 || membership.ranks.back() >= size_)
-    throw UsageError(fmt::format("ranks [{}] are not all in 0 … {}", fmt::join(ranks, ", "), size_ - 1),
-                     context);
-  if (std::adjacent_find(membership.ranks.begin(), membership.ranks.end()) != membership.ranks.end())
+    throw UsageError(
+        fmt::format("ranks [{}] are not all in 0 … {}", fmt::join(ranks, ", "), size_ - 1),
+        context);
+  if (std::adjacent_find(membership.ranks.begin(), membership.ranks.end()) !=
+      membership.ranks.end())
     throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
   PathPolicy::parse(options.path, "GroupOptions.path");
   require_drive(context);
@@ -158,22 +163,22 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
   return ProcessGroup(make_group(std::move(membership), options));
 }
 
-// The members of a new group compare what they were called with, and learn what each mechanism of the
-// others has to offer. Then all are known to be there.
-WorldState::Agreement WorldState::agree(const Membership& membership,
-                                        const GroupOptions& options) {
-  const std::string mine = fmt::format("ranks [{}], path '{}'", fmt::join(membership.ranks, ", "),
-                                       options.path);
+// The members of a new group compare what they were called with, and learn what each mechanism of
+// the others has to offer. Then all are known to be there.
+WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
+  const std::string mine =
+      fmt::format("ranks [{}], path '{}'", fmt::join(membership.ranks, ", "), options.path);
   const Timeout limit = options.timeout.or_else(default_timeout_);
   const bool blocks = limit.is_none() && std::all_of(mechanisms_.begin(), mechanisms_.end(),
                                                      [](const auto& m) { return m->may_block(); });
   Packer packer;
   packer.text(mine).number(blocks ? 1 : 0);
   for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership));
-  const auto said = all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
-                               patience(fmt::format("making group {} of ranks [{}]", membership.uid,
-                                                    fmt::join(membership.ranks, ", ")),
-                                        limit));
+  const auto said =
+      all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
+                 patience(fmt::format("making group {} of ranks [{}]", membership.uid,
+                                      fmt::join(membership.ranks, ", ")),
+                          limit));
   Agreement agreement;
   agreement.offers.resize(mechanisms_.size());
   for (std::size_t member = 0; member < said.size(); ++member) {
@@ -182,7 +187,8 @@ WorldState::Agreement WorldState::agree(const Membership& membership,
     if (theirs != mine)
       throw UsageError(fmt::format("group {} was asked for with {} here but with {} on rank {}",
                                    membership.uid, mine, theirs, membership.ranks[member]),
-                       {.rank = rank_, .operation = "new_group",
+                       {.rank = rank_,
+                        .operation = "new_group",
                         .remedy = "make the same calls of new_group on all ranks"});
     agreement.blocks = agreement.blocks && unpacker.number() == 1;
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
@@ -224,7 +230,8 @@ bool WorldState::may_drive() const {
 }
 
 void WorldState::require_drive(const ErrorContext& context) const {
-  if (may_drive()) [[likely]] return;
+  if (may_drive()) [[likely]]
+    return;
   try {
     for (const auto& mechanism : mechanisms_) mechanism->require_drive();
   } catch (...) {
@@ -237,11 +244,12 @@ void WorldState::group_ended(const GroupState& group, bool clean) {
   for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
 }
 
-// Rank 0 hears from everybody and tells everybody. A rank that has failed still says so, but does not
-// wait long for the others: they may never come.
+// Rank 0 hears from everybody and tells everybody. A rank that has failed still says so, but does
+// not wait long for the others: they may never come.
 WorldEnd WorldState::agree_to_end() {
-  const bool together = std::any_of(mechanisms_.begin(), mechanisms_.end(),
-                                    [](const auto& mechanism) { return mechanism->ends_together(); });
+  const bool together =
+      std::any_of(mechanisms_.begin(), mechanisms_.end(),
+                  [](const auto& mechanism) { return mechanism->ends_together(); });
   if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
   if (leaving_ || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
   Duration limit = has_failed() ? longest_end_of_failed : longest_end;
@@ -251,9 +259,8 @@ WorldEnd WorldState::agree_to_end() {
   try {
     const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
                                   word.packed(), patience("ending the world", limit));
-    const bool clean = std::all_of(words.begin(), words.end(), [](const Bytes& said) {
-      return Unpacker(said).number() == 0;
-    });
+    const bool clean = std::all_of(words.begin(), words.end(),
+                                   [](const Bytes& said) { return Unpacker(said).number() == 0; });
     return clean ? WorldEnd::clean : WorldEnd::together;
   } catch (const std::exception& error) {
     logger_.warning(error.what());

@@ -58,6 +58,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
   void mark_leaving() { leaving_ = true; }
+  bool is_leaving() const { return leaving_; }
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }

@@ -214,9 +214,9 @@ double BenchRunner::time_block(const BenchCall& call, std::size_t iterations, st
 std::size_t BenchRunner::enough_iterations(const BenchCall& call,
                                            const std::function<void()>& once) {
   // The first guesses are of few iterations and far too high: approach the length step by step. The
-  // best of three tries: an interruption must not pass for a slow operation.
+  // best of five tries: an interruption must not pass for a slow operation.
   for (std::size_t iterations = 1;; iterations *= 8) {
-    std::vector<double> tries(3);
+    std::vector<double> tries(5);
     for (double& mean : tries) mean = time_block(call, iterations, 0, once);
     const double us = slowest(std::move(tries)).min;
     const bool long_enough = us * static_cast<double>(iterations) >= block_us / 8;

@@ -52,8 +52,8 @@ Placement place(std::span<const HostRecord> records, int rank) {
   }
   placement.local_size = local_size;
   placement.host_count = static_cast<int>(hosts.size());
-  // Ranks bound to one core each have as many cores as ranks; ranks that may all use the same n cores
-  // have n. Without the masks themselves the larger of the two readings that fits is taken.
+  // Ranks bound to one core each have as many cores as ranks; ranks that may all use the same n
+  // cores have n. Without the masks themselves the larger of the two readings that fits is taken.
   const int cores = widest == 1 ? narrow_sum : widest;
   placement.crowded = local_size > cores;
   return placement;

@@ -65,7 +65,8 @@ void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, in
       require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
                     there.inputs.block(shape.rank, shape.size).count);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 

@@ -1,5 +1,5 @@
-// Collectives of ranks that are threads of one process: each rank reads the others' buffers where they
-// lie and writes only its own share, so every byte moves once.
+// Collectives of ranks that are threads of one process: each rank reads the others' buffers where
+// they lie and writes only its own share, so every byte moves once.
 #pragma once
 
 #include <memory>

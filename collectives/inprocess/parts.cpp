@@ -56,8 +56,8 @@ void reduce_slice(const PeerCalls& peers, const Request& mine, Slice slice, void
              slice.count, inputs.factors());
 }
 
-// The slice goes to all outputs. In place this is safe: a slice of anybody's memory is touched by one
-// rank alone.
+// The slice goes to all outputs. In place this is safe: a slice of anybody's memory is touched by
+// one rank alone.
 void all_reduce_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
   const Slice slice = even_slice(mine.inputs.flat().count, shape.rank, shape.size);
   if (slice.count == 0) return;
@@ -91,8 +91,8 @@ void gather_part(const PeerCalls& peers, const Request& mine) {
   });
 }
 
-// In place, what others have yet to read would be overwritten by what arrives; so two ranks' blocks are
-// swapped through a copy by the lower one of them. All ranks are in place, or none is: see
+// In place, what others have yet to read would be overwritten by what arrives; so two ranks' blocks
+// are swapped through a copy by the lower one of them. All ranks are in place, or none is: see
 // check_agreement.
 void all_to_all_in_place_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
   std::vector<std::byte> copied;
@@ -127,9 +127,15 @@ void all_to_all_part(const PeerCalls& peers, GroupShape shape, const Request& mi
 void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Request& request = *mine.request;
   switch (request.type) {
-    case OpType::all_reduce: all_reduce_part(peers, shape, request); break;
-    case OpType::reduce: reduce_part(peers, shape, mine); break;
-    case OpType::reduce_scatter: reduce_scatter_part(peers, shape, request); break;
+    case OpType::all_reduce:
+      all_reduce_part(peers, shape, request);
+      break;
+    case OpType::reduce:
+      reduce_part(peers, shape, mine);
+      break;
+    case OpType::reduce_scatter:
+      reduce_scatter_part(peers, shape, request);
+      break;
     case OpType::broadcast:
       copy(peers.request(mine.peer).inputs.flat(), request.outputs.flat());
       break;
@@ -139,9 +145,14 @@ void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) 
     case OpType::scatter:
       copy(peers.request(mine.peer).inputs.block(shape.rank, shape.size), request.outputs.flat());
       break;
-    case OpType::all_gather: gather_part(peers, request); break;
-    case OpType::all_to_all: all_to_all_part(peers, shape, request); break;
-    default: break;  // a barrier is the meeting itself
+    case OpType::all_gather:
+      gather_part(peers, request);
+      break;
+    case OpType::all_to_all:
+      all_to_all_part(peers, shape, request);
+      break;
+    default:
+      break;  // a barrier is the meeting itself
   }
 }
 

@@ -9,9 +9,12 @@ class AllGatherSteps {
   static constexpr std::string_view name = "all_gather_mpi";
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     switch (request.outputs.layout()) {
-      case Layout::equal: return fits_one_call(request.inputs.flat().count, limit);
-      case Layout::counted: return fits_one_call(request.outputs.flat().count, limit);
-      default: return wants_one_buffer();
+      case Layout::equal:
+        return fits_one_call(request.inputs.flat().count, limit);
+      case Layout::counted:
+        return fits_one_call(request.outputs.flat().count, limit);
+      default:
+        return wants_one_buffer();
     }
   }
 
@@ -45,10 +48,10 @@ class AllGatherSteps {
                                mpi_type(output_), channel_.communicator),
                 "MPI_Allgather");
     else
-      check_mpi(PMPI_Allgatherv(source_, count(), mpi_type(input_), output_.data,
-                                kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
-                                channel_.communicator),
-                "MPI_Allgatherv");
+      check_mpi(
+          PMPI_Allgatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
+                          kept_.displacements.data(), mpi_type(output_), channel_.communicator),
+          "MPI_Allgatherv");
   }
   void finish() {}
 

@@ -11,10 +11,12 @@ class GatherSteps {
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     const auto counts = request.outputs.counts();
     switch (request.outputs.layout()) {
-      case Layout::equal: return fits_one_call(request.inputs.flat().count, limit);
+      case Layout::equal:
+        return fits_one_call(request.inputs.flat().count, limit);
       case Layout::counted:
         return fits_one_call(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), limit);
-      default: return wants_one_buffer();
+      default:
+        return wants_one_buffer();
     }
   }
 
@@ -51,10 +53,10 @@ class GatherSteps {
                             mpi_type(input_), root_, channel_.communicator),
                 "MPI_Gather");
     else
-      check_mpi(PMPI_Gatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
-                             kept_.displacements.data(), mpi_type(input_), root_,
-                             channel_.communicator),
-                "MPI_Gatherv");
+      check_mpi(
+          PMPI_Gatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
+                       kept_.displacements.data(), mpi_type(input_), root_, channel_.communicator),
+          "MPI_Gatherv");
   }
   void finish() {}
 

@@ -35,7 +35,8 @@ struct MpiChannel {
 
 /// Throws BackendError with MPI's own text and code when `code` is not MPI_SUCCESS.
 inline void check_mpi(int code, const char* call) {
-  if (code != MPI_SUCCESS) [[unlikely]] throw_mpi_error(code, call);
+  if (code != MPI_SUCCESS) [[unlikely]]
+    throw_mpi_error(code, call);
 }
 
 }  // namespace hymn

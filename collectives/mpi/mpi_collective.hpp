@@ -1,5 +1,6 @@
-// What the algorithms over MPI's own collectives have in common. Each of them posts MPI's non-blocking
-// call when there is a deadline to keep, and makes the plain blocking call when there is none.
+// What the algorithms over MPI's own collectives have in common. Each of them posts MPI's
+// non-blocking call when there is a deadline to keep, and makes the plain blocking call when there
+// is none.
 #pragma once
 
 #include <vector>

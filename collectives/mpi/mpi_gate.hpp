@@ -50,8 +50,8 @@ class MpiGate {
   bool may_block() const { return level_ != ThreadLevel::serialized; }
   /// Whether this thread may enter now; never throws.
   bool may_enter() const {
-    return is_open() && (level_ >= ThreadLevel::serialized ||
-                         std::this_thread::get_id() == main_thread_);
+    return is_open() &&
+           (level_ >= ThreadLevel::serialized || std::this_thread::get_id() == main_thread_);
   }
 
  private:

@@ -50,7 +50,8 @@ class MpiTransfers final : public Transfers {
   int mpi_tag(MessageTag tag) const {
     if (tag.user) return static_cast<int>(tag.value);
     constexpr int first = ProcessGroup::max_tag + 1;
-    return first + static_cast<int>(tag.value % static_cast<std::uint64_t>(channel_->tag_bound - first));
+    return first +
+           static_cast<int>(tag.value % static_cast<std::uint64_t>(channel_->tag_bound - first));
   }
 
   /// The user's receive tells its status.

@@ -32,8 +32,10 @@ MpiReduction::MpiReduction(const Request& request, const void* input, void* outp
 void MpiReduction::finish(void* output, const void* accumulators, std::size_t count,
                           int ranks) const {
   if (output == nullptr || count == 0) return;
-  if (reducer_.needs_store()) reducer_.store(output, accumulators, count, ranks);
-  else if (output != accumulators) std::memcpy(output, accumulators, count * bytes_);
+  if (reducer_.needs_store())
+    reducer_.store(output, accumulators, count, ranks);
+  else if (output != accumulators)
+    std::memcpy(output, accumulators, count * bytes_);
 }
 
 Verdict mpi_can_reduce(const Request& request, GroupShape shape) {

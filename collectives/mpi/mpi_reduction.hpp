@@ -5,9 +5,9 @@
 
 namespace hymn {
 
-/// Either MPI reduces the user's buffers as they are, or the input is first brought into accumulators
-/// (in the output where they have its size, else in staging), which MPI reduces in place of the input
-/// and finish() turns into the result.
+/// Either MPI reduces the user's buffers as they are, or the input is first brought into
+/// accumulators (in the output where they have its size, else in staging), which MPI reduces in
+/// place of the input and finish() turns into the result.
 class MpiReduction {
  public:
   /// `input` holds `count` elements; `output` as many, or is null where this rank gets no result.

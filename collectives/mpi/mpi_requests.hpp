@@ -21,12 +21,13 @@ class MpiRequests {
   /// True when all have completed. The caller holds a gate entry.
   bool test() {
     int done = 1;
-    if (first_ != MPI_REQUEST_NULL) check_mpi(PMPI_Test(&first_, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (first_ != MPI_REQUEST_NULL)
+      check_mpi(PMPI_Test(&first_, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done == 0) return false;
     if (!more_.empty()) {
-      check_mpi(PMPI_Testall(static_cast<int>(more_.size()), more_.data(), &done,
-                             MPI_STATUSES_IGNORE),
-                "MPI_Testall");
+      check_mpi(
+          PMPI_Testall(static_cast<int>(more_.size()), more_.data(), &done, MPI_STATUSES_IGNORE),
+          "MPI_Testall");
       if (done != 0) more_.clear();
     }
     if (done != 0) count_ = 0;
@@ -39,8 +40,8 @@ class MpiRequests {
   std::vector<MPI_Request> more_;
 };
 
-/// Requests of an operation that was given up, with the memory that MPI still uses: MPI cannot cancel
-/// a collective, so all that can be done is to keep it until MPI lets go.
+/// Requests of an operation that was given up, with the memory that MPI still uses: MPI cannot
+/// cancel a collective, so all that can be done is to keep it until MPI lets go.
 template <class Kept>
 class MpiResidue final : public Residue {
  public:

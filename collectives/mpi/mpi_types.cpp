@@ -12,14 +12,18 @@ namespace {
 
 template <class Handle>
 const void* pack_handle(Handle handle) {
-  if constexpr (std::is_pointer_v<Handle>) return handle;
-  else return reinterpret_cast<const void*>(static_cast<std::intptr_t>(handle));
+  if constexpr (std::is_pointer_v<Handle>)
+    return handle;
+  else
+    return reinterpret_cast<const void*>(static_cast<std::intptr_t>(handle));
 }
 
 template <class Handle>
 Handle unpack_handle(const void* pointer) {
-  if constexpr (std::is_pointer_v<Handle>) return static_cast<Handle>(const_cast<void*>(pointer));
-  else return static_cast<Handle>(reinterpret_cast<std::intptr_t>(pointer));
+  if constexpr (std::is_pointer_v<Handle>)
+    return static_cast<Handle>(const_cast<void*>(pointer));
+  else
+    return static_cast<Handle>(reinterpret_cast<std::intptr_t>(pointer));
 }
 
 MPI_Datatype make_contiguous(int bytes) {
@@ -62,13 +66,20 @@ MPI_Op native_op(Accumulator form, ReduceKind kind) {
   switch (kind) {
     case ReduceKind::sum:
       return is_wide_integer(form) || is_real(form) || is_complex(form) ? MPI_SUM : MPI_OP_NULL;
-    case ReduceKind::product: return is_wide_integer(form) || is_real(form) ? MPI_PROD : MPI_OP_NULL;
-    case ReduceKind::min: return is_wide_integer(form) ? MPI_MIN : MPI_OP_NULL;
-    case ReduceKind::max: return is_wide_integer(form) ? MPI_MAX : MPI_OP_NULL;
-    case ReduceKind::band: return is_wide_integer(form) ? MPI_BAND : MPI_OP_NULL;
-    case ReduceKind::bor: return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
-    case ReduceKind::bxor: return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
-    default: return MPI_OP_NULL;
+    case ReduceKind::product:
+      return is_wide_integer(form) || is_real(form) ? MPI_PROD : MPI_OP_NULL;
+    case ReduceKind::min:
+      return is_wide_integer(form) ? MPI_MIN : MPI_OP_NULL;
+    case ReduceKind::max:
+      return is_wide_integer(form) ? MPI_MAX : MPI_OP_NULL;
+    case ReduceKind::band:
+      return is_wide_integer(form) ? MPI_BAND : MPI_OP_NULL;
+    case ReduceKind::bor:
+      return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
+    case ReduceKind::bxor:
+      return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
+    default:
+      return MPI_OP_NULL;
   }
 }
 
@@ -86,19 +97,31 @@ MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
     case DataType::boolean:
     case DataType::uint8:
     case DataType::float8_e4m3fn:
-    case DataType::float8_e5m2: return MPI_UINT8_T;
-    case DataType::int8: return MPI_INT8_T;
-    case DataType::int32: return MPI_INT32_T;
-    case DataType::uint32: return MPI_UINT32_T;
-    case DataType::int64: return MPI_INT64_T;
-    case DataType::uint64: return MPI_UINT64_T;
+    case DataType::float8_e5m2:
+      return MPI_UINT8_T;
+    case DataType::int8:
+      return MPI_INT8_T;
+    case DataType::int32:
+      return MPI_INT32_T;
+    case DataType::uint32:
+      return MPI_UINT32_T;
+    case DataType::int64:
+      return MPI_INT64_T;
+    case DataType::uint64:
+      return MPI_UINT64_T;
     case DataType::float16:
-    case DataType::bfloat16: return MPI_UINT16_T;
-    case DataType::float32: return MPI_FLOAT;
-    case DataType::float64: return MPI_DOUBLE;
-    case DataType::complex64: return MPI_C_FLOAT_COMPLEX;
-    case DataType::complex128: return MPI_C_DOUBLE_COMPLEX;
-    case DataType::opaque: return unpack_handle<MPI_Datatype>(opaque->handle);
+    case DataType::bfloat16:
+      return MPI_UINT16_T;
+    case DataType::float32:
+      return MPI_FLOAT;
+    case DataType::float64:
+      return MPI_DOUBLE;
+    case DataType::complex64:
+      return MPI_C_FLOAT_COMPLEX;
+    case DataType::complex128:
+      return MPI_C_DOUBLE_COMPLEX;
+    case DataType::opaque:
+      return unpack_handle<MPI_Datatype>(opaque->handle);
   }
   return MPI_DATATYPE_NULL;
 }
@@ -106,16 +129,26 @@ MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
 MPI_Datatype mpi_type(Accumulator form) {
   switch (form) {
     case Accumulator::boolean:
-    case Accumulator::uint8: return MPI_UINT8_T;
-    case Accumulator::int8: return MPI_INT8_T;
-    case Accumulator::int32: return MPI_INT32_T;
-    case Accumulator::uint32: return MPI_UINT32_T;
-    case Accumulator::int64: return MPI_INT64_T;
-    case Accumulator::uint64: return MPI_UINT64_T;
-    case Accumulator::float32: return MPI_FLOAT;
-    case Accumulator::float64: return MPI_DOUBLE;
-    case Accumulator::complex64: return MPI_C_FLOAT_COMPLEX;
-    case Accumulator::complex128: return MPI_C_DOUBLE_COMPLEX;
+    case Accumulator::uint8:
+      return MPI_UINT8_T;
+    case Accumulator::int8:
+      return MPI_INT8_T;
+    case Accumulator::int32:
+      return MPI_INT32_T;
+    case Accumulator::uint32:
+      return MPI_UINT32_T;
+    case Accumulator::int64:
+      return MPI_INT64_T;
+    case Accumulator::uint64:
+      return MPI_UINT64_T;
+    case Accumulator::float32:
+      return MPI_FLOAT;
+    case Accumulator::float64:
+      return MPI_DOUBLE;
+    case Accumulator::complex64:
+      return MPI_C_FLOAT_COMPLEX;
+    case Accumulator::complex128:
+      return MPI_C_DOUBLE_COMPLEX;
     case Accumulator::int128:
     case Accumulator::uint128: {
       static const MPI_Datatype wide = make_contiguous(16);
@@ -134,7 +167,8 @@ MPI_Op mpi_op(Accumulator form, ReduceKind kind) {
     none.fill(MPI_OP_NULL);
     return none;
   }();
-  const std::size_t cell = static_cast<std::size_t>(form) * reduce_kind_count + static_cast<std::size_t>(kind);
+  const std::size_t cell =
+      static_cast<std::size_t>(form) * reduce_kind_count + static_cast<std::size_t>(kind);
   std::lock_guard lock(mutex);
   if (made[cell] == MPI_OP_NULL) made[cell] = make_op(cell);
   return made[cell];
@@ -166,7 +200,8 @@ LargeType::LargeType(MPI_Datatype element, std::size_t count, std::size_t chunk_
   check_mpi(PMPI_Type_get_extent(element, &low, &extent), "MPI_Type_get_extent");
   MPI_Datatype chunk = MPI_DATATYPE_NULL;
   MPI_Datatype whole = MPI_DATATYPE_NULL;
-  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunk_limit), element, &chunk), "MPI_Type_contiguous");
+  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunk_limit), element, &chunk),
+            "MPI_Type_contiguous");
   check_mpi(PMPI_Type_contiguous(static_cast<int>(chunks), chunk, &whole), "MPI_Type_contiguous");
   int lengths[] = {1, static_cast<int>(rest)};
   MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(chunks * chunk_limit) * extent};

@@ -15,9 +15,9 @@ MPI_Datatype mpi_type(const BasicBufferView<Pointer>& view) {
   return mpi_type(view.dtype, view.opaque);
 }
 
-/// The MPI type of an accumulator, and the MPI operation that combines accumulators: MPI's own where it
-/// is exactly what docs/dtypes.md defines, else one made of hymn's kernel. Made at first use and kept
-/// until MPI is finalized.
+/// The MPI type of an accumulator, and the MPI operation that combines accumulators: MPI's own
+/// where it is exactly what docs/dtypes.md defines, else one made of hymn's kernel. Made at first
+/// use and kept until MPI is finalized.
 MPI_Datatype mpi_type(Accumulator accumulator);
 MPI_Op mpi_op(Accumulator accumulator, ReduceKind kind);
 

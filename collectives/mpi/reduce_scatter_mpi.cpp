@@ -11,7 +11,8 @@ class ReduceScatterSteps {
     if (request.inputs.layout() == Layout::list) return wants_one_buffer();
     const std::size_t total = request.inputs.flat().count;
     const bool equal = request.inputs.layout() == Layout::equal;
-    Verdict fits = fits_one_call(equal ? total / static_cast<std::size_t>(shape.size) : total, limit);
+    Verdict fits =
+        fits_one_call(equal ? total / static_cast<std::size_t>(shape.size) : total, limit);
     return fits.ok ? mpi_can_reduce(request, shape) : fits;
   }
 
@@ -32,8 +33,8 @@ class ReduceScatterSteps {
     const bool inside = out >= input && out < input + call.request->inputs.flat().bytes();
     target_ = output_.data;
     if (inside || reduction_.element_bytes() != output_.element_bytes()) {
-      kept.received = std::make_unique_for_overwrite<std::byte[]>(output_.count *
-                                                                  reduction_.element_bytes());
+      kept.received =
+          std::make_unique_for_overwrite<std::byte[]>(output_.count * reduction_.element_bytes());
       target_ = kept.received.get();
     }
   }
@@ -44,10 +45,10 @@ class ReduceScatterSteps {
                                            reduction_.op(), channel_.communicator, requests.add()),
                 "MPI_Ireduce_scatter_block");
     else
-      check_mpi(PMPI_Ireduce_scatter(reduction_.source(), target_, kept_.counts.data(),
-                                     reduction_.type(), reduction_.op(), channel_.communicator,
-                                     requests.add()),
-                "MPI_Ireduce_scatter");
+      check_mpi(
+          PMPI_Ireduce_scatter(reduction_.source(), target_, kept_.counts.data(), reduction_.type(),
+                               reduction_.op(), channel_.communicator, requests.add()),
+          "MPI_Ireduce_scatter");
   }
   void block() {
     if (equal_)

@@ -11,10 +11,12 @@ class ScatterSteps {
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     const auto counts = request.inputs.counts();
     switch (request.inputs.layout()) {
-      case Layout::equal: return fits_one_call(request.outputs.flat().count, limit);
+      case Layout::equal:
+        return fits_one_call(request.outputs.flat().count, limit);
       case Layout::counted:
         return fits_one_call(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), limit);
-      default: return wants_one_buffer();
+      default:
+        return wants_one_buffer();
     }
   }
 
@@ -26,9 +28,8 @@ class ScatterSteps {
         output_(call.request->outputs.flat()),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->inputs.counts());
-    const bool in_place =
-        shape.rank == call.peer && output_.count != 0 &&
-        call.request->inputs.block(shape.rank, shape.size).data == output_.data;
+    const bool in_place = shape.rank == call.peer && output_.count != 0 &&
+                          call.request->inputs.block(shape.rank, shape.size).data == output_.data;
     target_ = in_place ? MPI_IN_PLACE : output_.data;
   }
 

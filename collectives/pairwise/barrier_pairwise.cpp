@@ -22,7 +22,9 @@ class BarrierPairwiseOperation final : public Operation {
     return true;
   }
   bool peers_need_steps() const override { return true; }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    return transfers_->abandon();
+  }
 
  private:
   void begin_round() {

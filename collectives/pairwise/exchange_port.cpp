@@ -44,9 +44,9 @@ class Route {
     std::lock_guard lock(mutex_);
     std::erase(posted_, receive);
   }
-  /// Gives the messages that have come to the receives they match; then, when all of `mine` have been
-  /// completed, forgets them, tells the status of the last, and returns true. Throws the error of one
-  /// that has failed.
+  /// Gives the messages that have come to the receives they match; then, when all of `mine` have
+  /// been completed, forgets them, tells the status of the last, and returns true. Throws the error
+  /// of one that has failed.
   bool poll(std::vector<std::shared_ptr<Posted>>& mine, RecvStatus& status) {
     std::lock_guard lock(mutex_);
     match();
@@ -67,7 +67,8 @@ class Route {
           std::any_of(empty_handed.begin(), empty_handed.end(),
                       [&](const Posted* earlier) { return earlier->competes_with(*receive); });
       if (must_queue) continue;
-      if (auto message = exchange_->try_receive(exchange_rank(receive->peer), exchange_tag(receive->tag)))
+      if (auto message =
+              exchange_->try_receive(exchange_rank(receive->peer), exchange_tag(receive->tag)))
         complete(*receive, *message);
       else
         empty_handed.push_back(receive.get());
@@ -87,19 +88,19 @@ class Route {
   void complete(Posted& receive, const ExchangeMessage& message) const {
     receive.complete = true;
     if (message.bytes.size() > receive.view.bytes()) {
-      receive.error = std::make_exception_ptr(UsageError(
-          fmt::format("rank {} sent {} bytes to a buffer of {} bytes", message.source,
-                      message.bytes.size(), receive.view.bytes()),
-          {.remedy = "give the same count and dtype on both sides"}));
+      receive.error = std::make_exception_ptr(
+          UsageError(fmt::format("rank {} sent {} bytes to a buffer of {} bytes", message.source,
+                                 message.bytes.size(), receive.view.bytes()),
+                     {.remedy = "give the same count and dtype on both sides"}));
       return;
     }
     if (!message.bytes.empty())
       std::memcpy(receive.view.data, message.bytes.data(), message.bytes.size());
     const auto source = std::lower_bound(ranks_.begin(), ranks_.end(), message.source);
-    receive.status = {.source = static_cast<int>(source - ranks_.begin()),
-                      .tag = static_cast<int>(receive.tag.value),
-                      .count = message.bytes.size() /
-                               std::max<std::size_t>(receive.view.element_bytes(), 1)};
+    receive.status = {
+        .source = static_cast<int>(source - ranks_.begin()),
+        .tag = static_cast<int>(receive.tag.value),
+        .count = message.bytes.size() / std::max<std::size_t>(receive.view.element_bytes(), 1)};
   }
 
   std::shared_ptr<Exchange> exchange_;
@@ -121,9 +122,7 @@ class ExchangeTransfers final : public Transfers {
     mine_.push_back(std::make_shared<Posted>(Posted{peer, tag, view}));
     route_->post(mine_.back());
   }
-  bool test() override {
-    return mine_.empty() || route_->poll(mine_, status_);
-  }
+  bool test() override { return mine_.empty() || route_->poll(mine_, status_); }
   RecvStatus status() const override { return status_; }
   std::unique_ptr<Residue> abandon() noexcept override {
     withdraw();  // afterwards nothing writes to the buffers
@@ -147,9 +146,10 @@ class ExchangePort final : public MessagePort {
 
   std::string_view path() const override { return "exchange"; }
   Verdict can_carry(const Request& request) const override {
-    const bool opaque = request.inputs.dtype() == DataType::opaque ||
-                        request.outputs.dtype() == DataType::opaque;
-    return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone") : Verdict::yes();
+    const bool opaque =
+        request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
+    return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
+                  : Verdict::yes();
   }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ExchangeTransfers>(route_); }
 

@@ -21,8 +21,8 @@ struct MessageTag {
   }
 };
 
-/// The messages that one operation has in flight. Peers are group ranks. Buffers must stay valid until
-/// test() has returned true, or what abandon() returned is done.
+/// The messages that one operation has in flight. Peers are group ranks. Buffers must stay valid
+/// until test() has returned true, or what abandon() returned is done.
 class Transfers {
  public:
   virtual ~Transfers() = default;

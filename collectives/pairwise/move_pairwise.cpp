@@ -1,4 +1,5 @@
-// broadcast, gather, scatter, all_gather, all_to_all: every block goes straight to where it belongs.
+// broadcast, gather, scatter, all_gather, all_to_all: every block goes straight to where it
+// belongs.
 
 #include <cstring>
 #include <vector>
@@ -18,17 +19,23 @@ class MovePairwiseOperation final : public Operation {
     switch (request.type) {
       case OpType::broadcast: {
         const bool root = shape_.rank == call_.peer;
-        if (root) send_to_all(request.inputs.flat());
-        else recv(call_.peer, request.outputs.flat());
+        if (root)
+          send_to_all(request.inputs.flat());
+        else
+          recv(call_.peer, request.outputs.flat());
         break;
       }
       case OpType::gather:
-        if (shape_.rank == call_.peer) recv_blocks(request.inputs.flat());
-        else send(call_.peer, request.inputs.flat());
+        if (shape_.rank == call_.peer)
+          recv_blocks(request.inputs.flat());
+        else
+          send(call_.peer, request.inputs.flat());
         break;
       case OpType::scatter:
-        if (shape_.rank == call_.peer) send_blocks(request.inputs, request.outputs.flat());
-        else recv(call_.peer, request.outputs.flat());
+        if (shape_.rank == call_.peer)
+          send_blocks(request.inputs, request.outputs.flat());
+        else
+          recv(call_.peer, request.outputs.flat());
         break;
       case OpType::all_gather:
         send_to_all(request.inputs.flat());
@@ -39,7 +46,9 @@ class MovePairwiseOperation final : public Operation {
     }
   }
   bool step() override { return transfers_->test(); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    return transfers_->abandon();
+  }
 
  private:
   MessageTag tag() const { return MessageTag::of_collective(call_.sequence, 0); }
@@ -56,14 +65,18 @@ class MovePairwiseOperation final : public Operation {
   /// Receives every peer's block; this rank's own is copied.
   void recv_blocks(const ConstBufferView& own) {
     call_.request->outputs.for_each(shape_.size, [&](int peer, const BufferView& block) {
-      if (peer == shape_.rank) copy(own, block);
-      else recv(peer, block);
+      if (peer == shape_.rank)
+        copy(own, block);
+      else
+        recv(peer, block);
     });
   }
   void send_blocks(const InputBlocks& blocks, const BufferView& own) {
     blocks.for_each(shape_.size, [&](int peer, const ConstBufferView& block) {
-      if (peer == shape_.rank) copy(block, own);
-      else send(peer, block);
+      if (peer == shape_.rank)
+        copy(block, own);
+      else
+        send(peer, block);
     });
   }
   void start_all_to_all() {

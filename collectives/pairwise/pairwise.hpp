@@ -12,8 +12,10 @@ namespace hymn {
 /// broadcast, gather, scatter, all_gather, all_to_all.
 std::unique_ptr<Algorithm> make_move_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
 /// all_reduce, reduce, reduce_scatter.
-std::unique_ptr<Algorithm> make_reduce_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
-std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
+std::unique_ptr<Algorithm> make_reduce_pairwise(std::shared_ptr<MessagePort> port,
+                                                GroupShape shape);
+std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port,
+                                                 GroupShape shape);
 /// send, recv.
 std::unique_ptr<Algorithm> make_send_recv(std::shared_ptr<MessagePort> port);
 

@@ -1,6 +1,6 @@
-// all_reduce, reduce, reduce_scatter: every rank gets everybody's copy of its own slice, reduces it in
-// rank order, and passes the result to whoever wants it. One rank alone computes each element, so all
-// ranks get the same bits, whatever the operation.
+// all_reduce, reduce, reduce_scatter: every rank gets everybody's copy of its own slice, reduces it
+// in rank order, and passes the result to whoever wants it. One rank alone computes each element,
+// so all ranks get the same bits, whatever the operation.
 
 #include <vector>
 
@@ -81,20 +81,23 @@ class ReducePairwiseOperation final : public Operation {
   bool needs_spare() const { return call_.request->type == OpType::reduce && !is_root(); }
   std::size_t spare_bytes(const BufferView& own) const { return needs_spare() ? own.bytes() : 0; }
 
-  /// Where this rank's slice of the result goes. The address of a spare slice is set by reduce_own().
+  /// Where this rank's slice of the result goes. The address of a spare slice is set by
+  /// reduce_own().
   BufferView result() const {
     if (scattered()) return call_.request->outputs.flat();
     if (!needs_spare()) return slice_of(call_.request->outputs.flat(), shape_.rank);
     const ConstBufferView mine = input_for(shape_.rank);
     BufferView spare(nullptr, mine.count, mine.dtype);
-    if (staging_) spare.data = staging_.get() + mine.bytes() * static_cast<std::size_t>(shape_.size - 1);
+    if (staging_)
+      spare.data = staging_.get() + mine.bytes() * static_cast<std::size_t>(shape_.size - 1);
     return spare;
   }
 
   /// Every rank scales by a factor of its own.
   void exchange_factors() {
     factors_.assign(static_cast<std::size_t>(shape_.size), call_.request->op.factor());
-    const ConstBufferView mine = view_of(std::as_const(factors_[static_cast<std::size_t>(shape_.rank)]));
+    const ConstBufferView mine =
+        view_of(std::as_const(factors_[static_cast<std::size_t>(shape_.rank)]));
     for (int peer = 0; peer < shape_.size; ++peer) {
       if (peer == shape_.rank) continue;
       transfers_->recv(peer, tag(2), view_of(factors_[static_cast<std::size_t>(peer)]));
@@ -107,9 +110,8 @@ class ReducePairwiseOperation final : public Operation {
     if (own.count == 0) return;
     std::vector<const void*> inputs;
     for (int peer = 0; peer < shape_.size; ++peer) {
-      inputs.push_back(peer == shape_.rank
-                           ? input_for(peer).data
-                           : staging_.get() + own.bytes() * arrival_index(peer));
+      inputs.push_back(peer == shape_.rank ? input_for(peer).data
+                                           : staging_.get() + own.bytes() * arrival_index(peer));
     }
     reduce_all(reducer_, inputs.data(), shape_.size, own.data, own.count,
                factors_.empty() ? nullptr : factors_.data());

@@ -12,12 +12,16 @@ class SendRecvOperation final : public Operation {
   void start() override {
     const Request& request = *call_.request;
     const MessageTag tag = MessageTag::of_user(request.tag);
-    if (request.type == OpType::send) transfers_->send(call_.peer, tag, request.inputs.flat());
-    else transfers_->recv(call_.peer, tag, request.outputs.flat());
+    if (request.type == OpType::send)
+      transfers_->send(call_.peer, tag, request.inputs.flat());
+    else
+      transfers_->recv(call_.peer, tag, request.outputs.flat());
   }
   bool step() override { return transfers_->test(); }
   RecvStatus status() const override { return transfers_->status(); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return transfers_->abandon(); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    return transfers_->abandon();
+  }
 
  private:
   Call call_;

@@ -13,9 +13,9 @@ namespace hymn {
 /// A view of `count` elements at `data`. It owns nothing: the memory must stay valid, and for an
 /// asynchronous operation untouched, until the operation has completed.
 ///
-/// `shape` and `strides` (in elements) may describe an n-dimensional array. A dense layout, whatever
-/// the order of its dimensions (channels-last), is taken as it lies in memory; a layout with gaps or
-/// overlaps is refused. Both empty: one dimension, contiguous.
+/// `shape` and `strides` (in elements) may describe an n-dimensional array. A dense layout,
+/// whatever the order of its dimensions (channels-last), is taken as it lies in memory; a layout
+/// with gaps or overlaps is refused. Both empty: one dimension, contiguous.
 template <class Pointer>
 struct BasicBufferView {
   Pointer data = nullptr;
@@ -34,8 +34,9 @@ struct BasicBufferView {
   /// From anything contiguous whose elements have a DataType: vector, array, span.
   template <std::ranges::contiguous_range Range>
     requires Element<std::ranges::range_value_t<Range>> &&
-             std::convertible_to<decltype(std::ranges::data(std::declval<Range&>())), Pointer> &&
-             (std::is_lvalue_reference_v<Range> || std::ranges::borrowed_range<Range>)
+                 std::convertible_to<decltype(std::ranges::data(std::declval<Range&>())),
+                                     Pointer> &&
+                 (std::is_lvalue_reference_v<Range> || std::ranges::borrowed_range<Range>)
   constexpr BasicBufferView(Range&& range)  // NOLINT: a view of a range is that range
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
@@ -60,7 +61,8 @@ struct BasicBufferView {
 
   /// `length` elements from `offset` on, as a flat view of the same memory.
   BasicBufferView slice(std::size_t offset, std::size_t length) const {
-    using Byte = std::conditional_t<std::is_same_v<Pointer, const void*>, const std::byte, std::byte>;
+    using Byte =
+        std::conditional_t<std::is_same_v<Pointer, const void*>, const std::byte, std::byte>;
     BasicBufferView part = *this;
     part.shape = {};
     part.strides = {};

@@ -29,7 +29,7 @@ HYMN_API const char* to_string(ErrorKind kind) noexcept;
 
 /// Who failed, in what, and what to do about it. Empty fields are left out of the text.
 struct ErrorContext {
-  int rank = -1;          ///< global rank
+  int rank = -1;            ///< global rank
   std::string group{};      ///< the group's name
   std::string operation{};  ///< "all_reduce #41"
   std::string remedy{};     ///< a sentence that tells the user what to do

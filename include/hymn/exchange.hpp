@@ -1,8 +1,8 @@
 // The seam through which ranks find each other: small messages between numbered ranks.
 //
-// A World can be made from any Exchange. MPI is one, threads of one process are another; a key-value
-// store or a launcher's own service can be one by implementing four functions. It carries the
-// bootstrap, and, where nothing faster reaches a peer, the data of the collectives too.
+// A World can be made from any Exchange. MPI is one, threads of one process are another; a
+// key-value store or a launcher's own service can be one by implementing four functions. It carries
+// the bootstrap, and, where nothing faster reaches a peer, the data of the collectives too.
 #pragma once
 
 #include <cstddef>

@@ -111,8 +111,8 @@ class Future {
   explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
 
   bool is_ready() const { return state_->is_ready(); }
-  /// Waits; throws TimeoutError when the timeout passes, and the operation's own error if it failed.
-  /// An unset timeout leaves the limit to the operation behind the value.
+  /// Waits; throws TimeoutError when the timeout passes, and the operation's own error if it
+  /// failed. An unset timeout leaves the limit to the operation behind the value.
   T get(Timeout timeout = {}) const {
     state_->wait(timeout);
     if constexpr (std::is_void_v<T>) {

@@ -1,4 +1,5 @@
-// Storage types for the small floating-point formats: float16, bfloat16, and the two float8 formats.
+// Storage types for the small floating-point formats: float16, bfloat16, and the two float8
+// formats.
 //
 // They hold bits and convert to and from float; arithmetic is done in float. Conversion from float
 // rounds to nearest, ties to even; a NaN stays a NaN (quiet), overflow becomes infinity.
@@ -75,7 +76,8 @@ struct bfloat16 {
   }
 };
 
-/// OCP 8-bit float with 4 exponent bits, no infinity. Moved by every data-moving collective; never reduced.
+/// OCP 8-bit float with 4 exponent bits, no infinity. Moved by every data-moving collective; never
+/// reduced.
 struct float8_e4m3fn {
   std::uint8_t bits = 0;
   friend constexpr bool operator==(float8_e4m3fn, float8_e4m3fn) = default;

@@ -1,8 +1,8 @@
 // Everything but the interop headers.
 #pragma once
 
-#include "hymn/error.hpp"           // IWYU pragma: export
-#include "hymn/process_group.hpp"   // IWYU pragma: export
-#include "hymn/settings.hpp"        // IWYU pragma: export
-#include "hymn/threads.hpp"         // IWYU pragma: export
-#include "hymn/world.hpp"           // IWYU pragma: export
+#include "hymn/error.hpp"          // IWYU pragma: export
+#include "hymn/process_group.hpp"  // IWYU pragma: export
+#include "hymn/settings.hpp"       // IWYU pragma: export
+#include "hymn/threads.hpp"        // IWYU pragma: export
+#include "hymn/world.hpp"          // IWYU pragma: export

@@ -22,11 +22,11 @@ struct CallOptions {
 /// Options of a group.
 struct GroupOptions {
   std::string description{};  ///< shown in messages; "undefined" unless given
-  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks makes
-  /// MPI's plain blocking calls, which are faster; as in MPI, all its ranks must then use the same form
-  /// of a call, blocking or not, and the same timeout of their own. See docs/timeouts.md.
+  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks
+  /// makes MPI's plain blocking calls, which are faster; as in MPI, all its ranks must then use the
+  /// same form of a call, blocking or not, and the same timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
-  std::string path{};         ///< as HYMN_PATH, for this group; empty: HYMN_PATH
+  std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
 };
 
 /// One send or receive of a batch.
@@ -43,11 +43,11 @@ struct P2POp {
 
 /// Who belongs to a group: a value that never changes.
 struct Membership {
-  std::vector<int> ranks;   ///< global ranks, ascending; a member's index is its group rank
-  std::uint64_t uid = 0;    ///< counts the groups of a world from 0, the same on every rank
-  std::uint64_t parent = 0; ///< uid of the group it was made from
-  std::uint64_t epoch = 0;  ///< grows when a group is rebuilt after a failure
-  std::string tag;          ///< groups with the same ranks and the same non-empty tag are one
+  std::vector<int> ranks;    ///< global ranks, ascending; a member's index is its group rank
+  std::uint64_t uid = 0;     ///< counts the groups of a world from 0, the same on every rank
+  std::uint64_t parent = 0;  ///< uid of the group it was made from
+  std::uint64_t epoch = 0;   ///< grows when a group is rebuilt after a failure
+  std::string tag;           ///< groups with the same ranks and the same non-empty tag are one
 };
 
 /// Why one candidate would or would not run a request.
@@ -60,7 +60,7 @@ struct Candidate {
 
 /// How a request would be carried out: the first candidate that can run it is taken.
 struct Explanation {
-  std::string path;       ///< of the chosen candidate
+  std::string path;  ///< of the chosen candidate
   std::string algorithm;
   std::vector<Candidate> candidates;  ///< in order of preference
 };
@@ -69,15 +69,15 @@ struct Explanation {
 /// destinations) are *global* ranks.
 ///
 /// Every member must call the same collectives in the same order. Blocking calls return when the
-/// result is there; `…_async`, isend and irecv return a Work. Where a single buffer is given for input
-/// and output the operation is in place. Buffers that overlap in any other way are refused, as are
-/// all other faults of a call, before anything is sent (UsageError, UnsupportedError). Calls by a rank
-/// that is not a member warn and do nothing; calls on a destroyed group are a UsageError, calls on a
-/// group that was given up an AbortedError.
+/// result is there; `…_async`, isend and irecv return a Work. Where a single buffer is given for
+/// input and output the operation is in place. Buffers that overlap in any other way are refused,
+/// as are all other faults of a call, before anything is sent (UsageError, UnsupportedError). Calls
+/// by a rank that is not a member warn and do nothing; calls on a destroyed group are a UsageError,
+/// calls on a group that was given up an AbortedError.
 ///
 /// Thread safety: where MPI carries the group, as the level of thread support that MPI granted says
-/// (docs/threads.md); with ranks as threads, from any thread. Two threads that call collectives on one
-/// group must themselves keep the order the same on all ranks.
+/// (docs/threads.md); with ranks as threads, from any thread. Two threads that call collectives on
+/// one group must themselves keep the order the same on all ranks.
 class HYMN_API ProcessGroup {
  public:
   ProcessGroup() = default;
@@ -95,15 +95,16 @@ class HYMN_API ProcessGroup {
   int group_rank(int global_rank) const;
 
   Timeout timeout() const;
-  /// For operations that start from now on; it must be set, and may be none. It does not change which
-  /// of MPI's calls are made: see GroupOptions.
+  /// For operations that start from now on; it must be set, and may be none. It does not change
+  /// which of MPI's calls are made: see GroupOptions.
   void set_timeout(Timeout timeout);
 
   /// The number of collectives (sends and receives) started so far.
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
 
-  // --- Everything below comes down to these three. -------------------------------------------------
+  // --- Everything below comes down to these three.
+  // -------------------------------------------------
 
   /// Carries the request out and returns when it is complete.
   RecvStatus run(const Request& request, const CallOptions& options = {});
@@ -112,7 +113,8 @@ class HYMN_API ProcessGroup {
   /// How the request would be carried out; nothing is sent, and only this rank need call.
   Explanation explain(const Request& request) const;
 
-  // --- Collectives ---------------------------------------------------------------------------------
+  // --- Collectives
+  // ---------------------------------------------------------------------------------
 
   void all_reduce(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
     run(Request::all_reduce(inout, inout, op), options);
@@ -224,7 +226,8 @@ class HYMN_API ProcessGroup {
                   const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::list(in), OutputBlocks::list(out)), options);
   }
-  /// Given splits: in_counts[j] elements go to rank j, out_counts[i] come from rank i; zeros allowed.
+  /// Given splits: in_counts[j] elements go to rank j, out_counts[i] come from rank i; zeros
+  /// allowed.
   void all_to_all(ConstBufferView in, std::span<const std::size_t> in_counts, BufferView out,
                   std::span<const std::size_t> out_counts, const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::counted(in, in_counts),
@@ -238,7 +241,8 @@ class HYMN_API ProcessGroup {
   void barrier(const CallOptions& options = {}) { run(Request::barrier(), options); }
   Work barrier_async(const CallOptions& options = {}) { return start(Request::barrier(), options); }
 
-  // --- Point to point: between two members, matched by source and tag (0 … max_tag) ----------------
+  // --- Point to point: between two members, matched by source and tag (0 … max_tag)
+  // ----------------
 
   static constexpr int max_tag = 16383;
 
@@ -258,7 +262,8 @@ class HYMN_API ProcessGroup {
   /// Starts all of them together; the Work completes when all have.
   Work batch_isend_irecv(std::span<const P2POp> operations, const CallOptions& options = {});
 
-  // --- End -----------------------------------------------------------------------------------------
+  // --- End
+  // -----------------------------------------------------------------------------------------
 
   /// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
   /// the group. Local: other ranks may do it earlier, later, or in another order. Twice is fine.

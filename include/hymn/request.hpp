@@ -1,7 +1,7 @@
 // What is asked of a group, as one plain value: every collective call becomes a Request first.
 //
-// A Request owns nothing: views, lists and counts must outlive a blocking call. An asynchronous call
-// copies the lists and counts, but never the data.
+// A Request owns nothing: views, lists and counts must outlive a blocking call. An asynchronous
+// call copies the lists and counts, but never the data.
 #pragma once
 
 #include <cassert>
@@ -86,12 +86,15 @@ class Blocks {
     return total;
   }
 
-  /// Block `index` of `parts`. Linear in index for Layout::counted: prefer for_each over all blocks.
+  /// Block `index` of `parts`. Linear in index for Layout::counted: prefer for_each over all
+  /// blocks.
   View block(int index, int parts) const {
     const auto i = static_cast<std::size_t>(index);
     switch (layout_) {
-      case Layout::none: return {};
-      case Layout::whole: return flat_;
+      case Layout::none:
+        return {};
+      case Layout::whole:
+        return flat_;
       case Layout::equal: {
         const std::size_t each = flat_.count / static_cast<std::size_t>(parts);
         return flat_.slice(i * each, each);
@@ -101,7 +104,8 @@ class Blocks {
         return flat_.slice(std::accumulate(before.begin(), before.end(), std::size_t{0}),
                            counts_[i]);
       }
-      case Layout::list: return list_[i];
+      case Layout::list:
+        return list_[i];
     }
     return {};
   }
@@ -122,8 +126,10 @@ class Blocks {
     }
   }
 
-  /// The same blocks, described by lists that live elsewhere (for requests that outlive their call).
-  constexpr Blocks with_lists(std::span<const View> views, std::span<const std::size_t> counts) const {
+  /// The same blocks, described by lists that live elsewhere (for requests that outlive their
+  /// call).
+  constexpr Blocks with_lists(std::span<const View> views,
+                              std::span<const std::size_t> counts) const {
     return Blocks(layout_, flat_, views, counts);
   }
 
@@ -154,8 +160,9 @@ struct Request {
   ReduceOp op{};
   InputBlocks inputs{};
   OutputBlocks outputs{};
-  int peer = -1;  ///< *global* rank: the root of a rooted collective, or the other side of send / recv
-  int tag = 0;    ///< send and recv only
+  int peer =
+      -1;  ///< *global* rank: the root of a rooted collective, or the other side of send / recv
+  int tag = 0;  ///< send and recv only
   OrderingDomain domain{};
 
   /// Reduces `in` element by element over all ranks; every rank gets the same bits in `out`.
@@ -174,14 +181,14 @@ struct Request {
     request.op = op;
     return request;
   }
-  /// The root's block i receives rank i's input. Other ranks give their output in the same form as the
-  /// root, for the way of carrying it out depends on the form: equal or counted blocks of a buffer that
-  /// may be empty, or OutputBlocks() where the root gives a list.
+  /// The root's block i receives rank i's input. Other ranks give their output in the same form as
+  /// the root, for the way of carrying it out depends on the form: equal or counted blocks of a
+  /// buffer that may be empty, or OutputBlocks() where the root gives a list.
   static constexpr Request gather(ConstBufferView in, OutputBlocks out, int root) {
     return Request(OpType::gather, InputBlocks::whole(in), out, root);
   }
-  /// Rank i's output receives the root's block i. Other ranks give their input in the same form as the
-  /// root: see gather.
+  /// Rank i's output receives the root's block i. Other ranks give their input in the same form as
+  /// the root: see gather.
   static constexpr Request scatter(InputBlocks in, BufferView out, int root) {
     return Request(OpType::scatter, in, OutputBlocks::whole(out), root);
   }

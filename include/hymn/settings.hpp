@@ -10,14 +10,15 @@ namespace hymn {
 
 /// One HYMN_* environment variable.
 struct Setting {
-  std::string name;           ///< "HYMN_TIMEOUT"
-  std::string value;          ///< in effect
+  std::string name;   ///< "HYMN_TIMEOUT"
+  std::string value;  ///< in effect
   std::string default_value;
   std::string meaning;
   bool from_environment = false;
 };
 
-/// Every HYMN_* variable with its effective value. Throws ConfigError when one is malformed or unknown.
+/// Every HYMN_* variable with its effective value. Throws ConfigError when one is malformed or
+/// unknown.
 HYMN_API std::vector<Setting> settings();
 
 /// One fact of `hymn info`, for example {"MPI library", "Open MPI v4.1.4 …"}.

@@ -10,8 +10,8 @@
 
 namespace hymn {
 
-/// Thrown by a rank that has nothing to test or do here; run_ranks passes it on to its caller when no
-/// rank failed.
+/// Thrown by a rank that has nothing to test or do here; run_ranks passes it on to its caller when
+/// no rank failed.
 class HYMN_API RankSkipped : public std::exception {
  public:
   explicit RankSkipped(std::string reason) : reason_(std::move(reason)) {}
@@ -29,8 +29,8 @@ struct RankFailure {
   std::string text;
 };
 
-/// Thrown by run_ranks when ranks threw: the lowest rank's error first, all of them listed. Ranks that
-/// were merely released because another one failed are not.
+/// Thrown by run_ranks when ranks threw: the lowest rank's error first, all of them listed. Ranks
+/// that were merely released because another one failed are not.
 class HYMN_API RanksFailed : public Error {
  public:
   explicit RanksFailed(std::vector<RankFailure> failures);
@@ -44,8 +44,8 @@ class HYMN_API RanksFailed : public Error {
 };
 
 /// Runs `rank_main` on `ranks` threads, each with its own World, and returns when all have ended. A
-/// rank that throws releases the others (their operations end with AbortedError) and makes this throw
-/// RanksFailed. A World may be used from threads that its rank's thread has started.
+/// rank that throws releases the others (their operations end with AbortedError) and makes this
+/// throw RanksFailed. A World may be used from threads that its rank's thread has started.
 HYMN_API void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
                         const WorldOptions& options = {});
 

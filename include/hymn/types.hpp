@@ -39,9 +39,9 @@ inline constexpr std::size_t data_type_count = 16;
 
 /// A type of another library (for example an MPI derived datatype) that hymn passes on untouched.
 struct OpaqueType {
-  const void* handle = nullptr;    ///< meaning known to `library` only; must outlive its use
-  std::string_view library;        ///< "mpi"
-  std::size_t element_bytes = 0;   ///< distance between two elements
+  const void* handle = nullptr;   ///< meaning known to `library` only; must outlive its use
+  std::string_view library;       ///< "mpi"
+  std::size_t element_bytes = 0;  ///< distance between two elements
 };
 
 /// Size of one element in bytes; 0 for DataType::opaque.
@@ -115,23 +115,34 @@ namespace detail {
 
 template <class T>
 consteval DataType deduce_data_type() {
-  if constexpr (std::same_as<T, bool>) return DataType::boolean;
-  else if constexpr (std::same_as<T, std::byte>) return DataType::uint8;
+  if constexpr (std::same_as<T, bool>)
+    return DataType::boolean;
+  else if constexpr (std::same_as<T, std::byte>)
+    return DataType::uint8;
   else if constexpr (std::integral<T> && sizeof(T) == 1)
     return std::is_signed_v<T> ? DataType::int8 : DataType::uint8;
   else if constexpr (std::integral<T> && sizeof(T) == 4)
     return std::is_signed_v<T> ? DataType::int32 : DataType::uint32;
   else if constexpr (std::integral<T> && sizeof(T) == 8)
     return std::is_signed_v<T> ? DataType::int64 : DataType::uint64;
-  else if constexpr (std::same_as<T, float>) return DataType::float32;
-  else if constexpr (std::same_as<T, double>) return DataType::float64;
-  else if constexpr (std::same_as<T, float16>) return DataType::float16;
-  else if constexpr (std::same_as<T, bfloat16>) return DataType::bfloat16;
-  else if constexpr (std::same_as<T, std::complex<float>>) return DataType::complex64;
-  else if constexpr (std::same_as<T, std::complex<double>>) return DataType::complex128;
-  else if constexpr (std::same_as<T, float8_e4m3fn>) return DataType::float8_e4m3fn;
-  else if constexpr (std::same_as<T, float8_e5m2>) return DataType::float8_e5m2;
-  else return DataType::opaque;
+  else if constexpr (std::same_as<T, float>)
+    return DataType::float32;
+  else if constexpr (std::same_as<T, double>)
+    return DataType::float64;
+  else if constexpr (std::same_as<T, float16>)
+    return DataType::float16;
+  else if constexpr (std::same_as<T, bfloat16>)
+    return DataType::bfloat16;
+  else if constexpr (std::same_as<T, std::complex<float>>)
+    return DataType::complex64;
+  else if constexpr (std::same_as<T, std::complex<double>>)
+    return DataType::complex128;
+  else if constexpr (std::same_as<T, float8_e4m3fn>)
+    return DataType::float8_e4m3fn;
+  else if constexpr (std::same_as<T, float8_e5m2>)
+    return DataType::float8_e5m2;
+  else
+    return DataType::opaque;
 }
 
 }  // namespace detail

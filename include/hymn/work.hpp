@@ -17,13 +17,14 @@ class WorkState;
 
 /// What a receive has received.
 struct RecvStatus {
-  int source = -1;        ///< global rank of the sender
+  int source = -1;  ///< global rank of the sender
   int tag = 0;
   std::size_t count = 0;  ///< elements received; may be fewer than the buffer holds
 };
 
 /// A shared handle to one asynchronous operation. Dropping it does not cancel the operation: its
-/// buffers must stay valid until it has completed. Safe to use from several threads where the group is.
+/// buffers must stay valid until it has completed. Safe to use from several threads where the group
+/// is.
 class HYMN_API Work {
  public:
   Work() = default;
@@ -37,8 +38,8 @@ class HYMN_API Work {
   /// True when it has completed, without moving anything.
   bool is_completed() const;
 
-  /// Waits until it has completed. Throws the operation's error if it failed, and TimeoutError when the
-  /// operation's own limit (call, group, default) passes: then the group is given up.
+  /// Waits until it has completed. Throws the operation's error if it failed, and TimeoutError when
+  /// the operation's own limit (call, group, default) passes: then the group is given up.
   void wait();
   /// As wait(), but for at most `timeout` whatever the operation's own limit. When it passes,
   /// TimeoutError is thrown and the operation stays in flight: it can be waited for again.
@@ -46,7 +47,8 @@ class HYMN_API Work {
 
   /// Why it failed; null while in flight and after success.
   std::exception_ptr error() const;
-  /// The buffers written, after success. Throws the error after a failure, UsageError while in flight.
+  /// The buffers written, after success. Throws the error after a failure, UsageError while in
+  /// flight.
   std::vector<BufferView> result() const;
   /// recv only, after success.
   RecvStatus status() const;

@@ -25,15 +25,16 @@ struct WorldOptions {
   std::string path{};
 };
 
-/// All ranks of a job. Every rank makes its World at the same point of its program; several may exist,
-/// one after the other or at the same time. Movable; not thread-safe itself (its groups are).
+/// All ranks of a job. Every rank makes its World at the same point of its program; several may
+/// exist, one after the other or at the same time. Movable; not thread-safe itself (its groups
+/// are).
 ///
 /// "Global rank" means the rank in the communicator or Exchange that the World was made from.
 class HYMN_API World {
  public:
-  /// From MPI_COMM_WORLD. MPI is initialised if nobody has done so; only then will hymn finalize it,
-  /// at the end of the process. Throws ConfigError for a bad HYMN_* variable, and when the launcher
-  /// has started more ranks than MPI can see.
+  /// From MPI_COMM_WORLD. MPI is initialised if nobody has done so; only then will hymn finalize
+  /// it, at the end of the process. Throws ConfigError for a bad HYMN_* variable, and when the
+  /// launcher has started more ranks than MPI can see.
   explicit World(const WorldOptions& options = {});
 
   /// From anything that can carry small messages; MPI is neither needed nor touched.
@@ -56,11 +57,11 @@ class HYMN_API World {
   /// The group of all ranks.
   ProcessGroup& group();
 
-  /// A group of the given global ranks (sorted; [3,1] becomes [1,3]). Every rank of the world calls it
-  /// with the same ranks, in the same order as other calls of new_group; ranks outside the list get a
-  /// non-member group. The same ranks twice give two independent groups. Throws UsageError for an
-  /// empty list, a rank twice or out of range, or when the members' arguments differ; TimeoutError
-  /// when a member does not come.
+  /// A group of the given global ranks (sorted; [3,1] becomes [1,3]). Every rank of the world calls
+  /// it with the same ranks, in the same order as other calls of new_group; ranks outside the list
+  /// get a non-member group. The same ranks twice give two independent groups. Throws UsageError
+  /// for an empty list, a rank twice or out of range, or when the members' arguments differ;
+  /// TimeoutError when a member does not come.
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options = {});
   ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);

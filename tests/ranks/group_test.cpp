@@ -1,6 +1,7 @@
 // Groups: who is in them, what they are called, how ranks are translated, and what they carry.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -281,6 +282,26 @@ RANK_TEST(Group, UsedFromAThreadOfItsRank) {
   });
   for (int i = 0; i < 20; ++i) expect_sum_over_members(world.group(), world.rank());
   helper.join();
+}
+
+RANK_TEST(Group, PathCanBeChosen) {
+  const std::vector<int> all = ranks_from(0, world.size());
+  std::vector<std::int32_t> values(100, 1);
+  const Request request = Request::all_reduce(values, values);
+  const std::string usual = world.group().explain(request).path;
+  if (const char* asked = std::getenv("HYMN_PATH")) {
+    EXPECT_EQ(usual, asked);
+  }
+  ProcessGroup same = world.new_group(all, {.path = usual});
+  ProcessGroup other = world.new_group(all, {.path = "^" + usual});
+  EXPECT_EQ(same.explain(request).path, usual);
+  EXPECT_NE(other.explain(request).path, usual);
+  same.all_reduce(values);
+  other.all_reduce(values);
+  EXPECT_EQ(values[99], world.size() * world.size());
+  expect_error(ErrorKind::config, [&] { world.new_group(all, {.path = "carrier_pigeon"}); },
+               {"carrier_pigeon"});
+  world.group().barrier();
 }
 
 RANK_TEST(Group, EmptyHandleIsNoGroup) {

@@ -222,16 +222,49 @@ TEST(Timeout, OfTheWorldIsTheDefault) {
 TEST(Timeout, NoneCarriesEverything) {
   on_ranks(
       [](World& world) {
-        for (int i = 0; i < 20; ++i) expect_world_works(world);
-        Buffer in = filled(DataType::uint8, 9, world.rank());
+        for (int i = 0; i < 20; ++i) {
+          expect_world_works(world);
+          // Asynchronous and blocking calls in turn, with and without work in flight.
+          std::int32_t one = 1;
+          std::int32_t two = 2;
+          Work first = world.group().all_reduce_async(view_of(one));
+          world.group().all_reduce(view_of(two));
+          Work second = world.group().barrier_async();
+          second.wait();
+          world.group().barrier();
+          first.wait();
+          EXPECT_EQ(one, world.size());
+          EXPECT_EQ(two, 2 * world.size());
+        }
+        const Buffer in = filled(DataType::uint8, 9, world.rank());
         BlockBuffer out(DataType::uint8, world.size(), 9);
         world.group().all_gather(in, out.view());
         out.expect_from_all();
-        Work work = world.group().all_gather_async(in, out.view());
-        work.wait();
-        world.group().barrier();
+        std::int64_t sum = 1;
+        world.group().reduce(view_of(sum), 0);
+        EXPECT_EQ(sum, world.rank() == 0 ? world.size() : sum);
       },
       {.timeout = Timeout::none()});
+}
+
+RANK_TEST(Timeout, FormsAndLimitsMayDifferFromRankToRank) {
+  for (int special = 0; special < world.size(); ++special) {
+    std::vector<std::int32_t> values(100, 1);
+    if (world.rank() == special)
+      world.group().all_reduce_async(values).wait();
+    else
+      world.group().all_reduce(values);
+    EXPECT_EQ(values[99], world.size());
+    const bool for_ever = world.rank() != special;
+    world.group().barrier({.timeout = for_ever ? Timeout::none() : Timeout(30s)});
+    Buffer shared(DataType::float32, 12);
+    if (world.rank() == special) fill(shared, special);
+    if (for_ever)
+      world.group().broadcast(shared, special, {.timeout = Timeout::none()});
+    else
+      world.group().broadcast_async(shared, special).wait();
+    expect_filled(shared, special);
+  }
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Timeout, UnsetFallsBack) {
 }
 
 TEST(Deadline, ExpiresAtItsPointAndNotBefore) {
-  const Deadline deadline = Deadline::after(5s, now);
+  const Deadline deadline = Deadline::after(Timeout(5s), now);
   EXPECT_EQ(deadline.when(), now + 5s);
   EXPECT_FALSE(deadline.is_never());
   EXPECT_FALSE(deadline.expired(now));

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <array>
 #include <future>
 #include <thread>
 
@@ -254,7 +254,7 @@ TEST(Packing, BytesThatEndTooSoonAreANetworkError) {
 }
 
 TEST(Packing, AnImpossibleLengthIsANetworkError) {
-  for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{1} << 40, ~0ull, ~0ull - 7}) {
+  for (const std::uint64_t length : std::array<std::uint64_t, 4>{1, 1ull << 40, ~0ull, ~0ull - 7}) {
     const Packer packer = Packer().number(length);
     Unpacker unpacker(packer.packed());
     EXPECT_THROW(unpacker.bytes(), NetworkError) << length;

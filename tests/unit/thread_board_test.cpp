@@ -57,7 +57,7 @@ TEST(ThreadBoard, ManyMeetingsOfFastAndSlowMembers) {
       std::minstd_rand random(static_cast<unsigned>(member + 1));
       for (std::uint64_t number = 1; number <= 1000; ++number) {
         // Every member is slow now and then, the last one more often.
-        for (unsigned turn = random() % (member + 1 == members ? 8 : 3); turn > 0; --turn)
+        for (auto turn = random() % (member + 1 == members ? 8 : 3); turn > 0; --turn)
           std::this_thread::yield();
         if (!meet(board, member, members, number)) ++wrong;
       }

@@ -1,0 +1,205 @@
+// The ring of the last calls, read while it is written, by threads and by another process.
+#include "runtime/call_ring.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace hymn::test {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+struct Free {
+  void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
+};
+
+/// A ring in memory of its own.
+class OwnRing {
+ public:
+  OwnRing()
+      : memory_(static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), alignment))),
+        ring_(CallRing::create({memory_.get(), CallRing::memory_bytes()})) {}
+  CallRing* operator->() { return &ring_; }
+  CallRing& operator*() { return ring_; }
+
+ private:
+  std::unique_ptr<std::byte, Free> memory_;
+  CallRing ring_;
+};
+
+/// A record all of whose fields follow from one number.
+CallRecord record_of(std::uint64_t number) {
+  CallRecord record;
+  record.group_uid = number;
+  record.op_id = number * 3;
+  record.sequence = number ^ 0xabcdef;
+  record.count = ~number;
+  record.type = static_cast<OpType>(number % op_type_count);
+  record.dtype = static_cast<DataType>(number % data_type_count);
+  record.kind = static_cast<ReduceKind>(number % reduce_kind_count);
+  record.peer = static_cast<std::int32_t>(number % 1000) - 1;
+  return record;
+}
+
+/// What a reader has seen is one record, not parts of several.
+bool is_whole(const CallRecord& seen, std::uint64_t id) {
+  CallRecord expected = record_of(seen.group_uid);
+  expected.record_id = id;
+  expected.state = seen.state;
+  return seen == expected;
+}
+
+TEST(CallRing, GivesBackWhatWasRecorded) {
+  OwnRing ring;
+  EXPECT_EQ(ring->next_id(), 0u);
+  EXPECT_EQ(ring->read(0), std::nullopt);
+  CallRecord record = record_of(41);
+  record.peer = -1;
+  EXPECT_EQ(ring->record(record), 0u);
+  EXPECT_EQ(ring->record(record_of(42)), 1u);
+  EXPECT_EQ(ring->next_id(), 2u);
+  EXPECT_EQ(ring->read(0), record);
+  record = record_of(42);
+  record.record_id = 1;
+  EXPECT_EQ(ring->read(1), record);
+  EXPECT_EQ(ring->read(2), std::nullopt);
+}
+
+TEST(CallRing, KeepsEveryField) {
+  OwnRing ring;
+  CallRecord extreme;
+  extreme.group_uid = extreme.op_id = extreme.sequence = extreme.count = ~0ull;
+  extreme.type = OpType::batch;
+  extreme.dtype = DataType::opaque;
+  extreme.kind = ReduceKind::opaque;
+  extreme.peer = -2147483647 - 1;
+  ring->record(extreme);
+  EXPECT_EQ(ring->read(0), extreme);
+  extreme = {};
+  extreme.record_id = 1;
+  extreme.peer = 2147483647;
+  ring->record(extreme);
+  EXPECT_EQ(ring->read(1), extreme);
+}
+
+TEST(CallRing, KeepsTheLastOnes) {
+  OwnRing ring;
+  constexpr std::uint64_t total = 3 * CallRing::entries + 7;
+  for (std::uint64_t id = 0; id < total; ++id) EXPECT_EQ(ring->record(record_of(id)), id);
+  EXPECT_EQ(ring->next_id(), total);
+  for (std::uint64_t id = 0; id < total + CallRing::entries; ++id) {
+    const auto seen = ring->read(id);
+    ASSERT_EQ(seen.has_value(), id >= total - CallRing::entries && id < total) << id;
+    if (!seen) continue;
+    EXPECT_EQ(seen->group_uid, id);
+    EXPECT_TRUE(is_whole(*seen, id)) << id;
+  }
+}
+
+TEST(CallRing, TellsHowACallWentOn) {
+  OwnRing ring;
+  const std::uint64_t first = ring->record(record_of(1));
+  const std::uint64_t second = ring->record(record_of(2));
+  EXPECT_EQ(ring->read(first)->state, CallState::scheduled);
+  ring->set_state(first, CallState::completed);
+  ring->set_state(second, CallState::failed);
+  EXPECT_EQ(ring->read(first)->state, CallState::completed);
+  EXPECT_EQ(ring->read(second)->state, CallState::failed);
+  EXPECT_TRUE(is_whole(*ring->read(first), first));
+}
+
+TEST(CallRing, LateNewsDoNotReachAnotherCall) {
+  OwnRing ring;
+  const std::uint64_t old = ring->record(record_of(0));
+  for (std::uint64_t i = 1; i <= CallRing::entries; ++i) ring->record(record_of(i));
+  ring->set_state(old, CallState::failed);
+  EXPECT_EQ(ring->read(old), std::nullopt);
+  EXPECT_EQ(ring->read(old + CallRing::entries)->state, CallState::scheduled);
+}
+
+TEST(CallRing, IsSeenThroughASecondView) {
+  std::unique_ptr<std::byte, Free> memory(
+      static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), alignment)));
+  CallRing writer = CallRing::create({memory.get(), CallRing::memory_bytes()});
+  const CallRing reader = CallRing::attach({memory.get(), CallRing::memory_bytes()});
+  writer.record(record_of(5));
+  EXPECT_EQ(reader.next_id(), 1u);
+  EXPECT_TRUE(is_whole(*reader.read(0), 0));
+}
+
+/// Reads whatever may be there until `total` records were made. Returns how many it has seen whole, or
+/// -1 for a torn one.
+long read_along(const CallRing& ring, std::uint64_t total) {
+  long seen = 0;
+  while (true) {
+    const std::uint64_t end = ring.next_id();
+    for (std::uint64_t id = end > CallRing::entries ? end - CallRing::entries : 0; id < end; ++id) {
+      const auto record = ring.read(id);
+      if (!record) continue;
+      if (!is_whole(*record, id)) return -1;
+      ++seen;
+    }
+    if (end >= total) return seen;
+    std::this_thread::yield();
+  }
+}
+
+TEST(CallRing, ReadersNeverSeeATornRecord) {
+  OwnRing ring;
+  constexpr std::uint64_t writers = 4;
+  constexpr std::uint64_t each = 100'000;
+  std::atomic<int> torn{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t writer = 0; writer < writers; ++writer) {
+    threads.emplace_back([&, writer] {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        const std::uint64_t number = writer * each + i;
+        const std::uint64_t id = ring->record(record_of(number));
+        ring->set_state(id, CallState::completed);
+        // A writer that was kept from its core meanwhile reads what the others left of its record.
+        const auto own = ring->read(id);
+        if (own && !(is_whole(*own, id) && own->group_uid == number)) ++torn;
+      }
+    });
+  }
+  long seen = 0;
+  threads.emplace_back([&] { seen = read_along(*ring, writers * each); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0);
+  EXPECT_GT(seen, 0) << "or torn";
+  EXPECT_EQ(ring->next_id(), writers * each);
+}
+
+TEST(CallRing, IsReadByAnotherProcess) {
+  void* shared = ::mmap(nullptr, CallRing::memory_bytes(), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  const std::span memory(static_cast<std::byte*>(shared), CallRing::memory_bytes());
+  CallRing ring = CallRing::create(memory);
+  constexpr std::uint64_t total = 200'000;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const long seen = read_along(CallRing::attach(memory), total);
+    ::_exit(seen < 0 ? 1 : seen < static_cast<long>(CallRing::entries) ? 2 : 0);
+  }
+  for (std::uint64_t i = 0; i < total; ++i) {
+    const std::uint64_t id = ring.record(record_of(i));
+    ring.set_state(id, i % 2 == 0 ? CallState::completed : CallState::failed);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: torn; 2: too few were seen";
+  ::munmap(shared, memory.size());
+}
+
+}  // namespace
+}  // namespace hymn::test
