@@ -42,6 +42,8 @@ target_compile_options(hymn_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   # g++ 12 finds these where it has inlined the standard library, and is wrong (its bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+  # clang blames us for what libstdc++ 12 uses inside std::stable_partition.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${HYMN_WERROR}>:-Werror>)
 if(HYMN_SANITIZE)
   set(sanitizers -fsanitize=${HYMN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

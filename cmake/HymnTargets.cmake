@@ -11,6 +11,10 @@ function(hymn_add_room)
   # Includes are written from the root of the repository: "base/config.hpp".
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   list(TRANSFORM room_ROOMS PREPEND hymn_)
+  # base defines what the public headers of all rooms declare, such as the errors.
+  if(NOT room_NAME STREQUAL "base")
+    list(APPEND room_ROOMS hymn_base)
+  endif()
   target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
                                   PRIVATE hymn_flags Threads::Threads ${room_LINKS})
   set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})

@@ -1,6 +1,7 @@
 #include "runtime/progress_engine.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/waiter.hpp"
@@ -30,10 +31,23 @@ void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
   residues_.push_back(std::move(residue));
 }
 
-bool ProgressEngine::is_drained() {
+void ProgressEngine::sweep() {
+  // A work may be the last to hold its group: it must not die under the lock.
+  std::vector<std::shared_ptr<detail::WorkState>> ended;
   std::lock_guard lock(mutex_);
+  const auto first_ended =
+      std::stable_partition(works_.begin(), works_.end(),
+                            [](const auto& work) { return !work->is_completed(); });
+  ended.assign(std::make_move_iterator(first_ended), std::make_move_iterator(works_.end()));
+  works_.erase(first_ended, works_.end());
   std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
-  return is_idle() && residues_.empty();
+  pending_count_.store(works_.size(), std::memory_order_release);
+}
+
+bool ProgressEngine::is_drained() {
+  sweep();
+  std::lock_guard lock(mutex_);
+  return works_.empty() && residues_.empty();
 }
 
 void ProgressEngine::step_all() {
@@ -41,10 +55,7 @@ void ProgressEngine::step_all() {
   // Steps run outside the lock: they may complete works, and those may start new ones.
   const auto works = pending([](const detail::WorkState&) { return true; });
   for (const auto& work : works) work->step();
-  std::lock_guard lock(mutex_);
-  std::erase_if(works_, [](const auto& work) { return work->is_completed(); });
-  std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
-  pending_count_.store(works_.size(), std::memory_order_release);
+  sweep();
 }
 
 void ProgressEngine::finish_what_peers_need() {
@@ -92,8 +103,8 @@ std::vector<std::unique_ptr<Residue>> ProgressEngine::shut_down() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  sweep();
   std::lock_guard lock(mutex_);
-  std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
   return std::exchange(residues_, {});
 }
 

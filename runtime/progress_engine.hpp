@@ -32,6 +32,8 @@ class ProgressEngine {
 
   /// Nothing is in flight.
   bool is_idle() const { return pending_count_.load(std::memory_order_acquire) == 0; }
+  /// Forgets what has completed.
+  void sweep();
   /// Nothing is in flight, nor left behind by what was given up.
   bool is_drained();
   /// One step for everything in flight. Never throws: failures go to the works themselves.

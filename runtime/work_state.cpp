@@ -189,6 +189,7 @@ void WorkState::wait(Timeout timeout) {
     waiter.pause();
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  world.engine().sweep();
   if (expired)
     std::rethrow_exception(group_->timeout_error(title(), world.clock().now() - began, timeout,
                                                  "the operation is still in flight"));

@@ -189,7 +189,8 @@ RANK_TEST(Timeout, OfAGroupCanBeChanged) {
 
 RANK_TEST(Timeout, OfACallWinsOverTheGroups) {
   NEEDS_RANKS(2);
-  ProcessGroup group = fresh_group(world, "hasty", 1ms);
+  ProcessGroup group = fresh_group(world, "hasty");
+  group.set_timeout(1ms);
   std::int32_t one = 1;
   if (world.rank() == 0) std::this_thread::sleep_for(50ms);
   group.all_reduce(view_of(one), ReduceOp::sum, {.timeout = 30s});

@@ -78,6 +78,12 @@ class Ranks {
   std::vector<std::unique_ptr<ThreadExchange>> exchanges_;
 };
 
+/// The clock has moved by `look` with each look at it, the last one to tell how long it was.
+void expect_waited(const TimeoutError& error, Duration limit, Duration look) {
+  EXPECT_GE(error.waited(), limit);
+  EXPECT_LE(error.waited(), limit + look);
+}
+
 TEST(Receive, GivesTheMessage) {
   Ranks ranks(2);
   ranks.exchange(1).send(0, tag, bytes_of("hello"));
@@ -103,10 +109,9 @@ TEST(Receive, NamesTheRankThatDidNotSend) {
     receive(ranks.exchange(0), 2, tag, patience);
     FAIL() << "received";
   } catch (const TimeoutError& error) {
-    EXPECT_EQ(error.waited(), 2s);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("making a test"), HasSubstr("rank(s) 2"), HasSubstr("2.000 s"),
-                      HasSubstr("[rank 0]"), HasSubstr("remedy")));
+    expect_waited(error, 2s, 500ms);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("making a test"), HasSubstr("rank(s) 2"),
+                                    HasSubstr("[rank 0]"), HasSubstr("remedy")));
   }
 }
 
@@ -182,7 +187,7 @@ TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
     FAIL() << "gathered";
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 0]")));
-    EXPECT_GE(error.waited(), 3s);
+    expect_waited(error, 3s, 1s);
   }
   EXPECT_THAT(one.get(),
               AllOf(HasSubstr("timeout"), HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 1]")));
@@ -199,7 +204,8 @@ TEST(AllGather, AMissingFirstRankIsNamedAfterSomeGrace) {
     FAIL() << "gathered";
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 0"), HasSubstr("[rank 1]")));
-    EXPECT_EQ(error.waited(), 2500ms);  // so that the first can still tell who is missing
+    // So that the first can still tell who is missing.
+    expect_waited(error, 2500ms, 100ms);
   }
 }
 

@@ -1,0 +1,65 @@
+// In a steady state a small blocking collective takes nothing from the heap: ranks as threads.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "hymn/hymn.hpp"
+#include "tests/unit/allocation_count.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Allocations, AreCounted) {
+  const std::size_t before = allocations_of_this_thread();
+  const auto one = std::make_unique<int>(1);
+  const std::vector<double> two(100);
+  struct alignas(128) Wide {
+    char bytes[128];
+  };
+  const auto three = std::make_unique<Wide>();
+  EXPECT_EQ(allocations_of_this_thread() - before, 3u);
+  EXPECT_GE(allocations(), allocations_of_this_thread());
+}
+
+TEST(Allocations, AreSeenInTheLibrary) {
+  run_ranks(1, [](World& world) {
+    const std::size_t before = allocations_of_this_thread();
+    float value = 1;
+    world.group().all_reduce_async(view_of(value)).wait();
+    EXPECT_GT(allocations_of_this_thread(), before) << "a Work lives on the heap";
+  });
+}
+
+/// What 1000 calls take, after some to warm up.
+std::size_t taken_by(const std::function<void()>& call) {
+  for (int i = 0; i < 100; ++i) call();
+  const std::size_t before = allocations_of_this_thread();
+  for (int i = 0; i < 1000; ++i) call();
+  return allocations_of_this_thread() - before;
+}
+
+TEST(Allocations, OfBlockingCollectivesAreNone) {
+  for (const int ranks : {1, 2, 3}) {
+    for (const Timeout limit : {Timeout(60s), Timeout::none()}) {
+      run_ranks(ranks, [&](World& world) {
+        ProcessGroup& group = world.group();
+        std::vector<float> values(16);
+        std::vector<float16> halves(16);
+        std::vector<std::int8_t> bytes(16);
+        std::vector<float> blocks(16 * static_cast<std::size_t>(ranks));
+        EXPECT_EQ(taken_by([&] { group.all_reduce(values); }), 0u);
+        EXPECT_EQ(taken_by([&] { group.all_reduce(halves, ReduceOp::avg); }), 0u);
+        EXPECT_EQ(taken_by([&] { group.all_reduce(bytes, ReduceOp::max, {.timeout = 10s}); }), 0u);
+        EXPECT_EQ(taken_by([&] { group.broadcast(values, 0); }), 0u);
+        EXPECT_EQ(taken_by([&] { group.all_gather(values, blocks); }), 0u);
+        EXPECT_EQ(taken_by([&] { group.barrier(); }), 0u);
+      }, {.timeout = limit});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
