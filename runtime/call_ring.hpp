@@ -52,7 +52,7 @@ class CallRing {
   std::optional<CallRecord> read(std::uint64_t record_id) const;
 
  private:
-  // Five words and a version: odd while it is being written, else 2 * (id + 1).
+  // Six words and a version: odd while it is being written, else 2 * (id + 1).
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> words[6];
