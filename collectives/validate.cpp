@@ -111,6 +111,13 @@ void require_apart_each_other(const OutputBlocks& outputs) {
     if (overlap(sorted[i - 1], sorted[i])) refuse_overlap();
 }
 
+/// These need a copy of the input, and the layout of another library's type is not known here.
+void refuse_opaque_in_place(const Request& request) {
+  if (request.inputs.flat().opaque != nullptr && request.inputs.flat().count != 0)
+    throw UnsupportedError("in place is not possible with a type of another library",
+                           {.remedy = "give an output apart from the input"});
+}
+
 void validate_all_to_all(const Request& request, GroupShape shape) {
   const bool both_equal =
       request.inputs.layout() == Layout::equal && request.outputs.layout() == Layout::equal;
@@ -130,7 +137,10 @@ void validate_all_to_all(const Request& request, GroupShape shape) {
   validate_blocks("input", request.inputs, shape, own);
   validate_blocks("output", request.outputs, shape, own);
   require_apart_each_other(request.outputs);
-  if (both_equal && request.inputs.flat().data == request.outputs.flat().data) return;
+  if (both_equal && request.inputs.flat().data == request.outputs.flat().data) {
+    refuse_opaque_in_place(request);
+    return;
+  }
   request.inputs.for_each(shape.size, [&](int, const ConstBufferView& block) {
     for (const BufferView& out : request.outputs.views())
       if (overlap(block, ConstBufferView(out))) refuse_overlap();
@@ -181,8 +191,10 @@ void validate(const Request& request, GroupShape shape, int root) {
   const bool has_input = request.type != OpType::scatter || !is_other;
   const bool has_output =
       (request.type != OpType::reduce && request.type != OpType::gather) || !is_other;
-  const InputBlocks inputs = has_input ? request.inputs : InputBlocks();
-  const OutputBlocks outputs = has_output ? request.outputs : OutputBlocks();
+  static constexpr InputBlocks no_inputs;
+  static constexpr OutputBlocks no_outputs;
+  const InputBlocks& inputs = has_input ? request.inputs : no_inputs;
+  const OutputBlocks& outputs = has_output ? request.outputs : no_outputs;
   validate_views("input", inputs);
   validate_views("output", outputs);
   require_one_dtype(inputs.views(), outputs.views());
@@ -216,6 +228,9 @@ void validate(const Request& request, GroupShape shape, int root) {
     case OpType::reduce_scatter:
       validate_blocks("input", request.inputs, shape, request.outputs.flat().count);
       require_apart(request.inputs, request.outputs.flat(), shape);
+      if (request.inputs.layout() != Layout::list &&
+          overlap(request.inputs.flat(), ConstBufferView(request.outputs.flat())))
+        refuse_opaque_in_place(request);
       break;
     case OpType::all_to_all:
       validate_all_to_all(request, shape);

@@ -58,7 +58,7 @@ void ProgressEngine::step_all() {
   sweep();
 }
 
-void ProgressEngine::finish_what_peers_need() {
+void ProgressEngine::step_what_peers_need() {
   const auto needed = [](const detail::WorkState& work) { return work.peers_need_steps(); };
   Waiter waiter(crowded_);
   while (!is_idle() && !pending(needed).empty()) {

@@ -40,7 +40,9 @@ class ProgressEngine {
   void step_all();
   /// Steps until nothing in flight has peers that wait for its steps: to be called before this
   /// thread blocks elsewhere.
-  void finish_what_peers_need();
+  void finish_what_peers_need() {
+    if (!is_idle()) step_what_peers_need();
+  }
   /// The works in flight that satisfy `wanted`, oldest first.
   std::vector<std::shared_ptr<detail::WorkState>> pending(
       const std::function<bool(const detail::WorkState&)>& wanted) const;
@@ -52,6 +54,7 @@ class ProgressEngine {
 
  private:
   void run_own_thread();
+  void step_what_peers_need();
 
   std::function<bool()> may_drive_;
   bool crowded_;

@@ -59,8 +59,15 @@ class MovePairwiseOperation final : public Operation {
     for (int peer = 0; peer < shape_.size; ++peer)
       if (peer != shape_.rank) send(peer, view);
   }
-  static void copy(const ConstBufferView& from, const BufferView& to) {
-    if (from.data != to.data && from.bytes() != 0) std::memcpy(to.data, from.data, from.bytes());
+  void copy(const ConstBufferView& from, const BufferView& to) {
+    if (from.data == to.data || from.bytes() == 0) return;
+    if (from.opaque == nullptr) {
+      std::memcpy(to.data, from.data, from.bytes());
+    } else {
+      // A type of another library may have gaps, which are not ours to write.
+      recv(shape_.rank, to);
+      send(shape_.rank, from);
+    }
   }
   /// Receives every peer's block; this rank's own is copied.
   void recv_blocks(const ConstBufferView& own) {

@@ -119,12 +119,10 @@ Count total(std::span<const Count> counts) {
 std::vector<WordCount> top_words(const Words& words, std::size_t how_many) {
   std::vector<WordCount> top;
   for (const auto& [word, count] : words) top.push_back({word, count});
-  how_many = std::min(how_many, top.size());
-  std::ranges::partial_sort(top, std::next(top.begin(), how_many),
-                            [](const WordCount& a, const WordCount& b) {
-                              return a.count != b.count ? a.count > b.count : a.word < b.word;
-                            });
-  top.resize(how_many);
+  std::ranges::sort(top, [](const WordCount& a, const WordCount& b) {
+    return a.count != b.count ? a.count > b.count : a.word < b.word;
+  });
+  if (top.size() > how_many) top.resize(how_many);
   return top;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <hymn/hymn.hpp>
 #include <numeric>
 
@@ -142,20 +143,20 @@ void run(World& world, const std::string& folder) {
 }  // namespace corpus
 
 int main(int argc, char** argv) {
-  CLI::App app("Statistics of the texts in a folder, counted by the ranks of an MPI job.");
-  std::string folder = "/usr/share/common-licenses";
-  app.add_option("folder", folder, "Where the texts are")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
   try {
+    CLI::App app("Statistics of the texts in a folder, counted by the ranks of an MPI job.");
+    std::string folder = "/usr/share/common-licenses";
+    app.add_option("folder", folder, "Where the texts are")->capture_default_str();
+    CLI11_PARSE(app, argc, argv);
     hymn::World world;
     try {
       corpus::run(world, folder);
       return 0;
     } catch (const corpus::AgreedError& error) {
-      if (world.rank() == 0) fmt::print(stderr, "corpus_stats: {}\n", error.what());
+      if (world.rank() == 0) std::fprintf(stderr, "corpus_stats: %s\n", error.what());
     }
   } catch (const std::exception& error) {
-    fmt::print(stderr, "corpus_stats: {}\n", error.what());
+    std::fprintf(stderr, "corpus_stats: %s\n", error.what());
   }
   return 1;
 }

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -45,7 +46,12 @@ struct OpaqueType {
 };
 
 /// Size of one element in bytes; 0 for DataType::opaque.
-HYMN_API std::size_t size_of(DataType dtype) noexcept;
+constexpr std::size_t size_of(DataType dtype) noexcept {
+  constexpr std::size_t bytes[] = {1, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16, 1, 1, 0};
+  static_assert(std::size(bytes) == data_type_count);
+  const auto index = static_cast<std::size_t>(dtype);
+  return index < data_type_count ? bytes[index] : 0;
+}
 /// "float32", "boolean", …
 HYMN_API std::string_view to_string(DataType dtype) noexcept;
 

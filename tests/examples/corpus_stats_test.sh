@@ -75,6 +75,12 @@ run 3 0 "$work/unreadable"
 grep -q '/mem: cannot be read$' "$work/out" || fail 'nothing is said of the unreadable file'
 shows '1 files, 5 bytes, 1 lines, 1 words' "$equal"
 
+# A file with other contents at each reading: what the ranks have counted is not what rank 0 counts.
+mkdir "$work/changing"
+ln -s /proc/sys/kernel/random/uuid "$work/changing/uuid"
+run 2 1 "$work/changing"
+shows 'differs: byte counts' 'corpus_stats: a serial count has other results'
+
 mkdir "$work/none" "$work/only_links"
 ln -s nowhere "$work/only_links/link"
 for ranks in 1 3; do

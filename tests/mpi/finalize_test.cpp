@@ -2,6 +2,7 @@
 // afterwards, in whatever order they end. MPI ends the process with an error if one does.
 //   finalize_test ORDER   letters: F MPI_Finalize, W world, G groups, K works; what is not named is
 //                         left to the end of the process. X instead of F: a fault, to see that it shows.
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -22,15 +23,18 @@ struct Things {
     std::vector<int> everybody;
     for (int rank = 0; rank < world->size(); ++rank) everybody.push_back(rank);
     groups.push_back(world->group());
-    for (int i = 0; i < 2; ++i) groups.push_back(world->new_group(everybody));
+    groups.push_back(world->new_group(everybody));
+    // What never completes below is waited for no longer than this when its group ends.
+    groups.push_back(world->new_group(everybody, {.timeout = std::chrono::milliseconds(200)}));
     works.push_back(groups[1].all_reduce_async(view_of(sum)));
     works.back().wait();
     CHECK(sum == static_cast<float>(world->size()));
     if (world->size() == 1) return;
-    // Nobody sends this; it is in flight until the end.
+    // Nobody sends this, and only one rank comes to the barrier: they are in flight until the end.
     const int next = (world->rank() + 1) % world->size();
     works.push_back(groups[2].irecv(BufferView(incoming), next, 5));
     CHECK(!works.back().test());
+    if (world->rank() == 0) works.push_back(groups[2].barrier_async());
   }
 
   /// What is left must refuse every use that would need MPI.

@@ -82,7 +82,7 @@ void on_own_ranks(int ranks, Body body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&office, &body, rank] {
-      World world = World::over(std::make_shared<PostExchange>(office, rank));
+      World world = World::over(std::make_shared<PostExchange>(office, rank), {.path = "exchange"});
       EXPECT_EQ(world.rank(), rank);
       body(world);
     });

@@ -1,0 +1,170 @@
+// Programs that leave MPI to hymn: own_init_test starts them and looks at how they end.
+//   own_init LIFE
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+#include "tests/mpi/check.hpp"
+
+namespace hymn::test {
+namespace {
+
+void use(World& world) {
+  std::int32_t one = 1;
+  world.group().all_reduce(view_of(one));
+  CHECK(one == world.size());
+}
+
+bool is_last(const World& world) { return world.rank() == world.size() - 1; }
+
+/// Waits for ranks that never come.
+void wait_for_ever(World& world) {
+  world.group().barrier({.timeout = Timeout::none()});
+  std::fprintf(stderr, "the barrier is over\n");
+}
+
+int three_worlds() {
+  for (int i = 0; i < 3; ++i) {
+    World world;
+    use(world);
+    ProcessGroup group = world.new_group({0});
+    Work work = world.group().barrier_async();
+    if (i == 1) world.destroy();
+  }
+  int finalized = -1;
+  MPI_Finalized(&finalized);
+  CHECK(finalized == 0);  // it may be needed again, up to the end of the process
+  std::printf("three\n");
+  return 0;
+}
+
+int two_at_once() {
+  World first;
+  World second;
+  use(second);
+  use(first);
+  first.destroy();
+  use(second);
+  return 0;
+}
+
+int at_exit_static() {
+  static World world;
+  use(world);
+  std::exit(0);
+}
+
+int at_exit_leaked() {
+  auto* world = new World();
+  use(*world);
+  std::exit(0);
+}
+
+int never_used() {
+  const World world;
+  return 0;
+}
+
+int after_a_refused_world() {
+  CHECK_THROWS(ConfigError, World({.path = "carrier_pigeon"}), "carrier_pigeon");
+  World world;
+  use(world);
+  return 0;
+}
+
+int uncaught() {
+  World world;
+  use(world);
+  if (is_last(world)) throw std::runtime_error("the last rank has had enough");
+  wait_for_ever(world);
+  return 0;
+}
+
+int caught() {
+  try {
+    uncaught();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 3;
+  }
+  return 0;
+}
+
+int all_caught() {
+  try {
+    World world;
+    use(world);
+    throw std::runtime_error("every rank has had enough");
+  } catch (const std::exception&) {
+    return 3;
+  }
+}
+
+int early_exit() {
+  World world;
+  use(world);
+  if (is_last(world)) std::exit(4);
+  wait_for_ever(world);
+  return 0;
+}
+
+int timed_out() {
+  using namespace std::chrono_literals;
+  World world;
+  use(world);
+  if (!is_last(world)) {
+    CHECK_THROWS(TimeoutError, world.group().barrier({.timeout = 100ms}), "barrier");
+    return 5;
+  }
+  return 0;
+}
+
+int tell_level() {
+  const World world;
+  int level = -1;
+  MPI_Query_thread(&level);
+  std::printf("level %s\n", level == MPI_THREAD_SINGLE       ? "single"
+                            : level == MPI_THREAD_FUNNELED   ? "funneled"
+                            : level == MPI_THREAD_SERIALIZED ? "serialized"
+                                                             : "multiple");
+  return 0;
+}
+
+int tell_size() {
+  try {
+    World world;
+    use(world);
+    std::printf("size %d\n", world.size());
+  } catch (const ConfigError& error) {
+    std::printf("ConfigError: %s\n", error.what());
+    return 6;
+  }
+  return 0;
+}
+
+const std::map<std::string, std::function<int()>> lives = {
+    {"three_worlds", three_worlds},
+    {"two_at_once", two_at_once},
+    {"at_exit_static", at_exit_static},
+    {"at_exit_leaked", at_exit_leaked},
+    {"never_used", never_used},
+    {"after_a_refused_world", after_a_refused_world},
+    {"uncaught", uncaught},
+    {"caught", caught},
+    {"all_caught", all_caught},
+    {"early_exit", early_exit},
+    {"timed_out", timed_out},
+    {"tell_level", tell_level},
+    {"tell_size", tell_size},
+};
+
+}  // namespace
+}  // namespace hymn::test
+
+int main(int argc, char** argv) {
+  const auto life = hymn::test::lives.find(argc == 2 ? argv[1] : "");
+  return life == hymn::test::lives.end() ? 2 : life->second();
+}
