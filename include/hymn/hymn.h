@@ -81,9 +81,9 @@ typedef struct {
 #define HYMN_MAX_TAG 16383
 
 /// Times in options and in hymnGroupSetTimeout: a negative number waits for ever; in options 0
-/// takes the default of the level above (group, world, HYMN_TIMEOUT). In a group that is *made* with
-/// none, blocking calls may be MPI's own: all ranks then use the same form of a call (blocking, or
-/// with an I). docs/timeouts.md has the whole story.
+/// takes the default of the level above (group, world, HYMN_TIMEOUT). In a group that is *made*
+/// with none, blocking calls may be MPI's own: all ranks then use the same form of a call
+/// (blocking, or with an I). docs/timeouts.md says more.
 #define HYMN_TIMEOUT_DEFAULT 0.0
 #define HYMN_TIMEOUT_NONE (-1.0)
 
