@@ -22,8 +22,8 @@ class Waiter {
       ++turn_;
       relax();
     } else if (turn_ < spins + yields) {
-      ++turn_;
-      std::this_thread::yield();
+      // Not every time: what is waited for may move only by the steps between, and MPI yields too.
+      if (++turn_ % steps_between_yields == 0) std::this_thread::yield();
     } else {
       const timespec nap{0, 50'000};
       nanosleep(&nap, nullptr);
@@ -33,6 +33,7 @@ class Waiter {
  private:
   static constexpr int spins = 2000;
   static constexpr int yields = 20000;
+  static constexpr int steps_between_yields = 8;
 
   static void relax() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,5 +1,5 @@
-// In a steady state a small blocking all_reduce takes nothing from the heap for hymn: over MPI. What
-// MPI takes by malloc is not counted.
+// In a steady state a small blocking all_reduce takes nothing from the heap for hymn: over MPI.
+// What MPI takes by malloc is not counted.
 #include <vector>
 
 #include "tests/mpi/check.hpp"
@@ -26,7 +26,8 @@ void run() {
     group.set_timeout(limit);
     // One rank alone is no steady state of MPI's: hymn reduces by itself there.
     if (world.size() > 1) {
-      CHECK(group.explain(Request::all_reduce(BufferView(values), BufferView(values))).path == "mpi");
+      CHECK(group.explain(Request::all_reduce(BufferView(values), BufferView(values))).path ==
+            "mpi");
       CHECK(taken_by([&] { group.all_reduce(values); }) == 0);
       CHECK(taken_by([&] { group.all_reduce(bytes, ReduceOp::max); }) == 0);
     }

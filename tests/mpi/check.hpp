@@ -48,8 +48,8 @@ void check_throws(const char* file, int line, const std::function<void()>& call,
 
 }  // namespace hymn::test
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
+#define CHECK(condition)                                                             \
+  do {                                                                               \
     if (!(condition)) ::hymn::test::fail(__FILE__, __LINE__, "failed: " #condition); \
   } while (false)
 

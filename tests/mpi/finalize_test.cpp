@@ -1,7 +1,8 @@
 // The application finalizes MPI while things of hymn's are still there: none of them may call MPI
 // afterwards, in whatever order they end. MPI ends the process with an error if one does.
 //   finalize_test ORDER   letters: F MPI_Finalize, W world, G groups, K works; what is not named is
-//                         left to the end of the process. X instead of F: a fault, to see that it shows.
+//                         left to the end of the process. X instead of F: a fault, to see that it
+//                         shows.
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -76,10 +77,17 @@ void step(char what) {
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
       break;
     }
-    case 'W': things.world.reset(); break;
-    case 'G': things.groups.clear(); break;
-    case 'K': things.works.clear(); break;
-    default: fail(__FILE__, __LINE__, "unknown letter");
+    case 'W':
+      things.world.reset();
+      break;
+    case 'G':
+      things.groups.clear();
+      break;
+    case 'K':
+      things.works.clear();
+      break;
+    default:
+      fail(__FILE__, __LINE__, "unknown letter");
   }
 }
 

@@ -1,5 +1,5 @@
-// Groups made and destroyed again and again: their communicators are used again, so that MPI does not
-// run out of context ids, and nothing is made that is not needed.
+// Groups made and destroyed again and again: their communicators are used again, so that MPI does
+// not run out of context ids, and nothing is made that is not needed.
 #include <dlfcn.h>
 
 #include <algorithm>

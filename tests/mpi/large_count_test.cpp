@@ -1,5 +1,5 @@
-// Counts above 2^31 for real: one byte for each element, between two ranks. (The other tests run the
-// same code on small data, with HYMN_CHUNK_LIMIT.)
+// Counts above 2^31 for real: one byte for each element, between two ranks. (The other tests run
+// the same code on small data, with HYMN_CHUNK_LIMIT.)
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t count = (std::size_t{1} << 31) + 1;
 constexpr std::size_t chunk = std::size_t{1} << 30;
 // Both ranks hold the buffer, and MPI as much again while it reduces.
-constexpr std::size_t needed_gib = 10;
+constexpr std::size_t needed_gib = 12;
 
 /// What all ranks together may still take, in GiB; 0 when nobody can tell.
 std::size_t available_gib() {
@@ -33,8 +33,8 @@ BufferView view(const Bytes& bytes, std::size_t offset = 0, std::size_t length =
   return BufferView(bytes.get() + offset, length, DataType::int8);
 }
 
-/// A value for every place, other ones on the two ranks. The period fits no power of two, so that parts
-/// that end up in the wrong place show.
+/// A value for every place, other ones on the two ranks. The period fits no power of two, so that
+/// parts that end up in the wrong place show.
 constexpr std::size_t period = 251;
 std::int8_t value_at(std::size_t place, int rank) {
   return static_cast<std::int8_t>(place % period + static_cast<std::size_t>(rank) * 90);
@@ -85,7 +85,8 @@ void check_all_gather(World& world, const Bytes& bytes) {
   fill(bytes, 0, count, 1 - world.rank());
   fill(bytes, own, counts[world.rank()], world.rank());
   world.group().all_gather(view(bytes, own, counts[world.rank()]), view(bytes), counts);
-  check_places(bytes, [&](std::size_t place) { return value_at(place, place < counts[0] ? 0 : 1); });
+  check_places(bytes,
+               [&](std::size_t place) { return value_at(place, place < counts[0] ? 0 : 1); });
 }
 
 void check_message(World& world, const Bytes& bytes) {

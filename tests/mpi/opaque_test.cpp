@@ -139,9 +139,7 @@ void multiply(void* left, void* right, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) b[i] = times(a[i], b[i]);
 }
 
-Matrix matrix_of(int rank, std::size_t i) {
-  return {1, rank + 1, static_cast<std::int64_t>(i), 1};
-}
+Matrix matrix_of(int rank, std::size_t i) { return {1, rank + 1, static_cast<std::int64_t>(i), 1}; }
 
 void check_reductions(ProcessGroup& group) {
   const Datatype four = Datatype::contiguous(4, MPI_INT64_T);
@@ -218,7 +216,8 @@ void check_refusals(World& world) {
   CHECK_THROWS(UnsupportedError, messages.all_reduce(numbers, opaque_op(MPI_SUM)), "mpi_p2p");
   messages.barrier();
   // MPI has no sum of a type that it knows nothing of.
-  CHECK_THROWS(UnsupportedError, world.group().all_reduce(view), "an MPI type needs an MPI operation");
+  CHECK_THROWS(UnsupportedError, world.group().all_reduce(view),
+               "an MPI type needs an MPI operation");
   world.group().barrier();
 }
 

@@ -1,5 +1,5 @@
-// How whole jobs begin and end when MPI is left to hymn: starts own_init and looks at its status, its
-// words, and how long it took.
+// How whole jobs begin and end when MPI is left to hymn: starts own_init and looks at its status,
+// its words, and how long it took.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -34,8 +34,7 @@ Ending run_shell(const std::string& command) {
     ending.output.append(part.data(), length);
   const int status = ::pclose(pipe);
   ending.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  ending.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  ending.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return ending;
 }
 

@@ -12,7 +12,8 @@ void check_difference(int rank, int odd_one, const char* name, const char* here,
                       const char* elsewhere) {
   ::setenv(name, rank == odd_one ? here : elsewhere, 1);
   CHECK_THROWS(ConfigError, World(), name, std::string("'") + here + "'",
-               std::string("'") + elsewhere + "'", "on rank", "remedy: start all ranks with the same");
+               std::string("'") + elsewhere + "'", "on rank",
+               "remedy: start all ranks with the same");
   ::unsetenv(name);
 }
 

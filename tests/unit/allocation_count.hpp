@@ -1,5 +1,5 @@
-// Counts what C++ code takes from the heap. Linking allocation_count.cpp replaces operator new in the
-// whole program, libhymn.so included; malloc, which MPI uses, is not counted.
+// Counts what C++ code takes from the heap. Linking allocation_count.cpp replaces operator new in
+// the whole program, libhymn.so included; malloc, which MPI uses, is not counted.
 #pragma once
 
 #include <cstddef>

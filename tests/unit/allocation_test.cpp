@@ -44,19 +44,23 @@ std::size_t taken_by(const std::function<void()>& call) {
 TEST(Allocations, OfBlockingCollectivesAreNone) {
   for (const int ranks : {1, 2, 3}) {
     for (const Timeout limit : {Timeout(60s), Timeout::none()}) {
-      run_ranks(ranks, [&](World& world) {
-        ProcessGroup& group = world.group();
-        std::vector<float> values(16);
-        std::vector<float16> halves(16);
-        std::vector<std::int8_t> bytes(16);
-        std::vector<float> blocks(16 * static_cast<std::size_t>(ranks));
-        EXPECT_EQ(taken_by([&] { group.all_reduce(values); }), 0u);
-        EXPECT_EQ(taken_by([&] { group.all_reduce(halves, ReduceOp::avg); }), 0u);
-        EXPECT_EQ(taken_by([&] { group.all_reduce(bytes, ReduceOp::max, {.timeout = 10s}); }), 0u);
-        EXPECT_EQ(taken_by([&] { group.broadcast(values, 0); }), 0u);
-        EXPECT_EQ(taken_by([&] { group.all_gather(values, blocks); }), 0u);
-        EXPECT_EQ(taken_by([&] { group.barrier(); }), 0u);
-      }, {.timeout = limit});
+      run_ranks(ranks,
+                [&](World& world) {
+                  ProcessGroup& group = world.group();
+                  std::vector<float> values(16);
+                  std::vector<float16> halves(16);
+                  std::vector<std::int8_t> bytes(16);
+                  std::vector<float> blocks(16 * static_cast<std::size_t>(ranks));
+                  EXPECT_EQ(taken_by([&] { group.all_reduce(values); }), 0u);
+                  EXPECT_EQ(taken_by([&] { group.all_reduce(halves, ReduceOp::avg); }), 0u);
+                  EXPECT_EQ(
+                      taken_by([&] { group.all_reduce(bytes, ReduceOp::max, {.timeout = 10s}); }),
+                      0u);
+                  EXPECT_EQ(taken_by([&] { group.broadcast(values, 0); }), 0u);
+                  EXPECT_EQ(taken_by([&] { group.all_gather(values, blocks); }), 0u);
+                  EXPECT_EQ(taken_by([&] { group.barrier(); }), 0u);
+                },
+                {.timeout = limit});
     }
   }
 }

@@ -134,8 +134,8 @@ TEST(CallRing, IsSeenThroughASecondView) {
   EXPECT_TRUE(is_whole(*reader.read(0), 0));
 }
 
-/// Reads whatever may be there until `total` records were made. Returns how many it has seen whole, or
-/// -1 for a torn one.
+/// Reads whatever may be there until `total` records were made. Returns how many it has seen whole,
+/// or -1 for a torn one.
 long read_along(const CallRing& ring, std::uint64_t total) {
   long seen = 0;
   while (true) {

@@ -55,8 +55,8 @@ TEST(Config, Timeout) {
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "0.25").timeout, Timeout(250ms));
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "2e-3").timeout, Timeout(2ms));
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "1e9").timeout, Timeout(1'000'000'000s));
-  for (const char* value : {"", "abc", "0", "-1", "-0.5", "1e10", "inf", "nan", "NONE", "60s", " 60",
-                            "60 ", "0x10", "1,5", "1e999"})
+  for (const char* value : {"", "abc", "0", "-1", "-0.5", "1e10", "inf", "nan", "NONE", "60s",
+                            " 60", "60 ", "0x10", "1,5", "1e999"})
     expect_malformed("HYMN_TIMEOUT", value);
 }
 
@@ -93,8 +93,8 @@ TEST(Config, ChunkLimit) {
   EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "1").chunk_limit, 1u);
   EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "7").chunk_limit, 7u);
   EXPECT_EQ(parse_one("HYMN_CHUNK_LIMIT", "2147483647").chunk_limit, 2147483647u);
-  for (const char* value : {"", "abc", "0", "-1", "2147483648", "4294967295", "18446744073709551616",
-                            "1e3", "7.0", "+7", "7k"})
+  for (const char* value : {"", "abc", "0", "-1", "2147483648", "4294967295",
+                            "18446744073709551616", "1e3", "7.0", "+7", "7k"})
     expect_malformed("HYMN_CHUNK_LIMIT", value);
 }
 
@@ -158,12 +158,9 @@ TEST(Config, DescribesEveryVariable) {
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},
-      {"HYMN_LOG_LEVEL", "warning", "warning"},
-      {"HYMN_PROGRESS_THREAD", "0", "0"},
-      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
-      {"HYMN_PATH", "mpi,exchange", ""},
-      {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+      {"HYMN_TIMEOUT", "1.5", "1800"},    {"HYMN_LOG_LEVEL", "warning", "warning"},
+      {"HYMN_PROGRESS_THREAD", "0", "0"}, {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_PATH", "mpi,exchange", ""},  {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {

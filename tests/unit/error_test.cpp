@@ -30,7 +30,8 @@ TEST(Error, TextNamesWhatIsKnown) {
   EXPECT_STREQ(UsageError("no", {.group = "g"}).what(), "no [group 'g']");
   EXPECT_STREQ(UsageError("no", {.operation = "barrier"}).what(), "no [barrier]");
   EXPECT_STREQ(UsageError("no", {.remedy = "wait"}).what(), "no; remedy: wait");
-  EXPECT_STREQ(UsageError("no", {.rank = 1, .operation = "barrier"}).what(), "no [rank 1, barrier]");
+  EXPECT_STREQ(UsageError("no", {.rank = 1, .operation = "barrier"}).what(),
+               "no [rank 1, barrier]");
   EXPECT_EQ(UsageError("no", full).problem(), "no");
 }
 
@@ -68,27 +69,30 @@ void rethrown_as(const std::function<void()>& raise, const ErrorContext& outer,
   ADD_FAILURE() << "nothing is thrown";
 }
 
-/// An E without context must come back as an E with all of it; one with a context of its own keeps it.
+/// An E without context must come back as an E with all of it; one with a context of its own keeps
+/// it.
 template <class E>
 void expect_context(ErrorKind kind, const std::function<void(const ErrorContext&)>& raise) {
   SCOPED_TRACE(to_string(kind));
-  rethrown_as<E>([&] { raise({}); }, full, [kind](const E& error) {
-    EXPECT_EQ(error.kind(), kind);
-    EXPECT_STREQ(error.what(),
-                 "no [rank 2, group 'layers', all_reduce #41]; remedy: try again");
-  });
-  rethrown_as<E>([&] { raise({.rank = 7, .remedy = "own"}); }, full, [kind](const E& error) {
-    EXPECT_EQ(error.kind(), kind);
-    EXPECT_STREQ(error.what(), "no [rank 7, group 'layers', all_reduce #41]; remedy: own");
-  });
+  rethrown_as<E>([&] { raise({}); }, full,
+                 [kind](const E& error) {
+                   EXPECT_EQ(error.kind(), kind);
+                   EXPECT_STREQ(error.what(),
+                                "no [rank 2, group 'layers', all_reduce #41]; remedy: try again");
+                 });
+  rethrown_as<E>([&] { raise({.rank = 7, .remedy = "own"}); }, full,
+                 [kind](const E& error) {
+                   EXPECT_EQ(error.kind(), kind);
+                   EXPECT_STREQ(error.what(),
+                                "no [rank 7, group 'layers', all_reduce #41]; remedy: own");
+                 });
   rethrown_as<E>([&] { raise({.group = "own", .operation = "recv #1"}); }, full,
                  [](const E& error) {
                    EXPECT_STREQ(error.what(),
                                 "no [rank 2, group 'own', recv #1]; remedy: try again");
                  });
-  rethrown_as<E>([&] { raise(full); }, {}, [](const E& error) {
-    EXPECT_STREQ(error.what(), UsageError("no", full).what());
-  });
+  rethrown_as<E>([&] { raise(full); }, {},
+                 [](const E& error) { EXPECT_STREQ(error.what(), UsageError("no", full).what()); });
 }
 
 template <class E>
@@ -134,17 +138,15 @@ TEST(ErrorContext, LackOfMemoryBecomesAResourceError) {
                                EXPECT_EQ(error.context().operation, "gather #2");
                                EXPECT_NE(error.context().remedy.find("memory"), std::string::npos);
                              });
-  rethrown_as<ResourceError>([] { throw std::bad_array_new_length(); }, full,
-                             [](const ResourceError& error) {
-                               EXPECT_EQ(error.kind(), ErrorKind::resource);
-                             });
+  rethrown_as<ResourceError>(
+      [] { throw std::bad_array_new_length(); }, full,
+      [](const ResourceError& error) { EXPECT_EQ(error.kind(), ErrorKind::resource); });
 }
 
 TEST(ErrorContext, ExceptionsOfOthersPassUnchanged) {
-  rethrown_as<std::out_of_range>([] { throw std::out_of_range("mine"); }, full,
-                                 [](const std::out_of_range& error) {
-                                   EXPECT_STREQ(error.what(), "mine");
-                                 });
+  rethrown_as<std::out_of_range>(
+      [] { throw std::out_of_range("mine"); }, full,
+      [](const std::out_of_range& error) { EXPECT_STREQ(error.what(), "mine"); });
   try {
     try {
       throw 42;  // NOLINT: whatever users throw

@@ -67,8 +67,7 @@ TEST(Placement, HostsDifferByTheWholeRecord) {
 TEST(Placement, IsCrowdedWhereRanksOutnumberCores) {
   // Three ranks share two cores on "a", and have three on "b".
   const Hosts hosts = {{"a", 2}, {"b", 3}, {"a", 2}, {"b", 3}, {"a", 2}, {"b", 3}};
-  for (int rank = 0; rank < 6; ++rank)
-    EXPECT_EQ(place(hosts, rank).crowded, rank % 2 == 0) << rank;
+  for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(place(hosts, rank).crowded, rank % 2 == 0) << rank;
 }
 
 TEST(Placement, RanksBoundToOneCoreEachAreNotCrowded) {

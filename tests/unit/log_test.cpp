@@ -49,8 +49,8 @@ TEST(Log, LevelsLetThroughWhatIsAtLeastAsGrave) {
                                     {LogLevel::warning, 3, "w"},
                                     {LogLevel::info, 3, "i"},
                                     {LogLevel::debug, 3, "d"}};
-  for (const LogLevel level : {LogLevel::off, LogLevel::error, LogLevel::warning, LogLevel::info,
-                               LogLevel::debug}) {
+  for (const LogLevel level :
+       {LogLevel::off, LogLevel::error, LogLevel::warning, LogLevel::info, LogLevel::debug}) {
     const Recorder recorder;
     const Logger logger(level, 3);
     write_all(logger);
@@ -65,8 +65,8 @@ TEST(Log, LevelsLetThroughWhatIsAtLeastAsGrave) {
 TEST(Log, DefaultsToWarningsBeforeRanksAreKnown) {
   const Recorder recorder;
   write_all(Logger());
-  EXPECT_EQ(recorder.messages(), (std::vector<Message>{{LogLevel::error, -1, "e"},
-                                                       {LogLevel::warning, -1, "w"}}));
+  EXPECT_EQ(recorder.messages(),
+            (std::vector<Message>{{LogLevel::error, -1, "e"}, {LogLevel::warning, -1, "w"}}));
 }
 
 TEST(Log, SinksAreReplacedAndRestored) {

@@ -118,7 +118,8 @@ TEST(Receive, NamesTheRankThatDidNotSend) {
 TEST(Receive, EndsWhenTheRanksAreReleased) {
   Ranks ranks(2);
   std::thread other([&] { ranks.hub().abort("enough"); });
-  EXPECT_THROW(receive(ranks.exchange(0), 1, tag, ranks.patience(0, Timeout::none())), AbortedError);
+  EXPECT_THROW(receive(ranks.exchange(0), 1, tag, ranks.patience(0, Timeout::none())),
+               AbortedError);
   other.join();
 }
 
@@ -159,8 +160,7 @@ TEST(AllGather, ManyInARowDoNotMix) {
     return true;
   };
   std::vector<std::future<bool>> results;
-  for (int rank = 0; rank < 3; ++rank)
-    results.push_back(std::async(std::launch::async, run, rank));
+  for (int rank = 0; rank < 3; ++rank) results.push_back(std::async(std::launch::async, run, rank));
   for (auto& result : results) EXPECT_TRUE(result.get());
 }
 

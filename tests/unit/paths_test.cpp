@@ -30,7 +30,8 @@ TEST(PathPolicy, AllowsEverythingUnlessTold) {
 TEST(PathPolicy, AllowsWhatIsNamed) {
   for (const std::string_view path : paths::all) EXPECT_EQ(allowed_by(path), Paths{path});
   EXPECT_EQ(allowed_by("mpi,exchange"), (Paths{"mpi", "exchange"}));
-  EXPECT_EQ(allowed_by("exchange,mpi"), (Paths{"mpi", "exchange"}));  // preference is not its matter
+  EXPECT_EQ(allowed_by("exchange,mpi"),
+            (Paths{"mpi", "exchange"}));  // preference is not its matter
   EXPECT_EQ(allowed_by("mpi,mpi"), Paths{"mpi"});
 }
 
@@ -41,8 +42,8 @@ TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
 }
 
 TEST(PathPolicy, RefusesUnknownNames) {
-  for (const char* text : {"tcp", "MPI", "mpi ", " mpi", "mpi,tcp", "mpi,", ",mpi", ",", "^", "^^mpi",
-                           "mpi,^exchange", "mpi;exchange"}) {
+  for (const char* text : {"tcp", "MPI", "mpi ", " mpi", "mpi,tcp", "mpi,", ",mpi", ",", "^",
+                           "^^mpi", "mpi,^exchange", "mpi;exchange"}) {
     try {
       PathPolicy::parse(text, "GroupOptions.path");
       ADD_FAILURE() << text << " is accepted";

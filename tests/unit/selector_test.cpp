@@ -50,8 +50,8 @@ class Candidates {
  public:
   FakeAlgorithm& add(std::string name, std::string path, Answer answer,
                      OpType only = OpType::batch) {
-    auto made = std::make_unique<FakeAlgorithm>(std::move(name), std::move(path), std::move(answer),
-                                                only);
+    auto made =
+        std::make_unique<FakeAlgorithm>(std::move(name), std::move(path), std::move(answer), only);
     FakeAlgorithm& added = *made;
     algorithms_.push_back(std::move(made));
     return added;
@@ -221,26 +221,35 @@ Request random_request(std::mt19937& random) {
   static const std::vector<ConstBufferView> inputs(3, ConstBufferView(values));
   static const std::vector<std::size_t> counts = {1, 2, 3};
   switch (below(9)) {
-    case 0: return Request::all_reduce(in, view, op);
-    case 1: return Request::broadcast(view, 0);
-    case 2: return Request::reduce(in, view, 0, op);
-    case 3: return Request::gather(in, below(2) == 0 ? OutputBlocks::equal(view)
-                                                     : OutputBlocks::list(outputs), 0);
-    case 4: return Request::scatter(below(2) == 0 ? InputBlocks::equal(in)
-                                                  : InputBlocks::list(inputs), view, 0);
-    case 5: return Request::all_gather(in, below(2) == 0 ? OutputBlocks::equal(view)
-                                                         : OutputBlocks::counted(view, counts));
-    case 6: return Request::reduce_scatter(InputBlocks::equal(in), view, op);
-    case 7: return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(view));
-    default: return Request::barrier();
+    case 0:
+      return Request::all_reduce(in, view, op);
+    case 1:
+      return Request::broadcast(view, 0);
+    case 2:
+      return Request::reduce(in, view, 0, op);
+    case 3:
+      return Request::gather(
+          in, below(2) == 0 ? OutputBlocks::equal(view) : OutputBlocks::list(outputs), 0);
+    case 4:
+      return Request::scatter(below(2) == 0 ? InputBlocks::equal(in) : InputBlocks::list(inputs),
+                              view, 0);
+    case 5:
+      return Request::all_gather(
+          in, below(2) == 0 ? OutputBlocks::equal(view) : OutputBlocks::counted(view, counts));
+    case 6:
+      return Request::reduce_scatter(InputBlocks::equal(in), view, op);
+    case 7:
+      return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(view));
+    default:
+      return Request::barrier();
   }
 }
 
-/// Depends on all that a candidate may look at; the count that tells is the one on the side that every
-/// rank has.
+/// Depends on all that a candidate may look at; the count that tells is the one on the side that
+/// every rank has.
 std::size_t fingerprint(const Request& request) {
-  const std::size_t count = request.type == OpType::scatter ? request.outputs.flat().count
-                                                            : request.inputs.flat().count;
+  const std::size_t count =
+      request.type == OpType::scatter ? request.outputs.flat().count : request.inputs.flat().count;
   std::size_t hash = count;
   for (const std::size_t part :
        {static_cast<std::size_t>(request.type), static_cast<std::size_t>(request.op.kind()),

@@ -239,8 +239,8 @@ TEST(ThreadBoard, AMeetingThatIsOverIsOverInSpiteOfTheEnd) {
   EXPECT_TRUE(second.try_leave());
 }
 
-/// Members meet again and again until one of them gives up at a random point of a random meeting; then
-/// its memory must have no reader left, whatever the others are at.
+/// Members meet again and again until one of them gives up at a random point of a random meeting;
+/// then its memory must have no reader left, whatever the others are at.
 void give_up_somewhere(unsigned seed) {
   constexpr int members = 3;
   std::minstd_rand random(seed);

@@ -141,9 +141,8 @@ TEST(Deadlines, OfBlockingCalls) {
             7s);
   EXPECT_THROW(groups[0].barrier(), AbortedError);
   // A receive that nobody has answered concerns nobody else.
-  EXPECT_EQ(waited_by([&] { pair.group(0).recv(view_of(value), 1, 0, {.timeout = 3s}); },
-                      "recv #1"),
-            3s);
+  EXPECT_EQ(
+      waited_by([&] { pair.group(0).recv(view_of(value), 1, 0, {.timeout = 3s}); }, "recv #1"), 3s);
   pair.clock.set_step(0s);
   Work work = pair.group(0).barrier_async();
   pair.group(1).barrier_async();
@@ -166,7 +165,8 @@ TEST(Deadlines, OfAWaitLeaveTheWorkInFlight) {
   pair.clock.set_step(1s);
   expect_waited(waited_by([&] { work.wait(3s); }, "still in flight"), 3s, 1s);
   expect_waited(waited_by([&] { work.wait(0s); }, "still in flight"), 0s, 1s);
-  // Longer than the operation's own: who waits with a limit of their own waits as long as they said.
+  // Longer than the operation's own: who waits with a limit of their own waits as long as they
+  // said.
   expect_waited(waited_by([&] { work.wait(20s); }, "still in flight"), 20s, 1s);
   EXPECT_FALSE(work.is_completed());
   EXPECT_EQ(work.error(), nullptr);

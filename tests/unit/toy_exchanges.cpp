@@ -124,8 +124,7 @@ void SocketExchange::unpack(int rank, std::vector<std::byte>& incoming) {
     std::memcpy(header.data(), incoming.data() + done, sizeof header);
     if (incoming.size() - done - sizeof header < header[1]) break;
     const auto begin = incoming.begin() + static_cast<std::ptrdiff_t>(done + sizeof header);
-    arrived_[header[0]].push_back(
-        {rank, {begin, begin + static_cast<std::ptrdiff_t>(header[1])}});
+    arrived_[header[0]].push_back({rank, {begin, begin + static_cast<std::ptrdiff_t>(header[1])}});
     done += sizeof header + header[1];
   }
   incoming.erase(incoming.begin(), incoming.begin() + static_cast<std::ptrdiff_t>(done));

@@ -54,8 +54,8 @@ class SlowExchange final : public Exchange {
   int rank_;
 };
 
-/// One rank of several processes; `sockets[i]` is a stream socket to rank i (none to itself). Used by
-/// one thread.
+/// One rank of several processes; `sockets[i]` is a stream socket to rank i (none to itself). Used
+/// by one thread.
 class SocketExchange final : public Exchange {
  public:
   SocketExchange(int rank, std::vector<int> sockets);

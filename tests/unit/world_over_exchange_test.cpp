@@ -1,4 +1,5 @@
-// A World needs no more than an Exchange: collectives over exchanges of the test's own, without MPI.
+// A World needs no more than an Exchange: collectives over exchanges of the test's own, without
+// MPI.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -244,8 +245,10 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   for (const bool async : {false, true}) {
     ProcessGroup group = world.group();
     try {
-      if (async) group.send(view_of(value), 1);
-      else group.isend(view_of(value), 1).wait();
+      if (async)
+        group.send(view_of(value), 1);
+      else
+        group.isend(view_of(value), 1).wait();
       FAIL() << "nothing is thrown";
     } catch (const NetworkError& error) {
       EXPECT_THAT(error.what(), HasSubstr("the connection to rank 1 was lost"));
@@ -258,9 +261,7 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   EXPECT_THROW(world.group().barrier(), AbortedError);
 }
 
-TEST(WorldOverExchange, NeedsOne) {
-  EXPECT_THROW(World::over(nullptr), UsageError);
-}
+TEST(WorldOverExchange, NeedsOne) { EXPECT_THROW(World::over(nullptr), UsageError); }
 
 TEST(WorldOverExchange, RefusesPathsThatItLacks) {
   const auto post = std::make_shared<SlowPost>(1, 1u);
