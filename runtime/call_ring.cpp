@@ -23,8 +23,8 @@ std::uint64_t CallRing::record(const CallRecord& call) {
   // so rejects what it read. On common processors these are plain stores.
   std::uint64_t seen = entry.version.load(std::memory_order_relaxed);
   do {
-    // A writer that lost its core for as long as the others took to come round finds the entry taken, or
-    // is found in it: one of the two records is lost, but none is torn.
+    // A writer that lost its core for as long as the others took to come round finds the entry
+    // taken, or is found in it: one of the two records is lost, but none is torn.
     if (seen % 2 != 0 || seen > 2 * id) return id;
   } while (!entry.version.compare_exchange_weak(seen, 2 * id + 1, std::memory_order_acq_rel,
                                                 std::memory_order_relaxed));

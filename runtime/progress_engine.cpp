@@ -35,9 +35,8 @@ void ProgressEngine::sweep() {
   // A work may be the last to hold its group: it must not die under the lock.
   std::vector<std::shared_ptr<detail::WorkState>> ended;
   std::lock_guard lock(mutex_);
-  const auto first_ended =
-      std::stable_partition(works_.begin(), works_.end(),
-                            [](const auto& work) { return !work->is_completed(); });
+  const auto first_ended = std::stable_partition(
+      works_.begin(), works_.end(), [](const auto& work) { return !work->is_completed(); });
   ended.assign(std::make_move_iterator(first_ended), std::make_move_iterator(works_.end()));
   works_.erase(first_ended, works_.end());
   std::erase_if(residues_, [](const auto& residue) { return residue->done(); });

@@ -190,7 +190,8 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                        {.rank = rank_,
                         .operation = "new_group",
                         .remedy = "make the same calls of new_group on all ranks"});
-    agreement.blocks = agreement.blocks && unpacker.number() == 1;
+    const bool they_block = unpacker.number() == 1;
+    agreement.blocks = agreement.blocks && they_block;
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
   return agreement;
