@@ -19,8 +19,8 @@ class Waiter {
 
   void pause() {
     if (turn_ < spins) {
-      ++turn_;
-      relax();
+      // At first not even that: most waits are over after a few steps.
+      if (++turn_ > eager) relax();
     } else if (turn_ < spins + yields) {
       // Not every time: what is waited for may move only by the steps between, and MPI yields too.
       if (++turn_ % steps_between_yields == 0) std::this_thread::yield();
@@ -31,6 +31,7 @@ class Waiter {
   }
 
  private:
+  static constexpr int eager = 64;
   static constexpr int spins = 2000;
   static constexpr int yields = 20000;
   static constexpr int steps_between_yields = 8;

@@ -192,7 +192,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       if (deadline.expired(now))
         std::rethrow_exception(timeout_error(title(call), now - began, limit));
     }
-    engine.step_all();
+    if (!engine.is_idle()) engine.step_all();
     waiter.pause();
   }
 }
