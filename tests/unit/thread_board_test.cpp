@@ -237,6 +237,9 @@ TEST(ThreadBoard, AMeetingThatIsOverIsOverInSpiteOfTheEnd) {
   EXPECT_TRUE(first.try_leave());
   board.abort("after the fact");
   EXPECT_TRUE(second.try_leave());
+  // The next meeting in the same place does not forget that the board has ended.
+  ThreadBoard::Visit later(board, 0, 65, &word);
+  EXPECT_EQ(reason_of([&] { later.try_arrive(); }), "after the fact");
 }
 
 /// Members meet again and again until one of them gives up at a random point of a random meeting;
