@@ -1,5 +1,5 @@
-# What `cmake --install` installs: libhymn.so, the public headers, the hymn command, and how CMake and
-# pkg-config find them.
+# What `cmake --install` installs: libhymn.so, the public headers, the hymn command, and how CMake
+# and pkg-config find them.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hymn")

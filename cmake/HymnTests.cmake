@@ -1,8 +1,9 @@
 # How tests are built and registered with ctest.
 #
-# One ctest is one run of one program. Every ctest has a timeout and at least one label: unit, threads
-# (what the ThreadSanitizer build runs), mpi, large, c, house, package; full marks the long campaigns that
-# only scripts/test --full runs. For each label L the target hymn_tests_L builds the programs it needs.
+# One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
+# threads (what the ThreadSanitizer build runs), mpi, large, c, house, package; full marks the long
+# campaigns that only scripts/test --full runs. For each label L the target hymn_tests_L builds the
+# programs it needs.
 
 foreach(label IN ITEMS unit threads mpi c house package full)
   add_custom_target(hymn_tests_${label})
@@ -56,8 +57,8 @@ endfunction()
 # hymn_run_mpi_test(NAME … PROGRAM … [RANKS 1 2 3 4 7] [ARGS …] [TIMEOUT 120] [LABELS mpi]
 #                   [ENVIRONMENT …])
 #
-# Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These run
-# alone: ranks that have to share their cores with other tests time out for nothing.
+# Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
+# run alone: ranks that have to share their cores with other tests time out for nothing.
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)

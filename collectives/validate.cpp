@@ -173,6 +173,7 @@ Request match_complex_views(const Request& request) {
   if (in == out || real_of(in) != real_of(out)) return request;
   ConstBufferView view = request.inputs.flat();
   const bool widen = real_of(out) == out;  // a complex input is looked at as pairs of reals
+  validate_view("input", view);            // before its count is doubled
   if (!widen && view.count % 2 != 0)
     throw UsageError(
         fmt::format("{} real elements are no whole number of complex ones", view.count));

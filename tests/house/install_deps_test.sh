@@ -1,6 +1,6 @@
-# scripts/install-deps, with doubles of dpkg-query and apt-get: it asks apt for exactly what is missing,
-# for nothing when nothing is, fetches package lists only where needed, tries once more after a failure,
-# and tells who cannot install.
+# scripts/install-deps, with doubles of dpkg-query and apt-get: it asks apt for exactly what is
+# missing, for nothing when nothing is, fetches package lists only where needed, tries once more after
+# a failure, and tells who cannot install.
 . "$(dirname -- "$0")/lib.sh"
 
 double() {

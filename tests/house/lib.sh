@@ -1,4 +1,4 @@
-# For the shell tests of this folder: counts checks, and a scratch folder that is removed at the end.
+# For the shell tests of this folder: checks, and a scratch folder that is removed at the end.
 # Every test is called with the root of the repository.
 # shellcheck shell=sh
 set -eu

@@ -1,5 +1,5 @@
-# scripts/mpirun gives each kind of launcher the options that it knows, and only root the variables for
-# root.
+# scripts/mpirun gives each kind of launcher the options that it knows, and only root the variables
+# for root.
 . "$(dirname -- "$0")/lib.sh"
 
 launcher() {

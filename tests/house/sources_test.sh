@@ -1,5 +1,5 @@
-# Every script is valid for a plain POSIX shell, can be run, and says what it is for; every header says
-# so, too, and can be included twice.
+# Every script is valid for a plain POSIX shell, can be run, and says what it is for; every header
+# says so, too, and can be included twice.
 . "$(dirname -- "$0")/lib.sh"
 cd "$root"
 
