@@ -17,9 +17,13 @@ class ReducePairwiseOperation final : public Operation {
       : call_(call),
         shape_(shape),
         reducer_(reducer_for(call.request->inputs.dtype(), call.request->op)),
-        transfers_(port.open()) {}
+        transfers_(shape.size > 1 ? port.open() : nullptr) {}
 
   void start() override {
+    if (alone()) {
+      reduce_alone();
+      return;
+    }
     const BufferView own = result();
     const std::size_t bytes = own.bytes();
     const auto peers = static_cast<std::size_t>(shape_.size - 1);
@@ -35,6 +39,7 @@ class ReducePairwiseOperation final : public Operation {
   }
 
   bool step() override {
+    if (alone()) return true;
     if (!transfers_->test()) return false;
     if (phase_ == 0) {
       reduce_own();
@@ -55,12 +60,18 @@ class ReducePairwiseOperation final : public Operation {
     auto kept = std::make_unique<Kept>();
     kept->staging = std::move(staging_);
     kept->factors = std::move(factors_);
-    kept->transfers = transfers_->abandon();
+    if (transfers_) kept->transfers = transfers_->abandon();
     return kept;
   }
 
  private:
   MessageTag tag(unsigned phase) const { return MessageTag::of_collective(call_.sequence, phase); }
+  /// One rank has nobody to exchange messages with, and needs nothing of the heap.
+  bool alone() const { return shape_.size == 1; }
+  void reduce_alone() {
+    const ConstBufferView input = input_for(0);
+    reduce_all(reducer_, &input.data, 1, result().data, input.count);
+  }
   bool scattered() const { return call_.request->type == OpType::reduce_scatter; }
   bool is_root() const { return shape_.rank == call_.peer; }
 
