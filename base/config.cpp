@@ -66,6 +66,15 @@ constexpr std::array log_levels = {LogLevel::off, LogLevel::error, LogLevel::war
 constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled,
                                       ThreadLevel::serialized, ThreadLevel::multiple};
 
+constexpr std::array bind_targets = {BindTo::none, BindTo::core, BindTo::numa, BindTo::package};
+
+std::string parse_gpu(std::string_view name, std::string_view value) {
+  unsigned index = 0;
+  if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
+    refuse(name, value, "an index from 0 to 255, none, or nothing for a near one");
+  return std::string(value);
+}
+
 struct Variable {
   std::string_view name;
   std::string_view meaning;
@@ -111,6 +120,32 @@ const std::array variables = {
         "empty: all.",
         [](Config& c, std::string_view n, std::string_view v) { c.path = PathPolicy::parse(v, n); },
         [](const Config& c) { return c.path.text(); }},
+    Variable{"HYMN_ALGO",
+             "The algorithms that may be used, for example all_reduce_mpi; ^all_reduce_pairwise: "
+             "all but these; empty: all. A collective that is not named may use any.",
+             [](Config& c, std::string_view, std::string_view v) { c.algo = v; },
+             [](const Config& c) { return c.algo; }},
+    Variable{"HYMN_TUNING",
+             "The table of measured costs that `hymn tune` has written: a file, off, or empty: "
+             "the one in the user's cache.",
+             [](Config& c, std::string_view, std::string_view v) { c.tuning = v; },
+             [](const Config& c) { return c.tuning; }},
+    Variable{"HYMN_TOPOLOGY_FILE",
+             "Describes the machine instead of looking at it: XML of hwloc (format 2) or hymn's "
+             "JSON.",
+             [](Config& c, std::string_view, std::string_view v) { c.topology_file = v; },
+             [](const Config& c) { return c.topology_file; }},
+    Variable{"HYMN_GPU",
+             "The GPU of this rank: an index among those it can see, none, or empty: by locality.",
+             [](Config& c, std::string_view n, std::string_view v) { c.gpu = parse_gpu(n, v); },
+             [](const Config& c) { return c.gpu; }},
+    Variable{"HYMN_BIND",
+             "What the thread that makes the world is bound to: none (it is left alone), core, "
+             "numa or package.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.bind = parse_enum(n, v, bind_targets);
+             },
+             [](const Config& c) { return std::string(to_string(c.bind)); }},
     Variable{
         "HYMN_CHUNK_LIMIT",
         "For tests: the most elements given to one MPI call, so that the code for counts above "
@@ -146,6 +181,20 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+std::string_view to_string(BindTo target) noexcept {
+  switch (target) {
+    case BindTo::none:
+      return "none";
+    case BindTo::core:
+      return "core";
+    case BindTo::numa:
+      return "numa";
+    case BindTo::package:
+      return "package";
+  }
+  return "?";
+}
 
 std::string_view to_string(ThreadLevel level) noexcept {
   switch (level) {

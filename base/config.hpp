@@ -17,6 +17,11 @@ enum class ThreadLevel : unsigned char { single, funneled, serialized, multiple 
 
 std::string_view to_string(ThreadLevel level) noexcept;
 
+/// What a rank's calling thread is bound to when its world is made.
+enum class BindTo : unsigned char { none, core, numa, package };
+
+std::string_view to_string(BindTo target) noexcept;
+
 /// The settings of a world, read from the environment once, when the world is made. What each one
 /// means is told by the table in config.cpp, which `hymn info` prints.
 struct Config {
@@ -25,6 +30,11 @@ struct Config {
   bool progress_thread = false;
   ThreadLevel mpi_thread_level = ThreadLevel::multiple;
   PathPolicy path;
+  std::string algo;           ///< as HYMN_ALGO; the selector parses it, for it knows the names
+  std::string tuning;         ///< "": the user's cache; "off"; or a file
+  std::string topology_file;  ///< "": this host as it is
+  std::string gpu;            ///< "": by locality; "none"; or an index
+  BindTo bind = BindTo::none;
   std::size_t chunk_limit = std::size_t{1} << 30;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a

@@ -43,13 +43,18 @@ function(hymn_set_up_program name)
   endif()
 endfunction()
 
-# hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [LINKS …])
+# hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [ROOMS …] [LINKS …])
 #
-# A program in build/bin, linked to libhymn.so. What it includes of the rooms must be HYMN_API.
+# A program in build/bin, linked to libhymn.so; or, with ROOMS, to the archives of these rooms and
+# what they use, whose insides it may then include.
 function(hymn_add_program)
-  cmake_parse_arguments(PARSE_ARGV 0 program "" "NAME;OUTPUT_NAME" "SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 0 program "" "NAME;OUTPUT_NAME" "SOURCES;ROOMS;LINKS")
+  set(library hymn)
+  if(program_ROOMS)
+    list(TRANSFORM program_ROOMS PREPEND hymn_ OUTPUT_VARIABLE library)
+  endif()
   add_executable(${program_NAME} ${program_SOURCES})
-  hymn_set_up_program(${program_NAME} hymn ${program_LINKS})
+  hymn_set_up_program(${program_NAME} ${library} ${program_LINKS})
   if(program_OUTPUT_NAME)
     set_target_properties(${program_NAME} PROPERTIES OUTPUT_NAME ${program_OUTPUT_NAME})
   endif()

@@ -1,11 +1,11 @@
 # How tests are built and registered with ctest.
 #
 # One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
-# threads (what the ThreadSanitizer build runs), mpi, large, c, house, package; full marks the long
-# campaigns that only scripts/test --full runs. For each label L the target hymn_tests_L builds the
-# programs it needs.
+# threads (what the ThreadSanitizer build runs), mpi, large, c, launchers, house, package; full
+# marks the long campaigns that only scripts/test --full runs. For each label L the target
+# hymn_tests_L builds the programs it needs.
 
-foreach(label IN ITEMS unit threads mpi c house package full)
+foreach(label IN ITEMS unit threads mpi c launchers house package full)
   add_custom_target(hymn_tests_${label})
 endforeach()
 
@@ -28,6 +28,8 @@ endfunction()
 function(hymn_test_properties)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;PROGRAM;TIMEOUT" "LABELS;ENVIRONMENT")
   math(EXPR timeout "${test_TIMEOUT} * ${timeout_factor}")
+  # A table that somebody has tuned must not change the paths that tests take.
+  list(PREPEND test_ENVIRONMENT HYMN_TUNING=off)
   list(APPEND test_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1 GTEST_COLOR=no
               MPIRUN=${MPIEXEC_EXECUTABLE})
   set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${timeout} LABELS "${test_LABELS}"

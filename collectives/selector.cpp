@@ -11,10 +11,48 @@ namespace {
 constexpr std::uint64_t answer_bits = 8;
 constexpr std::uint64_t count_bits = 32;
 
+// The bytes that the planner counts, from what every member sees alike; nothing where each knows
+// its own lists or counts only.
+std::optional<PlanQuery> query_of(const Request& request, int ranks) {
+  const auto is_even = [](Layout layout) {
+    return layout == Layout::whole || layout == Layout::equal;
+  };
+  const OpType type = request.type;
+  if (!is_collective(type) || ranks < 1) return std::nullopt;
+  if (type == OpType::barrier) return PlanQuery{.type = type};
+  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
+  const ConstBufferView& in = request.inputs.flat();
+  const BufferView& out = request.outputs.flat();
+  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
+  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
+  PlanQuery query{.type = type, .dtype = counts_output ? out.dtype : in.dtype};
+  if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+    return std::nullopt;
+  query.op = request.op.kind();
+  query.bytes = (counts_output ? out.count : in.count) * size_of(query.dtype) *
+                static_cast<std::size_t>(counts_block ? ranks : 1);
+  return query;
+}
+
 }  // namespace
 
-Selector::Selector(Algorithms algorithms, PathPolicy policy)
-    : algorithms_(std::move(algorithms)), policy_(std::move(policy)) {}
+Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext context)
+    : algorithms_(std::move(algorithms)), rules_(std::move(rules)), context_(std::move(context)) {
+  std::set<std::string> known;
+  for (const auto& algorithm : algorithms_) {
+    unsigned allowed = 0;
+    for (std::size_t i = 0; i < op_type_count; ++i) {
+      const auto type = static_cast<OpType>(i);
+      if (!algorithm->serves(type)) continue;
+      const std::string_view name = algorithm_for(algorithm->name(), type);
+      if (is_collective(type)) known.emplace(name);
+      if (rules_.path.allows(algorithm->path()) && rules_.algo.allows(type, name))
+        allowed |= 1u << i;
+    }
+    allowed_.push_back(allowed);
+  }
+  rules_.algo.check_names(known);
+}
 
 // All that an answer may depend on, in the upper bits; 0 when there is too much to remember: given
 // counts, the types of other libraries, very large counts.
@@ -54,22 +92,47 @@ Algorithm& Selector::pick(const Request& request) {
   return *algorithms_[answer];
 }
 
-Candidate Selector::ask(const Algorithm& algorithm, const Request& request) const {
-  Candidate candidate{std::string(algorithm.path()), std::string(algorithm.name()), false, ""};
-  if (!policy_.allows(algorithm.path())) {
-    candidate.reason = fmt::format("not allowed by the path setting '{}'", policy_.text());
-    return candidate;
+bool Selector::is_allowed(std::size_t index, OpType type) const {
+  return (allowed_[index] >> static_cast<unsigned>(type) & 1u) != 0;
+}
+
+Cost Selector::cost_of(std::size_t index, const std::optional<PlanQuery>& query) const {
+  if (!query) return {};
+  const Algorithm& algorithm = *algorithms_[index];
+  return predict(algorithm.path(), algorithm_for(algorithm.name(), query->type), *query, context_);
+}
+
+Candidate Selector::ask(std::size_t index, const Request& request) const {
+  const Algorithm& algorithm = *algorithms_[index];
+  Candidate candidate;
+  candidate.path = algorithm.path();
+  candidate.algorithm = algorithm_for(algorithm.name(), request.type);
+  if (!rules_.path.allows(algorithm.path())) {
+    candidate.reason = fmt::format("not allowed by the path setting '{}'", rules_.path.text());
+  } else if (!is_allowed(index, request.type)) {
+    candidate.reason = fmt::format("not allowed by the algorithm setting '{}'", rules_.algo.text());
+  } else {
+    Verdict verdict = algorithm.can_run(request);
+    candidate.can_run = verdict.ok;
+    candidate.reason = std::move(verdict.reason);
   }
-  Verdict verdict = algorithm.can_run(request);
-  candidate.can_run = verdict.ok;
-  candidate.reason = std::move(verdict.reason);
   return candidate;
 }
 
 std::size_t Selector::search(const Request& request) const {
-  for (std::size_t i = 0; i < algorithms_.size(); ++i)
-    if (algorithms_[i]->serves(request.type) && ask(*algorithms_[i], request).can_run) return i;
-  refuse(request);
+  const std::optional<PlanQuery> query = query_of(request, context_.layout.size);
+  std::optional<std::size_t> chosen;
+  Cost cost;
+  for (std::size_t i = 0; i < algorithms_.size(); ++i) {
+    if (!is_allowed(i, request.type) || !algorithms_[i]->can_run(request).ok) continue;
+    Cost other = cost_of(i, query);
+    if (chosen && !is_faster(other, cost)) continue;
+    chosen = i;
+    cost = std::move(other);
+    if (!query) break;
+  }
+  if (!chosen) refuse(request);
+  return *chosen;
 }
 
 void Selector::refuse(const Request& request) const {
@@ -87,17 +150,29 @@ void Selector::refuse(const Request& request) const {
   throw UnsupportedError(
       fmt::format("no path can carry this: {}", reasons.empty() ? "there is none" : reasons),
       {.remedy =
-           policy_.text().empty() ? "" : "allow more paths in HYMN_PATH or the group's options"});
+           rules_.path.text().empty() && rules_.algo.text().empty()
+               ? ""
+               : "allow more paths in HYMN_PATH, more algorithms in HYMN_ALGO, or both in the "
+                 "group's options"});
 }
 
 Explanation Selector::explain(const Request& request) const {
+  const std::optional<PlanQuery> query = query_of(request, context_.layout.size);
   Explanation explanation;
-  for (const auto& algorithm : algorithms_) {
-    if (!algorithm->serves(request.type)) continue;
-    Candidate candidate = ask(*algorithm, request);
-    if (candidate.can_run && explanation.algorithm.empty()) {
-      explanation.path = candidate.path;
-      explanation.algorithm = candidate.algorithm;
+  Cost chosen;
+  for (std::size_t i = 0; i < algorithms_.size(); ++i) {
+    if (!algorithms_[i]->serves(request.type)) continue;
+    Candidate candidate = ask(i, request);
+    if (candidate.can_run) {
+      Cost cost = cost_of(i, query);
+      candidate.predicted_us = cost.seconds * 1e6;
+      candidate.cost_source = cost.source;
+      if (explanation.algorithm.empty() || is_faster(cost, chosen)) {
+        explanation.path = candidate.path;
+        explanation.algorithm = candidate.algorithm;
+        explanation.predicted_us = candidate.predicted_us;
+        chosen = std::move(cost);
+      }
     }
     explanation.candidates.push_back(std::move(candidate));
   }

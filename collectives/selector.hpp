@@ -3,31 +3,47 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "base/paths.hpp"
+#include "collectives/algo_policy.hpp"
 #include "collectives/algorithm.hpp"
+#include "collectives/planner/planner.hpp"
 #include "hymn/process_group.hpp"
 
 namespace hymn {
 
+/// What the user allows.
+struct SelectionRules {
+  PathPolicy path;
+  AlgoPolicy algo;
+};
+
 /// The candidates of one group, in order of preference. Thread-safe.
 class Selector {
  public:
-  Selector(Algorithms algorithms, PathPolicy policy);
+  /// Rules and context are the same on all members of the group, so that the choice is. Throws
+  /// ConfigError when the rules name an algorithm that is not among the candidates.
+  Selector(Algorithms algorithms, SelectionRules rules, PlanContext context);
 
-  /// The first candidate that is allowed and can run the request; remembered for requests alike.
-  /// Throws UnsupportedError that tells why each candidate refused.
+  /// Of the candidates that are allowed and can run the request the one that is predicted to be
+  /// the fastest, or the first where no times are known; remembered for requests alike. Throws
+  /// UnsupportedError that tells why each candidate refused.
   Algorithm& pick(const Request& request);
   Explanation explain(const Request& request) const;
 
  private:
   std::uint64_t key(const Request& request) const;
   std::size_t search(const Request& request) const;
-  Candidate ask(const Algorithm& algorithm, const Request& request) const;
+  bool is_allowed(std::size_t index, OpType type) const;
+  Candidate ask(std::size_t index, const Request& request) const;
+  Cost cost_of(std::size_t index, const std::optional<PlanQuery>& query) const;
   [[noreturn]] void refuse(const Request& request) const;
 
   Algorithms algorithms_;
-  PathPolicy policy_;
+  SelectionRules rules_;
+  PlanContext context_;
+  std::vector<unsigned> allowed_;  // of each algorithm: a bit for each OpType
   // Key and answer in one word each, so that an entry is never half written.
   std::array<std::atomic<std::uint64_t>, 64> cache_{};
 };

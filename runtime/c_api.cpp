@@ -94,6 +94,7 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   result.timeout = option_timeout(given.timeout_seconds);
   if (given.description != nullptr) result.description = given.description;
   if (given.path != nullptr) result.path = given.path;
+  if (given.algo != nullptr) result.algo = given.algo;
   return result;
 }
 
@@ -152,6 +153,7 @@ WorldOptions world_options(const hymnWorldOptions_t* options) {
   result.timeout = option_timeout(given.timeout_seconds);
   if (given.progress_thread != 0) result.progress_thread = given.progress_thread > 0;
   if (given.path != nullptr) result.path = given.path;
+  if (given.algo != nullptr) result.algo = given.algo;
   return result;
 }
 

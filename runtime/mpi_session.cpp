@@ -76,7 +76,52 @@ void finalize_at_exit() {
   if (!is_finalized()) PMPI_Finalize();
 }
 
-ThreadLevel initialise(ThreadLevel wanted) {
+int number_from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return 0;
+  const std::string_view view(text);
+  int value = 0;
+  std::from_chars(view.data(), view.data() + view.size(), value);
+  return value;
+}
+
+constexpr const char* slurm_remedy =
+    "start it with srun --mpi=pmix (see srun --mpi=list), or with mpirun inside salloc";
+
+/// Tasks of the step of Slurm that this process is one of; 0: of none.
+int slurm_tasks() {
+  return std::getenv("SLURM_PROCID") == nullptr ? 0
+                                                : number_from_environment("SLURM_STEP_NUM_TASKS");
+}
+
+[[noreturn]] void refuse_singleton(const char* variable, int tasks, std::string_view but,
+                                   const char* remedy) {
+  throw ConfigError(
+      fmt::format("the launcher has started {} tasks ({}), but {}: each task is alone", tasks,
+                  variable, but),
+      {.remedy = remedy});
+}
+
+/// Under srun without PMIx, MPI_Init of Open MPI ends the process with a text on how to build it.
+/// So this is told before. With PMI-1 or PMI-2 it depends on how Open MPI was built.
+void check_slurm_plugin([[maybe_unused]] const Logger& log) {
+#ifdef OPEN_MPI
+  const int tasks = slurm_tasks();
+  for (const char* variable : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"})
+    if (tasks < 2 || std::getenv(variable) != nullptr) return;
+  if (std::getenv("PMI_FD") == nullptr)
+    refuse_singleton("SLURM_STEP_NUM_TASKS", tasks, "without PMIx, which Open MPI needs",
+                     slurm_remedy);
+  if (number_from_environment("SLURM_PROCID") == 0)
+    log.warning(
+        fmt::format("the launcher has started {} tasks with PMI instead of PMIx, which most "
+                    "builds of Open MPI need; if MPI_Init fails: {}",
+                    tasks, slurm_remedy));
+#endif
+}
+
+ThreadLevel initialise(ThreadLevel wanted, const Logger& log) {
+  check_slurm_plugin(log);
   int provided = MPI_THREAD_SINGLE;
   const int code = PMPI_Init_thread(nullptr, nullptr, mpi_level(wanted), &provided);
   check_mpi(code, "MPI_Init_thread");
@@ -96,26 +141,9 @@ ThreadLevel adopt() {
   return level;
 }
 
-int number_from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return 0;
-  const std::string_view view(text);
-  int value = 0;
-  std::from_chars(view.data(), view.data() + view.size(), value);
-  return value;
-}
-
-[[noreturn]] void refuse_singleton(const char* variable, int tasks, const char* remedy) {
-  throw ConfigError(
-      fmt::format("the launcher has started {} tasks ({}), but MPI sees one rank: each "
-                  "task is alone",
-                  tasks, variable),
-      {.remedy = remedy});
-}
-
 }  // namespace
 
-std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted) {
+std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log) {
   Session& only = session();
   std::lock_guard lock(only.mutex);
   if (is_finalized())
@@ -124,7 +152,7 @@ std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted) {
   if (only.gate) return only.gate;
   int initialised = 0;
   check_mpi(PMPI_Initialized(&initialised), "MPI_Initialized");
-  const ThreadLevel level = initialised != 0 ? adopt() : initialise(wanted);
+  const ThreadLevel level = initialised != 0 ? adopt() : initialise(wanted, log);
   only.gate = std::make_shared<MpiGate>(level, std::this_thread::get_id());
   watch_for_finalize();
   return only.gate;
@@ -143,20 +171,18 @@ void release_finalize(bool clean) {
 
 void check_launcher(int mpi_size) {
   if (mpi_size != 1) return;
+  constexpr const char* but = "MPI sees one rank";
   // A launcher of MPI says how many ranks it has started; it may itself run inside a Slurm job of
   // more tasks, so it is asked first.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     const int tasks = number_from_environment(variable);
     if (tasks > 1)
-      refuse_singleton(variable, tasks,
+      refuse_singleton(variable, tasks, but,
                        "use the mpirun of the MPI library that this program is linked with");
     if (tasks == 1) return;
   }
-  const int tasks = number_from_environment("SLURM_STEP_NUM_TASKS");
-  if (tasks > 1 && std::getenv("SLURM_PROCID") != nullptr)
-    refuse_singleton(
-        "SLURM_STEP_NUM_TASKS", tasks,
-        "start it with srun --mpi=pmix (see srun --mpi=list), or with mpirun inside salloc");
+  const int tasks = slurm_tasks();
+  if (tasks > 1) refuse_singleton("SLURM_STEP_NUM_TASKS", tasks, but, slurm_remedy);
 }
 
 }  // namespace hymn

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/config.hpp"
+#include "base/log.hpp"
 #include "collectives/mpi/mpi_channel.hpp"
 
 namespace hymn {
@@ -11,8 +12,9 @@ namespace hymn {
 /// Initialises MPI with this level of thread support if nobody has; otherwise adopts it as it is.
 /// Returns the gate that everything shares. An MPI that hymn has initialised is finalized at the
 /// end of the process, unless a rank has left its peers out of step: finalizing would then wait for
-/// ever. Throws UsageError when MPI has been finalized, or when this thread may not call it.
-std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted);
+/// ever. Throws UsageError when MPI has been finalized, or when this thread may not call it, and
+/// ConfigError when MPI would end the process for want of a launcher that it understands.
+std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log = {});
 
 /// From now on, and until the World that says so is destroyed, the end of the process does not
 /// finalize.

@@ -46,7 +46,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   parts.config = Config::from_environment();
   parts.options = options;
   PathPolicy::parse(options.path, "WorldOptions.path");
-  const auto gate = open_mpi(parts.config.mpi_thread_level);
+  const auto gate = open_mpi(parts.config.mpi_thread_level, Logger(parts.config.log_level, -1));
   if (communicator == MPI_COMM_NULL)
     throw UsageError("a world cannot be made from MPI_COMM_NULL",
                      {.remedy = "call on the ranks of the communicator only"});

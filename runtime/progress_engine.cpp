@@ -6,11 +6,16 @@
 
 #include "base/waiter.hpp"
 #include "runtime/work_state.hpp"
+#include "topology/affinity.hpp"
 
 namespace hymn {
 
-ProgressEngine::ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread)
-    : may_drive_(std::move(may_drive)), crowded_(crowded), has_own_thread_(own_thread) {
+ProgressEngine::ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread,
+                               CpuSet own_cpus)
+    : may_drive_(std::move(may_drive)),
+      crowded_(crowded),
+      has_own_thread_(own_thread),
+      own_cpus_(std::move(own_cpus)) {
   if (own_thread) thread_ = std::thread([this] { run_own_thread(); });
 }
 
@@ -76,6 +81,9 @@ std::vector<std::shared_ptr<detail::WorkState>> ProgressEngine::pending(
 }
 
 void ProgressEngine::run_own_thread() {
+  name_this_thread("hymn-progress");
+  // Where the kernel refuses, it stays where the thread that made it is.
+  bind_this_thread(own_cpus_);
   while (true) {
     {
       std::unique_lock lock(mutex_);

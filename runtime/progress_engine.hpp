@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/operation.hpp"
+#include "topology/cpu_set.hpp"
 
 namespace hymn {
 
@@ -21,7 +22,8 @@ class WorkState;
 class ProgressEngine {
  public:
   /// `may_drive` tells whether the calling thread may move operations forward.
-  ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread);
+  /// A thread of its own is bound to `own_cpus`.
+  ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread, CpuSet own_cpus);
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine&) = delete;
   ProgressEngine& operator=(const ProgressEngine&) = delete;
@@ -59,6 +61,7 @@ class ProgressEngine {
   std::function<bool()> may_drive_;
   bool crowded_;
   bool has_own_thread_;
+  CpuSet own_cpus_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<detail::WorkState>> works_;

@@ -5,6 +5,7 @@
 #include "base/config.hpp"
 #include "collectives/mpi/mpi_channel.hpp"
 #include "hymn_build_info.hpp"
+#include "runtime/tuning_library.hpp"
 
 namespace hymn {
 namespace {
@@ -19,6 +20,10 @@ std::string mpi_library() {
 }
 
 }  // namespace
+
+std::string tuning_library() {
+  return fmt::format("hymn {}, {}", build_info::version, mpi_library());
+}
 
 const char* version() noexcept { return build_info::version; }
 

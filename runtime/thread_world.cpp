@@ -10,6 +10,7 @@
 #include "hymn/threads.hpp"
 #include "p2p/thread_board.hpp"
 #include "p2p/thread_hub.hpp"
+#include "runtime/thread_world.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn {
@@ -61,15 +62,15 @@ void guard(ThreadHub& hub, int rank, Ending& ending, Body&& body) {
   }
 }
 
-Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const Config& config,
-               const WorldOptions& options, const std::function<void(World&)>& rank_main) {
+using MakeParts = std::function<detail::WorldParts(int rank)>;
+
+Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const MakeParts& make_parts,
+               const std::function<void(World&)>& rank_main) {
   Ending ending;
   guard(*hub, rank, ending, [&] {
-    detail::WorldParts parts;
+    detail::WorldParts parts = make_parts(rank);
     parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
-    parts.config = config;
-    parts.options = options;
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });
@@ -113,16 +114,14 @@ RanksFailed::~RanksFailed() = default;
 
 void RanksFailed::rethrow_first() const { std::rethrow_exception(failures_.front().error); }
 
-void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
-               const WorldOptions& options) {
-  if (ranks < 1)
-    throw UsageError(fmt::format("run_ranks was asked for {} ranks", ranks),
-                     {.remedy = "ask for at least one"});
-  const Config config = Config::from_environment();
+namespace {
+
+/// Runs all ranks, and throws what they threw.
+void run_all(int ranks, const MakeParts& make_parts, const std::function<void(World&)>& rank_main) {
   auto hub = std::make_shared<ThreadHub>(ranks);
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   auto threads = start_threads(*hub, ranks, [&](int rank) {
-    endings[static_cast<std::size_t>(rank)] = run_one(hub, rank, config, options, rank_main);
+    endings[static_cast<std::size_t>(rank)] = run_one(hub, rank, make_parts, rank_main);
   });
   for (std::thread& thread : threads) thread.join();
 
@@ -140,6 +139,37 @@ void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
   if (!failures.empty()) throw RanksFailed(std::move(failures));
   if (skip) std::rethrow_exception(skip);
   if (!released.empty()) throw RanksFailed(std::move(released));
+}
+
+}  // namespace
+
+void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
+               const WorldOptions& options) {
+  if (ranks < 1)
+    throw UsageError(fmt::format("run_ranks was asked for {} ranks", ranks),
+                     {.remedy = "ask for at least one"});
+  const Config config = Config::from_environment();
+  const auto make_parts = [&](int) {
+    detail::WorldParts parts;
+    parts.config = config;
+    parts.options = options;
+    return parts;
+  };
+  run_all(ranks, make_parts, rank_main);
+}
+
+void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
+                         const std::function<void(World&)>& rank_main,
+                         const WorldOptions& options) {
+  const auto make_parts = [&](int rank) {
+    const PretendedRank& pretended = ranks.at(static_cast<std::size_t>(rank));
+    detail::WorldParts parts;
+    parts.config = pretended.config;
+    parts.options = options;
+    parts.site = {pretended.host, pretended.machine, pretended.cpus, pretended.visible_gpus};
+    return parts;
+  };
+  run_all(static_cast<int>(ranks.size()), make_parts, rank_main);
 }
 
 }  // namespace hymn

@@ -38,7 +38,9 @@ std::string_view WorkState::path() const {
 }
 
 std::string_view WorkState::algorithm() const {
-  return parts_.empty() ? std::string_view() : parts_.front()->algorithm->name();
+  if (parts_.empty()) return {};
+  const WorkPart& first = *parts_.front();
+  return algorithm_for(first.algorithm->name(), first.call.request->type);
 }
 
 bool WorkState::peers_need_steps() const {

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "runtime/world_state.hpp"
+#include "topology/machine_json_job.hpp"
 
 namespace hymn {
 
@@ -40,9 +41,10 @@ World::~World() {
 
 int World::rank() const { return state_->rank(); }
 int World::size() const { return state_->size(); }
-int World::local_rank() const { return state_->placement().local_rank; }
-int World::local_size() const { return state_->placement().local_size; }
-int World::host_count() const { return state_->placement().host_count; }
+int World::local_rank() const { return state_->job_map().place().local_rank; }
+int World::local_size() const { return static_cast<int>(state_->job_map().places.size()); }
+int World::host_count() const { return static_cast<int>(state_->job_map().world.hosts.size()); }
+std::string World::topology_json() const { return job_map_to_json(state_->job_map()); }
 ProcessGroup& World::group() { return state_->default_group(); }
 
 ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& options) {

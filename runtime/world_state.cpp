@@ -14,10 +14,9 @@
 namespace hymn::detail {
 namespace {
 
-// Tags of the bootstrap; far below those of data.
-constexpr std::uint64_t tag_meet = 1;
+// A tag of the bootstrap, beside those of world_meeting.cpp and job_map.cpp; far below those of
+// data.
 constexpr std::uint64_t tag_end = 2;
-constexpr std::uint64_t tag_group = 1ull << 32;
 
 // How long ranks wait for each other at the very end: long enough for an uneven last step, short
 // enough not to look like a hang.
@@ -56,7 +55,11 @@ WorldState::WorldState(WorldParts parts)
       path_(parts.options.path.empty()
                 ? config_.path
                 : PathPolicy::parse(parts.options.path, "WorldOptions.path")),
+      algo_(parts.options.algo.empty()
+                ? AlgoPolicy::parse(config_.algo, "HYMN_ALGO")
+                : AlgoPolicy::parse(parts.options.algo, "WorldOptions.algo")),
       own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
+      site_(std::move(parts.site)),
       ring_memory_(allocate_ring()),
       ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {}
 
@@ -75,19 +78,19 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   }
   try {
     world->meet();
+    world->engine_ =
+        std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
+                                         world->crowded_, world->own_thread_, world->helper_cpus());
+    Membership everybody;
+    everybody.uid = world->next_uid_++;
+    for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);
+    world->default_group_ =
+        ProcessGroup(world->make_group(std::move(everybody), {.description = "default_pg"}));
   } catch (const ConfigError&) {
     // All ranks have found it, and all are here.
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
   }
-  world->engine_ =
-      std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
-                                       world->placement_.crowded, world->own_thread_);
-  Membership everybody;
-  everybody.uid = world->next_uid_++;
-  for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);
-  world->default_group_ =
-      ProcessGroup(world->make_group(std::move(everybody), {.description = "default_pg"}));
   return world;
 }
 
@@ -95,43 +98,10 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   Patience patience;
   patience.deadline = Deadline::after(timeout, clock_->now());
   patience.clock = clock_;
-  patience.crowded = placement_.crowded;
+  patience.crowded = crowded_;
   patience.purpose = std::move(purpose);
   patience.context.rank = rank_;
   return patience;
-}
-
-// Each rank tells the others where it is, and with what settings: ranks that would choose
-// differently must not start.
-void WorldState::meet() {
-  const HostRecord mine = this_host();
-  Packer packer;
-  packer.text(version()).text(path_.text()).number(config_.chunk_limit);
-  packer.text(mine.host).number(static_cast<std::uint64_t>(mine.usable_cpus));
-  std::vector<int> all(static_cast<std::size_t>(size_));
-  for (int rank = 0; rank < size_; ++rank) all[static_cast<std::size_t>(rank)] = rank;
-  placement_.crowded = true;  // until it is known
-  const auto records = all_gather(*exchange_, all, tag_meet, packer.packed(),
-                                  patience("making the world", default_timeout_));
-  std::vector<HostRecord> hosts;
-  for (std::size_t rank = 0; rank < records.size(); ++rank) {
-    Unpacker unpacker(records[rank]);
-    auto agree = [&](std::string_view what, const std::string& here, const std::string& there) {
-      if (here != there)
-        throw ConfigError(
-            fmt::format("{} is '{}' here but '{}' on rank {}", what, here, there, rank),
-            {.rank = rank_, .remedy = "start all ranks with the same settings"});
-    };
-    agree("the version of hymn", version(), unpacker.text());
-    agree("HYMN_PATH", path_.text(), unpacker.text());
-    agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit),
-          std::to_string(unpacker.number()));
-    HostRecord host;
-    host.host = unpacker.text();
-    host.usable_cpus = static_cast<int>(unpacker.number());
-    hosts.push_back(std::move(host));
-  }
-  placement_ = place(hosts, rank_);
 }
 
 bool WorldState::is_member(const Membership& membership) const {
@@ -155,6 +125,7 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
       membership.ranks.end())
     throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
   PathPolicy::parse(options.path, "GroupOptions.path");
+  AlgoPolicy::parse(options.algo, "GroupOptions.algo");
   require_drive(context);
   {
     std::lock_guard lock(groups_mutex_);
@@ -163,46 +134,12 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
   return ProcessGroup(make_group(std::move(membership), options));
 }
 
-// The members of a new group compare what they were called with, and learn what each mechanism of
-// the others has to offer. Then all are known to be there.
-WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
-  const std::string mine =
-      fmt::format("ranks [{}], path '{}'", fmt::join(membership.ranks, ", "), options.path);
-  const Timeout limit = options.timeout.or_else(default_timeout_);
-  const bool blocks = limit.is_none() && std::all_of(mechanisms_.begin(), mechanisms_.end(),
-                                                     [](const auto& m) { return m->may_block(); });
-  Packer packer;
-  packer.text(mine).number(blocks ? 1 : 0);
-  for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership));
-  const auto said =
-      all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
-                 patience(fmt::format("making group {} of ranks [{}]", membership.uid,
-                                      fmt::join(membership.ranks, ", ")),
-                          limit));
-  Agreement agreement;
-  agreement.offers.resize(mechanisms_.size());
-  for (std::size_t member = 0; member < said.size(); ++member) {
-    Unpacker unpacker(said[member]);
-    const std::string theirs = unpacker.text();
-    if (theirs != mine)
-      throw UsageError(fmt::format("group {} was asked for with {} here but with {} on rank {}",
-                                   membership.uid, mine, theirs, membership.ranks[member]),
-                       {.rank = rank_,
-                        .operation = "new_group",
-                        .remedy = "make the same calls of new_group on all ranks"});
-    const bool they_block = unpacker.number() == 1;
-    agreement.blocks = agreement.blocks && they_block;
-    for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
-  }
-  return agreement;
-}
-
 std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
                                                    const GroupOptions& options) {
   std::unique_ptr<Selector> selector;
   bool blocks = false;
   if (is_member(membership)) {
-    const Agreement agreement = agree(membership, options);
+    Agreement agreement = agree(membership, options);
     blocks = agreement.blocks;
     const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
     const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
@@ -213,9 +150,18 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     // What carried the bootstrap carries data too, where nothing better does.
     add_pairwise_algorithms(algorithms,
                             make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
-    selector = std::make_unique<Selector>(
-        std::move(algorithms),
-        options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"));
+    const SelectionRules rules{
+        .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
+        .algo =
+            options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo")};
+    try {
+      selector = std::make_unique<Selector>(std::move(algorithms), rules,
+                                            plan_context(std::move(agreement.layout)));
+    } catch (const ConfigError&) {
+      // All members have found it.
+      for (const auto& mechanism : mechanisms_) mechanism->close(membership, true);
+      throw;
+    }
   }
   auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
                                             std::move(selector), blocks);

@@ -8,12 +8,13 @@
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
+#include "collectives/planner/planner.hpp"
 #include "hymn/world.hpp"
 #include "runtime/call_ring.hpp"
 #include "runtime/group_state.hpp"
+#include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
 #include "runtime/progress_engine.hpp"
-#include "topology/host.hpp"
 
 namespace hymn::detail {
 
@@ -24,6 +25,7 @@ struct WorldParts {
   Config config;
   WorldOptions options;
   const Clock* clock = &steady_clock();
+  std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 
 class WorldState : public std::enable_shared_from_this<WorldState> {
@@ -32,6 +34,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   static std::shared_ptr<WorldState> make(WorldParts parts);
   explicit WorldState(WorldParts parts);
   ~WorldState();
+  static const WorldState& of(const World& world) { return *world.state_; }
 
   Exchange& exchange() const { return *exchange_; }
   int rank() const { return rank_; }
@@ -39,7 +42,9 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   const Config& config() const { return config_; }
   const Clock& clock() const { return *clock_; }
   const Logger& logger() const { return logger_; }
-  const Placement& placement() const { return placement_; }
+  const JobMap& job_map() const { return job_; }
+  /// The costs that were measured on machines like those of rank 0; null: none.
+  const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
   ProgressEngine& engine() { return *engine_; }
   CallRing& ring() { return ring_; }
   Timeout default_timeout() const { return default_timeout_; }
@@ -64,14 +69,27 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
 
  private:
+  // In world_meeting.cpp.
   void meet();
+  void check_settings(int rank, Unpacker& unpacker) const;
+  struct TuningFile {
+    std::string path;
+    std::string text;  ///< empty: there is none
+  };
+  TuningFile find_tuning(const MachineReader& read) const;
+  void use_tuning(const TuningFile& file);
+  void warn_of_tuning(const std::string& problem) const;
+  void bind_caller();
+  CpuSet helper_cpus() const;
   std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
   /// What the members of a new group have told each other.
   struct Agreement {
     std::vector<std::vector<Bytes>> offers;  ///< by mechanism, then by member
     bool blocks = true;                      ///< see GroupState
+    GroupLayout layout;
   };
   Agreement agree(const Membership& membership, const GroupOptions& options);
+  PlanContext plan_context(GroupLayout layout) const;
   bool is_member(const Membership& membership) const;
   Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();
@@ -85,8 +103,13 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   Logger logger_;
   Timeout default_timeout_;
   PathPolicy path_;
+  AlgoPolicy algo_;
   bool own_thread_;
-  Placement placement_;
+  std::optional<PretendedSite> site_;
+  CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
+  bool crowded_ = true;  // until it is known
+  JobMap job_;
+  std::shared_ptr<const TuningTable> tuning_;
   struct FreeAligned {
     void operator()(std::byte* memory) const;
   };

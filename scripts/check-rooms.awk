@@ -25,6 +25,7 @@ NR == FNR {
   if ($1 == "room" || $1 == "user") {
     kind[$2] = $1
     place[$2] = ++places
+    for (i = 3; i <= NF; i++) opened[$2, $i] = 1
   } else if ($1 == "only") {
     guarded[$2] = 1
     for (i = 3; i <= NF; i++) allowed[$2] = allowed[$2] " " $i
@@ -85,7 +86,8 @@ function read_room(room) {
 }
 
 function may_include(target) {
-  if (kind[folder] == "user") return kind[target] == "room" || target == folder
+  if (kind[folder] == "user")
+    return kind[target] == "room" || target == folder || (folder, target) in opened
   return place[target] <= place[folder]
 }
 

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "tools/names.hpp"
+
 namespace hymn {
 
 namespace {
@@ -17,49 +19,10 @@ namespace {
 // Far beyond any memory; keeps sums of sizes from wrapping around.
 constexpr std::size_t largest_size = std::size_t{1} << 44;
 
-// The factor of `--op premul_sum`: exact in every type, and seen at once when it is left out.
-constexpr double premul_factor = 2.0;
-
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
   for (const BenchCase& bench_case : bench_cases()) names.push_back(bench_case.name);
   return names;
-}
-
-// The last of both enumerations is "opaque", of which a benchmark knows nothing.
-std::vector<std::string_view> dtype_names() {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < data_type_count; ++i)
-    names.push_back(to_string(static_cast<DataType>(i)));
-  return names;
-}
-
-std::vector<std::string_view> op_names() {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < reduce_kind_count; ++i)
-    names.push_back(to_string(static_cast<ReduceKind>(i)));
-  return names;
-}
-
-std::size_t index_of(const std::string& name, const std::vector<std::string_view>& names,
-                     std::string_view what) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end())
-    throw BadArguments(
-        fmt::format("unknown {} '{}'; there are: {}", what, name, fmt::join(names, ", ")));
-  return static_cast<std::size_t>(found - names.begin());
-}
-
-Timeout parse_timeout(const std::string& text) {
-  if (text == "none") return Timeout::none();
-  double seconds = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, seconds);
-  // The upper bound keeps the conversion to nanoseconds from overflowing.
-  if (error != std::errc() || rest != end || !(seconds > 0 && seconds <= 1e9))
-    throw BadArguments(
-        fmt::format("--timeout '{}' is neither a number of seconds nor 'none'", text));
-  return std::chrono::duration<double>(seconds);
 }
 
 std::vector<bool> places_to_measure(const BenchArguments& arguments, const BenchCase& bench_case) {
@@ -91,6 +54,18 @@ const CLI::Validator unsigned_number(
     "");
 
 }  // namespace
+
+Timeout timeout_named(const std::string& text) {
+  if (text == "none") return Timeout::none();
+  double seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seconds);
+  // The upper bound keeps the conversion to nanoseconds from overflowing.
+  if (error != std::errc() || rest != end || !(seconds > 0 && seconds <= 1e9))
+    throw BadArguments(
+        fmt::format("--timeout '{}' is neither a number of seconds nor 'none'", text));
+  return std::chrono::duration<double>(seconds);
+}
 
 void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   const auto size = CLI::AsSizeValue(false);
@@ -145,15 +120,13 @@ BenchOptions checked_options(const BenchArguments& arguments) {
   options.min_bytes = arguments.min_bytes;
   options.max_bytes = arguments.max_bytes;
   options.factor = arguments.factor;
-  options.dtype = static_cast<DataType>(index_of(arguments.dtype, dtype_names(), "dtype"));
-  const auto kind = static_cast<ReduceKind>(index_of(arguments.op, op_names(), "op"));
-  options.op =
-      kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(premul_factor) : ReduceOp::of(kind);
+  options.dtype = dtype_named(arguments.dtype);
+  options.op = op_named(arguments.op);
   options.root = arguments.root;
   options.iterations = arguments.iterations;
   options.warmup = arguments.warmup;
   options.check = arguments.check;
-  options.timeout = parse_timeout(arguments.timeout);
+  options.timeout = timeout_named(arguments.timeout);
   options.threads = arguments.threads;
   if (!arguments.versus.empty()) {
     index_of(arguments.versus, {"mpi"}, "thing to compare with");

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "hymn/timeout.hpp"
 #include "hymn/types.hpp"
+#include "tools/bad_arguments.hpp"
 #include "tools/bench_cases.hpp"
 
 namespace CLI {
@@ -15,12 +15,6 @@ class App;
 }
 
 namespace hymn {
-
-/// Arguments that cannot be used. All ranks see the same arguments, so only rank 0 says so.
-class BadArguments : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// As given; checked_options() makes sense of it.
 struct BenchArguments {
@@ -64,6 +58,9 @@ struct BenchOptions {
 
 /// Declares the arguments of `hymn bench` and ties them to `arguments`.
 void declare_bench_arguments(CLI::App& app, BenchArguments& arguments);
+
+/// The value of --timeout. Throws BadArguments.
+Timeout timeout_named(const std::string& text);
 
 /// Throws BadArguments.
 BenchOptions checked_options(const BenchArguments& arguments);

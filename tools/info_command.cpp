@@ -1,4 +1,4 @@
-// `hymn info`: facts about the build, and every HYMN_* variable.
+// `hymn info`: facts about the build, every HYMN_* variable, and the table of measured costs.
 #include "tools/info_command.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hymn/settings.hpp"
+#include "tools/tuning_source.hpp"
 
 namespace hymn {
 
@@ -16,6 +17,11 @@ using Json = nlohmann::ordered_json;
 
 const char* source_of(const Setting& setting) {
   return setting.from_environment ? "environment" : "default";
+}
+
+TuningSource tuning_here() {
+  const Config config = Config::from_environment();
+  return tuning_source(config, machine_in_effect(config));
 }
 
 std::string json_text() {
@@ -28,7 +34,15 @@ std::string json_text() {
                    {"default", setting.default_value},
                    {"source", source_of(setting)},
                    {"meaning", setting.meaning}});
-  return Json{{"version", version()}, {"build", build}, {"settings", all}}.dump(2) + "\n";
+  const TuningSource tuning = tuning_here();
+  const bool in_effect = tuning.choice.table != nullptr;
+  Json table{{"machine", tuning.machine}, {"file", tuning.file}, {"in_effect", in_effect}};
+  table["measured"] = in_effect ? Json(tuning.choice.table->measured) : Json(nullptr);
+  table["rows"] = in_effect ? tuning.choice.table->rows.size() : 0;
+  table["problem"] = tuning.choice.problem;
+  const Json json{
+      {"version", version()}, {"build", build}, {"settings", all}, {"tuning", std::move(table)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 template <class Rows, class Length>
@@ -60,6 +74,9 @@ std::string info_text(bool json) {
                             : std::string("default");
     text += fmt::format("  {:<{}}  {}\n      {}\n", assignment, width, origin, setting.meaning);
   }
+  const TuningSource tuning = tuning_here();
+  text += fmt::format("\nTuning table for machines of this kind ({})\n  {}\n", tuning.machine,
+                      in_words(tuning));
   return text;
 }
 

@@ -1,32 +1,27 @@
 // The `hymn` command.
 //
 // Exit codes: 0, 1 when something went wrong or a result was wrong, 2 for bad arguments and
-// settings.
+// settings; `hymn doctor` has more (docs/doctor.md).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <exception>
 #include <string>
 
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
 #include "tools/bench_command.hpp"
+#include "tools/doctor_command.hpp"
+#include "tools/explain_command.hpp"
 #include "tools/info_command.hpp"
+#include "tools/launched.hpp"
+#include "tools/topo_command.hpp"
+#include "tools/tune_command.hpp"
 
 namespace {
 
 constexpr int exit_failure = 1;
 constexpr int exit_bad_arguments = 2;
-
-// What all ranks would say alike only the first says. Before MPI is up the launcher's word must do;
-// without one this process is alone.
-bool speaks() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
-  }
-  return true;
-}
 
 int complain(const std::string& problem, int exit_code, bool aloud) {
   if (aloud) fmt::print(stderr, "hymn: {}\n", problem);
@@ -44,16 +39,35 @@ int run(int argc, char** argv) {
       "bench", "Time a collective, under mpirun or alone; verify its results (docs/command.md)");
   hymn::BenchArguments arguments;
   hymn::declare_bench_arguments(*bench, arguments);
+  CLI::App* topo = app.add_subcommand("topo", "Show the machines of the job and the ranks on them");
+  hymn::TopoArguments topo_arguments;
+  hymn::declare_topo_arguments(*topo, topo_arguments);
+  CLI::App* tune = app.add_subcommand(
+      "tune", "Measure every path here and keep the times for later runs (docs/tuning.md)");
+  hymn::TuneArguments tune_arguments;
+  hymn::declare_tune_arguments(*tune, tune_arguments);
+  CLI::App* explain = app.add_subcommand(
+      "explain", "Tell which path a collective takes, and why not another (docs/tuning.md)");
+  hymn::ExplainArguments explain_arguments;
+  hymn::declare_explain_arguments(*explain, explain_arguments);
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Look for what will go wrong in a job, under its launcher (docs/doctor.md)");
+  hymn::DoctorArguments doctor_arguments;
+  hymn::declare_doctor_arguments(*doctor, doctor_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool is_failure = error.get_exit_code() != 0;
-    if (speaks()) app.exit(error);
+    if (hymn::speaks_for_all()) app.exit(error);
     return is_failure ? exit_bad_arguments : 0;
   }
   if (*bench) return hymn::bench_command(arguments);
-  const std::string text = hymn::info_text(json);
-  if (speaks()) fmt::print("{}", text);
+  if (*tune) return hymn::tune_command(tune_arguments);
+  if (*topo) return hymn::topo_command(topo_arguments);
+  if (*doctor) return hymn::doctor_command(doctor_arguments);
+  const std::string text =
+      *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
+  if (hymn::speaks_for_all()) fmt::print("{}", text);
   return 0;
 }
 
@@ -63,9 +77,9 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const hymn::BadArguments& bad) {
-    return complain(bad.what(), exit_bad_arguments, speaks());
+    return complain(bad.what(), exit_bad_arguments, hymn::speaks_for_all());
   } catch (const hymn::ConfigError& bad) {
-    return complain(bad.what(), exit_bad_arguments, speaks());
+    return complain(bad.what(), exit_bad_arguments, hymn::speaks_for_all());
   } catch (const std::bad_alloc&) {
     return complain("not enough memory for buffers of this size", exit_failure, true);
   } catch (const std::exception& error) {

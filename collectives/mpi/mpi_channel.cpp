@@ -7,6 +7,11 @@
 namespace hymn {
 
 void throw_mpi_error(int code, const char* call) {
+  // When MPI_Init_thread itself has failed, asking MPI for its words would end the process.
+  int is_up = 0;
+  PMPI_Initialized(&is_up);
+  if (is_up == 0)
+    throw BackendError(fmt::format("{} failed with code {}", call, code), "MPI", code);
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   PMPI_Error_string(code, text, &length);

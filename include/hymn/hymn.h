@@ -94,16 +94,18 @@ typedef struct {
   double timeout_seconds;  ///< for all groups
   int progress_thread;     ///< > 0 on, < 0 off, 0 as HYMN_PROGRESS_THREAD
   const char* path;        ///< as HYMN_PATH
+  const char* algo;        ///< as HYMN_ALGO
 } hymnWorldOptions_t;
-#define HYMN_WORLD_OPTIONS_INIT {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL}
+#define HYMN_WORLD_OPTIONS_INIT {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL}
 
 typedef struct {
   size_t size;              ///< sizeof(hymnGroupOptions_t)
   double timeout_seconds;   ///< for every operation of the group
   const char* description;  ///< shown in messages
   const char* path;         ///< as HYMN_PATH, for this group
+  const char* algo;         ///< as HYMN_ALGO, for this group
 } hymnGroupOptions_t;
-#define HYMN_GROUP_OPTIONS_INIT {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL}
+#define HYMN_GROUP_OPTIONS_INIT {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL, NULL}
 
 // --- Errors and version ------------------------------------------------------------------------
 

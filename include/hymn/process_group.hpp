@@ -27,6 +27,7 @@ struct GroupOptions {
   /// same form of a call, blocking or not, and the same timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
   std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
+  std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
 };
 
 /// One send or receive of a batch.
@@ -55,13 +56,17 @@ struct Candidate {
   std::string path;
   std::string algorithm;
   bool can_run = false;
-  std::string reason;  ///< why not
+  std::string reason;       ///< why not
+  double predicted_us = 0;  ///< how long it should take, in microseconds; 0: not known
+  std::string cost_source;  ///< where that comes from: "tuned on …", "default table", …
 };
 
-/// How a request would be carried out: the first candidate that can run it is taken.
+/// How a request would be carried out: of the candidates that can run it the one that is predicted
+/// to be the fastest, or the first where no time is known.
 struct Explanation {
   std::string path;  ///< of the chosen candidate
   std::string algorithm;
+  double predicted_us = 0;            ///< of the chosen candidate; 0: not known
   std::vector<Candidate> candidates;  ///< in order of preference
 };
 

@@ -23,6 +23,8 @@ struct WorldOptions {
   std::optional<bool> progress_thread{};
   /// As HYMN_PATH; empty: HYMN_PATH.
   std::string path{};
+  /// As HYMN_ALGO; empty: HYMN_ALGO.
+  std::string algo{};
 };
 
 /// All ranks of a job. Every rank makes its World at the same point of its program; several may
@@ -53,6 +55,9 @@ class HYMN_API World {
   int local_size() const;
   /// The number of hosts.
   int host_count() const;
+  /// The machines of the job and where its ranks are, as JSON (docs/topology.md tells the format):
+  /// every host in summary, the ranks of this rank's host one by one. Local.
+  std::string topology_json() const;
 
   /// The group of all ranks.
   ProcessGroup& group();
@@ -73,6 +78,7 @@ class HYMN_API World {
   bool is_destroyed() const;
 
  private:
+  friend class detail::WorldState;
   std::shared_ptr<detail::WorldState> state_;
 };
 

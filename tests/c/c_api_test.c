@@ -31,6 +31,9 @@ static void test_init_errors(void) {
   options.timeout_seconds = HYMN_TIMEOUT_DEFAULT;
   options.path = "carrier_pigeon";
   CHECK_FAILS(hymnConfigError, "carrier_pigeon", hymnInit(&world, &options));
+  options.path = NULL;
+  options.algo = "all_reduce_abacus";
+  CHECK_FAILS(hymnConfigError, "all_reduce_abacus", hymnInit(&world, &options));
   CHECK(world == NULL);
   CHECK_FAILS(hymnUsageError, "world is NULL", hymnFinalize(NULL));
 }

@@ -4,7 +4,7 @@
 # tree: makes $scratch/tree, in order.
 tree() {
   rm -rf "$scratch/tree"
-  for folder in cmake include/hymn base topology collectives/mpi tools tests; do
+  for folder in cmake include/hymn base topology collectives/mpi tools examples tests; do
     mkdir -p "$scratch/tree/$folder"
   done
   cd "$scratch/tree"
@@ -14,6 +14,7 @@ tree() {
   printf '#include <hymn/a.hpp>\n#include "base/b.hpp"\n' >topology/t.cpp
   printf '#include <mpi.h>\n#include <vector>\n#include "topology/t.hpp"\n' >collectives/mpi/m.cpp
   printf '#include "tools/x.hpp"\n#include "base/b.hpp"\n' >tools/x.cpp
+  echo '#include "tools/x.hpp"' >tests/t.cpp
   echo 'hymn_add_room(NAME base SOURCES b.hpp)' >base/CMakeLists.txt
   printf 'hymn_add_room(\n  NAME topology\n  ROOMS base  # why\n  SOURCES\n    t.cpp)\n' \
     >topology/CMakeLists.txt
@@ -35,8 +36,8 @@ echo '#include <base/b.hpp>' >include/hymn/up.hpp
 check 1 '^include/hymn/up.hpp:1: include must not include base/b.hpp'
 
 tree
-echo '#include "tools/x.hpp"' >tests/t.cpp
-check 1 '^tests/t.cpp:1: tests must not include tools/x.hpp'
+echo '#include "tools/x.hpp"' >examples/e.cpp
+check 1 '^examples/e.cpp:1: examples must not include tools/x.hpp'
 
 tree
 echo '#include <mpi.h>' >base/c.hpp

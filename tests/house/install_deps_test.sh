@@ -16,14 +16,19 @@ double dpkg-query <<'END'
 for package; do :; done
 if grep -qx "$package" "$scratch/there"; then echo installed; else exit 1; fi
 END
-# Fails as often as the file says, counting down.
+# Fails as often as the file says, counting down; then the packages are there.
 double apt-get <<'END'
 #!/bin/sh
 echo "apt-get $*" >>"$scratch/calls"
 if [ "$1" = update ]; then exit 0; fi
 left=$(cat "$scratch/failures")
 echo $((left - 1)) >"$scratch/failures"
-[ "$left" -le 0 ]
+[ "$left" -le 0 ] || exit 1
+for word; do echo "$word"; done >>"$scratch/there"
+END
+double systemctl <<'END'
+#!/bin/sh
+echo "systemctl $*" >>"$scratch/calls"
 END
 double apt-cache <<'END'
 #!/bin/sh
@@ -77,6 +82,16 @@ rm "$scratch/lists"
 expect 0 'installing: cmake' "$root/scripts/install-deps" run
 [ "$(calls 'apt-get update')" -eq 1 ] || fail 'did not fetch the lists on a fresh machine'
 [ "$(calls 'apt-get install')" -eq 1 ] || fail 'tried before it had the lists'
+
+# Services that come with what is installed do not stay; those that were there are left alone.
+start 0 0 munge
+expect 0 'installing: munge' "$root/scripts/install-deps" test
+[ "$(grep '^systemctl' "$scratch/calls")" = 'systemctl disable --now --quiet munge' ] ||
+  fail "did not stop munge alone: $(cat "$scratch/calls")"
+start 0 0 slurm-wlm
+echo slurmd >>"$scratch/there"
+expect 0 'installing: slurm-wlm' "$root/scripts/install-deps" test
+[ "$(calls systemctl)" -eq 0 ] || fail 'stopped a service that was there before'
 
 start 0 9 cmake
 expect 1 'apt could not install: cmake' "$root/scripts/install-deps" run

@@ -17,6 +17,14 @@ void check_difference(int rank, int odd_one, const char* name, const char* here,
   ::unsetenv(name);
 }
 
+/// A value that is wrong on one rank, which only its host's lowest rank can find, is told to all.
+void check_common_fault(int rank, int odd_one, const char* name, const char* value,
+                        const char* text) {
+  if (rank == odd_one) ::setenv(name, value, 1);
+  CHECK_THROWS(ConfigError, World(), text, "remedy");
+  ::unsetenv(name);
+}
+
 void run() {
   int rank = -1;
   int size = 0;
@@ -26,7 +34,12 @@ void run() {
     check_difference(rank, odd_one, "HYMN_PATH", "mpi_p2p", "");
     check_difference(rank, odd_one, "HYMN_PATH", "^mpi", "mpi,exchange");
     check_difference(rank, odd_one, "HYMN_CHUNK_LIMIT", "7", "8");
+    check_difference(rank, odd_one, "HYMN_ALGO", "all_reduce_mpi", "^all_reduce_mpi");
+    // All ranks are on one host, which can be only one machine.
+    check_difference(rank, odd_one, "HYMN_TOPOLOGY_FILE", "one.xml", "two.xml");
+    check_common_fault(rank, odd_one, "HYMN_GPU", "200", "HYMN_GPU is 200 on rank");
   }
+  check_common_fault(rank, rank, "HYMN_TOPOLOGY_FILE", "/nowhere/box.xml", "/nowhere/box.xml");
   // The option counts like the variable.
   CHECK_THROWS(ConfigError, World({.path = rank == 0 ? "mpi" : "exchange"}), "'mpi'", "'exchange'");
   // What concerns one rank alone may differ.

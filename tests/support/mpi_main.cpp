@@ -17,14 +17,19 @@ namespace {
 
 /// Prints failures alone: for every rank but the first.
 class FailurePrinter : public ::testing::EmptyTestEventListener {
+  // Asking for the current test while a result is added would wait for ever: both take one lock.
+  void OnTestStart(const ::testing::TestInfo& info) override { test_ = &info; }
+  void OnTestEnd(const ::testing::TestInfo&) override { test_ = nullptr; }
+
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     std::fprintf(stderr, "%s:%d: Failure in %s.%s\n%s\n",
                  result.file_name() == nullptr ? "unknown" : result.file_name(),
-                 result.line_number(), test == nullptr ? "?" : test->test_suite_name(),
-                 test == nullptr ? "?" : test->name(), result.message());
+                 result.line_number(), test_ == nullptr ? "?" : test_->test_suite_name(),
+                 test_ == nullptr ? "?" : test_->name(), result.message());
   }
+
+  const ::testing::TestInfo* test_ = nullptr;
 };
 
 void skip_test(const std::string& reason) { GTEST_SKIP() << reason; }

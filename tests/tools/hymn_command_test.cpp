@@ -100,7 +100,7 @@ TEST(HymnInfo, TellsTheSameAsJson) {
   EXPECT_EQ(info.exit_code, 0);
   const Json json = Json::parse(info.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << info.output;
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"version", "build", "settings"}));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"version", "build", "settings", "tuning"}));
   EXPECT_FALSE(json["build"].empty());
   std::set<std::string> sources;
   for (const Json& setting : json["settings"]) {

@@ -108,6 +108,29 @@ TEST(Config, Path) {
     expect_malformed("HYMN_PATH", value);
 }
 
+TEST(Config, Gpu) {
+  EXPECT_EQ(parse_one("HYMN_GPU", "").gpu, "");
+  EXPECT_EQ(parse_one("HYMN_GPU", "none").gpu, "none");
+  EXPECT_EQ(parse_one("HYMN_GPU", "255").gpu, "255");
+  for (const char* value : {"abc", "-1", "256", "0x1", "1,2", "None", "4294967296"})
+    expect_malformed("HYMN_GPU", value);
+}
+
+TEST(Config, Bind) {
+  EXPECT_EQ(parse_one("HYMN_BIND", "none").bind, BindTo::none);
+  EXPECT_EQ(parse_one("HYMN_BIND", "core").bind, BindTo::core);
+  EXPECT_EQ(parse_one("HYMN_BIND", "numa").bind, BindTo::numa);
+  EXPECT_EQ(parse_one("HYMN_BIND", "package").bind, BindTo::package);
+  for (const char* value : {"", "abc", "-1", "1", "socket", "Core"})
+    expect_malformed("HYMN_BIND", value);
+}
+
+TEST(Config, TakesTextsForOthersToRead) {
+  EXPECT_EQ(parse_one("HYMN_ALGO", "^all_reduce_mpi").algo, "^all_reduce_mpi");
+  EXPECT_EQ(parse_one("HYMN_TUNING", "off").tuning, "off");
+  EXPECT_EQ(parse_one("HYMN_TOPOLOGY_FILE", "box.xml").topology_file, "box.xml");
+}
+
 TEST(Config, SeveralVariablesAtOnce) {
   const Config config =
       Config::parse({"HYMN_TIMEOUT=5", "HYMN_LOG_LEVEL=info", "HYMN_PROGRESS_THREAD=yes",
@@ -154,13 +177,22 @@ class ScopedVariable {
 };
 
 TEST(Config, DescribesEveryVariable) {
+  ::unsetenv("HYMN_TUNING");  // which all tests are started with
   const ScopedVariable timeout("HYMN_TIMEOUT", "1.5");
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},    {"HYMN_LOG_LEVEL", "warning", "warning"},
-      {"HYMN_PROGRESS_THREAD", "0", "0"}, {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
-      {"HYMN_PATH", "mpi,exchange", ""},  {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+      {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_LOG_LEVEL", "warning", "warning"},
+      {"HYMN_PROGRESS_THREAD", "0", "0"},
+      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_PATH", "mpi,exchange", ""},
+      {"HYMN_ALGO", "", ""},
+      {"HYMN_TUNING", "", ""},
+      {"HYMN_TOPOLOGY_FILE", "", ""},
+      {"HYMN_GPU", "", ""},
+      {"HYMN_BIND", "none", "none"},
+      {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -1,0 +1,115 @@
+#include "collectives/planner/cost_table.hpp"
+
+#include <array>
+
+namespace hymn {
+namespace {
+
+constexpr double ns = 1e-9;
+constexpr double us = 1e-6;
+constexpr double ps = 1e-12;
+
+constexpr std::string_view two_cores =
+    "hymn bench with --timeout none, 2 ranks on 2 cores of an AMD EPYC virtual machine, Open MPI "
+    "4.1.4, 4 B to 4 MB, 2026-11-21";
+constexpr std::string_view four_on_two =
+    "hymn bench with --timeout none, 4 ranks on 2 cores of an AMD EPYC virtual machine, Open MPI "
+    "4.1.4, 4 B to 4 MB, 2026-11-21";
+constexpr std::string_view over_tcp =
+    "hymn bench with --timeout none, 2 ranks on 2 cores that talk by TCP over the loopback "
+    "interface (mpirun --mca btl tcp,self), 4 B to 4 MB, 2026-11-21; no real network was measured";
+constexpr std::string_view exchange_over_tcp =
+    "not measured: the figures of mpi_p2p over TCP, with what exchange adds to mpi_p2p on one host";
+constexpr std::string_view prototype =
+    "a prototype of this path, float32 sum in ordinary 4 KB pages, 2 cores of an AMD EPYC virtual "
+    "machine, 2 ranks, and 4 ranks where crowded; not in hymn yet";
+constexpr std::string_view composed = "the sum of its parts: shm inside a host, mpi between hosts";
+constexpr std::string_view peer_kernels =
+    "published figures of one-shot and two-shot kernels on 8 H100 with NVSwitch: 7 to 13 us from "
+    "16 KB to 0.5 MB; not measured with hymn";
+constexpr std::string_view nccl_figures =
+    "nccl-tests on 8 H100 with NVSwitch as published: 32 to 34 us for small all_reduce, about 100 "
+    "us at 10 MB, above 400 GB/s bus bandwidth for large ones; not measured with hymn";
+constexpr std::string_view nccl_network =
+    "as NCCL on one host, with 10 us for each host as NCCL's own model of a network has it; not "
+    "measured with hymn";
+constexpr std::string_view copies =
+    "two copies by the GPU's copy engine and two waits for the stream, 10 us each, 20 GB/s as PCIe "
+    "4.0 x16 reaches; not measured with hymn";
+
+constexpr auto one_host = Setting::one_host;
+constexpr auto crowded = Setting::crowded;
+constexpr auto several_hosts = Setting::several_hosts;
+
+// The figures of mpi and mpi_p2p are those of the same messages, and the same on purpose: what
+// sets the two apart by default is the number of messages. Which of them is really faster at some
+// size depends on the MPI library (Open MPI's MPI_Reduce_scatter took ten times longer than
+// pairwise messages at 4 MB), and is what `hymn tune` is for.
+//
+// path, method, setting, start, per round, per byte moved, per byte reduced, share of the link.
+constexpr std::array table = {
+    CostRow{"threads", "direct", one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
+    CostRow{"threads", "direct", crowded, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0, four_on_two},
+    CostRow{"mpi", "mpi", one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
+    CostRow{"mpi", "mpi", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
+    CostRow{"mpi", "mpi", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1, over_tcp},
+    CostRow{"mpi_p2p", "pairwise", one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
+    CostRow{"mpi_p2p", "pairwise", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
+    CostRow{"mpi_p2p", "pairwise", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1,
+            over_tcp},
+    CostRow{"exchange", "pairwise", one_host, 100 * ns, 600 * ns, 850 * ps, 1050 * ps, 0,
+            two_cores},
+    CostRow{"exchange", "pairwise", crowded, 100 * ns, 4 * us, 1800 * ps, 1800 * ps, 0,
+            four_on_two},
+    CostRow{"exchange", "pairwise", several_hosts, 100 * ns, 7 * us, 1100 * ps, 1300 * ps, 1,
+            exchange_over_tcp},
+    CostRow{"shm", "shm", one_host, 0, 90 * ns, 36 * ps, 36 * ps, 0, prototype},
+    CostRow{"shm", "shm", crowded, 0, 900 * ns, 55 * ps, 55 * ps, 0, prototype},
+    CostRow{"hierarchical", "hierarchical", one_host, 0, 0, 0, 0, 0, composed},
+    CostRow{"cuda_p2p", "one_shot", one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
+    CostRow{"cuda_p2p", "two_shot", one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},
+    CostRow{"nccl", "low_latency", one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
+    CostRow{"nccl", "nccl", one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
+    CostRow{"nccl", "nccl", several_hosts, 30 * us, 10 * us, 0, 0, 0.9, nccl_network},
+    CostRow{"mpi", "staged", one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, copies},
+};
+
+struct LinkRow {
+  GpuLinkKind kind;
+  double bandwidth;
+};
+
+// One NVLink 4 port has 25 GB/s in each direction, an H100 18 of them; PCIe 4.0 x16 has 32 GB/s
+// on the wire, of which 25 GB/s are reached inside a switch and about 20 GB/s through a host
+// bridge; 10 GB/s through the link between two packages is what their GPUs reach with peer access.
+constexpr std::array links = {
+    LinkRow{GpuLinkKind::nvswitch, 450e9},   LinkRow{GpuLinkKind::nvlink, 25e9},
+    LinkRow{GpuLinkKind::pcie_switch, 25e9}, LinkRow{GpuLinkKind::host_bridge, 20e9},
+    LinkRow{GpuLinkKind::system, 10e9},
+};
+
+}  // namespace
+
+std::span<const CostRow> cost_table() { return table; }
+
+const CostRow& cost_row(std::string_view path, std::string_view method, Setting setting) {
+  const CostRow* found = nullptr;
+  for (const CostRow& row : table) {
+    if (row.path != path || row.method != method) continue;
+    if (row.setting == setting) return row;
+    if (row.setting == Setting::one_host) found = &row;
+  }
+  static constexpr CostRow unknown;
+  return found == nullptr ? unknown : *found;
+}
+
+double usual_bandwidth(GpuLinkKind kind) {
+  for (const LinkRow& row : links)
+    if (row.kind == kind) return row.bandwidth;
+  return links.back().bandwidth;
+}
+
+// Ten-gigabit Ethernet: the slowest that clusters are built with, so that nothing is promised.
+double usual_network_bandwidth() { return 1.25e9; }
+
+}  // namespace hymn

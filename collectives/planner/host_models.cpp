@@ -1,0 +1,133 @@
+// Paths that read and write host memory.
+#include <fmt/format.h>
+
+#include "collectives/planner/links.hpp"
+#include "collectives/planner/models.hpp"
+
+namespace hymn {
+namespace {
+
+// The most elements of a block that one call of MPI can count, by default.
+constexpr std::size_t mpi_block_limit = std::size_t{1} << 30;
+
+Setting setting_of(const PlanContext& context) {
+  if (!context.layout.one_host()) return Setting::several_hosts;
+  return context.layout.crowded() ? Setting::crowded : Setting::one_host;
+}
+
+Verdict needs_host_memory(const PlanQuery& query) {
+  return is_on_device(query) ? Verdict::no("the buffers are in device memory") : Verdict::yes();
+}
+
+Verdict needs_one_host(const PlanContext& context) {
+  if (context.layout.one_host()) return Verdict::yes();
+  return Verdict::no(fmt::format("the ranks are on {} hosts", context.layout.hosts.size()));
+}
+
+// What crosses the interface of the fullest host when each rank talks to each, for each byte that
+// a rank moves: the part that goes to other hosts, times the ranks that share the interface.
+double shared_interface(const PlanContext& context) {
+  const double here = context.layout.largest_host();
+  const double all = context.layout.size;
+  return here * (all - here) / (all - 1);
+}
+
+double pairwise_seconds(std::string_view path, const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  const CostRow& row = cost_row(path, "pairwise", setting_of(context));
+  double bandwidth = 0;
+  if (!context.layout.one_host())
+    bandwidth = network_bandwidth(context, Interfaces::widest) / shared_interface(context);
+  return cost_of(row, query, pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks),
+                 bandwidth);
+}
+
+}  // namespace
+
+double cost_of(const CostRow& row, const PlanQuery& query, double rounds, double moved,
+               double bandwidth) {
+  double per_byte = reduces(query.type) ? row.per_byte_reduced : row.per_byte_moved;
+  if (row.link_share > 0 && bandwidth > 0) per_byte += 1 / (bandwidth * row.link_share);
+  return row.start + rounds * row.per_round + moved * static_cast<double>(query.bytes) * per_byte;
+}
+
+Verdict threads_can_run(const PlanQuery& query, const PlanContext&) {
+  return needs_host_memory(query);
+}
+
+double threads_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
+  return cost_of(cost_row("threads", "direct", setting), query, tree_rounds(ranks),
+                 bytes_moved(query.type, ranks), 0);
+}
+
+Verdict mpi_can_run(const PlanQuery& query, const PlanContext& context) {
+  const std::size_t element = size_of(query.dtype);
+  const bool has_blocks = is_personal(query.type) || query.type == OpType::all_gather ||
+                          query.type == OpType::reduce_scatter;
+  if (has_blocks && element > 0 &&
+      query.bytes / element / static_cast<std::size_t>(context.layout.size) > mpi_block_limit)
+    return Verdict::no(fmt::format("more than {} elements for one MPI call", mpi_block_limit));
+  return needs_host_memory(query);
+}
+
+double mpi_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  const CostRow& row = cost_row("mpi", "mpi", setting_of(context));
+  double bandwidth = 0;
+  if (!context.layout.one_host()) {
+    bandwidth = network_bandwidth(context, Interfaces::widest);
+    // A ring or tree crosses the interface once; what is meant for one rank alone must cross it.
+    if (is_personal(query.type)) bandwidth /= shared_interface(context);
+  }
+  return cost_of(row, query, tree_rounds(ranks), bytes_moved(query.type, ranks), bandwidth);
+}
+
+Verdict messages_can_run(const PlanQuery& query, const PlanContext&) {
+  return needs_host_memory(query);
+}
+
+double mpi_p2p_seconds(const PlanQuery& query, const PlanContext& context) {
+  return pairwise_seconds("mpi_p2p", query, context);
+}
+
+double exchange_seconds(const PlanQuery& query, const PlanContext& context) {
+  return pairwise_seconds("exchange", query, context);
+}
+
+Verdict shm_can_run(const PlanQuery& query, const PlanContext& context) {
+  Verdict host = needs_one_host(context);
+  return host.ok ? needs_host_memory(query) : host;
+}
+
+double shm_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  return cost_of(cost_row("shm", "shm", setting_of(context)), query, tree_rounds(ranks),
+                 bytes_moved(query.type, ranks), 0);
+}
+
+Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (context.layout.one_host()) return Verdict::no("all ranks are on one host");
+  if (context.layout.largest_host() < 2) return Verdict::no("every rank is alone on its host");
+  if (is_personal(query.type))
+    return Verdict::no(
+        fmt::format("{} has nothing to combine inside a host", to_string(query.type)));
+  return needs_host_memory(query);
+}
+
+// Inside each host, between one rank of each host, and back: the way back of the first and the last
+// part overlap for what is combined in blocks, so each is counted once.
+double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int inside = context.layout.largest_host();
+  const auto hosts = static_cast<int>(context.layout.hosts.size());
+  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
+  const double within = cost_of(cost_row("shm", "shm", setting), query, 2 * tree_rounds(inside),
+                                bytes_moved(query.type, inside), 0);
+  const double between =
+      cost_of(cost_row("mpi", "mpi", Setting::several_hosts), query, tree_rounds(hosts),
+              bytes_moved(query.type, hosts), network_bandwidth(context, Interfaces::widest));
+  return within + between;
+}
+
+}  // namespace hymn

@@ -1,0 +1,37 @@
+// The models that path_models() lists: who can run what, and how long it should take.
+#pragma once
+
+#include "collectives/planner/cost_table.hpp"
+#include "collectives/planner/planner.hpp"
+#include "collectives/planner/traffic.hpp"
+
+namespace hymn {
+
+Verdict threads_can_run(const PlanQuery& query, const PlanContext& context);
+double threads_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict mpi_can_run(const PlanQuery& query, const PlanContext& context);
+double mpi_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict messages_can_run(const PlanQuery& query, const PlanContext& context);
+double mpi_p2p_seconds(const PlanQuery& query, const PlanContext& context);
+double exchange_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict shm_can_run(const PlanQuery& query, const PlanContext& context);
+double shm_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context);
+double hierarchical_seconds(const PlanQuery& query, const PlanContext& context);
+
+Verdict one_shot_can_run(const PlanQuery& query, const PlanContext& context);
+double one_shot_seconds(const PlanQuery& query, const PlanContext& context);
+double two_shot_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict nccl_can_run(const PlanQuery& query, const PlanContext& context);
+double nccl_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict staged_can_run(const PlanQuery& query, const PlanContext& context);
+double staged_seconds(const PlanQuery& query, const PlanContext& context);
+
+/// What the row says of so many rounds, and so many bytes over links of that bandwidth.
+double cost_of(const CostRow& row, const PlanQuery& query, double rounds, double moved,
+               double bandwidth);
+
+/// Whether the host cannot read it.
+constexpr bool is_on_device(const PlanQuery& query) { return query.memory == MemoryKind::device; }
+
+}  // namespace hymn

@@ -1,0 +1,91 @@
+#include "collectives/planner/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <set>
+
+#include "collectives/planner/models.hpp"
+#include "collectives/planner/tuning_table.hpp"
+
+namespace hymn {
+namespace {
+
+// What a model stands on is written beside its figures.
+std::string_view source_of(std::string_view path, std::string_view method) {
+  return cost_row(path, method, Setting::one_host).stands_on;
+}
+
+const std::array<PathModel, 10>& models() {
+  static const std::array<PathModel, 10> all = {{
+      {"cuda_p2p", "all_reduce_one_shot", false, one_shot_can_run, one_shot_seconds,
+       source_of("cuda_p2p", "one_shot")},
+      {"cuda_p2p", "all_reduce_two_shot", false, one_shot_can_run, two_shot_seconds,
+       source_of("cuda_p2p", "two_shot")},
+      {"nccl", "*_nccl", false, nccl_can_run, nccl_seconds, source_of("nccl", "nccl")},
+      {"shm", "*_shm", false, shm_can_run, shm_seconds, source_of("shm", "shm")},
+      {"hierarchical", "*_hierarchical", false, hierarchical_can_run, hierarchical_seconds,
+       source_of("hierarchical", "hierarchical")},
+      {"threads", "*_direct", true, threads_can_run, threads_seconds,
+       source_of("threads", "direct")},
+      {"mpi", "*_mpi", true, mpi_can_run, mpi_seconds, source_of("mpi", "mpi")},
+      {"mpi_p2p", "*_pairwise", true, messages_can_run, mpi_p2p_seconds,
+       source_of("mpi_p2p", "pairwise")},
+      {"exchange", "*_pairwise", true, messages_can_run, exchange_seconds,
+       source_of("exchange", "pairwise")},
+      {"mpi", "*_staged", false, staged_can_run, staged_seconds, source_of("mpi", "staged")},
+  }};
+  return all;
+}
+
+// There are few names; they stay for ever, as literals do.
+std::string_view kept(std::string name) {
+  static std::mutex mutex;
+  static auto* names = new std::set<std::string>();
+  std::lock_guard lock(mutex);
+  return *names->insert(std::move(name)).first;
+}
+
+bool is_model_of(const PathModel& model, std::string_view path, std::string_view algorithm) {
+  if (model.path != path) return false;
+  if (!model.algorithm.starts_with('*')) return model.algorithm == algorithm;
+  return algorithm.ends_with(model.algorithm.substr(1));
+}
+
+}  // namespace
+
+std::span<const PathModel> path_models() { return models(); }
+
+std::string_view algorithm_for(std::string_view name, OpType type) {
+  const std::string_view collective = to_string(type);
+  if (!is_collective(type) ||
+      (name.starts_with(collective) && name.substr(collective.size()).starts_with('_')))
+    return name;
+  const std::size_t last = name.rfind('_');
+  return kept(fmt::format("{}_{}", collective,
+                          last == std::string_view::npos ? name : name.substr(last + 1)));
+}
+
+Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+             const PlanContext& context) {
+  const GroupLayout& layout = context.layout;
+  if (layout.hosts.empty()) return {};
+  if (context.tuning != nullptr && query.memory != MemoryKind::device) {
+    const auto measured =
+        context.tuning->seconds(path, algorithm, query.type, query.dtype, layout.size,
+                                static_cast<int>(layout.hosts.size()), query.bytes);
+    if (measured) return {*measured, "tuned on " + context.tuning->measured};
+  }
+  for (const PathModel& model : path_models())
+    if (is_model_of(model, path, algorithm))
+      return {model.seconds(query, context), "default table"};
+  return {};
+}
+
+bool is_faster(const Cost& cost, const Cost& other) {
+  return cost.seconds > 0 && other.seconds > 0 && cost.seconds < other.seconds;
+}
+
+}  // namespace hymn

@@ -1,0 +1,71 @@
+// Which way an operation should take, from nothing but values: what is asked, how the ranks lie on
+// their machines, what has been measured. `hymn explain` asks it for machines that are not here;
+// the selector asks it for the costs of the algorithms that a group really has.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/algorithm.hpp"
+#include "topology/placement.hpp"
+
+namespace hymn {
+
+class TuningTable;
+
+/// What is asked of a path. `bytes` is nccl-tests' size of the operation: the larger of a rank's
+/// input and output.
+struct PlanQuery {
+  OpType type = OpType::all_reduce;
+  DataType dtype = DataType::float32;
+  ReduceKind op = ReduceKind::sum;
+  std::size_t bytes = 0;
+  MemoryKind memory = MemoryKind::host;
+};
+
+/// What a plan depends on beside the query; the same on all members of a group.
+struct PlanContext {
+  GroupLayout layout;
+  std::vector<std::shared_ptr<const Machine>> machines;  ///< by HostSummary::machine
+  std::shared_ptr<const TuningTable> tuning;             ///< null: none fits these machines
+};
+
+/// A predicted time, and what the prediction stands on.
+struct Cost {
+  double seconds = 0;  ///< 0: not known
+  std::string source;
+};
+
+/// What is known of one algorithm before any rank runs.
+struct PathModel {
+  std::string_view path;       ///< as HYMN_PATH names it
+  std::string_view algorithm;  ///< "<collective>_<method>"; "*_<method>" stands for all collectives
+  bool in_this_build = true;   ///< otherwise its cost is known, but hymn cannot run it yet
+  Verdict (*can_run)(const PlanQuery&, const PlanContext&) = nullptr;
+  double (*seconds)(const PlanQuery&, const PlanContext&) = nullptr;
+  std::string_view source;  ///< of the figures in `seconds`
+};
+
+/// All that hymn knows of, in order of preference where no times are known.
+std::span<const PathModel> path_models();
+
+/// "<collective>_<method>": what an algorithm that serves several collectives is called for one of
+/// them, in tables, settings and explanations. "move_pairwise" is "broadcast_pairwise" for
+/// broadcast. Sends and receives keep the algorithm's own name, which must be static; so is the
+/// result.
+std::string_view algorithm_for(std::string_view name, OpType type);
+
+/// The cost of an algorithm of a group: measured if the tuning table has it, else by its model.
+/// `algorithm` is named as algorithm_for() does.
+Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+             const PlanContext& context);
+
+/// Whether a candidate overtakes one that stands before it in the order of preference: only where
+/// both times are known.
+bool is_faster(const Cost& cost, const Cost& other);
+
+}  // namespace hymn

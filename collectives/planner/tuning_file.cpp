@@ -1,0 +1,118 @@
+// Where tuning tables lie, and how they get there whole.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "collectives/planner/tuning_table.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::size_t largest_file = std::size_t{1} << 20;
+
+std::string absolute_or_empty(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && value[0] == '/' ? value : "";
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+[[noreturn]] void cannot_write(const std::string& path, int error) {
+  throw ResourceError(
+      fmt::format("the tuning table cannot be written to {}: {}", path, std::strerror(error)),
+      {.remedy = "give another file with --output, or set XDG_CACHE_HOME"});
+}
+
+[[noreturn]] void cannot_read(const std::string& path, const std::string& why) {
+  throw ConfigError(fmt::format("tuning table {} cannot be read: {}", path, why),
+                    {.remedy = "run `hymn tune` again, or set HYMN_TUNING=off"});
+}
+
+void write_all(int file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) cannot_write(path, errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+// The new file under a name of its own, complete and on the disk. Nothing is left when it fails.
+void write_beside(const std::string& text, const std::string& temporary, const std::string& path) {
+  const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                               S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
+  if (file.get() < 0) cannot_write(path, errno);
+  try {
+    write_all(file.get(), text, path);
+    if (::fsync(file.get()) != 0) cannot_write(path, errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) cannot_write(path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+}  // namespace
+
+std::string tuning_file_for(const std::string& fingerprint) {
+  std::string cache = absolute_or_empty("XDG_CACHE_HOME");
+  if (cache.empty()) {
+    const std::string home = absolute_or_empty("HOME");
+    if (home.empty()) return "";
+    cache = home + "/.cache";
+  }
+  return fmt::format("{}/hymn/tuning-{}.json", cache, fingerprint);
+}
+
+void write_tuning_file(const TuningTable& table, const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) cannot_write(path, error.value());
+  write_beside(table.to_json(), fmt::format("{}.{}.new", path, ::getpid()), path);
+}
+
+std::optional<std::string> read_tuning_text(const std::string& path) {
+  // A pipe or a device in its place must not hold the job up.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    cannot_read(path, std::strerror(errno));
+  }
+  struct stat found{};
+  if (::fstat(file.get(), &found) != 0) cannot_read(path, std::strerror(errno));
+  if (!S_ISREG(found.st_mode)) cannot_read(path, "it is not a file");
+  std::string text;
+  std::array<char, 16384> chunk{};
+  while (true) {
+    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) cannot_read(path, std::strerror(errno));
+    if (got == 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (text.size() > largest_file)
+      cannot_read(path, fmt::format("it is longer than {} bytes", largest_file));
+  }
+}
+
+}  // namespace hymn

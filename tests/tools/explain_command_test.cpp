@@ -1,0 +1,189 @@
+// `hymn explain` on machines that are not here: what it would take, and why not another.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/shell.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+const std::string command = HYMN_COMMAND " explain ";
+const std::string boxes = HYMN_BOXES "/";
+
+constexpr std::size_t KiB = 1024;
+constexpr std::size_t MiB = 1024 * KiB;
+
+/// What the command says for one job.
+class Plan {
+ public:
+  explicit Plan(const std::string& arguments) {
+    const ShellOutcome outcome = run_shell(command + arguments + " --json 2>&1");
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << outcome.output;
+    json_ = Json::parse(outcome.output, nullptr, false);
+    EXPECT_TRUE(json_.is_object()) << outcome.output;
+  }
+
+  const Json& json() const { return json_; }
+  std::string planned(std::size_t bytes) const { return algorithm(bytes, "planned"); }
+  std::string build(std::size_t bytes) const { return algorithm(bytes, "build"); }
+  std::string reason(std::size_t bytes, const std::string& algorithm) const {
+    for (const Json& candidate : range(bytes)["candidates"])
+      if (candidate["algorithm"] == algorithm) return candidate.value("reason", "it can run");
+    return "there is no " + algorithm;
+  }
+
+ private:
+  const Json& range(std::size_t bytes) const {
+    for (const Json& range : json_["ranges"])
+      if (range["first_bytes"] <= bytes && bytes <= range["last_bytes"]) return range;
+    ADD_FAILURE() << "nothing is said of " << bytes << " bytes";
+    return json_["ranges"][0];
+  }
+  std::string algorithm(std::size_t bytes, const char* which) const {
+    const Json& choice = range(bytes)[which];
+    return choice.is_null() ? "nothing" : choice["algorithm"].get<std::string>();
+  }
+  Json json_;
+};
+
+Plan all_reduce_on_gpus(const std::string& arguments) {
+  return Plan("all_reduce --dtype bfloat16 --gpus --topo " + boxes + arguments);
+}
+
+TEST(HymnExplain, SwitchedGpus) {
+  const Plan plan = all_reduce_on_gpus("nvswitch8.xml");
+  EXPECT_EQ(plan.json()["ranks"], 8);
+  EXPECT_EQ(plan.planned(8), "all_reduce_nccl");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_one_shot");
+  EXPECT_EQ(plan.planned(512 * KiB), "all_reduce_two_shot");
+  EXPECT_EQ(plan.planned(8 * MiB), "all_reduce_two_shot");
+  EXPECT_EQ(plan.planned(1024 * MiB), "all_reduce_nccl");
+  EXPECT_EQ(plan.build(4 * KiB), "nothing");
+  EXPECT_EQ(plan.reason(8, "all_reduce_one_shot"), "the size is no multiple of 16 bytes");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
+}
+
+TEST(HymnExplain, HybridCube) {
+  const Plan plan = all_reduce_on_gpus("hybrid_cube8.xml");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(plan.planned(64 * MiB), "all_reduce_nccl");
+  EXPECT_THAT(plan.reason(4 * KiB, "all_reduce_one_shot"), HasSubstr("between packages"));
+}
+
+TEST(HymnExplain, GpusOnPcie) {
+  const Plan plan = all_reduce_on_gpus("pcie4.xml");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_THAT(plan.reason(4 * KiB, "all_reduce_two_shot"), HasSubstr("between packages"));
+  // Two ranks get GPUs of different packages or the same one: either way nobody is left out.
+  EXPECT_NE(all_reduce_on_gpus("pcie4.xml --ranks 2").planned(4 * KiB), "all_reduce_staged");
+}
+
+TEST(HymnExplain, GpusWithoutPeerAccess) {
+  const Plan plan = all_reduce_on_gpus("no_p2p4.json");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"), "some pairs of GPUs have no peer access");
+}
+
+TEST(HymnExplain, RanksThatShareAGpu) {
+  const Plan plan = all_reduce_on_gpus("one_gpu.xml --ranks 2");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_staged");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_nccl"), "2 ranks share one GPU, which NCCL refuses");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"), "2 ranks share one GPU");
+}
+
+TEST(HymnExplain, RanksWithoutGpu) {
+  const Plan plan = all_reduce_on_gpus("cpu_2x2.xml --ranks 4");
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_staged");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_nccl"), "4 of 4 ranks have no GPU");
+}
+
+TEST(HymnExplain, GpusOfSeveralHosts) {
+  const Plan plan = all_reduce_on_gpus("nvswitch8.xml:2");
+  EXPECT_EQ(plan.json()["ranks"], 16);
+  EXPECT_EQ(plan.json()["hosts"], 2);
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"), "the ranks are on 2 hosts");
+}
+
+TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
+  const std::string box = " --gpus --topo " + boxes + "nvswitch8.xml";
+  EXPECT_EQ(Plan("all_reduce --dtype int64" + box).planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(Plan("all_reduce --dtype bfloat16 --op avg" + box).planned(4 * KiB),
+            "all_reduce_one_shot");
+  EXPECT_EQ(Plan("all_reduce --dtype int32 --op bxor" + box).planned(4 * KiB), "all_reduce_staged");
+  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_nccl");
+}
+
+TEST(HymnExplain, HostMemory) {
+  const Plan one("all_reduce --topo " + boxes + "cpu_2x2.xml");
+  EXPECT_EQ(one.build(4 * KiB), "all_reduce_mpi");
+  EXPECT_EQ(one.planned(4 * KiB), "all_reduce_shm");
+  EXPECT_EQ(one.reason(4 * KiB, "all_reduce_one_shot"), "the buffers are in host memory");
+  const Plan four("broadcast --ranks 30 --topo " + boxes + "cpu_2x2.xml:4");
+  EXPECT_EQ(four.json()["hosts"], 4);
+  EXPECT_EQ(four.build(4 * KiB), "broadcast_mpi");
+  EXPECT_EQ(four.planned(4 * KiB), "broadcast_hierarchical");
+  const Plan barrier("barrier --synthetic 'pack:2 core:4 pu:1'");
+  EXPECT_EQ(barrier.json()["ranks"], 8);
+  EXPECT_EQ(barrier.build(0), "barrier_mpi");
+}
+
+TEST(HymnExplain, ThreadsReadEachOthersMemory) {
+  const Plan plan("all_to_all --threads --ranks 3");
+  EXPECT_EQ(plan.build(4 * KiB), "all_to_all_direct");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_to_all_mpi"), "the ranks are threads of one process");
+}
+
+TEST(HymnExplain, EverySizeIsInOneRange) {
+  const Plan plan = all_reduce_on_gpus("nvswitch8.xml --min 3 --max 1000K");
+  std::size_t next = 4;
+  for (const Json& range : plan.json()["ranges"]) {
+    EXPECT_EQ(range["first_bytes"], next);
+    next = range["last_bytes"].get<std::size_t>() * 2;
+  }
+  EXPECT_EQ(next, 1 * MiB);
+}
+
+TEST(HymnExplain, SaysItInWords) {
+  const ShellOutcome outcome =
+      run_shell(command + "all_reduce --gpus --topo " + boxes + "nvswitch8.xml");
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* text :
+       {"all_reduce of float32, sum, in the memory of GPUs", "8 ranks on 1 host", "8 GPUs in use",
+        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nothing", "planned best",
+        "cuda_p2p (all_reduce_one_shot)*: ", "not taken", "slower: ", "* not in this build"})
+    EXPECT_THAT(outcome.output, HasSubstr(text));
+}
+
+TEST(HymnExplain, RefusesBadArguments) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"all_reduces", "unknown collective 'all_reduces'"},
+      {"send_recv", "unknown collective"},
+      {"all_reduce --dtype float", "unknown dtype"},
+      {"all_reduce --op add", "unknown op"},
+      {"all_reduce --op band", "band of float32"},
+      {"all_reduce --ranks -2", "--ranks"},
+      {"all_reduce --ranks 100000000", "at most"},
+      {"all_reduce --min 8 --max 4", "min <= max"},
+      {"all_reduce --topo /nowhere/box.xml", "/nowhere/box.xml"},
+      {"all_reduce --topo " + boxes + "nvswitch8.xml:0", "number of hosts"},
+      {"all_reduce --synthetic nonsense", "nonsense"},
+      {"all_reduce --topo a.xml --synthetic b", "give one of them"},
+      {"all_reduce --threads --topo " + boxes + "cpu_2x2.xml:2", "one host"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const ShellOutcome outcome = run_shell(command + arguments + " 2>&1");
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.output, HasSubstr(expected)) << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test

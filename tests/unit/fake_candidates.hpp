@@ -1,0 +1,74 @@
+// Candidates that a test makes up, and a selector over them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "collectives/selector.hpp"
+
+namespace hymn::test {
+
+using Answer = std::function<Verdict(const Request&)>;
+
+inline Verdict always(const Request&) { return Verdict::yes(); }
+
+class FakeAlgorithm final : public Algorithm {
+ public:
+  FakeAlgorithm(std::string name, std::string path, Answer answer, OpType only = OpType::batch)
+      : name_(std::move(name)), path_(std::move(path)), answer_(std::move(answer)), only_(only) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view path() const override { return path_; }
+  bool serves(OpType type) const override { return only_ == OpType::batch || type == only_; }
+  Verdict can_run(const Request& request) const override {
+    ++asked;
+    return answer_(request);
+  }
+  Operation& prepare(OperationStorage&, const Call&) override {
+    throw std::logic_error("nothing is carried out here");
+  }
+
+  mutable std::atomic<int> asked{0};
+
+ private:
+  std::string name_;
+  std::string path_;
+  Answer answer_;
+  OpType only_;
+};
+
+/// A selector over fakes that the test can still look at.
+class Candidates {
+ public:
+  FakeAlgorithm& add(std::string name, std::string path, Answer answer,
+                     OpType only = OpType::batch) {
+    auto made =
+        std::make_unique<FakeAlgorithm>(std::move(name), std::move(path), std::move(answer), only);
+    FakeAlgorithm& added = *made;
+    algorithms_.push_back(std::move(made));
+    return added;
+  }
+  Selector selector(std::string_view path = "") { return selector(path, "", {}); }
+  Selector selector(std::string_view path, std::string_view algo, PlanContext context) {
+    return Selector(
+        std::move(algorithms_),
+        {PathPolicy::parse(path, "the test"), AlgoPolicy::parse(algo, "the test's algorithms")},
+        std::move(context));
+  }
+
+ private:
+  Algorithms algorithms_;
+};
+
+inline Answer no(std::string reason) {
+  return [reason = std::move(reason)](const Request&) { return Verdict::no(reason); };
+}
+
+inline float values[8];
+inline const Request some_all_reduce = Request::all_reduce(BufferView(values), BufferView(values));
+
+}  // namespace hymn::test

@@ -1,0 +1,120 @@
+// What topology/gpu_functions.hpp declares by itself, held against NVIDIA's headers where these are
+// installed. All of it is checked by the compiler; a program is made of it so that ctest tells.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "tools/doctor_cuda.hpp"
+#include "topology/gpu_functions.hpp"
+#ifdef HYMN_TEST_CUDA_H
+#include <cuda.h>
+#endif
+#ifdef HYMN_TEST_NVML_H
+#include <nvml.h>
+#endif
+
+namespace hymn::test {
+namespace {
+
+/// Passed and returned in the same way: pointers, or integers and enumerations of one size.
+template <typename A, typename B>
+constexpr bool same_value =
+    sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+    std::is_floating_point_v<A> == std::is_floating_point_v<B>;
+
+template <typename A, typename B>
+struct SameSignature : std::false_type {};
+template <typename R, typename S, typename... A, typename... B>
+  requires(sizeof...(A) == sizeof...(B))
+struct SameSignature<R (*)(A...), S (*)(B...)>
+    : std::bool_constant<same_value<R, S> && (same_value<A, B> && ...)> {};
+
+/// Whether the member function table entry `member` fits the function that the header declares.
+template <auto member, typename Table, typename Declared>
+constexpr bool fits = SameSignature<decltype((Table{}.*member).pointer), Declared*>::value;
+
+#define FITS(table, member, function)                            \
+  static_assert(fits<&table::member, table, decltype(function)>, \
+                #function " is declared otherwise by the header")
+
+#ifdef HYMN_TEST_CUDA_H
+using Cuda = cuda_api::Functions;
+FITS(Cuda, init, cuInit);
+FITS(Cuda, error_name, cuGetErrorName);
+FITS(Cuda, driver_version, cuDriverGetVersion);
+FITS(Cuda, count, cuDeviceGetCount);
+FITS(Cuda, device, cuDeviceGet);
+FITS(Cuda, name, cuDeviceGetName);
+FITS(Cuda, uuid, cuDeviceGetUuid);
+FITS(Cuda, total_memory, cuDeviceTotalMem);
+FITS(Cuda, attribute, cuDeviceGetAttribute);
+FITS(Cuda, pci_bus_id, cuDeviceGetPCIBusId);
+FITS(Cuda, can_access_peer, cuDeviceCanAccessPeer);
+using Copy = cuda_api::CopyFunctions;
+FITS(Copy, retain_context, cuDevicePrimaryCtxRetain);
+FITS(Copy, release_context, cuDevicePrimaryCtxRelease);
+FITS(Copy, set_context, cuCtxSetCurrent);
+FITS(Copy, enable_peer_access, cuCtxEnablePeerAccess);
+FITS(Copy, synchronize, cuCtxSynchronize);
+FITS(Copy, allocate, cuMemAlloc);
+FITS(Copy, release, cuMemFree);
+FITS(Copy, fill, cuMemsetD8);
+FITS(Copy, to_gpu, cuMemcpyHtoD);
+FITS(Copy, to_host, cuMemcpyDtoH);
+FITS(Copy, between, cuMemcpyPeer);
+static_assert(cuda_api::success == CUDA_SUCCESS);
+static_assert(cuda_api::attribute_compute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(cuda_api::attribute_compute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(sizeof(cuda_api::Uuid) == sizeof(CUuuid));
+TEST(GpuAbi, DeclarationsAgreeWithCudaH) { SUCCEED() << CUDA_VERSION; }
+#else
+TEST(GpuAbi, DeclarationsAgreeWithCudaH) { GTEST_SKIP() << "cuda.h is not installed"; }
+#endif
+
+#ifdef HYMN_TEST_NVML_H
+using Nvml = nvml_api::Functions;
+FITS(Nvml, init, nvmlInit_v2);
+FITS(Nvml, shutdown, nvmlShutdown);
+FITS(Nvml, error_string, nvmlErrorString);
+FITS(Nvml, driver_version, nvmlSystemGetDriverVersion);
+FITS(Nvml, count, nvmlDeviceGetCount_v2);
+FITS(Nvml, device, nvmlDeviceGetHandleByIndex_v2);
+FITS(Nvml, uuid, nvmlDeviceGetUUID);
+FITS(Nvml, pci_info, nvmlDeviceGetPciInfo_v3);
+FITS(Nvml, link_state, nvmlDeviceGetNvLinkState);
+FITS(Nvml, link_capability, nvmlDeviceGetNvLinkCapability);
+FITS(Nvml, link_remote_type, nvmlDeviceGetNvLinkRemoteDeviceType);
+FITS(Nvml, link_remote_pci, nvmlDeviceGetNvLinkRemotePciInfo_v2);
+FITS(Nvml, field_values, nvmlDeviceGetFieldValues);
+FITS(Nvml, common_ancestor, nvmlDeviceGetTopologyCommonAncestor);
+static_assert(nvml_api::success == NVML_SUCCESS);
+static_assert(nvml_api::invalid_argument == NVML_ERROR_INVALID_ARGUMENT);
+static_assert(nvml_api::not_supported == NVML_ERROR_NOT_SUPPORTED);
+static_assert(nvml_api::capability_p2p == NVML_NVLINK_CAP_P2P_SUPPORTED);
+static_assert(nvml_api::remote_gpu == NVML_NVLINK_DEVICE_TYPE_GPU);
+static_assert(nvml_api::remote_switch == NVML_NVLINK_DEVICE_TYPE_SWITCH);
+static_assert(nvml_api::level_multiple_switches == NVML_TOPOLOGY_MULTIPLE);
+static_assert(nvml_api::level_node == NVML_TOPOLOGY_NODE);
+static_assert(nvml_api::level_system == NVML_TOPOLOGY_SYSTEM);
+static_assert(nvml_api::field_common_link_speed == NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON);
+static_assert(nvml_api::field_link_speed == NVML_FI_DEV_NVLINK_GET_SPEED);
+static_assert(nvml_api::type_double == NVML_VALUE_TYPE_DOUBLE);
+static_assert(nvml_api::type_unsigned_int == NVML_VALUE_TYPE_UNSIGNED_INT);
+static_assert(nvml_api::type_unsigned_long == NVML_VALUE_TYPE_UNSIGNED_LONG);
+static_assert(nvml_api::type_unsigned_long_long == NVML_VALUE_TYPE_UNSIGNED_LONG_LONG);
+static_assert(sizeof(nvml_api::PciInfo) == sizeof(nvmlPciInfo_t));
+static_assert(offsetof(nvml_api::PciInfo, bus_id) == offsetof(nvmlPciInfo_t, busId));
+static_assert(sizeof(nvml_api::FieldValue) == sizeof(nvmlFieldValue_t));
+static_assert(offsetof(nvml_api::FieldValue, type) == offsetof(nvmlFieldValue_t, valueType));
+static_assert(offsetof(nvml_api::FieldValue, result) == offsetof(nvmlFieldValue_t, nvmlReturn));
+static_assert(offsetof(nvml_api::FieldValue, value) == offsetof(nvmlFieldValue_t, value));
+TEST(GpuAbi, DeclarationsAgreeWithNvmlH) {
+  EXPECT_GE(nvml_api::max_links, static_cast<unsigned>(NVML_NVLINK_MAX_LINKS));
+}
+#else
+TEST(GpuAbi, DeclarationsAgreeWithNvmlH) { GTEST_SKIP() << "nvml.h is not installed"; }
+#endif
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,135 @@
+// The choice among candidates by measured times, and by the algorithm setting.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "collectives/planner/tuning_table.hpp"
+#include "hymn/error.hpp"
+#include "tests/unit/fake_candidates.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UnsupportedError& error) {
+    return error.what();
+  }
+  return "nothing is thrown";
+}
+
+/// One host of two ranks, for which these times of all_reduce were measured, by path.
+PlanContext measured(const std::map<std::string, std::vector<TuningRow::Point>>& times) {
+  auto table = std::make_shared<TuningTable>();
+  table->measured = "some day";
+  for (const auto& [path, points] : times)
+    table->rows.push_back(
+        {path, "all_reduce_" + path, OpType::all_reduce, DataType::float32, 2, 1, points});
+  PlanContext context;
+  context.layout = {.size = 2, .hosts = {{.machine = 0, .ranks = 2}}};
+  context.tuning = std::move(table);
+  return context;
+}
+
+Candidates one_for_each_path(Answer mpi_p2p = always) {
+  Candidates candidates;
+  candidates.add("all_reduce_mpi", "mpi", always);
+  candidates.add("all_reduce_mpi_p2p", "mpi_p2p", std::move(mpi_p2p));
+  candidates.add("all_reduce_exchange", "exchange", always);
+  return candidates;
+}
+
+Request all_reduce_of(std::size_t count) {
+  const BufferView view(values, count, DataType::float32);
+  return Request::all_reduce(view, view);
+}
+
+TEST(SelectorRules, TakesTheFastestOfThoseMeasured) {
+  const PlanContext context = measured({{"mpi", {{4, 1e-6}, {4096, 9e-6}}},
+                                        {"mpi_p2p", {{4, 2e-6}, {4096, 3e-6}}},
+                                        {"exchange", {{4, 5e-6}, {4096, 2e-6}}}});
+  Selector selector = one_for_each_path().selector("", "", context);
+  EXPECT_EQ(selector.pick(all_reduce_of(1)).path(), "mpi");
+  EXPECT_EQ(selector.pick(all_reduce_of(512)).path(), "mpi_p2p");
+  EXPECT_EQ(selector.pick(all_reduce_of(1024)).path(), "exchange");
+  const Explanation explanation = selector.explain(all_reduce_of(1024));
+  EXPECT_EQ(explanation.path, "exchange");
+  EXPECT_NEAR(explanation.predicted_us, 2, 1e-9);
+  ASSERT_EQ(explanation.candidates.size(), 3u);
+  EXPECT_NEAR(explanation.candidates[0].predicted_us, 9, 1e-9);
+  EXPECT_EQ(explanation.candidates[0].cost_source, "tuned on some day");
+}
+
+TEST(SelectorRules, TakesTheFastestOnlyOfThoseThatCan) {
+  const PlanContext context =
+      measured({{"mpi", {{4, 3e-6}}}, {"mpi_p2p", {{4, 1e-6}}}, {"exchange", {{4, 2e-6}}}});
+  EXPECT_EQ(
+      one_for_each_path(no("not today")).selector("", "", context).pick(all_reduce_of(1)).path(),
+      "exchange");
+  EXPECT_EQ(one_for_each_path().selector("mpi,exchange", "", context).pick(all_reduce_of(1)).path(),
+            "exchange");
+}
+
+TEST(SelectorRules, KeepsTheOrderWhereTimesAreEqualOrUnknown) {
+  Selector equal = one_for_each_path().selector(
+      "", "",
+      measured({{"mpi", {{4, 1e-6}}}, {"mpi_p2p", {{4, 1e-6}}}, {"exchange", {{4, 1e-6}}}}));
+  EXPECT_EQ(equal.pick(all_reduce_of(1)).path(), "mpi");
+  PlanContext nothing = measured({});
+  nothing.tuning = nullptr;
+  Candidates unheard_of;
+  unheard_of.add("a", "abacus", always);
+  unheard_of.add("all_reduce_mpi", "mpi", always);
+  Selector unknown = unheard_of.selector("", "", nothing);
+  EXPECT_EQ(unknown.pick(all_reduce_of(1)).path(), "abacus");
+  EXPECT_EQ(unknown.explain(all_reduce_of(1)).candidates[1].cost_source, "default table");
+}
+
+// Its size is known to each rank alone: a choice by time could come out differently on another.
+TEST(SelectorRules, KeepsTheOrderWhereSizesAreUneven) {
+  Selector selector = one_for_each_path().selector(
+      "", "",
+      measured({{"mpi", {{4, 9e-6}}}, {"mpi_p2p", {{4, 1e-6}}}, {"exchange", {{4, 2e-6}}}}));
+  const std::vector<std::size_t> counts = {3, 5};
+  const Request uneven = Request::all_to_all(InputBlocks::counted(ConstBufferView(values), counts),
+                                             OutputBlocks::counted(BufferView(values), counts));
+  EXPECT_EQ(selector.pick(uneven).path(), "mpi");
+}
+
+TEST(SelectorRules, ObeysTheAlgorithmSetting) {
+  const auto pick_with = [](std::string_view path, std::string_view algo) {
+    Candidates candidates;
+    candidates.add("all_reduce_mpi", "mpi", always, OpType::all_reduce);
+    candidates.add("reduce_pairwise", "mpi_p2p", always, OpType::all_reduce);
+    candidates.add("reduce_pairwise", "exchange", always, OpType::all_reduce);
+    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    Selector selector = candidates.selector(path, algo, {});
+    EXPECT_EQ(selector.pick(Request::broadcast(BufferView(values), 0)).path(), "mpi");
+    return std::string(selector.pick(some_all_reduce).path());
+  };
+  EXPECT_EQ(pick_with("", "all_reduce_mpi"), "mpi");
+  EXPECT_EQ(pick_with("", "all_reduce_pairwise"), "mpi_p2p");
+  EXPECT_EQ(pick_with("^mpi_p2p", "all_reduce_pairwise"), "exchange");
+  EXPECT_EQ(pick_with("", "^all_reduce_mpi"), "mpi_p2p");
+  EXPECT_EQ(pick_with("", "broadcast_mpi"), "mpi");
+  EXPECT_THROW(pick_with("", "reduce_pairwise"), ConfigError);
+}
+
+TEST(SelectorRules, TellsWhyAForceCannotBeMet) {
+  Candidates candidates;
+  candidates.add("all_reduce_a", "mpi", no("too long"));
+  candidates.add("all_reduce_b", "mpi", always);
+  Selector selector = candidates.selector("", "all_reduce_a", {});
+  const std::string text = refusal_of([&] { selector.pick(some_all_reduce); });
+  EXPECT_THAT(text, HasSubstr("mpi (all_reduce_a): too long"));
+  EXPECT_THAT(text, HasSubstr("mpi (all_reduce_b): not allowed by the algorithm setting "
+                              "'all_reduce_a'"));
+  EXPECT_THAT(text, HasSubstr("HYMN_ALGO"));
+}
+
+}  // namespace
+}  // namespace hymn::test

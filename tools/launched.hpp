@@ -1,0 +1,12 @@
+// What the launcher's variables tell before MPI is up.
+#pragma once
+
+namespace hymn {
+
+/// Whether mpirun or srun with an MPI plugin has started this process as a rank of a job.
+bool is_launched();
+
+/// Whether this process says what all ranks would say alike: it is alone, or the first rank.
+bool speaks_for_all();
+
+}  // namespace hymn

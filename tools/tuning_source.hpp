@@ -1,0 +1,27 @@
+// Which table of measured costs a run on this kind of machine would use, and why not.
+#pragma once
+
+#include <string>
+
+#include "base/config.hpp"
+#include "collectives/planner/tuning_table.hpp"
+#include "topology/machine.hpp"
+
+namespace hymn {
+
+struct TuningSource {
+  std::string machine;  ///< fingerprint
+  std::string file;     ///< empty: none is looked for
+  TuningChoice choice;
+};
+
+/// As a world on such machines would choose; never throws for what is in the file.
+TuningSource tuning_source(const Config& config, const Machine& machine);
+
+/// The machine that a world here would see: HYMN_TOPOLOGY_FILE, or this host.
+Machine machine_in_effect(const Config& config);
+
+/// "FILE, measured on …", or "none: …" with the reason.
+std::string in_words(const TuningSource& source);
+
+}  // namespace hymn

@@ -1,0 +1,53 @@
+#include "topology/machine_json_job.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "topology/read_machine.hpp"
+
+namespace hymn {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json host_json(const std::string& name, const HostSummary& host) {
+  return {{"name", name},
+          {"machine", host.machine},
+          {"ranks", host.ranks},
+          {"packages", host.packages},
+          {"numa_nodes", host.numa_nodes},
+          {"cores", host.cores},
+          {"crowded", host.crowded},
+          {"gpus", host.gpus},
+          {"ranks_without_gpu", host.ranks_without_gpu},
+          {"most_gpu_sharers", host.most_sharers},
+          {"worst_gpu_link", to_string(host.worst_link)},
+          {"least_gpu_bandwidth", host.least_bandwidth},
+          {"all_gpu_peers", host.all_peers}};
+}
+
+Json place_json(const RankPlace& place) {
+  return {{"rank", place.rank},
+          {"local_rank", place.local_rank},
+          {"package", place.package},
+          {"numa", place.numa},
+          {"cpus", place.cpus.to_string()},
+          {"gpu", place.gpu},
+          {"gpu_sharers", place.gpu_sharers},
+          {"core_sharers", place.core_sharers}};
+}
+
+}  // namespace
+
+std::string job_map_to_json(const JobMap& map) {
+  Json json = {{"rank", map.place().rank}, {"ranks", map.world.size},   {"host", map.host},
+               {"hosts", Json::array()},   {"machines", Json::array()}, {"places", Json::array()}};
+  for (std::size_t host = 0; host < map.world.hosts.size(); ++host)
+    json["hosts"].push_back(host_json(map.host_names[host], map.world.hosts[host]));
+  for (const auto& machine : map.machines)
+    json["machines"].push_back(Json::parse(to_json(*machine)));
+  for (const RankPlace& place : map.places) json["places"].push_back(place_json(place));
+  // A host's name may be no UTF-8, which is all that JSON can hold.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace hymn
