@@ -61,7 +61,7 @@ bool begins_with_any(const std::string& text, std::initializer_list<std::string_
 
 bool is_rank_matter(const std::string& variable) {
   for (const char* name : {"HYMN_GPU", "HYMN_LOG_LEVEL", "HYMN_BIND", "HYMN_TOPOLOGY_FILE",
-                           "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"})
+                           "HYMN_TUNING", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"})
     if (variable == name) return true;
   return false;
 }

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using FileId = std::pair<dev_t, ino_t>;
 
-constexpr std::time_t day = 24 * 60 * 60;
+constexpr std::time_t day = 86400;
 constexpr std::size_t most_examples = 5;
 
 bool looks_left(const std::string& name) {

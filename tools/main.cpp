@@ -65,8 +65,7 @@ int run(int argc, char** argv) {
   if (*tune) return hymn::tune_command(tune_arguments);
   if (*topo) return hymn::topo_command(topo_arguments);
   if (*doctor) return hymn::doctor_command(doctor_arguments);
-  const std::string text =
-      *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
+  const std::string text = *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
   if (hymn::speaks_for_all()) fmt::print("{}", text);
   return 0;
 }

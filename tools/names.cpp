@@ -10,6 +10,42 @@
 
 namespace hymn {
 
+namespace {
+
+struct ShortName {
+  std::string_view name;
+  DataType dtype;
+};
+
+// What other tools call the types. docs/command.md lists them.
+constexpr std::array short_names = {
+    ShortName{"bool", DataType::boolean},
+    ShortName{"i8", DataType::int8},
+    ShortName{"u8", DataType::uint8},
+    ShortName{"i32", DataType::int32},
+    ShortName{"int", DataType::int32},
+    ShortName{"u32", DataType::uint32},
+    ShortName{"i64", DataType::int64},
+    ShortName{"long", DataType::int64},
+    ShortName{"u64", DataType::uint64},
+    ShortName{"f16", DataType::float16},
+    ShortName{"fp16", DataType::float16},
+    ShortName{"half", DataType::float16},
+    ShortName{"bf16", DataType::bfloat16},
+    ShortName{"f32", DataType::float32},
+    ShortName{"fp32", DataType::float32},
+    ShortName{"float", DataType::float32},
+    ShortName{"f64", DataType::float64},
+    ShortName{"fp64", DataType::float64},
+    ShortName{"double", DataType::float64},
+    ShortName{"c64", DataType::complex64},
+    ShortName{"c128", DataType::complex128},
+    ShortName{"fp8_e4m3", DataType::float8_e4m3fn},
+    ShortName{"fp8_e5m2", DataType::float8_e5m2},
+};
+
+}  // namespace
+
 std::vector<std::string_view> dtype_names() {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i + 1 < data_type_count; ++i)
@@ -34,6 +70,8 @@ std::size_t index_of(const std::string& name, const std::vector<std::string_view
 }
 
 DataType dtype_named(const std::string& name) {
+  for (const ShortName& other : short_names)
+    if (other.name == name) return other.dtype;
   return static_cast<DataType>(index_of(name, dtype_names(), "dtype"));
 }
 
@@ -53,7 +91,8 @@ std::string show_bytes(std::size_t bytes) {
 std::string show_time(double us) {
   if (us < 10) return fmt::format("{:.2f} us", us);
   if (us < 1e3) return fmt::format("{:.1f} us", us);
-  return fmt::format("{:.1f} ms", us / 1e3);
+  if (us < 1e6) return fmt::format("{:.1f} ms", us / 1e3);
+  return fmt::format("{:.1f} s", us / 1e6);
 }
 
 }  // namespace hymn

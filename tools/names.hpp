@@ -16,6 +16,7 @@ std::vector<std::string_view> op_names();
 /// Throws BadArguments, which lists what there is.
 std::size_t index_of(const std::string& name, const std::vector<std::string_view>& names,
                      std::string_view what);
+/// Also by a short name: "bf16", "half", "i32", …
 DataType dtype_named(const std::string& name);
 /// premul_sum multiplies by 2: exact in every type, and seen at once when it is left out.
 ReduceOp op_named(const std::string& name);

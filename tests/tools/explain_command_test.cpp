@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -141,6 +142,21 @@ TEST(HymnExplain, ThreadsReadEachOthersMemory) {
   EXPECT_EQ(plan.reason(4 * KiB, "all_to_all_mpi"), "the ranks are threads of one process");
 }
 
+TEST(HymnExplain, TypesHaveShortNames) {
+  const std::vector<std::array<std::string, 2>> names = {{"bf16", "bfloat16"},
+                                                         {"half", "float16"},
+                                                         {"fp32", "float32"},
+                                                         {"double", "float64"},
+                                                         {"i64", "int64"},
+                                                         {"u8", "uint8"},
+                                                         {"bool", "boolean"},
+                                                         {"fp8_e4m3", "float8_e4m3fn"},
+                                                         {"fp8_e5m2", "float8_e5m2"},
+                                                         {"c64", "complex64"}};
+  for (const auto& [name, dtype] : names)
+    EXPECT_EQ(Plan("broadcast --max 1K --dtype " + name).json()["dtype"], dtype);
+}
+
 TEST(HymnExplain, EverySizeIsInOneRange) {
   const Plan plan = all_reduce_on_gpus("nvswitch8.xml --min 3 --max 1000K");
   std::size_t next = 4;
@@ -166,7 +182,7 @@ TEST(HymnExplain, RefusesBadArguments) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"all_reduces", "unknown collective 'all_reduces'"},
       {"send_recv", "unknown collective"},
-      {"all_reduce --dtype float", "unknown dtype"},
+      {"all_reduce --dtype floating", "unknown dtype"},
       {"all_reduce --op add", "unknown op"},
       {"all_reduce --op band", "band of float32"},
       {"all_reduce --ranks -2", "--ranks"},

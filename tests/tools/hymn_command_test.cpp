@@ -128,7 +128,7 @@ TEST(HymnBench, RefusesBadArguments) {
   const std::vector<std::array<std::string, 2>> cases{
       {"all_reduces", "all_reduce, broadcast, reduce, gather"},
       {"", "collective"},
-      {"all_reduce --dtype float", "float16, bfloat16, float32"},
+      {"all_reduce --dtype floating", "float16, bfloat16, float32"},
       {"all_reduce --op add", "sum, product, min, max"},
       {"all_reduce --min 4Q", "--min"},
       {"all_reduce --min 8 --max 4", "min <= max"},

@@ -168,7 +168,7 @@ TEST_F(HymnTune, RefusesBadArguments) {
       {"--collectives all_reduces", "unknown collective"},
       {"--collectives send_recv", "unknown collective"},
       {"--min 8 --max 4", "min <= max"},
-      {"--dtype float", "unknown dtype"},
+      {"--dtype floating", "unknown dtype"},
       {"--op band", "band of float32"},
       {"--timeout soon", "'soon'"},
       {"--threads -1", "--threads"},
