@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hymn/settings.hpp"
-#include "tools/tuning_source.hpp"
+#include "tools/tune/tuning_source.hpp"
 
 namespace hymn {
 

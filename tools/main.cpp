@@ -10,13 +10,13 @@
 
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
-#include "tools/bench_command.hpp"
-#include "tools/doctor_command.hpp"
-#include "tools/explain_command.hpp"
+#include "tools/bench/command.hpp"
+#include "tools/doctor/command.hpp"
+#include "tools/explain/command.hpp"
 #include "tools/info_command.hpp"
 #include "tools/launched.hpp"
-#include "tools/topo_command.hpp"
-#include "tools/tune_command.hpp"
+#include "tools/topo/command.hpp"
+#include "tools/tune/command.hpp"
 
 namespace {
 

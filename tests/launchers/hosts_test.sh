@@ -1,7 +1,8 @@
 # The `hymn` command across hosts: hosts_test.sh ROOT HYMN_COMMAND, on node0 of two hosts of hosts.sh.
 . "$(dirname -- "$0")/../house/lib.sh"
 hymn=$2
-three() { "$root/scripts/mpirun" --host node0:2,node1:1 -n 3 "$@"; }
+export HYMN_TUNING=off
+three() { "$root/scripts/mpirun" --host node0:2,node1:1 -n 3 -x HYMN_TUNING "$@"; }
 # on HOST COMMAND
 on() { "$OMPI_MCA_plm_rsh_agent" "$@"; }
 # The findings of `hymn doctor`; how it ends, this machine decides, too.

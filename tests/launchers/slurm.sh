@@ -10,7 +10,7 @@
 set -eu
 self=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/$(basename -- "$0")
 PATH="$PATH:/usr/sbin:/sbin"
-box='--mount --ipc --pid --fork --kill-child'
+box='--mount --uts --ipc --pid --fork --kill-child'
 node=$(hostname -s)
 user=$(id -un)
 
@@ -151,6 +151,7 @@ case "${1:-}" in
     mount -t proc none /proc
     mount -t tmpfs none /run
     mount -t tmpfs -o mode=1777 none /dev/shm # where jobs that are killed leave files
+    getent hosts "$(hostname)" >/dev/null || hostname localhost # slurmctld looks its name up
     shift
     TMPDIR=/run "$self" run-here "$@"
     ;;

@@ -194,7 +194,8 @@ RANK_TEST(Lifecycle, DifferentListsAreRefused) {
   expect_count_of_ranks(world.group());
 }
 
-/// Makes a group that `absent` never joins; the error must be a timeout. Whether it names that rank.
+/// Makes a group that `absent` never joins; the error must be a timeout. Whether it names that
+/// rank.
 bool absent_member_is_named(World& world, int absent, Duration limit) {
   world.group().barrier();  // the others shall not be late
   if (world.rank() == absent) return true;

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "tests/tools/healthy_job.hpp"
-#include "tools/doctor_judge.hpp"
+#include "tools/doctor/judge.hpp"
 
 namespace hymn::test {
 namespace {

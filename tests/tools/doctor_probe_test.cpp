@@ -13,10 +13,10 @@
 
 #include "hymn/error.hpp"
 #include "tests/tools/healthy_job.hpp"
-#include "tools/doctor_gpu.hpp"
-#include "tools/doctor_probes.hpp"
-#include "tools/doctor_report.hpp"
-#include "tools/doctor_wire.hpp"
+#include "tools/doctor/gpu.hpp"
+#include "tools/doctor/probes.hpp"
+#include "tools/doctor/report.hpp"
+#include "tools/doctor/wire.hpp"
 
 namespace hymn::test {
 namespace {

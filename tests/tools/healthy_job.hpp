@@ -1,7 +1,7 @@
 // Facts made by hand for the tests of `hymn doctor`.
 #pragma once
 
-#include "tools/doctor_facts.hpp"
+#include "tools/doctor/facts.hpp"
 
 namespace hymn::test {
 

@@ -1,6 +1,6 @@
 // The layout of `hymn topo`'s picture: nothing overlaps, everything is inside what holds it, every
 // rank and every GPU is there once, on machines of all sorts.
-#include "tools/topo_layout.hpp"
+#include "tools/topo/layout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 
 #include "tests/support/machine_maker.hpp"
 #include "tools/machine_source.hpp"
-#include "tools/topo_blocks.hpp"
-#include "tools/topo_job.hpp"
-#include "tools/topo_links.hpp"
+#include "tools/topo/blocks.hpp"
+#include "tools/topo/job.hpp"
+#include "tools/topo/links.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn::test {

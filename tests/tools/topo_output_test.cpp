@@ -12,10 +12,10 @@
 
 #include "tests/support/errors.hpp"
 #include "tools/bad_arguments.hpp"
-#include "tools/topo_job.hpp"
-#include "tools/topo_png.hpp"
-#include "tools/topo_svg.hpp"
-#include "tools/topo_text.hpp"
+#include "tools/topo/job.hpp"
+#include "tools/topo/png.hpp"
+#include "tools/topo/svg.hpp"
+#include "tools/topo/text.hpp"
 #include "tools/write_file.hpp"
 #include "topology/read_machine.hpp"
 

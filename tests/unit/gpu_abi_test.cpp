@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "tools/doctor_cuda.hpp"
+#include "tools/doctor/cuda.hpp"
 #include "topology/gpu_functions.hpp"
 #ifdef HYMN_TEST_CUDA_H
 #include <cuda.h>

@@ -1,0 +1,160 @@
+// Reads and checks the arguments of `hymn bench`.
+#include "tools/bench/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "tools/names.hpp"
+
+namespace hymn {
+
+namespace {
+
+// Far beyond any memory; keeps sums of sizes from wrapping around.
+constexpr std::size_t largest_size = std::size_t{1} << 44;
+
+std::vector<std::string_view> collective_names() {
+  std::vector<std::string_view> names;
+  for (const BenchCase& bench_case : bench_cases()) names.push_back(bench_case.name);
+  return names;
+}
+
+std::vector<bool> places_to_measure(const BenchArguments& arguments, const BenchCase& bench_case) {
+  const bool both = arguments.in_place == arguments.out_of_place;
+  if (arguments.in_place && !both && !bench_case.in_place)
+    throw BadArguments(fmt::format("{} has no in-place form", bench_case.name));
+  if (arguments.out_of_place && !both && !bench_case.out_of_place)
+    throw BadArguments(fmt::format("{} has no out-of-place form", bench_case.name));
+  std::vector<bool> places;
+  if (bench_case.out_of_place && (both || arguments.out_of_place)) places.push_back(false);
+  if (bench_case.in_place && (both || arguments.in_place)) places.push_back(true);
+  return places;
+}
+
+void check_ranges(const BenchArguments& arguments) {
+  if (arguments.min_bytes == 0 || arguments.max_bytes < arguments.min_bytes ||
+      arguments.max_bytes > largest_size)
+    throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 16T is needed",
+                                   arguments.min_bytes, arguments.max_bytes));
+  if (arguments.factor < 2) throw BadArguments("--factor must be 2 or more");
+  if (arguments.threads < 0) throw BadArguments("--threads must be 1 or more");
+  if (arguments.json && arguments.csv == "-")
+    throw BadArguments("--json and --csv - both want the standard output; give --csv a file");
+}
+
+// CLI11 takes -1 for the largest unsigned number.
+const CLI::Validator unsigned_number(
+    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
+    "");
+
+}  // namespace
+
+Timeout timeout_named(const std::string& text) {
+  if (text == "none") return Timeout::none();
+  double seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seconds);
+  // The upper bound keeps the conversion to nanoseconds from overflowing.
+  if (error != std::errc() || rest != end || !(seconds > 0 && seconds <= 1e9))
+    throw BadArguments(
+        fmt::format("--timeout '{}' is neither a number of seconds nor 'none'", text));
+  return std::chrono::duration<double>(seconds);
+}
+
+void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
+  const auto size = CLI::AsSizeValue(false);
+  app.add_option("collective", arguments.collective,
+                 fmt::format("what to measure: {}", fmt::join(collective_names(), ", ")))
+      ->required();
+  app.add_option("--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood")
+      ->transform(size)
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--max", arguments.max_bytes, "largest size")
+      ->transform(size)
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--factor", arguments.factor, "from one size to the next")
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--dtype", arguments.dtype, fmt::format("{}", fmt::join(dtype_names(), ", ")))
+      ->capture_default_str();
+  app.add_option("--op", arguments.op,
+                 fmt::format("{} (which multiplies by 2)", fmt::join(op_names(), ", ")))
+      ->capture_default_str();
+  app.add_option("--root", arguments.root, "of rooted collectives")->capture_default_str();
+  app.add_option("--iters", arguments.iterations,
+                 "timed iterations of each size; 0: as many as give a steady figure")
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--warmup", arguments.warmup, "iterations before the timed ones")
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--check", arguments.check,
+                 "how many iterations of each block of timed ones have their results verified")
+      ->check(unsigned_number)
+      ->capture_default_str();
+  app.add_option("--timeout", arguments.timeout, "of each operation, in seconds, or none")
+      ->capture_default_str();
+  app.add_option("--threads", arguments.threads,
+                 "run that many ranks as threads of this process, without MPI");
+  app.add_option("--vs", arguments.versus, "mpi: time the plain MPI call too, interleaved");
+  app.add_flag("--in-place", arguments.in_place, "only in place");
+  app.add_flag("--out-of-place", arguments.out_of_place, "only out of place");
+  app.add_flag("--json", arguments.json, "print a list of flat objects");
+  app.add_option("--csv", arguments.csv,
+                 "write comma-separated values to this file; -: print them");
+}
+
+BenchOptions checked_options(const BenchArguments& arguments) {
+  check_ranges(arguments);
+  BenchOptions options;
+  options.bench_case =
+      &bench_cases()[index_of(arguments.collective, collective_names(), "collective")];
+  options.min_bytes = arguments.min_bytes;
+  options.max_bytes = arguments.max_bytes;
+  options.factor = arguments.factor;
+  options.dtype = dtype_named(arguments.dtype);
+  options.op = op_named(arguments.op);
+  options.root = arguments.root;
+  options.iterations = arguments.iterations;
+  options.warmup = arguments.warmup;
+  options.check = arguments.check;
+  options.timeout = timeout_named(arguments.timeout);
+  options.threads = arguments.threads;
+  if (!arguments.versus.empty()) {
+    index_of(arguments.versus, {"mpi"}, "thing to compare with");
+    if (arguments.threads > 0)
+      throw BadArguments("--vs mpi compares processes; it cannot be used with --threads");
+    options.versus_mpi = true;
+  }
+  options.json = arguments.json;
+  options.csv = arguments.csv;
+  options.places = places_to_measure(arguments, *options.bench_case);
+  return options;
+}
+
+std::vector<std::size_t> bench_counts(const BenchOptions& options, int ranks) {
+  if (!options.bench_case->has_data()) return {0};
+  const std::size_t unit = size_in_bytes(options, 1, ranks);
+  std::vector<std::size_t> counts;
+  for (std::size_t bytes = options.min_bytes;; bytes *= options.factor) {
+    // A size that is no whole number of elements becomes the next smaller one that is, but not 0.
+    const std::size_t count = std::max<std::size_t>(bytes / unit, 1);
+    if (counts.empty() || counts.back() != count) counts.push_back(count);
+    if (bytes > options.max_bytes / options.factor) return counts;
+  }
+}
+
+std::size_t size_in_bytes(const BenchOptions& options, std::size_t count, int ranks) {
+  const std::size_t blocks = options.bench_case->has_blocks() ? static_cast<std::size_t>(ranks) : 1;
+  return count * blocks * size_of(options.dtype);
+}
+
+}  // namespace hymn

@@ -1,0 +1,270 @@
+// Writes the results of `hymn bench`.
+#include "tools/bench/report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace hymn {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where a report goes. Owns the file, but not the standard output.
+class Sink {
+ public:
+  explicit Sink(std::FILE* borrowed) : file_(borrowed, [](std::FILE*) { return 0; }) {}
+  explicit Sink(const std::string& path) : file_(std::fopen(path.c_str(), "w"), std::fclose) {
+    if (!file_) throw BadArguments(fmt::format("--csv {}: {}", path, std::strerror(errno)));
+  }
+  void line(const std::string& text) {
+    fmt::print(file_.get(), "{}\n", text);
+    std::fflush(file_.get());
+  }
+  void finish() {
+    if (std::ferror(file_.get()) != 0)
+      throw std::runtime_error("the results could not be written completely");
+  }
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+std::string wrong_text(const std::optional<std::uint64_t>& wrong) {
+  return wrong ? fmt::format("{}", *wrong) : "N/A";
+}
+
+// A figure in few columns: three digits that count, whatever its size.
+std::string figure(double value) {
+  const int decimals = value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0;
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+// ---- The table of nccl-tests: both places side by side.
+// ------------------------------------------
+
+class PlainTable : public BenchReport {
+ public:
+  explicit PlainTable(Sink sink) : sink_(std::move(sink)) {}
+
+  void begin(std::span<const std::string> remarks) override {
+    for (const std::string& remark : remarks) sink_.line("# " + remark);
+    sink_.line(fmt::format("#{:>43}   {:^32}   {:^32}", "", "out-of-place", "in-place"));
+    constexpr auto place = "{:>9} {:>8} {:>8} {:>6}";
+    const auto names = fmt::format(place, "time", "algbw", "busbw", "#wrong");
+    const auto units = fmt::format(place, "(us)", "(GB/s)", "(GB/s)", "");
+    constexpr auto columns = "#{:>11} {:>11} {:>13} {:>10}  {}  {}  {}";
+    sink_.line(fmt::format(columns, "size", "count", "type", "redop", names, names, "path"));
+    sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", units, units, "(algorithm)"));
+  }
+
+  void add(std::span<const BenchRow> rows) override {
+    std::array<std::string, 2> places;
+    places.fill(place("-", "-", "-", "-"));
+    for (const BenchRow& row : rows)
+      places[row.in_place ? 1 : 0] =
+          place(figure(row.time.median), figure(row.algorithm_bandwidth()),
+                figure(row.bus_bandwidth()), wrong_text(row.wrong));
+    const BenchRow& row = rows.front();
+    sink_.line(fmt::format("{:>12} {:>11} {:>13} {:>10}  {}  {}  {} ({})", row.size_bytes,
+                           row.count, row.dtype, row.op, places[0], places[1], row.path,
+                           row.algorithm));
+  }
+
+  void end(std::optional<std::uint64_t> wrong) override {
+    sink_.line(fmt::format("# wrong values: {}", wrong_text(wrong)));
+    sink_.finish();
+  }
+
+ private:
+  static std::string place(const std::string& time, const std::string& algorithm_bandwidth,
+                           const std::string& bus_bandwidth, const std::string& wrong) {
+    return fmt::format("{:>9} {:>8} {:>8} {:>6}", time, algorithm_bandwidth, bus_bandwidth, wrong);
+  }
+  Sink sink_;
+};
+
+// ---- With --vs: one line for each place, hymn's times beside the other's.
+// ------------------------
+
+class VersusTable : public BenchReport {
+ public:
+  VersusTable(Sink sink, std::string rival) : sink_(std::move(sink)), rival_(std::move(rival)) {}
+
+  void begin(std::span<const std::string> remarks) override {
+    for (const std::string& remark : remarks) sink_.line("# " + remark);
+    sink_.line(fmt::format("#{:>54}  {:^27} {:>24}  {:^27}", "", "hymn", "", rival_));
+    constexpr auto columns =
+        "#{:>11} {:>11} {:>13} {:>10} {:>5}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>6}  {:>9} {:>8} "
+        "{:>8} "
+        " {:>6}  {}";
+    sink_.line(fmt::format(columns, "size", "count", "type", "redop", "place", "time", "min", "max",
+                           "algbw", "busbw", "#wrong", "time", "min", "max", "ratio", "path"));
+    sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", "", "(us)", "(us)", "(us)",
+                           "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "", "(algorithm)"));
+  }
+
+  void add(std::span<const BenchRow> rows) override {
+    for (const BenchRow& row : rows) {
+      const std::string head = fmt::format(
+          "{:>12} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}", row.size_bytes, row.count,
+          row.dtype, row.op, row.in_place ? "in" : "out", times(row.time),
+          figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
+      const auto ratio = row.ratio();
+      const std::string rival =
+          row.rival_time ? times(*row.rival_time) : fmt::format("{:^27}", "no MPI equivalent");
+      sink_.line(fmt::format("{}  {}  {:>6}  {} ({})", head, rival,
+                             ratio ? fmt::format("{:.3f}", *ratio) : "-", row.path, row.algorithm));
+    }
+  }
+
+  void end(std::optional<std::uint64_t> wrong) override {
+    sink_.line(fmt::format("# wrong values: {}", wrong_text(wrong)));
+    sink_.finish();
+  }
+
+ private:
+  static std::string times(const BenchTimes& time) {
+    return fmt::format("{:>9} {:>8} {:>8}", figure(time.median), figure(time.min),
+                       figure(time.max));
+  }
+  Sink sink_;
+  std::string rival_;
+};
+
+// ---- For programs.
+// -------------------------------------------------------------------------------
+
+template <class T>
+Json value_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// The one place that names the keys of JSON and the columns of CSV.
+Json fields_of(const BenchRow& row) {
+  Json fields{{"collective", row.collective},
+              {"size_bytes", row.size_bytes},
+              {"count", row.count},
+              {"dtype", row.dtype},
+              {"op", row.op},
+              {"in_place", row.in_place},
+              {"ranks", row.ranks},
+              {"time_us", row.time.median},
+              {"min_us", row.time.min},
+              {"max_us", row.time.max},
+              {"algbw_gbps", row.algorithm_bandwidth()},
+              {"busbw_gbps", row.bus_bandwidth()},
+              {"wrong", value_or_null(row.wrong)},
+              {"path", row.path},
+              {"algorithm", row.algorithm}};
+  if (row.rival.empty()) return fields;
+  fields["vs"] = row.rival;
+  fields["vs_time_us"] = row.rival_time ? Json(row.rival_time->median) : Json(nullptr);
+  fields["ratio"] = value_or_null(row.ratio());
+  return fields;
+}
+
+class JsonReport : public BenchReport {
+ public:
+  explicit JsonReport(Sink sink) : sink_(std::move(sink)) {}
+  void add(std::span<const BenchRow> rows) override {
+    for (const BenchRow& row : rows) {
+      text_ += text_.empty() ? "[\n " : ",\n ";
+      text_ += fields_of(row).dump();
+    }
+  }
+  void end(std::optional<std::uint64_t>) override {
+    sink_.line(text_ + "\n]");
+    sink_.finish();
+  }
+
+ private:
+  Sink sink_;
+  std::string text_;
+};
+
+// No value can hold a comma or a quote: all are numbers or names of hymn's own. Null is empty.
+class CsvReport : public BenchReport {
+ public:
+  explicit CsvReport(Sink sink) : sink_(std::move(sink)) {}
+  void add(std::span<const BenchRow> rows) override {
+    for (const BenchRow& row : rows) {
+      const Json fields = fields_of(row);
+      std::string names;
+      std::string values;
+      for (const auto& [name, value] : fields.items()) {
+        const char* comma = names.empty() ? "" : ",";
+        names += comma + name;
+        values += comma + (value.is_string() ? value.get<std::string>()
+                           : value.is_null() ? std::string()
+                                             : value.dump());
+      }
+      if (!std::exchange(has_header_, true)) sink_.line(names);
+      sink_.line(values);
+    }
+  }
+  void end(std::optional<std::uint64_t>) override { sink_.finish(); }
+
+ private:
+  Sink sink_;
+  bool has_header_ = false;
+};
+
+constexpr auto quiet_for = std::chrono::seconds(2);
+constexpr auto show_every = std::chrono::milliseconds(200);
+
+}  // namespace
+
+double BenchRow::algorithm_bandwidth() const {
+  return time.median > 0 ? static_cast<double>(size_bytes) / time.median / 1e3 : 0.0;
+}
+
+std::optional<double> BenchRow::ratio() const {
+  if (!rival_time || rival_time->median <= 0) return std::nullopt;
+  return time.median / rival_time->median;
+}
+
+BenchReports make_reports(const BenchOptions& options) {
+  BenchReports reports;
+  if (options.csv == "-") {
+    reports.push_back(std::make_unique<CsvReport>(Sink(stdout)));
+    return reports;
+  }
+  if (!options.csv.empty()) reports.push_back(std::make_unique<CsvReport>(Sink(options.csv)));
+  if (options.json) {
+    reports.push_back(std::make_unique<JsonReport>(Sink(stdout)));
+  } else if (options.versus_mpi) {
+    reports.push_back(std::make_unique<VersusTable>(Sink(stdout), "plain MPI"));
+  } else {
+    reports.push_back(std::make_unique<PlainTable>(Sink(stdout)));
+  }
+  return reports;
+}
+
+BenchProgress::BenchProgress(bool wanted) : wanted_(wanted && isatty(STDERR_FILENO) == 1) {}
+
+void BenchProgress::show(const BenchRow& row, std::size_t done, std::size_t all) {
+  if (!wanted_) return;
+  const auto now = Clock::now();
+  if (now - began_ < quiet_for || now - shown_ < show_every) return;
+  shown_ = now;
+  visible_ = true;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - began_).count();
+  fmt::print(stderr, "\r\033[K{}: {} of {} done, now {} B{}, {} s", row.collective, done, all,
+             row.size_bytes, row.in_place ? " in place" : "", seconds);
+  std::fflush(stderr);
+}
+
+void BenchProgress::clear() {
+  if (!std::exchange(visible_, false)) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+}  // namespace hymn

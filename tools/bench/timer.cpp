@@ -1,0 +1,90 @@
+#include "tools/bench/timer.hpp"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace hymn {
+
+namespace {
+
+constexpr std::size_t most_block_iterations = 20000;
+
+// The least of several tries: whatever interrupts one of them is not the clock's.
+double cost_of_clock() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int calls = 200;
+  double least = 0;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto begin = Clock::now();
+    for (int i = 1; i < calls; ++i) static_cast<void>(Clock::now());
+    const std::chrono::duration<double, std::micro> spent = Clock::now() - begin;
+    least = attempt == 0 ? spent.count() / calls : std::min(least, spent.count() / calls);
+  }
+  return least;
+}
+
+}  // namespace
+
+BenchTimer::BenchTimer(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op,
+                       std::size_t bytes)
+    : world_(world),
+      all_(world.group()),
+      case_(bench_case),
+      dtype_(dtype),
+      op_(op),
+      input_(bench_input(dtype, op.kind(), world.size())),
+      first_(page_aligned(bytes)),
+      second_(page_aligned(bytes)),
+      clock_us_(cost_of_clock()) {
+  if (bench_case.reduces) result_ = bench_result(dtype, op, world.size());
+}
+
+BenchTimer::Memory BenchTimer::page_aligned(std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  const std::size_t rounded = (bytes / page + 1) * page;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(page, rounded));
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, rounded);
+  return Memory(memory);
+}
+
+std::size_t BenchTimer::enough_iterations(const BenchCall& call, double block_us,
+                                          const std::function<void()>& once) {
+  // The first guesses are of few iterations and far too high: approach the length step by step. The
+  // best of five tries: an interruption must not pass for a slow operation.
+  for (std::size_t iterations = 1;; iterations *= 8) {
+    std::vector<double> tries(5);
+    for (double& mean : tries) mean = time_block(call, iterations, 0, once);
+    const double us = slowest(std::move(tries)).min;
+    const bool long_enough = us * static_cast<double>(iterations) >= block_us / 8;
+    if (!long_enough && iterations < most_block_iterations) continue;
+    const double wanted = block_us / std::max(us, 1e-3);
+    return static_cast<std::size_t>(
+        std::clamp(wanted, 1.0, static_cast<double>(most_block_iterations)));
+  }
+}
+
+BenchTimes BenchTimer::slowest(std::vector<double> block_means) {
+  all_.all_reduce(BufferView(block_means), ReduceOp::max);
+  std::sort(block_means.begin(), block_means.end());
+  const std::size_t last = block_means.size() - 1;
+  const double median = (block_means[last / 2] + block_means[last - last / 2]) / 2;
+  return {median, block_means.front(), block_means.back()};
+}
+
+std::uint64_t BenchTimer::take_wrong() {
+  std::uint64_t wrong = std::exchange(wrong_, 0);
+  all_.all_reduce(view_of(wrong));
+  return wrong;
+}
+
+std::uint64_t BenchTimer::count_wrong(const BenchCall& call, std::size_t phase) const {
+  const PeriodicData& expected = result_ ? *result_ : input_;
+  std::uint64_t wrong = 0;
+  for (const BenchCall::Expected& part : call.expected())
+    wrong += expected.count_wrong(part.where, part.phase + phase);
+  return wrong;
+}
+
+}  // namespace hymn

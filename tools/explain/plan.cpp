@@ -1,0 +1,97 @@
+#include "tools/explain/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/paths.hpp"
+
+namespace hymn {
+
+namespace {
+
+// What the planner cannot see: whether the ranks are threads or processes.
+Verdict suits_ranks(const PathModel& model, bool threads) {
+  if (!threads && model.path == paths::threads)
+    return Verdict::no("the ranks are processes, not threads of one");
+  const bool by_mpi = model.path == paths::mpi || model.path == paths::mpi_p2p;
+  if (threads && by_mpi && model.in_this_build)
+    return Verdict::no("the ranks are threads of one process");
+  return Verdict::yes();
+}
+
+bool serves(const PathModel& model, OpType type) {
+  return model.algorithm.starts_with('*') ||
+         algorithm_for(model.algorithm, type) == model.algorithm;
+}
+
+PlanOption option_of(const PathModel& model, const PlanTask& task, const PlanQuery& query) {
+  PlanOption option;
+  option.path = model.path;
+  option.algorithm = model.algorithm.starts_with('*') ? std::string(to_string(query.type)) +
+                                                            std::string(model.algorithm.substr(1))
+                                                      : std::string(model.algorithm);
+  option.in_this_build = model.in_this_build;
+  Verdict verdict = suits_ranks(model, task.threads);
+  if (verdict.ok) verdict = model.can_run(query, task.context);
+  option.can_run = verdict.ok;
+  option.reason = std::move(verdict.reason);
+  if (!option.can_run) return option;
+  const Cost cost = predict(option.path, option.algorithm, query, task.context);
+  option.first_us = option.last_us = cost.seconds * 1e6;
+  option.source = cost.source;
+  return option;
+}
+
+// As the selector chooses.
+int best_of(const std::vector<PlanOption>& options, bool only_this_build) {
+  int best = -1;
+  for (int i = 0; i < static_cast<int>(options.size()); ++i) {
+    const PlanOption& option = options[static_cast<std::size_t>(i)];
+    if (!option.can_run || (only_this_build && !option.in_this_build)) continue;
+    if (best < 0 ||
+        is_faster({option.first_us, ""}, {options[static_cast<std::size_t>(best)].first_us, ""}))
+      best = i;
+  }
+  return best;
+}
+
+PlanRange range_at(const PlanTask& task, std::size_t bytes) {
+  PlanQuery query = task.query;
+  query.bytes = bytes;
+  PlanRange range;
+  range.first_bytes = range.last_bytes = bytes;
+  for (const PathModel& model : path_models())
+    if (serves(model, query.type)) range.options.push_back(option_of(model, task, query));
+  range.build = best_of(range.options, true);
+  range.planned = best_of(range.options, false);
+  return range;
+}
+
+bool is_alike(const PlanRange& a, const PlanRange& b) {
+  return a.build == b.build && a.planned == b.planned &&
+         std::equal(a.options.begin(), a.options.end(), b.options.begin(), b.options.end(),
+                    [](const PlanOption& x, const PlanOption& y) {
+                      return x.can_run == y.can_run && x.reason == y.reason && x.source == y.source;
+                    });
+}
+
+}  // namespace
+
+std::vector<PlanRange> plan_ranges(const PlanTask& task) {
+  if (task.query.type == OpType::barrier) return {range_at(task, 0)};
+  std::vector<PlanRange> ranges;
+  const std::size_t least = std::max(task.min_bytes, size_of(task.query.dtype));
+  for (std::size_t bytes = std::bit_ceil(least); bytes <= task.max_bytes; bytes *= 2) {
+    PlanRange next = range_at(task, bytes);
+    if (ranges.empty() || !is_alike(ranges.back(), next)) {
+      ranges.push_back(std::move(next));
+      continue;
+    }
+    ranges.back().last_bytes = bytes;
+    for (std::size_t i = 0; i < next.options.size(); ++i)
+      ranges.back().options[i].last_us = next.options[i].last_us;
+  }
+  return ranges;
+}
+
+}  // namespace hymn

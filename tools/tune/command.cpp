@@ -1,0 +1,168 @@
+// `hymn tune`: makes the ranks, lets them measure, and keeps what they found.
+#include "tools/tune/command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include "base/config.hpp"
+#include "hymn/threads.hpp"
+#include "runtime/tuning_library.hpp"
+#include "runtime/world_state.hpp"
+#include "tools/bad_arguments.hpp"
+#include "tools/names.hpp"
+#include "tools/tune/runner.hpp"
+
+namespace hymn {
+
+namespace {
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm date{};
+  gmtime_r(&now, &date);
+  return fmt::format("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday);
+}
+
+/// On rank 0's stderr: a line that changes where it is a terminal, else a line for each collective.
+class Progress {
+ public:
+  explicit Progress(bool wanted) : wanted_(wanted), terminal_(isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (wanted_ && terminal_) fmt::print(stderr, "\r\033[K");
+  }
+
+  void begin(std::string_view collective, std::size_t index, std::size_t all) {
+    title_ = fmt::format("measuring {} ({} of {})", collective, index, all);
+    if (wanted_ && !terminal_) fmt::print(stderr, "{}\n", title_);
+  }
+  void at(std::size_t bytes) const {
+    if (wanted_ && terminal_) fmt::print(stderr, "\r\033[K{}, {}", title_, show_bytes(bytes));
+  }
+
+ private:
+  bool wanted_;
+  bool terminal_;
+  std::string title_;
+};
+
+bool same_choice(const TuneChange& a, const TuneChange& b) {
+  return a.before == b.before && a.after == b.after;
+}
+
+/// A line for each run of sizes with the same choice.
+std::string changes_text(std::string_view collective, const std::vector<TuneChange>& changes) {
+  std::string text = fmt::format("{}\n", collective);
+  for (auto begin = changes.begin(); begin != changes.end();) {
+    const auto end = std::find_if_not(begin, changes.end(),
+                                      [&](const TuneChange& c) { return same_choice(*begin, c); });
+    const TuneChange& last = *std::prev(end);
+    const std::string largest = last.bytes == 0 ? "no data" : show_bytes(last.bytes);
+    const std::string sizes =
+        begin->bytes == last.bytes ? largest : show_bytes(begin->bytes) + " to " + largest;
+    text += fmt::format("  {:<20}  {}", sizes, last.after);
+    text += last.before == last.after
+                ? fmt::format(", as before: {} at {}\n", show_time(last.after_us), largest)
+                : fmt::format(", before: {}; {} in place of {} at {}\n", last.before,
+                              show_time(last.after_us), show_time(last.before_us), largest);
+    begin = end;
+  }
+  return text;
+}
+
+/// What was measured earlier with the same libraries on such machines stays, but for the rows that
+/// are measured anew.
+TuningTable merged(const std::string& path, const std::string& machine,
+                   const std::vector<TuningRow>& rows) {
+  TuningTable table;
+  const auto old = choose_tuning(read_tuning_text(path), path, {machine}, tuning_library());
+  if (old.table != nullptr) table = *old.table;
+  if (!old.problem.empty()) fmt::print(stderr, "hymn: replacing it: {}\n", old.problem);
+  table.machine = machine;
+  table.measured = today();
+  table.library = tuning_library();
+  for (const TuningRow& row : rows) {
+    std::erase_if(table.rows, [&](const TuningRow& other) {
+      return other.type == row.type && other.dtype == row.dtype && other.ranks == row.ranks &&
+             other.hosts == row.hosts && other.path == row.path && other.algorithm == row.algorithm;
+    });
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+/// The file to write: the one that is asked for, or the one that runs will look for.
+std::string output_of(const TuneOptions& options, const std::string& machine) {
+  std::string path = options.output;
+  if (path.empty()) path = Config::from_environment().tuning;
+  if (path.empty() || path == "off") path = tuning_file_for(machine);
+  if (path.empty())
+    throw BadArguments("there is no home folder for the table; give a file with --output");
+  return path;
+}
+
+void keep(const TuneOptions& options, const std::string& machine,
+          const std::vector<TuningRow>& rows, const std::string& summary) {
+  const std::string path = output_of(options, machine);
+  const TuningTable table = merged(path, machine, rows);
+  write_tuning_file(table, path);
+  fmt::print("{}written to {}: {} rows, {} of them new, for machines {}\n", summary, path,
+             table.rows.size(), rows.size(), machine);
+}
+
+int tune(World& world, const TuneOptions& options) {
+  const JobMap& job = detail::WorldState::of(world).job_map();
+  if (job.machines.size() > 1)
+    throw BadArguments("the hosts of this job are of different kinds; a table is for one kind");
+  const bool speaks = world.rank() == 0;
+  std::vector<TuningRow> rows;
+  std::string summary;
+  {
+    Progress progress(speaks);
+    for (std::size_t i = 0; i < options.cases.size(); ++i) {
+      const BenchCase& bench_case = *options.cases[i];
+      progress.begin(bench_case.name, i + 1, options.cases.size());
+      const TuneResult result = TuneRunner(world, bench_case, options).run([&](std::size_t bytes) {
+        progress.at(bytes);
+      });
+      rows.insert(rows.end(), result.rows.begin(), result.rows.end());
+      summary += changes_text(bench_case.name, result.changes);
+    }
+  }
+  // Rank 0 writes, and all hear whether it could.
+  std::exception_ptr problem;
+  if (speaks) {
+    try {
+      keep(options, fingerprint(job.machine()), rows, summary);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  }
+  std::int32_t failed = problem ? 1 : 0;
+  world.group().broadcast(view_of(failed), 0);
+  if (problem) std::rethrow_exception(problem);
+  return failed;
+}
+
+}  // namespace
+
+int tune_command(const TuneArguments& arguments) {
+  const TuneOptions options = checked_options(arguments);
+  if (options.threads == 0) {
+    World world;
+    return tune(world, options);
+  }
+  try {
+    run_ranks(options.threads, [&](World& world) { tune(world, options); });
+  } catch (const RanksFailed& failed) {
+    failed.rethrow_first();
+  }
+  return 0;
+}
+
+}  // namespace hymn

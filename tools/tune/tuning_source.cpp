@@ -1,0 +1,45 @@
+#include "tools/tune/tuning_source.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/error.hpp"
+#include "runtime/tuning_library.hpp"
+#include "topology/read_machine.hpp"
+
+namespace hymn {
+
+TuningSource tuning_source(const Config& config, const Machine& machine) {
+  TuningSource source;
+  source.machine = fingerprint(machine);
+  if (config.tuning == "off") return source;
+  source.file = config.tuning.empty() ? tuning_file_for(source.machine) : config.tuning;
+  if (source.file.empty()) return source;
+  try {
+    const auto text = read_tuning_text(source.file);
+    if (!text && !config.tuning.empty())
+      source.choice.problem = fmt::format("tuning table {} is not there", source.file);
+    else
+      source.choice = choose_tuning(text, source.file, {source.machine}, tuning_library());
+  } catch (const ConfigError& error) {
+    source.choice.problem = error.problem();
+  }
+  return source;
+}
+
+Machine machine_in_effect(const Config& config) {
+  return config.topology_file.empty() ? read_this_machine()
+                                      : read_machine_file(config.topology_file);
+}
+
+std::string in_words(const TuningSource& source) {
+  if (source.choice.table != nullptr) {
+    const TuningTable& table = *source.choice.table;
+    return fmt::format("{}, measured on {}, {} rows", source.file, table.measured,
+                       table.rows.size());
+  }
+  if (!source.choice.problem.empty()) return "none: " + source.choice.problem;
+  if (source.file.empty()) return "none: switched off, or no home folder";
+  return fmt::format("none: there is no {}; `hymn tune` makes one", source.file);
+}
+
+}  // namespace hymn
