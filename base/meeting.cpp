@@ -108,11 +108,15 @@ Packer& Packer::bytes(std::span<const std::byte> value) {
   return *this;
 }
 
-std::span<const std::byte> Unpacker::take(std::size_t count) {
+void Unpacker::need(std::size_t count) const {
   if (count > rest_.size())
     throw NetworkError(
         fmt::format("a bootstrap message is {} bytes too short", count - rest_.size()),
         {.remedy = "check that all ranks run the same version of hymn"});
+}
+
+std::span<const std::byte> Unpacker::take(std::size_t count) {
+  need(count);
   const auto taken = rest_.first(count);
   rest_ = rest_.subspan(count);
   return taken;
@@ -122,6 +126,12 @@ std::uint64_t Unpacker::number() {
   std::uint64_t value = 0;
   std::memcpy(&value, take(sizeof value).data(), sizeof value);
   return value;
+}
+
+std::size_t Unpacker::count() {
+  const auto count = static_cast<std::size_t>(number());
+  need(count);
+  return count;
 }
 
 std::string Unpacker::text() {

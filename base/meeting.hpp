@@ -50,11 +50,14 @@ class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
   std::uint64_t number();
+  /// A number of things that follow, each of at least one byte: never more than there are bytes.
+  std::size_t count();
   std::string text();
   Bytes bytes();
   bool empty() const { return rest_.empty(); }
 
  private:
+  void need(std::size_t count) const;
   std::span<const std::byte> take(std::size_t count);
   std::span<const std::byte> rest_;
 };

@@ -26,26 +26,53 @@ constexpr std::uint64_t tag_scout = 6;
 // still tell them what went wrong.
 constexpr Duration leader_grace = std::chrono::seconds(1);
 
-/// What a leader says of its host to the other leaders, and what goes wrong with it to everybody.
-struct HostWord {
-  std::string problem;  ///< empty: none
+/// What went wrong on one rank, told to others.
+struct Trouble {
+  std::string problem;  ///< empty: nothing
   std::string remedy;
-  std::string fingerprint;
-  HostSummary summary;
+  Duration waited{};  ///< for a rank that may be dead; none: all are there
 
   void note(const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     problem = known == nullptr ? error.what() : known->problem();
     if (known != nullptr) remedy = known->context().remedy;
+    if (const auto* late = dynamic_cast<const TimeoutError*>(&error))
+      waited = std::max(late->waited(), Duration(1));
   }
   void pack(Packer& packer) const {
-    packer.text(problem).text(remedy).text(fingerprint);
+    packer.text(problem).text(remedy).number(static_cast<std::uint64_t>(waited.count()));
+  }
+  static Trouble unpack(Unpacker& unpacker) {
+    Trouble trouble;
+    trouble.problem = unpacker.text();
+    trouble.remedy = unpacker.text();
+    trouble.waited = Duration(static_cast<Duration::rep>(unpacker.number()));
+    return trouble;
+  }
+  /// Throws it on `rank`. After a ConfigError all ranks end their world together, which they cannot
+  /// where one is missing.
+  void raise(int rank) const {
+    if (problem.empty()) return;
+    ErrorContext context{.rank = rank, .remedy = remedy};
+    if (waited > Duration::zero()) throw TimeoutError(problem, waited, std::move(context));
+    throw ConfigError(problem, std::move(context));
+  }
+};
+
+/// What a leader says of its host to the other leaders.
+struct HostWord {
+  Trouble trouble;
+  std::string fingerprint;
+  HostSummary summary;
+
+  void pack(Packer& packer) const {
+    trouble.pack(packer);
+    packer.text(fingerprint);
     hymn::pack(packer, summary);
   }
   static HostWord unpack(Unpacker& unpacker) {
     HostWord word;
-    word.problem = unpacker.text();
-    word.remedy = unpacker.text();
+    word.trouble = Trouble::unpack(unpacker);
     word.fingerprint = unpacker.text();
     word.summary = unpack_summary(unpacker);
     return word;
@@ -92,6 +119,7 @@ class JobMeeting {
   void exchange_machines(std::span<const HostWord> words);
   void tell_locals(const Packer& packer);
   void hear_from_leader();
+  void check_told() const;
   [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const {
     throw ConfigError(problem, {.rank = exchange_.rank(), .remedy = remedy});
   }
@@ -182,8 +210,8 @@ HostWord JobMeeting::look() {
     word.fingerprint = own_->fingerprint;
     word.summary = summarise(*own_->machine, 0, map_.places);
   } catch (const std::exception& error) {
-    word.note(error);
-    word.problem = fmt::format("host {}: {}", map_.host_name, word.problem);
+    word.trouble.note(error);
+    word.trouble.problem = fmt::format("host {}: {}", map_.host_name, word.trouble.problem);
   }
   return word;
 }
@@ -199,15 +227,16 @@ std::vector<int> JobMeeting::scouts() const {
 }
 
 void JobMeeting::scout() {
-  HostWord word;
+  Trouble trouble;
   std::string json;
   try {
     json = read_()->json;
   } catch (const std::exception& error) {
-    word.note(error);
+    trouble.note(error);
   }
   Packer packer;
-  packer.text(word.problem).text(word.remedy).text(json);
+  trouble.pack(packer);
+  packer.text(json);
   exchange_.send(leader(), tag_scout, packer.packed());
 }
 
@@ -221,9 +250,7 @@ void JobMeeting::hear_scouts() {
   for (const int rank : ranks) {
     const Bytes bytes = receive(exchange_, rank, tag_scout, patience_).bytes;
     Unpacker unpacker(bytes);
-    const std::string problem = unpacker.text();
-    const std::string remedy = unpacker.text();
-    if (!problem.empty()) fail(problem, remedy);
+    Trouble::unpack(unpacker).raise(exchange_.rank());
     views_[arrival(rank).visible_gpus] = merge_gpus(merged, *machine_from_peer(unpacker.text()));
   }
   own_ = KnownMachine::of(std::make_shared<const Machine>(std::move(merged)));
@@ -245,7 +272,7 @@ void JobMeeting::lead() {
   }
   std::map<std::string, int> kinds;
   for (const HostWord& word : words) {
-    if (!word.problem.empty()) fail(word.problem, word.remedy);
+    word.trouble.raise(exchange_.rank());
     HostSummary& summary = map_.world.hosts.emplace_back(word.summary);
     summary.machine =
         kinds.try_emplace(word.fingerprint, static_cast<int>(kinds.size())).first->second;
@@ -282,13 +309,15 @@ void JobMeeting::lead_others() {
   Packer packer;
   try {
     lead();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     // Here is only what all leaders know, or that one of them has not come.
-    packer.text(error.problem()).text(error.context().remedy);
+    Trouble trouble;
+    trouble.note(error);
+    trouble.pack(packer);
     tell_locals(packer);
     throw;
   }
-  packer.text("").text("");
+  Trouble().pack(packer);
   packer.number(map_.world.hosts.size());
   for (const HostSummary& host : map_.world.hosts) pack(packer, host);
   packer.number(jsons_.size());
@@ -306,6 +335,22 @@ void JobMeeting::tell_locals(const Packer& packer) {
     if (rank != exchange_.rank()) exchange_.send(rank, tag_host, packer.packed());
 }
 
+/// What has travelled is used as indices.
+void JobMeeting::check_told() const {
+  auto is_below = [](int index, std::size_t count) {
+    return index >= 0 && static_cast<std::size_t>(index) < count;
+  };
+  bool sound = map_.world.hosts.size() == leaders_.size();
+  for (const HostSummary& host : map_.world.hosts)
+    sound = sound && is_below(host.machine, map_.machines.size());
+  for (const auto& [visible, gpus] : views_)
+    for (const int gpu : gpus) sound = sound && is_below(gpu, map_.machine().gpus.size());
+  if (!sound)
+    throw NetworkError(
+        fmt::format("rank {} tells of hosts or GPUs that are not there", leader()),
+        {.rank = exchange_.rank(), .remedy = "check that all ranks run the same version of hymn"});
+}
+
 void JobMeeting::hear_from_leader() {
   const std::vector<int> sent = scouts();
   if (std::find(sent.begin(), sent.end(), exchange_.rank()) != sent.end()) scout();
@@ -314,19 +359,18 @@ void JobMeeting::hear_from_leader() {
     patience.deadline = Deadline(patience.deadline.when() + leader_grace);
   const Bytes bytes = receive(exchange_, leader(), tag_host, patience).bytes;
   Unpacker unpacker(bytes);
-  const std::string problem = unpacker.text();
-  const std::string remedy = unpacker.text();
-  if (!problem.empty()) fail(problem, remedy);
+  Trouble::unpack(unpacker).raise(exchange_.rank());
   map_.world.size = static_cast<int>(arrivals_.size());
-  map_.world.hosts.resize(static_cast<std::size_t>(unpacker.number()));
+  map_.world.hosts.resize(unpacker.count());
   for (HostSummary& host : map_.world.hosts) host = unpack_summary(unpacker);
-  map_.machines.resize(static_cast<std::size_t>(unpacker.number()));
+  map_.machines.resize(unpacker.count());
   for (auto& machine : map_.machines) machine = machine_from_peer(unpacker.text());
   for (std::uint64_t views = unpacker.number(); views > 0; --views) {
     std::vector<int>& gpus = views_[unpacker.text()];
-    gpus.resize(static_cast<std::size_t>(unpacker.number()));
+    gpus.resize(unpacker.count());
     for (int& gpu : gpus) gpu = static_cast<int>(unpacker.number());
   }
+  check_told();
   place(map_.machine());
 }
 

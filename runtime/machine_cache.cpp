@@ -32,9 +32,13 @@ class Cache {
 
 std::shared_ptr<const KnownMachine> KnownMachine::of(std::shared_ptr<const Machine> machine) {
   auto known = std::make_shared<KnownMachine>();
-  known->fingerprint = hymn::fingerprint(*machine);
   known->json = to_json(*machine);
-  known->machine = std::move(machine);
+  // As the others will read it: what JSON cannot hold (a name that is no UTF-8) must not make ranks
+  // of one machine see two. Only that costs a copy.
+  Machine read = machine_from_json(known->json, machine->source);
+  known->machine =
+      read == *machine ? std::move(machine) : std::make_shared<const Machine>(std::move(read));
+  known->fingerprint = hymn::fingerprint(*known->machine);
   return known;
 }
 

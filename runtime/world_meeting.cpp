@@ -56,7 +56,7 @@ void WorldState::meet() {
   const TuningFile tuning = rank_ == 0 ? find_tuning(read) : TuningFile();
   Packer packer;
   packer.text(version()).text(path_.text()).text(algo_.text()).number(config_.chunk_limit);
-  packer.text(tuning.path).text(tuning.text);
+  packer.text(tuning.path).text(tuning.text).text(tuning.library);
   Arrival::of_this_rank(config_, site_, rank_).pack(packer);
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
@@ -66,7 +66,7 @@ void WorldState::meet() {
   for (int rank = 0; rank < size_; ++rank) {
     Unpacker unpacker(words[static_cast<std::size_t>(rank)]);
     check_settings(rank, unpacker);
-    TuningFile theirs{unpacker.text(), unpacker.text()};
+    TuningFile theirs{unpacker.text(), unpacker.text(), unpacker.text()};
     if (rank == 0) found = std::move(theirs);
     arrivals.push_back(Arrival::unpack(unpacker));
   }
@@ -80,7 +80,7 @@ void WorldState::meet() {
 // The file is rank 0's affair: others may see another file system. It need not be there.
 WorldState::TuningFile WorldState::find_tuning(const MachineReader& read) const {
   if (config_.tuning == "off") return {};
-  TuningFile file{config_.tuning, ""};
+  TuningFile file{config_.tuning, "", tuning_library()};
   try {
     if (file.path.empty()) file.path = tuning_file_for(read()->fingerprint);
   } catch (const std::exception&) {
@@ -102,7 +102,7 @@ void WorldState::use_tuning(const TuningFile& file) {
   if (file.text.empty()) return;
   std::vector<std::string> fingerprints;
   for (const auto& machine : job_.machines) fingerprints.push_back(fingerprint(*machine));
-  TuningChoice choice = choose_tuning(file.text, file.path, fingerprints, tuning_library());
+  TuningChoice choice = choose_tuning(file.text, file.path, fingerprints, file.library);
   tuning_ = std::move(choice.table);
   if (rank_ == 0 && !choice.problem.empty()) warn_of_tuning(choice.problem);
 }

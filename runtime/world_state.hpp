@@ -74,7 +74,8 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   void check_settings(int rank, Unpacker& unpacker) const;
   struct TuningFile {
     std::string path;
-    std::string text;  ///< empty: there is none
+    std::string text;     ///< empty: there is none
+    std::string library;  ///< of rank 0: others may run another patch level of MPI
   };
   TuningFile find_tuning(const MachineReader& read) const;
   void use_tuning(const TuningFile& file);

@@ -2,12 +2,16 @@
 //
 // Exit codes: 0, 1 when something went wrong or a result was wrong, 2 for bad arguments and
 // settings; `hymn doctor` has more (docs/doctor.md).
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <string>
 
+#include "base/config.hpp"
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
 #include "tools/bench/command.hpp"
@@ -15,6 +19,7 @@
 #include "tools/explain/command.hpp"
 #include "tools/info_command.hpp"
 #include "tools/launched.hpp"
+#include "tools/say.hpp"
 #include "tools/topo/command.hpp"
 #include "tools/tune/command.hpp"
 
@@ -23,8 +28,25 @@ namespace {
 constexpr int exit_failure = 1;
 constexpr int exit_bad_arguments = 2;
 
+// Files that are opened later must not take the place of closed standard ones, or what is printed
+// would go into them. These cannot be read, or written, as if still closed.
+void keep_standard_files_apart() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(file, F_GETFD) < 0)
+      static_cast<void>(::open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+}
+
+bool environment_is_bad() {
+  try {
+    hymn::Config::from_environment();
+    return false;
+  } catch (const hymn::ConfigError&) {
+    return true;
+  }
+}
+
 int complain(const std::string& problem, int exit_code, bool aloud) {
-  if (aloud) fmt::print(stderr, "hymn: {}\n", problem);
+  if (aloud) hymn::say(fmt::format("hymn: {}\n", problem));
   return exit_code;
 }
 
@@ -70,15 +92,26 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+// What was printed may still wait for its way out.
+int run_and_flush(int argc, char** argv) {
+  const int code = run(argc, argv);
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed) return code;
+  return complain("cannot write to the standard output: it is closed, or full", exit_failure, true);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_files_apart();
   try {
-    return run(argc, argv);
+    return run_and_flush(argc, argv);
   } catch (const hymn::BadArguments& bad) {
     return complain(bad.what(), exit_bad_arguments, hymn::speaks_for_all());
   } catch (const hymn::ConfigError& bad) {
-    return complain(bad.what(), exit_bad_arguments, hymn::speaks_for_all());
+    // A rank whose environment is not that of the others has to speak for itself.
+    const bool aloud = hymn::speaks_for_all() || environment_is_bad();
+    return complain(bad.what(), exit_bad_arguments, aloud);
   } catch (const std::bad_alloc&) {
     return complain("not enough memory for buffers of this size", exit_failure, true);
   } catch (const std::exception& error) {

@@ -73,8 +73,8 @@ class FileBeside {
 
 void write_file(const std::string& path, std::string_view content) {
   if (path == "-") {
-    std::fwrite(content.data(), 1, content.size(), stdout);
-    if (std::fflush(stdout) != 0) fail("the standard output", errno);
+    const bool whole = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
+    if (!whole || std::fflush(stdout) != 0) fail("the standard output", errno);
     return;
   }
   std::error_code ignored;

@@ -37,10 +37,13 @@ class Descriptor {
   int number_;
 };
 
+[[noreturn]] void cannot_write(const std::string& path, const std::string& why) {
+  throw ResourceError(fmt::format("the tuning table cannot be written to {}: {}", path, why),
+                      {.remedy = "give another file with --output, or set XDG_CACHE_HOME"});
+}
+
 [[noreturn]] void cannot_write(const std::string& path, int error) {
-  throw ResourceError(
-      fmt::format("the tuning table cannot be written to {}: {}", path, std::strerror(error)),
-      {.remedy = "give another file with --output, or set XDG_CACHE_HOME"});
+  cannot_write(path, std::strerror(error));
 }
 
 [[noreturn]] void cannot_read(const std::string& path, const std::string& why) {
@@ -57,11 +60,29 @@ void write_all(int file, std::string_view text, const std::string& path) {
   }
 }
 
-// The new file under a name of its own, complete and on the disk. Nothing is left when it fails.
+// The folder is made where it is missing.
+void make_folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) cannot_write(path, error.value());
+}
+
+// A name of its own beside the file.
+std::string temporary_for(const std::string& path) {
+  return fmt::format("{}.{}.new", path, ::getpid());
+}
+
+int open_beside(const std::string& temporary, const std::string& path) {
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                          S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+  if (file < 0) cannot_write(path, errno);
+  return file;
+}
+
+// The new file, complete and on the disk. Nothing is left when it fails.
 void write_beside(const std::string& text, const std::string& temporary, const std::string& path) {
-  const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                               S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
-  if (file.get() < 0) cannot_write(path, errno);
+  const Descriptor file(open_beside(temporary, path));
   try {
     write_all(file.get(), text, path);
     if (::fsync(file.get()) != 0) cannot_write(path, errno);
@@ -84,12 +105,21 @@ std::string tuning_file_for(const std::string& fingerprint) {
   return fmt::format("{}/hymn/tuning-{}.json", cache, fingerprint);
 }
 
+void check_tuning_file(const std::string& path) {
+  make_folder_of(path);
+  std::error_code ignored;
+  const auto found = std::filesystem::status(path, ignored);
+  // To be renamed over, a device would be lost.
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found))
+    cannot_write(path, "it is not a file");
+  const std::string temporary = temporary_for(path);
+  const Descriptor file(open_beside(temporary, path));
+  ::unlink(temporary.c_str());
+}
+
 void write_tuning_file(const TuningTable& table, const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) cannot_write(path, error.value());
-  write_beside(table.to_json(), fmt::format("{}.{}.new", path, ::getpid()), path);
+  make_folder_of(path);
+  write_beside(table.to_json(), temporary_for(path), path);
 }
 
 std::optional<std::string> read_tuning_text(const std::string& path) {

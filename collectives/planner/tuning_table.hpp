@@ -65,6 +65,8 @@ TuningChoice choose_tuning(const std::optional<std::string>& text, const std::st
 
 /// "$XDG_CACHE_HOME/hymn/tuning-<fingerprint>.json", or below ~/.cache; empty without a home.
 std::string tuning_file_for(const std::string& fingerprint);
+/// Throws ResourceError where write_tuning_file would, but for what only the content can tell.
+void check_tuning_file(const std::string& path);
 /// Written beside and renamed, so that no reader sees half of it. Throws ResourceError.
 void write_tuning_file(const TuningTable& table, const std::string& path);
 /// The file's text, bounded (1 MiB); nothing when it is not there. Throws ConfigError when it

@@ -89,9 +89,11 @@ TEST(HymnDoctor, TextTellsWhatIsFineOnlyWhenAsked) {
 
 TEST(HymnDoctor, RefusesBadArguments) {
   EXPECT_EQ(run_shell(doctor + " --nonsense 2>&1").exit_code, 2);
-  const ShellOutcome outcome = run_shell(doctor + " --memory 1Q 2>&1");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.output, HasSubstr("--memory"));
+  for (const char* size : {"1Q", "-5", "99999999999999999999", "5P"}) {
+    const ShellOutcome outcome = run_shell(doctor + " --memory " + size + " 2>&1");
+    EXPECT_EQ(outcome.exit_code, 2) << size;
+    EXPECT_THAT(outcome.output, HasSubstr("--memory")) << size;
+  }
 }
 
 TEST(HymnDoctor, FindsRanksOnOneCore) {

@@ -167,6 +167,17 @@ TEST(HymnExplain, EverySizeIsInOneRange) {
   EXPECT_EQ(next, 1 * MiB);
 }
 
+TEST(HymnExplain, ASizeBetweenPowersOfTwoIsLookedAtAlone) {
+  for (const auto& [sizes, expected] : {std::pair{"--min 1000 --max 1001", 1000},
+                                        {"--min 5 --max 7", 4},
+                                        {"--dtype float64 --max 4", 8}}) {
+    const Json ranges = Plan(std::string("all_reduce ") + sizes).json()["ranges"];
+    ASSERT_EQ(ranges.size(), 1u) << sizes;
+    EXPECT_EQ(ranges[0]["first_bytes"], expected);
+    EXPECT_EQ(ranges[0]["last_bytes"], expected);
+  }
+}
+
 TEST(HymnExplain, SaysItInWords) {
   const ShellOutcome outcome =
       run_shell(command + "all_reduce --gpus --topo " + boxes + "nvswitch8.xml");
@@ -188,6 +199,7 @@ TEST(HymnExplain, RefusesBadArguments) {
       {"all_reduce --ranks -2", "--ranks"},
       {"all_reduce --ranks 100000000", "at most"},
       {"all_reduce --min 8 --max 4", "min <= max"},
+      {"all_reduce --min -8", "negative"},
       {"all_reduce --topo /nowhere/box.xml", "/nowhere/box.xml"},
       {"all_reduce --topo " + boxes + "nvswitch8.xml:0", "number of hosts"},
       {"all_reduce --synthetic nonsense", "nonsense"},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -124,6 +125,48 @@ TEST(HymnInfo, RefusesMalformedAndUnknownVariables) {
   EXPECT_THAT(unknown.output, HasSubstr("HYMN_TIMEOUTS"));
 }
 
+TEST(HymnInfo, ARankWithABadVariableOfItsOwnSaysSo) {
+  for (const char* subcommand : {"info", "topo", "bench barrier"}) {
+    const std::string hymn = command + " " + subcommand;
+    const Outcome outcome =
+        run(mpirun + " -n 1 " + hymn + " : -n 1 env HYMN_TIMEOUT=soon " + hymn + " 2>&1");
+    EXPECT_EQ(outcome.exit_code, 2) << subcommand;
+    EXPECT_THAT(outcome.output, HasSubstr("HYMN_TIMEOUT='soon'")) << subcommand;
+  }
+}
+
+TEST(HymnCommand, FailsWhereItsOutputIsLost) {
+  for (const char* arguments :
+       {"--version", "--help", "info", "info --json", "topo", "topo --svg -", "topo --png -",
+        "explain all_reduce", "doctor", "bench barrier --threads 2 --iters 2"})
+    for (const char* output : {" >/dev/full", " >&-"}) {
+      const Outcome outcome = run("(" + command + " " + arguments + output + ") 2>&1");
+      EXPECT_EQ(outcome.exit_code, 1) << arguments << output;
+      EXPECT_THAT(outcome.output, testing::ContainsRegex("hymn: .*(write|written)"))
+          << arguments << output;
+    }
+}
+
+TEST(HymnCommand, GoesOnWhereItsMessagesAreLost) {
+  for (const char* messages : {" 2>/dev/full", " 2>&-"}) {
+    EXPECT_EQ(run(command + " explain nothing" + messages).exit_code, 2) << messages;
+    EXPECT_EQ(run(command + " topo --svg /nowhere/at/all" + messages).exit_code, 1) << messages;
+    EXPECT_EQ(run(command + " tune --threads 2 --quick --collectives barrier --output " +
+                  testing::TempDir() + "hymn-silent.json" + messages)
+                  .exit_code,
+              0)
+        << messages;
+  }
+}
+
+TEST(HymnCommand, AFileIsNotTakenForTheClosedOutput) {
+  const std::string file = testing::TempDir() + "hymn-output-" + std::to_string(::getpid());
+  const Outcome outcome = run(command + " bench barrier --threads 2 --iters 2 --csv " + file +
+                              " >&- 2>/dev/null; cat " + file + "; rm " + file);
+  EXPECT_THAT(outcome.output, testing::StartsWith("collective,"));
+  EXPECT_EQ(outcome.output.find("hymn "), std::string::npos) << outcome.output;
+}
+
 TEST(HymnBench, RefusesBadArguments) {
   const std::vector<std::array<std::string, 2>> cases{
       {"all_reduces", "all_reduce, broadcast, reduce, gather"},
@@ -147,6 +190,7 @@ TEST(HymnBench, RefusesBadArguments) {
       {"broadcast --out-of-place", "no out-of-place form"},
       {"barrier --in-place", "no in-place form"},
       {"broadcast --threads 2 --root 2", "--root 2"},
+      {"barrier --threads 1000000", "1 to 4096"},
       {"send_recv", "2 ranks"},
       {"all_reduce --threads 2 --op band", "floating point"},
       {"all_reduce --threads 2 --dtype float8_e5m2", "float8"},

@@ -61,6 +61,19 @@ TEST(TopoCommand, ReadsTheFileThatTheVariableNames) {
   EXPECT_THAT(outcome.output, StartsWith("host: pcie4 "));
 }
 
+TEST(TopoCommand, ReadsTheExampleOfItsPage) {
+  const std::string page = content_of(HYMN_PICTURES "/../topology.md");
+  const std::string fence = "```json\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  const std::string file = temporary("example.json");
+  std::ofstream(file) << page.substr(begin, page.find("```", begin) - begin);
+  const ShellOutcome outcome = topo("--xml '" + file + "'");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output, StartsWith("host: box "));
+  EXPECT_THAT(outcome.output, HasSubstr("NVIDIA A40"));
+  fs::remove(file);
+}
+
 TEST(TopoCommand, WritesPicturesOfOtherMachines) {
   const std::string svg = temporary("a.svg");
   const std::string png = temporary("a.png");

@@ -103,8 +103,17 @@ TEST_F(HymnTune, WritesATableThatRunsTakeUp) {
 TEST_F(HymnTune, KeepsWhatItDoesNotMeasureAnew) {
   ASSERT_EQ(on_2_ranks(quick + "all_reduce").exit_code, 0);
   ASSERT_EQ(on_2_ranks(quick + "barrier").exit_code, 0);
-  ASSERT_EQ(on_2_ranks(quick + "barrier").exit_code, 0);
+  EXPECT_THAT(on_2_ranks(quick + "barrier,barrier").output, HasSubstr("6 rows, 3 of them new"));
   EXPECT_EQ(read(file())["rows"].size(), 6u);
+}
+
+TEST_F(HymnTune, ReplacesATableThatCannotBeRead) {
+  const fs::path path = cache_ / "long.json";
+  write(path, std::string(2u << 20, ' '));
+  const ShellOutcome outcome = on_2_ranks(quick + "barrier --output '" + path.string() + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("replacing it: "));
+  EXPECT_EQ(read(path)["rows"].size(), 3u);
 }
 
 TEST_F(HymnTune, MeasuresThreadsToo) {
@@ -172,6 +181,8 @@ TEST_F(HymnTune, RefusesBadArguments) {
       {"--op band", "band of float32"},
       {"--timeout soon", "'soon'"},
       {"--threads -1", "--threads"},
+      {"--threads 1000000", "1 to 4096"},
+      {"--min -8", "negative"},
   };
   for (const auto& [arguments, expected] : cases) {
     const ShellOutcome outcome = run(command + " tune " + arguments + " 2>&1");
@@ -180,11 +191,23 @@ TEST_F(HymnTune, RefusesBadArguments) {
   }
 }
 
-TEST_F(HymnTune, FailsWhereItCannotWrite) {
-  const ShellOutcome outcome = on_2_ranks(quick + "barrier --output /proc/nowhere/table.json");
-  EXPECT_NE(outcome.exit_code, 0);
-  EXPECT_EQ(count(outcome.output, "the tuning table cannot be written to /proc/nowhere"), 1u)
-      << outcome.output;
+TEST_F(HymnTune, FailsWhereItCannotWriteAndDoesNotMeasureFirst) {
+  for (const std::string& path :
+       {std::string("/proc/nowhere/table.json"), std::string("/dev/null"), cache_.string()}) {
+    const ShellOutcome outcome = on_2_ranks(quick + "barrier --output " + path);
+    EXPECT_EQ(outcome.exit_code, 1) << path;
+    EXPECT_EQ(count(outcome.output, "the tuning table cannot be written to " + path), 1u)
+        << outcome.output;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("measuring")));
+  }
+  EXPECT_TRUE(fs::is_empty(cache_));
+}
+
+TEST_F(HymnTune, InterruptedItLeavesNothing) {
+  const ShellOutcome outcome = run("timeout --signal=INT 1 " + command + " tune --threads 2 2>&1");
+  EXPECT_EQ(outcome.exit_code, 124) << outcome.output;
+  for (const auto& entry : fs::recursive_directory_iterator(cache_))
+    EXPECT_FALSE(entry.is_regular_file()) << entry.path();
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 #include "hymn/hymn.hpp"
 #include "p2p/thread_hub.hpp"
 #include "runtime/group_spots.hpp"
+#include "runtime/machine_cache.hpp"
 #include "runtime/thread_world.hpp"
 #include "runtime/world_state.hpp"
 #include "tests/support/machines.hpp"
+#include "topology/read_machine.hpp"
 
 namespace hymn::test {
 namespace {
@@ -66,38 +68,54 @@ void expect_consistent(const std::vector<JobMap>& maps) {
   }
 }
 
-/// All ranks must throw a ConfigError with these words; none may hang or get through. Without
-/// worlds, for there the first failure releases all others.
-void expect_refused(const std::vector<PretendedRank>& ranks,
-                    const std::vector<std::string>& words) {
-  const auto hub = std::make_shared<ThreadHub>(static_cast<int>(ranks.size()));
+std::vector<Arrival> arrivals_of(const std::vector<PretendedRank>& ranks) {
   std::vector<Arrival> arrivals;
   for (const PretendedRank& rank : ranks)
     arrivals.push_back(Arrival::of_this_rank(
         rank.config, PretendedSite{rank.host, rank.machine, rank.cpus, rank.visible_gpus},
         static_cast<int>(arrivals.size())));
+  return arrivals;
+}
+
+/// What went wrong on each rank; `dead`, if it is a rank, never comes. Without worlds, for there
+/// the first failure releases all others.
+std::vector<std::string> errors_of(const std::vector<PretendedRank>& ranks, Duration limit,
+                                   std::size_t dead = SIZE_MAX) {
+  const auto hub = std::make_shared<ThreadHub>(static_cast<int>(ranks.size()));
+  const std::vector<Arrival> arrivals = arrivals_of(ranks);
   std::vector<std::string> errors(ranks.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    threads.emplace_back([&, i] {
-      ThreadExchange exchange(hub, static_cast<int>(i));
-      const MachineReader read = [&] {
-        return ranks[i].machine ? KnownMachine::of(ranks[i].machine)
-                                : known_machine(ranks[i].config.topology_file);
-      };
-      try {
-        Patience patience;
-        patience.deadline = Deadline::after(Duration(std::chrono::seconds(30)));
-        patience.purpose = "the test";
-        map_job(exchange, arrivals, read, patience);
-      } catch (const ConfigError& error) {
-        errors[i] = error.what();
-      } catch (const std::exception& error) {
-        errors[i] = std::string("another error: ") + error.what();
-      }
-    });
+    if (i != dead)
+      threads.emplace_back([&, i] {
+        ThreadExchange exchange(hub, static_cast<int>(i));
+        const MachineReader read = [&] {
+          return ranks[i].machine ? KnownMachine::of(ranks[i].machine)
+                                  : known_machine(ranks[i].config.topology_file);
+        };
+        try {
+          Patience patience;
+          patience.deadline = Deadline::after(limit);
+          patience.purpose = "the test";
+          map_job(exchange, arrivals, read, patience);
+        } catch (const ConfigError& error) {
+          errors[i] = error.what();
+        } catch (const TimeoutError& error) {
+          errors[i] = std::string("too late: ") + error.what();
+        } catch (const std::exception& error) {
+          errors[i] = std::string("another error: ") + error.what();
+        }
+      });
   for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+/// All ranks must throw a ConfigError with these words; none may hang or get through.
+void expect_refused(const std::vector<PretendedRank>& ranks,
+                    const std::vector<std::string>& words) {
+  const auto errors = errors_of(ranks, std::chrono::seconds(30));
   for (std::size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_THAT(errors[i], Not(HasSubstr("too late")));
     EXPECT_THAT(errors[i], HasSubstr("rank " + std::to_string(i)));
     for (const std::string& word : words) EXPECT_THAT(errors[i], HasSubstr(word));
   }
@@ -254,6 +272,42 @@ TEST(JobMap, OneHostHasOneFile) {
   EXPECT_EQ(maps_of(ranks).size(), 3u) << "other hosts may have another";
   ranks[2].config.topology_file = "two.xml";
   expect_refused(ranks, {"HYMN_TOPOLOGY_FILE", "'two.xml' on rank 2", "'' on rank 1"});
+}
+
+// After a ConfigError ranks end together, which they cannot when one of them is dead.
+TEST(JobMap, ARankThatDoesNotComeIsATimeout) {
+  std::vector<PretendedRank> ranks;
+  add_host(ranks, "a", 3, {.packages = 2, .cores = 2, .gpus = 2});
+  hide_others(ranks[1], {1, 0});  // so that its leader waits for what it sees
+  add_host(ranks, "b", 2, {});
+  const auto errors = errors_of(ranks, std::chrono::milliseconds(50), 1);
+  for (const std::size_t rank : {0u, 2u, 3u, 4u}) EXPECT_THAT(errors[rank], HasSubstr("too late"));
+}
+
+TEST(JobMap, NoiseFromTheLeaderIsANetworkError) {
+  std::vector<PretendedRank> ranks;
+  add_host(ranks, "a", 2, {});
+  const std::vector<Arrival> arrivals = arrivals_of(ranks);
+  constexpr std::uint64_t tag_host = 5;  // as in job_map.cpp
+  // No trouble (two texts and a time); then far too many hosts, or none of the one there is.
+  for (const std::uint64_t hosts : {std::uint64_t{1} << 62, std::uint64_t{0}}) {
+    const auto hub = std::make_shared<ThreadHub>(2);
+    ThreadExchange leader(hub, 0);
+    ThreadExchange exchange(hub, 1);
+    leader.send(1, tag_host,
+                Packer().text("").text("").number(0).number(hosts).number(0).number(0).packed());
+    const MachineReader read = [&] { return KnownMachine::of(ranks[0].machine); };
+    EXPECT_THROW(map_job(exchange, arrivals, read, {}), NetworkError) << hosts << " hosts";
+  }
+}
+
+TEST(KnownMachine, IsAsOthersReadIt) {
+  Machine machine = make_box({});
+  machine.packages[0].model = "caf\xe9";
+  const auto known = KnownMachine::of(std::make_shared<const Machine>(machine));
+  EXPECT_EQ(*known->machine, machine_from_json(known->json, "another rank"));
+  EXPECT_EQ(known->fingerprint, fingerprint(machine_from_json(known->json, "another rank")));
+  EXPECT_NE(known->fingerprint, fingerprint(machine));
 }
 
 // --- Groups

@@ -264,6 +264,7 @@ TEST(Packing, AnImpossibleLengthIsANetworkError) {
     const Packer packer = Packer().number(length);
     Unpacker unpacker(packer.packed());
     EXPECT_THROW(unpacker.bytes(), NetworkError) << length;
+    EXPECT_THROW(Unpacker(packer.packed()).count(), NetworkError) << length;
   }
 }
 

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "tools/machine_source.hpp"
 #include "tools/names.hpp"
+#include "tools/size_option.hpp"
 
 namespace hymn {
 
@@ -43,17 +45,18 @@ void check_ranges(const BenchArguments& arguments) {
     throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 16T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
   if (arguments.factor < 2) throw BadArguments("--factor must be 2 or more");
-  if (arguments.threads < 0) throw BadArguments("--threads must be 1 or more");
+  check_threads(arguments.threads);
   if (arguments.json && arguments.csv == "-")
     throw BadArguments("--json and --csv - both want the standard output; give --csv a file");
 }
 
-// CLI11 takes -1 for the largest unsigned number.
-const CLI::Validator unsigned_number(
-    [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); },
-    "");
-
 }  // namespace
+
+void check_threads(int threads) {
+  if (threads < 0 || threads > most_ranks_per_host)
+    throw BadArguments(
+        fmt::format("--threads {}: 1 to {} are possible", threads, most_ranks_per_host));
+}
 
 Timeout timeout_named(const std::string& text) {
   if (text == "none") return Timeout::none();
@@ -68,20 +71,13 @@ Timeout timeout_named(const std::string& text) {
 }
 
 void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
-  const auto size = CLI::AsSizeValue(false);
   app.add_option("collective", arguments.collective,
                  fmt::format("what to measure: {}", fmt::join(collective_names(), ", ")))
       ->required();
-  app.add_option("--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood")
-      ->transform(size)
-      ->check(unsigned_number)
-      ->capture_default_str();
-  app.add_option("--max", arguments.max_bytes, "largest size")
-      ->transform(size)
-      ->check(unsigned_number)
-      ->capture_default_str();
+  add_size(app, "--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood");
+  add_size(app, "--max", arguments.max_bytes, "largest size");
   app.add_option("--factor", arguments.factor, "from one size to the next")
-      ->check(unsigned_number)
+      ->check(unsigned_number())
       ->capture_default_str();
   app.add_option("--dtype", arguments.dtype, fmt::format("{}", fmt::join(dtype_names(), ", ")))
       ->capture_default_str();
@@ -91,14 +87,14 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--root", arguments.root, "of rooted collectives")->capture_default_str();
   app.add_option("--iters", arguments.iterations,
                  "timed iterations of each size; 0: as many as give a steady figure")
-      ->check(unsigned_number)
+      ->check(unsigned_number())
       ->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "iterations before the timed ones")
-      ->check(unsigned_number)
+      ->check(unsigned_number())
       ->capture_default_str();
   app.add_option("--check", arguments.check,
                  "how many iterations of each block of timed ones have their results verified")
-      ->check(unsigned_number)
+      ->check(unsigned_number())
       ->capture_default_str();
   app.add_option("--timeout", arguments.timeout, "of each operation, in seconds, or none")
       ->capture_default_str();

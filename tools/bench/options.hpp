@@ -59,6 +59,9 @@ struct BenchOptions {
 /// Declares the arguments of `hymn bench` and ties them to `arguments`.
 void declare_bench_arguments(CLI::App& app, BenchArguments& arguments);
 
+/// The value of --threads. Throws BadArguments.
+void check_threads(int threads);
+
 /// The value of --timeout. Throws BadArguments.
 Timeout timeout_named(const std::string& text);
 

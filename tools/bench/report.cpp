@@ -1,5 +1,6 @@
 // Writes the results of `hymn bench`.
 #include "tools/bench/report.hpp"
+#include "tools/say.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -256,14 +257,14 @@ void BenchProgress::show(const BenchRow& row, std::size_t done, std::size_t all)
   shown_ = now;
   visible_ = true;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - began_).count();
-  fmt::print(stderr, "\r\033[K{}: {} of {} done, now {} B{}, {} s", row.collective, done, all,
-             row.size_bytes, row.in_place ? " in place" : "", seconds);
+  say(fmt::format("\r\033[K{}: {} of {} done, now {} B{}, {} s", row.collective, done, all,
+                  row.size_bytes, row.in_place ? " in place" : "", seconds));
   std::fflush(stderr);
 }
 
 void BenchProgress::clear() {
   if (!std::exchange(visible_, false)) return;
-  fmt::print(stderr, "\r\033[K");
+  say("\r\033[K");
   std::fflush(stderr);
 }
 

@@ -9,14 +9,19 @@
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
 #include "runtime/mpi_session.hpp"
+#include "tools/bad_arguments.hpp"
 #include "tools/doctor/job.hpp"
 #include "tools/doctor/judge.hpp"
 #include "tools/doctor/launcher.hpp"
 #include "tools/doctor/report.hpp"
+#include "tools/size_option.hpp"
 #include "topology/host.hpp"
 
 namespace hymn {
 namespace {
+
+// Far beyond any memory; keeps sums over the ranks from wrapping around.
+constexpr std::uint64_t largest_segment = std::uint64_t{1} << 52;
 
 int report(const DoctorArguments& arguments, const DoctorScope& scope, const FindingList& findings,
            bool aloud) {
@@ -47,15 +52,16 @@ ThreadLevel wanted_level() {
 void declare_doctor_arguments(CLI::App& app, DoctorArguments& arguments) {
   app.add_flag("--json", arguments.json, "as JSON");
   app.add_flag("--verbose,-v", arguments.verbose, "also what is in order");
-  app.add_option("--memory", arguments.segment_bytes,
-                 "what each rank should be able to have for segments; K, M and G are powers of "
-                 "1024; default 64M")
-      ->transform(CLI::AsSizeValue(false));
+  add_size(app, "--memory", arguments.segment_bytes,
+           "what each rank should be able to have for segments; K, M and G are powers of 1024")
+      ->default_str("64M");
   app.add_flag("--start-mpi", arguments.start_mpi,
                "start MPI although it does not seem to fit the launcher");
 }
 
 int doctor_command(const DoctorArguments& arguments) {
+  if (arguments.segment_bytes > largest_segment)
+    throw BadArguments(fmt::format("--memory {}: at most 4P", arguments.segment_bytes));
   // A file above RLIMIT_FSIZE would end the process, in MPI_Init already.
   std::signal(SIGXFSZ, SIG_IGN);
   const LauncherFacts launcher = this_launcher();

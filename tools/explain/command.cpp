@@ -15,6 +15,7 @@
 #include "tools/explain/plan.hpp"
 #include "tools/machine_source.hpp"
 #include "tools/names.hpp"
+#include "tools/size_option.hpp"
 #include "tools/tune/tuning_source.hpp"
 
 namespace hymn {
@@ -215,7 +216,6 @@ std::string json_text(const PlanTask& task, const std::vector<PlanRange>& ranges
 }  // namespace
 
 void declare_explain_arguments(CLI::App& app, ExplainArguments& arguments) {
-  const auto size = CLI::AsSizeValue(false);
   app.add_option("collective", arguments.collective,
                  fmt::format("{}", fmt::join(collective_names(), ", ")))
       ->required();
@@ -230,12 +230,8 @@ void declare_explain_arguments(CLI::App& app, ExplainArguments& arguments) {
   app.add_option("--synthetic", arguments.synthetic, "a machine as hwloc describes it in one line");
   app.add_flag("--gpus", arguments.gpus, "the buffers are in the memory of the ranks' GPUs");
   app.add_flag("--threads", arguments.threads, "the ranks are threads of one process");
-  app.add_option("--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood")
-      ->transform(size)
-      ->capture_default_str();
-  app.add_option("--max", arguments.max_bytes, "largest size")
-      ->transform(size)
-      ->capture_default_str();
+  add_size(app, "--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood");
+  add_size(app, "--max", arguments.max_bytes, "largest size");
   app.add_flag("--json", arguments.json, "print an object");
 }
 

@@ -80,7 +80,9 @@ bool is_alike(const PlanRange& a, const PlanRange& b) {
 std::vector<PlanRange> plan_ranges(const PlanTask& task) {
   if (task.query.type == OpType::barrier) return {range_at(task, 0)};
   std::vector<PlanRange> ranges;
-  const std::size_t least = std::max(task.min_bytes, size_of(task.query.dtype));
+  const std::size_t unit = size_of(task.query.dtype);
+  const std::size_t least = std::max(task.min_bytes, unit);
+  if (std::bit_ceil(least) > task.max_bytes) return {range_at(task, least / unit * unit)};
   for (std::size_t bytes = std::bit_ceil(least); bytes <= task.max_bytes; bytes *= 2) {
     PlanRange next = range_at(task, bytes);
     if (ranges.empty() || !is_alike(ranges.back(), next)) {

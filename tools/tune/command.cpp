@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <ctime>
+#include <functional>
 
 #include "base/config.hpp"
 #include "hymn/threads.hpp"
@@ -14,6 +17,7 @@
 #include "runtime/world_state.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/names.hpp"
+#include "tools/say.hpp"
 #include "tools/tune/runner.hpp"
 
 namespace hymn {
@@ -34,15 +38,15 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() {
-    if (wanted_ && terminal_) fmt::print(stderr, "\r\033[K");
+    if (wanted_ && terminal_) say("\r\033[K");
   }
 
   void begin(std::string_view collective, std::size_t index, std::size_t all) {
     title_ = fmt::format("measuring {} ({} of {})", collective, index, all);
-    if (wanted_ && !terminal_) fmt::print(stderr, "{}\n", title_);
+    if (wanted_ && !terminal_) say(fmt::format("{}\n", title_));
   }
   void at(std::size_t bytes) const {
-    if (wanted_ && terminal_) fmt::print(stderr, "\r\033[K{}, {}", title_, show_bytes(bytes));
+    if (wanted_ && terminal_) say(fmt::format("\r\033[K{}, {}", title_, show_bytes(bytes)));
   }
 
  private:
@@ -75,14 +79,22 @@ std::string changes_text(std::string_view collective, const std::vector<TuneChan
   return text;
 }
 
+TuningChoice table_at(const std::string& path, const std::string& machine) {
+  try {
+    return choose_tuning(read_tuning_text(path), path, {machine}, tuning_library());
+  } catch (const ConfigError& error) {
+    return {nullptr, error.problem()};
+  }
+}
+
 /// What was measured earlier with the same libraries on such machines stays, but for the rows that
 /// are measured anew.
 TuningTable merged(const std::string& path, const std::string& machine,
                    const std::vector<TuningRow>& rows) {
   TuningTable table;
-  const auto old = choose_tuning(read_tuning_text(path), path, {machine}, tuning_library());
+  const TuningChoice old = table_at(path, machine);
   if (old.table != nullptr) table = *old.table;
-  if (!old.problem.empty()) fmt::print(stderr, "hymn: replacing it: {}\n", old.problem);
+  if (!old.problem.empty()) say(fmt::format("hymn: replacing it: {}\n", old.problem));
   table.machine = machine;
   table.measured = today();
   table.library = tuning_library();
@@ -106,13 +118,53 @@ std::string output_of(const TuneOptions& options, const std::string& machine) {
   return path;
 }
 
+/// Once a table is being written, an interrupt comes too late: half of it would be left.
+class NoInterrupts {
+ public:
+  NoInterrupts() {
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      struct sigaction ignore{};
+      ignore.sa_handler = SIG_IGN;
+      ::sigaction(signals[i], &ignore, &before_[i]);
+    }
+  }
+  ~NoInterrupts() {
+    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &before_[i], nullptr);
+  }
+  NoInterrupts(const NoInterrupts&) = delete;
+  NoInterrupts& operator=(const NoInterrupts&) = delete;
+
+ private:
+  static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, signals.size()> before_{};
+};
+
 void keep(const TuneOptions& options, const std::string& machine,
           const std::vector<TuningRow>& rows, const std::string& summary) {
   const std::string path = output_of(options, machine);
   const TuningTable table = merged(path, machine, rows);
-  write_tuning_file(table, path);
+  {
+    const NoInterrupts until_written;
+    write_tuning_file(table, path);
+  }
   fmt::print("{}written to {}: {} rows, {} of them new, for machines {}\n", summary, path,
              table.rows.size(), rows.size(), machine);
+}
+
+/// Rank 0 does it, and all hear whether it could. Its own error is thrown on rank 0.
+bool rank_0_could(World& world, const std::function<void()>& work) {
+  std::exception_ptr problem;
+  if (world.rank() == 0) {
+    try {
+      work();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  }
+  std::int32_t failed = problem ? 1 : 0;
+  world.group().broadcast(view_of(failed), 0);
+  if (problem) std::rethrow_exception(problem);
+  return failed == 0;
 }
 
 int tune(World& world, const TuneOptions& options) {
@@ -120,6 +172,9 @@ int tune(World& world, const TuneOptions& options) {
   if (job.machines.size() > 1)
     throw BadArguments("the hosts of this job are of different kinds; a table is for one kind");
   const bool speaks = world.rank() == 0;
+  const std::string machine = fingerprint(job.machine());
+  // Now, and not after minutes of measuring.
+  if (!rank_0_could(world, [&] { check_tuning_file(output_of(options, machine)); })) return 1;
   std::vector<TuningRow> rows;
   std::string summary;
   {
@@ -134,19 +189,7 @@ int tune(World& world, const TuneOptions& options) {
       summary += changes_text(bench_case.name, result.changes);
     }
   }
-  // Rank 0 writes, and all hear whether it could.
-  std::exception_ptr problem;
-  if (speaks) {
-    try {
-      keep(options, fingerprint(job.machine()), rows, summary);
-    } catch (...) {
-      problem = std::current_exception();
-    }
-  }
-  std::int32_t failed = problem ? 1 : 0;
-  world.group().broadcast(view_of(failed), 0);
-  if (problem) std::rethrow_exception(problem);
-  return failed;
+  return rank_0_could(world, [&] { keep(options, machine, rows, summary); }) ? 0 : 1;
 }
 
 }  // namespace

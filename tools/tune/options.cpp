@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "collectives/reduce/reducer.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/names.hpp"
+#include "tools/size_option.hpp"
 
 namespace hymn {
 
@@ -25,23 +27,20 @@ std::vector<const BenchCase*> cases_named(const std::vector<std::string>& names)
     known.push_back(bench_case.name);
     if (names.empty()) cases.push_back(&bench_case);
   }
-  for (const std::string& name : names)
-    cases.push_back(find_bench_case(known[index_of(name, known, "collective")]));
+  for (const std::string& name : names) {
+    const BenchCase* named = find_bench_case(known[index_of(name, known, "collective")]);
+    if (std::find(cases.begin(), cases.end(), named) == cases.end()) cases.push_back(named);
+  }
   return cases;
 }
 
 }  // namespace
 
 void declare_tune_arguments(CLI::App& app, TuneArguments& arguments) {
-  const auto size = CLI::AsSizeValue(false);
   app.add_option("--collectives", arguments.collectives, "all_reduce,broadcast,…; default: all")
       ->delimiter(',');
-  app.add_option("--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood")
-      ->transform(size)
-      ->capture_default_str();
-  app.add_option("--max", arguments.max_bytes, "largest size")
-      ->transform(size)
-      ->capture_default_str();
+  add_size(app, "--min", arguments.min_bytes, "smallest size in bytes; K, M and G are understood");
+  add_size(app, "--max", arguments.max_bytes, "largest size");
   app.add_option("--dtype", arguments.dtype, fmt::format("{}", fmt::join(dtype_names(), ", ")))
       ->capture_default_str();
   app.add_option("--op", arguments.op, "of reductions")->capture_default_str();
@@ -58,7 +57,7 @@ TuneOptions checked_options(const TuneArguments& arguments) {
       arguments.max_bytes > largest_size)
     throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 1T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
-  if (arguments.threads < 0) throw BadArguments("--threads must be 1 or more");
+  check_threads(arguments.threads);
   TuneOptions options;
   options.cases = cases_named(arguments.collectives);
   options.min_bytes = arguments.min_bytes;
