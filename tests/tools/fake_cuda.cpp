@@ -6,6 +6,12 @@
 #include <cstring>
 #include <string>
 
+#include "tools/doctor/cuda.hpp"
+
+// The types are those that hymn declares: UBSan compares them at each call through a pointer.
+using hymn::cuda_api::Context;
+using hymn::cuda_api::Uuid;
+
 #pragma GCC visibility push(default)
 
 namespace {
@@ -28,8 +34,8 @@ std::string visible() {
 
 char* memory(unsigned long long pointer) { return reinterpret_cast<char*>(pointer); }
 
-int write_uuid(char* bytes, int device) {
-  std::memset(bytes, visible()[static_cast<std::size_t>(device)], 16);
+int write_uuid(Uuid* uuid, int device) {
+  uuid->bytes.fill(static_cast<unsigned char>(visible()[static_cast<std::size_t>(device)]));
   return 0;
 }
 
@@ -58,8 +64,8 @@ int cuDeviceGetName(char* name, int length, int) {
   std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU");
   return 0;
 }
-int cuDeviceGetUuid(char* bytes, int device) { return write_uuid(bytes, device); }
-int cuDeviceGetUuid_v2(char* bytes, int device) { return write_uuid(bytes, device); }
+int cuDeviceGetUuid(Uuid* uuid, int device) { return write_uuid(uuid, device); }
+int cuDeviceGetUuid_v2(Uuid* uuid, int device) { return write_uuid(uuid, device); }
 int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
   *bytes = std::size_t{1} << 30;
   return 0;
@@ -77,14 +83,14 @@ int cuDeviceCanAccessPeer(int* can, int, int) {
   *can = is("apart") ? 0 : 1;
   return 0;
 }
-int cuDevicePrimaryCtxRetain(void** context, int device) {
+int cuDevicePrimaryCtxRetain(Context* context, int device) {
   static char contexts[2];
-  *context = &contexts[device];
+  *context = reinterpret_cast<Context>(&contexts[device]);
   return 0;
 }
 int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
-int cuCtxSetCurrent(void*) { return 0; }
-int cuCtxEnablePeerAccess(void*, unsigned) { return 0; }
+int cuCtxSetCurrent(Context) { return 0; }
+int cuCtxEnablePeerAccess(Context, unsigned) { return 0; }
 int cuCtxSynchronize() { return 0; }
 int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
   if (is("full")) return out_of_memory;
@@ -107,8 +113,8 @@ int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
   std::memcpy(to, memory(from), bytes);
   return 0;
 }
-int cuMemcpyPeer(unsigned long long to, void* to_context, unsigned long long from,
-                 void* from_context, std::size_t bytes) {
+int cuMemcpyPeer(unsigned long long to, Context to_context, unsigned long long from,
+                 Context from_context, std::size_t bytes) {
   std::memcpy(memory(to), memory(from), bytes);
   if (is("wrong") && to_context != from_context) memory(to)[bytes / 2] ^= 1;
   return 0;
