@@ -1,7 +1,10 @@
 #include "topology/machine_json_job.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
+#include "hymn/error.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn {
@@ -36,7 +39,37 @@ Json place_json(const RankPlace& place) {
           {"core_sharers", place.core_sharers}};
 }
 
+RankPlace place_from(const Json& json) {
+  RankPlace place;
+  place.rank = json.at("rank");
+  place.local_rank = json.at("local_rank");
+  place.package = json.at("package");
+  place.numa = json.at("numa");
+  place.cpus = CpuSet::parse(json.at("cpus").get<std::string>()).value();
+  place.gpu = json.at("gpu");
+  place.gpu_sharers = json.at("gpu_sharers");
+  place.core_sharers = json.at("core_sharers");
+  return place;
+}
+
 }  // namespace
+
+std::string places_to_json(const std::vector<RankPlace>& places) {
+  Json json = Json::array();
+  for (const RankPlace& place : places) json.push_back(place_json(place));
+  return json.dump();
+}
+
+std::vector<RankPlace> places_from_json(const std::string& text) {
+  try {
+    std::vector<RankPlace> places;
+    for (const Json& json : Json::parse(text)) places.push_back(place_from(json));
+    return places;
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::internal,
+                fmt::format("another rank's places cannot be read: {}", error.what()));
+  }
+}
 
 std::string job_map_to_json(const JobMap& map) {
   Json json = {{"rank", map.place().rank}, {"ranks", map.world.size},   {"host", map.host},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "topology/placement.hpp"
 
@@ -9,5 +10,10 @@ namespace hymn {
 
 /// docs/topology.md tells the format. Machines are written as to_json does.
 std::string job_map_to_json(const JobMap& map);
+
+/// The places of one host's ranks, written as in the map, and back; throws Error when the text is
+/// no such.
+std::string places_to_json(const std::vector<RankPlace>& places);
+std::vector<RankPlace> places_from_json(const std::string& text);
 
 }  // namespace hymn

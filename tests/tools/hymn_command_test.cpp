@@ -1,16 +1,16 @@
 // The `hymn` command as a user meets it: run as a program, judged by its output and exit code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "tests/support/shell.hpp"
 
 namespace {
 
@@ -22,27 +22,11 @@ const std::string mpirun = HYMN_MPIRUN;
 // As quick as it gets: two blocks of one iteration, both verified.
 const std::string quick = " --iters 2 --warmup 1";
 
-struct Outcome {
-  int exit_code = -1;
-  std::string output;
-};
-
-// Runs a command line by the shell. Its standard error is part of the output only if the line says
-// so.
-Outcome run(const std::string& line) {
-  Outcome outcome;
-  std::FILE* pipe = popen(line.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> chunk{};
-  for (std::size_t got = 0; (got = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    outcome.output.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  return outcome;
-}
+using Outcome = hymn::test::ShellOutcome;
+using hymn::test::run_shell;
 
 Outcome run_bench(const std::string& arguments, const std::string& launcher = "") {
-  return run(launcher + " " + command + " bench " + arguments + " 2>&1");
+  return run_shell(launcher + " " + command + " bench " + arguments + " 2>&1");
 }
 
 std::string under_mpirun(int ranks) { return mpirun + " -n " + std::to_string(ranks); }
@@ -50,7 +34,7 @@ std::string under_mpirun(int ranks) { return mpirun + " -n " + std::to_string(ra
 // The rows that `hymn bench … --json` prints on its standard output, which holds nothing else.
 Json bench_rows(const std::string& arguments, const std::string& launcher = "") {
   SCOPED_TRACE(launcher + " hymn bench " + arguments);
-  const Outcome outcome = run(launcher + " " + command + " bench " + arguments + " --json");
+  const Outcome outcome = run_shell(launcher + " " + command + " bench " + arguments + " --json");
   EXPECT_EQ(outcome.exit_code, 0);
   const Json rows = Json::parse(outcome.output, nullptr, false);
   EXPECT_TRUE(rows.is_array()) << outcome.output;
@@ -85,9 +69,9 @@ void expect_right(const Json& rows, const std::string& collective, int ranks) {
 }
 
 TEST(HymnInfo, ShowsVersionBuildAndSettings) {
-  const Outcome version = run(command + " --version");
+  const Outcome version = run_shell(command + " --version");
   EXPECT_EQ(version.exit_code, 0);
-  const Outcome info = run("HYMN_TIMEOUT=17 " + command + " info");
+  const Outcome info = run_shell("HYMN_TIMEOUT=17 " + command + " info");
   EXPECT_EQ(info.exit_code, 0);
   // "hymn 0.1.0" is the first line of both.
   EXPECT_EQ(info.output.substr(0, version.output.size()), version.output);
@@ -97,7 +81,7 @@ TEST(HymnInfo, ShowsVersionBuildAndSettings) {
 }
 
 TEST(HymnInfo, TellsTheSameAsJson) {
-  const Outcome info = run("HYMN_TIMEOUT=17 " + command + " info --json");
+  const Outcome info = run_shell("HYMN_TIMEOUT=17 " + command + " info --json");
   EXPECT_EQ(info.exit_code, 0);
   const Json json = Json::parse(info.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << info.output;
@@ -116,11 +100,11 @@ TEST(HymnInfo, TellsTheSameAsJson) {
 }
 
 TEST(HymnInfo, RefusesMalformedAndUnknownVariables) {
-  const Outcome malformed = run("HYMN_TIMEOUT=soon " + command + " info 2>&1");
+  const Outcome malformed = run_shell("HYMN_TIMEOUT=soon " + command + " info 2>&1");
   EXPECT_EQ(malformed.exit_code, 2);
   EXPECT_THAT(malformed.output, HasSubstr("HYMN_TIMEOUT"));
   EXPECT_THAT(malformed.output, HasSubstr("soon"));
-  const Outcome unknown = run("HYMN_TIMEOUTS=1 " + command + " info 2>&1");
+  const Outcome unknown = run_shell("HYMN_TIMEOUTS=1 " + command + " info 2>&1");
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.output, HasSubstr("HYMN_TIMEOUTS"));
 }
@@ -129,7 +113,7 @@ TEST(HymnInfo, ARankWithABadVariableOfItsOwnSaysSo) {
   for (const char* subcommand : {"info", "topo", "bench barrier"}) {
     const std::string hymn = command + " " + subcommand;
     const Outcome outcome =
-        run(mpirun + " -n 1 " + hymn + " : -n 1 env HYMN_TIMEOUT=soon " + hymn + " 2>&1");
+        run_shell(mpirun + " -n 1 " + hymn + " : -n 1 env HYMN_TIMEOUT=soon " + hymn + " 2>&1");
     EXPECT_EQ(outcome.exit_code, 2) << subcommand;
     EXPECT_THAT(outcome.output, HasSubstr("HYMN_TIMEOUT='soon'")) << subcommand;
   }
@@ -140,7 +124,7 @@ TEST(HymnCommand, FailsWhereItsOutputIsLost) {
        {"--version", "--help", "info", "info --json", "topo", "topo --svg -", "topo --png -",
         "explain all_reduce", "doctor", "bench barrier --threads 2 --iters 2"})
     for (const char* output : {" >/dev/full", " >&-"}) {
-      const Outcome outcome = run("(" + command + " " + arguments + output + ") 2>&1");
+      const Outcome outcome = run_shell("(" + command + " " + arguments + output + ") 2>&1");
       EXPECT_EQ(outcome.exit_code, 1) << arguments << output;
       EXPECT_THAT(outcome.output, testing::ContainsRegex("hymn: .*(write|written)"))
           << arguments << output;
@@ -149,10 +133,11 @@ TEST(HymnCommand, FailsWhereItsOutputIsLost) {
 
 TEST(HymnCommand, GoesOnWhereItsMessagesAreLost) {
   for (const char* messages : {" 2>/dev/full", " 2>&-"}) {
-    EXPECT_EQ(run(command + " explain nothing" + messages).exit_code, 2) << messages;
-    EXPECT_EQ(run(command + " topo --svg /nowhere/at/all" + messages).exit_code, 1) << messages;
-    EXPECT_EQ(run(command + " tune --threads 2 --quick --collectives barrier --output " +
-                  testing::TempDir() + "hymn-silent.json" + messages)
+    EXPECT_EQ(run_shell(command + " explain nothing" + messages).exit_code, 2) << messages;
+    EXPECT_EQ(run_shell(command + " topo --svg /nowhere/at/all" + messages).exit_code, 1)
+        << messages;
+    EXPECT_EQ(run_shell(command + " tune --threads 2 --quick --collectives barrier --output " +
+                        testing::TempDir() + "hymn-silent.json" + messages)
                   .exit_code,
               0)
         << messages;
@@ -161,8 +146,8 @@ TEST(HymnCommand, GoesOnWhereItsMessagesAreLost) {
 
 TEST(HymnCommand, AFileIsNotTakenForTheClosedOutput) {
   const std::string file = testing::TempDir() + "hymn-output-" + std::to_string(::getpid());
-  const Outcome outcome = run(command + " bench barrier --threads 2 --iters 2 --csv " + file +
-                              " >&- 2>/dev/null; cat " + file + "; rm " + file);
+  const Outcome outcome = run_shell(command + " bench barrier --threads 2 --iters 2 --csv " + file +
+                                    " >&- 2>/dev/null; cat " + file + "; rm " + file);
   EXPECT_THAT(outcome.output, testing::StartsWith("collective,"));
   EXPECT_EQ(outcome.output.find("hymn "), std::string::npos) << outcome.output;
 }
@@ -344,8 +329,8 @@ TEST(HymnBench, WithoutCheckNothingIsSaidToBeRight) {
 // MPI made to give wrong results by a library loaded before it.
 TEST(HymnBench, FindsWrongResults) {
 #ifdef HYMN_WRONG_MPI
-  const Outcome outcome = run("LD_PRELOAD=" HYMN_WRONG_MPI " " + command +
-                              " bench broadcast --json --min 8K --max 8K" + quick);
+  const Outcome outcome = run_shell("LD_PRELOAD=" HYMN_WRONG_MPI " " + command +
+                                    " bench broadcast --json --min 8K --max 8K" + quick);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   const Json rows = Json::parse(outcome.output, nullptr, false);
   ASSERT_EQ(rows.size(), 1u) << outcome.output;

@@ -17,6 +17,7 @@
 #include "tools/topo/svg.hpp"
 #include "tools/topo/text.hpp"
 #include "tools/write_file.hpp"
+#include "topology/machine_json_job.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn::test {

@@ -16,30 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json place_json(const RankPlace& place) {
-  return {{"rank", place.rank},
-          {"local_rank", place.local_rank},
-          {"package", place.package},
-          {"numa", place.numa},
-          {"cpus", place.cpus.to_string()},
-          {"gpu", place.gpu},
-          {"gpu_sharers", place.gpu_sharers},
-          {"core_sharers", place.core_sharers}};
-}
-
-RankPlace place_from(const Json& json) {
-  RankPlace place;
-  place.rank = json.at("rank");
-  place.local_rank = json.at("local_rank");
-  place.package = json.at("package");
-  place.numa = json.at("numa");
-  place.cpus = CpuSet::parse(json.at("cpus").get<std::string>()).value();
-  place.gpu = json.at("gpu");
-  place.gpu_sharers = json.at("gpu_sharers");
-  place.core_sharers = json.at("core_sharers");
-  return place;
-}
-
 // The text of the first rank of each host, in order of ranks, on rank 0.
 std::vector<std::string> gather_texts(World& world, const std::string& own) {
   const auto size = static_cast<std::size_t>(world.size());
@@ -68,10 +44,9 @@ std::string job_json(const JobMap& map, const TopoView& view) {
   Json json = Json::parse(job_map_to_json(map));
   Json& places = json["places"] = Json::array();
   for (std::size_t host = 0; host < view.hosts.size(); ++host)
-    for (const RankPlace& place : view.hosts[host].places) {
-      Json one = place_json(place);
-      one["host"] = host;
-      places.push_back(std::move(one));
+    for (Json& place : Json::parse(places_to_json(view.hosts[host].places))) {
+      place["host"] = host;
+      places.push_back(std::move(place));
     }
   return json.dump(2) + "\n";
 }
@@ -86,23 +61,6 @@ TopoView view_of(const JobMap& map) {
 }
 
 }  // namespace
-
-std::string places_to_json(const std::vector<RankPlace>& places) {
-  Json json = Json::array();
-  for (const RankPlace& place : places) json.push_back(place_json(place));
-  return json.dump();
-}
-
-std::vector<RankPlace> places_from_json(const std::string& text) {
-  try {
-    std::vector<RankPlace> places;
-    for (const Json& json : Json::parse(text)) places.push_back(place_from(json));
-    return places;
-  } catch (const std::exception& error) {
-    throw Error(ErrorKind::internal,
-                fmt::format("another rank's places cannot be read: {}", error.what()));
-  }
-}
 
 TopoJob job_of_world(World& world) {
   const JobMap& map = detail::WorldState::of(world).job_map();

@@ -23,8 +23,4 @@ TopoJob job_of_world(World& world);
 TopoJob imagine_job(const MachineSource& source, int ranks_per_host);
 inline constexpr int most_drawn_ranks = 65536;
 
-/// The places of one host's ranks as text, and back; throws Error when the text is no such.
-std::string places_to_json(const std::vector<RankPlace>& places);
-std::vector<RankPlace> places_from_json(const std::string& text);
-
 }  // namespace hymn
