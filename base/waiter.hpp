@@ -4,15 +4,24 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace hymn {
 
 /// One wait. `crowded` says that ranks share cores: then the peer we wait for may need ours, and
-/// spinning only keeps it from running.
+/// spinning only keeps it from running. `woken`: who is waited for would wake us, so that sleep
+/// costs little, and is better than many looks in vain.
 class Waiter {
  public:
-  explicit Waiter(bool crowded) : turn_(crowded ? spins : 0) {}
+  explicit Waiter(bool crowded, bool woken = false)
+      : turn_(crowded ? spins : 0), woken_(woken && crowded) {
+    if (woken_) turn_ = spins + yields - yields_if_woken;
+  }
+
+  /// How long a thread sleeps at most, in nanoseconds, before it looks at the clock and at its
+  /// group again.
+  static constexpr long longest_rest = 10'000'000;
 
   /// Past spinning: a pause may take long now.
   bool is_sleepy() const { return turn_ >= spins + yields; }
@@ -23,10 +32,13 @@ class Waiter {
       if (++turn_ > eager) relax();
     } else if (turn_ < spins + yields) {
       // Not every time: what is waited for may move only by the steps between, and MPI yields too.
-      if (++turn_ % steps_between_yields == 0) std::this_thread::yield();
+      ++turn_;
+      if (woken_ || turn_ % steps_between_yields == 0) std::this_thread::yield();
     } else {
-      const timespec nap{0, 50'000};
+      // A wait that has been long may go on for long.
+      const timespec nap{0, nap_};
       nanosleep(&nap, nullptr);
+      nap_ = std::min(nap_ + nap_ / 8, longest_nap);
     }
   }
 
@@ -35,6 +47,8 @@ class Waiter {
   static constexpr int spins = 2000;
   static constexpr int yields = 20000;
   static constexpr int steps_between_yields = 8;
+  static constexpr int yields_if_woken = 32;
+  static constexpr long longest_nap = 1'000'000;
 
   static void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -45,6 +59,8 @@ class Waiter {
   }
 
   int turn_;
+  bool woken_;
+  long nap_ = 50'000;
 };
 
 }  // namespace hymn

@@ -23,6 +23,7 @@ struct Verdict {
 struct GroupShape {
   int rank = 0;
   int size = 1;
+  Reproducibility reproducibility = Reproducibility::ranks;  ///< that the group asks for
 };
 
 /// One algorithm, made for one group and holding what it needs of that group (a communicator, a

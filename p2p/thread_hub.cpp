@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "p2p/shm/heap_region.hpp"
 #include "p2p/thread_board.hpp"
 
 namespace hymn {
@@ -59,6 +60,23 @@ std::shared_ptr<ThreadBoard> ThreadHub::board(std::uint64_t uid, int members) {
   return board;
 }
 
+std::shared_ptr<HeapMemory> ThreadHub::memory(const std::string& name, const RegionPlan& plan,
+                                              int members) {
+  std::lock_guard lock(boards_mutex_);
+  std::shared_ptr<HeapMemory> memory = memories_[name].lock();
+  if (!memory) {
+    memory = std::make_shared<HeapMemory>(plan, members);
+    memories_[name] = memory;
+  }
+  return memory;
+}
+
+void ThreadHub::at_abort(std::function<void(const std::string& reason)> function) {
+  std::lock_guard lock(boards_mutex_);
+  if (aborted_.load(std::memory_order_acquire)) function(abort_reason_);
+  at_abort_.push_back(std::move(function));
+}
+
 void ThreadHub::abort(const std::string& reason) {
   std::lock_guard lock(boards_mutex_);
   if (aborted_.load(std::memory_order_acquire)) return;
@@ -66,6 +84,7 @@ void ThreadHub::abort(const std::string& reason) {
   aborted_.store(true, std::memory_order_release);
   for (auto& [uid, weak] : boards_)
     if (auto board = weak.lock()) board->abort(reason);
+  for (const auto& function : at_abort_) function(reason);
 }
 
 }  // namespace hymn

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,8 @@
 
 namespace hymn {
 
+class HeapMemory;
+class RegionPlan;
 class ThreadBoard;
 
 /// One for each run of ranks as threads; shared by all of them. Thread-safe.
@@ -35,6 +38,13 @@ class ThreadHub {
   /// as a member holds it. `members` is the size of the group.
   std::shared_ptr<ThreadBoard> board(std::uint64_t uid, int members);
 
+  /// The memory of that name that ranks share: the first rank to ask makes it, and it lives as long
+  /// as somebody holds it. All ask with the same plan.
+  std::shared_ptr<HeapMemory> memory(const std::string& name, const RegionPlan& plan, int members);
+
+  /// Calls `function` with the reason when a rank fails, or now if one has.
+  void at_abort(std::function<void(const std::string& reason)> function);
+
   /// Releases everybody who waits, now and later: a rank has failed.
   void abort(const std::string& reason);
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
@@ -49,6 +59,8 @@ class ThreadHub {
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
   std::mutex boards_mutex_;
   std::map<std::uint64_t, std::weak_ptr<ThreadBoard>> boards_;
+  std::map<std::string, std::weak_ptr<HeapMemory>> memories_;
+  std::vector<std::function<void(const std::string&)>> at_abort_;
   std::atomic<bool> aborted_{false};
   std::string abort_reason_;
 };

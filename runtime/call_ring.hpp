@@ -35,6 +35,7 @@ struct CallRecord {
 class CallRing {
  public:
   static constexpr std::size_t entries = 512;
+  static constexpr std::uint64_t no_record = ~std::uint64_t{0} >> 2;
   /// Bytes of memory for one ring, aligned to 64.
   static std::size_t memory_bytes();
   /// Makes a ring in zeroed memory.

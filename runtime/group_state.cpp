@@ -144,14 +144,18 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   OperationStorage storage;
   prepare(storage, call);
   take_sequence(request.type);
-  const std::uint64_t record_id = record(request, call);
+  std::uint64_t record_id = CallRing::no_record;
   const Timeout limit = limit_of(options);
   try {
     Operation& operation = *storage.get();
     if (blocks_ && limit.is_none() && operation.can_block()) {
       world_->engine().finish_what_peers_need();
+      record_id = record(request, call);
       operation.run();
     } else {
+      operation.start();
+      // While what it sent is on its way.
+      record_id = record(request, call);
       drive(operation, limit, call);
     }
   } catch (...) {
@@ -173,14 +177,13 @@ void GroupState::prepare(OperationStorage& storage, const Call& call) {
 void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
   ProgressEngine& engine = world_->engine();
-  Waiter waiter(engine.crowded());
+  Waiter waiter(engine.crowded(), operation.can_rest());
   // The clock costs as much as a step of a small operation: it is looked at for the first time when
   // the operation has not completed at once, then now and then, and always before a long pause.
   constexpr unsigned first_look = 16;
   constexpr unsigned turns_between_looks = 32;
   TimePoint began{};
   Deadline deadline = Deadline::never();
-  operation.start();
   for (unsigned turn = 1; !operation.step(); ++turn) {
     if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
     if (turn == first_look && !limit.is_none()) {
@@ -192,7 +195,12 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       if (deadline.expired(now))
         std::rethrow_exception(timeout_error(title(call), now - began, limit));
     }
-    if (!engine.is_idle()) engine.step_all();
+    if (!engine.is_idle()) {
+      engine.step_all();
+    } else if (waiter.is_sleepy() && operation.can_rest()) {
+      if (operation.rest(Waiter::longest_rest)) return;
+      continue;
+    }
     waiter.pause();
   }
 }

@@ -6,7 +6,10 @@
 
 #include "base/meeting.hpp"
 #include "collectives/algorithm.hpp"
+#include "collectives/pairwise/message_port.hpp"
+#include "collectives/shm/shm_algorithms.hpp"
 #include "hymn/process_group.hpp"
+#include "topology/placement.hpp"
 
 namespace hymn {
 
@@ -17,6 +20,21 @@ enum class WorldEnd : unsigned char {
   apart,     ///< some rank may be missing, or busy elsewhere
 };
 
+/// A group while it is made: what mechanisms are told of it, and what they give it. They are asked
+/// in order of preference, and may use what those before them gave.
+struct NewGroup {
+  const Membership& membership;
+  GroupShape shape;
+  Algorithms algorithms{};
+  /// The members on this host share memory, as do those on every other host that has several. One
+  /// member alone on its host has none.
+  std::shared_ptr<ShmChannel> channel{};
+  ShmAreas areas{};            ///< of the channel
+  std::vector<int> host_of{};  ///< by group rank: index of the host in the world's layout; empty:
+                               ///< not all hosts share memory, or nobody said
+  std::shared_ptr<MessagePort> port{};  ///< between any two members
+};
+
 /// Made once for a world, in order of preference. Its calls are made by one thread at a time.
 class Mechanism {
  public:
@@ -25,12 +43,16 @@ class Mechanism {
   Mechanism& operator=(const Mechanism&) = delete;
   virtual ~Mechanism() = default;
 
+  /// The ranks have met, and know where they are. Called once, before any group is made.
+  virtual void placed(const JobMap&) {}
   /// What this rank has to say to the other members of a group that is about to be made.
   virtual Bytes offer(const Membership&) { return {}; }
+  /// What it says when it has heard what all members offered. Never throws: what fails is said.
+  virtual Bytes answer(const Membership&, std::span<const Bytes> /*offers*/) { return {}; }
   /// Adds the candidates of a new group; every member calls it at the same point, with what each
-  /// member offered, and all members are known to be there.
-  virtual void open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
-                    std::span<const Bytes> offers) = 0;
+  /// member offered and answered, and all members are known to be there.
+  virtual void open(NewGroup& group, std::span<const Bytes> offers,
+                    std::span<const Bytes> answers) = 0;
   /// The group has ended on this rank; `clean` when nothing of it can be in flight any more. Called
   /// before the candidates are destroyed. Local.
   virtual void close(const Membership&, bool /*clean*/) {}

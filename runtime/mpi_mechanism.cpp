@@ -69,20 +69,20 @@ MPI_Comm MpiMechanism::make_communicator(const Membership& membership) const {
   return made;
 }
 
-void MpiMechanism::open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
-                        std::span<const Bytes> offers) {
+void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers, std::span<const Bytes>) {
   auto channel = std::make_shared<MpiChannel>();
   {
     std::lock_guard lock(mutex_);
-    const Parked taken = take_or_make(membership, offers);
-    in_use_[membership.uid] = taken;
+    const Parked taken = take_or_make(group.membership, offers);
+    in_use_[group.membership.uid] = taken;
     channel->communicator = taken.communicator;
   }
   channel->gate = gate_;
   channel->chunk_limit = chunk_limit_;
   channel->tag_bound = tag_bound_;
-  add_mpi_algorithms(algorithms, channel, shape);
-  add_pairwise_algorithms(algorithms, make_mpi_port(channel), shape);
+  add_mpi_algorithms(group.algorithms, channel, group.shape);
+  group.port = make_mpi_port(channel);
+  add_pairwise_algorithms(group.algorithms, group.port, group.shape);
 }
 
 void MpiMechanism::close(const Membership& membership, bool clean) {

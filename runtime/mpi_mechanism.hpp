@@ -16,8 +16,8 @@ class MpiMechanism final : public Mechanism {
                std::size_t chunk_limit);
 
   Bytes offer(const Membership& membership) override;
-  void open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
-            std::span<const Bytes> offers) override;
+  void open(NewGroup& group, std::span<const Bytes> offers,
+            std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;
   bool may_drive() const override { return gate_->may_enter(); }
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }

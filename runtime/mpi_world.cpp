@@ -5,6 +5,7 @@
 #include "runtime/mpi_exchange.hpp"
 #include "runtime/mpi_mechanism.hpp"
 #include "runtime/mpi_session.hpp"
+#include "runtime/process_regions.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn {
@@ -17,7 +18,7 @@ class FinalizeHold final : public Mechanism {
   ~FinalizeHold() override {
     if (!released_) release_finalize(false);
   }
-  void open(Algorithms&, const Membership&, GroupShape, std::span<const Bytes>) override {}
+  void open(NewGroup&, std::span<const Bytes>, std::span<const Bytes>) override {}
   void shut_down(WorldEnd end) override {
     if (!released_) release_finalize(end != WorldEnd::apart);
     released_ = true;
@@ -53,6 +54,9 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
+  parts.mechanisms.push_back(
+      std::make_unique<ShmMechanism>(std::make_unique<ProcessRegions>(),
+                                     Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());

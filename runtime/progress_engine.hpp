@@ -34,6 +34,7 @@ class ProgressEngine {
 
   /// Nothing is in flight.
   bool is_idle() const { return pending_count_.load(std::memory_order_acquire) == 0; }
+  bool has_one() const { return pending_count_.load(std::memory_order_acquire) == 1; }
   /// Forgets what has completed.
   void sweep();
   /// Nothing is in flight, nor left behind by what was given up.

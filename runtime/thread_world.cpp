@@ -8,8 +8,10 @@
 
 #include "collectives/inprocess/inprocess.hpp"
 #include "hymn/threads.hpp"
+#include "p2p/shm/heap_region.hpp"
 #include "p2p/thread_board.hpp"
 #include "p2p/thread_hub.hpp"
+#include "runtime/shm_mechanism.hpp"
 #include "runtime/thread_world.hpp"
 #include "runtime/world_state.hpp"
 
@@ -20,13 +22,39 @@ class ThreadMechanism final : public Mechanism {
  public:
   explicit ThreadMechanism(std::shared_ptr<ThreadHub> hub) : hub_(std::move(hub)) {}
 
-  void open(Algorithms& algorithms, const Membership& membership, GroupShape shape,
-            std::span<const Bytes>) override {
-    add_inprocess_algorithms(algorithms, hub_->board(membership.uid, shape.size), shape);
+  void open(NewGroup& group, std::span<const Bytes>, std::span<const Bytes>) override {
+    add_inprocess_algorithms(group.algorithms,
+                             hub_->board(group.membership.uid, group.shape.size), group.shape);
   }
 
  private:
   std::shared_ptr<ThreadHub> hub_;
+};
+
+/// Memory that threads share is just there.
+class ThreadRegions final : public RegionSource {
+ public:
+  explicit ThreadRegions(std::shared_ptr<ThreadHub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank) {}
+  // The name by which the others ask for it.
+  Bytes make(std::uint64_t uid, const RegionPlan&, int) override {
+    Packer packer;
+    packer.text(fmt::format("group {} of rank {}", uid, rank_));
+    return packer.packed();
+  }
+  std::unique_ptr<SharedRegion> join(std::uint64_t, std::span<const std::byte> ticket,
+                                     const RegionPlan& plan, int members, int me) override {
+    return HeapMemory::view(hub_->memory(Unpacker(ticket).text(), plan, members), me);
+  }
+  void opened(const std::shared_ptr<ShmChannel>& channel) override {
+    hub_->at_abort([weak = std::weak_ptr(channel)](const std::string& reason) {
+      if (const auto open = weak.lock()) open->abort(reason);
+    });
+  }
+
+ private:
+  std::shared_ptr<ThreadHub> hub_;
+  int rank_;
 };
 
 /// How one rank's function ended.
@@ -71,6 +99,8 @@ Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const MakeParts&
     detail::WorldParts parts = make_parts(rank);
     parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
+    parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
+        std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });

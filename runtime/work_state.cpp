@@ -63,21 +63,26 @@ void WorkState::start() {
   }
 }
 
-bool WorkState::step() {
+bool WorkState::step(long nanoseconds) {
   if (is_completed()) return true;
   {
-    std::unique_lock lock(step_mutex_, std::try_to_lock);
-    if (!lock || is_completed()) return is_completed();
-    if (!advance()) return false;
+    std::unique_lock lock(step_mutex_, std::defer_lock);
+    // Who would sleep anyway may as well wait for the thread that is at it.
+    if (nanoseconds > 0)
+      lock.lock();
+    else if (!lock.try_lock())
+      return is_completed();
+    if (is_completed()) return true;
+    if (!advance(nanoseconds)) return false;
   }
   // Outside the lock: what was chained to the result may look at this very work.
   settle_future();
   return true;
 }
 
-bool WorkState::advance() {
+bool WorkState::advance(long nanoseconds) {
   try {
-    if (step_parts() && (!is_ordered() || group_->is_next(*this))) {
+    if (step_parts(nanoseconds) && (!is_ordered() || group_->is_next(*this))) {
       finish(Ended::well, nullptr);
       return true;
     }
@@ -97,11 +102,12 @@ bool WorkState::advance() {
   return true;
 }
 
-bool WorkState::step_parts() {
+bool WorkState::step_parts(long nanoseconds) {
   bool all = true;
   for (const auto& part : parts_) {
     if (!part->done) {
-      part->done = part->storage.get()->step();
+      Operation& operation = *part->storage.get();
+      part->done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
       if (part->done) group_->world().ring().set_state(part->record_id, CallState::completed);
     }
     all = all && part->done;
@@ -179,16 +185,19 @@ void WorkState::wait(Timeout timeout) {
   const TimePoint began = world.clock().now();
   const Deadline deadline = Deadline::after(timeout, began);
   if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
-  Waiter waiter(world.engine().crowded());
+  Waiter waiter(world.engine().crowded(), can_rest());
   bool expired = false;
   while (!is_completed()) {
-    if (world.may_drive() && step()) break;
-    world.engine().step_all();
+    // With nothing else to move forward it may sleep until a peer has done something.
+    const bool rests = waiter.is_sleepy() && can_rest() && world.engine().has_one() &&
+                       !world.engine().has_own_thread();
+    if (world.may_drive() && step(rests ? Waiter::longest_rest : 0)) break;
+    if (!rests) world.engine().step_all();
     if (is_completed()) break;
     const TimePoint now = world.clock().now();
     expired = timeout.is_set() && deadline.expired(now);
     if (expired) break;
-    waiter.pause();
+    if (!rests) waiter.pause();
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
   world.engine().sweep();

@@ -51,8 +51,9 @@ class WorkState {
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
   /// One step; true when it has completed, well or badly. Does nothing when another thread is at
-  /// it.
-  bool step();
+  /// it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
+  bool step(long nanoseconds = 0);
+  bool can_rest() const { return parts_.size() == 1 && parts_.front()->storage.get()->can_rest(); }
   /// Moves everything in flight forward, then is_completed().
   bool test();
   bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
@@ -83,8 +84,8 @@ class WorkState {
   /// Throws where nobody would ever move it forward.
   void require_driver() const;
   /// Under the step lock: true when it has ended now.
-  bool advance();
-  bool step_parts();
+  bool advance(long nanoseconds);
+  bool step_parts(long nanoseconds);
   void fail(std::exception_ptr error);
   void finish(Ended how, std::exception_ptr error);
   /// True when nothing of them is left behind.

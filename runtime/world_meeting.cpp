@@ -172,7 +172,26 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
   agreement.layout = layout.layout();
+  agreement.answers = answer(membership, agreement.offers, limit);
   return agreement;
+}
+
+// What was offered may fail on some member: all must know before they count on it.
+std::vector<std::vector<Bytes>> WorldState::answer(const Membership& membership,
+                                                   const std::vector<std::vector<Bytes>>& offers,
+                                                   Timeout limit) {
+  Packer packer;
+  for (std::size_t i = 0; i < mechanisms_.size(); ++i)
+    packer.bytes(mechanisms_[i]->answer(membership, offers[i]));
+  const auto said =
+      all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
+                 patience(fmt::format("making group {}", membership.uid), limit));
+  std::vector<std::vector<Bytes>> answers(mechanisms_.size());
+  for (const Bytes& word : said) {
+    Unpacker unpacker(word);
+    for (auto& of_mechanism : answers) of_mechanism.push_back(unpacker.bytes());
+  }
+  return answers;
 }
 
 }  // namespace hymn::detail

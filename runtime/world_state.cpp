@@ -78,6 +78,7 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   }
   try {
     world->meet();
+    for (const auto& mechanism : world->mechanisms_) mechanism->placed(world->job_);
     world->engine_ =
         std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
                                          world->crowded_, world->own_thread_, world->helper_cpus());
@@ -144,18 +145,18 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
     const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
                            static_cast<int>(membership.ranks.size())};
-    Algorithms algorithms;
+    NewGroup made{.membership = membership, .shape = shape};
     for (std::size_t i = 0; i < mechanisms_.size(); ++i)
-      mechanisms_[i]->open(algorithms, membership, shape, agreement.offers[i]);
+      mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
     // What carried the bootstrap carries data too, where nothing better does.
-    add_pairwise_algorithms(algorithms,
+    add_pairwise_algorithms(made.algorithms,
                             make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
     const SelectionRules rules{
         .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
         .algo =
             options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo")};
     try {
-      selector = std::make_unique<Selector>(std::move(algorithms), rules,
+      selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
                                             plan_context(std::move(agreement.layout)));
     } catch (const ConfigError&) {
       // All members have found it.

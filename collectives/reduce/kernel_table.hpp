@@ -10,6 +10,10 @@
 
 namespace hymn::detail {
 
+constexpr bool is_order(ReduceKind kind) {
+  return kind == ReduceKind::min || kind == ReduceKind::max;
+}
+
 /// sum to bxor: what a combine kernel can compute.
 inline constexpr std::size_t combine_kind_count = 7;
 
@@ -30,6 +34,13 @@ class KernelTable {
   CombineFunction combine(Accumulator accumulator, ReduceKind kind) const {
     return combine_[index(accumulator)][index(kind)];
   }
+  /// Null: fold with combine.
+  FoldFunction& fold(Accumulator accumulator, ReduceKind kind) {
+    return fold_[index(accumulator)][index(kind)];
+  }
+  FoldFunction fold(Accumulator accumulator, ReduceKind kind) const {
+    return fold_[index(accumulator)][index(kind)];
+  }
   ConversionKernels& conversion(DataType dtype) { return conversions_[index(dtype)]; }
   const ConversionKernels& conversion(DataType dtype) const { return conversions_[index(dtype)]; }
 
@@ -40,6 +51,7 @@ class KernelTable {
   }
 
   std::array<std::array<CombineFunction, combine_kind_count>, accumulator_count> combine_{};
+  std::array<std::array<FoldFunction, combine_kind_count>, accumulator_count> fold_{};
   std::array<ConversionKernels, data_type_count> conversions_{};
 };
 
@@ -47,6 +59,12 @@ void add_integer_kernels(KernelTable& table);
 void add_float_kernels(KernelTable& table);
 void add_half_kernels(KernelTable& table);
 void add_complex_kernels(KernelTable& table);
+void add_fold_kernels(KernelTable& table);
+
+/// memcpy past the caches, with the kernels for the best instruction set.
+void stream_bytes(void* to, const void* from, std::size_t bytes);
+/// Orders all streaming stores of this thread before whatever it stores next.
+void finish_streaming();
 
 /// The kernels for Highway's chosen instruction set. Tests choose; the product takes the best.
 KernelTable make_kernel_table();

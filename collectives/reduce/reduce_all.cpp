@@ -1,9 +1,9 @@
-// reduce_all: all inputs at once, block by block, so that what is between load and store stays in
-// the first-level cache.
+// reduce_all: all inputs at once. In one pass where the inputs are their own accumulators, else
+// block by block, so that what is between load and store stays in the first-level cache.
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/reduce/reducer.hpp"
+#include "collectives/reduce/kernel_table.hpp"
 
 namespace hymn {
 
@@ -15,12 +15,13 @@ constexpr std::size_t block_bytes = 8192;
 class BlockwiseReduction {
  public:
   BlockwiseReduction(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
-                     const double* factors)
+                     const double* factors, ResultPlaces places)
       : reducer_(reducer),
         inputs_(inputs),
         factors_(factors),
         ranks_(ranks),
         output_(static_cast<std::byte*>(output)),
+        places_(places),
         accumulates_in_output_(can_accumulate_in_output()) {}
 
   void run(std::size_t count) {
@@ -32,25 +33,40 @@ class BlockwiseReduction {
  private:
   /// The output may be an input that is still needed after its first write.
   bool can_accumulate_in_output() const {
-    if (reducer_.needs_store()) return false;
+    if (reducer_.needs_store() || places_.stream) return false;
     return std::find(inputs_ + 1, inputs_ + ranks_, output_) == inputs_ + ranks_;
   }
 
   void reduce_block(std::size_t first, std::size_t count) {
     std::byte* const out = output_ + first * reducer_.element_bytes;
     std::byte* const accumulator = accumulates_in_output_ ? out : accumulator_;
+    accumulate(accumulator, first, count);
+    // A result that is streamed is first made in a room: that of `other_` is free by now.
+    std::byte* const result = places_.stream ? other_ : out;
+    if (reducer_.needs_store())
+      reducer_.store(result, accumulator, count, ranks_);
+    else if (accumulator != result)
+      std::memcpy(result, accumulator, count * reducer_.element_bytes);
+    const std::size_t bytes = count * reducer_.element_bytes;
+    if (places_.stream) detail::stream_bytes(out, result, bytes);
+    if (places_.copy != nullptr)
+      std::memcpy(static_cast<std::byte*>(places_.copy) + first * reducer_.element_bytes, result,
+                  bytes);
+  }
+
+  void accumulate(std::byte* accumulator, std::size_t first, std::size_t count) {
+    if (reducer_.fold != nullptr) {
+      reducer_.fold(inputs_, ranks_, first, count, accumulator, {});
+      return;
+    }
     load(accumulator, 0, first, count);
     for (int rank = 1; rank < ranks_; ++rank)
       reducer_.combine(accumulator, form(other_, rank, first, count), count);
-    if (ranks_ == 1 && (reducer_.kind == ReduceKind::min || reducer_.kind == ReduceKind::max)) {
+    if (ranks_ == 1 && detail::is_order(reducer_.kind)) {
       // Folding it with itself gives the same number, or the one NaN that stands for all.
       std::memcpy(other_, accumulator, count * reducer_.accumulator_bytes);
       reducer_.combine(accumulator, other_, count);
     }
-    if (reducer_.needs_store())
-      reducer_.store(out, accumulator, count, ranks_);
-    else if (accumulator != out)
-      std::memcpy(out, accumulator, count * reducer_.element_bytes);
   }
 
   const std::byte* input(int rank, std::size_t first) const {
@@ -77,16 +93,45 @@ class BlockwiseReduction {
   const double* const factors_;
   const int ranks_;
   std::byte* const output_;
+  const ResultPlaces places_;
   const bool accumulates_in_output_;
   alignas(64) std::byte accumulator_[block_bytes];
   alignas(64) std::byte other_[block_bytes];
 };
 
+/// Apart, so that the stack of its blocks is not set up for reductions that need none.
+[[gnu::noinline]] void reduce_blockwise(const Reducer& reducer, const void* const* inputs,
+                                        int ranks, void* output, std::size_t count,
+                                        const double* factors, ResultPlaces places) {
+  BlockwiseReduction(reducer, inputs, ranks, output, factors, places).run(count);
+}
+
 }  // namespace
 
 void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
-                std::size_t count, const double* factors) {
-  BlockwiseReduction(reducer, inputs, ranks, output, factors).run(count);
+                std::size_t count, const double* factors, ResultPlaces places) {
+  if (reducer.fold != nullptr && reducer.store == nullptr) {
+    if (ranks == 1 && detail::is_order(reducer.kind)) {
+      // Folding it with itself gives the same number, or the one NaN that stands for all.
+      const void* const twice[] = {inputs[0], inputs[0]};
+      reducer.fold(twice, 2, 0, count, output, places);
+    } else {
+      reducer.fold(inputs, ranks, 0, count, output, places);
+    }
+  } else {
+    reduce_blockwise(reducer, inputs, ranks, output, count, factors, places);
+  }
+  if (places.stream) detail::finish_streaming();
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
+  if (to == from || bytes == 0) return;
+  if (!stream) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  detail::stream_bytes(to, from, bytes);
+  detail::finish_streaming();
 }
 
 }  // namespace hymn

@@ -49,8 +49,6 @@ bool is_bitwise(ReduceKind kind) {
   return kind == ReduceKind::band || kind == ReduceKind::bor || kind == ReduceKind::bxor;
 }
 
-bool is_order(ReduceKind kind) { return kind == ReduceKind::min || kind == ReduceKind::max; }
-
 Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
   const bool average = kind == ReduceKind::avg;
   switch (dtype) {
@@ -172,7 +170,7 @@ std::string refusal(DataType dtype, ReduceKind kind) {
       if (is_bitwise(kind))
         return fmt::format("bitwise reductions are not defined for complex numbers ({} of {})",
                            to_string(kind), name);
-      if (is_order(kind))
+      if (detail::is_order(kind))
         return fmt::format("complex numbers have no order ({} of {})", to_string(kind), name);
       return {};
   }
@@ -185,6 +183,7 @@ detail::KernelTable detail::make_kernel_table() {
   add_float_kernels(table);
   add_half_kernels(table);
   add_complex_kernels(table);
+  add_fold_kernels(table);
   return table;
 }
 
@@ -204,11 +203,12 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
                  : scaled ? conversion.load_scaled
                           : conversion.load;
   reducer.combine = table.combine(reducer.accumulator, reducer.kind);
+  if (reducer.load == nullptr) reducer.fold = table.fold(reducer.accumulator, reducer.kind);
   reducer.store = average ? conversion.store_average : conversion.store;
   return reducer;
 }
 
-Reducer reducer_for(DataType dtype, const ReduceOp& op) {
+Reducer reducer_for(DataType dtype, const ReduceOp& op, Reproducibility) {
   // Every defined cell whose factor is 1, made once: small operations ask at each call.
   static const CellTable cells = make_cells();
   const auto type = static_cast<std::size_t>(dtype);
@@ -216,6 +216,12 @@ Reducer reducer_for(DataType dtype, const ReduceOp& op) {
   if (type < cells.size() && kind < cells.front().size() && cells[type][kind].combine != nullptr)
     return cells[type][kind];
   return detail::make_reducer(best_kernels(), dtype, op);
+}
+
+void detail::stream_bytes(void* to, const void* from, std::size_t bytes) {
+  // The fold of a single input.
+  static const FoldFunction fold = best_kernels().fold(Accumulator::uint8, ReduceKind::bor);
+  fold(&from, 1, 0, bytes, to, {.stream = true});
 }
 
 CombineFunction combine_function(Accumulator accumulator, ReduceKind kind) {

@@ -48,6 +48,21 @@ using LoadFunction = void (*)(void* accumulator, const void* input, std::size_t 
 /// output[i] = accumulator[i], divided by `ranks` for avg, and narrowed. Aliasing as for load.
 using StoreFunction = void (*)(void* output, const void* accumulator, std::size_t count, int ranks);
 
+/// How the result of a fold is written, besides being written to the output.
+struct ResultPlaces {
+  /// Gets the same bits. It is exactly one of the inputs, or overlaps none; it never overlaps the
+  /// output.
+  void* copy = nullptr;
+  /// The output is written past the caches: for results that are large and not read soon.
+  bool stream = false;
+};
+
+/// output[i] = inputs[0][first + i] op inputs[1][first + i] op …, in rank order, for i < count and
+/// `ranks` >= 1 inputs that are accumulators. Aliasing as for reduce_all. What has been streamed is
+/// ordered by detail::finish_streaming(), not here.
+using FoldFunction = void (*)(const void* const* inputs, int ranks, std::size_t first,
+                              std::size_t count, void* output, ResultPlaces places);
+
 struct Reducer {
   DataType dtype = DataType::float32;
   ReduceKind kind = ReduceKind::sum;  ///< what combine computes; sum for avg and premul_sum
@@ -58,6 +73,7 @@ struct Reducer {
   LoadFunction load = nullptr;  ///< null: the input is the accumulator
   CombineFunction combine = nullptr;
   StoreFunction store = nullptr;  ///< null: the accumulator is the result
+  FoldFunction fold = nullptr;    ///< null: an input must be loaded first, or combine does it
 
   bool needs_load() const { return load != nullptr; }
   bool needs_store() const { return store != nullptr; }
@@ -65,7 +81,8 @@ struct Reducer {
 
 /// The reducer of this type and operation. Throws UnsupportedError with the text of refusal() where
 /// the table refuses it, and UsageError for a factor of premul_sum that the type cannot hold.
-Reducer reducer_for(DataType dtype, const ReduceOp& op);
+Reducer reducer_for(DataType dtype, const ReduceOp& op,
+                    Reproducibility reproducibility = Reproducibility::ranks);
 
 /// Why the table refuses this cell; empty where it is defined.
 std::string refusal(DataType dtype, ReduceKind kind);
@@ -80,9 +97,15 @@ CombineFunction combine_function(Accumulator accumulator, ReduceKind kind);
 ///
 /// `factors` are the ranks' own factors of premul_sum; null where all have the reducer's.
 ///
+/// When it returns, what it has written is ordered before the thread's next release store, streamed
+/// or not.
+///
 /// Algorithms that fold by themselves use this for a single rank too: it is a copy, but min and max
 /// replace every NaN by the canonical one, avg goes through division, and booleans become 0 or 1.
 void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
-                std::size_t count, const double* factors = nullptr);
+                std::size_t count, const double* factors = nullptr, ResultPlaces places = {});
+
+/// memcpy; with `stream` past the caches, and ordered as the results of reduce_all are.
+void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream);
 
 }  // namespace hymn

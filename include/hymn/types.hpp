@@ -160,4 +160,12 @@ concept Element = detail::deduce_data_type<std::remove_cv_t<T>>() != DataType::o
 template <Element T>
 inline constexpr DataType data_type_of = detail::deduce_data_type<std::remove_cv_t<T>>();
 
+/// How far results are the same, bit by bit. Each level includes those before it.
+enum class Reproducibility : std::uint8_t {
+  ranks,      ///< on all ranks of one call: always so
+  runs,       ///< from run to run, with the same ranks, placement and settings
+  placement,  ///< at a given number of ranks, for every path, algorithm and placement of ranks
+  size,       ///< float sums: depend on the values only, not on how many ranks hold them
+};
+
 }  // namespace hymn

@@ -39,9 +39,12 @@ struct Number {
 
 Number times(Number a, Number b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
+/// The numbers of a rank repeat after so many: no length of a block or a vector divides it.
+constexpr std::size_t period = 1009;
+
 Number input_number(DataType dtype, ReduceKind kind, int rank, std::size_t index) {
   const auto step =
-      static_cast<std::int64_t>(rank) * 5 + static_cast<std::int64_t>(index % 1009) * 3;
+      static_cast<std::int64_t>(rank) * 5 + static_cast<std::int64_t>(index % period) * 3;
   if (dtype == DataType::boolean) return {step % 3 == 0 ? 0 : step % 251 + 1};
   const bool has_sign = !is_unsigned(dtype);
   const std::int64_t sign = has_sign && step % 3 == 0 ? -1 : 1;
@@ -125,6 +128,17 @@ void encode(DataType dtype, Number number, int divisor, std::byte* at) {
   }
 }
 
+/// Calls encode_at(index, where) for the elements up to the period, and copies these from there on.
+template <class Encode>
+void fill_repeating(BufferView view, Encode encode_at) {
+  const std::size_t size = view.element_bytes();
+  auto* const begin = static_cast<std::byte*>(view.data);
+  for (std::size_t i = 0; i < std::min(view.count, period); ++i) encode_at(i, begin + i * size);
+  const std::size_t unit = period * size;
+  for (std::size_t done = unit; done < view.bytes(); done += unit)
+    std::memcpy(begin + done, begin, std::min(unit, view.bytes() - done));
+}
+
 std::byte moved_byte(DataType dtype, int source, int salt, std::size_t place) {
   const auto value = static_cast<unsigned>(source * 37 + salt * 101 + 1) +
                      static_cast<unsigned>(place * 7 + (place >> 8) * 13);
@@ -163,13 +177,20 @@ std::string cell_name(DataType dtype, ReduceKind kind) {
   return std::string(to_string(dtype)) + " " + std::string(to_string(kind));
 }
 
-Buffer::Buffer(DataType dtype, std::size_t count)
-    : dtype_(dtype), count_(count), memory_(count * size_of(dtype) + 2 * guard, filler) {}
+Buffer::Buffer(DataType dtype, std::size_t count, std::size_t offset)
+    : dtype_(dtype),
+      count_(count),
+      offset_(offset),
+      // A line before, what the elements touch, and at least a line behind.
+      lines_(3 + (offset + count * size_of(dtype)) / sizeof(Line)) {
+  std::memset(lines_.data(), std::to_integer<int>(filler), lines_.size() * sizeof(Line));
+}
 
 bool Buffer::guards_intact() const {
   const auto is_filler = [](std::byte byte) { return byte == filler; };
-  return std::all_of(memory_.begin(), memory_.begin() + guard, is_filler) &&
-         std::all_of(memory_.end() - guard, memory_.end(), is_filler);
+  const auto* begin = lines_.front().bytes.data();
+  const auto* end = begin + lines_.size() * sizeof(Line);
+  return std::all_of(begin, data(), is_filler) && std::all_of(data() + bytes(), end, is_filler);
 }
 
 void fill(BufferView view, int source, int salt) {
@@ -199,12 +220,16 @@ ReduceOp op_of(ReduceKind kind, DataType dtype, int rank) {
   return ReduceOp::premul_sum(static_cast<double>(factor_of(dtype, rank)));
 }
 
+void fill_numbers(BufferView view, ReduceKind kind, int rank, std::size_t first) {
+  fill_repeating(view, [&](std::size_t i, std::byte* at) {
+    encode(view.dtype, input_number(view.dtype, kind, rank, first + i), 1, at);
+  });
+}
+
 Buffer reduction_input(DataType dtype, ReduceKind kind, int rank, std::size_t count,
                        std::size_t first) {
   Buffer input(dtype, count);
-  const std::size_t size = size_of(dtype);
-  for (std::size_t i = 0; i < count; ++i)
-    encode(dtype, input_number(dtype, kind, rank, first + i), 1, input.data() + i * size);
+  fill_numbers(input, kind, rank, first);
   return input;
 }
 
@@ -212,7 +237,7 @@ Buffer reduction_result(DataType dtype, ReduceKind kind, std::span<const int> ra
                         std::size_t count, std::size_t first) {
   Buffer result(dtype, count);
   const int divisor = kind == ReduceKind::avg ? static_cast<int>(ranks.size()) : 1;
-  for (std::size_t i = 0; i < count; ++i) {
+  fill_repeating(result, [&](std::size_t i, std::byte* at) {
     Number folded;
     for (std::size_t member = 0; member < ranks.size(); ++member) {
       Number number = input_number(dtype, kind, ranks[member], first + i);
@@ -221,8 +246,8 @@ Buffer reduction_result(DataType dtype, ReduceKind kind, std::span<const int> ra
       folded = member == 0 ? number : combine(dtype, kind, folded, number);
     }
     if (dtype == DataType::boolean) folded = {folded.re != 0};
-    encode(dtype, folded, divisor, result.data() + i * size_of(dtype));
-  }
+    encode(dtype, folded, divisor, at);
+  });
   return result;
 }
 

@@ -28,15 +28,16 @@ bool is_defined(DataType dtype, ReduceKind kind);
 bool is_complex(DataType dtype);
 
 /// Memory of `count` elements with guards on both sides; starts out as filler that no test expects.
+/// It begins `offset` bytes (below 64) behind the start of a cache line.
 class Buffer {
  public:
   Buffer() : Buffer(DataType::uint8, 0) {}
-  Buffer(DataType dtype, std::size_t count);
+  Buffer(DataType dtype, std::size_t count, std::size_t offset = 0);
 
   DataType dtype() const { return dtype_; }
   std::size_t count() const { return count_; }
-  std::byte* data() { return memory_.data() + guard; }
-  const std::byte* data() const { return memory_.data() + guard; }
+  std::byte* data() { return lines_[1].bytes.data() + offset_; }
+  const std::byte* data() const { return lines_[1].bytes.data() + offset_; }
   std::size_t bytes() const { return count_ * size_of(dtype_); }
 
   BufferView view() { return BufferView(data(), count_, dtype_); }
@@ -51,10 +52,13 @@ class Buffer {
   static constexpr std::byte filler{0xa5};
 
  private:
-  static constexpr std::size_t guard = 32;
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
   DataType dtype_;
   std::size_t count_;
-  std::vector<std::byte> memory_;
+  std::size_t offset_;
+  std::vector<Line> lines_;
 };
 
 // --- Moved data: bytes that tell where they come from
@@ -75,6 +79,7 @@ void expect_untouched(ConstBufferView view,
 /// The operation of this kind as `rank` passes it: premul_sum has another factor on every rank.
 ReduceOp op_of(ReduceKind kind, DataType dtype, int rank);
 /// What `rank` puts in: elements first … first + count of its input.
+void fill_numbers(BufferView view, ReduceKind kind, int rank, std::size_t first = 0);
 Buffer reduction_input(DataType dtype, ReduceKind kind, int rank, std::size_t count,
                        std::size_t first = 0);
 /// What the reduction of the inputs of `ranks` must be, bit for bit.

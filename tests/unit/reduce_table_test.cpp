@@ -10,13 +10,15 @@
 #include "collectives/reduce/kernel_table.hpp"
 #include "hymn/error.hpp"
 #include "tests/unit/reduce_reference.hpp"
+#include "tests/unit/reduce_scene.hpp"
 #include "tests/unit/reduce_targets.hpp"
 
 namespace hymn {
 namespace {
 
-using reference::Column;
+using reference::OddArray;
 using reference::Random;
+using reference::Scene;
 
 struct Row {
   DataType dtype;
@@ -59,53 +61,6 @@ std::string expected_reason(char mark) {
       return "";
   }
 }
-
-/// An array that starts at an odd address and is followed by bytes that nobody may touch.
-template <class T>
-class OddArray {
- public:
-  explicit OddArray(std::size_t count) : bytes_(1 + count * sizeof(T) + guard, std::byte{0xa5}) {}
-
-  std::byte* data() { return bytes_.data() + 1; }
-  T get(std::size_t index) {
-    T value;
-    std::memcpy(&value, data() + index * sizeof(T), sizeof(T));
-    return value;
-  }
-  void set(std::size_t index, T value) {
-    std::memcpy(data() + index * sizeof(T), &value, sizeof(T));
-  }
-  bool is_whole() const {
-    return bytes_.front() == std::byte{0xa5} &&
-           std::all_of(bytes_.end() - guard, bytes_.end(),
-                       [](std::byte byte) { return byte == std::byte{0xa5}; });
-  }
-
- private:
-  static constexpr int guard = 64;
-  std::vector<std::byte> bytes_;
-};
-
-/// The inputs of some ranks and what must come out.
-template <class Reference>
-struct Scene {
-  using Element = typename Reference::Element;
-
-  Scene(Random& random, const ReduceOp& op, std::size_t ranks, std::size_t count)
-      : inputs(ranks, OddArray<Element>(count)) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Column<Element> column{{}, op.factor()};
-      for (OddArray<Element>& input : inputs) {
-        column.values.push_back(Reference::random(random));
-        input.set(i, column.values.back());
-      }
-      expected.push_back(Reference::reduce(op.kind(), column));
-    }
-  }
-
-  std::vector<OddArray<Element>> inputs;
-  std::vector<Element> expected;
-};
 
 template <class Reference>
 void check_result(ReduceKind kind, Scene<Reference>& scene,

@@ -1,0 +1,92 @@
+#include "collectives/hierarchical/hierarchy.hpp"
+
+#include <algorithm>
+
+namespace hymn {
+namespace {
+
+constexpr unsigned agreement_phase = 2;  // behind those of collective.cpp
+
+/// Messages of a call that was given up, and the memory that they are sent from and come into.
+class HierarchyResidue final : public Residue {
+ public:
+  explicit HierarchyResidue(std::shared_ptr<Hierarchy> hierarchy)
+      : hierarchy_(std::move(hierarchy)) {}
+  void add(std::unique_ptr<Transfers> transfers) {
+    if (auto residue = transfers ? transfers->abandon() : nullptr)
+      residues_.push_back(std::move(residue));
+  }
+  bool done() override {
+    std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
+    return residues_.empty();
+  }
+
+ private:
+  std::shared_ptr<Hierarchy> hierarchy_;
+  std::vector<std::unique_ptr<Residue>> residues_;
+};
+
+}  // namespace
+
+Hierarchy::Hierarchy(HierarchyParts parts)
+    : parts_(std::move(parts)), map_(parts_.host_of, parts_.shape.rank) {}
+
+// Hosts may have different amounts of memory, but all must cut alike. So the first member on each
+// host tells the others what its host has, and then its neighbours what the least is.
+bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
+  if (large_.bytes != 0) return true;
+  const std::size_t usable = channel().usable_bytes(parts_.areas.hierarchical_large);
+  if (usable == ShmChannel::unknown_bytes) return false;
+  if (channel().rank() == 0 && !exchange_sizes(sequence, usable)) return false;
+  const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
+  if (agreed == 0) return false;
+  const std::size_t bytes = (agreed - 1) / 64 * 64;
+  large_ = bytes >= small_bytes ? Slots{.large = true, .bytes = bytes} : Slots{};
+  return true;
+}
+
+bool Hierarchy::exchange_sizes(std::uint64_t sequence, std::size_t usable) {
+  const auto mine = static_cast<std::size_t>(map_.my_host());
+  if (!agreement_) {
+    const MessageTag tag = MessageTag::of_collective(sequence, agreement_phase);
+    sizes_.assign(static_cast<std::size_t>(map_.hosts()), 0);
+    sizes_[mine] = usable / (2 * slots);
+    agreement_ = port().open();
+    for (int host = 0; host < map_.hosts(); ++host) {
+      if (host == map_.my_host()) continue;
+      agreement_->recv(map_.leader(host, 0), tag, view_of(sizes_[static_cast<std::size_t>(host)]));
+      agreement_->send(map_.leader(host, 0), tag, view_of(std::as_const(sizes_[mine])));
+    }
+  }
+  if (!agreement_->test()) return false;
+  agreement_.reset();
+  channel().publish(flags(0).agreed, *std::min_element(sizes_.begin(), sizes_.end()) + 1);
+  return true;
+}
+
+void Hierarchy::make_room(std::size_t partial, std::size_t incoming) {
+  const auto whole_lines = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const std::size_t each = whole_lines(partial) + whole_lines(incoming);
+  if (each * slots > room_bytes_) {
+    room_.reset();
+    room_ = std::make_unique_for_overwrite<std::byte[]>(each * slots);
+    room_bytes_ = each * slots;
+  }
+  for (std::size_t i = 0; i < slots; ++i) {
+    flights_[i].partial = room_.get() + i * each;
+    flights_[i].incoming = flights_[i].partial + whole_lines(partial);
+  }
+}
+
+std::unique_ptr<Residue> Hierarchy::abandon(const std::shared_ptr<Hierarchy>& hierarchy) {
+  auto residue = std::make_unique<HierarchyResidue>(hierarchy);
+  residue->add(std::move(hierarchy->agreement_));
+  for (Flight& flight : hierarchy->flights_) {
+    residue->add(std::move(flight.gather));
+    residue->add(std::move(flight.spread));
+  }
+  if (residue->done()) return nullptr;
+  return residue;
+}
+
+}  // namespace hymn

@@ -1,0 +1,103 @@
+// all_gather: each member shows its input piece by piece, and takes what the others show in
+// whatever order it comes.
+
+#include <algorithm>
+
+#include "collectives/shm/slot_operation.hpp"
+
+namespace hymn {
+namespace {
+
+class AllGather final : public SlotOperation {
+ public:
+  static constexpr std::string_view name = "all_gather_slots";
+  static constexpr OpType type = OpType::all_gather;
+
+  AllGather(SlotRing& ring, const Call& call)
+      : SlotOperation(ring, call),
+        own_(request().outputs.block(rank(), size())),
+        input_(static_cast<const std::byte*>(request().inputs.flat().data)) {
+    if (request().outputs.layout() == Layout::equal) {
+      longest_ = total_ = own_.bytes();
+      total_ *= static_cast<std::size_t>(size());
+    } else {
+      request().outputs.for_each(size(), [this](int, const BufferView& block) {
+        longest_ = std::max(longest_, block.bytes());
+        total_ += block.bytes();
+      });
+    }
+    mix(total_);
+    mix(longest_);
+  }
+
+ private:
+  std::size_t shown_bytes() const override { return longest_; }
+
+  Cut cut(std::size_t room) override {
+    piece_ = room;
+    return {.rounds = rounds_for(longest_), .to_give = rounds_for(own_.bytes())};
+  }
+
+  void give(std::uint64_t round) override {
+    if (index(round) == 0) begin_taking();
+    const std::size_t offset = index(round) * piece_;
+    const std::size_t bytes = std::min(piece_, own_.bytes() - offset);
+    copy_bytes(room(round, input_ + offset), input_ + offset, bytes, false);
+    show(round);
+    copy_bytes(static_cast<std::byte*>(own_.data) + offset, input_ + offset, bytes,
+               should_stream(total_));
+  }
+
+  bool take() override {
+    if (!began_) begin_taking();
+    bool moved = false;
+    std::uint64_t least = end_round();
+    request().outputs.for_each(size(), [&](int member, const BufferView& block) {
+      std::uint64_t& next = ring().taken()[static_cast<std::size_t>(member)];
+      if (next == end_round()) return;
+      moved |= take_from(member, block, next);
+      least = std::min(least, next);
+    });
+    moved |= taken_ != least;
+    taken_ = least;
+    return moved;
+  }
+
+  void begin_taking() {
+    began_ = true;
+    std::fill(ring().taken().begin(), ring().taken().end(), first_round());
+    ring().taken()[static_cast<std::size_t>(rank())] = end_round();
+  }
+
+  bool take_from(int member, const BufferView& block, std::uint64_t& next) {
+    const std::uint64_t before = next;
+    const std::size_t bytes = block.bytes();
+    while (index(next) * piece_ < bytes) {
+      const std::byte* from = shown(member, next);
+      if (from == nullptr) return next != before;
+      const std::size_t offset = index(next) * piece_;
+      copy_bytes(static_cast<std::byte*>(block.data) + offset, from,
+                 std::min(piece_, bytes - offset), should_stream(total_));
+      ++next;
+    }
+    next = end_round();  // it shows nothing in the rounds that are left
+    return true;
+  }
+
+  std::uint64_t rounds_for(std::size_t bytes) const { return (bytes + piece_ - 1) / piece_; }
+
+  BufferView own_;
+  const std::byte* input_;
+  std::size_t longest_ = 0;
+  std::size_t total_ = 0;
+  std::size_t piece_ = 0;
+  bool began_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_all_gather_slots(std::shared_ptr<SlotRing> ring) {
+  return std::make_unique<SlotAlgorithm<AllGather>>(std::move(ring));
+}
+
+}  // namespace hymn

@@ -1,0 +1,218 @@
+// all_reduce among more members than cores: all show their whole input, and then any member that
+// happens to run folds slices until none is left. Nobody waits for a slice of a member that has no
+// core.
+//
+// The results take the place of member 0's input, slice by slice. Two slots are used in turn:
+// member 0 may write a slot for round t+2 when all have arrived in round t+1, for then all have
+// fetched the results of round t.
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t slots = 2;
+constexpr std::size_t small_slot = 4096;
+constexpr std::size_t largest_slot = std::size_t{64} << 10;
+constexpr std::size_t slice_bytes = 4096;
+
+constexpr std::size_t stride(std::size_t capacity) { return capacity + line; }
+
+/// All counters only grow, and all but `flag` are member 0's, for all to use.
+struct Desk {
+  alignas(128) std::atomic<std::uint64_t> arrived;  ///< members, in all rounds
+  alignas(128) std::atomic<std::uint64_t> claimed;  ///< slices, in all rounds
+  alignas(128) std::atomic<std::uint64_t> folded;   ///< likewise
+  struct alignas(128) Shown {
+    std::atomic<std::uint64_t> flag;  ///< a SlotFlag; ordered by `arrived`
+    double factor;
+  };
+  Shown shown[slots];
+  alignas(128) std::byte small_slots[slots * stride(small_slot)];
+};
+
+/// One member's state from use to use; touched in its turn only.
+struct Sharing {
+  std::shared_ptr<ShmChannel> channel;
+  int desk;
+  int slots;
+  Reproducibility reproducibility;
+  std::uint64_t rounds = 0;  ///< of all uses so far
+  std::uint64_t slices = 0;  ///< of all rounds so far
+};
+
+class SharingOperation final : public ShmOperation {
+ public:
+  SharingOperation(Sharing& shared, const Call& call)
+      : ShmOperation(*shared.channel),
+        shared_(shared),
+        request_(*call.request),
+        reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
+
+ private:
+  void begin() override { advance(); }
+
+  bool advance() override {
+    if (capacity_ == 0 && !find_capacity()) return false;
+    while (done_ < count_) {
+      if (!shown_) show();
+      if (counters().arrived.load(std::memory_order_acquire) < all_arrived()) return false;
+      if (!checked_) check();
+      fold_what_is_left();
+      if (counters().folded.load(std::memory_order_acquire) < shared_.slices + slices_now())
+        return false;
+      fetch();
+    }
+    return true;
+  }
+
+  bool find_capacity() {
+    const std::size_t usable = channel().usable_bytes(shared_.slots);
+    if (usable == ShmChannel::unknown_bytes) return false;
+    const std::size_t large = usable / slots / line * line;
+    in_small_slots_ = large <= stride(small_slot);
+    capacity_ = in_small_slots_ ? small_slot : large - line;
+    count_ = request_.inputs.flat().count;
+    signature_ = call_signature(request_);
+    return true;
+  }
+
+  int me() const { return channel().rank(); }
+  int size() const { return channel().size(); }
+  Desk& desk(int member) const { return *channel().at<Desk>(member, shared_.desk); }
+  Desk& counters() const { return desk(0); }
+  std::uint64_t all_arrived() const {
+    return (shared_.rounds + 1) * static_cast<std::uint64_t>(size());
+  }
+  std::size_t place() const { return shared_.rounds % slots; }
+  /// Elements of this round.
+  std::size_t count_now() const {
+    return std::min(count_ - done_, capacity_ / reducer_.element_bytes);
+  }
+  std::size_t slice_elements() const { return slice_bytes / reducer_.element_bytes; }
+  std::uint64_t slices_now() const {
+    return (count_now() + slice_elements() - 1) / slice_elements();
+  }
+  std::byte* slot(int member) const {
+    std::byte* const base =
+        in_small_slots_ ? desk(member).small_slots : channel().at<std::byte>(member, shared_.slots);
+    return base + place() * stride(capacity_);
+  }
+  std::byte* data(int member) const {
+    const std::uint64_t flag = desk(member).shown[place()].flag.load(std::memory_order_relaxed);
+    return slot(member) + SlotFlag::offset(flag);
+  }
+
+  void show() {
+    const std::byte* const input =
+        static_cast<const std::byte*>(request_.inputs.flat().data) + done_ * reducer_.element_bytes;
+    const auto offset = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input) % line);
+    std::memcpy(slot(me()) + offset, input, count_now() * reducer_.element_bytes);
+    Desk::Shown& mine = desk(me()).shown[place()];
+    mine.factor = request_.op.factor();
+    mine.flag.store(SlotFlag::make(shared_.rounds + 1, signature_, offset),
+                    std::memory_order_relaxed);
+    counters().arrived.fetch_add(1, std::memory_order_seq_cst);
+    channel().wake_sleepers();
+    shown_ = true;
+    checked_ = false;
+  }
+
+  void check() {
+    checked_ = true;
+    for (int member = 0; member < size(); ++member)
+      if (SlotFlag::signature(desk(member).shown[place()].flag.load(std::memory_order_relaxed)) !=
+          signature_) [[unlikely]]
+        throw_other_call(member, request_);
+  }
+
+  void fold_what_is_left() {
+    const std::uint64_t end = shared_.slices + slices_now();
+    std::uint64_t next = counters().claimed.load(std::memory_order_relaxed);
+    bool folded = false;
+    while (next < end) {
+      if (!counters().claimed.compare_exchange_weak(next, next + 1, std::memory_order_relaxed))
+        continue;
+      fold(static_cast<std::size_t>(next - shared_.slices));
+      counters().folded.fetch_add(1, std::memory_order_seq_cst);
+      folded = true;
+      next = counters().claimed.load(std::memory_order_relaxed);
+    }
+    if (folded) channel().wake_sleepers();
+  }
+
+  void fold(std::size_t slice) {
+    const std::size_t first = slice * slice_elements();
+    const std::size_t count = std::min(slice_elements(), count_now() - first);
+    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
+    FoldInputs inputs;
+    for (int member = 0; member < size(); ++member) {
+      const auto index = static_cast<std::size_t>(member);
+      inputs.data[index] = data(member) + first * reducer_.element_bytes;
+      if (scaled) inputs.factors[index] = desk(member).shown[place()].factor;
+    }
+    reduce_all(reducer_, inputs.data.data(), size(), data(0) + first * reducer_.element_bytes,
+               count, scaled ? inputs.factors.data() : nullptr);
+  }
+
+  void fetch() {
+    const std::size_t bytes = count_now() * reducer_.element_bytes;
+    std::memcpy(
+        static_cast<std::byte*>(request_.outputs.flat().data) + done_ * reducer_.element_bytes,
+        data(0), bytes);
+    shared_.slices += slices_now();
+    done_ += count_now();
+    ++shared_.rounds;
+    shown_ = false;
+  }
+
+  Sharing& shared_;
+  const Request& request_;
+  Reducer reducer_;
+  std::size_t capacity_ = 0;
+  bool in_small_slots_ = false;
+  std::size_t count_ = 0;
+  std::size_t done_ = 0;  // elements of earlier rounds
+  unsigned signature_ = 0;
+  bool shown_ = false;
+  bool checked_ = false;
+};
+
+class AllReduceSharing final : public Algorithm {
+ public:
+  explicit AllReduceSharing(const ShmGroup& group)
+      : shared_{group.channel, group.areas.sharing_flags, group.areas.sharing_slots,
+                group.shape.reproducibility} {}
+
+  std::string_view name() const override { return "all_reduce_sharing"; }
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+  Verdict can_run(const Request& request) const override {
+    if (shared_.channel->size() > most_at_once)
+      return Verdict::no("more members than can be folded at once");
+    return can_reduce_in_memory(request);
+  }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<SharingOperation>(shared_, call);
+  }
+
+ private:
+  Sharing shared_;
+};
+
+}  // namespace
+
+std::size_t sharing_flag_bytes(int) { return sizeof(Desk); }
+std::size_t sharing_slot_bytes(int) { return slots * stride(largest_slot); }
+
+std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group) {
+  return std::make_unique<AllReduceSharing>(group);
+}
+
+}  // namespace hymn

@@ -1,0 +1,287 @@
+// all_reduce of many bytes: the message goes in rounds through a ring of slots. In each round a
+// member shows what others fold, folds its own slice of all members' data, and fetches the slices
+// that the others have folded. Three rounds are under way at once, so that members rarely wait.
+//
+// With two members the result goes into the slot where the peer has shown its data: those lines are
+// in this core's cache already. With more, everybody fetches it from the folder's own slot.
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr std::size_t ring = 3;
+/// What every member has from the beginning, should there be no memory for more.
+constexpr std::size_t small_slot = 8192;
+constexpr std::size_t largest_slot = std::size_t{512} << 10;
+/// All members' slots together stay below this.
+constexpr std::size_t most_together = std::size_t{48} << 20;
+
+constexpr std::size_t stride(std::size_t capacity) { return capacity + line; }
+
+/// A member's flags. Each of them is written by that member only.
+struct Flags {
+  struct alignas(128) Staged {
+    std::atomic<std::uint64_t> flag;  ///< a SlotFlag of the round that is in this slot
+    double factor;                    ///< of premul_sum
+  };
+  Staged staged[ring];
+  alignas(128) std::atomic<std::uint64_t> folded;  ///< the last round whose slice it has folded
+  alignas(128) std::atomic<std::uint64_t> copied;  ///< the last round that it has fetched
+  alignas(128) std::byte small_slots[ring * stride(small_slot)];
+};
+
+/// One member's state from use to use; touched in its turn only.
+struct TwoShot {
+  std::shared_ptr<ShmChannel> channel;
+  int flags;
+  int slots;
+  Reproducibility reproducibility;
+  std::uint64_t rounds = 0;  ///< of all uses so far
+};
+
+class TwoShotOperation final : public ShmOperation {
+ public:
+  TwoShotOperation(TwoShot& shared, const Call& call)
+      : ShmOperation(*shared.channel),
+        shared_(shared),
+        request_(*call.request),
+        reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
+
+ private:
+  void begin() override { advance(); }
+
+  bool advance() override {
+    if (capacity_ == 0 && !find_capacity()) return false;
+    for (bool moved = true; moved;) {
+      moved = false;
+      if (staged_ < rounds_ && may_stage()) moved = true, stage();
+      if (folded_ < staged_ && all_have_staged()) moved = true, fold();
+      if (copied_ < folded_ && all_have_folded()) moved = true, copy_out();
+    }
+    return copied_ == rounds_;
+  }
+
+  // --- Sizes ---
+
+  bool find_capacity() {
+    const std::size_t usable = channel().usable_bytes(shared_.slots);
+    if (usable == ShmChannel::unknown_bytes) return false;
+    const std::size_t large = usable / ring / line * line;
+    in_small_slots_ = large <= stride(small_slot);
+    capacity_ = in_small_slots_ ? small_slot : large - line;
+    const std::size_t count = request_.inputs.flat().count;
+    const std::size_t bytes = count * reducer_.element_bytes;
+    const std::size_t chunk = std::min(capacity_, preferred_chunk(bytes)) / line * line;
+    per_round_ = chunk / reducer_.element_bytes;
+    rounds_ = (count + per_round_ - 1) / per_round_;
+    first_ = shared_.rounds + 1;
+    shared_.rounds += rounds_;
+    signature_ = call_signature(request_);
+    streams_ = bytes >= (in_place() ? std::size_t{16} << 20 : std::size_t{1} << 20);
+    return true;
+  }
+
+  static std::size_t preferred_chunk(std::size_t bytes) {
+    if (bytes <= std::size_t{64} << 10) return std::size_t{16} << 10;
+    if (bytes <= std::size_t{2} << 20) return std::size_t{64} << 10;
+    return largest_slot;
+  }
+
+  bool in_place() const { return request_.inputs.flat().data == request_.outputs.flat().data; }
+  int me() const { return channel().rank(); }
+  int size() const { return channel().size(); }
+  bool is_pair() const { return size() == 2; }
+
+  // --- Where things are ---
+
+  /// Elements of the message in a round.
+  struct Part {
+    std::size_t offset;
+    std::size_t count;
+  };
+  Part round_part(std::size_t round) const {
+    const std::size_t offset = round * per_round_;
+    return {offset, std::min(per_round_, request_.inputs.flat().count - offset)};
+  }
+  /// Of those the slice of one member, counted from the beginning of the round. Slices begin on
+  /// lines, so that no two members write to one.
+  Part slice(std::size_t round, int member) const {
+    const std::size_t count = round_part(round).count;
+    const std::size_t in_line = line / reducer_.element_bytes;
+    const auto parts = static_cast<std::size_t>(size());
+    const std::size_t each = (count + parts * in_line - 1) / (parts * in_line) * in_line;
+    const std::size_t offset = std::min(count, static_cast<std::size_t>(member) * each);
+    return {offset, std::min(each, count - offset)};
+  }
+  Flags& flags(int member) const { return *channel().at<Flags>(member, shared_.flags); }
+  std::size_t place(std::size_t round) const { return (first_ + round) % ring; }
+  std::uint64_t number(std::size_t round) const { return first_ + round; }
+  std::byte* slot(int member, std::size_t round) const {
+    std::byte* const slots = in_small_slots_ ? flags(member).small_slots
+                                             : channel().at<std::byte>(member, shared_.slots);
+    const std::uint64_t flag =
+        flags(member).staged[place(round)].flag.load(std::memory_order_relaxed);
+    return slots + place(round) * stride(capacity_) + SlotFlag::offset(flag);
+  }
+  std::byte* in_slot(int member, std::size_t round, std::size_t element) const {
+    return slot(member, round) + element * reducer_.element_bytes;
+  }
+  const std::byte* input(std::size_t round, std::size_t element) const {
+    return static_cast<const std::byte*>(request_.inputs.flat().data) +
+           (round_part(round).offset + element) * reducer_.element_bytes;
+  }
+  std::byte* output(std::size_t round, std::size_t element) const {
+    return static_cast<std::byte*>(request_.outputs.flat().data) +
+           (round_part(round).offset + element) * reducer_.element_bytes;
+  }
+
+  // --- What is done in a round ---
+
+  /// The slot may be written again when nobody reads it any more. Between two members this is
+  /// known: this member has fetched what its peer left there.
+  bool may_stage() const {
+    if (staged_ >= copied_ + ring) return false;
+    if (is_pair() || number(staged_) <= ring) return true;
+    for (int member = 0; member < size(); ++member)
+      if (member != me() &&
+          flags(member).copied.load(std::memory_order_acquire) + ring < number(staged_))
+        return false;
+    return true;
+  }
+
+  void stage() {
+    const std::size_t round = staged_++;
+    Flags::Staged& mine = flags(me()).staged[place(round)];
+    const auto offset =
+        static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input(round, 0)) % line);
+    // Nobody looks at the flag's offset before its round has come.
+    const std::uint64_t flag = SlotFlag::make(number(round), signature_, offset);
+    std::byte* const to =
+        (in_small_slots_ ? flags(me()).small_slots : channel().at<std::byte>(me(), shared_.slots)) +
+        place(round) * stride(capacity_) + offset;
+    const Part own = slice(round, me());
+    const std::size_t total = round_part(round).count;
+    const std::size_t size = reducer_.element_bytes;
+    if (own.offset != 0) std::memcpy(to, input(round, 0), own.offset * size);
+    const std::size_t behind = own.offset + own.count;
+    if (behind < total)
+      std::memcpy(to + behind * size, input(round, behind), (total - behind) * size);
+    mine.factor = request_.op.factor();
+    channel().publish(mine.flag, flag);
+  }
+
+  bool all_have_staged() {
+    for (; seen_staged_ < size(); ++seen_staged_) {
+      if (seen_staged_ == me()) continue;
+      const std::uint64_t flag =
+          flags(seen_staged_).staged[place(folded_)].flag.load(std::memory_order_acquire);
+      if (SlotFlag::use(flag) != number(folded_)) return false;
+      if (SlotFlag::signature(flag) != signature_) [[unlikely]]
+        throw_other_call(seen_staged_, request_);
+    }
+    seen_staged_ = 0;
+    return true;
+  }
+
+  void fold() {
+    const std::size_t round = folded_++;
+    const Part own = slice(round, me());
+    if (own.count != 0) {
+      const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
+      FoldInputs inputs;
+      for (int member = 0; member < size(); ++member) {
+        const auto index = static_cast<std::size_t>(member);
+        inputs.data[index] = member == me() ? static_cast<const void*>(input(round, own.offset))
+                                            : in_slot(member, round, own.offset);
+        if (scaled) inputs.factors[index] = flags(member).staged[place(round)].factor;
+      }
+      const int holder = is_pair() ? 1 - me() : me();
+      reduce_all(reducer_, inputs.data.data(), size(), output(round, own.offset), own.count,
+                 scaled ? inputs.factors.data() : nullptr,
+                 {.copy = in_slot(holder, round, own.offset), .stream = streams_});
+    }
+    channel().publish(flags(me()).folded, number(round));
+  }
+
+  bool all_have_folded() {
+    for (; seen_folded_ < size(); ++seen_folded_)
+      if (seen_folded_ != me() &&
+          flags(seen_folded_).folded.load(std::memory_order_acquire) < number(copied_))
+        return false;
+    seen_folded_ = 0;
+    return true;
+  }
+
+  void copy_out() {
+    const std::size_t round = copied_++;
+    for (int member = 0; member < size(); ++member) {
+      if (member == me()) continue;
+      const Part theirs = slice(round, member);
+      const int holder = is_pair() ? me() : member;
+      copy_bytes(output(round, theirs.offset), in_slot(holder, round, theirs.offset),
+                 theirs.count * reducer_.element_bytes, streams_);
+    }
+    if (!is_pair()) channel().publish(flags(me()).copied, number(round));
+  }
+
+  TwoShot& shared_;
+  const Request& request_;
+  Reducer reducer_;
+  std::size_t capacity_ = 0;
+  bool in_small_slots_ = false;
+  bool streams_ = false;
+  std::size_t per_round_ = 0;
+  std::size_t rounds_ = 0;
+  std::uint64_t first_ = 0;  // number of this operation's first round
+  unsigned signature_ = 0;
+  // Rounds that this member is through with.
+  std::size_t staged_ = 0;
+  std::size_t folded_ = 0;
+  std::size_t copied_ = 0;
+  int seen_staged_ = 0;
+  int seen_folded_ = 0;
+};
+
+class AllReduceTwoShot final : public Algorithm {
+ public:
+  explicit AllReduceTwoShot(const ShmGroup& group)
+      : shared_{group.channel, group.areas.two_shot_flags, group.areas.two_shot_slots,
+                group.shape.reproducibility} {}
+
+  std::string_view name() const override { return "all_reduce_two_shot"; }
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+  Verdict can_run(const Request& request) const override {
+    if (shared_.channel->size() > most_at_once)
+      return Verdict::no("more members than can be folded at once");
+    return can_reduce_in_memory(request);
+  }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<TwoShotOperation>(shared_, call);
+  }
+
+ private:
+  TwoShot shared_;
+};
+
+}  // namespace
+
+std::size_t two_shot_flag_bytes(int) { return sizeof(Flags); }
+
+std::size_t two_shot_slot_bytes(int members) {
+  const std::size_t share = most_together / ring / static_cast<std::size_t>(members);
+  return ring * stride(std::clamp(share / line * line, 2 * small_slot, largest_slot));
+}
+
+std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group) {
+  return std::make_unique<AllReduceTwoShot>(group);
+}
+
+}  // namespace hymn

@@ -1,0 +1,27 @@
+// Which areas the algorithms over shared memory have in a region.
+#pragma once
+
+#include "p2p/shm/region_plan.hpp"
+
+namespace hymn {
+
+/// Each algorithm has areas of its own: flags and slots that two of them shared would be counted by
+/// one and overtaken by the other. Indices into `plan`.
+struct ShmAreas {
+  RegionPlan plan;
+  int desk = -1;
+  int one_shot = -1;
+  int swapped = -1;
+  int two_shot_flags = -1;
+  int two_shot_slots = -1;
+  int sharing_flags = -1;
+  int sharing_slots = -1;
+  int barrier = -1;
+  int ring = -1;
+  int ring_large = -1;
+
+  /// The same for every member of a group with so many members on this host.
+  static ShmAreas for_members(int members);
+};
+
+}  // namespace hymn

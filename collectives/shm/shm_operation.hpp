@@ -1,0 +1,58 @@
+// What all collectives over a channel have in common: they wait for their turn, can sleep, and can
+// be given up at any point.
+#pragma once
+
+#include "collectives/operation.hpp"
+#include "collectives/shm/channel.hpp"
+
+namespace hymn {
+
+/// A step machine in its turn. Nobody else touches this member's buffers, so nothing is left behind
+/// when it is given up: what peers read of it lies in the region.
+class ShmOperation : public Operation {
+ public:
+  explicit ShmOperation(ShmChannel& channel) : channel_(&channel) {}
+
+  void start() override {
+    ticket_ = channel_->take_ticket();
+    if (channel_->is_turn(ticket_)) enter();
+  }
+  bool step() override {
+    if (!entered_) {
+      if (!channel_->is_turn(ticket_)) return false;
+      enter();
+    }
+    if (advance()) {
+      channel_->end_turn(ticket_);
+      return true;
+    }
+    channel_->throw_if_aborted();
+    return false;
+  }
+  bool rest(long nanoseconds) override;
+  bool can_rest() const override { return true; }
+  bool peers_need_steps() const override { return true; }
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    channel_->abort(reason);
+    return nullptr;
+  }
+
+ protected:
+  ShmChannel& channel() const { return *channel_; }
+  /// The first thing in its turn, called once: should show peers as much as it can at once.
+  virtual void begin() {}
+  /// Does what can be done now; true when this member has finished. Never waits.
+  virtual bool advance() = 0;
+
+ private:
+  void enter() {
+    entered_ = true;
+    begin();
+  }
+
+  ShmChannel* channel_;
+  std::uint64_t ticket_ = 0;
+  bool entered_ = false;
+};
+
+}  // namespace hymn

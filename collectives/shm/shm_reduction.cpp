@@ -1,0 +1,25 @@
+#include "collectives/shm/shm_reduction.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+Verdict can_reduce_in_memory(const Request& request) {
+  if (request.inputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+    return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+  std::string reason = refusal(request.inputs.dtype(), request.op.kind());
+  return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
+}
+
+void throw_other_call(int member, const Request& request) {
+  throw UsageError(
+      fmt::format("group rank {} makes another call where this rank makes {} of {} {} with {}",
+                  member, to_string(request.type), request.inputs.flat().count,
+                  to_string(request.inputs.dtype()), to_string(request.op.kind())),
+      {.remedy = "make the same calls in the same order on all ranks: type, count, dtype and "
+                 "operation must agree"});
+}
+
+}  // namespace hymn

@@ -1,0 +1,54 @@
+// What the reductions over shared memory have in common.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/reduce/reducer.hpp"
+
+namespace hymn {
+
+/// Members that an algorithm which looks at all of them at once can have.
+inline constexpr int most_at_once = 64;
+
+/// For each member where its input of a slice lies, and its own factor of premul_sum.
+struct FoldInputs {
+  std::array<const void*, most_at_once> data;
+  std::array<double, most_at_once> factors;
+};
+
+/// Why a reduction over shared memory cannot carry the request; empty: it can.
+Verdict can_reduce_in_memory(const Request& request);
+
+/// A few bits of what a call asks for, the same on members that ask for the same: carried in flags,
+/// so that calls that do not fit together are found instead of computed.
+inline unsigned call_signature(const Request& request, int peer = -1) {
+  const std::uint64_t mixed =
+      (request.inputs.flat().count << 12 | static_cast<std::uint64_t>(peer & 0xf) << 8 |
+       static_cast<std::uint64_t>(request.inputs.dtype()) << 4 |
+       static_cast<std::uint64_t>(request.op.kind())) *
+      0x9e3779b97f4a7c15ull;
+  return static_cast<unsigned>(mixed >> 54);
+}
+
+/// A flag that tells of use number `use`: what the call asked for, and how far the data lies from a
+/// line (0 … 63).
+class SlotFlag {
+ public:
+  static constexpr std::uint64_t make(std::uint64_t use, unsigned signature, unsigned offset) {
+    return use << 16 | static_cast<std::uint64_t>(signature) << 6 | offset;
+  }
+  static constexpr std::uint64_t use(std::uint64_t flag) { return flag >> 16; }
+  static constexpr unsigned signature(std::uint64_t flag) {
+    return static_cast<unsigned>(flag >> 6) & 0x3ff;
+  }
+  static constexpr unsigned offset(std::uint64_t flag) {
+    return static_cast<unsigned>(flag) & 0x3f;
+  }
+};
+
+/// UsageError: member `member` made another call than this one.
+[[noreturn]] void throw_other_call(int member, const Request& request);
+
+}  // namespace hymn

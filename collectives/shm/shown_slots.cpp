@@ -1,0 +1,111 @@
+#include "collectives/shm/shown_slots.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+
+namespace hymn {
+
+class ShowOperation final : public ShmOperation {
+ public:
+  ShowOperation(ShownSlots& slots, const Call& call)
+      : ShmOperation(*slots.channel_),
+        slots_(slots),
+        request_(*call.request),
+        reducer_(reducer_for(request_.inputs.dtype(), request_.op, slots.reproducibility_)) {}
+
+ private:
+  using Slot = ShownSlots::Slot;
+
+  void begin() override {
+    const ConstBufferView& input = request_.inputs.flat();
+    use_ = ++slots_.uses_;
+    Slot& mine = slots_.slot(channel().rank(), use_);
+    const std::size_t bytes = input.count * reducer_.element_bytes;
+    unsigned offset = 0;
+    std::byte* to = mine.few;
+    if (bytes > sizeof mine.few) {
+      offset =
+          static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input.data) % ShownSlots::line);
+      to = mine.more + offset;
+    }
+    if (bytes != 0) std::memcpy(to, input.data, bytes);
+    if (request_.op.kind() == ReduceKind::premul_sum) mine.factor = request_.op.factor();
+    signature_ = call_signature(request_);
+    channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
+  }
+
+  bool advance() override {
+    for (; seen_ < channel().size(); ++seen_) {
+      if (seen_ == channel().rank()) continue;
+      const std::uint64_t flag = slots_.slot(seen_, use_).flag.load(std::memory_order_acquire);
+      if (SlotFlag::use(flag) != use_) return false;
+      if (SlotFlag::signature(flag) != signature_) [[unlikely]]
+        throw_other_call(seen_, request_);
+    }
+    fold();
+    return true;
+  }
+
+  void fold() {
+    const std::size_t count = request_.inputs.flat().count;
+    if (count == 0) return;
+    const bool few = count * reducer_.element_bytes <= sizeof(Slot::few);
+    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
+    FoldInputs inputs;
+    for (int member = 0; member < channel().size(); ++member) {
+      const auto index = static_cast<std::size_t>(member);
+      const Slot& slot = slots_.slot(member, use_);
+      if (scaled) inputs.factors[index] = slot.factor;
+      if (member == channel().rank())
+        inputs.data[index] = request_.inputs.flat().data;
+      else if (few)
+        inputs.data[index] = slot.few;
+      else
+        inputs.data[index] =
+            slot.more + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
+    }
+    reduce_all(reducer_, inputs.data.data(), channel().size(), request_.outputs.flat().data, count,
+               scaled ? inputs.factors.data() : nullptr);
+  }
+
+  ShownSlots& slots_;
+  const Request& request_;
+  Reducer reducer_;
+  std::uint64_t use_ = 0;
+  unsigned signature_ = 0;
+  int seen_ = 0;
+};
+
+ShownSlots::ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps)
+    : channel_(group.channel),
+      area_(area),
+      capacity_(capacity),
+      slot_bytes_(slot_bytes(capacity)),
+      swaps_(swaps),
+      reproducibility_(group.shape.reproducibility) {}
+
+// Neighbouring lines travel together: the next slot begins beyond them.
+std::size_t ShownSlots::slot_bytes(std::size_t capacity) {
+  constexpr std::size_t unit = RegionPlan::line_bytes;
+  return (sizeof(Slot) + capacity + unit - 1) / unit * unit;
+}
+
+std::size_t ShownSlots::area_bytes(std::size_t capacity) { return 2 * slot_bytes(capacity); }
+
+Verdict ShownSlots::can_show(const Request& request) const {
+  if (channel_->size() > most_at_once)
+    return Verdict::no(fmt::format("more than {} members", most_at_once));
+  if (request.inputs.flat().bytes() > capacity_)
+    return Verdict::no(fmt::format("more than the {} bytes of a slot", capacity_));
+  return can_reduce_in_memory(request);
+}
+
+Operation& ShownSlots::prepare(OperationStorage& storage, const Call& call) {
+  return storage.emplace<ShowOperation>(*this, call);
+}
+
+}  // namespace hymn

@@ -1,0 +1,91 @@
+#include "collectives/shm/slot_operation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+/// Large enough that handing a slot over does not matter, small enough that both sides work at the
+/// same time and that what is handed over is still in a cache.
+std::size_t preferred_room(std::size_t bytes) {
+  if (bytes <= std::size_t{64} << 10) return std::size_t{16} << 10;
+  if (bytes <= std::size_t{2} << 20) return std::size_t{64} << 10;
+  return SlotRing::largest_room;
+}
+
+}  // namespace
+
+void SlotOperation::begin() {
+  mix(static_cast<std::uint64_t>(request_.type));
+  mix(static_cast<std::uint64_t>(root_));
+  signature_ = static_cast<unsigned>(mixed_ >> 54);
+  if (plan()) give_next();
+}
+
+bool SlotOperation::plan() {
+  const std::size_t bytes = shown_bytes();
+  std::size_t room = SlotRing::few_bytes;
+  if (bytes > room) {
+    size_ = SlotRing::Size::small;
+    room = ring_.small_room();
+  }
+  if (bytes > room) {
+    const std::size_t large = ring_.large_room();
+    if (large == ShmChannel::unknown_bytes) return false;
+    if (large > room) {
+      size_ = SlotRing::Size::large;
+      room = std::min(large, preferred_room(bytes));
+    }
+  }
+  const Cut cut = this->cut(room);
+  first_ = ring_.open_rounds(cut.rounds);
+  end_ = first_ + cut.rounds;
+  given_ = first_;
+  give_end_ = first_ + cut.to_give;
+  taken_ = cut.takes ? first_ : end_;
+  if (!cut.takes && cut.rounds != 0) ring_.finish(end_ - 1);
+  planned_ = true;
+  return true;
+}
+
+bool SlotOperation::advance() {
+  if (!planned_ && !plan()) return false;
+  for (;;) {
+    const bool gave = give_next();
+    const std::uint64_t before = taken_;
+    const bool took = taken_ != end_ && take();
+    if (taken_ != before) ring_.finish(taken_ - 1);
+    if (given_ == give_end_ && taken_ == end_) return true;
+    if (!gave && !took) return false;
+  }
+}
+
+bool SlotOperation::give_next() {
+  if (given_ == give_end_ || !ring_.is_free(given_, size_)) return false;
+  give(given_++);
+  return true;
+}
+
+void SlotOperation::show(std::uint64_t round) {
+  SlotRing::Head& head = ring_.head(rank(), round);
+  if (request_.op.kind() == ReduceKind::premul_sum) head.factor = request_.op.factor();
+  channel().publish(head.flag, SlotFlag::make(round, signature_, offset_));
+}
+
+const std::byte* SlotOperation::shown(int member, std::uint64_t round) const {
+  const std::uint64_t flag = ring_.head(member, round).flag.load(std::memory_order_acquire);
+  if (SlotFlag::use(flag) != round) return nullptr;
+  if (SlotFlag::signature(flag) != signature_) [[unlikely]]
+    throw UsageError(
+        fmt::format("group rank {} makes another call where this rank makes {}: its size, dtype, "
+                    "operation or root differs",
+                    member, to_string(request_.type)),
+        {.remedy = "make the same calls with matching arguments in the same order on all ranks"});
+  return ring_.data(member, round, size_, SlotFlag::offset(flag));
+}
+
+}  // namespace hymn

@@ -1,0 +1,105 @@
+// A collective in rounds over a SlotRing: what all of them have in common.
+#pragma once
+
+#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm/slot_ring.hpp"
+
+namespace hymn {
+
+/// Gives and takes as far as slots and peers allow, always both, so that copying in and copying out
+/// overlap between members.
+class SlotOperation : public ShmOperation {
+ protected:
+  SlotOperation(SlotRing& ring, const Call& call)
+      : ShmOperation(ring.channel()), ring_(ring), request_(*call.request), root_(call.peer) {}
+
+  /// How an operation is cut once it is known how many bytes a slot holds.
+  struct Cut {
+    std::uint64_t rounds = 0;   ///< the same on all members
+    std::uint64_t to_give = 0;  ///< the first so many are those in which this member shows data
+    bool takes = true;          ///< whether this member reads what others show
+  };
+  /// The most bytes that a member shows, the same on all members.
+  virtual std::size_t shown_bytes() const = 0;
+  /// May cut differently from what `room` suggests, but never shows more than that at once.
+  virtual Cut cut(std::size_t room) = 0;
+  /// Shows this member's data of a round: fills room(…), then calls show().
+  virtual void give(std::uint64_t round) = 0;
+  /// Takes what is there, and moves taken_ on; false: nothing was.
+  virtual bool take() = 0;
+
+  SlotRing& ring() const { return ring_; }
+  const Request& request() const { return request_; }
+  int root() const { return root_; }
+  int rank() const { return channel().rank(); }
+  int size() const { return channel().size(); }
+  /// The rounds of this operation are first_round() … end_round() - 1; index counts from 0.
+  std::uint64_t first_round() const { return first_; }
+  std::uint64_t end_round() const { return end_; }
+  std::size_t index(std::uint64_t round) const { return static_cast<std::size_t>(round - first_); }
+
+  /// Where this member puts what it shows; `like` is where it comes from: both lie equally far from
+  /// a line, for copies between addresses that do not are slower by a factor.
+  std::byte* room(std::uint64_t round, const void* like) {
+    offset_ = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(like) % 64);
+    return ring_.data(rank(), round, size_, offset_);
+  }
+  void show(std::uint64_t round);
+  /// What a member shows in a round; null: nothing yet. UsageError when it is for another call.
+  const std::byte* shown(int member, std::uint64_t round) const;
+  double factor(int member, std::uint64_t round) const { return ring_.head(member, round).factor; }
+
+  /// Tells calls that do not fit together from each other.
+  void mix(std::uint64_t value) { mixed_ = (mixed_ ^ value) * 0x9e3779b97f4a7c15u; }
+
+  std::uint64_t taken_ = 0;  ///< the next round to take from anybody
+
+ private:
+  void begin() final;
+  bool advance() final;
+  bool plan();
+  bool give_next();
+
+  SlotRing& ring_;
+  const Request& request_;
+  int root_;
+  unsigned offset_ = 0;
+  unsigned signature_ = 0;
+  bool planned_ = false;
+  SlotRing::Size size_ = SlotRing::Size::few;
+  std::uint64_t mixed_ = 0;
+  std::uint64_t first_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint64_t given_ = 0;  ///< the next round to give
+  std::uint64_t give_end_ = 0;
+};
+
+/// A result of this many bytes does not stay in the caches: it is written past them.
+constexpr bool should_stream(std::size_t bytes) { return bytes >= std::size_t{1} << 20; }
+
+/// The algorithm whose operation is Op.
+template <class Op>
+class SlotAlgorithm final : public Algorithm {
+ public:
+  explicit SlotAlgorithm(std::shared_ptr<SlotRing> ring) : ring_(std::move(ring)) {}
+  std::string_view name() const override { return Op::name; }
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type == Op::type; }
+  Verdict can_run(const Request& request) const override {
+    if (ring_->channel().size() > SlotRing::most_members)
+      return Verdict::no("more than 128 members on this host");
+    if (reduces(Op::type)) return can_reduce_in_memory(request);
+    if (request.outputs.dtype() == DataType::opaque)
+      return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+    return Verdict::yes();
+  }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<Op>(*ring_, call);
+  }
+
+ private:
+  std::shared_ptr<SlotRing> ring_;
+};
+
+}  // namespace hymn

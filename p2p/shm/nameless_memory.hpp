@@ -1,0 +1,64 @@
+// Memory without a name that processes of one host can map, and how one of them finds another's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/meeting.hpp"
+#include "p2p/shm/descriptor.hpp"
+
+namespace hymn {
+
+/// How a process recognises memory that another one holds. A plain value that travels.
+struct MemoryKey {
+  std::uint64_t pid = 0;         ///< of the holder, as its /proc numbers it
+  std::uint64_t descriptor = 0;  ///< in the holder
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::string link;  ///< what the kernel calls it; carries a random number of its own
+
+  void pack(Packer& packer) const;
+  static MemoryKey unpack(Unpacker& unpacker);
+};
+
+/// Makes memory of this size that nobody can shrink or grow, all zeros, none of it real yet.
+/// `purpose` is shown in /proc/*/maps. Throws ResourceError: no such system call, descriptors, size
+/// limits, memory.
+Descriptor make_nameless_memory(std::size_t bytes, const std::string& purpose);
+MemoryKey key_of(const Descriptor& memory);
+
+/// The memory that another process of this PID namespace holds, through /proc. Throws ResourceError
+/// that tells what is wrong: the process has ended, is not ours to look into, holds something else.
+Descriptor open_nameless_memory(const MemoryKey& key);
+/// Whether this is the memory that the key speaks of; if not, throws ResourceError.
+void check_nameless_memory(const Descriptor& memory, const MemoryKey& key);
+
+/// A mapping of shared memory, readable and writable.
+class SharedMapping {
+ public:
+  SharedMapping() = default;
+  /// Throws ResourceError.
+  SharedMapping(const Descriptor& memory, std::size_t bytes);
+  SharedMapping(SharedMapping&& other) noexcept
+      : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  SharedMapping& operator=(SharedMapping&& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~SharedMapping();
+
+  std::byte* base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+  /// A process made by fork() does not inherit it.
+  void keep_from_children() const;
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace hymn

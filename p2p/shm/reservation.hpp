@@ -1,0 +1,23 @@
+// Shared memory is made real before it is touched: a page that cannot be had when it is touched
+// kills the process (SIGBUS), and one that should not have been had makes the kernel kill another.
+#pragma once
+
+#include "p2p/shm/nameless_memory.hpp"
+
+namespace hymn {
+
+struct Reservation {
+  std::size_t bytes = 0;  ///< from the beginning; whole pages where they are fewer than asked for
+  std::string shortage;   ///< why these are fewer than were asked for, and the remedy
+};
+
+/// Makes a range of a mapping real, near the calling thread, as far as memory allows. `sharers`
+/// processes of this host are expected to ask for as much at the same time. `memory` is only needed
+/// on kernels that cannot populate a mapping. Thread-safe.
+Reservation reserve_memory(const SharedMapping& mapping, const Descriptor& memory,
+                           std::size_t offset, std::size_t bytes, int sharers);
+
+/// Whether reserve_memory() can do without the descriptor; makes the mapping's first page real.
+bool can_populate(const SharedMapping& mapping) noexcept;
+
+}  // namespace hymn
