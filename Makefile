@@ -3,7 +3,7 @@
 # make              the library and the programs, optimised, in build/
 # make run          the main job on real input (FOLDER=… for other text files)
 # make test         every check there is (FULL=1: the long campaigns, too)
-# make bench        the benchmarks
+# make bench        the benchmarks, and hymn beside other libraries (FULL=1: at all sizes)
 # make format       formats all sources
 # make tidy         clang-tidy over all sources
 # make docs         the reference of the public headers, in build/docs (needs doxygen)
@@ -25,7 +25,7 @@ test:
 	@scripts/test-all $(if $(FULL),--full)
 
 bench:
-	@scripts/bench
+	@scripts/bench $(if $(FULL),--full)
 
 format:
 	@scripts/format

@@ -68,6 +68,9 @@ constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled
 
 constexpr std::array bind_targets = {BindTo::none, BindTo::core, BindTo::numa, BindTo::package};
 
+constexpr std::array reproducibility_levels = {Reproducibility::ranks, Reproducibility::runs,
+                                               Reproducibility::placement, Reproducibility::size};
+
 std::string parse_gpu(std::string_view name, std::string_view value) {
   unsigned index = 0;
   if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
@@ -125,6 +128,14 @@ const std::array variables = {
              "all but these; empty: all. A collective that is not named may use any.",
              [](Config& c, std::string_view, std::string_view v) { c.algo = v; },
              [](const Config& c) { return c.algo; }},
+    Variable{"HYMN_REPRODUCIBLE",
+             "How far the bits of reductions stay the same: ranks (on all ranks of a call), runs "
+             "(from run to run), placement (for every path and placement of ranks) or size (for "
+             "every number of ranks: exact sums).",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.reproducibility = parse_enum(n, v, reproducibility_levels);
+             },
+             [](const Config& c) { return std::string(to_string(c.reproducibility)); }},
     Variable{"HYMN_TUNING",
              "The table of measured costs that `hymn tune` has written: a file, off, or empty: "
              "the one in the user's cache.",

@@ -9,6 +9,7 @@
 #include "base/paths.hpp"
 #include "hymn/settings.hpp"
 #include "hymn/timeout.hpp"
+#include "hymn/types.hpp"
 
 namespace hymn {
 
@@ -31,6 +32,7 @@ struct Config {
   ThreadLevel mpi_thread_level = ThreadLevel::multiple;
   PathPolicy path;
   std::string algo;           ///< as HYMN_ALGO; the selector parses it, for it knows the names
+  Reproducibility reproducibility = Reproducibility::ranks;
   std::string tuning;         ///< "": the user's cache; "off"; or a file
   std::string topology_file;  ///< "": this host as it is
   std::string gpu;            ///< "": by locality; "none"; or an index

@@ -11,12 +11,15 @@ namespace hymn {
 namespace paths {
 inline constexpr std::string_view threads =
     "threads";                                  ///< ranks of one process read each other's memory
+inline constexpr std::string_view shm = "shm";  ///< ranks of one host share memory
 inline constexpr std::string_view mpi = "mpi";  ///< MPI's own collectives
 inline constexpr std::string_view mpi_p2p =
     "mpi_p2p";  ///< hymn's pairwise algorithms over MPI messages
 inline constexpr std::string_view exchange =
     "exchange";  ///< the same over the Exchange of the bootstrap
-inline constexpr std::array all = {threads, mpi, mpi_p2p, exchange};
+inline constexpr std::string_view hierarchical =
+    "hierarchical";  ///< shared memory inside each host, messages between hosts
+inline constexpr std::array all = {threads, shm, hierarchical, mpi, mpi_p2p, exchange};
 }  // namespace paths
 
 /// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.

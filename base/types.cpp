@@ -22,6 +22,9 @@ constexpr std::array<std::string_view, reduce_kind_count> reduce_kinds = {
 
 constexpr std::array<std::string_view, 4> memory_kinds = {"host", "pinned", "device", "managed"};
 
+constexpr std::array<std::string_view, reproducibility_count> levels = {"ranks", "runs",
+                                                                        "placement", "size"};
+
 constexpr std::array<std::string_view, op_type_count> op_types = {
     "all_reduce",     "broadcast",  "reduce",  "gather", "scatter", "all_gather",
     "reduce_scatter", "all_to_all", "barrier", "send",   "recv",    "batch",
@@ -46,6 +49,8 @@ std::string_view to_string(DataType dtype) noexcept { return name_of(data_types,
 std::string_view to_string(ReduceKind kind) noexcept { return name_of(reduce_kinds, kind); }
 
 std::string_view to_string(MemoryKind memory) noexcept { return name_of(memory_kinds, memory); }
+
+std::string_view to_string(Reproducibility level) noexcept { return name_of(levels, level); }
 
 std::string_view to_string(OpType type) noexcept { return name_of(op_types, type); }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "collectives/reduce/reducer.hpp"
 #include "hymn/error.hpp"
 
@@ -96,6 +98,28 @@ bool Selector::is_allowed(std::size_t index, OpType type) const {
   return (allowed_[index] >> static_cast<unsigned>(type) & 1u) != 0;
 }
 
+// What no order can change is the same everywhere; what has no exact form depends on the ranks.
+Reproducibility Selector::promise(std::size_t index, const Request& request) const {
+  const DataType dtype = request.inputs.dtype();
+  const ReduceKind kind = request.op.kind();
+  if (!reduces(request.type) || !order_matters(dtype, kind)) return Reproducibility::size;
+  const Reproducibility promised = algorithms_[index]->promises(request);
+  const bool has_exact_form = refusal(dtype, kind, Reproducibility::size).empty();
+  return has_exact_form ? promised : std::min(promised, Reproducibility::placement);
+}
+
+// Why a promise is less than what the group asks for.
+std::string Selector::shortfall(Reproducibility promised, const Request& request) const {
+  const Reproducibility asked = rules_.reproducibility;
+  std::string reason = refusal(request.inputs.dtype(), request.op.kind(), asked);
+  if (!reason.empty()) return reason;
+  std::string_view why = "what it computes depends on the number of ranks";
+  if (promised == Reproducibility::runs) why = "the order of its steps depends on the placement";
+  if (promised == Reproducibility::ranks) why = "it may take its steps in any order";
+  return fmt::format("not reproducible enough: {}, but the group asks for '{}'", why,
+                     to_string(asked));
+}
+
 Cost Selector::cost_of(std::size_t index, const std::optional<PlanQuery>& query) const {
   if (!query) return {};
   const Algorithm& algorithm = *algorithms_[index];
@@ -115,6 +139,10 @@ Candidate Selector::ask(std::size_t index, const Request& request) const {
     Verdict verdict = algorithm.can_run(request);
     candidate.can_run = verdict.ok;
     candidate.reason = std::move(verdict.reason);
+    if (!candidate.can_run) return candidate;
+    candidate.promises = promise(index, request);
+    candidate.can_run = candidate.promises >= rules_.reproducibility;
+    if (!candidate.can_run) candidate.reason = shortfall(candidate.promises, request);
   }
   return candidate;
 }
@@ -124,7 +152,9 @@ std::size_t Selector::search(const Request& request) const {
   std::optional<std::size_t> chosen;
   Cost cost;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
-    if (!is_allowed(i, request.type) || !algorithms_[i]->can_run(request).ok) continue;
+    if (!is_allowed(i, request.type) || !algorithms_[i]->can_run(request).ok ||
+        promise(i, request) < rules_.reproducibility)
+      continue;
     Cost other = cost_of(i, query);
     if (chosen && !is_faster(other, cost)) continue;
     chosen = i;
@@ -138,7 +168,8 @@ std::size_t Selector::search(const Request& request) const {
 void Selector::refuse(const Request& request) const {
   if (reduces(request.type) && request.op.kind() != ReduceKind::opaque &&
       request.inputs.dtype() != DataType::opaque) {
-    const std::string reason = refusal(request.inputs.dtype(), request.op.kind());
+    const std::string reason =
+        refusal(request.inputs.dtype(), request.op.kind(), rules_.reproducibility);
     if (!reason.empty())
       throw UnsupportedError(fmt::format("{} of {}: {}", to_string(request.op.kind()),
                                          to_string(request.inputs.dtype()), reason));
@@ -149,11 +180,19 @@ void Selector::refuse(const Request& request) const {
                            candidate.algorithm, candidate.reason);
   throw UnsupportedError(
       fmt::format("no path can carry this: {}", reasons.empty() ? "there is none" : reasons),
-      {.remedy =
-           rules_.path.text().empty() && rules_.algo.text().empty()
-               ? ""
-               : "allow more paths in HYMN_PATH, more algorithms in HYMN_ALGO, or both in the "
-                 "group's options"});
+      {.remedy = remedy()});
+}
+
+std::string Selector::remedy() const {
+  std::string remedy;
+  if (!rules_.path.text().empty() || !rules_.algo.text().empty())
+    remedy =
+        "allow more paths in HYMN_PATH, more algorithms in HYMN_ALGO, or both in the group's "
+        "options";
+  if (rules_.reproducibility != Reproducibility::ranks)
+    remedy += fmt::format("{}ask for less in HYMN_REPRODUCIBLE or the group's options",
+                          remedy.empty() ? "" : "; or ");
+  return remedy;
 }
 
 Explanation Selector::explain(const Request& request) const {

@@ -17,6 +17,7 @@ namespace hymn {
 struct SelectionRules {
   PathPolicy path;
   AlgoPolicy algo;
+  Reproducibility reproducibility = Reproducibility::ranks;  ///< the least that will do
 };
 
 /// The candidates of one group, in order of preference. Thread-safe.
@@ -36,8 +37,11 @@ class Selector {
   std::uint64_t key(const Request& request) const;
   std::size_t search(const Request& request) const;
   bool is_allowed(std::size_t index, OpType type) const;
+  Reproducibility promise(std::size_t index, const Request& request) const;
+  std::string shortfall(Reproducibility promised, const Request& request) const;
   Candidate ask(std::size_t index, const Request& request) const;
   Cost cost_of(std::size_t index, const std::optional<PlanQuery>& query) const;
+  std::string remedy() const;
   [[noreturn]] void refuse(const Request& request) const;
 
   Algorithms algorithms_;

@@ -88,6 +88,16 @@ Timeout option_timeout(double seconds) {
   return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
 }
 
+std::optional<Reproducibility> option_level(int level) {
+  if (level == hymnReproducibleDefault) return std::nullopt;
+  // Whatever number the caller's memory held.
+  const auto index = static_cast<std::size_t>(level) - 1;
+  if (index >= reproducibility_count)
+    throw UsageError(
+        fmt::format("options->reproducibility is {}, which is no hymnReproducibility_t", level));
+  return static_cast<Reproducibility>(index);
+}
+
 GroupOptions group_options(const hymnGroupOptions_t* options) {
   const hymnGroupOptions_t given = read_options(options, "hymnGroupOptions_t");
   GroupOptions result;
@@ -95,6 +105,7 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   if (given.description != nullptr) result.description = given.description;
   if (given.path != nullptr) result.path = given.path;
   if (given.algo != nullptr) result.algo = given.algo;
+  result.reproducibility = option_level(given.reproducibility);
   return result;
 }
 
@@ -154,6 +165,7 @@ WorldOptions world_options(const hymnWorldOptions_t* options) {
   if (given.progress_thread != 0) result.progress_thread = given.progress_thread > 0;
   if (given.path != nullptr) result.path = given.path;
   if (given.algo != nullptr) result.algo = given.algo;
+  result.reproducibility = option_level(given.reproducibility);
   return result;
 }
 

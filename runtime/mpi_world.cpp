@@ -2,6 +2,7 @@
 
 #include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
+#include "runtime/hierarchical_mechanism.hpp"
 #include "runtime/mpi_exchange.hpp"
 #include "runtime/mpi_mechanism.hpp"
 #include "runtime/mpi_session.hpp"
@@ -59,6 +60,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
                                      Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
+  parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
   return detail::WorldState::make(std::move(parts));
 }

@@ -13,6 +13,7 @@ namespace {
 // What a member says of its host in its offer, and what the maker adds.
 struct Offer {
   int host = 0;
+  Bytes door;           ///< where the maker can reach it
   std::string problem;  ///< why the maker could not make it
   Bytes ticket;
 
@@ -20,13 +21,14 @@ struct Offer {
     Unpacker unpacker(said);
     Offer offer;
     offer.host = static_cast<int>(unpacker.number());
+    offer.door = unpacker.bytes();
     offer.problem = unpacker.text();
     offer.ticket = unpacker.bytes();
     return offer;
   }
   Bytes packed() const {
     Packer packer;
-    packer.number(static_cast<std::uint64_t>(host)).text(problem).bytes(ticket);
+    packer.number(static_cast<std::uint64_t>(host)).bytes(door).text(problem).bytes(ticket);
     return packer.packed();
   }
 };
@@ -69,6 +71,7 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
     if (i == me_) found.me = static_cast<int>(found.group_ranks.size());
     found.group_ranks.push_back(static_cast<int>(member - ranks.begin()));
     cores.push_back(cores_of(*machine_, place.cpus));
+    found.nodes.push_back(place.numa);
   }
   found.crowded = !enough_cores(cores);
   return found;
@@ -79,6 +82,7 @@ Bytes ShmMechanism::offer(const Membership& membership) {
   mine.host = host_;
   const Neighbours here = neighbours_in(membership);
   const int members = static_cast<int>(here.group_ranks.size());
+  if (members > 1) mine.door = source_->open_door(membership.uid);
   if (members > 1 && here.me == 0) {
     try {
       mine.ticket = source_->make(membership.uid, ShmAreas::for_members(members).plan, members);
@@ -99,6 +103,12 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
     std::string problem = offer.problem;
     if (problem.empty()) {
       try {
+        if (here.me == 0) {
+          std::vector<Bytes> doors;
+          for (const int rank : here.group_ranks)
+            doors.push_back(Offer::read(offers[static_cast<std::size_t>(rank)]).door);
+          source_->hand_out(membership.uid, doors);
+        }
         auto region = source_->join(membership.uid, offer.ticket,
                                     ShmAreas::for_members(members).plan, members, here.me);
         std::lock_guard lock(mutex_);
@@ -144,7 +154,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
       [logger = logger_](const std::string& shortage) { logger.warning(shortage); });
   source_->opened(group.channel);
   if (group.channel->size() != group.shape.size) return;
-  add_shm_algorithms(group.algorithms, {group.channel, group.areas, group.shape});
+  add_shm_algorithms(group.algorithms, {group.channel, group.areas, group.shape, here.nodes});
 }
 
 }  // namespace hymn

@@ -11,6 +11,7 @@
 #include "p2p/shm/heap_region.hpp"
 #include "p2p/thread_board.hpp"
 #include "p2p/thread_hub.hpp"
+#include "runtime/hierarchical_mechanism.hpp"
 #include "runtime/shm_mechanism.hpp"
 #include "runtime/thread_world.hpp"
 #include "runtime/world_state.hpp"
@@ -101,6 +102,7 @@ Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const MakeParts&
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
+    parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });

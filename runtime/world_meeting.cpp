@@ -42,6 +42,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
   agree("the version of hymn", version(), unpacker.text());
   agree("HYMN_PATH", path_.text(), unpacker.text());
   agree("HYMN_ALGO", algo_.text(), unpacker.text());
+  agree("HYMN_REPRODUCIBLE", std::string(to_string(reproducibility_)), unpacker.text());
   agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
 }
 
@@ -55,7 +56,8 @@ void WorldState::meet() {
   };
   const TuningFile tuning = rank_ == 0 ? find_tuning(read) : TuningFile();
   Packer packer;
-  packer.text(version()).text(path_.text()).text(algo_.text()).number(config_.chunk_limit);
+  packer.text(version()).text(path_.text()).text(algo_.text());
+  packer.text(to_string(reproducibility_)).number(config_.chunk_limit);
   packer.text(tuning.path).text(tuning.text).text(tuning.library);
   Arrival::of_this_rank(config_, site_, rank_).pack(packer);
   std::vector<int> all(static_cast<std::size_t>(size_));
@@ -140,8 +142,9 @@ PlanContext WorldState::plan_context(GroupLayout layout) const {
 // what each mechanism of the others has to offer. Then all are known to be there.
 WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
   const std::string mine =
-      fmt::format("ranks [{}], path '{}', algo '{}'", fmt::join(membership.ranks, ", "),
-                  options.path, options.algo);
+      fmt::format("ranks [{}], path '{}', algo '{}', reproducibility '{}'",
+                  fmt::join(membership.ranks, ", "), options.path, options.algo,
+                  options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
   const bool blocks = limit.is_none() && std::all_of(mechanisms_.begin(), mechanisms_.end(),
                                                      [](const auto& m) { return m->may_block(); });

@@ -58,6 +58,7 @@ WorldState::WorldState(WorldParts parts)
       algo_(parts.options.algo.empty()
                 ? AlgoPolicy::parse(config_.algo, "HYMN_ALGO")
                 : AlgoPolicy::parse(parts.options.algo, "WorldOptions.algo")),
+      reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
       own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
       site_(std::move(parts.site)),
       ring_memory_(allocate_ring()),
@@ -144,7 +145,8 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     blocks = agreement.blocks;
     const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
     const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
-                           static_cast<int>(membership.ranks.size())};
+                           static_cast<int>(membership.ranks.size()),
+                           options.reproducibility.value_or(reproducibility_)};
     NewGroup made{.membership = membership, .shape = shape};
     for (std::size_t i = 0; i < mechanisms_.size(); ++i)
       mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
@@ -154,7 +156,8 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     const SelectionRules rules{
         .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
         .algo =
-            options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo")};
+            options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
+        .reproducibility = shape.reproducibility};
     try {
       selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
                                             plan_context(std::move(agreement.layout)));

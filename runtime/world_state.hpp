@@ -109,6 +109,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   Timeout default_timeout_;
   PathPolicy path_;
   AlgoPolicy algo_;
+  Reproducibility reproducibility_;
   bool own_thread_;
   std::optional<PretendedSite> site_;
   CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND

@@ -56,14 +56,29 @@ def usable_cores():
     return sorted(os.sched_getaffinity(0))
 
 
-def cases(collectives, sizes, places, temperatures, ranks):
-    found = []
-    for collective in collectives:
-        smallest = 4 * ranks if collective in BLOCKED else 4
-        for size in sorted({max(size, smallest) for size in sizes}):
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Some of all cases."""
+
+    collectives: tuple
+    sizes: tuple
+    places: tuple
+    temperatures: tuple
+
+    def cases(self, ranks):
+        for collective in self.collectives:
             if collective == "barrier":
-                size = 0
-            for place in places if collective == "all_reduce" else ["out"]:
-                for temperature in temperatures if size else ["warm"]:
-                    found.append(Case(collective, size, place, temperature))
-    return list(dict.fromkeys(found))
+                yield Case(collective, 0, "out", "warm")
+                continue
+            smallest = 4 * ranks if collective in BLOCKED else 4
+            for size in sorted({max(size, smallest) for size in self.sizes}):
+                # Only all_reduce is offered in place by every library alike.
+                for place in self.places if collective == "all_reduce" else ["out"]:
+                    for temperature in self.temperatures:
+                        yield Case(collective, size, place, temperature)
+
+
+def cases(selections, ranks):
+    """The cases of all selections, each once, in the order of COLLECTIVES."""
+    found = dict.fromkeys(case for selection in selections for case in selection.cases(ranks))
+    return sorted(found, key=lambda case: COLLECTIVES.index(case.collective))

@@ -31,12 +31,8 @@ def fastest(times):
 
 
 def ratio_by_rounds(ours, theirs):
-    """The median of the ratios of times that were taken one after the other."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-
-
-def ratio_of_medians(ours, theirs):
-    return statistics.median(ours) / statistics.median(theirs)
+    """The median of the ratios of times of the same round. One side may have fewer rounds."""
+    return statistics.median(a / b for a, b in zip(ours, theirs))
 
 
 def sizes(smallest, largest, factor):
@@ -66,5 +62,5 @@ def show_size(size):
 
 
 def show_us(us):
-    """A time with about four digits."""
-    return f"{us:.{max(0, 3 - len(str(int(us))) + 1)}f}"
+    """A time with four digits, or all before the point."""
+    return f"{us:.{max(0, 4 - len(str(int(us))))}f}"

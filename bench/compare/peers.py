@@ -1,5 +1,5 @@
-"""Who is compared: hymn and the MPI libraries of this machine, how their drivers are built and
-their jobs are started."""
+"""Who is compared: hymn and the libraries of this machine, how their drivers are built and their
+jobs are started."""
 
 import dataclasses
 import os
@@ -10,6 +10,7 @@ import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+INCLUDES = ["/usr/local/include", "/usr/include"]
 # What an MPI needs to give the core away while it waits, when ranks share cores; and what it needs
 # to be started at all. Everything else is left at its default.
 LAUNCHERS = {
@@ -36,6 +37,8 @@ LAUNCHERS = {
         "environment": {"I_MPI_PIN": "off"},
         "sharing_environment": {"I_MPI_THREAD_YIELD": "2"},
     },
+    # Its driver starts the ranks itself, and takes the same option for their number.
+    "Gloo": {"arguments": [], "sharing": [], "environment": {}, "sharing_environment": {}},
 }
 
 
@@ -51,10 +54,15 @@ class Peer:
     driver: str
     variables: dict = dataclasses.field(default_factory=dict)
 
+    @property
+    def is_hymn(self):
+        return self.name == "hymn" or self.name.startswith("hymn-")
+
     def command(self, layout):
         words = LAUNCHERS[self.kind]
         sharing = words["sharing"] if layout.share else []
-        return [self.launcher, *words["arguments"], *sharing, "-n", str(layout.ranks), self.driver]
+        program = [] if self.launcher == self.driver else [self.driver]
+        return [self.launcher, *words["arguments"], *sharing, "-n", str(layout.ranks), *program]
 
     def environment(self, layout):
         words = LAUNCHERS[self.kind]
@@ -88,34 +96,33 @@ def first_program(*names):
     raise Missing(f"no {' or '.join(names)} on this machine")
 
 
-def compile_driver(compiler, name, folder):
+def compile_driver(name, folder, compiler, *words):
+    """Compiles a driver with the same options for all; `words` are the source and what differs."""
     folder.mkdir(parents=True, exist_ok=True)
     driver = folder / f"driver-{name}"
+    command = [compiler, "-D_GNU_SOURCE", "-O2", "-march=native", f"-I{ROOT}", *words]
     done = subprocess.run(
-        [
-            compiler,
-            "-std=gnu11",
-            "-D_GNU_SOURCE",
-            "-O2",
-            "-march=native",
-            f"-I{ROOT}",
-            str(HERE / "mpi_driver.c"),
-            "-o",
-            str(driver),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, "-o", str(driver)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise Missing(f"{compiler} cannot compile the driver:\n{done.stderr.strip()}")
+        raise Missing(f"{compiler} cannot compile its driver:\n{done.stderr.strip()}")
     return str(driver)
 
 
 def mpi_peer(name, compilers, launchers, folder):
+    compiler = first_program(*compilers)
     launcher = first_program(*launchers)
-    kind = kind_of(launcher)
-    return Peer(name, kind, launcher, compile_driver(first_program(*compilers), name, folder))
+    driver = compile_driver(name, folder, compiler, "-std=gnu11", str(HERE / "mpi_driver.c"))
+    return Peer(name, kind_of(launcher), launcher, driver)
+
+
+def gloo_peer(folder):
+    if not any(pathlib.Path(place, "gloo", "allreduce.h").exists() for place in INCLUDES):
+        raise Missing(f"no gloo/allreduce.h in {' or '.join(INCLUDES)}")
+    compiler = first_program("c++", "g++")
+    words = ["-std=c++20", str(HERE / "gloo_driver.cpp"), "-lgloo", "-pthread"]
+    driver = compile_driver("gloo", folder, compiler, *words)
+    return Peer("gloo", "Gloo", driver, driver)
 
 
 def given_peer(text, folder):
@@ -152,13 +159,12 @@ def parse_variant(text):
 
 def find_peers(options):
     """All peers that can take part, and for each of the others why not."""
-    folder = options.build / "bench" / "compare"
+    folder = options.build / "bench" / "drivers"
     makers = {
         "hymn": lambda: hymn_peer(options.build),
-        "openmpi": lambda: mpi_peer(
-            "openmpi", ["mpicc.openmpi"], ["mpirun.openmpi"], folder
-        ),
+        "openmpi": lambda: mpi_peer("openmpi", ["mpicc.openmpi"], ["mpirun.openmpi"], folder),
         "mpich": lambda: mpi_peer("mpich", ["mpicc.mpich"], ["mpirun.mpich"], folder),
+        "gloo": lambda: gloo_peer(folder),
     }
     for text in options.variant:
         name, variables = parse_variant(text)

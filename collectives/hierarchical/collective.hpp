@@ -46,7 +46,6 @@ class HierarchicalCollective final : public ShmOperation {
   bool has_result(std::size_t piece) const;
   void take(std::size_t piece);
 
-  bool may_use_slot(std::size_t piece);
   bool leads(std::size_t piece) const {
     return hierarchy_.is_leader(channel().rank(), base_ + piece);
   }
@@ -82,8 +81,7 @@ class HierarchicalCollective final : public ShmOperation {
   std::size_t element_bytes_ = 1;  // of the user's buffers
   Cut cut_;
   Hierarchy::Slots slots_;
-  std::uint64_t base_ = 0;        // number of the first piece
-  std::uint64_t least_done_ = 0;  // by all members here
+  std::uint64_t base_ = 0;  // number of the first piece
   // Pieces that have gone through each stage.
   std::size_t staged_ = 0;
   std::size_t folded_ = 0;

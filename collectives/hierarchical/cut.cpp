@@ -5,9 +5,6 @@
 namespace hymn {
 namespace {
 
-// Up to so many bytes, received from all other hosts together, one step with the whole is faster
-// than two with parts.
-constexpr std::size_t few_bytes = 32768;
 // A call is cut into so many pieces at least, so that folding one overlaps with sending another,
 constexpr std::size_t pieces_to_overlap = 4;
 // unless they would become so small that each message costs more than what it carries.
@@ -28,7 +25,7 @@ std::size_t block_count(const Request& request, const HostMap& map) {
   }
 }
 
-void set_crossings(Cut& cut, const HostMap& map, int root_host, bool few) {
+void set_crossings(Cut& cut, int root_host, bool few) {
   cut.gather.used = cut.type != OpType::all_gather;
   cut.spread.used = cut.type == OpType::all_gather || !(few || has_blocks(cut.type));
   cut.parts = has_blocks(cut.type) ? Cut::Parts::of_members
@@ -62,8 +59,8 @@ Cut Cut::make(const Request& request, const HostMap& map, int root, std::size_t 
   cut.each = std::max<std::size_t>(wanted / (unit * static_cast<std::size_t>(cut.blocks)), 1);
   cut.pieces = request.type == OpType::barrier ? 1 : (cut.count + cut.each - 1) / cut.each;
   const auto others = static_cast<std::size_t>(map.hosts() - 1);
-  const bool few = others < 2 || bytes * others <= few_bytes;
-  set_crossings(cut, map, root < 0 ? -1 : map.host_of(root), few);
+  const bool few = others < 2 || bytes * others <= Cut::few_bytes;
+  set_crossings(cut, root < 0 ? -1 : map.host_of(root), few);
   return cut;
 }
 

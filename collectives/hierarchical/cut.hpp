@@ -1,7 +1,9 @@
-// How one call is cut into pieces, and what of a piece crosses between which hosts: pure arithmetic.
+// How one call is cut into pieces, and what of a piece crosses between which hosts: pure
+// arithmetic.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "collectives/hierarchical/host_map.hpp"
 #include "hymn/request.hpp"
@@ -40,6 +42,10 @@ struct Crossing {
 ///
 /// Few: little data, or two hosts, where the second form would send as much and take longer.
 struct Cut {
+  /// Up to so many bytes, received from all other hosts together, one step with the whole is taken
+  /// to be faster than two with parts.
+  static constexpr std::uint32_t few_bytes = 32768;
+
   enum class Parts : unsigned char { whole, even, of_members };
 
   OpType type = OpType::barrier;

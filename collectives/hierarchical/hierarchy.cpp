@@ -29,7 +29,18 @@ class HierarchyResidue final : public Residue {
 }  // namespace
 
 Hierarchy::Hierarchy(HierarchyParts parts)
-    : parts_(std::move(parts)), map_(parts_.host_of, parts_.shape.rank) {}
+    : parts_(std::move(parts)), map_(parts_.host_of, parts_.shape.rank) {
+  inputs.resize(static_cast<std::size_t>(std::max(channel().size(), map_.hosts())));
+  factors.resize(inputs.size());
+}
+
+bool Hierarchy::may_use_slot(std::uint64_t piece) {
+  if (piece < least_done_ + slots) return true;
+  least_done_ = piece;
+  for (int member = 0; member < channel().size(); ++member)
+    least_done_ = std::min(least_done_, flags(member).done.load(std::memory_order_acquire));
+  return piece < least_done_ + slots;
+}
 
 // Hosts may have different amounts of memory, but all must cut alike. So the first member on each
 // host tells the others what its host has, and then its neighbours what the least is.
@@ -37,20 +48,24 @@ bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
   if (large_.bytes != 0) return true;
   const std::size_t usable = channel().usable_bytes(parts_.areas.hierarchical_large);
   if (usable == ShmChannel::unknown_bytes) return false;
-  if (channel().rank() == 0 && !exchange_sizes(sequence, usable)) return false;
-  const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
-  if (agreed == 0) return false;
-  const std::size_t bytes = (agreed - 1) / 64 * 64;
+  std::size_t each = usable / (2 * slots);
+  if (parts_.port) {
+    if (channel().rank() == 0 && !exchange_sizes(sequence, each)) return false;
+    const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
+    if (agreed == 0) return false;
+    each = agreed - 1;
+  }
+  const std::size_t bytes = each / 64 * 64;
   large_ = bytes >= small_bytes ? Slots{.large = true, .bytes = bytes} : Slots{};
   return true;
 }
 
-bool Hierarchy::exchange_sizes(std::uint64_t sequence, std::size_t usable) {
+bool Hierarchy::exchange_sizes(std::uint64_t sequence, std::size_t bytes) {
   const auto mine = static_cast<std::size_t>(map_.my_host());
   if (!agreement_) {
     const MessageTag tag = MessageTag::of_collective(sequence, agreement_phase);
     sizes_.assign(static_cast<std::size_t>(map_.hosts()), 0);
-    sizes_[mine] = usable / (2 * slots);
+    sizes_[mine] = bytes;
     agreement_ = port().open();
     for (int host = 0; host < map_.hosts(); ++host) {
       if (host == map_.my_host()) continue;

@@ -14,7 +14,8 @@
 namespace hymn {
 
 /// What it is made from. The channel's members are those on this host; one who is alone there has
-/// a channel of its own.
+/// a channel of its own. Or all members share one channel, there is no port, and the "hosts" are
+/// parts of one (all_reduce_numa).
 struct HierarchyParts {
   std::shared_ptr<ShmChannel> channel;
   ShmAreas areas;
@@ -29,7 +30,8 @@ struct HierarchyParts {
 /// p % leaders on every host. All flags are numbers of pieces, and only grow:
 ///
 ///   staged  this member's input up to that piece lies in its slots
-///   ready   what this member leads is laid out up to that piece
+///   folded  so is what this member has folded as a leader (where leaders share memory)
+///   ready   the result of what this member leads lies there up to that piece
 ///   done    this member needs nothing of all pieces up to that one any more
 ///
 /// so a slot may be used for piece p when all members are done with piece p - slots.
@@ -42,6 +44,7 @@ class Hierarchy {
   /// On lines of their own: all but the last are written often, and read by others.
   struct Flags {
     alignas(128) std::atomic<std::uint64_t> staged;
+    alignas(128) std::atomic<std::uint64_t> folded;
     alignas(128) std::atomic<std::uint64_t> ready;
     alignas(128) std::atomic<std::uint64_t> done;
     alignas(128) std::atomic<std::uint64_t> agreed;  ///< bytes of a large slot + 1; 0: not yet
@@ -63,9 +66,7 @@ class Hierarchy {
   const GroupShape& shape() const { return parts_.shape; }
 
   // Members of this host are named by their index there.
-  bool is_leader(int member, std::uint64_t piece) const {
-    return member == leader_of(piece);
-  }
+  bool is_leader(int member, std::uint64_t piece) const { return member == leader_of(piece); }
   int leader_of(std::uint64_t piece) const {
     return static_cast<int>(piece % static_cast<std::uint64_t>(map_.leaders()));
   }
@@ -89,6 +90,9 @@ class Hierarchy {
     return slot(kind, member, slots + piece % slots);
   }
 
+  /// Whether nobody here needs any more what lies in the slots of this piece.
+  bool may_use_slot(std::uint64_t piece);
+
   /// True once all members of the group know how large a large slot is; called by all in the same
   /// call until then. large_slots() then has at least a small one's bytes, or is the small ones.
   bool agree_on_slots(std::uint64_t sequence);
@@ -108,17 +112,20 @@ class Hierarchy {
   static std::unique_ptr<Residue> abandon(const std::shared_ptr<Hierarchy>& hierarchy);
 
   std::uint64_t next_piece = 0;  ///< number of the first one of the next call
+  // Lists for one fold, of as many as there are members here, or hosts.
+  std::vector<const void*> inputs;
+  std::vector<double> factors;
 
  private:
   std::byte* slot(Slots kind, int member, std::size_t index) const {
-    const int area =
-        kind.large ? parts_.areas.hierarchical_large : parts_.areas.hierarchical_small;
+    const int area = kind.large ? parts_.areas.hierarchical_large : parts_.areas.hierarchical_small;
     return parts_.channel->at<std::byte>(member, area) + index * kind.bytes;
   }
-  bool exchange_sizes(std::uint64_t sequence, std::size_t usable);
+  bool exchange_sizes(std::uint64_t sequence, std::size_t bytes);
 
   HierarchyParts parts_;
   HostMap map_;
+  std::uint64_t least_done_ = 0;             // by all members here
   Slots large_{.large = false, .bytes = 0};  // no bytes: not agreed on
   std::vector<std::uint64_t> sizes_;         // of all hosts, while they are agreed on
   std::unique_ptr<Transfers> agreement_;

@@ -14,6 +14,9 @@ namespace hymn {
 /// leader j of every other one.
 class HostMap {
  public:
+  /// More do not make the network faster, but cost messages.
+  static constexpr int most_leaders = 4;
+
   /// `host_of`: some number of its host for each group rank. Empty: no hosts.
   HostMap(const std::vector<int>& host_of, int rank);
 
@@ -39,9 +42,6 @@ class HostMap {
   int my_place() const { return my_place_; }
 
  private:
-  /// More do not make the network faster, but cost messages.
-  static constexpr int most_leaders = 4;
-
   std::vector<int> order_;
   std::vector<int> place_;
   std::vector<int> first_;  // one more than there are hosts

@@ -63,9 +63,12 @@ class InProcess final : public Algorithm {
     std::string reason = refusal(request.inputs.dtype(), request.op.kind());
     return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
   }
+  /// In rank order.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     // Refuses a factor that the type cannot hold, while nothing has started.
-    if (reduces(call.request->type)) reducer_for(call.request->inputs.dtype(), call.request->op);
+    if (reduces(call.request->type))
+      reducer_for(call.request->inputs.dtype(), call.request->op, shape_.reproducibility);
     return storage.emplace<InProcessOperation>(*board_, shape_, call);
   }
 

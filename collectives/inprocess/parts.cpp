@@ -48,12 +48,13 @@ class Inputs {
 };
 
 /// Every rank reduces one slice of all inputs, so that each element is computed once.
-void reduce_slice(const PeerCalls& peers, const Request& mine, Slice slice, void* output) {
+void reduce_slice(const PeerCalls& peers, GroupShape shape, const Request& mine, Slice slice,
+                  void* output) {
   const Inputs inputs(peers, [slice](const Request& request) {
     return request.inputs.flat().slice(slice.offset, slice.count);
   });
-  reduce_all(reducer_for(mine.inputs.dtype(), mine.op), inputs.pointers(), peers.size(), output,
-             slice.count, inputs.factors());
+  reduce_all(reducer_for(mine.inputs.dtype(), mine.op, shape.reproducibility), inputs.pointers(),
+             peers.size(), output, slice.count, inputs.factors());
 }
 
 // The slice goes to all outputs. In place this is safe: a slice of anybody's memory is touched by
@@ -62,7 +63,7 @@ void all_reduce_part(const PeerCalls& peers, GroupShape shape, const Request& mi
   const Slice slice = even_slice(mine.inputs.flat().count, shape.rank, shape.size);
   if (slice.count == 0) return;
   const BufferView own = mine.outputs.flat().slice(slice.offset, slice.count);
-  reduce_slice(peers, mine, slice, own.data);
+  reduce_slice(peers, shape, mine, slice, own.data);
   for (int member = 0; member < shape.size; ++member)
     if (member != shape.rank)
       copy(own, peers.request(member).outputs.flat().slice(slice.offset, slice.count));
@@ -72,7 +73,7 @@ void reduce_part(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Slice slice = even_slice(mine.request->inputs.flat().count, shape.rank, shape.size);
   if (slice.count == 0) return;
   const BufferView& output = peers.request(mine.peer).outputs.flat();
-  reduce_slice(peers, *mine.request, slice, output.slice(slice.offset, slice.count).data);
+  reduce_slice(peers, shape, *mine.request, slice, output.slice(slice.offset, slice.count).data);
 }
 
 void reduce_scatter_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
@@ -81,8 +82,8 @@ void reduce_scatter_part(const PeerCalls& peers, GroupShape shape, const Request
   const Inputs inputs(peers, [shape](const Request& request) {
     return request.inputs.block(shape.rank, shape.size);
   });
-  reduce_all(reducer_for(mine.inputs.dtype(), mine.op), inputs.pointers(), shape.size, output.data,
-             output.count, inputs.factors());
+  reduce_all(reducer_for(mine.inputs.dtype(), mine.op, shape.reproducibility), inputs.pointers(),
+             shape.size, output.data, output.count, inputs.factors());
 }
 
 void gather_part(const PeerCalls& peers, const Request& mine) {

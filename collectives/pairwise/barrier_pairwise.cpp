@@ -7,10 +7,10 @@
 namespace hymn {
 namespace {
 
-class BarrierPairwiseOperation final : public Operation {
+class BarrierPairwiseOperation final : public PortOperation {
  public:
   BarrierPairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : call_(call), shape_(shape), transfers_(port.open()) {}
+      : PortOperation(port), call_(call), shape_(shape), transfers_(port.open()) {}
 
   void start() override { begin_round(); }
   bool step() override {

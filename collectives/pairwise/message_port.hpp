@@ -43,6 +43,20 @@ class MessagePort {
   /// Whether it can carry elements of this request's types.
   virtual Verdict can_carry(const Request& request) const = 0;
   virtual std::unique_ptr<Transfers> open() = 0;
+  /// Operation::can_rest() and rest() of an operation over this port.
+  virtual bool can_rest() const { return false; }
+  virtual bool rest(Operation& operation, long /*nanoseconds*/) { return operation.step(); }
+};
+
+/// An operation that moves by messages alone.
+class PortOperation : public Operation {
+ public:
+  explicit PortOperation(MessagePort& port) : port_(&port) {}
+  bool can_rest() const override { return port_->can_rest(); }
+  bool rest(long nanoseconds) override { return port_->rest(*this, nanoseconds); }
+
+ private:
+  MessagePort* port_;
 };
 
 }  // namespace hymn

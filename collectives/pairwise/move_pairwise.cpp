@@ -9,10 +9,10 @@
 namespace hymn {
 namespace {
 
-class MovePairwiseOperation final : public Operation {
+class MovePairwiseOperation final : public PortOperation {
  public:
   MovePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : call_(call), shape_(shape), transfers_(port.open()) {}
+      : PortOperation(port), call_(call), shape_(shape), transfers_(port.open()) {}
 
   void start() override {
     const Request& request = *call_.request;

@@ -11,12 +11,14 @@
 namespace hymn {
 namespace {
 
-class ReducePairwiseOperation final : public Operation {
+class ReducePairwiseOperation final : public PortOperation {
  public:
   ReducePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : call_(call),
+      : PortOperation(port),
+        call_(call),
         shape_(shape),
-        reducer_(reducer_for(call.request->inputs.dtype(), call.request->op)),
+        reducer_(
+            reducer_for(call.request->inputs.dtype(), call.request->op, shape.reproducibility)),
         transfers_(shape.size > 1 ? port.open() : nullptr) {}
 
   void start() override {
@@ -164,6 +166,8 @@ class ReducePairwise final : public Algorithm {
     if (!reason.empty()) return Verdict::no(std::move(reason));
     return port_->can_carry(request);
   }
+  /// In rank order, whatever carries the messages.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<ReducePairwiseOperation>(*port_, shape_, call);
   }

@@ -5,9 +5,10 @@
 namespace hymn {
 namespace {
 
-class SendRecvOperation final : public Operation {
+class SendRecvOperation final : public PortOperation {
  public:
-  SendRecvOperation(MessagePort& port, const Call& call) : call_(call), transfers_(port.open()) {}
+  SendRecvOperation(MessagePort& port, const Call& call)
+      : PortOperation(port), call_(call), transfers_(port.open()) {}
 
   void start() override {
     const Request& request = *call_.request;

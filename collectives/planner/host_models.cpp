@@ -1,6 +1,9 @@
 // Paths that read and write host memory.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "collectives/hierarchical/cut.hpp"
 #include "collectives/planner/links.hpp"
 #include "collectives/planner/models.hpp"
 
@@ -116,17 +119,26 @@ Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context)
   return needs_host_memory(query);
 }
 
-// Inside each host, between one rank of each host, and back: the way back of the first and the last
-// part overlap for what is combined in blocks, so each is counted once.
+// As collectives/hierarchical/cut.hpp has it: each leader tells those of all other hosts, the whole
+// in one step or parts in two. Inside a host each byte is copied in and out, and the leaders share
+// the folding.
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {
-  const int inside = context.layout.largest_host();
-  const auto hosts = static_cast<int>(context.layout.hosts.size());
-  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
-  const double within = cost_of(cost_row("shm", "shm", setting), query, 2 * tree_rounds(inside),
-                                bytes_moved(query.type, inside), 0);
+  const GroupLayout& layout = context.layout;
+  const auto others = static_cast<double>(layout.hosts.size() - 1);
+  const bool has_blocks = query.type == OpType::all_gather || query.type == OpType::reduce_scatter;
+  const bool whole = !has_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
+                                                       double{Cut::few_bytes});
+  const double steps = whole || has_blocks ? 1 : 2;
+  const double crossing = whole ? others : steps * others / (others + 1);
+  const Setting setting = layout.crowded() ? Setting::crowded : Setting::one_host;
+  double copies = 2;
+  if (reduces(query.type))
+    copies += static_cast<double>(layout.largest_host()) /
+              std::min(HostMap::most_leaders, layout.smallest_host());
+  const double within = cost_of(cost_row("shm", "shm", setting), query, 2, copies, 0);
   const double between =
-      cost_of(cost_row("mpi", "mpi", Setting::several_hosts), query, tree_rounds(hosts),
-              bytes_moved(query.type, hosts), network_bandwidth(context, Interfaces::widest));
+      cost_of(cost_row("mpi", "mpi", Setting::several_hosts), query, steps * others, crossing,
+              network_bandwidth(context, Interfaces::widest));
   return within + between;
 }
 

@@ -26,7 +26,7 @@ const std::array<PathModel, 10>& models() {
        source_of("cuda_p2p", "two_shot")},
       {"nccl", "*_nccl", false, nccl_can_run, nccl_seconds, source_of("nccl", "nccl")},
       {"shm", "*_shm", false, shm_can_run, shm_seconds, source_of("shm", "shm")},
-      {"hierarchical", "*_hierarchical", false, hierarchical_can_run, hierarchical_seconds,
+      {"hierarchical", "*_hierarchical", true, hierarchical_can_run, hierarchical_seconds,
        source_of("hierarchical", "hierarchical")},
       {"threads", "*_direct", true, threads_can_run, threads_seconds,
        source_of("threads", "direct")},

@@ -41,6 +41,12 @@ class KernelTable {
   FoldFunction fold(Accumulator accumulator, ReduceKind kind) const {
     return fold_[index(accumulator)][index(kind)];
   }
+  /// Sums; null: sums of this accumulator never round, or are not inputs of anything.
+  ExactFunction& exact(Accumulator accumulator) { return exact_[index(accumulator)]; }
+  ExactFunction exact(Accumulator accumulator) const { return exact_[index(accumulator)]; }
+  /// Sums of float32, ready to be rounded again to a half.
+  ExactFunction& exact_to_odd() { return exact_to_odd_; }
+  ExactFunction exact_to_odd() const { return exact_to_odd_; }
   ConversionKernels& conversion(DataType dtype) { return conversions_[index(dtype)]; }
   const ConversionKernels& conversion(DataType dtype) const { return conversions_[index(dtype)]; }
 
@@ -52,6 +58,8 @@ class KernelTable {
 
   std::array<std::array<CombineFunction, combine_kind_count>, accumulator_count> combine_{};
   std::array<std::array<FoldFunction, combine_kind_count>, accumulator_count> fold_{};
+  std::array<ExactFunction, accumulator_count> exact_{};
+  ExactFunction exact_to_odd_ = nullptr;
   std::array<ConversionKernels, data_type_count> conversions_{};
 };
 
@@ -60,6 +68,7 @@ void add_float_kernels(KernelTable& table);
 void add_half_kernels(KernelTable& table);
 void add_complex_kernels(KernelTable& table);
 void add_fold_kernels(KernelTable& table);
+void add_exact_kernels(KernelTable& table);
 
 /// memcpy past the caches, with the kernels for the best instruction set.
 void stream_bytes(void* to, const void* from, std::size_t bytes);
@@ -70,6 +79,7 @@ void finish_streaming();
 KernelTable make_kernel_table();
 
 /// As reducer_for, with kernels from a given table.
-Reducer make_reducer(const KernelTable& table, DataType dtype, const ReduceOp& op);
+Reducer make_reducer(const KernelTable& table, DataType dtype, const ReduceOp& op,
+                     Reproducibility level = Reproducibility::ranks);
 
 }  // namespace hymn::detail

@@ -2,6 +2,7 @@
 // block by block, so that what is between load and store stays in the first-level cache.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "collectives/reduce/kernel_table.hpp"
 
@@ -10,6 +11,8 @@ namespace hymn {
 namespace {
 
 constexpr std::size_t block_bytes = 8192;
+// Where blocks of all ranks are needed at once: the least number of elements in each.
+constexpr std::size_t least_block = 64;
 
 /// One reduction in progress: the arguments of reduce_all, and room for two blocks of accumulators.
 class BlockwiseReduction {
@@ -25,7 +28,12 @@ class BlockwiseReduction {
         accumulates_in_output_(can_accumulate_in_output()) {}
 
   void run(std::size_t count) {
-    const std::size_t block = block_bytes / reducer_.accumulator_bytes;
+    std::size_t block = block_bytes / reducer_.accumulator_bytes;
+    if (reducer_.exact != nullptr && reducer_.needs_load()) {
+      const std::size_t share = block / static_cast<std::size_t>(ranks_);
+      block = std::min(std::max(share, least_block), count);
+      make_rooms(block * reducer_.accumulator_bytes);
+    }
     for (std::size_t first = 0; first < count; first += block)
       reduce_block(first, std::min(block, count - first));
   }
@@ -54,7 +62,35 @@ class BlockwiseReduction {
                   bytes);
   }
 
+  /// An exact sum wants all inputs at once, also where they must be loaded.
+  void make_rooms(std::size_t bytes_of_each) {
+    const auto ranks = static_cast<std::size_t>(ranks_);
+    std::byte* rooms = other_;
+    loaded_ = few_loaded_;
+    if (ranks * bytes_of_each > block_bytes || ranks > std::size(few_loaded_)) {
+      more_rooms_ = std::make_unique_for_overwrite<std::byte[]>(ranks * bytes_of_each);
+      more_loaded_ = std::make_unique_for_overwrite<void*[]>(ranks);
+      rooms = more_rooms_.get();
+      loaded_ = more_loaded_.get();
+    }
+    for (std::size_t rank = 0; rank < ranks; ++rank) loaded_[rank] = rooms + rank * bytes_of_each;
+  }
+
+  void accumulate_exactly(std::byte* accumulator, std::size_t first, std::size_t count) {
+    if (!reducer_.needs_load()) {
+      reducer_.exact(inputs_, ranks_, first, count, accumulator);
+      return;
+    }
+    for (int rank = 0; rank < ranks_; ++rank)
+      load(static_cast<std::byte*>(loaded_[rank]), rank, first, count);
+    reducer_.exact(loaded_, ranks_, 0, count, accumulator);
+  }
+
   void accumulate(std::byte* accumulator, std::size_t first, std::size_t count) {
+    if (reducer_.exact != nullptr) {
+      accumulate_exactly(accumulator, first, count);
+      return;
+    }
     if (reducer_.fold != nullptr) {
       reducer_.fold(inputs_, ranks_, first, count, accumulator, {});
       return;
@@ -95,6 +131,11 @@ class BlockwiseReduction {
   std::byte* const output_;
   const ResultPlaces places_;
   const bool accumulates_in_output_;
+  // Where each rank's loaded block is, if all are needed at once: for few ranks in `other_`.
+  void** loaded_ = nullptr;
+  void* few_loaded_[32];
+  std::unique_ptr<void*[]> more_loaded_;
+  std::unique_ptr<std::byte[]> more_rooms_;
   alignas(64) std::byte accumulator_[block_bytes];
   alignas(64) std::byte other_[block_bytes];
 };
@@ -110,7 +151,9 @@ class BlockwiseReduction {
 
 void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
                 std::size_t count, const double* factors, ResultPlaces places) {
-  if (reducer.fold != nullptr && reducer.store == nullptr) {
+  // The sum of two is exact but for the one rounding, as it is.
+  const bool needs_care = reducer.store != nullptr || (reducer.exact != nullptr && ranks > 2);
+  if (reducer.fold != nullptr && !needs_care) {
     if (ranks == 1 && detail::is_order(reducer.kind)) {
       // Folding it with itself gives the same number, or the one NaN that stands for all.
       const void* const twice[] = {inputs[0], inputs[0]};

@@ -63,6 +63,11 @@ struct ResultPlaces {
 using FoldFunction = void (*)(const void* const* inputs, int ranks, std::size_t first,
                               std::size_t count, void* output, ResultPlaces places);
 
+/// output[i] = the sum of inputs[…][first + i], of which no bit is lost before it is rounded once;
+/// so it does not depend on the order of the inputs. Aliasing as for FoldFunction.
+using ExactFunction = void (*)(const void* const* inputs, int ranks, std::size_t first,
+                               std::size_t count, void* output);
+
 struct Reducer {
   DataType dtype = DataType::float32;
   ReduceKind kind = ReduceKind::sum;  ///< what combine computes; sum for avg and premul_sum
@@ -74,6 +79,9 @@ struct Reducer {
   CombineFunction combine = nullptr;
   StoreFunction store = nullptr;  ///< null: the accumulator is the result
   FoldFunction fold = nullptr;    ///< null: an input must be loaded first, or combine does it
+  /// Not null: reduce_all sums with it. An algorithm that folds with `combine` cannot keep what
+  /// Reproducibility::size promises.
+  ExactFunction exact = nullptr;
 
   bool needs_load() const { return load != nullptr; }
   bool needs_store() const { return store != nullptr; }
@@ -84,8 +92,14 @@ struct Reducer {
 Reducer reducer_for(DataType dtype, const ReduceOp& op,
                     Reproducibility reproducibility = Reproducibility::ranks);
 
-/// Why the table refuses this cell; empty where it is defined.
-std::string refusal(DataType dtype, ReduceKind kind);
+/// Why the table refuses this cell, or this level of reproducibility for it; empty where it is
+/// defined.
+std::string refusal(DataType dtype, ReduceKind kind,
+                    Reproducibility level = Reproducibility::ranks);
+
+/// Whether another order of the inputs could give other bits (but for a NaN's): so it is where
+/// steps round, and for operations that are not known.
+bool order_matters(DataType dtype, ReduceKind kind);
 
 /// The combine kernel of an accumulator; null where there is none (kind is never avg, premul_sum or
 /// opaque). For MPI_Op callbacks, which are made for an accumulator and a kind.

@@ -17,15 +17,11 @@ class AllGather final : public SlotOperation {
       : SlotOperation(ring, call),
         own_(request().outputs.block(rank(), size())),
         input_(static_cast<const std::byte*>(request().inputs.flat().data)) {
-    if (request().outputs.layout() == Layout::equal) {
-      longest_ = total_ = own_.bytes();
-      total_ *= static_cast<std::size_t>(size());
-    } else {
-      request().outputs.for_each(size(), [this](int, const BufferView& block) {
-        longest_ = std::max(longest_, block.bytes());
-        total_ += block.bytes();
-      });
-    }
+    if (request().outputs.layout() == Layout::equal) longest_ = own_.bytes();
+    each_block([this](int, std::byte*, std::size_t bytes) {
+      longest_ = std::max(longest_, bytes);
+      total_ += bytes;
+    });
     mix(total_);
     mix(longest_);
   }
@@ -35,7 +31,7 @@ class AllGather final : public SlotOperation {
 
   Cut cut(std::size_t room) override {
     piece_ = room;
-    return {.rounds = rounds_for(longest_), .to_give = rounds_for(own_.bytes())};
+    return {.rounds = pieces_of(longest_, room), .to_give = pieces_of(own_.bytes(), room)};
   }
 
   void give(std::uint64_t round) override {
@@ -52,10 +48,10 @@ class AllGather final : public SlotOperation {
     if (!began_) begin_taking();
     bool moved = false;
     std::uint64_t least = end_round();
-    request().outputs.for_each(size(), [&](int member, const BufferView& block) {
+    each_block([&](int member, std::byte* block, std::size_t bytes) {
       std::uint64_t& next = ring().taken()[static_cast<std::size_t>(member)];
       if (next == end_round()) return;
-      moved |= take_from(member, block, next);
+      moved |= take_from(member, block, bytes, next);
       least = std::min(least, next);
     });
     moved |= taken_ != least;
@@ -69,22 +65,32 @@ class AllGather final : public SlotOperation {
     ring().taken()[static_cast<std::size_t>(rank())] = end_round();
   }
 
-  bool take_from(int member, const BufferView& block, std::uint64_t& next) {
+  template <class Visit>
+  void each_block(Visit visit) const {
+    const OutputBlocks& outputs = request().outputs;
+    if (outputs.layout() == Layout::equal) {
+      auto* block = static_cast<std::byte*>(outputs.flat().data);
+      for (int member = 0; member < size(); ++member, block += longest_)
+        visit(member, block, longest_);
+    } else {
+      outputs.for_each(size(), [&visit](int member, const BufferView& block) {
+        visit(member, static_cast<std::byte*>(block.data), block.bytes());
+      });
+    }
+  }
+
+  bool take_from(int member, std::byte* block, std::size_t bytes, std::uint64_t& next) {
     const std::uint64_t before = next;
-    const std::size_t bytes = block.bytes();
     while (index(next) * piece_ < bytes) {
       const std::byte* from = shown(member, next);
       if (from == nullptr) return next != before;
       const std::size_t offset = index(next) * piece_;
-      copy_bytes(static_cast<std::byte*>(block.data) + offset, from,
-                 std::min(piece_, bytes - offset), should_stream(total_));
+      copy_bytes(block + offset, from, std::min(piece_, bytes - offset), should_stream(total_));
       ++next;
     }
     next = end_round();  // it shows nothing in the rounds that are left
     return true;
   }
-
-  std::uint64_t rounds_for(std::size_t bytes) const { return (bytes + piece_ - 1) / piece_; }
 
   BufferView own_;
   const std::byte* input_;

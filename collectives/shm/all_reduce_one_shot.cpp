@@ -27,7 +27,7 @@ class AllReduceOneShot final : public Algorithm {
 }  // namespace
 
 std::size_t one_shot_bytes(int members) {
-  return members > 1 ? ShownSlots::area_bytes(capacity) : 0;
+  return members > 1 ? ShownSlots::area_bytes(capacity, false) : 0;
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_one_shot(const ShmGroup& group) {

@@ -32,7 +32,7 @@ class AllReduceSwapped final : public Algorithm {
 }  // namespace
 
 std::size_t swapped_bytes(int members) {
-  return members == 2 ? ShownSlots::area_bytes(capacity) : 0;
+  return members == 2 ? ShownSlots::area_bytes(capacity, true) : 0;
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_swapped(const ShmGroup& group) {

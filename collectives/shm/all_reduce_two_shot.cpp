@@ -16,7 +16,7 @@ namespace hymn {
 namespace {
 
 constexpr std::size_t line = 64;
-constexpr std::size_t ring = 3;
+constexpr std::size_t ring_slots = 3;
 /// What every member has from the beginning, should there be no memory for more.
 constexpr std::size_t small_slot = 8192;
 constexpr std::size_t largest_slot = std::size_t{512} << 10;
@@ -31,10 +31,10 @@ struct Flags {
     std::atomic<std::uint64_t> flag;  ///< a SlotFlag of the round that is in this slot
     double factor;                    ///< of premul_sum
   };
-  Staged staged[ring];
+  Staged staged[ring_slots];
   alignas(128) std::atomic<std::uint64_t> folded;  ///< the last round whose slice it has folded
   alignas(128) std::atomic<std::uint64_t> copied;  ///< the last round that it has fetched
-  alignas(128) std::byte small_slots[ring * stride(small_slot)];
+  alignas(128) std::byte small_slots[ring_slots * stride(small_slot)];
 };
 
 /// One member's state from use to use; touched in its turn only.
@@ -73,7 +73,7 @@ class TwoShotOperation final : public ShmOperation {
   bool find_capacity() {
     const std::size_t usable = channel().usable_bytes(shared_.slots);
     if (usable == ShmChannel::unknown_bytes) return false;
-    const std::size_t large = usable / ring / line * line;
+    const std::size_t large = usable / ring_slots / line * line;
     in_small_slots_ = large <= stride(small_slot);
     capacity_ = in_small_slots_ ? small_slot : large - line;
     const std::size_t count = request_.inputs.flat().count;
@@ -121,7 +121,7 @@ class TwoShotOperation final : public ShmOperation {
     return {offset, std::min(each, count - offset)};
   }
   Flags& flags(int member) const { return *channel().at<Flags>(member, shared_.flags); }
-  std::size_t place(std::size_t round) const { return (first_ + round) % ring; }
+  std::size_t place(std::size_t round) const { return (first_ + round) % ring_slots; }
   std::uint64_t number(std::size_t round) const { return first_ + round; }
   std::byte* slot(int member, std::size_t round) const {
     std::byte* const slots = in_small_slots_ ? flags(member).small_slots
@@ -147,11 +147,11 @@ class TwoShotOperation final : public ShmOperation {
   /// The slot may be written again when nobody reads it any more. Between two members this is
   /// known: this member has fetched what its peer left there.
   bool may_stage() const {
-    if (staged_ >= copied_ + ring) return false;
-    if (is_pair() || number(staged_) <= ring) return true;
+    if (staged_ >= copied_ + ring_slots) return false;
+    if (is_pair() || number(staged_) <= ring_slots) return true;
     for (int member = 0; member < size(); ++member)
       if (member != me() &&
-          flags(member).copied.load(std::memory_order_acquire) + ring < number(staged_))
+          flags(member).copied.load(std::memory_order_acquire) + ring_slots < number(staged_))
         return false;
     return true;
   }
@@ -276,8 +276,8 @@ class AllReduceTwoShot final : public Algorithm {
 std::size_t two_shot_flag_bytes(int) { return sizeof(Flags); }
 
 std::size_t two_shot_slot_bytes(int members) {
-  const std::size_t share = most_together / ring / static_cast<std::size_t>(members);
-  return ring * stride(std::clamp(share / line * line, 2 * small_slot, largest_slot));
+  const std::size_t share = most_together / ring_slots / static_cast<std::size_t>(members);
+  return ring_slots * stride(std::clamp(share / line * line, 2 * small_slot, largest_slot));
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group) {

@@ -1,7 +1,7 @@
 // Which areas the algorithms over shared memory have in a region.
 #pragma once
 
-#include "p2p/shm/region_plan.hpp"
+#include "p2p/shm/message_ring.hpp"
 
 namespace hymn {
 
@@ -17,8 +17,14 @@ struct ShmAreas {
   int sharing_flags = -1;
   int sharing_slots = -1;
   int barrier = -1;
+  int direct = -1;
   int ring = -1;
   int ring_large = -1;
+  int hierarchical_flags = -1;
+  int hierarchical_small = -1;
+  int hierarchical_large = -1;
+  RingAreas mail;   ///< of sends and receives
+  RingAreas moves;  ///< of gather, scatter and all_to_all
 
   /// The same for every member of a group with so many members on this host.
   static ShmAreas for_members(int members);

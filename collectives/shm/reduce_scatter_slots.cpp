@@ -40,7 +40,7 @@ class ReduceScatter final : public SlotReduction {
     is_whole_ = total_ <= room;
     const std::size_t each = room / static_cast<std::size_t>(size());
     piece_ = is_whole_ ? std::max<std::size_t>(longest_, 1) : (each - part_margin) / 64 * 64;
-    const std::uint64_t rounds = (longest_ + piece_ - 1) / piece_;
+    const std::uint64_t rounds = pieces_of(longest_, piece_);
     return {.rounds = rounds, .to_give = rounds};
   }
 

@@ -25,7 +25,7 @@ class Reduce final : public SlotReduction {
 
   Cut cut(std::size_t room) override {
     piece_ = room;
-    const std::uint64_t rounds = (bytes_ + room - 1) / room;
+    const std::uint64_t rounds = pieces_of(bytes_, room);
     const bool is_root = rank() == root();
     return {.rounds = rounds, .to_give = is_root ? 0 : rounds, .takes = is_root};
   }

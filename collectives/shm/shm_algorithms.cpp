@@ -1,20 +1,33 @@
 #include "collectives/shm/shm_algorithms.hpp"
 
+#include "collectives/pairwise/pairwise.hpp"
+#include "collectives/shm/direct.hpp"
+#include "collectives/shm/shm_port.hpp"
 #include "collectives/shm/slot_ring.hpp"
 
 namespace hymn {
 
 void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
+  const auto forms = std::make_shared<DirectForms>(group);
   algorithms.push_back(make_all_reduce_one_shot(group));
   algorithms.push_back(make_all_reduce_swapped(group));
-  algorithms.push_back(make_all_reduce_sharing(group));
-  algorithms.push_back(make_all_reduce_two_shot(group));
+  algorithms.push_back(direct_or(forms, make_all_reduce_sharing(group)));
+  algorithms.push_back(direct_or(forms, make_all_reduce_two_shot(group)));
+  algorithms.push_back(make_all_reduce_numa(group));
   const auto ring = std::make_shared<SlotRing>(group);
-  algorithms.push_back(make_broadcast_slots(ring));
-  algorithms.push_back(make_reduce_slots(ring));
-  algorithms.push_back(make_all_gather_slots(ring));
-  algorithms.push_back(make_reduce_scatter_slots(ring));
+  algorithms.push_back(direct_or(forms, make_broadcast_slots(ring)));
+  algorithms.push_back(direct_or(forms, make_reduce_slots(ring)));
+  algorithms.push_back(direct_or(forms, make_all_gather_slots(ring)));
+  algorithms.push_back(direct_or(forms, make_reduce_scatter_slots(ring)));
   algorithms.push_back(make_barrier_flags(group));
+  algorithms.push_back(direct_or(forms, make_move_rings(group)));
+  const auto mail = std::make_shared<ShmMail>(group.channel, group.areas.mail);
+  algorithms.push_back(make_send_recv_rings(mail));
+  // For what those above leave over.
+  const auto port = make_shm_port(mail);
+  algorithms.push_back(make_reduce_pairwise(port, group.shape));
+  algorithms.push_back(make_move_pairwise(port, group.shape));
+  algorithms.push_back(make_barrier_pairwise(port, group.shape));
 }
 
 }  // namespace hymn

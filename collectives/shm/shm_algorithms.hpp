@@ -12,6 +12,7 @@ struct ShmGroup {
   std::shared_ptr<ShmChannel> channel;
   ShmAreas areas;
   GroupShape shape;
+  std::vector<int> node_of{};  ///< NUMA node of each member; -1: of several, or not known
 };
 
 // Bytes that each member has for each algorithm.
@@ -27,7 +28,9 @@ std::unique_ptr<Algorithm> make_all_reduce_one_shot(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_swapped(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group);
+std::unique_ptr<Algorithm> make_all_reduce_numa(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
+std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
 
 /// These take turns on one ring.
 class SlotRing;

@@ -2,16 +2,18 @@
 
 namespace hymn {
 
-bool ShmOperation::rest(long nanoseconds) {
+bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds) {
   struct Bed {
     ShmChannel& channel;
     unsigned seen;
     explicit Bed(ShmChannel& c) : channel(c), seen(c.lie_down()) {}
     ~Bed() { channel.get_up(); }
-  } const bed(*channel_);
-  if (step()) return true;
-  channel_->sleep(bed.seen, nanoseconds);
+  } const bed(channel);
+  if (operation.step()) return true;
+  channel.sleep(bed.seen, nanoseconds);
   return false;
 }
+
+bool ShmOperation::rest(long nanoseconds) { return rest_on(*channel_, *this, nanoseconds); }
 
 }  // namespace hymn

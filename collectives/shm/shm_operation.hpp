@@ -7,8 +7,12 @@
 
 namespace hymn {
 
+/// Operation::rest() for an operation that moves by what peers publish on the channel.
+bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds);
+
 /// A step machine in its turn. Nobody else touches this member's buffers, so nothing is left behind
-/// when it is given up: what peers read of it lies in the region.
+/// when it is given up: what peers read of it lies in the region. (Where others do touch them, see
+/// direct.cpp.)
 class ShmOperation : public Operation {
  public:
   explicit ShmOperation(ShmChannel& channel) : channel_(&channel) {}
@@ -43,6 +47,9 @@ class ShmOperation : public Operation {
   virtual void begin() {}
   /// Does what can be done now; true when this member has finished. Never waits.
   virtual bool advance() = 0;
+  /// The same of another operation, which was never started, in the turn of this one.
+  static void begin_other(ShmOperation& other) { other.begin(); }
+  static bool advance_other(ShmOperation& other) { return other.advance(); }
 
  private:
   void enter() {

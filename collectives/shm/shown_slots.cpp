@@ -58,11 +58,15 @@ class ShowOperation final : public ShmOperation {
     FoldInputs inputs;
     for (int member = 0; member < channel().size(); ++member) {
       const auto index = static_cast<std::size_t>(member);
+      if (member == channel().rank()) {
+        // Its own slot may be the peer's by now.
+        inputs.data[index] = request_.inputs.flat().data;
+        if (scaled) inputs.factors[index] = request_.op.factor();
+        continue;
+      }
       const Slot& slot = slots_.slot(member, use_);
       if (scaled) inputs.factors[index] = slot.factor;
-      if (member == channel().rank())
-        inputs.data[index] = request_.inputs.flat().data;
-      else if (few)
+      if (few)
         inputs.data[index] = slot.few;
       else
         inputs.data[index] =
@@ -82,11 +86,13 @@ class ShowOperation final : public ShmOperation {
 
 ShownSlots::ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps)
     : channel_(group.channel),
-      area_(area),
       capacity_(capacity),
       slot_bytes_(slot_bytes(capacity)),
       swaps_(swaps),
-      reproducibility_(group.shape.reproducibility) {}
+      reproducibility_(group.shape.reproducibility) {
+  for (int member = 0; member < channel_->size(); ++member)
+    bases_.push_back(channel_->at<std::byte>(member, area));
+}
 
 // Neighbouring lines travel together: the next slot begins beyond them.
 std::size_t ShownSlots::slot_bytes(std::size_t capacity) {
@@ -94,7 +100,9 @@ std::size_t ShownSlots::slot_bytes(std::size_t capacity) {
   return (sizeof(Slot) + capacity + unit - 1) / unit * unit;
 }
 
-std::size_t ShownSlots::area_bytes(std::size_t capacity) { return 2 * slot_bytes(capacity); }
+std::size_t ShownSlots::area_bytes(std::size_t capacity, bool swaps) {
+  return slot_bytes(capacity) * (swaps ? 1 : 2);
+}
 
 Verdict ShownSlots::can_show(const Request& request) const {
   if (channel_->size() > most_at_once)

@@ -3,6 +3,9 @@
 //
 // A member writes two slots in turn. That is enough: who writes its slot for use k has finished use
 // k-1, and so has seen everybody in k-1, which they entered after they had read use k-2.
+//
+// Two members may instead swap two slots: each writes the one that it has just read. Nobody else
+// reads that one, and its lines are in this core's cache already.
 #pragma once
 
 #include <atomic>
@@ -15,12 +18,11 @@ namespace hymn {
 /// the member's turn only.
 class ShownSlots {
  public:
-  /// `swaps`: with two members, the slot that a member has read is the next one that it writes with
-  /// the same parity. The lines then travel between the cores once for every use, not twice.
+  /// `swaps`: see above; only for two members.
   ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps);
 
   /// Bytes of a member's area for slots that hold so much.
-  static std::size_t area_bytes(std::size_t capacity);
+  static std::size_t area_bytes(std::size_t capacity, bool swaps);
   /// Whether the request fits, and can be reduced at all.
   Verdict can_show(const Request& request) const;
   Operation& prepare(OperationStorage& storage, const Call& call);
@@ -38,14 +40,15 @@ class ShownSlots {
 
   static std::size_t slot_bytes(std::size_t capacity);
   Slot& slot(int member, std::uint64_t use) const {
-    const auto writer = swaps_ ? (static_cast<std::uint64_t>(member) + use / 2) % 2
-                               : static_cast<std::uint64_t>(member);
-    return *reinterpret_cast<Slot*>(channel_->at<std::byte>(static_cast<int>(writer), area_) +
-                                    (use % 2) * slot_bytes_);
+    const std::uint64_t turn = use % 2;
+    const std::uint64_t index = static_cast<std::uint64_t>(member);
+    // Swapped: the slot of member 0 is written by it in every other use, by its peer in the others.
+    std::byte* const first = bases_[swaps_ ? (index + turn) % 2 : index];
+    return *reinterpret_cast<Slot*>(swaps_ ? first : first + turn * slot_bytes_);
   }
 
   std::shared_ptr<ShmChannel> channel_;
-  int area_;
+  std::vector<std::byte*> bases_;  ///< by member: where its slots begin
   std::size_t capacity_;
   std::size_t slot_bytes_;
   bool swaps_;

@@ -38,9 +38,10 @@ bool SlotOperation::plan() {
     if (large == ShmChannel::unknown_bytes) return false;
     if (large > room) {
       size_ = SlotRing::Size::large;
-      room = std::min(large, preferred_room(bytes));
+      room = std::min(large, std::max(room, preferred_room(bytes)));
     }
   }
+  piece_bytes_ = std::min(bytes, room);
   const Cut cut = this->cut(room);
   first_ = ring_.open_rounds(cut.rounds);
   end_ = first_ + cut.rounds;
@@ -65,7 +66,7 @@ bool SlotOperation::advance() {
 }
 
 bool SlotOperation::give_next() {
-  if (given_ == give_end_ || !ring_.is_free(given_, size_)) return false;
+  if (given_ == give_end_ || !ring_.claim(given_, size_, piece_bytes_)) return false;
   give(given_++);
   return true;
 }
@@ -73,11 +74,12 @@ bool SlotOperation::give_next() {
 void SlotOperation::show(std::uint64_t round) {
   SlotRing::Head& head = ring_.head(rank(), round);
   if (request_.op.kind() == ReduceKind::premul_sum) head.factor = request_.op.factor();
-  channel().publish(head.flag, SlotFlag::make(round, signature_, offset_));
+  channel().publish(head.flag, SlotFlag::make(round, signature_, 0));
 }
 
 const std::byte* SlotOperation::shown(int member, std::uint64_t round) const {
-  const std::uint64_t flag = ring_.head(member, round).flag.load(std::memory_order_acquire);
+  SlotRing::Head& head = ring_.head(member, round);
+  const std::uint64_t flag = head.flag.load(std::memory_order_acquire);
   if (SlotFlag::use(flag) != round) return nullptr;
   if (SlotFlag::signature(flag) != signature_) [[unlikely]]
     throw UsageError(
@@ -85,7 +87,7 @@ const std::byte* SlotOperation::shown(int member, std::uint64_t round) const {
                     "operation or root differs",
                     member, to_string(request_.type)),
         {.remedy = "make the same calls with matching arguments in the same order on all ranks"});
-  return ring_.data(member, round, size_, SlotFlag::offset(flag));
+  return ring_.data(member, head, size_);
 }
 
 }  // namespace hymn

@@ -42,8 +42,9 @@ class SlotOperation : public ShmOperation {
   /// Where this member puts what it shows; `like` is where it comes from: both lie equally far from
   /// a line, for copies between addresses that do not are slower by a factor.
   std::byte* room(std::uint64_t round, const void* like) {
-    offset_ = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(like) % 64);
-    return ring_.data(rank(), round, size_, offset_);
+    SlotRing::Head& head = ring_.head(rank(), round);
+    if (size_ != SlotRing::Size::few) head.place += reinterpret_cast<std::uintptr_t>(like) % 64;
+    return ring_.data(rank(), head, size_);
   }
   void show(std::uint64_t round);
   /// What a member shows in a round; null: nothing yet. UsageError when it is for another call.
@@ -64,9 +65,9 @@ class SlotOperation : public ShmOperation {
   SlotRing& ring_;
   const Request& request_;
   int root_;
-  unsigned offset_ = 0;
   unsigned signature_ = 0;
   bool planned_ = false;
+  std::size_t piece_bytes_ = 0;  ///< the most that is shown at once
   SlotRing::Size size_ = SlotRing::Size::few;
   std::uint64_t mixed_ = 0;
   std::uint64_t first_ = 0;
@@ -74,6 +75,11 @@ class SlotOperation : public ShmOperation {
   std::uint64_t given_ = 0;  ///< the next round to give
   std::uint64_t give_end_ = 0;
 };
+
+/// How many pieces that are.
+constexpr std::uint64_t pieces_of(std::size_t bytes, std::size_t piece) {
+  return bytes <= piece ? bytes != 0 : (bytes + piece - 1) / piece;
+}
 
 /// A result of this many bytes does not stay in the caches: it is written past them.
 constexpr bool should_stream(std::size_t bytes) { return bytes >= std::size_t{1} << 20; }
@@ -94,6 +100,8 @@ class SlotAlgorithm final : public Algorithm {
       return Verdict::no("unknown MPI type: its layout is known to MPI alone");
     return Verdict::yes();
   }
+  /// All inputs are folded at once, in rank order.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<Op>(*ring_, call);
   }

@@ -11,53 +11,70 @@ SlotRing::SlotRing(const ShmGroup& group)
       reproducibility_(group.shape.reproducibility),
       small_room_(small_room_for(channel_->size())),
       done_by_(static_cast<std::size_t>(channel_->size())),
-      taken_(static_cast<std::size_t>(channel_->size())) {}
+      taken_(static_cast<std::size_t>(channel_->size())) {
+  small_.span = pieces * (small_room_ + 2 * line);
+}
 
-// What a reduce_scatter among many members puts in one slot must leave some bytes for each.
+// What a reduce_scatter among many members shows in one round must leave some bytes for each.
 std::size_t SlotRing::small_room_for(int members) {
   return std::max<std::size_t>(4096, static_cast<std::size_t>(members) * 256);
 }
 
 std::size_t SlotRing::fixed_area_bytes(int members) {
-  return sizeof(Fixed) + data_slots * (small_room_for(members) + margin);
+  return sizeof(Fixed) + pieces * (small_room_for(members) + 2 * line);
 }
 
-std::size_t SlotRing::large_area_bytes() { return data_slots * (largest_room + margin); }
+std::size_t SlotRing::large_area_bytes() { return pieces * (largest_room + 2 * line); }
 
 std::size_t SlotRing::large_room() {
-  if (large_stride_ == 0) {
+  if (large_room_ == ShmChannel::unknown_bytes) {
     const std::size_t usable = channel_->usable_bytes(large_area_);
     if (usable == ShmChannel::unknown_bytes) return usable;
-    large_stride_ = usable / data_slots / margin * margin;
+    const std::size_t each = usable / pieces / line * line;
+    large_room_ = each > 2 * line ? each - 2 * line : 0;
   }
-  return large_stride_ > margin ? large_stride_ - margin : 0;
+  return large_room_;
 }
 
-std::byte* SlotRing::data(int member, std::uint64_t round, Size size, unsigned offset) const {
-  switch (size) {
-    case Size::few:
-      return head(member, round).few;
-    case Size::small:
-      return reinterpret_cast<std::byte*>(&fixed(member)) + sizeof(Fixed) +
-             round % data_slots * (small_room_ + margin) + offset;
-    case Size::large:
-      break;
-  }
-  return channel_->at<std::byte>(member, large_area_) + round % data_slots * large_stride_ + offset;
+bool SlotRing::claim(std::uint64_t round, Size size, std::size_t bytes) {
+  if (round > heads && !all_are_through(round - heads)) return false;
+  return size == Size::few || claim_bytes(round, size, bytes);
 }
 
-// The others' counters are looked at only when the slots known to be free are used up.
-bool SlotRing::look_for_free(std::uint64_t round) {
+bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
+  Circle& circle = size == Size::small ? small_ : large_;
+  // Data begins as far from a line as the user's buffer, which takes up to a line more.
+  const std::size_t length = (bytes + 2 * line - 1) / line * line;
+  const std::size_t span = size == Size::small ? circle.span : pieces * length;
+  std::uint64_t begin = circle.end;
+  if (begin % span + length > span) begin += span - begin % span;
+  for (; circle.first != circle.last; ++circle.first) {
+    const Circle::Piece& oldest = circle.given[circle.first % heads];
+    // In a circle of another size anything may lie anywhere.
+    const bool in_the_way = span != circle.span || oldest.begin + span < begin + length ||
+                            circle.last - circle.first == heads;
+    if (!in_the_way) break;
+    if (!all_are_through(oldest.round)) return false;
+  }
+  circle.span = span;
+  circle.given[circle.last++ % heads] = {round, begin};
+  circle.end = begin + length;
+  head(channel_->rank(), round).place = begin % span;
+  return true;
+}
+
+// The others' counters are looked at only when what is known to be free is used up.
+bool SlotRing::look_whether_through(std::uint64_t round) {
   std::uint64_t least = UINT64_MAX;
   for (int member = 0; member < channel_->size(); ++member) {
     if (member == channel_->rank()) continue;
     std::uint64_t& done = done_by_[static_cast<std::size_t>(member)];
-    if (done < round) done = fixed(member).done.load(std::memory_order_acquire);
-    if (done < round) return false;
+    // All are looked at together: the misses overlap.
+    done = fixed(member).done.load(std::memory_order_acquire);
     least = std::min(least, done);
   }
   done_by_all_ = least;
-  return true;
+  return round <= least;
 }
 
 }  // namespace hymn

@@ -1,11 +1,12 @@
 // Rings of slots: how broadcast, reduce, all_gather and reduce_scatter move data between members.
 //
 // These collectives are cut in rounds, which are counted over all of them and never restart. In a
-// round a member may show a piece of its data, in its slot for that round, and take what others
-// show. Nobody waits for those behind it while it has slots left: a slot is written again when all
-// others are through with the round that it served before.
+// round a member may show a piece of its data, by its head for that round, and take what others
+// show. Nobody waits for those behind it while it has room left: a head, and the memory that it
+// tells of, are written again when all others are through with the round that they served before.
 #pragma once
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -16,17 +17,25 @@ namespace hymn {
 /// One member's view of all rings, and how far it is; touched in the turn of an operation only.
 class SlotRing {
  public:
-  /// Where a slot's data lies: beside its flag, in memory that is always there, or in memory that
-  /// comes with its first use.
-  enum class Size : unsigned char { few, small, large };
+  /// Where data lies: beside its flag, several rounds in a line, or one round in a line; in memory
+  /// that is always there, or in memory that comes with its first use.
+  enum class Size : unsigned char { tiny, few, small, large };
+  static constexpr std::size_t tiny_bytes = 8;
   static constexpr std::size_t few_bytes = 48;
   static constexpr std::size_t largest_room = std::size_t{512} << 10;
   static constexpr int most_members = 128;
 
-  struct alignas(128) Head {
+  struct TinyHead {
+    std::atomic<std::uint64_t> flag;
+    std::byte data[tiny_bytes];
+  };
+  struct alignas(64) Head {
     std::atomic<std::uint64_t> flag;  ///< SlotFlag; its use is the round
     double factor;                    ///< the member's own, of premul_sum
-    std::byte few[few_bytes];
+    union {
+      std::byte few[few_bytes];
+      std::uint64_t place;  ///< of more bytes, in the area
+    };
   };
 
   explicit SlotRing(const ShmGroup& group);
@@ -38,7 +47,7 @@ class SlotRing {
   ShmChannel& channel() const { return *channel_; }
   Reproducibility reproducibility() const { return reproducibility_; }
 
-  /// How much a slot holds.
+  /// How much can be shown in one round.
   std::size_t small_room() const { return small_room_; }
   /// ShmChannel::unknown_bytes until all members have reserved theirs; then 0 where memory is
   /// short.
@@ -47,42 +56,63 @@ class SlotRing {
   /// Numbers the rounds of an operation; returns the first.
   std::uint64_t open_rounds(std::uint64_t count) { return std::exchange(opened_, opened_ + count); }
 
-  Head& head(int member, std::uint64_t round) const {
-    return fixed(member).heads[round % few_slots];
+  Head& head(int member, std::uint64_t round) const { return fixed(member).heads[round % heads]; }
+  /// The data that a head tells of.
+  std::byte* data(int member, Head& head, Size size) const {
+    return size == Size::few ? head.few : area(member, size) + head.place;
   }
-  /// Where data of this size lies that is as far from a line as `offset` says.
-  std::byte* data(int member, std::uint64_t round, Size size, unsigned offset) const;
 
-  /// Whether this member may write its slot of the round.
-  bool is_free(std::uint64_t round, Size size) {
-    const std::uint64_t slots = size == Size::few ? few_slots : data_slots;
-    return round <= done_by_all_ + slots || look_for_free(round - slots);
-  }
+  /// Gives this member its head for a round, with room for that many bytes; false: not yet.
+  bool claim(std::uint64_t round, Size size, std::size_t bytes);
+
   /// This member will read nothing more of the rounds up to this one.
   void finish(std::uint64_t round) { channel_->publish(fixed(channel_->rank()).done, round); }
   /// For operations that take from many: the next round to take from each.
   std::vector<std::uint64_t>& taken() { return taken_; }
 
  private:
-  static constexpr unsigned few_slots = 8;
-  static constexpr unsigned data_slots = 4;
-  /// Data may begin up to 63 bytes behind the beginning of its slot.
-  static constexpr std::size_t margin = 128;
+  static constexpr unsigned heads = 64;
+  /// Pieces of a large message that are on their way at once. More would not stay in a cache.
+  static constexpr unsigned pieces = 4;
+  static constexpr std::size_t line = 64;
 
   struct Fixed {
     alignas(128) std::atomic<std::uint64_t> done;
-    Head heads[few_slots];
+    Head heads[SlotRing::heads];
   };
+  /// This member's memory in an area: given out piece by piece, in a circle.
+  struct Circle {
+    struct Piece {
+      std::uint64_t round;
+      std::uint64_t begin;  ///< counted on from circle to circle
+    };
+    std::size_t span = 0;
+    std::uint64_t end = 0;
+    std::array<Piece, SlotRing::heads> given;  ///< those that may still be read
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+  };
+
   Fixed& fixed(int member) const { return *channel_->at<Fixed>(member, fixed_area_); }
+  std::byte* area(int member, Size size) const {
+    return size == Size::small ? channel_->at<std::byte>(member, fixed_area_) + sizeof(Fixed)
+                               : channel_->at<std::byte>(member, large_area_);
+  }
   static std::size_t small_room_for(int members);
-  bool look_for_free(std::uint64_t round);
+  bool claim_bytes(std::uint64_t round, Size size, std::size_t bytes);
+  bool all_are_through(std::uint64_t round) {
+    return round <= done_by_all_ || look_whether_through(round);
+  }
+  bool look_whether_through(std::uint64_t round);
 
   std::shared_ptr<ShmChannel> channel_;
   int fixed_area_;
   int large_area_;
   Reproducibility reproducibility_;
   std::size_t small_room_;
-  std::size_t large_stride_ = 0;
+  std::size_t large_room_ = ShmChannel::unknown_bytes;
+  Circle small_;
+  Circle large_;
   std::uint64_t opened_ = 1;  ///< memory is zero at first: no round has that number
   std::uint64_t done_by_all_ = 0;
   std::vector<std::uint64_t> done_by_;

@@ -87,6 +87,15 @@ typedef struct {
 #define HYMN_TIMEOUT_DEFAULT 0.0
 #define HYMN_TIMEOUT_NONE (-1.0)
 
+/// How far the bits of reductions stay the same, as HYMN_REPRODUCIBLE (docs/reproducibility.md).
+typedef enum {
+  hymnReproducibleDefault = 0,  ///< a group's: as the world; a world's: as HYMN_REPRODUCIBLE
+  hymnReproducibleRanks,
+  hymnReproducibleRuns,
+  hymnReproduciblePlacement,
+  hymnReproducibleSize
+} hymnReproducibility_t;
+
 /// Options grow by new fields at their end: start from HYMN_WORLD_OPTIONS_INIT. A null pointer in
 /// the place of options, like a field that is 0 or NULL, means the default.
 typedef struct {
@@ -95,8 +104,10 @@ typedef struct {
   int progress_thread;     ///< > 0 on, < 0 off, 0 as HYMN_PROGRESS_THREAD
   const char* path;        ///< as HYMN_PATH
   const char* algo;        ///< as HYMN_ALGO
+  int reproducibility;     ///< a hymnReproducibility_t
 } hymnWorldOptions_t;
-#define HYMN_WORLD_OPTIONS_INIT {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL}
+#define HYMN_WORLD_OPTIONS_INIT \
+  {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL, hymnReproducibleDefault}
 
 typedef struct {
   size_t size;              ///< sizeof(hymnGroupOptions_t)
@@ -104,8 +115,10 @@ typedef struct {
   const char* description;  ///< shown in messages
   const char* path;         ///< as HYMN_PATH, for this group
   const char* algo;         ///< as HYMN_ALGO, for this group
+  int reproducibility;      ///< a hymnReproducibility_t
 } hymnGroupOptions_t;
-#define HYMN_GROUP_OPTIONS_INIT {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL, NULL}
+#define HYMN_GROUP_OPTIONS_INIT \
+  {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL, NULL, hymnReproducibleDefault}
 
 // --- Errors and version ------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // Everything but the interop headers.
 #pragma once
 
+#include "hymn/allocate.hpp"       // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export

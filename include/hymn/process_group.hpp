@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct GroupOptions {
   Timeout timeout{};
   std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
   std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
+  /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
+  std::optional<Reproducibility> reproducibility{};
 };
 
 /// One send or receive of a batch.
@@ -57,6 +60,8 @@ struct Candidate {
   std::string algorithm;
   bool can_run = false;
   std::string reason;       ///< why not
+  /// How far it keeps the bits of this request's result; `size` where no order can change them.
+  Reproducibility promises = Reproducibility::ranks;
   double predicted_us = 0;  ///< how long it should take, in microseconds; 0: not known
   std::string cost_source;  ///< where that comes from: "tuned on …", "default table", …
 };

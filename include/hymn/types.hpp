@@ -160,12 +160,21 @@ concept Element = detail::deduce_data_type<std::remove_cv_t<T>>() != DataType::o
 template <Element T>
 inline constexpr DataType data_type_of = detail::deduce_data_type<std::remove_cv_t<T>>();
 
-/// How far results are the same, bit by bit. Each level includes those before it.
+/// How far the results of reductions are the same, bit by bit; each level includes those before it.
+/// It matters where the order of the steps does: in floating-point sums, products and averages.
+/// docs/reproducibility.md says what each level costs, and what it leaves undefined.
 enum class Reproducibility : std::uint8_t {
-  ranks,      ///< on all ranks of one call: always so
-  runs,       ///< from run to run, with the same ranks, placement and settings
-  placement,  ///< at a given number of ranks, for every path, algorithm and placement of ranks
-  size,       ///< float sums: depend on the values only, not on how many ranks hold them
+  ranks,      ///< on all ranks of one call; every reduction keeps this
+  runs,       ///< from run to run: same ranks, same placement on hosts and cores, same settings
+  placement,  ///< at a given number of ranks: for every path, algorithm, split of messages,
+              ///< placement
+  size,       ///< depends on the values alone, not on how many ranks hold them or in which order:
+              ///< sums are exact and rounded once; products are refused
 };
+
+inline constexpr std::size_t reproducibility_count = 4;
+
+/// "ranks", "runs", "placement" or "size".
+HYMN_API std::string_view to_string(Reproducibility level) noexcept;
 
 }  // namespace hymn

@@ -25,6 +25,8 @@ struct WorldOptions {
   std::string path{};
   /// As HYMN_ALGO; empty: HYMN_ALGO.
   std::string algo{};
+  /// As HYMN_REPRODUCIBLE; unset: HYMN_REPRODUCIBLE.
+  std::optional<Reproducibility> reproducibility{};
 };
 
 /// All ranks of a job. Every rank makes its World at the same point of its program; several may

@@ -33,12 +33,17 @@ class Maker final : public RegionMaker {
   Bytes ticket() const override {
     Packer packer;
     key_of(memory_).pack(packer);
+    standing_.pack(packer);
     packer.number(plan_hash_);
     return packer.packed();
+  }
+  void hand_out(std::span<const Bytes> addresses) const override {
+    for (const Bytes& address : addresses) hand_over(memory_, standing_, address);
   }
 
  private:
   Descriptor memory_;
+  Standing standing_ = Standing::of_this_process();
   std::uint64_t plan_hash_;
 };
 
@@ -55,10 +60,10 @@ class MemoryRegion final : public SharedRegion {
     if (can_populate(mapping_))
       memory_ = Descriptor();
     else
-      require(reserve_memory(mapping_, memory_, 0, RegionPlan::common_bytes, 1));
+      require(reserve_memory(mapping_, memory_, 0, RegionPlan::common_bytes, 1, Need::all));
     if (this->plan().at_once_bytes() != 0)
-      require(
-          reserve_memory(mapping_, memory_, offset_of(0), this->plan().at_once_bytes(), members));
+      require(reserve_memory(mapping_, memory_, offset_of(0), this->plan().at_once_bytes(), members,
+                             Need::all));
   }
 
   Reserved reserve(int index) override {
@@ -66,8 +71,8 @@ class MemoryRegion final : public SharedRegion {
     Known& known = known_[static_cast<std::size_t>(index)];
     if (!known.asked) {
       known.asked = true;
-      auto [bytes, shortage] =
-          reserve_memory(mapping_, memory_, offset_of(index), plan().area(index).bytes, members());
+      auto [bytes, shortage] = reserve_memory(mapping_, memory_, offset_of(index),
+                                              plan().area(index).bytes, members(), Need::some);
       known.reserved = {bytes, std::move(shortage)};
     }
     return known.reserved;
@@ -91,6 +96,23 @@ class MemoryRegion final : public SharedRegion {
   std::vector<Known> known_;
 };
 
+Descriptor get_memory(const MemoryKey& key, const Standing& maker, Door& door, Duration patience) {
+  switch (way_between(maker, door.standing())) {
+    case WayToMemory::proc:
+      return open_nameless_memory(key);
+    case WayToMemory::handover:
+      return door.receive(key, patience);
+    case WayToMemory::none:
+      break;
+  }
+  const bool others = maker.network_namespace == door.standing().network_namespace;
+  throw ResourceError(
+      fmt::format("process {}, which made the shared memory, {}", key.pid,
+                  others ? "belongs to another user"
+                         : "may not be looked into and is in another network namespace"),
+      {.remedy = "run the ranks of a host as one user, in one PID or one network namespace"});
+}
+
 }  // namespace
 
 std::unique_ptr<RegionMaker> RegionMaker::make(RegionPlan plan, int members) {
@@ -98,15 +120,17 @@ std::unique_ptr<RegionMaker> RegionMaker::make(RegionPlan plan, int members) {
 }
 
 std::unique_ptr<SharedRegion> join_region(std::span<const std::byte> ticket, RegionPlan plan,
-                                          int members, int me) {
+                                          int members, int me, Door& door, Duration patience) {
   Unpacker unpacker(ticket);
   const MemoryKey key = MemoryKey::unpack(unpacker);
+  const Standing maker = Standing::unpack(unpacker);
   if (unpacker.number() != hash_of(plan, members) || key.bytes != plan.total_bytes(members))
     throw ResourceError(
         fmt::format("the shared memory of process {} is laid out otherwise than this rank's",
                     key.pid),
         {.remedy = "run the same build of hymn on all ranks"});
-  Descriptor memory = open_nameless_memory(key);
+  Descriptor memory = get_memory(key, maker, door, patience);
+  check_fixed_size(memory, key);
   SharedMapping mapping(memory, key.bytes);
   return std::make_unique<MemoryRegion>(std::move(plan), members, me, std::move(mapping),
                                         std::move(memory));

@@ -156,11 +156,14 @@ Descriptor open_nameless_memory(const MemoryKey& key) {
   Descriptor memory(open(own.c_str(), O_RDWR | O_CLOEXEC));
   if (!memory)
     fail(fmt::format("the shared memory of process {} cannot be opened", key.pid), errno);
+  return memory;
+}
+
+void check_fixed_size(const Descriptor& memory, const MemoryKey& key) {
   if (key.link.starts_with(memfd_link) &&
       (fcntl(memory.number(), F_GET_SEALS) & fixed_size) != fixed_size)
     throw ResourceError(
         fmt::format("the size of the shared memory of process {} is not fixed", key.pid));
-  return memory;
 }
 
 SharedMapping::SharedMapping(const Descriptor& memory, std::size_t bytes) : bytes_(bytes) {

@@ -35,6 +35,8 @@ MemoryKey key_of(const Descriptor& memory);
 Descriptor open_nameless_memory(const MemoryKey& key);
 /// Whether this is the memory that the key speaks of; if not, throws ResourceError.
 void check_nameless_memory(const Descriptor& memory, const MemoryKey& key);
+/// Whether its size can change under us, which could kill us; if so, throws ResourceError.
+void check_fixed_size(const Descriptor& memory, const MemoryKey& key);
 
 /// A mapping of shared memory, readable and writable.
 class SharedMapping {

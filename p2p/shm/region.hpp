@@ -17,7 +17,11 @@ namespace hymn {
 class SharedRegion {
  public:
   SharedRegion(RegionPlan plan, int members, int me, std::byte* base)
-      : plan_(std::move(plan)), members_(members), me_(me), base_(base) {}
+      : plan_(std::move(plan)),
+        members_(members),
+        me_(me),
+        part_bytes_(plan_.part_bytes()),
+        base_(base) {}
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
   virtual ~SharedRegion() = default;
@@ -31,7 +35,7 @@ class SharedRegion {
   /// Zeros at first. Only what is reserved may be touched.
   std::byte* area(int member, int index) const {
     return base_ + RegionPlan::common_bytes +
-           plan_.part_bytes() * static_cast<std::size_t>(member) + plan_.area(index).offset;
+           part_bytes_ * static_cast<std::size_t>(member) + plan_.area(index).offset;
   }
 
   struct Reserved {
@@ -46,6 +50,7 @@ class SharedRegion {
   RegionPlan plan_;
   int members_;
   int me_;
+  std::size_t part_bytes_;
   std::byte* base_;
 };
 

@@ -72,6 +72,14 @@ expect 0 '^installing: g++$' "$root/scripts/install-deps" run
 grep -q -- '--no-install-recommends .* g++$' "$scratch/calls" || fail 'not g++ alone'
 [ "$(calls 'apt-get update')" -eq 0 ] || fail 'fetched the lists without need'
 
+# Each word brings its own packages, and those of run.
+start 0 0 cmake clang-19 mpich python3
+expect 0 '^installing: cmake$' "$root/scripts/install-deps" run
+start 0 0 cmake clang-19 mpich python3
+expect 0 '^installing: cmake python3 clang-19$' "$root/scripts/install-deps" test
+start 0 0 cmake clang-19 mpich python3
+expect 0 '^installing: cmake python3 mpich$' "$root/scripts/install-deps" bench
+
 start 0 1 g++ clang-19
 expect 0 'trying once more' "$root/scripts/install-deps" test
 [ "$(calls 'apt-get update')" -eq 1 ] || fail 'did not fetch the lists after a failure'

@@ -35,6 +35,7 @@ void run() {
     check_difference(rank, odd_one, "HYMN_PATH", "^mpi", "mpi,exchange");
     check_difference(rank, odd_one, "HYMN_CHUNK_LIMIT", "7", "8");
     check_difference(rank, odd_one, "HYMN_ALGO", "all_reduce_mpi", "^all_reduce_mpi");
+    check_difference(rank, odd_one, "HYMN_REPRODUCIBLE", "size", "placement");
     // All ranks are on one host, which can be only one machine.
     check_difference(rank, odd_one, "HYMN_TOPOLOGY_FILE", "one.xml", "two.xml");
     check_common_fault(rank, odd_one, "HYMN_GPU", "200", "HYMN_GPU is 200 on rank");

@@ -129,7 +129,7 @@ TEST(HymnExplain, HostMemory) {
   EXPECT_EQ(one.reason(4 * KiB, "all_reduce_one_shot"), "the buffers are in host memory");
   const Plan four("broadcast --ranks 30 --topo " + boxes + "cpu_2x2.xml:4");
   EXPECT_EQ(four.json()["hosts"], 4);
-  EXPECT_EQ(four.build(4 * KiB), "broadcast_mpi");
+  EXPECT_EQ(four.build(4 * KiB), "broadcast_hierarchical");
   EXPECT_EQ(four.planned(4 * KiB), "broadcast_hierarchical");
   const Plan barrier("barrier --synthetic 'pack:2 core:4 pu:1'");
   EXPECT_EQ(barrier.json()["ranks"], 8);

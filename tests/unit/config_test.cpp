@@ -125,6 +125,14 @@ TEST(Config, Bind) {
     expect_malformed("HYMN_BIND", value);
 }
 
+TEST(Config, Reproducible) {
+  for (const auto level : {Reproducibility::ranks, Reproducibility::runs,
+                           Reproducibility::placement, Reproducibility::size})
+    EXPECT_EQ(parse_one("HYMN_REPRODUCIBLE", std::string(to_string(level))).reproducibility, level);
+  for (const char* value : {"", "abc", "-1", "0", "3", "R2", "Size", "ranks,runs"})
+    expect_malformed("HYMN_REPRODUCIBLE", value);
+}
+
 TEST(Config, TakesTextsForOthersToRead) {
   EXPECT_EQ(parse_one("HYMN_ALGO", "^all_reduce_mpi").algo, "^all_reduce_mpi");
   EXPECT_EQ(parse_one("HYMN_TUNING", "off").tuning, "off");
@@ -182,17 +190,12 @@ TEST(Config, DescribesEveryVariable) {
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},
-      {"HYMN_LOG_LEVEL", "warning", "warning"},
-      {"HYMN_PROGRESS_THREAD", "0", "0"},
-      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
-      {"HYMN_PATH", "mpi,exchange", ""},
-      {"HYMN_ALGO", "", ""},
-      {"HYMN_TUNING", "", ""},
-      {"HYMN_TOPOLOGY_FILE", "", ""},
-      {"HYMN_GPU", "", ""},
-      {"HYMN_BIND", "none", "none"},
-      {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+      {"HYMN_TIMEOUT", "1.5", "1800"},         {"HYMN_LOG_LEVEL", "warning", "warning"},
+      {"HYMN_PROGRESS_THREAD", "0", "0"},      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_PATH", "mpi,exchange", ""},       {"HYMN_ALGO", "", ""},
+      {"HYMN_REPRODUCIBLE", "ranks", "ranks"}, {"HYMN_TUNING", "", ""},
+      {"HYMN_TOPOLOGY_FILE", "", ""},          {"HYMN_GPU", "", ""},
+      {"HYMN_BIND", "none", "none"},           {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -209,7 +212,8 @@ TEST(Config, DescribesEveryVariable) {
 TEST(Config, WhatItDescribesCanBeReadBack) {
   const std::vector<std::string> given = {"HYMN_TIMEOUT=none",       "HYMN_LOG_LEVEL=off",
                                           "HYMN_PROGRESS_THREAD=on", "HYMN_MPI_THREAD_LEVEL=single",
-                                          "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1"};
+                                          "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1",
+                                          "HYMN_REPRODUCIBLE=size"};
   const Config config = Config::parse(given);
   std::vector<std::string> described;
   for (const Setting& setting : config.describe())
@@ -220,6 +224,7 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
   EXPECT_TRUE(again.progress_thread);
   EXPECT_EQ(again.mpi_thread_level, ThreadLevel::single);
   EXPECT_EQ(again.path.text(), "^threads");
+  EXPECT_EQ(again.reproducibility, Reproducibility::size);
   EXPECT_EQ(again.chunk_limit, 1u);
 }
 

@@ -28,11 +28,13 @@ class FakeAlgorithm final : public Algorithm {
     ++asked;
     return answer_(request);
   }
+  Reproducibility promises(const Request&) const override { return promise; }
   Operation& prepare(OperationStorage&, const Call&) override {
     throw std::logic_error("nothing is carried out here");
   }
 
   mutable std::atomic<int> asked{0};
+  Reproducibility promise = Reproducibility::ranks;
 
  private:
   std::string name_;
@@ -53,11 +55,12 @@ class Candidates {
     return added;
   }
   Selector selector(std::string_view path = "") { return selector(path, "", {}); }
-  Selector selector(std::string_view path, std::string_view algo, PlanContext context) {
-    return Selector(
-        std::move(algorithms_),
-        {PathPolicy::parse(path, "the test"), AlgoPolicy::parse(algo, "the test's algorithms")},
-        std::move(context));
+  Selector selector(std::string_view path, std::string_view algo, PlanContext context,
+                    Reproducibility level = Reproducibility::ranks) {
+    return Selector(std::move(algorithms_),
+                    {PathPolicy::parse(path, "the test"),
+                     AlgoPolicy::parse(algo, "the test's algorithms"), level},
+                    std::move(context));
   }
 
  private:

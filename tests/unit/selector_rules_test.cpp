@@ -131,5 +131,76 @@ TEST(SelectorRules, TellsWhyAForceCannotBeMet) {
   EXPECT_THAT(text, HasSubstr("HYMN_ALGO"));
 }
 
+// --- Reproducibility
+
+/// Three candidates that promise ever more, the fastest least.
+Selector graded_selector(Reproducibility level) {
+  Candidates candidates;
+  for (const auto promise : {Reproducibility::ranks, Reproducibility::runs,
+                             Reproducibility::placement, Reproducibility::size})
+    candidates.add("all_reduce_" + std::string(to_string(promise)), "mpi", always).promise =
+        promise;
+  return candidates.selector("", "", {}, level);
+}
+
+TEST(SelectorReproducibility, TakesTheFirstThatPromisesEnough) {
+  for (const auto level : {Reproducibility::ranks, Reproducibility::runs,
+                           Reproducibility::placement, Reproducibility::size}) {
+    Selector selector = graded_selector(level);
+    const std::string expected = "all_reduce_" + std::string(to_string(level));
+    EXPECT_EQ(selector.pick(some_all_reduce).name(), expected);
+    const Explanation why = selector.explain(some_all_reduce);
+    EXPECT_EQ(why.algorithm, expected);
+    for (const Candidate& candidate : why.candidates) {
+      EXPECT_EQ(candidate.algorithm, "all_reduce_" + std::string(to_string(candidate.promises)));
+      EXPECT_EQ(candidate.can_run, candidate.promises >= level);
+      if (!candidate.can_run) {
+        EXPECT_THAT(candidate.reason,
+                    HasSubstr("the group asks for '" + std::string(to_string(level)) + "'"));
+      }
+    }
+  }
+}
+
+TEST(SelectorReproducibility, AsksNothingWhereNoOrderChangesTheResult) {
+  Selector selector = graded_selector(Reproducibility::size);
+  std::int32_t whole[4] = {};
+  const BufferView view(whole);
+  EXPECT_EQ(selector.pick(Request::all_reduce(view, view)).name(), "all_reduce_ranks");
+  const BufferView floats(values);
+  EXPECT_EQ(selector.pick(Request::all_reduce(floats, floats, ReduceOp::max)).name(),
+            "all_reduce_ranks");
+  EXPECT_EQ(selector.pick(Request::broadcast(floats, 0)).name(), "all_reduce_ranks");
+}
+
+TEST(SelectorReproducibility, NobodyPromisesExactProductsOrForeignOperations) {
+  const BufferView floats(values);
+  const Request product = Request::all_reduce(floats, floats, ReduceOp::product);
+  EXPECT_EQ(graded_selector(Reproducibility::placement).pick(product).name(),
+            "all_reduce_placement");
+  Selector exact = graded_selector(Reproducibility::size);
+  for (const Candidate& candidate : exact.explain(product).candidates) {
+    EXPECT_FALSE(candidate.can_run);
+    EXPECT_THAT(candidate.reason, HasSubstr("order of its factors"));
+  }
+  EXPECT_THROW(exact.pick(product), UnsupportedError);
+  const Request foreign = Request::all_reduce(floats, floats, ReduceOp::opaque(values));
+  EXPECT_EQ(graded_selector(Reproducibility::ranks).pick(foreign).name(), "all_reduce_ranks");
+  EXPECT_EQ(graded_selector(Reproducibility::runs).pick(foreign).name(), "all_reduce_runs");
+}
+
+TEST(SelectorReproducibility, ARefusalTellsTheWayOut) {
+  Candidates candidates;
+  candidates.add("all_reduce_mpi", "mpi", always);
+  Selector selector = candidates.selector("", "", {}, Reproducibility::runs);
+  try {
+    selector.pick(some_all_reduce);
+    FAIL() << "was picked";
+  } catch (const UnsupportedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("mpi (all_reduce_mpi): not reproducible enough"));
+    EXPECT_THAT(error.what(), HasSubstr("ask for less in HYMN_REPRODUCIBLE"));
+  }
+}
+
 }  // namespace
 }  // namespace hymn::test

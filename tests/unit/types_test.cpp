@@ -45,6 +45,7 @@ TEST(Types, EveryValueHasItsOwnName) {
   expect_distinct_names<ReduceKind>(reduce_kind_count);
   expect_distinct_names<MemoryKind>(4);
   expect_distinct_names<OpType>(op_type_count);
+  expect_distinct_names<Reproducibility>(reproducibility_count);
 }
 
 TEST(Types, NamesAreThoseOfTheEnumerators) {
@@ -57,6 +58,8 @@ TEST(Types, NamesAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(MemoryKind::managed), "managed");
   EXPECT_EQ(to_string(OpType::all_to_all), "all_to_all");
   EXPECT_EQ(to_string(OpType::batch), "batch");
+  EXPECT_EQ(to_string(Reproducibility::ranks), "ranks");
+  EXPECT_EQ(to_string(Reproducibility::size), "size");
 }
 
 }  // namespace

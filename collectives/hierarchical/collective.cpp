@@ -1,0 +1,310 @@
+#include "collectives/hierarchical/collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/hierarchical/fold.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+// Messages of both steps between the same leaders, each in the order of the pieces.
+constexpr unsigned gather_phase = 0;
+constexpr unsigned spread_phase = 1;
+
+constexpr int nobody_here = -2;
+
+BufferView bytes_at(std::byte* data, std::size_t count, std::size_t each) {
+  return BufferView(data, count * each, DataType::uint8);
+}
+
+const std::byte* at(const ConstBufferView& view, std::size_t element, std::size_t element_bytes) {
+  return static_cast<const std::byte*>(view.data) + element * element_bytes;
+}
+
+}  // namespace
+
+HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>& hierarchy,
+                                               const Call& call)
+    : ShmOperation(hierarchy->channel()),
+      shared_(hierarchy),
+      hierarchy_(*hierarchy),
+      request_(*call.request),
+      sequence_(call.sequence),
+      root_(call.peer) {
+  const HostMap& map = hierarchy_.map();
+  const OpType type = request_.type;
+  if (root_ >= 0) root_host_ = map.host_of(root_);
+  if (type == OpType::broadcast) source_ = root_is_here() ? map.index_of(root_) : nobody_here;
+  const bool is_root = root_ == hierarchy_.shape().rank;
+  wants_ = type == OpType::reduce ? is_root : type != OpType::broadcast || !is_root;
+  if (reduces(type)) reducer_ = reducer_for(request_.inputs.dtype(), request_.op);
+  if (type != OpType::barrier) element_bytes_ = size_of(request_.inputs.dtype());
+}
+
+std::unique_ptr<Residue> HierarchicalCollective::abandon(const std::string& reason) noexcept {
+  ShmOperation::abandon(reason);
+  return began_ ? Hierarchy::abandon(shared_) : nullptr;
+}
+
+void HierarchicalCollective::begin() {
+  began_ = true;
+  base_ = hierarchy_.next_piece;
+  signature_ = call_signature(request_, root_);
+  if (open()) stage_pieces();
+}
+
+// Cuts the call, as soon as it is known what a slot holds.
+bool HierarchicalCollective::open() {
+  const HostMap& map = hierarchy_.map();
+  const std::size_t unit = std::max(element_bytes_, reducer_.accumulator_bytes);
+  if (Cut::bytes_of(request_, map, unit) > Hierarchy::small_bytes) {
+    if (!hierarchy_.agree_on_slots(sequence_)) return false;
+    slots_ = hierarchy_.large_slots();
+  }
+  cut_ = Cut::make(request_, map, root_, unit, slots_.bytes);
+  if (is_reduction() && cut_.pieces != 0) {
+    const std::size_t part = cut_.part(0, map.my_host(), map).count;
+    hierarchy_.make_room(
+        cut_.length(0) * reducer_.accumulator_bytes,
+        part * reducer_.accumulator_bytes * static_cast<std::size_t>(map.hosts() - 1));
+  }
+  cut_made_ = true;
+  return true;
+}
+
+bool HierarchicalCollective::advance() {
+  if (!cut_made_ && !open()) return false;
+  stage_pieces();
+  fold_pieces();
+  gather_pieces();
+  spread_pieces();
+  take_pieces();
+  if (done_ < cut_.pieces) return false;
+  hierarchy_.next_piece = base_ + cut_.pieces;
+  return true;
+}
+
+// --- The stages: each piece in order, as far as it goes
+
+void HierarchicalCollective::stage_pieces() {
+  for (; staged_ < cut_.pieces && hierarchy_.may_use_slot(base_ + staged_); ++staged_) {
+    if (leads(staged_)) expect_messages(staged_);
+    if (must_stage(staged_)) stage(staged_);
+  }
+}
+
+void HierarchicalCollective::fold_pieces() {
+  for (; folded_ < staged_; ++folded_) {
+    if (!leads(folded_)) continue;
+    if (!all_have_staged(folded_)) return;
+    fold_here(folded_);
+    send_gather(folded_);
+  }
+}
+
+void HierarchicalCollective::gather_pieces() {
+  for (; gathered_ < folded_; ++gathered_) {
+    if (!leads(gathered_)) continue;
+    auto& messages = hierarchy_.flight(base_ + gathered_).gather;
+    if (messages && !messages->test()) return;
+    messages.reset();
+    if (is_reduction()) fold_hosts(gathered_);
+    send_spread(gathered_);
+  }
+}
+
+void HierarchicalCollective::spread_pieces() {
+  for (; spread_ < gathered_; ++spread_) {
+    if (!leads(spread_)) continue;
+    auto& messages = hierarchy_.flight(base_ + spread_).spread;
+    if (messages && !messages->test()) return;
+    messages.reset();
+    channel().publish(my_flags().ready, base_ + spread_ + 1);
+  }
+}
+
+void HierarchicalCollective::take_pieces() {
+  const std::size_t before = done_;
+  for (; done_ < spread_ && (!wants_ || has_result(done_)); ++done_)
+    if (wants_) take(done_);
+  if (done_ != before) channel().publish(my_flags().done, base_ + done_);
+}
+
+// --- One piece, inside this host
+
+template <class Visit>
+void HierarchicalCollective::for_each_run(bool blocks, std::size_t piece, Visit&& visit) const {
+  const HostMap& map = hierarchy_.map();
+  const Slice run = cut_.elements(piece);
+  if (run.count == 0) return;
+  if (!blocks) {
+    const auto place = static_cast<std::size_t>(cut_.blocks > 1 ? map.my_place() : 0);
+    visit(run.offset, place * run.count, run.count);
+    return;
+  }
+  for (int place = 0; place < map.members(); ++place)
+    visit(static_cast<std::size_t>(map.rank_at(place)) * cut_.count + run.offset,
+          static_cast<std::size_t>(place) * run.count, run.count);
+}
+
+void HierarchicalCollective::stage(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  std::byte* const slot = hierarchy_.staged(slots_, channel().rank(), number);
+  for_each_run(
+      cut_.cuts_input, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
+        std::memcpy(slot + packed * element_bytes_,
+                    at(request_.inputs.flat(), user, element_bytes_), count * element_bytes_);
+      });
+  my_flags().labels[number % Hierarchy::slots] = {signature_, request_.op.factor()};
+  channel().publish(my_flags().staged, number + 1);
+}
+
+bool HierarchicalCollective::all_have_staged(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  for (int member = 0; member < channel().size(); ++member) {
+    if (!contributes(member) || member == channel().rank()) continue;
+    const Hierarchy::Flags& flags = hierarchy_.flags(member);
+    if (flags.staged.load(std::memory_order_acquire) <= number) return false;
+    if (flags.labels[number % Hierarchy::slots].signature != signature_) [[unlikely]]
+      throw_other_call(channel().group_ranks()[static_cast<std::size_t>(member)], request_);
+  }
+  return true;
+}
+
+// What the members on this host have staged, as one: folded, or side by side.
+void HierarchicalCollective::fold_here(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  const int members = channel().size();
+  const auto show_inputs = [&](std::size_t user, std::size_t packed) {
+    for (int member = 0; member < members; ++member)
+      hierarchy_.inputs[static_cast<std::size_t>(member)] =
+          member == channel().rank()
+              ? at(request_.inputs.flat(), user, element_bytes_)
+              : hierarchy_.staged(slots_, member, number) + packed * element_bytes_;
+  };
+  if (is_reduction()) {
+    for (int member = 0; member < members; ++member)
+      hierarchy_.factors[static_cast<std::size_t>(member)] =
+          member == channel().rank()
+              ? request_.op.factor()
+              : hierarchy_.flags(member).labels[number % Hierarchy::slots].factor;
+    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
+    std::byte* const partial = hierarchy_.flight(number).partial;
+    for_each_run(cut_.cuts_input, piece,
+                 [&](std::size_t user, std::size_t packed, std::size_t count) {
+                   show_inputs(user, packed);
+                   fold_inputs(reducer_, hierarchy_.inputs.data(), members,
+                               partial + packed * reducer_.accumulator_bytes, count,
+                               scaled ? hierarchy_.factors.data() : nullptr);
+                 });
+  } else if (request_.type == OpType::all_gather) {
+    const Slice run = cut_.elements(piece);
+    const HostMap& map = hierarchy_.map();
+    for (int member = 0; member < members; ++member) {
+      const std::size_t packed =
+          static_cast<std::size_t>(map.first(map.my_host()) + member) * run.count;
+      show_inputs(run.offset, packed);
+      std::memcpy(result(piece) + packed * element_bytes_,
+                  hierarchy_.inputs[static_cast<std::size_t>(member)], run.count * element_bytes_);
+    }
+  }
+}
+
+std::byte* HierarchicalCollective::result(std::size_t piece) const {
+  const std::uint64_t number = base_ + piece;
+  return source_ >= 0 ? hierarchy_.staged(slots_, source_, number)
+                      : hierarchy_.laid_out(slots_, hierarchy_.leader_of(number), number);
+}
+
+bool HierarchicalCollective::has_result(std::size_t piece) const {
+  const std::uint64_t number = base_ + piece;
+  const auto& flag = source_ >= 0 ? hierarchy_.flags(source_).staged
+                                  : hierarchy_.flags(hierarchy_.leader_of(number)).ready;
+  return flag.load(std::memory_order_acquire) > number;
+}
+
+void HierarchicalCollective::take(std::size_t piece) {
+  const std::byte* const slot = result(piece);
+  for_each_run(
+      cut_.cuts_output, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
+        std::memcpy(static_cast<std::byte*>(request_.outputs.flat().data) + user * element_bytes_,
+                    slot + packed * element_bytes_, count * element_bytes_);
+      });
+}
+
+// --- One piece, between the leaders of the hosts
+
+// Before it is folded here, so that what comes early need not be kept by the mechanism.
+void HierarchicalCollective::expect_messages(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  const HostMap& map = hierarchy_.map();
+  const int here = map.my_host();
+  Hierarchy::Flight& flight = hierarchy_.flight(number);
+  if (cut_.gather.used) flight.gather = hierarchy_.port().open();
+  if (cut_.spread.used) flight.spread = hierarchy_.port().open();
+  const Slice mine = cut_.part(piece, here, map);
+  std::size_t arrival = 0;
+  for (int host = 0; host < map.hosts(); ++host) {
+    const int leader = hierarchy_.remote_leader(host, number);
+    if (cut_.gather.has(host, here) && cut_.travels(mine)) {
+      const std::size_t each = is_reduction() ? reducer_.accumulator_bytes : element_bytes_;
+      std::byte* const to = is_reduction() ? flight.incoming + arrival++ * mine.count * each
+                                           : result(piece) + mine.offset * each;
+      flight.gather->recv(leader, tag(gather_phase), bytes_at(to, mine.count, each));
+    }
+    const Slice theirs = cut_.part(piece, host, map);
+    if (cut_.spread.has(host, here) && cut_.travels(theirs))
+      flight.spread->recv(
+          leader, tag(spread_phase),
+          bytes_at(result(piece) + theirs.offset * element_bytes_, theirs.count, element_bytes_));
+  }
+}
+
+void HierarchicalCollective::send_gather(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  const HostMap& map = hierarchy_.map();
+  Hierarchy::Flight& flight = hierarchy_.flight(number);
+  std::byte* const from = is_reduction() ? flight.partial : result(piece);
+  const std::size_t each = is_reduction() ? reducer_.accumulator_bytes : element_bytes_;
+  for (int host = 0; host < map.hosts(); ++host) {
+    const Slice part = cut_.part(piece, host, map);
+    if (cut_.gather.has(map.my_host(), host) && cut_.travels(part))
+      flight.gather->send(hierarchy_.remote_leader(host, number), tag(gather_phase),
+                          bytes_at(from + part.offset * each, part.count, each));
+  }
+}
+
+// In the order of the hosts on each of them, so that all that fold the same get the same bits.
+void HierarchicalCollective::fold_hosts(std::size_t piece) {
+  const HostMap& map = hierarchy_.map();
+  const int here = map.my_host();
+  if (cut_.gather.only_to >= 0 && cut_.gather.only_to != here) return;
+  Hierarchy::Flight& flight = hierarchy_.flight(base_ + piece);
+  const Slice mine = cut_.part(piece, here, map);
+  if (mine.count == 0) return;
+  const std::size_t each = reducer_.accumulator_bytes;
+  std::byte* const own = flight.partial + mine.offset * each;
+  std::byte* next = flight.incoming;
+  for (int host = 0; host < map.hosts(); ++host) {
+    hierarchy_.inputs[static_cast<std::size_t>(host)] = host == here ? own : next;
+    if (host != here) next += mine.count * each;
+  }
+  fold_accumulators(reducer_, hierarchy_.inputs.data(), map.hosts(), own,
+                    result(piece) + mine.offset * element_bytes_, mine.count,
+                    hierarchy_.shape().size);
+}
+
+void HierarchicalCollective::send_spread(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  const HostMap& map = hierarchy_.map();
+  const Slice mine = cut_.part(piece, map.my_host(), map);
+  for (int host = 0; host < map.hosts(); ++host)
+    if (cut_.spread.has(map.my_host(), host) && cut_.travels(mine))
+      hierarchy_.flight(number).spread->send(
+          hierarchy_.remote_leader(host, number), tag(spread_phase),
+          bytes_at(result(piece) + mine.offset * element_bytes_, mine.count, element_bytes_));
+}
+
+}  // namespace hymn

@@ -1,0 +1,62 @@
+#include "collectives/hierarchical/hierarchical.hpp"
+
+#include <fmt/format.h>
+
+#include "base/paths.hpp"
+#include "collectives/hierarchical/collective.hpp"
+#include "collectives/shm/shm_reduction.hpp"
+
+namespace hymn {
+namespace {
+
+class Hierarchical final : public Algorithm {
+ public:
+  Hierarchical(HierarchyParts parts, std::string refusal) : refusal_(std::move(refusal)) {
+    if (refusal_.empty()) hierarchy_ = std::make_shared<Hierarchy>(std::move(parts));
+  }
+
+  std::string_view name() const override { return "hierarchical"; }
+  std::string_view path() const override { return paths::hierarchical; }
+  bool serves(OpType type) const override {
+    return reduces(type) || type == OpType::all_gather || type == OpType::broadcast ||
+           type == OpType::barrier;
+  }
+  Verdict can_run(const Request& request) const override {
+    if (!refusal_.empty()) return Verdict::no(refusal_);
+    if (request.type == OpType::barrier) return Verdict::yes();
+    const bool cuts_input = request.type == OpType::reduce_scatter;
+    const bool cuts_output = request.type == OpType::all_gather;
+    if ((cuts_input && request.inputs.layout() != Layout::equal) ||
+        (cuts_output && request.outputs.layout() != Layout::equal))
+      return Verdict::no("the blocks are not equal parts of one buffer");
+    if (request.inputs.dtype() == DataType::opaque)
+      return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+    if (reduces(request.type)) {
+      Verdict verdict = can_reduce_in_memory(request);
+      if (!verdict.ok) return verdict;
+    }
+    constexpr std::size_t longest = 16;  // of elements and accumulators
+    const std::size_t most = Hierarchy::small_bytes / longest;
+    const auto members = static_cast<std::size_t>(hierarchy_->map().members());
+    if ((cuts_input || cuts_output) && members > most)
+      return Verdict::no(fmt::format("more than {} ranks, each with a block of its own", most));
+    return Verdict::yes();
+  }
+  // What a host comes to depends on who is there.
+  Reproducibility promises(const Request&) const override { return Reproducibility::runs; }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<HierarchicalCollective>(hierarchy_, call);
+  }
+
+ private:
+  std::string refusal_;
+  std::shared_ptr<Hierarchy> hierarchy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_hierarchical(HierarchyParts parts, std::string refusal) {
+  return std::make_unique<Hierarchical>(std::move(parts), std::move(refusal));
+}
+
+}  // namespace hymn

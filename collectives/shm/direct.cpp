@@ -1,0 +1,142 @@
+#include "collectives/shm/direct.hpp"
+
+#include <optional>
+#include <stdexcept>
+
+#include "collectives/shm/direct_part.hpp"
+#include "collectives/shm/shm_operation.hpp"
+
+namespace hymn {
+namespace {
+
+/// Below this, copies cost less than to agree on doing without.
+constexpr std::size_t least_bytes = std::size_t{64} << 10;
+
+/// The members meet, each does its part on all members' memory, and all wait for the last. Where
+/// some member's buffers cannot be reached the staged operation does it, in the same turn.
+class DirectOperation final : public ShmOperation {
+ public:
+  DirectOperation(DirectForms& forms, Algorithm& staged, const Call& call)
+      : ShmOperation(*forms.channel), forms_(forms), algorithm_(staged), call_(call) {
+    const Request& request = *call.request;
+    // Refuses a factor that the type cannot hold, while nothing has started.
+    if (reduces(request.type))
+      reducer_ = reducer_for(request.inputs.dtype(), request.op, forms.reproducibility);
+  }
+
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    std::unique_ptr<Residue> residue = ShmOperation::abandon(reason);
+    const BufferView& output = call_.request->outputs.flat();
+    if (shows_output_) forms_.board.give_up(static_cast<std::byte*>(output.data), output.bytes());
+    return residue;
+  }
+
+ private:
+  enum class State : unsigned char { showing, mapping, leaving, staged };
+
+  void begin() override {
+    const DirectCall mine = direct_call(call_, me());
+    if (!board().meets(mine)) return stage();
+    shows_output_ = mine.output.token != 0;
+    board().show(mine);
+  }
+
+  bool advance() override {
+    if (state_ == State::showing) {
+      if (!board().all_have_shown()) return false;
+      check_calls();
+      if (!board().all_can()) {
+        stage();
+      } else if (board().all_know()) {
+        do_part();
+      } else {
+        board().map();
+        state_ = State::mapping;
+      }
+    }
+    if (state_ == State::mapping) {
+      if (!board().all_have_mapped()) return false;
+      if (board().went_well())
+        do_part();
+      else
+        stage();
+    }
+    if (state_ == State::staged ? !advance_other(*staged_) : !board().all_have_left()) return false;
+    shows_output_ = false;
+    if (state_ == State::leaving || everybody_hears_everybody(*call_.request, channel().size()))
+      board().end_round();
+    return true;
+  }
+
+  void do_part() {
+    do_direct_part(board(), call_, me(), channel().size(), reducer_ ? &*reducer_ : nullptr);
+    board().leave();
+    state_ = State::leaving;
+  }
+
+  // From here on nobody touches what has been shown.
+  void stage() {
+    shows_output_ = false;
+    state_ = State::staged;
+    staged_ = dynamic_cast<ShmOperation*>(&algorithm_.prepare(forms_.staged, call_));
+    if (staged_ == nullptr) throw std::logic_error("a staged form is no ShmOperation");
+    begin_other(*staged_);
+  }
+
+  void check_calls() const {
+    const DirectCall& mine = board().shown(me());
+    for (int member = 0; member < channel().size(); ++member) {
+      const DirectCall& other = board().shown(member);
+      if (other.what != mine.what || other.count != mine.count)
+        throw_other_call(member, *call_.request);
+    }
+  }
+
+  DirectBoard& board() const { return forms_.board; }
+  int me() const { return channel().rank(); }
+
+  DirectForms& forms_;
+  Algorithm& algorithm_;
+  Call call_;
+  std::optional<Reducer> reducer_;
+  ShmOperation* staged_ = nullptr;
+  State state_ = State::showing;
+  bool shows_output_ = false;  ///< others may write to this member's output
+};
+
+class DirectOr final : public Algorithm {
+ public:
+  DirectOr(std::shared_ptr<DirectForms> forms, std::unique_ptr<Algorithm> staged)
+      : forms_(std::move(forms)), staged_(std::move(staged)) {}
+
+  std::string_view name() const override { return staged_->name(); }
+  std::string_view path() const override { return staged_->path(); }
+  bool serves(OpType type) const override { return staged_->serves(type); }
+  Verdict can_run(const Request& request) const override { return staged_->can_run(request); }
+  Reproducibility promises(const Request& request) const override {
+    return staged_->promises(request);
+  }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    if (direct_bytes(*call.request) < least_bytes || forms_->channel->size() > most_at_once)
+      return staged_->prepare(storage, call);
+    return storage.emplace<DirectOperation>(*forms_, *staged_, call);
+  }
+
+ private:
+  std::shared_ptr<DirectForms> forms_;
+  std::unique_ptr<Algorithm> staged_;
+};
+
+}  // namespace
+
+DirectForms::DirectForms(const ShmGroup& group)
+    : channel(group.channel),
+      board(group.channel, group.areas.direct),
+      reproducibility(group.shape.reproducibility) {}
+
+std::unique_ptr<Algorithm> direct_or(std::shared_ptr<DirectForms> forms,
+                                     std::unique_ptr<Algorithm> staged) {
+  return std::make_unique<DirectOr>(std::move(forms), std::move(staged));
+}
+
+}  // namespace hymn

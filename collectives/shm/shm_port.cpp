@@ -1,0 +1,181 @@
+#include "collectives/shm/shm_port.hpp"
+
+#include <deque>
+
+#include "collectives/shm/shm_operation.hpp"
+
+namespace hymn {
+namespace {
+
+std::uint64_t tag_of(MessageTag tag) { return tag.value | std::uint64_t{tag.user} << 63; }
+
+Verdict can_carry_bytes(const Request& request) {
+  const bool opaque =
+      request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
+  return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
+                : Verdict::yes();
+}
+
+/// A message that was given up half sent: the group is of no more use, but nothing is in flight.
+class HalfSent final : public Residue {
+ public:
+  bool done() override { return true; }
+};
+
+std::unique_ptr<Residue> give_up_half_sent(ShmMail& mail) noexcept {
+  mail.channel().abort("a message was given up when a part of it had been sent");
+  return std::make_unique<HalfSent>();
+}
+
+void set(Sending& message, int peer, MessageTag tag, const ConstBufferView& view) {
+  message.to = peer;
+  message.tag = tag_of(tag);
+  message.data = static_cast<const std::byte*>(view.data);
+  message.bytes = view.bytes();
+}
+
+void set(Receiving& receive, int peer, MessageTag tag, const BufferView& view) {
+  receive.from = peer;
+  receive.tag = tag_of(tag);
+  receive.data = static_cast<std::byte*>(view.data);
+  receive.room = view.bytes();
+}
+
+RecvStatus status_of(const Receiving& receive, std::size_t element_bytes) {
+  return {.source = receive.source,
+          .tag = static_cast<int>(receive.tag & ~(std::uint64_t{1} << 63)),
+          .count = receive.bytes / std::max<std::size_t>(element_bytes, 1)};
+}
+
+// --- The port ---
+
+class ShmTransfers final : public Transfers {
+ public:
+  explicit ShmTransfers(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
+  ~ShmTransfers() override { withdraw(); }
+
+  void send(int peer, MessageTag tag, const ConstBufferView& view) override {
+    set(sends_.emplace_back(), peer, tag, view);
+    mail_->start(sends_.back());
+  }
+  void recv(int peer, MessageTag tag, const BufferView& view) override {
+    set(receives_.emplace_back(), peer, tag, view);
+    element_bytes_ = view.element_bytes();
+    mail_->start(receives_.back());
+  }
+  bool test() override {
+    bool all = true;
+    for (Sending& message : sends_) all = mail_->step(message) && all;
+    for (Receiving& receive : receives_) all = mail_->step(receive) && all;
+    if (!all) return false;
+    if (!receives_.empty()) status_ = status_of(receives_.back(), element_bytes_);
+    sends_.clear();
+    receives_.clear();
+    return true;
+  }
+  RecvStatus status() const override { return status_; }
+  std::unique_ptr<Residue> abandon() noexcept override {
+    return withdraw() ? nullptr : give_up_half_sent(*mail_);
+  }
+
+ private:
+  bool withdraw() noexcept {
+    bool clean = true;
+    for (Receiving& receive : receives_) mail_->withdraw(receive);
+    for (Sending& message : sends_) clean = mail_->withdraw(message) && clean;
+    receives_.clear();
+    sends_.clear();
+    return clean;
+  }
+
+  std::shared_ptr<ShmMail> mail_;
+  std::deque<Sending> sends_;  // stay where they are
+  std::deque<Receiving> receives_;
+  std::size_t element_bytes_ = 1;
+  RecvStatus status_;
+};
+
+class ShmPort final : public MessagePort {
+ public:
+  explicit ShmPort(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
+  std::string_view path() const override { return "shm"; }
+  Verdict can_carry(const Request& request) const override { return can_carry_bytes(request); }
+  std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
+  bool can_rest() const override { return true; }
+  bool rest(Operation& operation, long nanoseconds) override {
+    return rest_on(mail_->channel(), operation, nanoseconds);
+  }
+
+ private:
+  std::shared_ptr<ShmMail> mail_;
+};
+
+// --- send and recv ---
+
+class SendOperation final : public Operation {
+ public:
+  SendOperation(ShmMail& mail, const Call& call) : mail_(mail) {
+    set(message_, call.peer, MessageTag::of_user(call.request->tag), call.request->inputs.flat());
+  }
+  void start() override { mail_.start(message_); }
+  bool step() override { return mail_.step(message_); }
+  bool can_rest() const override { return true; }
+  bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    return mail_.withdraw(message_) ? nullptr : give_up_half_sent(mail_);
+  }
+
+ private:
+  ShmMail& mail_;
+  Sending message_;
+};
+
+class RecvOperation final : public Operation {
+ public:
+  RecvOperation(ShmMail& mail, const Call& call)
+      : mail_(mail), element_bytes_(call.request->outputs.flat().element_bytes()) {
+    set(receive_, call.peer, MessageTag::of_user(call.request->tag), call.request->outputs.flat());
+  }
+  void start() override { mail_.start(receive_); }
+  bool step() override { return mail_.step(receive_); }
+  bool can_rest() const override { return true; }
+  bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
+  RecvStatus status() const override { return status_of(receive_, element_bytes_); }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    mail_.withdraw(receive_);
+    return nullptr;
+  }
+
+ private:
+  ShmMail& mail_;
+  Receiving receive_;
+  std::size_t element_bytes_;
+};
+
+class SendRecvRings final : public Algorithm {
+ public:
+  explicit SendRecvRings(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
+  std::string_view name() const override { return "send_recv_rings"; }
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
+  Verdict can_run(const Request& request) const override { return can_carry_bytes(request); }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    if (call.request->type == OpType::send) return storage.emplace<SendOperation>(*mail_, call);
+    return storage.emplace<RecvOperation>(*mail_, call);
+  }
+
+ private:
+  std::shared_ptr<ShmMail> mail_;
+};
+
+}  // namespace
+
+std::shared_ptr<MessagePort> make_shm_port(std::shared_ptr<ShmMail> mail) {
+  return std::make_shared<ShmPort>(std::move(mail));
+}
+
+std::unique_ptr<Algorithm> make_send_recv_rings(std::shared_ptr<ShmMail> mail) {
+  return std::make_unique<SendRecvRings>(std::move(mail));
+}
+
+}  // namespace hymn

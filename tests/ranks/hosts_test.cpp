@@ -1,0 +1,183 @@
+// Collectives across hosts: where they can run, that all ranks get the same bits, and what happens
+// when a rank does not come. What they compute is tested with all other algorithms.
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "tests/support/data.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/hosts.hpp"
+#include "tests/support/rank_test.hpp"
+#include "tests/support/roads.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+ProcessGroup group_of_all(World& world, const GroupOptions& options) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.new_group(ranks, options);
+}
+
+ProcessGroup across_hosts(World& world, Timeout timeout = {}) {
+  return group_of_all(world,
+                      {.description = "across hosts", .timeout = timeout, .path = "hierarchical"});
+}
+
+int ranks_on_largest_host(World& world) {
+  std::int32_t most = world.local_size();
+  world.group().all_reduce(view_of(most), ReduceOp::max);
+  return most;
+}
+
+/// Ends the test where there is nothing to do across hosts.
+#define NEEDS_HIERARCHY() \
+  if (world.host_count() == 1 || ranks_on_largest_host(world) == 1) return
+
+RANK_TEST(Hosts, WhereTheyCanRun) {
+  const int most = ranks_on_largest_host(world);
+  std::string refusal;
+  if (most == 1) refusal = "every rank is alone on its host";
+  if (world.host_count() == 1) refusal = "all ranks are on one host";
+  ProcessGroup group = across_hosts(world);
+  std::vector<float> one(1);
+  std::vector<float> all(static_cast<std::size_t>(world.size()));
+  const std::vector<std::size_t> counts(all.size(), 1);
+  const std::vector<Request> requests = {Request::all_reduce(one, one),
+                                         Request::broadcast(one, 0),
+                                         Request::reduce(one, one, 0),
+                                         Request::all_gather(one, OutputBlocks::equal(all)),
+                                         Request::reduce_scatter(InputBlocks::equal(all), one),
+                                         Request::barrier()};
+  for (const Request& request : requests) {
+    const Explanation why = group.explain(request);
+    SCOPED_TRACE(to_string(request.type));
+    const std::string name = std::string(to_string(request.type)) + "_hierarchical";
+    EXPECT_EQ(why.algorithm, refusal.empty() ? name : "");
+    for (const Candidate& candidate : why.candidates) {
+      if (candidate.algorithm == name) {
+        EXPECT_EQ(candidate.reason, refusal);
+      }
+    }
+  }
+  // Each rank knows only its own sizes, but these give different pieces.
+  const Explanation why =
+      group.explain(Request::all_gather(one, OutputBlocks::counted(all, counts)));
+  EXPECT_EQ(why.algorithm, "");
+}
+
+/// Values whose sum depends on the order of the additions.
+float awkward(int rank, std::size_t i) {
+  return std::ldexp(1.0F + 0.001F * static_cast<float>((rank + 1) * (i % 97)),
+                    (static_cast<int>(i) * 7 + rank * 5) % 23);
+}
+
+RANK_TEST(Hosts, SameBitsOnAllRanksAndInEachRun) {
+  NEEDS_HIERARCHY();
+  ProcessGroup group = across_hosts(world);
+  for (const std::size_t count : {1, 700, 5000, 40000, 300001}) {
+    std::vector<float> input(count);
+    for (std::size_t i = 0; i < count; ++i) input[i] = awkward(world.rank(), i);
+    std::vector<float> first(count);
+    group.all_reduce(input, first);
+    expect_same_everywhere(world.group(), first);
+    std::vector<float> again(count);
+    group.all_reduce(input, again);
+    expect_equal(first, again);
+  }
+}
+
+RANK_TEST(Hosts, SeveralInFlight) {
+  NEEDS_HIERARCHY();
+  ProcessGroup group = across_hosts(world);
+  constexpr std::size_t count = 100000;
+  std::vector<std::vector<std::int32_t>> values(6, std::vector<std::int32_t>(count));
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::iota(values[i].begin(), values[i].end(), world.rank());
+    if (i % 3 == 2) values[i].resize(10);
+    works.push_back(i % 3 == 1 ? group.broadcast_async(values[i], world.size() - 1)
+                               : group.all_reduce_async(values[i]));
+  }
+  for (Work& work : works) work.wait();
+  const int size = world.size();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int32_t last = static_cast<std::int32_t>(values[i].size()) - 1;
+    const std::int32_t sum = size * last + size * (size - 1) / 2;
+    EXPECT_EQ(values[i].back(), i % 3 == 1 ? last + size - 1 : sum) << i;
+  }
+}
+
+/// One rank does not come: the others say so in time, whether they are on its host or not.
+void expect_late(World& world, int absent, std::size_t count) {
+  ProcessGroup group = across_hosts(world, 300ms);
+  const auto before = std::chrono::steady_clock::now();
+  if (world.rank() != absent) {
+    std::vector<float> values(count, 1.0F);
+    std::exception_ptr caught;
+    try {
+      group.all_reduce(values);
+    } catch (const TimeoutError&) {
+      caught = std::current_exception();
+    } catch (const AbortedError&) {
+      caught = std::current_exception();
+    }
+    EXPECT_TRUE(caught) << "rank " << world.rank();
+    expect_error(ErrorKind::aborted, [&] { group.barrier(); });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
+  world.group().barrier();
+}
+
+RANK_TEST(Hosts, ARankIsMissing) {
+  NEEDS_HIERARCHY();
+  for (const int absent : {0, world.size() - 1})
+    for (const std::size_t count : {1, 300000}) expect_late(world, absent, count);
+}
+
+RANK_TEST(Hosts, OtherCallsOnOneHost) {
+  NEEDS_HIERARCHY();
+  ProcessGroup group = across_hosts(world, 2s);
+  // All ranks of a host make the same call, but for the last.
+  const bool odd = world.local_rank() != 0 && world.local_rank() == world.local_size() - 1;
+  std::vector<float> values(odd ? 7 : 8, 1.0F);
+  std::string text = error_text([&] { group.all_reduce(values); });
+  std::int32_t found = text.find("makes another call") != std::string::npos ? 1 : 0;
+  world.group().all_reduce(view_of(found), ReduceOp::max);
+  EXPECT_EQ(found, 1) << text;
+  EXPECT_NE(text, "");
+}
+
+/// all_reduce over two levels inside one host.
+void expect_numa(const std::string& layout, const std::string& refusal) {
+  SCOPED_TRACE(layout);
+  run_on_hosts(layout, [&](World& world) {
+    ProcessGroup group = group_of_all(world, {.path = "shm", .algo = "all_reduce_numa"});
+    std::vector<float> values(70000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = awkward(world.rank(), i);
+    const Explanation why = group.explain(Request::all_reduce(values, values));
+    EXPECT_EQ(why.algorithm, refusal.empty() ? "all_reduce_numa" : "");
+    for (const Candidate& candidate : why.candidates) {
+      if (candidate.algorithm == "all_reduce_numa") {
+        EXPECT_EQ(candidate.reason, refusal);
+      }
+    }
+    if (!refusal.empty()) return;
+    group.all_reduce(values);
+    expect_same_everywhere(world.group(), values);
+  });
+}
+
+TEST(NumaNodes, WhereTwoLevelsCanRun) {
+  expect_numa("0.0,0.0,0.1", "");
+  expect_numa("0.3,0.1,0.1,0.3", "");
+  expect_numa("0.0,0.0,0.0,0.1,0.1,0.2,0.2,0.2,0.2", "");
+  expect_numa("0.0,0.1,0.2", "every rank is alone on its NUMA node");
+  expect_numa("0.2,0.2", "all ranks are on one NUMA node");
+  expect_numa("0.2,0.2,0", "a rank may run on several NUMA nodes, or it is not known on which");
+}
+
+}  // namespace
+}  // namespace hymn::test

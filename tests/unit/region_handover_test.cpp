@@ -1,0 +1,162 @@
+// Regions between processes that may not look into each other: the memory is handed over.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "hymn/error.hpp"
+#include "tests/unit/region_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// A member that cannot look into its maker: it is told what the maker has, says where its door is,
+/// and joins. `set_apart` makes it so, in the process that then makes another one, the member.
+class Apart {
+ public:
+  Apart(const std::function<bool()>& set_apart, Duration patience)
+      : member_([this, set_apart, patience]() -> std::string {
+          if (!set_apart()) return "cannot be set apart";
+          // A new PID namespace begins with the next process.
+          Child inner([this, patience] { return join_through_door(patience); });
+          return inner.report();
+        }) {}
+
+  const Wire& to_member() const { return to_member_; }
+  std::string door() { return from_member_.receive(); }
+  std::string report() { return member_.report(); }
+
+ private:
+  std::string join_through_door(Duration patience) {
+    const auto door = Door::open();
+    from_member_.send(as_text(door->address()));
+    const Bytes ticket = as_bytes(to_member_.receive());
+    const auto region = join_region(ticket, small_plan(), 2, 1, *door, patience);
+    region->area(1, 0)[7] = std::byte{42};
+    return fmt::format("sees {}", std::to_integer<int>(region->area(0, 0)[3]));
+  }
+
+  Wire to_member_;
+  Wire from_member_;
+  Child member_;
+};
+
+/// The maker's side: its region, after `hand_out` has been done.
+std::unique_ptr<SharedRegion> share(const RegionMaker& maker, Apart& apart) {
+  const Bytes door = as_bytes(apart.door());
+  maker.hand_out(std::vector<Bytes>{door});
+  auto region = join(maker.ticket(), small_plan(), 2, 0);
+  region->area(0, 0)[3] = std::byte{17};
+  apart.to_member().send(as_text(maker.ticket()));
+  return region;
+}
+
+constexpr Duration long_enough = std::chrono::seconds(20);
+
+void expect_shared(const std::function<bool()>& set_apart) {
+  const auto maker = RegionMaker::make(small_plan(), 2);
+  Apart apart(set_apart, long_enough);
+  const auto region = share(*maker, apart);
+  EXPECT_EQ(apart.report(), "sees 17");
+  EXPECT_EQ(region->area(1, 0)[7], std::byte{42});
+}
+
+bool may_unshare(int what) {
+  Child child([what] { return unshare(what) == 0 ? "" : "no"; });
+  return child.report().empty();
+}
+
+TEST(RegionHandover, AcrossPidNamespaces) {
+  if (!may_unshare(CLONE_NEWPID)) GTEST_SKIP() << "no PID namespace can be made here";
+  expect_shared([] { return unshare(CLONE_NEWPID) == 0; });
+}
+
+TEST(RegionHandover, ToAMemberThatMayNotBeLookedInto) {
+  expect_shared([] { return prctl(PR_SET_DUMPABLE, 0) == 0; });
+}
+
+TEST(RegionHandover, NotWithoutACommonNetworkNamespace) {
+  if (!may_unshare(CLONE_NEWPID | CLONE_NEWNET)) GTEST_SKIP() << "no namespaces can be made here";
+  const auto maker = RegionMaker::make(small_plan(), 2);
+  Apart apart([] { return unshare(CLONE_NEWPID | CLONE_NEWNET) == 0; }, long_enough);
+  share(*maker, apart);
+  EXPECT_THAT(apart.report(), AllOf(HasSubstr("another network namespace"),
+                                    HasSubstr("run the ranks of a host as one user")));
+}
+
+TEST(RegionHandover, NotToAnotherUser) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const auto maker = RegionMaker::make(small_plan(), 2);
+  Apart apart([] { return setuid(65534) == 0; }, long_enough);
+  share(*maker, apart);
+  EXPECT_THAT(apart.report(), HasSubstr("belongs to another user"));
+}
+
+TEST(RegionHandover, AMakerThatNeverHandsOverIsNamed) {
+  const auto maker = RegionMaker::make(small_plan(), 2);
+  Apart apart([] { return prctl(PR_SET_DUMPABLE, 0) == 0; }, std::chrono::milliseconds(50));
+  apart.door();
+  apart.to_member().send(as_text(maker->ticket()));
+  EXPECT_THAT(apart.report(), AllOf(HasSubstr(fmt::format("process {}", getpid())),
+                                    HasSubstr("has not handed it over")));
+}
+
+// Whoever knocks first with something else does not keep the right one out.
+TEST(RegionHandover, OtherMemoryIsNotTaken) {
+  const auto door = Door::open();
+  const Descriptor wrong = make_nameless_memory(4096, "wrong");
+  const Descriptor right = make_nameless_memory(4096, "right");
+  Standing elsewhere = door->standing();
+  elsewhere.pid_namespace += 1;
+  const Bytes address = door->address();
+  hand_over(wrong, elsewhere, address);
+  hand_over(right, elsewhere, address);
+  const MemoryKey key = key_of(right);
+  EXPECT_EQ(key_of(door->receive(key, long_enough)).inode, key.inode);
+}
+
+TEST(RegionHandover, NobodyIsHandedWhatItCanOpenItself) {
+  const auto door = Door::open();
+  const Descriptor memory = make_nameless_memory(4096, "test");
+  hand_over(memory, door->standing(), door->address());
+  EXPECT_THROW(door->receive(key_of(memory), std::chrono::milliseconds(20)), ResourceError);
+}
+
+TEST(RegionHandover, WaysBetweenProcesses) {
+  const Standing here = Standing::of_this_process();
+  ASSERT_FALSE(here.rights.empty());
+  EXPECT_EQ(way_between(here, here), WayToMemory::proc);
+  const auto with = [&](auto change) {
+    Standing other = here;
+    change(other);
+    return way_between(here, other);
+  };
+  EXPECT_EQ(with([](Standing& s) { ++s.pid_namespace; }), WayToMemory::handover);
+  EXPECT_EQ(with([](Standing& s) { s.rights += "?"; }), WayToMemory::handover);
+  EXPECT_EQ(with([](Standing& s) { s.rights = ""; }), WayToMemory::handover);
+  EXPECT_EQ(with([](Standing& s) {
+              ++s.user;
+              s.rights += "?";
+            }),
+            WayToMemory::none);
+  EXPECT_EQ(with([](Standing& s) {
+              ++s.user_namespace;
+              ++s.user;
+            }),
+            WayToMemory::handover);
+  EXPECT_EQ(with([](Standing& s) {
+              ++s.pid_namespace;
+              ++s.network_namespace;
+            }),
+            WayToMemory::none);
+  EXPECT_EQ(with([](Standing& s) { ++s.network_namespace; }), WayToMemory::proc);
+}
+
+}  // namespace
+}  // namespace hymn::test

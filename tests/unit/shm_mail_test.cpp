@@ -1,0 +1,273 @@
+// Sends and receives over rings: matching, order, what comes before it is asked for.
+#include "collectives/shm/shm_mail.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "hymn/error.hpp"
+#include "hymn/request.hpp"
+#include "p2p/shm/heap_region.hpp"
+
+namespace hymn::test {
+namespace {
+
+/// The mail of all members of a group of threads.
+struct Office {
+  explicit Office(int members, bool crowded = true) {
+    RegionPlan plan;
+    const int desk = ShmChannel::open_desk(plan);
+    RingAreas areas;
+    areas.near = RingAreas::add_near(plan, members);
+    areas.far = RingAreas::add_far(plan, members);
+    const auto memory = std::make_shared<HeapMemory>(plan, members);
+    std::vector<int> ranks;
+    for (int rank = 0; rank < members; ++rank) ranks.push_back(rank);
+    for (int rank = 0; rank < members; ++rank)
+      mail.push_back(std::make_unique<ShmMail>(
+          std::make_shared<ShmChannel>(HeapMemory::view(memory, rank), ranks, crowded, desk,
+                                       [](const std::string&) {}),
+          areas));
+  }
+  ShmMail& of(int member) { return *mail[static_cast<std::size_t>(member)]; }
+  std::vector<std::unique_ptr<ShmMail>> mail;
+};
+
+std::vector<std::byte> message_of(std::size_t seed, std::size_t length) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>(seed * 17 + i * 5 + i / 241);
+  return bytes;
+}
+
+/// A send and its data.
+struct Letter {
+  Letter(int to, std::uint64_t tag, std::vector<std::byte> bytes) : data(std::move(bytes)) {
+    sending.to = to;
+    sending.tag = tag;
+    sending.data = data.data();
+    sending.bytes = data.size();
+  }
+  std::vector<std::byte> data;
+  Sending sending;
+};
+
+struct Awaited {
+  Awaited(int from, std::uint64_t tag, std::size_t room) : data(room) {
+    receiving.from = from;
+    receiving.tag = tag;
+    receiving.data = data.data();
+    receiving.room = room;
+  }
+  std::vector<std::byte> got() const {
+    return {data.begin(), data.begin() + static_cast<std::ptrdiff_t>(receiving.bytes)};
+  }
+  std::vector<std::byte> data;
+  Receiving receiving;
+};
+
+void wait_until(const std::function<bool()>& done) {
+  while (!done()) std::this_thread::yield();
+}
+
+void send(ShmMail& mail, int to, std::uint64_t tag, std::vector<std::byte> bytes) {
+  Letter letter(to, tag, std::move(bytes));
+  mail.start(letter.sending);
+  wait_until([&] { return mail.step(letter.sending); });
+}
+
+std::vector<std::byte> receive(ShmMail& mail, int from, std::uint64_t tag, std::size_t room,
+                               int* source = nullptr) {
+  Awaited awaited(from, tag, room);
+  mail.start(awaited.receiving);
+  wait_until([&] { return mail.step(awaited.receiving); });
+  if (source != nullptr) *source = awaited.receiving.source;
+  return awaited.got();
+}
+
+constexpr std::size_t long_message = 300'000;
+
+TEST(ShmMail, AMessageThatIsNotAskedForDoesNotBarTheWay) {
+  for (const std::size_t length : {std::size_t{4}, std::size_t{2000}, long_message}) {
+    Office office(2);
+    std::thread other([&] {
+      for (std::uint64_t tag = 0; tag < 20; ++tag)
+        send(office.of(1), 0, tag, message_of(tag, length + tag));
+    });
+    for (std::uint64_t tag = 20; tag-- > 0;)
+      EXPECT_EQ(receive(office.of(0), 1, tag, length + 20), message_of(tag, length + tag));
+    other.join();
+  }
+}
+
+TEST(ShmMail, MessagesWithOneTagKeepTheirOrder) {
+  Office office(3);
+  constexpr std::size_t messages = 200;
+  auto length_of = [](std::size_t message) { return message * 1973 % 90'000; };
+  std::thread other([&] {
+    std::vector<std::unique_ptr<Letter>> letters;
+    for (std::size_t i = 0; i < messages; ++i) {
+      letters.push_back(std::make_unique<Letter>(0, 5, message_of(i, length_of(i))));
+      office.of(2).start(letters.back()->sending);
+    }
+    for (const auto& letter : letters)
+      wait_until([&] { return office.of(2).step(letter->sending); });
+  });
+  // Receives that are started together match in the order in which they were started.
+  std::vector<std::unique_ptr<Awaited>> awaited;
+  for (std::size_t i = 0; i < messages; ++i) {
+    awaited.push_back(std::make_unique<Awaited>(i % 2 == 0 ? 2 : any_source, 5, 90'000));
+    office.of(0).start(awaited.back()->receiving);
+  }
+  for (std::size_t i = messages; i-- > 0;)
+    wait_until([&] { return office.of(0).step(awaited[i]->receiving); });
+  other.join();
+  for (std::size_t i = 0; i < messages; ++i)
+    ASSERT_EQ(awaited[i]->got(), message_of(i, length_of(i))) << i;
+}
+
+TEST(ShmMail, NobodyIsPassedOverByReceivesFromAnybody) {
+  constexpr int members = 9;
+  constexpr int each = 50;
+  Office office(members);
+  for (int member = 1; member < members; ++member)
+    for (int i = 0; i < each; ++i)
+      send(office.of(member), 0, 1, message_of(static_cast<std::size_t>(i), 8));
+  std::vector<int> from(members, 0);
+  for (int i = 0; i < each * (members - 1); ++i) {
+    int source = -1;
+    receive(office.of(0), any_source, 1, 8, &source);
+    ++from[static_cast<std::size_t>(source)];
+    const auto [least, most] = std::minmax_element(from.begin() + 1, from.end());
+    ASSERT_LE(*most - *least, 1) << "after " << i + 1 << " messages";
+  }
+}
+
+TEST(ShmMail, ALongerMessageIsAnErrorAndTheNextOneComes) {
+  for (const std::size_t length : {std::size_t{64}, long_message}) {
+    Office office(2);
+    std::thread other([&] {
+      send(office.of(1), 0, 1, message_of(1, length));
+      send(office.of(1), 0, 1, message_of(2, length));
+    });
+    Awaited small(1, 1, length - 1);
+    office.of(0).start(small.receiving);
+    EXPECT_THROW(wait_until([&] { return office.of(0).step(small.receiving); }), UsageError);
+    EXPECT_TRUE(std::all_of(small.data.begin(), small.data.end(),
+                            [](std::byte byte) { return byte == std::byte{0}; }));
+    EXPECT_EQ(receive(office.of(0), 1, 1, length), message_of(2, length));
+    other.join();
+  }
+}
+
+TEST(ShmMail, AReceiveThatIsGivenUpInTheMiddleIsNotWrittenAfterwards) {
+  Office office(2);
+  Letter letter(0, 3, message_of(3, 4 << 20));
+  office.of(1).start(letter.sending);
+  Awaited awaited(1, 3, letter.data.size());
+  office.of(0).start(awaited.receiving);
+  EXPECT_FALSE(office.of(0).step(awaited.receiving));  // some of it has come
+  office.of(0).withdraw(awaited.receiving);
+  const std::vector<std::byte> before = awaited.data;
+  EXPECT_NE(before, std::vector<std::byte>(before.size()));
+  std::thread other([&] {
+    wait_until([&] { return office.of(1).step(letter.sending); });
+    send(office.of(1), 0, 4, message_of(4, 1000));
+  });
+  EXPECT_EQ(receive(office.of(0), 1, 4, 1000), message_of(4, 1000));
+  other.join();
+  EXPECT_EQ(awaited.data, before);
+}
+
+TEST(ShmMail, AReceiveTakesOverAMessageThatIsBeingPutAside) {
+  Office office(2);
+  Letter letter(0, 3, message_of(3, 4 << 20));
+  office.of(1).start(letter.sending);
+  Awaited never(1, 9, 1);
+  office.of(0).start(never.receiving);
+  EXPECT_FALSE(office.of(0).step(never.receiving));  // puts the beginning aside
+  std::thread other([&] { wait_until([&] { return office.of(1).step(letter.sending); }); });
+  EXPECT_EQ(receive(office.of(0), 1, 3, letter.data.size()), letter.data);
+  other.join();
+  office.of(0).withdraw(never.receiving);
+}
+
+TEST(ShmMail, ASendCanBeWithdrawnUntilAPartOfItHasGone) {
+  Office office(2);
+  Letter first(0, 1, message_of(1, 4 << 20));
+  Letter second(0, 2, message_of(2, 4 << 20));
+  Letter third(0, 3, message_of(3, 10));
+  for (Letter* letter : {&first, &second, &third}) office.of(1).start(letter->sending);
+  EXPECT_TRUE(office.of(1).withdraw(second.sending));
+  std::thread other([&] {
+    wait_until([&] { return office.of(1).step(first.sending); });
+    wait_until([&] { return office.of(1).step(third.sending); });
+  });
+  EXPECT_EQ(receive(office.of(0), 1, 3, 10), third.data);
+  EXPECT_EQ(receive(office.of(0), 1, 1, first.data.size()), first.data);
+  other.join();
+  Letter half(0, 4, message_of(4, 4 << 20));
+  office.of(1).start(half.sending);
+  EXPECT_FALSE(office.of(1).withdraw(half.sending));
+}
+
+TEST(ShmMail, AnAbortReachesWhoeverWaits) {
+  Office office(2);
+  Awaited awaited(1, 1, 8);
+  office.of(0).start(awaited.receiving);
+  EXPECT_FALSE(office.of(0).step(awaited.receiving));
+  office.of(1).channel().abort("the reason");
+  EXPECT_THROW(office.of(0).step(awaited.receiving), AbortedError);
+  office.of(0).withdraw(awaited.receiving);
+}
+
+TEST(ShmMail, ManyThreadsOfManyMembers) {
+  constexpr int members = 5;
+  constexpr int threads = 2;
+  constexpr int messages = 60;
+  for (const bool crowded : {true, false}) {
+    Office office(members, crowded);
+    // Thread t of each member exchanges messages with thread t of all others, all under way at
+    // once.
+    auto run = [&](int me, int thread) {
+      const auto tag = static_cast<std::uint64_t>(thread);
+      std::mt19937 random(static_cast<unsigned>(me * 100 + thread));
+      std::vector<std::unique_ptr<Letter>> letters;
+      std::vector<std::unique_ptr<Awaited>> awaited;
+      for (int i = 0; i < messages; ++i)
+        for (int peer = 0; peer < members; ++peer) {
+          if (peer == me) continue;
+          const std::size_t length = random() % 4 == 0 ? random() % 100'000 : random() % 200;
+          auto bytes = message_of(static_cast<std::size_t>(me * 1000 + i), length);
+          letters.push_back(std::make_unique<Letter>(peer, tag, std::move(bytes)));
+          awaited.push_back(std::make_unique<Awaited>(peer, tag, 100'000));
+          office.of(me).start(awaited.back()->receiving);
+          office.of(me).start(letters.back()->sending);
+        }
+      wait_until([&] {
+        bool all = true;
+        for (const auto& letter : letters) all = office.of(me).step(letter->sending) && all;
+        for (const auto& receive : awaited) all = office.of(me).step(receive->receiving) && all;
+        return all;
+      });
+      std::size_t k = 0;
+      for (std::size_t i = 0; i < messages; ++i)
+        for (int peer = 0; peer < members; ++peer) {
+          if (peer == me) continue;
+          const auto got = awaited[k++]->got();
+          EXPECT_EQ(got, message_of(static_cast<std::size_t>(peer) * 1000 + i, got.size()));
+        }
+    };
+    std::vector<std::thread> all;
+    for (int me = 0; me < members; ++me)
+      for (int thread = 0; thread < threads; ++thread) all.emplace_back(run, me, thread);
+    for (std::thread& thread : all) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
