@@ -159,6 +159,26 @@ void validate_tag(const Request& request) {
     throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
 }
 
+/// Two plain buffers in host memory that fit, the same or apart: what nearly all calls give, and small
+/// ones have little time for more questions.
+bool is_plainly_right(const Request& request) {
+  constexpr std::size_t many = std::size_t{1} << 40;
+  if (request.inputs.layout() != Layout::whole || request.outputs.layout() != Layout::whole)
+    return false;
+  const ConstBufferView& in = request.inputs.flat();
+  const BufferView& out = request.outputs.flat();
+  const auto is_plain = [](const auto& view) {
+    return view.data != nullptr && view.memory == MemoryKind::host && view.opaque == nullptr &&
+           view.dtype != DataType::opaque && view.shape.empty() && view.strides.empty();
+  };
+  if (!is_plain(in) || !is_plain(out) || in.dtype != out.dtype || in.count != out.count ||
+      in.count >= many)
+    return false;
+  const auto from = reinterpret_cast<std::uintptr_t>(in.data);
+  const auto to = reinterpret_cast<std::uintptr_t>(out.data);
+  return from == to || (from < to ? to - from : from - to) >= in.count * size_of(in.dtype);
+}
+
 }  // namespace
 
 Request match_complex_views(const Request& request) {
@@ -187,6 +207,8 @@ Request match_complex_views(const Request& request) {
 }
 
 void validate(const Request& request, GroupShape shape, int root) {
+  if (request.type == OpType::all_reduce && is_plainly_right(request)) [[likely]]
+    return;
   // What a rank other than the root passes on the root's side is not looked at.
   const bool is_other = shape.rank != root;
   const bool has_input = request.type != OpType::scatter || !is_other;

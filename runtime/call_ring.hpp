@@ -35,7 +35,6 @@ struct CallRecord {
 class CallRing {
  public:
   static constexpr std::size_t entries = 512;
-  static constexpr std::uint64_t no_record = ~std::uint64_t{0} >> 2;
   /// Bytes of memory for one ring, aligned to 64.
   static std::size_t memory_bytes();
   /// Makes a ring in zeroed memory.
@@ -44,7 +43,15 @@ class CallRing {
   static CallRing attach(std::span<std::byte> memory);
 
   /// Adds a record and returns its id.
-  std::uint64_t record(const CallRecord& call);
+  std::uint64_t record(const CallRecord& call) {
+    const std::uint64_t id = claim();
+    fill(id, call);
+    return id;
+  }
+  /// The same in two parts, for a caller that has something urgent to do in between: the first takes
+  /// an id, and with locked instructions its place; the second only stores. Every claim is filled.
+  std::uint64_t claim();
+  void fill(std::uint64_t record_id, const CallRecord& call);
   /// Sets the state of a record that has not been overwritten yet.
   void set_state(std::uint64_t record_id, CallState state);
   /// How many records were ever added.

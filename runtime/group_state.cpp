@@ -117,7 +117,7 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
   return options.timeout.is_set() ? options.timeout : timeout();
 }
 
-std::uint64_t GroupState::record(const Request& request, const Call& call) {
+void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call) {
   const bool has_input = request.inputs.layout() != Layout::none;
   CallRecord made;
   made.group_uid = membership_.uid;
@@ -128,7 +128,7 @@ std::uint64_t GroupState::record(const Request& request, const Call& call) {
   made.dtype = has_input ? request.inputs.dtype() : request.outputs.dtype();
   made.kind = request.op.kind();
   made.peer = request.peer;
-  return world_->ring().record(made);
+  world_->ring().fill(record_id, made);
 }
 
 // --- Blocking calls
@@ -144,19 +144,18 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   OperationStorage storage;
   prepare(storage, call);
   take_sequence(request.type);
-  std::uint64_t record_id = CallRing::no_record;
-  const Timeout limit = limit_of(options);
+  const std::uint64_t record_id = world_->ring().claim();
   try {
     Operation& operation = *storage.get();
-    if (blocks_ && limit.is_none() && operation.can_block()) {
+    if (blocks_ && limit_of(options).is_none() && operation.can_block()) {
+      fill_record(record_id, request, call);
       world_->engine().finish_what_peers_need();
-      record_id = record(request, call);
       operation.run();
     } else {
       operation.start();
       // While what it sent is on its way.
-      record_id = record(request, call);
-      drive(operation, limit, call);
+      fill_record(record_id, request, call);
+      if (!operation.step()) drive(operation, limit_of(options), call);
     }
   } catch (...) {
     world_->ring().set_state(record_id, CallState::failed);
@@ -184,7 +183,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   constexpr unsigned turns_between_looks = 32;
   TimePoint began{};
   Deadline deadline = Deadline::never();
-  for (unsigned turn = 1; !operation.step(); ++turn) {
+  for (unsigned turn = 1;; ++turn) {
     if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
     if (turn == first_look && !limit.is_none()) {
       began = clock.now();
@@ -195,13 +194,10 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       if (deadline.expired(now))
         std::rethrow_exception(timeout_error(title(call), now - began, limit));
     }
-    if (!engine.is_idle()) {
-      engine.step_all();
-    } else if (waiter.is_sleepy() && operation.can_rest()) {
-      if (operation.rest(Waiter::longest_rest)) return;
-      continue;
-    }
-    waiter.pause();
+    const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
+    if (!engine.is_idle()) engine.step_all();
+    if (!rests) waiter.pause();
+    if (rests ? operation.rest(Waiter::longest_rest) : operation.step()) return;
   }
 }
 
@@ -265,7 +261,8 @@ void GroupState::add_part(WorkState& work, const Request& given) {
 void GroupState::launch(const std::shared_ptr<WorkState>& work) {
   for (const auto& part : work->parts()) {
     take_sequence(part->call.request->type);
-    part->record_id = record(*part->call.request, part->call);
+    part->record_id = world_->ring().claim();
+    fill_record(part->record_id, *part->call.request, part->call);
   }
   if (work->is_ordered() && is_member()) enqueue(*work);
   try {

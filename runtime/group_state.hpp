@@ -84,7 +84,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
   void take_sequence(OpType type);
-  std::uint64_t record(const Request& request, const Call& call);
+  void fill_record(std::uint64_t record_id, const Request& request, const Call& call);
   static std::string title(const Call& call);
 
   void prepare(OperationStorage& storage, const Call& call);

@@ -57,6 +57,8 @@ class Mechanism {
   /// before the candidates are destroyed. Local.
   virtual void close(const Membership&, bool /*clean*/) {}
 
+  /// Whether may_drive() can ever be false.
+  virtual bool has_gate() const { return false; }
   /// Whether this thread may move operations forward now; require_drive() throws UsageError if not.
   virtual bool may_drive() const { return true; }
   virtual void require_drive() const {}

@@ -19,6 +19,7 @@ class MpiMechanism final : public Mechanism {
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;
+  bool has_gate() const override { return true; }
   bool may_drive() const override { return gate_->may_enter(); }
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }
   bool may_block() const override { return gate_->may_block(); }

@@ -62,7 +62,10 @@ WorldState::WorldState(WorldParts parts)
       own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
       site_(std::move(parts.site)),
       ring_memory_(allocate_ring()),
-      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {}
+      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {
+  for (const auto& mechanism : mechanisms_)
+    if (mechanism->has_gate()) gates_.push_back(mechanism.get());
+}
 
 WorldState::~WorldState() = default;
 
@@ -176,8 +179,9 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
 }
 
 bool WorldState::may_drive() const {
-  return std::all_of(mechanisms_.begin(), mechanisms_.end(),
-                     [](const auto& mechanism) { return mechanism->may_drive(); });
+  for (const Mechanism* gate : gates_)
+    if (!gate->may_drive()) return false;
+  return true;
 }
 
 void WorldState::require_drive(const ErrorContext& context) const {

@@ -101,6 +101,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
 
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Mechanism>> mechanisms_;
+  std::vector<const Mechanism*> gates_;  ///< of those: has_gate()
   Config config_;
   const Clock* clock_;
   int rank_;

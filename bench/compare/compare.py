@@ -49,6 +49,8 @@ def parse_arguments():
     add("--factor", type=int, help="from one size to the next")
     add("--place", choices=["out", "in", "both"], help="of all_reduce")
     add("--temperature", choices=["warm", "cold", "both"], help="of the buffers")
+    add("--root", choices=["fixed", "rotating"], default="fixed",
+        help="of broadcast, reduce, gather, scatter: rank 0, or another one with each call")
     add("--pages", choices=["small", "huge"], default="small")
     add("--offset", type=int, default=16, help="of buffers from a page's start, in bytes")
     add("--rounds", type=int, default=15, help="turns of each job")
@@ -192,7 +194,7 @@ class Run:
                 date=self.date, machine=processor(), collective=case.collective, bytes=case.size,
                 place=case.place, temperature=case.temperature, layout=layout.name,
                 ranks=layout.ranks, cores=len(layout.cores), bound=int(layout.bound),
-                pages=pages(self.options), offset=self.options.offset,
+                pages=pages(self.options), offset=self.options.offset, root=self.options.root,
             )  # fmt: skip
             self.csv.add(row)
         self.rows += rows

@@ -31,6 +31,7 @@ struct Buffers {
   int alter;         // change inputs between the calls of a row
   uint64_t first;    // the stamp of the inputs at the beginning of the row
   uint64_t last;     // and of what was altered before the last call
+  int last_root;     // the root of that call
   size_t last_used;  // which buffer that call used
   char* sweep;       // as large as the last-level cache needs to forget
 };
@@ -109,12 +110,14 @@ static inline float expected(const struct Driver* driver, const struct Buffers* 
   const size_t begin = (size_t)driver->rank * count;
   switch (buffers->command.collective) {
     case collective_broadcast:
-      return given(buffers, 0, index);
+      // What is not altered between calls is what the first root gave.
+      if (buffers->alter && index % altered_step != 0) return given(buffers, 0, index);
+      return given(buffers, buffers->last_root, index);
     case collective_gather:
     case collective_all_gather:
       return given(buffers, (int)(index / count), index % count);
     case collective_scatter:
-      return given(buffers, 0, begin + index);
+      return given(buffers, buffers->last_root, begin + index);
     case collective_reduce_scatter:
       return given_by_all(driver, buffers, begin + index);
     case collective_all_to_all:
@@ -130,7 +133,7 @@ static inline int has_result(const struct Driver* driver, const struct Buffers* 
   switch (buffers->command.collective) {
     case collective_reduce:
     case collective_gather:
-      return driver->rank == 0;
+      return driver->rank == buffers->last_root;
     case collective_send_recv:
       return (driver->rank ^ 1) < driver->ranks;
     default:
@@ -151,8 +154,8 @@ static inline int is_right(const struct Driver* driver, const struct Buffers* bu
   for (size_t i = 0; i < buffers->shape.out; i += step) {
     const float right = expected(driver, buffers, i);
     if (out[i] == right) continue;
-    snprintf(text, text_bytes, "element %zu of %zu is %g and should be %g", i, buffers->shape.out,
-             (double)out[i], (double)right);
+    snprintf(text, text_bytes, "element %zu of %zu is %.9g and should be %.9g", i,
+             buffers->shape.out, (double)out[i], (double)right);
     return 0;
   }
   return 1;

@@ -6,7 +6,7 @@
 
 #include "bench/compare/data.h"
 
-// The arguments of one call: float32, sum, root 0. in == out where the call is in place.
+// The arguments of one call: float32, sum. in == out where the call is in place.
 struct Call {
   void* library;  // Library::self
   void* in;
@@ -14,6 +14,7 @@ struct Call {
   size_t count;  // elements of the buffer, or of one rank's block of the larger buffer
   int rank;
   int ranks;
+  int root;
 };
 
 typedef void (*CallFunction)(const struct Call* call);
@@ -36,9 +37,11 @@ static inline double now_us(void) {
 static inline double time_row(const struct Driver* driver, struct Buffers* buffers,
                               const struct Library* library, size_t calls) {
   const CallFunction function = library->calls[buffers->command.collective];
-  struct Call call = {library->self, NULL, NULL, buffers->shape.count, driver->rank, driver->ranks};
+  struct Call call = {library->self, NULL,          NULL, buffers->shape.count,
+                      driver->rank,  driver->ranks, 0};
   const int in_place = is_in_place(&buffers->command);
   const int alter = buffers->alter;
+  const int rotate = buffers->command.rotate_root != 0;
   buffers->first = ++buffers->last;
   for (size_t i = 0; i < buffers->buffers && i < calls; ++i) write_input(driver, buffers, i);
   if (buffers->command.cold) sweep_caches(driver, buffers);
@@ -51,7 +54,9 @@ static inline double time_row(const struct Driver* driver, struct Buffers* buffe
     call.in = buffers->in + buffer * buffers->in_step;
     call.out = in_place ? call.in : buffers->out + buffer * buffers->out_step;
     if (alter) alter_input(driver, buffers, call.in, ++buffers->last);
+    buffers->last_root = call.root;
     function(&call);
+    if (rotate) call.root = call.root + 1 < call.ranks ? call.root + 1 : 0;
   }
   const double end = now_us();
   buffers->last_used = buffer;
@@ -91,7 +96,8 @@ static inline void carry_out(const struct Driver* driver, struct Buffers* buffer
 
 // Serves compare.py until it hangs up. argv is what job.py gives: settings, pipes, binding.
 static inline void drive(char** argv, int rank, int ranks, const struct Library* library) {
-  const struct Driver driver = connect_driver(argv[1], argv[2], rank, ranks);
+  struct Driver driver;
+  if (!connect_driver(&driver, argv[1], argv[2], rank, ranks)) return;
   struct Buffers buffers;
   memset(&buffers, 0, sizeof buffers);
   send_answer(&driver, answer_good, 0, 0, library->version);

@@ -52,7 +52,7 @@ void all_reduce(const Call* call) {
 void broadcast(const Call* call) {
   gloo::BroadcastOptions options(context(call));
   options.setOutput(out(call), call->count);
-  options.setRoot(0);
+  options.setRoot(call->root);
   gloo::broadcast(options);
 }
 
@@ -61,27 +61,27 @@ void reduce(const Call* call) {
   options.setInput(in(call), call->count);
   options.setOutput(out(call), call->count);
   options.setReduceFunction(add);
-  options.setRoot(0);
+  options.setRoot(call->root);
   gloo::reduce(options);
 }
 
 void gather(const Call* call) {
   gloo::GatherOptions options(context(call));
   options.setInput(in(call), call->count);
-  if (call->rank == 0) options.setOutput(out(call), all(call));
-  options.setRoot(0);
+  if (call->rank == call->root) options.setOutput(out(call), all(call));
+  options.setRoot(call->root);
   gloo::gather(options);
 }
 
 void scatter(const Call* call) {
   gloo::ScatterOptions options(context(call));
-  if (call->rank == 0) {
+  if (call->rank == call->root) {
     std::vector<float*> blocks;
     for (std::size_t at = 0; at < all(call); at += call->count) blocks.push_back(in(call) + at);
     options.setInputs(blocks, call->count);
   }
   options.setOutput(out(call), call->count);
-  options.setRoot(0);
+  options.setRoot(call->root);
   gloo::scatter(options);
 }
 

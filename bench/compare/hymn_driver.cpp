@@ -28,18 +28,18 @@ void all_reduce(const Call* call) {
   }
 }
 
-void broadcast(const Call* call) { group(call).broadcast(out(call, call->count), 0); }
+void broadcast(const Call* call) { group(call).broadcast(out(call, call->count), call->root); }
 
 void reduce(const Call* call) {
-  group(call).reduce(in(call, call->count), out(call, call->count), 0);
+  group(call).reduce(in(call, call->count), out(call, call->count), call->root);
 }
 
 void gather(const Call* call) {
-  group(call).gather(in(call, call->count), out(call, all(call)), 0);
+  group(call).gather(in(call, call->count), out(call, all(call)), call->root);
 }
 
 void scatter(const Call* call) {
-  group(call).scatter(in(call, all(call)), out(call, call->count), 0);
+  group(call).scatter(in(call, all(call)), out(call, call->count), call->root);
 }
 
 void all_gather(const Call* call) {

@@ -14,7 +14,7 @@ import time
 
 from cases import COLLECTIVES
 
-COMMAND = struct.Struct("=IIIIQQ")
+COMMAND = struct.Struct("=IIIIIIQQ")
 ANSWER = struct.Struct("=IIIId96s")
 GOOD, WRONG_RESULT, NOT_OFFERED = range(3)
 MEETING_BYTES = 4096
@@ -36,6 +36,7 @@ class Job:
         self.peer = peer
         self.layout = layout
         self.limit = options.limit
+        self.rotate_root = options.root == "rotating"
         self.processes = {}
         self.version = ""
         self.commands = []
@@ -85,7 +86,7 @@ class Job:
                 os.close(descriptor)
 
     def _set_priority(self, nice):
-        """For machines that do other things, too. Waiting for a turn costs nothing at any priority."""
+        """For machines that do other things, too. A rank that waits for its turn only sleeps."""
         for process in self.processes.values():
             os.setpriority(os.PRIO_PROCESS, process, nice)
             # Where sessions are scheduled as groups, what counts is the group's.
@@ -103,6 +104,8 @@ class Job:
             case.place == "in",
             case.temperature == "cold",
             check_all,
+            self.rotate_root,
+            0,
             case.size,
             calls,
         )

@@ -9,21 +9,21 @@ static void all_reduce(const struct Call* call) {
 }
 
 static void broadcast(const struct Call* call) {
-  MPI_Bcast(call->out, (int)call->count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  MPI_Bcast(call->out, (int)call->count, MPI_FLOAT, call->root, MPI_COMM_WORLD);
 }
 
 static void reduce(const struct Call* call) {
-  MPI_Reduce(call->in, call->out, (int)call->count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(call->in, call->out, (int)call->count, MPI_FLOAT, MPI_SUM, call->root, MPI_COMM_WORLD);
 }
 
 static void gather(const struct Call* call) {
-  MPI_Gather(call->in, (int)call->count, MPI_FLOAT, call->out, (int)call->count, MPI_FLOAT, 0,
-             MPI_COMM_WORLD);
+  MPI_Gather(call->in, (int)call->count, MPI_FLOAT, call->out, (int)call->count, MPI_FLOAT,
+             call->root, MPI_COMM_WORLD);
 }
 
 static void scatter(const struct Call* call) {
-  MPI_Scatter(call->in, (int)call->count, MPI_FLOAT, call->out, (int)call->count, MPI_FLOAT, 0,
-              MPI_COMM_WORLD);
+  MPI_Scatter(call->in, (int)call->count, MPI_FLOAT, call->out, (int)call->count, MPI_FLOAT,
+              call->root, MPI_COMM_WORLD);
 }
 
 static void all_gather(const struct Call* call) {

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,9 +35,11 @@ enum {
 struct Command {
   uint32_t collective;
   uint32_t in_place;
-  uint32_t cold;       // a buffer that no cache holds for each call
-  uint32_t check_all;  // verify every element of the last result, not only some
-  uint64_t bytes;      // the larger of a rank's input and output
+  uint32_t cold;         // a buffer that no cache holds for each call
+  uint32_t check_all;    // verify every element of the last result, not only some
+  uint32_t rotate_root;  // the next rank with every call, not always rank 0
+  uint32_t unused;
+  uint64_t bytes;  // the larger of a rank's input and output
   uint64_t calls;
 };
 
@@ -105,46 +108,51 @@ static inline void bind_process(const char* text) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) driver_fail("compare: sched_setaffinity");
 }
 
+// -1: compare.py has gone.
 static inline int open_of_parent(int parent, int descriptor, int mode) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", parent, descriptor);
-  const int opened = open(path, mode | O_CLOEXEC);
-  if (opened < 0) driver_fail(path);
-  return opened;
+  return open(path, mode | O_CLOEXEC);
 }
 
-// `settings` is job.py's text; `commands` lists the ranks' pipes.
-static inline struct Driver connect_driver(const char* settings, const char* commands, int rank,
-                                           int ranks) {
-  struct Driver driver;
-  memset(&driver, 0, sizeof driver);
-  driver.rank = rank;
-  driver.ranks = ranks;
+// The place of this rank's pipe in the list "7,9,12".
+static inline const char* entry_of_rank(const char* list, int rank) {
+  for (int i = 0; i < rank && list != NULL; ++i) {
+    list = strchr(list, ',');
+    if (list != NULL) ++list;
+  }
+  return list;
+}
+
+// `settings` is job.py's text; `commands` lists the ranks' pipes. 0: compare.py has gone. The
+// library can then still be shut down in good order, so that it leaves nothing behind.
+static inline int connect_driver(struct Driver* driver, const char* settings, const char* commands,
+                                 int rank, int ranks) {
+  memset(driver, 0, sizeof *driver);
+  driver->rank = rank;
+  driver->ranks = ranks;
   int parent = 0;
   int results = 0;
   int meeting = 0;
+  commands = entry_of_rank(commands, rank);
   if (sscanf(settings, "%d results=%d meeting=%d share=%d huge=%d offset=%u limit=%u cache=%zu",
-             &parent, &results, &meeting, &driver.share_cores, &driver.huge_pages, &driver.offset,
-             &driver.limit_s, &driver.cache_bytes) != 8) {
-    fprintf(stderr, "compare: cannot read the settings '%s'\n", settings);
+             &parent, &results, &meeting, &driver->share_cores, &driver->huge_pages,
+             &driver->offset, &driver->limit_s, &driver->cache_bytes) != 8 ||
+      commands == NULL) {
+    fprintf(stderr, "compare: rank %d cannot use '%s'\n", rank, settings);
     exit(3);
   }
-  for (int i = 0; i < rank && commands != NULL; ++i) {
-    commands = strchr(commands, ',');
-    if (commands != NULL) ++commands;
-  }
-  if (commands == NULL) {
-    fprintf(stderr, "compare: rank %d is not among those expected\n", rank);
-    exit(3);
-  }
-  driver.commands = open_of_parent(parent, atoi(commands), O_RDONLY);
-  driver.results = open_of_parent(parent, results, O_WRONLY);
+  // Writing to a compare.py that has gone must not end this process either.
+  signal(SIGPIPE, SIG_IGN);
+  driver->commands = open_of_parent(parent, atoi(commands), O_RDONLY);
+  driver->results = open_of_parent(parent, results, O_WRONLY);
   const int shared = open_of_parent(parent, meeting, O_RDWR);
+  if (driver->commands < 0 || driver->results < 0 || shared < 0) return 0;
   void* mapped = mmap(NULL, sizeof(struct Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
   if (mapped == MAP_FAILED) driver_fail("compare: mmap");
   close(shared);
-  driver.meeting = (struct Meeting*)mapped;
-  return driver;
+  driver->meeting = (struct Meeting*)mapped;
+  return 1;
 }
 
 static inline void meet(const struct Driver* driver) {
@@ -176,7 +184,7 @@ static inline void send_answer(const struct Driver* driver, uint32_t state, doub
   answer.us = us;
   answer.calls_in_a_row = calls_in_a_row;
   if (text != NULL) snprintf(answer.text, sizeof answer.text, "%s", text);
-  // Shorter than PIPE_BUF, so never mixed with another rank's.
-  if (write(driver->results, &answer, sizeof answer) != (ssize_t)sizeof answer)
-    driver_fail("compare: answering");
+  // Shorter than PIPE_BUF, so never mixed with another rank's. If compare.py has gone, the next
+  // command will tell.
+  if (write(driver->results, &answer, sizeof answer) < 0) perror("compare: answering");
 }

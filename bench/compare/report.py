@@ -8,8 +8,8 @@ from cases import COLLECTIVES
 
 COLUMNS = [
     "date", "machine", "peer", "version", "collective", "bytes", "place", "temperature", "layout",
-    "ranks", "cores", "bound", "pages", "offset", "calls", "calls_in_a_row", "rounds", "median_us",
-    "min_us", "max_us", "best_peer", "ratio_by_rounds", "ratio_of_medians",
+    "ranks", "cores", "bound", "pages", "offset", "root", "calls", "calls_in_a_row", "rounds",
+    "median_us", "min_us", "max_us", "best_peer", "ratio_by_rounds", "ratio_of_medians",
     "ratio_of_minima",
 ]  # fmt: skip
 RATIOS = ("ratio_by_rounds", "ratio_of_medians", "ratio_of_minima")

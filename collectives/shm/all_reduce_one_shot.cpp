@@ -16,6 +16,8 @@ class AllReduceOneShot final : public Algorithm {
   std::string_view path() const override { return "shm"; }
   bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override { return slots_.can_show(request); }
+  /// In rank order, of all inputs at once.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return slots_.prepare(storage, call);
   }

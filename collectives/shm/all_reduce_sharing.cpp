@@ -198,6 +198,8 @@ class AllReduceSharing final : public Algorithm {
       return Verdict::no("more members than can be folded at once");
     return can_reduce_in_memory(request);
   }
+  /// In rank order, of all inputs at once.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<SharingOperation>(shared_, call);
   }

@@ -20,6 +20,8 @@ class AllReduceSwapped final : public Algorithm {
     if (members_ != 2) return Verdict::no("it is made for two members");
     return slots_.can_show(request);
   }
+  /// In rank order, of all inputs at once.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return slots_.prepare(storage, call);
   }

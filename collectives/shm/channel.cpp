@@ -35,8 +35,8 @@ int ShmChannel::open_desk(RegionPlan& plan) {
 }
 
 void ShmChannel::wake_all() {
+  // This member too: another thread of its may sleep for what this one has brought.
   for (int member = 0; member < size(); ++member) {
-    if (member == rank()) continue;
     Desk& other = desk(member);
     if (other.asleep.load(std::memory_order_seq_cst) == 0) continue;
     other.bell.fetch_add(1, std::memory_order_seq_cst);
@@ -63,13 +63,17 @@ void ShmChannel::get_up() {
   desk(rank()).asleep.fetch_sub(1, std::memory_order_seq_cst);
 }
 
+std::size_t ShmChannel::reserve_own(int area) {
+  const SharedRegion::Reserved reserved = region_->reserve(area);
+  if (!reserved.shortage.empty()) warn_(reserved.shortage);
+  return reserved.bytes;
+}
+
 std::size_t ShmChannel::find_usable_bytes(int area) {
   const auto index = static_cast<std::size_t>(area);
   std::atomic<std::uint64_t>& mine = desk(rank()).reserved[index];
   if (mine.load(std::memory_order_relaxed) == 0) {
-    const SharedRegion::Reserved reserved = region_->reserve(area);
-    if (!reserved.shortage.empty()) warn_(reserved.shortage);
-    publish<std::uint64_t>(mine, reserved.bytes + 1);
+    publish<std::uint64_t>(mine, reserve_own(area) + 1);
   }
   std::uint64_t least = UINT64_MAX;
   for (int member = 0; member < size(); ++member) {

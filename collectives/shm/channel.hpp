@@ -31,6 +31,9 @@ class ShmChannel {
   int rank() const { return region_->me(); }
   int size() const { return region_->members(); }
   bool crowded() const { return crowded_; }
+  /// How often a step may look at a flag that a peer is likely to set within nanoseconds, before it
+  /// gives up for now. Where members share cores once is enough: the peer may need this one.
+  int looks() const { return crowded_ ? 1 : 32; }
   const std::vector<int>& group_ranks() const { return members_; }
   SharedRegion& region() const { return *region_; }
 
@@ -47,7 +50,10 @@ class ShmChannel {
   bool is_turn(std::uint64_t ticket) const {
     return finished_.load(std::memory_order_acquire) == ticket;
   }
-  void end_turn(std::uint64_t ticket) { finished_.store(ticket + 1, std::memory_order_release); }
+  void end_turn(std::uint64_t ticket) {
+    finished_.store(ticket + 1, std::memory_order_release);
+    wake_sleepers();
+  }
 
   // --- Telling others, and waiting to be told ---
 
@@ -91,6 +97,9 @@ class ShmChannel {
     const std::size_t known = usable_[static_cast<std::size_t>(area)];
     return known != unknown_bytes ? known : find_usable_bytes(area);
   }
+
+  /// Reserves an area of this member's part without telling the others; bytes from its beginning.
+  std::size_t reserve_own(int area);
 
   // --- The end ---
 

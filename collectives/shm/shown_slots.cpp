@@ -25,6 +25,7 @@ class ShowOperation final : public ShmOperation {
     use_ = ++slots_.uses_;
     Slot& mine = slots_.slot(channel().rank(), use_);
     const std::size_t bytes = input.count * reducer_.element_bytes;
+    signature_ = call_signature(request_);
     unsigned offset = 0;
     std::byte* to = mine.few;
     if (bytes > sizeof mine.few) {
@@ -34,15 +35,18 @@ class ShowOperation final : public ShmOperation {
     }
     if (bytes != 0) std::memcpy(to, input.data, bytes);
     if (request_.op.kind() == ReduceKind::premul_sum) mine.factor = request_.op.factor();
-    signature_ = call_signature(request_);
     channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
   }
 
   bool advance() override {
     for (; seen_ < channel().size(); ++seen_) {
       if (seen_ == channel().rank()) continue;
-      const std::uint64_t flag = slots_.slot(seen_, use_).flag.load(std::memory_order_acquire);
-      if (SlotFlag::use(flag) != use_) return false;
+      const std::atomic<std::uint64_t>& shown = slots_.slot(seen_, use_).flag;
+      std::uint64_t flag = shown.load(std::memory_order_acquire);
+      for (int look = 1; SlotFlag::use(flag) != use_; ++look) {
+        if (look >= channel().looks()) return false;
+        flag = shown.load(std::memory_order_acquire);
+      }
       if (SlotFlag::signature(flag) != signature_) [[unlikely]]
         throw_other_call(seen_, request_);
     }

@@ -28,7 +28,16 @@ void SlotOperation::begin() {
 
 bool SlotOperation::plan() {
   const std::size_t bytes = shown_bytes();
-  std::size_t room = SlotRing::few_bytes;
+  std::size_t room = SlotRing::tiny_bytes;
+  // A tiny head has no room for a factor.
+  if (bytes > room || request_.op.kind() == ReduceKind::premul_sum) {
+    size_ = SlotRing::Size::few;
+    room = SlotRing::few_bytes;
+  }
+  if (bytes > room) {
+    size_ = SlotRing::Size::near;
+    room = SlotRing::near_bytes;
+  }
   if (bytes > room) {
     size_ = SlotRing::Size::small;
     room = ring_.small_room();
@@ -48,7 +57,7 @@ bool SlotOperation::plan() {
   given_ = first_;
   give_end_ = first_ + cut.to_give;
   taken_ = cut.takes ? first_ : end_;
-  if (!cut.takes && cut.rounds != 0) ring_.finish(end_ - 1);
+  if (!cut.takes && cut.rounds != 0) ring_.finish(end_ - 1, size_);
   planned_ = true;
   return true;
 }
@@ -59,7 +68,7 @@ bool SlotOperation::advance() {
     const bool gave = give_next();
     const std::uint64_t before = taken_;
     const bool took = taken_ != end_ && take();
-    if (taken_ != before) ring_.finish(taken_ - 1);
+    if (taken_ != before) ring_.finish(taken_ - 1, size_);
     if (given_ == give_end_ && taken_ == end_) return true;
     if (!gave && !took) return false;
   }
@@ -72,22 +81,24 @@ bool SlotOperation::give_next() {
 }
 
 void SlotOperation::show(std::uint64_t round) {
-  SlotRing::Head& head = ring_.head(rank(), round);
-  if (request_.op.kind() == ReduceKind::premul_sum) head.factor = request_.op.factor();
-  channel().publish(head.flag, SlotFlag::make(round, signature_, 0));
+  if (request_.op.kind() == ReduceKind::premul_sum)
+    ring_.head(rank(), round).factor = request_.op.factor();
+  channel().publish(ring_.flag(rank(), round, is_tiny()), SlotFlag::make(round, signature_, 0));
 }
 
-const std::byte* SlotOperation::shown(int member, std::uint64_t round) const {
-  SlotRing::Head& head = ring_.head(member, round);
-  const std::uint64_t flag = head.flag.load(std::memory_order_acquire);
-  if (SlotFlag::use(flag) != round) return nullptr;
-  if (SlotFlag::signature(flag) != signature_) [[unlikely]]
-    throw UsageError(
-        fmt::format("group rank {} makes another call where this rank makes {}: its size, dtype, "
-                    "operation or root differs",
-                    member, to_string(request_.type)),
-        {.remedy = "make the same calls with matching arguments in the same order on all ranks"});
-  return ring_.data(member, head, size_);
+// False when the member shows something in this round that belongs to another call: where this
+// rank looks, or where it would be if it were shorter or longer.
+bool SlotOperation::is_for_this_call(int member, std::uint64_t round, std::uint64_t flag) const {
+  const std::uint64_t other = ring_.flag(member, round, !is_tiny()).load(std::memory_order_relaxed);
+  return SlotFlag::use(flag) != round && SlotFlag::use(other) != round;
+}
+
+void SlotOperation::throw_for_another_call(int member) const {
+  throw UsageError(
+      fmt::format("group rank {} makes another call where this rank makes {}: its size, dtype, "
+                  "operation or root differs",
+                  member, to_string(request_.type)),
+      {.remedy = "make the same calls with matching arguments in the same order on all ranks"});
 }
 
 }  // namespace hymn

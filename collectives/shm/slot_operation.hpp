@@ -42,13 +42,20 @@ class SlotOperation : public ShmOperation {
   /// Where this member puts what it shows; `like` is where it comes from: both lie equally far from
   /// a line, for copies between addresses that do not are slower by a factor.
   std::byte* room(std::uint64_t round, const void* like) {
-    SlotRing::Head& head = ring_.head(rank(), round);
-    if (size_ != SlotRing::Size::few) head.place += reinterpret_cast<std::uintptr_t>(like) % 64;
-    return ring_.data(rank(), head, size_);
+    if (size_ > SlotRing::Size::near)
+      ring_.head(rank(), round).place += reinterpret_cast<std::uintptr_t>(like) % 64;
+    return ring_.data(rank(), round, size_);
   }
   void show(std::uint64_t round);
   /// What a member shows in a round; null: nothing yet. UsageError when it is for another call.
-  const std::byte* shown(int member, std::uint64_t round) const;
+  const std::byte* shown(int member, std::uint64_t round) const {
+    const std::uint64_t flag = ring_.flag(member, round, is_tiny()).load(std::memory_order_acquire);
+    if (flag != SlotFlag::make(round, signature_, 0)) {
+      if (!is_for_this_call(member, round, flag)) throw_for_another_call(member);
+      return nullptr;
+    }
+    return ring_.data(member, round, size_);
+  }
   double factor(int member, std::uint64_t round) const { return ring_.head(member, round).factor; }
 
   /// Tells calls that do not fit together from each other.
@@ -60,6 +67,9 @@ class SlotOperation : public ShmOperation {
   void begin() final;
   bool advance() final;
   bool plan();
+  bool is_tiny() const { return size_ == SlotRing::Size::tiny; }
+  bool is_for_this_call(int member, std::uint64_t round, std::uint64_t flag) const;
+  [[noreturn]] void throw_for_another_call(int member) const;
   bool give_next();
 
   SlotRing& ring_;
@@ -68,7 +78,7 @@ class SlotOperation : public ShmOperation {
   unsigned signature_ = 0;
   bool planned_ = false;
   std::size_t piece_bytes_ = 0;  ///< the most that is shown at once
-  SlotRing::Size size_ = SlotRing::Size::few;
+  SlotRing::Size size_ = SlotRing::Size::tiny;
   std::uint64_t mixed_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;

@@ -37,8 +37,9 @@ std::size_t SlotRing::large_room() {
 }
 
 bool SlotRing::claim(std::uint64_t round, Size size, std::size_t bytes) {
-  if (round > heads && !all_are_through(round - heads)) return false;
-  return size == Size::few || claim_bytes(round, size, bytes);
+  const unsigned slots = size == Size::near ? nears : heads;
+  if (round > slots && !all_are_through(round - slots)) return false;
+  return size <= Size::near || claim_bytes(round, size, bytes);
 }
 
 bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {

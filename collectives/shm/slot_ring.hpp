@@ -17,11 +17,13 @@ namespace hymn {
 /// One member's view of all rings, and how far it is; touched in the turn of an operation only.
 class SlotRing {
  public:
-  /// Where data lies: beside its flag, several rounds in a line, or one round in a line; in memory
-  /// that is always there, or in memory that comes with its first use.
-  enum class Size : unsigned char { tiny, few, small, large };
+  /// Where data lies: beside its flag, several rounds in a line, or one round in a line; where the
+  /// number of the round says, so that it is fetched together with the flag; where the head says,
+  /// in memory that is always there; and there, in memory that comes with its first use.
+  enum class Size : unsigned char { tiny, few, near, small, large };
   static constexpr std::size_t tiny_bytes = 8;
   static constexpr std::size_t few_bytes = 48;
+  static constexpr std::size_t near_bytes = 1024;
   static constexpr std::size_t largest_room = std::size_t{512} << 10;
   static constexpr int most_members = 128;
 
@@ -57,28 +59,46 @@ class SlotRing {
   std::uint64_t open_rounds(std::uint64_t count) { return std::exchange(opened_, opened_ + count); }
 
   Head& head(int member, std::uint64_t round) const { return fixed(member).heads[round % heads]; }
-  /// The data that a head tells of.
-  std::byte* data(int member, Head& head, Size size) const {
-    return size == Size::few ? head.few : area(member, size) + head.place;
+  std::atomic<std::uint64_t>& flag(int member, std::uint64_t round, bool tiny) const {
+    return tiny ? fixed(member).tiny[round % heads].flag : head(member, round).flag;
+  }
+  /// The data that belongs to a flag.
+  std::byte* data(int member, std::uint64_t round, Size size) const {
+    if (size == Size::tiny) return fixed(member).tiny[round % heads].data;
+    if (size == Size::near) return fixed(member).near[round % nears].data();
+    Head& told = head(member, round);
+    return size == Size::few ? told.few : area(member, size) + told.place;
   }
 
   /// Gives this member its head for a round, with room for that many bytes; false: not yet.
   bool claim(std::uint64_t round, Size size, std::size_t bytes);
 
-  /// This member will read nothing more of the rounds up to this one.
-  void finish(std::uint64_t round) { channel_->publish(fixed(channel_->rank()).done, round); }
+  /// This member will read nothing more of the rounds up to this one. Where data takes no room but
+  /// the heads, which are many, it is told now and then only: others look at it all the time while
+  /// they wait, which takes the line away each time.
+  void finish(std::uint64_t round, Size size) {
+    if (size <= Size::few && round - told_ < rounds_between_telling) return;
+    told_ = round;
+    channel_->publish(fixed(channel_->rank()).done, round);
+  }
   /// For operations that take from many: the next round to take from each.
   std::vector<std::uint64_t>& taken() { return taken_; }
 
  private:
   static constexpr unsigned heads = 64;
+  static constexpr unsigned nears = 16;
+  /// Whoever has taken all that there is must not keep others from showing more.
+  static constexpr unsigned rounds_between_telling = 16;
+  static_assert(rounds_between_telling <= nears);
   /// Pieces of a large message that are on their way at once. More would not stay in a cache.
   static constexpr unsigned pieces = 4;
   static constexpr std::size_t line = 64;
 
   struct Fixed {
     alignas(128) std::atomic<std::uint64_t> done;
-    Head heads[SlotRing::heads];
+    alignas(128) TinyHead tiny[SlotRing::heads];
+    alignas(128) Head heads[SlotRing::heads];
+    std::array<std::byte, near_bytes> near[nears];
   };
   /// This member's memory in an area: given out piece by piece, in a circle.
   struct Circle {
@@ -114,6 +134,7 @@ class SlotRing {
   Circle small_;
   Circle large_;
   std::uint64_t opened_ = 1;  ///< memory is zero at first: no round has that number
+  std::uint64_t told_ = 0;
   std::uint64_t done_by_all_ = 0;
   std::vector<std::uint64_t> done_by_;
   std::vector<std::uint64_t> taken_;

@@ -1,6 +1,6 @@
 /* Giving up (ShmChannel::abort, throw_if_aborted): any member may give up at any time, and all that
  * wait must end, with the first reason if there is one to be had. Who writes the reason may be
- * killed while it does.
+ * killed while it does. The last member has no deadline, and so never gives up by itself.
  */
 #ifndef MEMBERS
 #define MEMBERS 3
@@ -22,7 +22,6 @@ byte ended; /* members, killed ones too */
 
 inline give_up(me) {
 #ifdef NO_EXCHANGE
-  flag[ABORTED] == 0 || flag[ABORTED] == WRITING || flag[ABORTED] == WRITTEN;
   first = (flag[ABORTED] == 0);
   flag[ABORTED] = WRITING;
 #else
@@ -79,7 +78,7 @@ proctype member(byte me) {
 #ifndef NOT_LOOKED_FOR
       :: flag[ABORTED] != 0 -> throw_aborted(me); goto killed
 #endif
-      :: give_up(me); goto killed
+      :: me != MEMBERS - 1 -> give_up(me); goto killed
       fi
     :: else -> break
     od;

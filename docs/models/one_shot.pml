@@ -2,8 +2,8 @@
  * everybody shows its input in a slot, and folds what all have shown.
  *
  * Two such algorithms of one group are used in an order that is the same for all members, and
- * otherwise any. SWAPS: the second is the one for two members, in which a member writes the slot
- * that it has just read.
+ * otherwise any. Each member has two slots, which it writes in turn. SWAPS: the second algorithm is
+ * the one for two members, in which each has one slot, and writes the one that it has just read.
  */
 #ifndef MEMBERS
 #define MEMBERS 2
@@ -14,7 +14,7 @@
 #define ALGORITHMS 2
 
 /* What is wrong when one of these is defined. */
-#ifdef ONE_SLOT /* in the second algorithm */
+#if defined(ONE_SLOT) || defined(SWAPS) /* in the second algorithm */
 #define PARITY(algorithm, use) ((1 - (algorithm)) * ((use) % 2))
 #else
 #define PARITY(algorithm, use) ((use) % 2)
@@ -30,14 +30,11 @@
 #define IS_SHOWN(f, use) (flag[f] == (use))
 #endif
 
-#ifndef SWAPS
-#define TURNS(algorithm, use) 0
-#elif defined(ONE_SLOT)
-#define TURNS(algorithm, use) ((algorithm) * (use))
+#ifdef SWAPS
+#define WRITER(algorithm, member, use) (((member) + (algorithm) * (use)) % 2)
 #else
-#define TURNS(algorithm, use) ((algorithm) * ((use) / 2))
+#define WRITER(algorithm, member, use) (member)
 #endif
-#define WRITER(algorithm, member, use) (((member) + TURNS(algorithm, use)) % MEMBERS)
 
 /* A slot is a flag and, as one place, its data and factor. */
 #define SLOT(algorithm, member, use) \
@@ -68,20 +65,18 @@ inline look(me, slot, use) {
   }
 }
 
-/* The own input is the user's; of the own slot only the factor is read. */
+/* The own input and factor are those of the call: in the own slot the peer may be writing already. */
 inline fold(me, a, operation, use) {
   atomic {
     other = 0;
     do
     :: other < MEMBERS ->
-#ifdef FACTOR_OF_CALL
       if
+#ifndef OWN_SLOT_READ
       :: other == me
+#endif
       :: else -> read(me, SLOT(a, other, use), operation)
       fi;
-#else
-      read(me, SLOT(a, other, use), operation);
-#endif
       other++
     :: else -> break
     od

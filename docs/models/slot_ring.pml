@@ -1,9 +1,10 @@
-/* broadcast, reduce and all_gather through rings of slots (collectives/shm/slot_ring,
- * slot_operation): whoever gives does not wait for those who take while it has slots left.
+/* broadcast, reduce and all_gather through rings of heads and data (collectives/shm/slot_ring,
+ * slot_operation): whoever gives does not wait for those who take while it has room left.
  *
- * Any sequence of these operations, each of few bytes (one round, data beside the flag) or of more
- * (two rounds, data in slots of which there are half as many). A round is taken from one member
- * after the other.
+ * Any sequence of these operations, each of one of three sizes: FEW bytes, in the head; NEAR it,
+ * where the number of the round says; more (DATA, in two rounds), for which there is room for one
+ * piece at a time. Rounds of FEW bytes are told to be done now and then only. A round is taken from
+ * one member after the other.
  */
 #ifndef MEMBERS
 #define MEMBERS 2
@@ -11,29 +12,41 @@
 #ifndef OPERATIONS
 #define OPERATIONS 3
 #endif
-#define DATA_SLOTS 1
-#define FEW_SLOTS 2
+#define HEADS 3
+#define NEARS 2
 
 /* What is wrong when one of these is defined. */
-#ifdef ONE_TOO_MANY
-#define FREE_BEHIND(slots) ((slots) + 1)
+#ifdef TOLD_TOO_SELDOM /* for whoever needs one of the NEARS */
+#define ROUNDS_BETWEEN_TELLING (NEARS + 1)
 #else
-#define FREE_BEHIND(slots) (slots)
+#define ROUNDS_BETWEEN_TELLING NEARS
+#endif
+#ifdef ONE_TOO_MANY
+#define MORE 1
+#else
+#define MORE 0
 #endif
 #ifdef DONE_NOT_WAITED_FOR
-#define IS_FREE(member) true
+#define IS_THROUGH(member) true
 #else
-#define IS_FREE(member) \
-  ((member) == me || flag[DONE(member)] + FREE_BEHIND(slots) >= given)
+#define IS_THROUGH(member) \
+  ((member) == me || \
+   (flag[DONE(member)] + SLOTS + MORE >= given && (size[op] != DATA || flag[DONE(member)] >= piece)))
 #endif
 
-#define FEW(member, round) ((member) * (FEW_SLOTS + DATA_SLOTS) + (round) % FEW_SLOTS)
-#define DATA(member, round) \
-  ((member) * (FEW_SLOTS + DATA_SLOTS) + FEW_SLOTS + (round) % DATA_SLOTS)
-#define PLACES (MEMBERS * (FEW_SLOTS + DATA_SLOTS))
-#define HEAD(member, round) ((member) * (FEW_SLOTS + 1) + (round) % FEW_SLOTS)
-#define DONE(member) ((member) * (FEW_SLOTS + 1) + FEW_SLOTS)
-#define FLAGS (MEMBERS * (FEW_SLOTS + 1))
+#define FEW 0
+#define NEAR 1
+#define DATA 2
+#define SLOTS (size[op] == NEAR -> NEARS : HEADS)
+
+#define ROOM (HEADS + NEARS + 1)
+#define HEAD_PLACE(member, round) ((member) * ROOM + (round) % HEADS)
+#define NEAR_PLACE(member, round) ((member) * ROOM + HEADS + (round) % NEARS)
+#define DATA_PLACE(member) ((member) * ROOM + HEADS + NEARS)
+#define PLACES (MEMBERS * ROOM)
+#define HEAD(member, round) ((member) * (HEADS + 1) + (round) % HEADS)
+#define DONE(member) ((member) * (HEADS + 1) + HEADS)
+#define FLAGS (MEMBERS * (HEADS + 1))
 #include "memory.pml"
 
 #ifdef RELAXED_LOAD
@@ -57,16 +70,12 @@
 #define ALL_GATHER 2
 /* Of each operation, the same for all members. */
 byte kind[OPERATIONS], root[OPERATIONS];
-bool is_few[OPERATIONS];
+byte size[OPERATIONS];
 
 #define GIVES(member) \
   (kind[op] == ALL_GATHER || ((member) == root[op]) == (kind[op] == BROADCAST))
 #define TAKES(member) \
   (kind[op] == ALL_GATHER || ((member) == root[op]) == (kind[op] == REDUCE))
-#define SLOTS (is_few[op] -> FEW_SLOTS : DATA_SLOTS)
-/* Arithmetic, for it goes through the arguments of inlines. */
-#define PLACE(member, round) \
-  (is_few[op] * FEW(member, round) + (1 - is_few[op]) * DATA(member, round))
 
 inline give(me) {
   other = 0;
@@ -79,27 +88,49 @@ inline give(me) {
     other++
   :: else -> break
   od;
-  write(me, PLACE(me, given), given);
+  if
+  :: size[op] == NEAR -> write(me, NEAR_PLACE(me, given), given)
+  :: size[op] == DATA -> write(me, DATA_PLACE(me), given); piece = given
+  :: else
+  fi;
+  write(me, HEAD_PLACE(me, given), given);
   SAY_SHOWN(me, given);
   given++
 }
 
+inline take(me, whom) {
+  LEARN(me, HEAD(whom, taken));
+  read(me, HEAD_PLACE(whom, taken), taken);
+  if
+  :: size[op] == NEAR -> read(me, NEAR_PLACE(whom, taken), taken)
+  :: size[op] == DATA -> read(me, DATA_PLACE(whom), taken)
+  :: else
+  fi
+}
+
+inline tell_done(me, round) {
+  if
+  :: size[op] == FEW && (round) - told < ROUNDS_BETWEEN_TELLING
+  :: else -> told = round; SAY_DONE(me, told)
+  fi
+}
+
 inline finish(me) {
   atomic {
-    SAY_DONE(me, taken);
+    tell_done(me, taken);
     taken++;
     from = 0
   }
 }
 
 proctype member(byte me) {
-  byte op, given = 1, taken = 1, end = 1, other, from, slots;
+  byte op, given = 1, taken = 1, end = 1, other, from, told;
+  byte piece; /* the round whose data is where DATA go */
   bool gives;
   do
   :: op < OPERATIONS ->
     atomic {
-      slots = SLOTS;
-      end = end + (is_few[op] -> 1 : 2);
+      end = end + (size[op] == DATA -> 2 : 1);
       gives = GIVES(me);
       if
       :: gives
@@ -109,13 +140,15 @@ proctype member(byte me) {
       :: TAKES(me)
       :: else -> taken = end;
 #ifndef SILENT_UNLESS_TAKING
-        SAY_DONE(me, end - 1)
+        tell_done(me, end - 1)
+#else
+        skip
 #endif
       fi
     }
     do
     :: atomic {
-      given < end && IS_FREE(0) && IS_FREE(1) && IS_FREE(MEMBERS - 1) -> give(me)
+      given < end && IS_THROUGH(0) && IS_THROUGH(1) && IS_THROUGH(MEMBERS - 1) -> give(me)
     }
     :: atomic { taken < end && from < MEMBERS && (from == me || !GIVES(from)) -> from++ }
 #ifdef DONE_TOO_EARLY
@@ -124,8 +157,7 @@ proctype member(byte me) {
     :: atomic {
       taken < end && from < MEMBERS && from != me && GIVES(from) &&
         flag[HEAD(from, taken)] == taken ->
-      LEARN(me, HEAD(from, taken));
-      read(me, PLACE(from, taken), taken);
+      take(me, from);
       from++
     }
     :: taken < end && from == MEMBERS -> finish(me)
@@ -143,11 +175,11 @@ init {
       select(any : 0 .. 2);
       kind[i] = any;
       if
-      :: kind[i] != ALL_GATHER -> select(any : 0 .. MEMBERS - 1); root[i] = any
+      :: kind[i] != ALL_GATHER && i > 0 -> select(any : 0 .. MEMBERS - 1); root[i] = any
       :: else
       fi;
-      select(any : 0 .. 1);
-      is_few[i] = any
+      select(any : FEW .. DATA);
+      size[i] = any
     }
     for (i : 0 .. MEMBERS - 1) {
       run member(i)

@@ -91,10 +91,12 @@ class Run(unittest.TestCase):
             self.assertIn(f"{name}, us", report)
 
     def test_every_collective_is_right(self):
-        self.compare("--collective", "", "--ranks", "3", "--min", "1K", "--max", "100K", "--factor",
-                     "128", "--rounds", "1", "--block-ms", "0.2", "--only", "hymn,openmpi")  # fmt: skip
-        found = {(row["peer"], row["collective"]) for row in self.rows()}
-        self.assertEqual(len([name for name, _ in found if name == "hymn"]), 10)
+        for root in ("fixed", "rotating"):
+            self.compare("--collective", "", "--ranks", "3", "--min", "1K", "--max", "100K",
+                         "--factor", "128", "--rounds", "1", "--block-ms", "0.2", "--only",
+                         "hymn,openmpi", "--temperature", "both", "--root", root)  # fmt: skip
+            found = {row["collective"] for row in self.rows() if row["peer"] == "hymn"}
+            self.assertEqual(len(found), 10)
 
     def test_who_is_not_there_is_named(self):
         said = self.compare(*SHORT, "--ranks", "2", "--only", "hymn,other", "--peer",
@@ -122,7 +124,7 @@ class Run(unittest.TestCase):
         said = self.compare("--collective", "broadcast", "--ranks", "2", "--min", "64K", "--max",
                             "64K", "--only", "hymn-wrong", "--variant", f"wrong={variables}",
                             status=1)  # fmt: skip
-        self.assertRegex(said, r"FAILED .*hymn-wrong: rank 1: element \d+ of 16384 is ")
+        self.assertRegex(said, r"FAILED .*hymn-wrong: rank \d: element \d+ of 16384 is ")
 
     def test_bad_arguments(self):
         for words in (["--collective", "dance"], ["--ranks", "0"], ["--cores", "9999"],

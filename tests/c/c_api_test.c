@@ -34,6 +34,11 @@ static void test_init_errors(void) {
   options.path = NULL;
   options.algo = "all_reduce_abacus";
   CHECK_FAILS(hymnConfigError, "all_reduce_abacus", hymnInit(&world, &options));
+  options.algo = NULL;
+  options.reproducibility = 9;
+  CHECK_FAILS(hymnUsageError, "reproducibility is 9", hymnInit(&world, &options));
+  options.reproducibility = -1;
+  CHECK_FAILS(hymnUsageError, "reproducibility is -1", hymnInit(&world, &options));
   CHECK(world == NULL);
   CHECK_FAILS(hymnUsageError, "world is NULL", hymnFinalize(NULL));
 }

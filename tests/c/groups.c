@@ -96,6 +96,27 @@ static void test_timeouts(hymnWorld_t world) {
   CHECK_OK(hymnGroupFree(group));
 }
 
+static void test_reproducibility(hymnWorld_t world) {
+  const int self = 0;
+  int rank = -1;
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  hymnGroup_t group = NULL;
+  options.reproducibility = hymnReproducibleSize + 1;
+  CHECK_FAILS(hymnUsageError, "reproducibility is 5",
+              hymnGroupCreate(world, &self, 1, &options, &group));
+  options.reproducibility = hymnReproducibleSize;
+  CHECK_OK(hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK_OK(hymnGroupRank(group, &rank));
+  double value = 3;
+  if (rank == 0) {
+    CHECK_FAILS(hymnUnsupportedError, "order of its factors",
+                hymnAllReduce(&value, &value, 1, hymnFloat64, hymnProd, group, NULL));
+    CHECK_OK(hymnAllReduce(&value, &value, 1, hymnFloat64, hymnSum, group, NULL));
+  }
+  CHECK(value == 3);
+  CHECK_OK(hymnGroupFree(group));
+}
+
 void test_groups(hymnWorld_t world) {
   int rank = -1, size = -1;
   CHECK_OK(hymnWorldRank(world, &rank));
@@ -103,4 +124,5 @@ void test_groups(hymnWorld_t world) {
   test_halves(world, rank, size);
   test_bad_lists(world, size);
   test_timeouts(world);
+  test_reproducibility(world);
 }

@@ -3,11 +3,12 @@
 //
 // TEST_EFFORT says how much: "small" (for sanitizers), "usual", or "all" (every cell of the table
 // with every length).
-#include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "base/paths.hpp"
 #include "tests/support/errors.hpp"
@@ -160,6 +161,47 @@ RANK_TEST(Algorithms, AllGather) { every_algorithm(world, OpType::all_gather); }
 RANK_TEST(Algorithms, ReduceScatter) { every_algorithm(world, OpType::reduce_scatter); }
 RANK_TEST(Algorithms, AllToAll) { every_algorithm(world, OpType::all_to_all); }
 RANK_TEST(Algorithms, Barrier) { every_algorithm(world, OpType::barrier); }
+
+std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+/// All ranks of these tests read one clock, also those of other processes.
+void expect_barrier(ProcessGroup& group, ProcessGroup& free, int late) {
+  if (group.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::array<std::int64_t, 2> times = {now(), 0};
+  group.barrier();
+  times[1] = -now();
+  free.all_reduce(times, ReduceOp::max);
+  EXPECT_LE(times[0], -times[1]) << "a rank has left before rank " << late << " came";
+}
+
+RANK_TEST(Algorithms, NobodyLeavesABarrierBeforeAllHaveCome) {
+  ProcessGroup free = world.new_group(everybody(world), {.path = every_path()});
+  for (const Road& road : roads_of(free, OpType::barrier)) {
+    SCOPED_TRACE(to_string(road));
+    ProcessGroup group = world.new_group(everybody(world), forced(road));
+    if (group.explain(Request::barrier()).algorithm.empty()) continue;
+    for (int turn = 0; turn < 3; ++turn)
+      for (int late = 0; late < world.size(); ++late) expect_barrier(group, free, late);
+  }
+}
+
+/// Sums that depend on the order of the additions are the same on all ranks nevertheless.
+RANK_TEST(Algorithms, SumsHaveTheSameBitsEverywhere) {
+  ProcessGroup free = world.new_group(everybody(world), {.path = every_path()});
+  for (const Road& road : roads_of(free, OpType::all_reduce)) {
+    SCOPED_TRACE(to_string(road));
+    ProcessGroup group = world.new_group(everybody(world), forced(road));
+    for (const std::size_t count : {3u, 257u, 4097u, 60001u}) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i)
+        values[i] =
+            std::pow(-1.7F, static_cast<float>(i % 40)) / (static_cast<float>(world.rank()) + 1.1F);
+      if (group.explain(Request::all_reduce(values, values)).algorithm.empty()) continue;
+      group.all_reduce(values);
+      expect_same_everywhere(free, values);
+    }
+  }
+}
 
 /// What must be there: a path that is missing would pass all tests above.
 RANK_TEST(Algorithms, EveryPathOfTheseRanksIsAmongThem) {

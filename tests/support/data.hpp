@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hymn/hymn.hpp"
+#include "tests/support/memory.hpp"
 
 namespace hymn::test {
 
@@ -58,7 +59,7 @@ class Buffer {
   DataType dtype_;
   std::size_t count_;
   std::size_t offset_;
-  std::vector<Line> lines_;
+  std::vector<Line, Memory<Line>> lines_;
 };
 
 // --- Moved data: bytes that tell where they come from

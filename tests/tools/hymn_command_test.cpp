@@ -166,6 +166,8 @@ TEST(HymnBench, RefusesBadArguments) {
       {"all_reduce --factor 1", "--factor"},
       {"all_reduce --iters -1", "negative"},
       {"all_reduce --timeout soon", "'soon'"},
+      {"all_reduce --reproducible always", "'always'; there are: ranks, runs, placement, size"},
+      {"all_reduce --threads 2 --reproducible size --op product", "order of its factors"},
       {"all_reduce --timeout 0", "'0'"},
       {"all_reduce --vs nccl", "mpi"},
       {"all_reduce --threads 2 --vs mpi", "--threads"},

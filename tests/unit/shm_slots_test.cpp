@@ -229,16 +229,16 @@ TEST(ShmSlots, RootOfABroadcastWaitsOnlyWhenItsSlotsAreUsedUp) {
     Ints got(2);
     EXPECT_TRUE(Part(team, 1, "broadcast_slots", Request::broadcast(got, 0), 0).step()) << i;
     EXPECT_EQ(got, sent[i]);
-    EXPECT_TRUE(last.step()) << "a slot has been read";
+    EXPECT_TRUE(i < slots - 1 || last.step()) << "all slots have been read";
   }
 }
 
 TEST(ShmSlots, OthersInAReduceWaitOnlyWhenTheirSlotsAreUsedUp) {
   Team team(3);
-  constexpr int slots = 4;
+  constexpr int slots = 16;
   std::vector<Ints> given;
-  for (int i = 0; i <= slots; ++i) given.push_back(numbers(i, 900));
-  Ints result(900);
+  for (int i = 0; i <= slots; ++i) given.push_back(numbers(i, 200));
+  Ints result(200);
   Parts last;
   for (const int member : {1, 2}) {
     for (int i = 0; i < slots; ++i)
@@ -249,7 +249,7 @@ TEST(ShmSlots, OthersInAReduceWaitOnlyWhenTheirSlotsAreUsedUp) {
     EXPECT_FALSE(last.back()->step()) << "no slot is free";
   }
   for (int i = 0; i <= slots; ++i) {
-    Ints zero(900);
+    Ints zero(200);
     EXPECT_TRUE(Part(team, 0, "reduce_slots", Request::reduce(zero, result, 0), 0).step());
     for (std::size_t k = 0; k < result.size(); ++k) ASSERT_EQ(result[k], 2 * given[i][k]);
     EXPECT_TRUE(finish(last, 1));

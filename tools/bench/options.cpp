@@ -27,6 +27,13 @@ std::vector<std::string_view> collective_names() {
   return names;
 }
 
+std::vector<std::string_view> level_names() {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < reproducibility_count; ++i)
+    names.push_back(to_string(static_cast<Reproducibility>(i)));
+  return names;
+}
+
 std::vector<bool> places_to_measure(const BenchArguments& arguments, const BenchCase& bench_case) {
   const bool both = arguments.in_place == arguments.out_of_place;
   if (arguments.in_place && !both && !bench_case.in_place)
@@ -98,6 +105,10 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
       ->capture_default_str();
   app.add_option("--timeout", arguments.timeout, "of each operation, in seconds, or none")
       ->capture_default_str();
+  app.add_option("--reproducible", arguments.reproducible,
+                 fmt::format("how far results keep their bits: {}; not given: as "
+                             "HYMN_REPRODUCIBLE",
+                             fmt::join(level_names(), ", ")));
   app.add_option("--threads", arguments.threads,
                  "run that many ranks as threads of this process, without MPI");
   app.add_option("--vs", arguments.versus, "mpi: time the plain MPI call too, interleaved");
@@ -123,6 +134,9 @@ BenchOptions checked_options(const BenchArguments& arguments) {
   options.warmup = arguments.warmup;
   options.check = arguments.check;
   options.timeout = timeout_named(arguments.timeout);
+  if (!arguments.reproducible.empty())
+    options.reproducible = static_cast<Reproducibility>(
+        index_of(arguments.reproducible, level_names(), "level of reproducibility"));
   options.threads = arguments.threads;
   if (!arguments.versus.empty()) {
     index_of(arguments.versus, {"mpi"}, "thing to compare with");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct BenchArguments {
   std::size_t warmup = 5;
   std::size_t check = 1;
   std::string timeout = "none";
+  std::string reproducible;
   int threads = 0;
   std::string versus;
   bool json = false;
@@ -49,7 +51,8 @@ struct BenchOptions {
   std::size_t warmup = 0;
   std::size_t check = 0;  ///< iterations of each block whose results are verified
   Timeout timeout = Timeout::none();
-  int threads = 0;  ///< 0: ranks are processes of an MPI job
+  std::optional<Reproducibility> reproducible{};  ///< unset: as HYMN_REPRODUCIBLE
+  int threads = 0;                                ///< 0: ranks are processes of an MPI job
   bool versus_mpi = false;
   bool json = false;
   std::string csv;           ///< empty: none; "-": standard output

@@ -37,7 +37,9 @@ std::string refusals(const Explanation& explanation) {
 BenchRunner::BenchRunner(World& world, const BenchOptions& options, BenchReports reports)
     : world_(world),
       group_(world.new_group(world.group().membership().ranks,
-                             {.description = "bench", .timeout = options.timeout})),
+                             {.description = "bench",
+                              .timeout = options.timeout,
+                              .reproducibility = options.reproducible})),
       options_(options),
       case_(*options.bench_case),
       reports_(std::move(reports)),
@@ -75,6 +77,8 @@ std::vector<std::string> BenchRunner::remarks() const {
                   world_.host_count(), world_.host_count() == 1 ? "" : "s");
   if (case_.is_rooted()) what += fmt::format(", root {}", options_.root);
   what += fmt::format(", timeout {}", timeout_text(options_.timeout));
+  if (options_.reproducible)
+    what += fmt::format(", reproducible '{}'", to_string(*options_.reproducible));
   return {
       what,
       fmt::format("time: median over blocks of iterations of the slowest rank's mean, less {:.3f} "
