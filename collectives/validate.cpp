@@ -159,8 +159,8 @@ void validate_tag(const Request& request) {
     throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
 }
 
-/// Two plain buffers in host memory that fit, the same or apart: what nearly all calls give, and small
-/// ones have little time for more questions.
+/// Two plain buffers in host memory that fit, the same or apart: what nearly all calls give, and
+/// small ones have little time for more questions.
 bool is_plainly_right(const Request& request) {
   constexpr std::size_t many = std::size_t{1} << 40;
   if (request.inputs.layout() != Layout::whole || request.outputs.layout() != Layout::whole)
@@ -207,7 +207,9 @@ Request match_complex_views(const Request& request) {
 }
 
 void validate(const Request& request, GroupShape shape, int root) {
-  if (request.type == OpType::all_reduce && is_plainly_right(request)) [[likely]]
+  if ((request.type == OpType::all_reduce || request.type == OpType::broadcast ||
+       (request.type == OpType::reduce && shape.rank == root)) &&
+      is_plainly_right(request))
     return;
   // What a rank other than the root passes on the root's side is not looked at.
   const bool is_other = shape.rank != root;

@@ -48,11 +48,10 @@ void CallRing::fill(std::uint64_t id, const CallRecord& call) {
 void CallRing::set_state(std::uint64_t record_id, CallState state) {
   Entry& entry = memory_->entries[record_id % entries];
   // Not exchanged in one step, which would cost each call some nanoseconds: a thread that loses its
-  // core between the two for as long as the others take to come round makes their record unreadable,
-  // never wrong.
+  // core between the two for as long as the others take to come round makes their record
+  // unreadable, never wrong.
   if (entry.state.load(std::memory_order_relaxed) / 4 == record_id)
-    entry.state.store(record_id * 4 + static_cast<std::uint64_t>(state),
-                      std::memory_order_release);
+    entry.state.store(record_id * 4 + static_cast<std::uint64_t>(state), std::memory_order_release);
 }
 
 std::uint64_t CallRing::next_id() const { return memory_->next.load(std::memory_order_acquire); }

@@ -48,8 +48,9 @@ class CallRing {
     fill(id, call);
     return id;
   }
-  /// The same in two parts, for a caller that has something urgent to do in between: the first takes
-  /// an id, and with locked instructions its place; the second only stores. Every claim is filled.
+  /// The same in two parts, for a caller that has something urgent to do in between: the first
+  /// takes an id, and with locked instructions its place; the second only stores. Every claim is
+  /// filled.
   std::uint64_t claim();
   void fill(std::uint64_t record_id, const CallRecord& call);
   /// Sets the state of a record that has not been overwritten yet.

@@ -31,6 +31,7 @@ void set_crossings(Cut& cut, int root_host, bool few) {
   cut.parts = has_blocks(cut.type) ? Cut::Parts::of_members
               : few                ? Cut::Parts::whole
                                    : Cut::Parts::even;
+  cut.partless = root_host;
   if (cut.type == OpType::broadcast) {
     cut.gather.only_from = root_host;
     cut.spread.not_to = root_host;
@@ -70,7 +71,9 @@ Slice Cut::part(std::size_t piece, int host, const HostMap& map) const {
     case Parts::whole:
       return {0, length};
     case Parts::even:
-      return even_slice(length, host, map.hosts());
+      if (partless < 0) return even_slice(length, host, map.hosts());
+      if (host == partless) return {};
+      return even_slice(length, host < partless ? host : host - 1, map.hosts() - 1);
     case Parts::of_members:
       break;
   }

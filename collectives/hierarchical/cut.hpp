@@ -40,6 +40,9 @@ struct Crossing {
 ///   all_gather      -                         all to all         of the members there
 ///   barrier         all to all                -                  whole, and empty
 ///
+/// Even parts of a rooted call leave the root's host out: so its interface, which all must cross,
+/// carries everything just once.
+///
 /// Few: little data, or two hosts, where the second form would send as much and take longer.
 struct Cut {
   /// Up to so many bytes, received from all other hosts together, one step with the whole is taken
@@ -52,6 +55,7 @@ struct Cut {
   Crossing gather{};
   Crossing spread{};
   Parts parts = Parts::whole;
+  int partless = -1;         ///< host that even parts leave out; -1: none
   bool cuts_input = false;   ///< into a block for each member
   bool cuts_output = false;  ///< likewise
   int blocks = 1;            ///< in a piece

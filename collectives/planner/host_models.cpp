@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "collectives/hierarchical/cut.hpp"
+#include "collectives/hierarchical/hierarchy.hpp"
 #include "collectives/planner/links.hpp"
 #include "collectives/planner/models.hpp"
 
@@ -20,11 +21,6 @@ Setting setting_of(const PlanContext& context) {
 
 Verdict needs_host_memory(const PlanQuery& query) {
   return is_on_device(query) ? Verdict::no("the buffers are in device memory") : Verdict::yes();
-}
-
-Verdict needs_one_host(const PlanContext& context) {
-  if (context.layout.one_host()) return Verdict::yes();
-  return Verdict::no(fmt::format("the ranks are on {} hosts", context.layout.hosts.size()));
 }
 
 // What crosses the interface of the fullest host when each rank talks to each, for each byte that
@@ -99,17 +95,6 @@ double exchange_seconds(const PlanQuery& query, const PlanContext& context) {
   return pairwise_seconds("exchange", query, context);
 }
 
-Verdict shm_can_run(const PlanQuery& query, const PlanContext& context) {
-  Verdict host = needs_one_host(context);
-  return host.ok ? needs_host_memory(query) : host;
-}
-
-double shm_seconds(const PlanQuery& query, const PlanContext& context) {
-  const int ranks = context.layout.size;
-  return cost_of(cost_row("shm", "shm", setting_of(context)), query, tree_rounds(ranks),
-                 bytes_moved(query.type, ranks), 0);
-}
-
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context) {
   if (context.layout.one_host()) return Verdict::no("all ranks are on one host");
   if (context.layout.largest_host() < 2) return Verdict::no("every rank is alone on its host");
@@ -121,7 +106,7 @@ Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context)
 
 // As collectives/hierarchical/cut.hpp has it: each leader tells those of all other hosts, the whole
 // in one step or parts in two. Inside a host each byte is copied in and out, and the leaders share
-// the folding.
+// the folding; but for the first piece that goes on while others cross.
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   const auto others = static_cast<double>(layout.hosts.size() - 1);
@@ -129,17 +114,22 @@ double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) 
   const bool whole = !has_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
                                                        double{Cut::few_bytes});
   const double steps = whole || has_blocks ? 1 : 2;
-  const double crossing = whole ? others : steps * others / (others + 1);
+  const bool rooted = query.type == OpType::broadcast || query.type == OpType::reduce;
+  double crossing = steps * others / (others + 1);
+  if (whole) crossing = others;
+  if (!whole && rooted) crossing = 1;
   const Setting setting = layout.crowded() ? Setting::crowded : Setting::one_host;
   double copies = 2;
   if (reduces(query.type))
     copies += static_cast<double>(layout.largest_host()) /
               std::min(HostMap::most_leaders, layout.smallest_host());
-  const double within = cost_of(cost_row("shm", "shm", setting), query, 2, copies, 0);
+  const double within = cost_of(cost_row("shm", "slots", setting), query, 2, copies, 0);
   const double between =
       cost_of(cost_row("mpi", "mpi", Setting::several_hosts), query, steps * others, crossing,
               network_bandwidth(context, Interfaces::widest));
-  return within + between;
+  const double pieces =
+      std::max(1.0, static_cast<double>(query.bytes) / static_cast<double>(Hierarchy::large_bytes));
+  return std::max(within, between) + std::min(within, between) / pieces;
 }
 
 }  // namespace hymn

@@ -15,7 +15,15 @@ Verdict messages_can_run(const PlanQuery& query, const PlanContext& context);
 double mpi_p2p_seconds(const PlanQuery& query, const PlanContext& context);
 double exchange_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict shm_can_run(const PlanQuery& query, const PlanContext& context);
-double shm_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context);
+Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context);
+Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context);
+double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context);
+double shm_swapped_seconds(const PlanQuery& query, const PlanContext& context);
+double shm_sharing_seconds(const PlanQuery& query, const PlanContext& context);
+double shm_two_shot_seconds(const PlanQuery& query, const PlanContext& context);
+double shm_slots_seconds(const PlanQuery& query, const PlanContext& context);
+double shm_messages_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context);
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context);
 

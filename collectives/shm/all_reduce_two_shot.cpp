@@ -78,7 +78,7 @@ class TwoShotOperation final : public ShmOperation {
     capacity_ = in_small_slots_ ? small_slot : large - line;
     const std::size_t count = request_.inputs.flat().count;
     const std::size_t bytes = count * reducer_.element_bytes;
-    const std::size_t chunk = std::min(capacity_, preferred_chunk(bytes)) / line * line;
+    const std::size_t chunk = capacity_ / line * line;
     per_round_ = chunk / reducer_.element_bytes;
     rounds_ = (count + per_round_ - 1) / per_round_;
     first_ = shared_.rounds + 1;
@@ -88,11 +88,6 @@ class TwoShotOperation final : public ShmOperation {
     return true;
   }
 
-  static std::size_t preferred_chunk(std::size_t bytes) {
-    if (bytes <= std::size_t{64} << 10) return std::size_t{16} << 10;
-    if (bytes <= std::size_t{2} << 20) return std::size_t{64} << 10;
-    return largest_slot;
-  }
 
   bool in_place() const { return request_.inputs.flat().data == request_.outputs.flat().data; }
   int me() const { return channel().rank(); }

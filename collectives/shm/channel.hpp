@@ -46,13 +46,21 @@ class ShmChannel {
   // --- Turns ---
 
   /// Called when a collective is started, in the order of the calls.
-  std::uint64_t take_ticket() { return started_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t take_ticket() {
+    // Not in one locked step: calls of collectives have an order, so no two start at once.
+    const std::uint64_t ticket = started_.load(std::memory_order_relaxed);
+    started_.store(ticket + 1, std::memory_order_relaxed);
+    return ticket;
+  }
   bool is_turn(std::uint64_t ticket) const {
     return finished_.load(std::memory_order_acquire) == ticket;
   }
   void end_turn(std::uint64_t ticket) {
-    finished_.store(ticket + 1, std::memory_order_release);
-    wake_sleepers();
+    // Another thread of this member may sleep until its own call's turn comes.
+    if (started_.load(std::memory_order_relaxed) == ticket + 1)
+      finished_.store(ticket + 1, std::memory_order_release);
+    else
+      publish(finished_, ticket + 1);
   }
 
   // --- Telling others, and waiting to be told ---

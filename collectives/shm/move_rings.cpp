@@ -77,7 +77,8 @@ class MoveOperation final : public ShmOperation {
   const Request& request() const { return *call_.request; }
 
   void begin() override {
-    tag_ = ++lanes_.uses << 8 | static_cast<std::uint64_t>(request().type);
+    tag_ = (++lanes_.uses << 8 | static_cast<std::uint64_t>(request().type)) &
+           ((std::uint64_t{1} << ring_tag_bits) - 1);
     plan();
     for (int step = 1; step < size(); ++step) push(lanes_.lane((me() + step) % size()));
     copy_own();

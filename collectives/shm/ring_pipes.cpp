@@ -29,8 +29,8 @@ void RingPipes::choose(RingWriter& writer, std::size_t bytes) {
 std::size_t RingPipes::far_pipe() {
   if (!has_asked_) {
     has_asked_ = true;
-    const SharedRegion::Reserved reserved = channel_->region().reserve(areas_.far);
-    far_pipe_ = std::bit_floor(reserved.bytes / static_cast<std::size_t>(channel_->size() - 1));
+    const auto others = static_cast<std::size_t>(channel_->size() - 1);
+    far_pipe_ = std::bit_floor(channel_->reserve_own(areas_.far) / others);
   }
   return far_pipe_;
 }

@@ -7,7 +7,12 @@
 namespace hymn {
 namespace {
 
-std::uint64_t tag_of(MessageTag tag) { return tag.value | std::uint64_t{tag.user} << 63; }
+// A collective's tag is used again after thousands of millions of collectives, which is safe: they
+// are in order.
+constexpr std::uint64_t user_tag = std::uint64_t{1} << (ring_tag_bits - 1);
+std::uint64_t tag_of(MessageTag tag) {
+  return (tag.value & (user_tag - 1)) | (tag.user ? user_tag : 0);
+}
 
 Verdict can_carry_bytes(const Request& request) {
   const bool opaque =
@@ -43,7 +48,7 @@ void set(Receiving& receive, int peer, MessageTag tag, const BufferView& view) {
 
 RecvStatus status_of(const Receiving& receive, std::size_t element_bytes) {
   return {.source = receive.source,
-          .tag = static_cast<int>(receive.tag & ~(std::uint64_t{1} << 63)),
+          .tag = static_cast<int>(receive.tag & (user_tag - 1)),
           .count = receive.bytes / std::max<std::size_t>(element_bytes, 1)};
 }
 

@@ -39,6 +39,9 @@ class SlotOperation : public ShmOperation {
   std::uint64_t end_round() const { return end_; }
   std::size_t index(std::uint64_t round) const { return static_cast<std::size_t>(round - first_); }
 
+  /// The next round to give: this member's data of all rounds before is where others find it.
+  std::uint64_t next_to_give() const { return given_; }
+
   /// Where this member puts what it shows; `like` is where it comes from: both lie equally far from
   /// a line, for copies between addresses that do not are slower by a factor.
   std::byte* room(std::uint64_t round, const void* like) {
@@ -46,6 +49,8 @@ class SlotOperation : public ShmOperation {
       ring_.head(rank(), round).place += reinterpret_cast<std::uintptr_t>(like) % 64;
     return ring_.data(rank(), round, size_);
   }
+  /// That place once more, after show().
+  std::byte* own_room(std::uint64_t round) const { return ring_.data(rank(), round, size_); }
   void show(std::uint64_t round);
   /// What a member shows in a round; null: nothing yet. UsageError when it is for another call.
   const std::byte* shown(int member, std::uint64_t round) const {
@@ -91,12 +96,13 @@ constexpr std::uint64_t pieces_of(std::size_t bytes, std::size_t piece) {
   return bytes <= piece ? bytes != 0 : (bytes + piece - 1) / piece;
 }
 
-/// A result of this many bytes does not stay in the caches: it is written past them.
-constexpr bool should_stream(std::size_t bytes) { return bytes >= std::size_t{1} << 20; }
+/// A result of this many bytes is written past the caches, where it would not stay. Measured with 2
+/// ranks on 2 cores that share 32 MB of cache.
+constexpr bool should_stream(std::size_t bytes) { return bytes > std::size_t{4} << 20; }
 
 /// The algorithm whose operation is Op.
 template <class Op>
-class SlotAlgorithm final : public Algorithm {
+class SlotAlgorithm : public Algorithm {
  public:
   explicit SlotAlgorithm(std::shared_ptr<SlotRing> ring) : ring_(std::move(ring)) {}
   std::string_view name() const override { return Op::name; }
@@ -116,7 +122,7 @@ class SlotAlgorithm final : public Algorithm {
     return storage.emplace<Op>(*ring_, call);
   }
 
- private:
+ protected:
   std::shared_ptr<SlotRing> ring_;
 };
 

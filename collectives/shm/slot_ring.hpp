@@ -24,7 +24,7 @@ class SlotRing {
   static constexpr std::size_t tiny_bytes = 8;
   static constexpr std::size_t few_bytes = 48;
   static constexpr std::size_t near_bytes = 1024;
-  static constexpr std::size_t largest_room = std::size_t{512} << 10;
+  static constexpr std::size_t largest_room = std::size_t{256} << 10;
   static constexpr int most_members = 128;
 
   struct TinyHead {
@@ -80,6 +80,10 @@ class SlotRing {
     if (size <= Size::few && round - told_ < rounds_between_telling) return;
     told_ = round;
     channel_->publish(fixed(channel_->rank()).done, round);
+  }
+  /// Whether a member has told that.
+  bool has_finished(int member, std::uint64_t round) const {
+    return fixed(member).done.load(std::memory_order_acquire) >= round;
   }
   /// For operations that take from many: the next round to take from each.
   std::vector<std::uint64_t>& taken() { return taken_; }

@@ -7,29 +7,38 @@
 namespace hymn {
 namespace {
 
-using Line = RingLine;
-constexpr std::size_t line_bytes = ring_line_bytes;
+constexpr std::size_t line_bytes = 64;
+constexpr std::uint64_t line_cells = line_bytes / ring_cell_bytes;
+/// So many bytes follow the word at once. More of them begin as far from a line as in the sender's
+/// memory, which makes copies faster.
+constexpr std::size_t few = 48;
 
-// The first word of a message: whether it is there, how far its data lies from a line, the binary
-// logarithm of the pipe's capacity (0: the message is in lines), the length.
+// The first word of a message: whether it is there, whether it is long, how far its data lies from
+// a line, its length or the binary logarithm of the pipe's capacity, the tag.
 constexpr std::uint64_t is_there = 1;
-constexpr unsigned offset_shift = 1;
-constexpr unsigned pipe_shift = 7;
-constexpr unsigned length_shift = 13;
+constexpr std::uint64_t is_long = 2;
+constexpr unsigned offset_shift = 2;
+constexpr unsigned size_shift = 8;
+constexpr unsigned tag_shift = 64 - ring_tag_bits;
+constexpr std::uint64_t size_mask = (1u << (tag_shift - size_shift)) - 1;
 
-std::uint64_t word_of(std::size_t bytes, unsigned offset, std::size_t pipe_bytes) {
-  const auto pipe = pipe_bytes == 0 ? 0u : static_cast<unsigned>(std::countr_zero(pipe_bytes));
-  return is_there | std::uint64_t{offset} << offset_shift | std::uint64_t{pipe} << pipe_shift |
-         std::uint64_t{bytes} << length_shift;
+std::uint64_t word_of(std::uint64_t kind, unsigned offset, std::uint64_t size, std::uint64_t tag) {
+  return is_there | kind | std::uint64_t{offset} << offset_shift | size << size_shift |
+         tag << tag_shift;
 }
 
 unsigned offset_of(const void* data) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(data) % line_bytes);
 }
 
-/// Lines of a short message: one where it holds everything, else the data follows from the next on.
-std::uint64_t lines_of(std::size_t bytes, unsigned offset) {
-  return bytes <= Line::few ? 1 : 1 + (offset + bytes + line_bytes - 1) / line_bytes;
+/// How far behind its first cell, at `position`, the data of a short message begins.
+std::size_t data_place(std::uint64_t position, std::size_t bytes, unsigned offset) {
+  if (bytes <= few) return sizeof(std::uint64_t);
+  return (line_cells - position % line_cells) * ring_cell_bytes + offset;
+}
+
+std::uint64_t cells_of(std::size_t place, std::size_t bytes) {
+  return (place + bytes + ring_cell_bytes - 1) / ring_cell_bytes;
 }
 
 /// Where a long message begins in the pipe.
@@ -38,7 +47,7 @@ std::uint64_t start_of(std::uint64_t position, unsigned offset) {
 }
 
 /// The most that one member's rings to all others take.
-constexpr std::size_t most_lines = std::size_t{128} << 10;
+constexpr std::size_t most_cells = std::size_t{128} << 10;
 constexpr std::size_t most_far = std::size_t{4} << 20;
 
 std::size_t share(std::size_t whole, int members, std::size_t least, std::size_t most) {
@@ -47,7 +56,7 @@ std::size_t share(std::size_t whole, int members, std::size_t least, std::size_t
 }
 
 std::size_t ring_bytes(const RingSizes& sizes) {
-  return sizeof(RingCounters) + sizes.lines_bytes + sizes.near_pipe_bytes;
+  return sizeof(RingCounters) + sizes.cells_bytes + sizes.near_pipe_bytes;
 }
 
 /// The place of the ring to `to` among those of `from`.
@@ -57,7 +66,9 @@ std::size_t place_of(int from, int to) { return static_cast<std::size_t>(to < fr
 
 RingSizes RingSizes::for_members(int members) {
   constexpr std::size_t kb = 1024;
-  const std::size_t each = share(most_lines, members, 2 * kb, 32 * kb);
+  constexpr std::size_t most = 32 * kb;
+  static_assert(most / 4 <= size_mask);
+  const std::size_t each = share(most_cells, members, 2 * kb, most);
   return {each, each, share(most_far, members, 32 * kb, 1024 * kb)};
 }
 
@@ -85,60 +96,63 @@ RingMemory RingMemory::of(const SharedRegion& region, RingAreas areas, int from,
   memory.place = place_of(from, to);
   std::byte* near = region.area(from, areas.near) + memory.place * ring_bytes(memory.sizes);
   memory.counters = reinterpret_cast<RingCounters*>(near);
-  memory.lines = near + sizeof(RingCounters);
-  memory.near_pipe = memory.lines + memory.sizes.lines_bytes;
+  memory.cells = near + sizeof(RingCounters);
+  memory.near_pipe = memory.cells + memory.sizes.cells_bytes;
   memory.far_pipes = region.area(from, areas.far);
   return memory;
 }
 
 // --- Writing ---
 
-// One line more than the message needs: the word of the line behind it is cleared.
-bool RingWriter::has_lines(std::uint64_t lines) {
-  if (next_ + lines + 1 - lines_read_ <= memory_.line_count()) return true;
-  lines_read_ = memory_.counters->lines_read.load(std::memory_order_acquire);
-  return next_ + lines + 1 - lines_read_ <= memory_.line_count();
+// One cell more than the message needs: the word behind it is cleared.
+bool RingWriter::has_room(std::uint64_t cells) {
+  if (next_ + cells + 1 - cells_read_ <= memory_.cell_count()) return true;
+  cells_read_ = memory_.counters->cells_read.load(std::memory_order_acquire);
+  return next_ + cells + 1 - cells_read_ <= memory_.cell_count();
 }
 
 // The word behind the message is cleared first: stores become visible in order, and the line that
 // the reader polls must not be taken away in the middle of its own.
-RingLine& RingWriter::begin(std::uint64_t lines, std::uint64_t tag) {
-  Line& first = memory_.line(next_);
-  next_ += lines;
-  if (clear_ != next_) memory_.line(next_).word.store(0, std::memory_order_relaxed);
-  first.tag = tag;
+RingCell& RingWriter::begin(std::uint64_t cells) {
+  RingCell& first = memory_.cell(next_);
+  next_ += cells;
+  if (clear_ != next_) memory_.cell(next_).word.store(0, std::memory_order_relaxed);
   return first;
 }
 
-// Most messages take one line.
+// The first word of the next line. Those of this line cost nothing when it is written anyway, but
+// now the reader wants it.
 void RingWriter::prepare_next() {
-  if (next_ + 2 - lines_read_ > memory_.line_count()) return;
-  clear_ = next_ + 1;
-  memory_.line(clear_).word.store(0, std::memory_order_relaxed);
+  const std::uint64_t ahead = (next_ / line_cells + 1) * line_cells;
+  if (clear_ == ahead || ahead + 1 - cells_read_ > memory_.cell_count()) return;
+  clear_ = ahead;
+  memory_.cell(ahead).word.store(0, std::memory_order_relaxed);
 }
 
 RingFlag RingWriter::put(std::uint64_t tag, const void* data, std::size_t bytes) {
-  const unsigned offset = bytes <= Line::few ? 0 : offset_of(data);
-  const std::uint64_t lines = lines_of(bytes, offset);
-  if (!has_lines(lines)) return {};
-  std::byte* const to = memory_.at(next_ + 1) + offset;
-  Line& first = begin(lines, tag);
-  if (bytes <= Line::few) {
-    if (bytes != 0) std::memcpy(first.data, data, bytes);
-  } else {
+  const unsigned offset = bytes <= few ? 0 : offset_of(data);
+  const std::size_t place = data_place(next_, bytes, offset);
+  const std::uint64_t cells = cells_of(place, bytes);
+  if (!has_room(cells)) return {};
+  std::byte* const to = memory_.at(next_, place);
+  RingCell& first = begin(cells);
+  if (bytes != 0) {
     const auto* from = static_cast<const std::byte*>(data);
     const std::size_t piece = std::min(bytes, memory_.bytes_behind(to));
     std::memcpy(to, from, piece);
-    if (piece != bytes) std::memcpy(memory_.lines, from + piece, bytes - piece);
+    if (piece != bytes) std::memcpy(memory_.cells, from + piece, bytes - piece);
   }
-  return {&first.word, word_of(bytes, offset, 0)};
+  return {&first.word, word_of(0, offset, bytes, tag)};
 }
 
 RingFlag RingWriter::announce(std::uint64_t tag, const void* data, std::size_t bytes) {
-  if (!has_lines(1)) return {};
+  if (!has_room(1)) return {};
   const unsigned offset = offset_of(data);
   pipe_written_ = start_of(pipe_written_, offset);
-  return {&begin(1, tag).word, word_of(bytes, offset, pipe_bytes_)};
+  RingCell& first = begin(1);
+  first.data = bytes;
+  const auto pipe = static_cast<unsigned>(std::countr_zero(pipe_bytes_));
+  return {&first.word, word_of(is_long, offset, pipe, tag)};
 }
 
 std::span<std::byte> RingWriter::room() {
@@ -161,37 +175,37 @@ RingFlag RingWriter::wrote(std::size_t bytes) {
 // --- Reading ---
 
 bool RingReader::look(MessageHead& head) const {
-  const Line& first = memory_.line(next_);
+  const RingCell& first = memory_.cell(next_);
   const std::uint64_t word = first.word.load(std::memory_order_acquire);
   if (word == 0) return false;
-  const unsigned pipe = static_cast<unsigned>(word >> pipe_shift) & 0x3f;
-  head.tag = first.tag;
-  head.bytes = word >> length_shift;
-  head.pipe_bytes = pipe == 0 ? 0 : std::size_t{1} << pipe;
-  head.offset = static_cast<unsigned>(word >> offset_shift) & 0x3f;
+  const std::uint64_t size = word >> size_shift & size_mask;
+  const bool comes_by_pipe = (word & is_long) != 0;
+  head.tag = word >> tag_shift;
+  head.bytes = comes_by_pipe ? first.data : size;
+  head.pipe_bytes = comes_by_pipe ? std::size_t{1} << size : 0;
+  head.offset = static_cast<unsigned>(word >> offset_shift) % line_bytes;
   return true;
 }
 
 // The writer is told now and then only: its line would travel for every message. Never less often
 // than it takes to have room for the longest short message.
-RingFlag RingReader::pass(std::uint64_t lines) {
-  next_ += lines;
-  if (next_ - told_ < memory_.line_count() / 4) return {};
+RingFlag RingReader::pass(std::uint64_t cells) {
+  next_ += cells;
+  if (next_ - told_ < memory_.cell_count() / 4) return {};
   told_ = next_;
-  return {&memory_.counters->lines_read, next_};
+  return {&memory_.counters->cells_read, next_};
 }
 
 RingFlag RingReader::take(const MessageHead& head, void* to, std::size_t bytes) {
-  if (head.bytes <= Line::few) {
-    if (bytes != 0) std::memcpy(to, memory_.line(next_).data, bytes);
-  } else if (bytes != 0) {
-    const std::byte* const from = memory_.at(next_ + 1) + head.offset;
+  const std::size_t place = data_place(next_, head.bytes, head.offset);
+  if (bytes != 0) {
+    const std::byte* const from = memory_.at(next_, place);
     const std::size_t piece = std::min(bytes, memory_.bytes_behind(from));
     std::memcpy(to, from, piece);
     if (piece != bytes)
-      std::memcpy(static_cast<std::byte*>(to) + piece, memory_.lines, bytes - piece);
+      std::memcpy(static_cast<std::byte*>(to) + piece, memory_.cells, bytes - piece);
   }
-  return pass(lines_of(head.bytes, head.offset));
+  return pass(cells_of(place, head.bytes));
 }
 
 RingFlag RingReader::open(const MessageHead& head) {

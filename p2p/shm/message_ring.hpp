@@ -1,13 +1,13 @@
 // Messages from one member of a region to another, in order: a ring that one writes and the other
 // reads.
 //
-// A ring consists of lines for short messages and for the announcements of long ones, and of a pipe
+// A ring consists of cells for short messages and for the announcements of long ones, and of a pipe
 // that long messages flow through piece by piece, so that both sides copy at the same time. The
 // pipe is small at first; who sends long messages gets a larger one.
 //
-// Short messages cost one line each way: a line says by its first word that it holds a message. So
-// that no old data is taken for such a word, the writer clears the word of the next line before it
-// shows a message.
+// The first word of a message says that it is there, and how. The smallest messages take a single
+// cell, so that one cache line travels for several of them. So that no old data is taken for such a
+// word, the writer clears the word behind a message before it shows the message.
 #pragma once
 
 #include <atomic>
@@ -28,18 +28,18 @@ struct RingFlag {
   explicit operator bool() const { return word != nullptr; }
 };
 
-/// How large a member's rings to all others are.
+/// How large a member's rings to all others are, each a power of two.
 struct RingSizes {
-  std::size_t lines_bytes = 0;      ///< for short messages
+  std::size_t cells_bytes = 0;      ///< for short messages
   std::size_t near_pipe_bytes = 0;  ///< reserved at once
-  std::size_t far_pipe_bytes = 0;   ///< reserved when it is first used; all powers of two
+  std::size_t far_pipe_bytes = 0;   ///< reserved when it is first used
 
   static RingSizes for_members(int members);
   /// The areas for the rings of one member.
   std::size_t near_bytes(int members) const;
   std::size_t far_bytes(int members) const;
-  /// The longest message that goes through lines alone: what makes it through without the reader.
-  std::size_t longest_short() const { return lines_bytes / 4; }
+  /// The longest message that goes through cells alone, and so without the reader's doing.
+  std::size_t longest_short() const { return cells_bytes / 4; }
 };
 
 /// Where a member's rings lie in every part.
@@ -52,19 +52,19 @@ struct RingAreas {
   static int add_far(RegionPlan& plan, int members);
 };
 
-inline constexpr std::size_t ring_line_bytes = 64;
-
-/// What the first line of a message holds. `word` is 0, or says that and how the message is there.
-struct RingLine {
-  static constexpr std::size_t few = 48;
+/// `word` is 0, or the first of a message.
+struct RingCell {
   std::atomic<std::uint64_t> word;
-  std::uint64_t tag;
-  std::byte data[few];
+  std::uint64_t data;  ///< the first bytes, or the length of a long message
 };
-static_assert(sizeof(RingLine) == ring_line_bytes);
+inline constexpr std::size_t ring_cell_bytes = sizeof(RingCell);
+static_assert(ring_cell_bytes == 16);
+
+/// A message carries so many bits of its tag.
+inline constexpr unsigned ring_tag_bits = 42;
 
 struct RingCounters {
-  alignas(RegionPlan::line_bytes) std::atomic<std::uint64_t> lines_read;
+  alignas(RegionPlan::line_bytes) std::atomic<std::uint64_t> cells_read;
   alignas(RegionPlan::line_bytes) std::atomic<std::uint64_t> pipe_written;
   alignas(RegionPlan::line_bytes) std::atomic<std::uint64_t> pipe_read;
 };
@@ -72,7 +72,7 @@ struct RingCounters {
 /// The memory of one ring, as both sides see it.
 struct RingMemory {
   RingCounters* counters = nullptr;
-  std::byte* lines = nullptr;
+  std::byte* cells = nullptr;
   std::byte* near_pipe = nullptr;
   /// All far pipes of the writer, as large as it could get them, and which of them is this ring's.
   std::byte* far_pipes = nullptr;
@@ -80,17 +80,17 @@ struct RingMemory {
   RingSizes sizes{};
 
   static RingMemory of(const SharedRegion& region, RingAreas areas, int from, int to);
-  std::uint64_t line_count() const { return sizes.lines_bytes / ring_line_bytes; }
-  /// Positions count on for ever; sizes are powers of two.
-  std::byte* at(std::uint64_t position) const {
-    return lines + (position * ring_line_bytes & (sizes.lines_bytes - 1));
+  std::uint64_t cell_count() const { return sizes.cells_bytes / ring_cell_bytes; }
+  /// `bytes` behind the cell at this position; positions count on for ever.
+  std::byte* at(std::uint64_t position, std::size_t bytes = 0) const {
+    return cells + ((position * ring_cell_bytes + bytes) & (sizes.cells_bytes - 1));
   }
-  /// From there to the end of the lines, behind which they begin anew.
-  std::size_t bytes_behind(const std::byte* place_in_lines) const {
-    return sizes.lines_bytes - static_cast<std::size_t>(place_in_lines - lines);
+  RingCell& cell(std::uint64_t position) const {
+    return *reinterpret_cast<RingCell*>(at(position));
   }
-  RingLine& line(std::uint64_t position) const {
-    return *reinterpret_cast<RingLine*>(at(position));
+  /// From there to the end of the cells, behind which they begin anew.
+  std::size_t bytes_behind(const std::byte* place_in_cells) const {
+    return sizes.cells_bytes - static_cast<std::size_t>(place_in_cells - cells);
   }
   std::byte* pipe(std::size_t capacity) const {
     return capacity > sizes.near_pipe_bytes ? far_pipes + place * capacity : near_pipe;
@@ -99,7 +99,7 @@ struct RingMemory {
 
 /// What the reader knows of a message before it reads it.
 struct MessageHead {
-  std::uint64_t tag = 0;
+  std::uint64_t tag = 0;  ///< the lowest ring_tag_bits of it
   std::uint64_t bytes = 0;
   std::size_t pipe_bytes = 0;  ///< capacity of the pipe that it comes through; 0: it is short
   unsigned offset = 0;         ///< of the data from a line, as in the sender's memory
@@ -132,13 +132,13 @@ class RingWriter {
   void use_far_pipe(std::size_t bytes) { pipe_bytes_ = bytes; }
 
  private:
-  bool has_lines(std::uint64_t lines);
-  RingLine& begin(std::uint64_t lines, std::uint64_t tag);
+  bool has_room(std::uint64_t cells);
+  RingCell& begin(std::uint64_t cells);
 
   RingMemory memory_;
-  std::uint64_t next_ = 0;        // line
-  std::uint64_t lines_read_ = 0;  // as last seen
-  std::uint64_t clear_ = 0;       // a line whose word has been cleared already
+  std::uint64_t next_ = 0;        // cell
+  std::uint64_t cells_read_ = 0;  // as last seen
+  std::uint64_t clear_ = 0;       // a cell whose word has been cleared already
   std::size_t pipe_bytes_ = 0;
   std::uint64_t pipe_written_ = 0;
   std::uint64_t pipe_read_ = 0;  // as last seen
@@ -162,10 +162,10 @@ class RingReader {
   RingFlag read(std::size_t bytes);
 
  private:
-  RingFlag pass(std::uint64_t lines);
+  RingFlag pass(std::uint64_t cells);
 
   RingMemory memory_;
-  std::uint64_t next_ = 0;  // line
+  std::uint64_t next_ = 0;  // cell
   std::uint64_t told_ = 0;  // up to where the writer knows
   std::size_t pipe_bytes_ = 0;
   std::uint64_t pipe_read_ = 0;

@@ -35,7 +35,11 @@ void use(World& world) {
     for (const bool in_place : {false, true})
       check_call(group, {.count = count, .in_place = in_place});
   check_call(group, {.type = OpType::all_to_all, .count = 50000});
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) MixedRun(world, seed).run(40);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    MixedRun run(world, seed);
+    run.run(40);
+    run.end();
+  }
   if (world.rank() == 0)
     for (const std::string& text : told_of_shared_memory(group))
       std::printf("shm: %s\n", text.c_str());

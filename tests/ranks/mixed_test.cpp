@@ -20,6 +20,7 @@ void run_seed(World& world, std::uint64_t seed) {
   auto run = std::make_unique<MixedRun>(world, seed);
   try {
     run->run(80);
+    run->end();
   } catch (const std::exception& error) {
     ADD_FAILURE() << "rank " << world.rank() << ": " << error.what();
     // What is in flight still needs its buffers, and the program ends soon.

@@ -4,7 +4,7 @@
 // programs.
 #include <gmock/gmock.h>
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -189,14 +189,13 @@ void check_placement(ProcessGroup& group, OpType type, ReduceKind kind, std::siz
 RANK_TEST(Reproducible, WhateverTheRoadAndTheSplitOfMessages) {
   on_every_road(world, Reproducibility::placement,
                 [](ProcessGroup& group, OpType type, const Road&) {
-                  for (const ReduceKind kind : kinds) {
-                    check_placement<float>(group, type, kind, 129, 1);
-                    check_placement<double>(group, type, kind, 129, 2);
-                    check_placement<float16>(group, type, kind, 129, 1);
-                    check_placement<bfloat16>(group, type, kind, 129, 2);
-                  }
-                  for (const std::size_t pieces : {1u, 2u, 5u})
-                    check_placement<float>(group, type, ReduceKind::sum, 70001, pieces);
+                  for (const ReduceKind kind : kinds)
+                    check_placement<float>(group, type, kind, 129, 2);
+                  check_placement<double>(group, type, ReduceKind::sum, 129, 1);
+                  check_placement<float16>(group, type, ReduceKind::avg, 129, 1);
+                  check_placement<bfloat16>(group, type, ReduceKind::premul_sum, 129, 1);
+                  for (const std::size_t pieces : {1u, 3u})
+                    check_placement<float>(group, type, ReduceKind::sum, 20011, pieces);
                 });
 }
 
@@ -246,7 +245,7 @@ void check_size(ProcessGroup& group, OpType type) {
   std::vector<T> all(count);
   for (std::size_t i = 0; i < count; ++i)
     all[i] = static_cast<T>(summand<T>(0, i) + summand<T>(1, i) + summand<T>(2, i));
-  for (int shift = 0; shift < size; ++shift) {
+  for (int shift = 0; shift < std::min(size, 4); ++shift) {
     const std::vector<T> mine = share_of<T>(group.rank(), size, shift, count);
     std::vector<T> result(count);
     if (type == OpType::reduce_scatter) {

@@ -56,14 +56,20 @@ MixedRun::MixedRun(World& world, std::uint64_t seed, std::string path)
   for (std::uint64_t i = 0; i < 5; ++i) make_group(seed * 31 + i);
 }
 
+void MixedRun::set_timeout(Timeout timeout) {
+  for (ProcessGroup& group : groups_) group.set_timeout(timeout);
+}
+
 void MixedRun::run(int steps) {
-  for (int step = 0; step < steps; ++step) {
-    next(step);
+  for (const int last = steps_ + steps; steps_ < last; ++steps_) {
+    next(steps_);
     if (own_.one_in(8)) std::this_thread::sleep_for(std::chrono::microseconds(own_.below(300)));
     while (flights_.size() > own_.below(9)) finish_one();
   }
   while (!flights_.empty()) finish_one();
-  // In an order of its own on every rank.
+}
+
+void MixedRun::end() {
   while (!groups_.empty()) {
     std::swap(groups_[own_.below(groups_.size())], groups_.back());
     groups_.back().destroy();

@@ -31,9 +31,12 @@ class MixedRun {
   /// `path`: the only one that groups may take; empty: any, and not the same for all groups.
   MixedRun(World& world, std::uint64_t seed, std::string path = "");
 
-  /// Starts as many operations, waits for all of them, and destroys the groups. Failed
-  /// expectations tell what was wrong.
+  /// Of all groups, from now on.
+  void set_timeout(Timeout timeout);
+  /// Starts as many operations and waits for all of them. Failed expectations tell what was wrong.
   void run(int steps);
+  /// Destroys the groups, in an order of its own on every rank.
+  void end();
 
  private:
   void make_group(std::uint64_t seed);
@@ -48,6 +51,7 @@ class MixedRun {
   std::string path_;
   Drawer common_;
   Drawer own_;
+  int steps_ = 0;
   std::vector<ProcessGroup> groups_;
   std::vector<Flight> flights_;
 };

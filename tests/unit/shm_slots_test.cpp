@@ -130,6 +130,19 @@ void reduce_arrives(Team& team, std::size_t count, int root) {
   EXPECT_EQ(result, sum_of_all(team.size(), count));
 }
 
+/// The root's result takes the place of its input.
+void reduce_in_place_arrives(Team& team, std::size_t count, int root) {
+  std::vector<Ints> data;
+  Parts parts;
+  for (int me = 0; me < team.size(); ++me) data.push_back(numbers(me, count));
+  for (int me = 0; me < team.size(); ++me)
+    parts.push_back(std::make_unique<Part>(team, me, "reduce_slots",
+                                           Request::reduce(data[me], data[me], root), root));
+  ASSERT_TRUE(finish(parts));
+  for (int me = 0; me < team.size(); ++me)
+    EXPECT_EQ(data[me], me == root ? sum_of_all(team.size(), count) : numbers(me, count));
+}
+
 /// Blocks of different sizes, some of them empty.
 std::vector<std::size_t> uneven(int members, std::size_t count) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(members));
@@ -195,6 +208,15 @@ TEST(ShmSlots, CarryEveryLengthBetweenAnyNumberOfMembers) {
       if (members > 8 && count > 30000) continue;
       everything_arrives(team, count);
     }
+  }
+}
+
+TEST(ShmSlots, ManyMembersFoldALargeReductionTogether) {
+  for (const int members : {3, 4, 7, 16}) {
+    Team team(members);
+    for (const std::size_t count : {65535u, 65536u, 65537u, 200003u})
+      for (const int root : {0, 2}) reduce_in_place_arrives(team, count, root);
+    everything_arrives(team, 5);
   }
 }
 

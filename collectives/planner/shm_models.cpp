@@ -1,0 +1,80 @@
+// The algorithms over the shared memory of one host.
+#include <fmt/format.h>
+
+#include "collectives/planner/models.hpp"
+
+namespace hymn {
+namespace {
+
+/// What a cost row is asked for: where cores are shared, every rank's steps and bytes come one
+/// after another on them.
+struct Effort {
+  double rounds;
+  double bytes;  ///< times the size of the operation
+};
+
+Effort effort_of(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  if (context.layout.crowded()) return {static_cast<double>(ranks - 1), static_cast<double>(ranks)};
+  return {tree_rounds(ranks), bytes_moved(query.type, ranks)};
+}
+
+double seconds(std::string_view method, const PlanQuery& query, const PlanContext& context,
+               Effort effort) {
+  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
+  return cost_of(cost_row("shm", method, setting), query, effort.rounds, effort.bytes, 0);
+}
+
+}  // namespace
+
+Verdict shm_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (!context.layout.one_host())
+    return Verdict::no(fmt::format("the ranks are on {} hosts", context.layout.hosts.size()));
+  if (context.layout.size < 2) return Verdict::no("one rank alone shares nothing");
+  if (is_on_device(query)) return Verdict::no("the buffers are in device memory");
+  return Verdict::yes();
+}
+
+Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (query.bytes > 4096) return Verdict::no("more than the 4096 bytes of a slot");
+  return shm_can_run(query, context);
+}
+
+Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (context.layout.size > 2) return Verdict::no("it is made for two members");
+  if (query.bytes > 16384) return Verdict::no("more than the 16384 bytes of a slot");
+  return shm_can_run(query, context);
+}
+
+Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context) {
+  const Verdict verdict = shm_can_run(query, context);
+  if (!verdict.ok || context.layout.hosts.front().numa_nodes > 1) return verdict;
+  return Verdict::no("all ranks are on one NUMA node");
+}
+
+// Everybody folds all inputs.
+double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
+  Effort effort = effort_of(query, context);
+  const double ranks = context.layout.size;
+  effort.bytes = context.layout.crowded() ? ranks * ranks : ranks - 1;
+  return seconds("one_shot", query, context, effort);
+}
+double shm_swapped_seconds(const PlanQuery& query, const PlanContext& context) {
+  return seconds("swapped", query, context, effort_of(query, context));
+}
+double shm_sharing_seconds(const PlanQuery& query, const PlanContext& context) {
+  return seconds("sharing", query, context, effort_of(query, context));
+}
+double shm_two_shot_seconds(const PlanQuery& query, const PlanContext& context) {
+  return seconds("two_shot", query, context, effort_of(query, context));
+}
+double shm_slots_seconds(const PlanQuery& query, const PlanContext& context) {
+  return seconds("slots", query, context, effort_of(query, context));
+}
+double shm_messages_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  return seconds("messages", query, context,
+                 {pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks)});
+}
+
+}  // namespace hymn

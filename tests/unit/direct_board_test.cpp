@@ -1,0 +1,177 @@
+// Members that work on each other's memory, and what happens to it when one of them gives up.
+#include "collectives/shm/direct_board.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "hymn/allocate.hpp"
+#include "hymn/error.hpp"
+#include "tests/unit/region_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+constexpr std::size_t bytes = 10 * 4096;
+
+/// One of two members, in a process of its own.
+struct Member {
+  Member(const Bytes& ticket, int me, int desk, int area, const RegionPlan& plan)
+      : channel(std::make_shared<ShmChannel>(join(ticket, plan, 2, me), std::vector{0, 1}, true,
+                                             desk, [](const std::string&) {})),
+        board(channel, area) {
+    call.usable = 1;
+    call.pid = static_cast<std::uint64_t>(getpid());
+    call.input = call.output = *SharedHeap::of_process().find(buffer.data(), bytes);
+  }
+
+  /// Until both members have mapped each other's buffer.
+  void meet() {
+    board.show(call);
+    while (!board.all_have_shown()) usleep(50);
+    board.map();
+    while (!board.all_have_mapped()) usleep(50);
+  }
+
+  std::shared_ptr<ShmChannel> channel;
+  DirectBoard board;
+  SharedBuffer buffer{bytes};
+  DirectCall call;
+};
+
+class DirectBoardTest : public testing::Test {
+ protected:
+  Member member(int me) const { return {maker_->ticket(), me, desk_, area_, plan_}; }
+
+  RegionPlan plan_;
+  int desk_ = ShmChannel::open_desk(plan_);
+  int area_ = plan_.add(DirectBoard::area_bytes(), at_once);
+  std::unique_ptr<RegionMaker> maker_ = RegionMaker::make(plan_, 2);
+  Wire to_other_;
+  Wire to_this_;
+};
+
+TEST_F(DirectBoardTest, NobodyMeetsBeforeAllAreKnownToHaveMemory) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    const DirectCall nothing;
+    if (second.board.meets(nothing)) return "meets without memory";
+    to_this_.send("");
+    to_other_.receive();
+    second.board.end_round();
+    if (second.board.meets(second.call)) return "meets before the round is over";
+    to_this_.send("");
+    to_other_.receive();
+    second.board.end_round();
+    return second.board.meets(nothing) ? "" : "does not meet";
+  });
+  Member first = member(0);
+  EXPECT_FALSE(first.board.meets(first.call));
+  to_this_.receive();
+  first.board.end_round();
+  EXPECT_FALSE(first.board.meets(first.call));
+  to_other_.send("");
+  to_this_.receive();
+  // The other has memory from the second round on, and that is not over.
+  EXPECT_FALSE(first.board.meets(first.call));
+  first.board.end_round();
+  EXPECT_TRUE(first.board.meets(first.call));
+  to_other_.send("");
+  EXPECT_EQ(other.report(), "");
+}
+
+TEST_F(DirectBoardTest, BothWriteToEachOther) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    second.meet();
+    if (!second.board.went_well()) return "not mapped";
+    {
+      const DirectBoard::Touch touch(second.board);
+      second.board.output(0)[5] = std::byte{1};
+    }
+    second.board.leave();
+    while (!second.board.all_have_left()) usleep(50);
+    second.board.show(second.call);
+    while (!second.board.all_have_shown()) usleep(50);
+    if (!second.board.all_know()) return "not all know";
+    return second.buffer.data()[6] == std::byte{2} ? "" : "was not written";
+  });
+  Member first = member(0);
+  first.meet();
+  EXPECT_TRUE(first.board.went_well());
+  {
+    const DirectBoard::Touch touch(first.board);
+    first.board.output(1)[6] = std::byte{2};
+  }
+  first.board.leave();
+  while (!first.board.all_have_left()) usleep(50);
+  EXPECT_EQ(first.buffer.data()[5], std::byte{1});
+  first.board.show(first.call);
+  while (!first.board.all_have_shown()) usleep(50);
+  EXPECT_TRUE(first.board.all_know());
+  EXPECT_EQ(other.report(), "");
+}
+
+TEST_F(DirectBoardTest, MemoryThatCannotBeMappedEndsTheMeetings) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    ++second.call.input.token;
+    second.meet();
+    return second.board.went_well() ? "went well" : "";
+  });
+  Member first = member(0);
+  first.meet();
+  EXPECT_FALSE(first.board.went_well());
+  EXPECT_FALSE(first.board.meets(first.call));
+  EXPECT_EQ(other.report(), "");
+}
+
+// The other is stopped in the middle of its work, and goes on much later.
+TEST_F(DirectBoardTest, WhoDoesNotComeBackIsCutOff) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    second.meet();
+    const DirectBoard::Touch touch(second.board);
+    to_this_.send("at work");
+    to_other_.receive();
+    std::fill_n(second.board.output(0), bytes, std::byte{9});
+    return "";
+  });
+  Member first = member(0);
+  first.meet();
+  to_this_.receive();
+  std::fill_n(first.buffer.data(), bytes, std::byte{4});
+  first.board.give_up(first.buffer.data(), bytes);
+  EXPECT_FALSE(SharedHeap::of_process().find(first.buffer.data(), bytes));
+  to_other_.send("");
+  EXPECT_EQ(other.report(), "");
+  EXPECT_EQ(others_than(std::byte{4}, first.buffer.data(), bytes), 0u);
+}
+
+TEST_F(DirectBoardTest, WhoComesBackIsWaitedFor) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    second.meet();
+    {
+      const DirectBoard::Touch touch(second.board);
+      to_this_.send("at work");
+      usleep(20'000);
+      second.board.output(0)[0] = std::byte{9};
+    }
+    to_other_.receive();
+    const DirectBoard::Touch again(second.board);
+    return "touches what was given up";
+  });
+  Member first = member(0);
+  first.meet();
+  to_this_.receive();
+  first.board.give_up(first.buffer.data(), bytes);
+  // Unless it took so long that it was cut off, what it did was waited for.
+  const bool cut_off = !SharedHeap::of_process().find(first.buffer.data(), bytes);
+  EXPECT_EQ(first.buffer.data()[0], cut_off ? std::byte{0} : std::byte{9});
+  to_other_.send("");
+  EXPECT_THAT(other.report(), testing::HasSubstr("has given up"));
+}
+
+}  // namespace
+}  // namespace hymn::test
