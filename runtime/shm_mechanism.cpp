@@ -124,6 +124,15 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
   return packer.packed();
 }
 
+// Nothing is left but of a group that never came to be: an open one keeps its region itself.
+void ShmMechanism::close(const Membership& membership, bool) {
+  {
+    std::lock_guard lock(mutex_);
+    joined_.erase(membership.uid);
+  }
+  source_->settled(membership.uid);
+}
+
 void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
                         std::span<const Bytes> answers) {
   const std::uint64_t uid = group.membership.uid;

@@ -39,13 +39,14 @@ class ShmMechanism final : public Mechanism {
   Bytes answer(const Membership& membership, std::span<const Bytes> offers) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
+  void close(const Membership& membership, bool clean) override;
 
  private:
   /// The members of a group that are on this host.
   struct Neighbours {
     std::vector<int> group_ranks;
     std::vector<int> nodes;  ///< NUMA node of each; -1: of several, or not known
-    int me = 0;  ///< this rank's place among them
+    int me = 0;              ///< this rank's place among them
     bool crowded = false;
   };
   Neighbours neighbours_in(const Membership& membership) const;

@@ -144,29 +144,18 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   std::unique_ptr<Selector> selector;
   bool blocks = false;
   if (is_member(membership)) {
-    Agreement agreement = agree(membership, options);
-    blocks = agreement.blocks;
-    const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
-    const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
-                           static_cast<int>(membership.ranks.size()),
-                           options.reproducibility.value_or(reproducibility_)};
-    NewGroup made{.membership = membership, .shape = shape};
-    for (std::size_t i = 0; i < mechanisms_.size(); ++i)
-      mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
-    // What carried the bootstrap carries data too, where nothing better does.
-    add_pairwise_algorithms(made.algorithms,
-                            make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
-    const SelectionRules rules{
-        .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
-        .algo =
-            options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
-        .reproducibility = shape.reproducibility};
+    const auto give_back = [&](bool clean) {
+      for (const auto& mechanism : mechanisms_) mechanism->close(membership, clean);
+    };
     try {
-      selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
-                                            plan_context(std::move(agreement.layout)));
+      Agreement agreement = agree(membership, options);
+      blocks = agreement.blocks;
+      selector = make_selector(membership, options, std::move(agreement));
     } catch (const ConfigError&) {
-      // All members have found it.
-      for (const auto& mechanism : mechanisms_) mechanism->close(membership, true);
+      give_back(true);  // all members have found it
+      throw;
+    } catch (...) {
+      give_back(false);
       throw;
     }
   }
@@ -176,6 +165,27 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
   groups_.push_back(group);
   return group;
+}
+
+std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership,
+                                                    const GroupOptions& options,
+                                                    Agreement agreement) {
+  const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
+  const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
+                         static_cast<int>(membership.ranks.size()),
+                         options.reproducibility.value_or(reproducibility_)};
+  NewGroup made{.membership = membership, .shape = shape};
+  for (std::size_t i = 0; i < mechanisms_.size(); ++i)
+    mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
+  // What carried the bootstrap carries data too, where nothing better does.
+  add_pairwise_algorithms(made.algorithms,
+                          make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
+  const SelectionRules rules{
+      .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
+      .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
+      .reproducibility = shape.reproducibility};
+  return std::make_unique<Selector>(std::move(made.algorithms), rules,
+                                    plan_context(std::move(agreement.layout)));
 }
 
 bool WorldState::may_drive() const {

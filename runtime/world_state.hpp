@@ -87,13 +87,15 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   struct Agreement {
     std::vector<std::vector<Bytes>> offers;   ///< by mechanism, then by member
     std::vector<std::vector<Bytes>> answers;  ///< likewise
-    bool blocks = true;                      ///< see GroupState
+    bool blocks = true;                       ///< see GroupState
     GroupLayout layout;
   };
   Agreement agree(const Membership& membership, const GroupOptions& options);
   std::vector<std::vector<Bytes>> answer(const Membership& membership,
                                          const std::vector<std::vector<Bytes>>& offers,
                                          Timeout limit);
+  std::unique_ptr<Selector> make_selector(const Membership& membership, const GroupOptions& options,
+                                          Agreement agreement);
   PlanContext plan_context(GroupLayout layout) const;
   bool is_member(const Membership& membership) const;
   Patience patience(std::string purpose, Timeout timeout) const;

@@ -53,7 +53,7 @@ class DirectBoard {
   bool all_have_mapped();
   /// After all_have_mapped(): whether it went well everywhere; otherwise nobody meets any more.
   bool went_well();
-  /// Where a member's memory is in this process.
+  /// Where another member's memory is in this process.
   std::byte* input(int member) const { return address(member, shown(member).input); }
   std::byte* output(int member) const { return address(member, shown(member).output); }
   void leave();

@@ -42,7 +42,8 @@ bool SlotOperation::plan() {
     size_ = SlotRing::Size::small;
     room = ring_.small_room();
   }
-  if (bytes > room) {
+  // In the larger memory members that share cores get further before others must run.
+  if (bytes > room || (size_ == SlotRing::Size::small && channel().crowded())) {
     const std::size_t large = ring_.large_room();
     if (large == ShmChannel::unknown_bytes) return false;
     if (large > room) {

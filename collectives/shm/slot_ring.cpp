@@ -24,13 +24,14 @@ std::size_t SlotRing::fixed_area_bytes(int members) {
   return sizeof(Fixed) + pieces * (small_room_for(members) + 2 * line);
 }
 
-std::size_t SlotRing::large_area_bytes() { return pieces * (largest_room + 2 * line); }
+std::size_t SlotRing::large_area_bytes() { return pieces_if_crowded * (largest_room + 2 * line); }
 
 std::size_t SlotRing::large_room() {
   if (large_room_ == ShmChannel::unknown_bytes) {
     const std::size_t usable = channel_->usable_bytes(large_area_);
     if (usable == ShmChannel::unknown_bytes) return usable;
-    const std::size_t each = usable / pieces / line * line;
+    const std::size_t each = usable / pieces_if_crowded / line * line;
+    large_span_ = pieces_if_crowded * each;
     large_room_ = each > 2 * line ? each - 2 * line : 0;
   }
   return large_room_;
@@ -46,7 +47,8 @@ bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
   Circle& circle = size == Size::small ? small_ : large_;
   // Data begins as far from a line as the user's buffer, which takes up to a line more.
   const std::size_t length = (bytes + 2 * line - 1) / line * line;
-  const std::size_t span = size == Size::small ? circle.span : pieces * length;
+  std::size_t span = circle.span;
+  if (size == Size::large) span = channel_->crowded() ? large_span_ : pieces * length;
   std::uint64_t begin = circle.end;
   if (begin % span + length > span) begin += span - begin % span;
   for (; circle.first != circle.last; ++circle.first) {

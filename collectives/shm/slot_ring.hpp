@@ -23,7 +23,7 @@ class SlotRing {
   enum class Size : unsigned char { tiny, few, near, small, large };
   static constexpr std::size_t tiny_bytes = 8;
   static constexpr std::size_t few_bytes = 48;
-  static constexpr std::size_t near_bytes = 1024;
+  static constexpr std::size_t near_bytes = 512;
   static constexpr std::size_t largest_room = std::size_t{256} << 10;
   static constexpr int most_members = 128;
 
@@ -89,13 +89,15 @@ class SlotRing {
   std::vector<std::uint64_t>& taken() { return taken_; }
 
  private:
-  static constexpr unsigned heads = 64;
-  static constexpr unsigned nears = 16;
+  static constexpr unsigned heads = 128;
+  static constexpr unsigned nears = 64;
   /// Whoever has taken all that there is must not keep others from showing more.
-  static constexpr unsigned rounds_between_telling = 16;
+  static constexpr unsigned rounds_between_telling = 32;
   static_assert(rounds_between_telling <= nears);
-  /// Pieces of a large message that are on their way at once. More would not stay in a cache.
+  /// Pieces of a message that are on their way at once. More of them would not stay in a cache of
+  /// one core, but where members share cores each should do much in its time.
   static constexpr unsigned pieces = 4;
+  static constexpr unsigned pieces_if_crowded = 8;
   static constexpr std::size_t line = 64;
 
   struct Fixed {
@@ -135,6 +137,7 @@ class SlotRing {
   Reproducibility reproducibility_;
   std::size_t small_room_;
   std::size_t large_room_ = ShmChannel::unknown_bytes;
+  std::size_t large_span_ = 0;
   Circle small_;
   Circle large_;
   std::uint64_t opened_ = 1;  ///< memory is zero at first: no round has that number

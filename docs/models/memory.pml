@@ -9,8 +9,8 @@
  *
  * Whoever includes this has defined MEMBERS, PLACES (plain memory) and FLAGS (atomics).
  *
- * unknown[x].about[p] says what x does not know of place p: bit 0, the last write; bit 1 + m, the last
- * read by member m since then. x is a member, or a flag: what whoever reads the flag learns.
+ * unknown[x].about[p] says what x does not know of place p: bit 0, the last write; bit 1 + m, the
+ * last read by member m since then. x is a member, or a flag: what whoever reads the flag learns.
  */
 #define KNOWERS (MEMBERS + FLAGS)
 #define NOTHING 255

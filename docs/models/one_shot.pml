@@ -65,7 +65,7 @@ inline look(me, slot, use) {
   }
 }
 
-/* The own input and factor are those of the call: in the own slot the peer may be writing already. */
+/* The own input and factor are those of the call: the peer may be writing the own slot already. */
 inline fold(me, a, operation, use) {
   atomic {
     other = 0;

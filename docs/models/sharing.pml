@@ -1,9 +1,9 @@
 /* all_reduce among more members than cores (collectives/shm/all_reduce_sharing): in each round all
  * show their whole input, and whoever happens to run folds slices until none is left.
  *
- * The three counters are member 0's, only grow, and are never reset. Two slots are used in turn; the
- * result takes the place of member 0's input. Rounds are counted over all operations, so one long
- * operation stands for any number of them.
+ * The three counters are member 0's, only grow, and are never reset. Two slots are used in turn;
+ * the result takes the place of member 0's input. Rounds are counted over all operations, so one
+ * long operation stands for any number of them.
  */
 #ifndef MEMBERS
 #define MEMBERS 2
@@ -20,7 +20,7 @@
 #define SLOTS 2
 #endif
 
-/* A slot is its slices, and what the member tells of it: how far from a line it lies, the factor. */
+/* A slot is its slices, and what the member tells of it: its distance from a line, the factor. */
 #define SLICE(member, round, slice) \
   (((member) * SLOTS + (round) % SLOTS) * (SLICES + 1) + (slice))
 #define HEAD(member, round) SLICE(member, round, SLICES)

@@ -31,7 +31,8 @@
 #else
 #define IS_THROUGH(member) \
   ((member) == me || \
-   (flag[DONE(member)] + SLOTS + MORE >= given && (size[op] != DATA || flag[DONE(member)] >= piece)))
+   (flag[DONE(member)] + SLOTS + MORE >= given && \
+    (size[op] != DATA || flag[DONE(member)] >= piece)))
 #endif
 
 #define FEW 0

@@ -7,7 +7,6 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -34,11 +33,6 @@ constexpr bool sanitized = __has_feature(address_sanitizer);
 constexpr bool sanitized = false;
 #endif
 
-std::string limit(decltype(RLIMIT_AS) what, rlim_t value) {
-  const rlimit low{value, value};
-  return setrlimit(what, &low) == 0 ? "" : "the limit cannot be set";
-}
-
 /// Makes a region with this plan and joins it: "joined", or what was wrong.
 std::string try_region(const RegionPlan& plan) {
   const auto maker = RegionMaker::make(plan, 1);
@@ -48,8 +42,8 @@ std::string try_region(const RegionPlan& plan) {
 
 TEST(RegionLimits, DescriptorsRunOut) {
   Child child([] {
-    const std::string problem = limit(RLIMIT_NOFILE, 3);
-    return problem.empty() ? try_region(small_plan()) : problem;
+    const Limit low(RLIMIT_NOFILE, 3);
+    return try_region(small_plan());
   });
   EXPECT_THAT(child.report(), AllOf(HasSubstr("shared memory"), HasSubstr("ulimit -n")));
 }
@@ -59,8 +53,7 @@ TEST(RegionLimits, DescriptorsRunOutWhileJoining) {
   Child child([]() -> std::string {
     const auto maker = RegionMaker::make(small_plan(), 1);
     const Descriptor next(dup(0));
-    const std::string problem = limit(RLIMIT_NOFILE, static_cast<rlim_t>(next.number() + 1));
-    if (!problem.empty()) return problem;
+    const Limit low(RLIMIT_NOFILE, static_cast<rlim_t>(next.number() + 1));
     join(maker->ticket(), small_plan(), 1, 0);
     return "joined";
   });
@@ -69,8 +62,8 @@ TEST(RegionLimits, DescriptorsRunOutWhileJoining) {
 
 TEST(RegionLimits, SizeOfFilesIsLimited) {
   Child child([] {
-    const std::string problem = limit(RLIMIT_FSIZE, 8192);
-    return problem.empty() ? try_region(small_plan()) : problem;
+    const Limit low(RLIMIT_FSIZE, 8192);
+    return try_region(small_plan());
   });
   EXPECT_THAT(child.report(), AllOf(HasSubstr("more than the 8192"), HasSubstr("ulimit -f")));
 }
@@ -80,8 +73,8 @@ TEST(RegionLimits, AddressSpaceIsLimited) {
   Child child([] {
     RegionPlan plan = small_plan();
     plan.add(std::size_t{1} << 32, on_demand);
-    const std::string problem = limit(RLIMIT_AS, std::size_t{1} << 31);
-    return problem.empty() ? try_region(plan) : problem;
+    const Limit low(RLIMIT_AS, std::size_t{1} << 31);
+    return try_region(plan);
   });
   EXPECT_THAT(child.report(), AllOf(HasSubstr("cannot be mapped"), HasSubstr("ulimit -v")));
 }

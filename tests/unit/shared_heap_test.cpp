@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstring>
 #include <numeric>
@@ -230,8 +229,7 @@ TEST(SharedHeap, DetachedMemoryIsThisProcessAlone) {
 TEST(SharedHeap, LimitsAreSaid) {
   const auto limited = [](decltype(RLIMIT_AS) what, rlim_t value, std::size_t bytes) {
     Child child([=]() -> std::string {
-      const rlimit low{value, value};
-      if (setrlimit(what, &low) != 0) return "the limit cannot be set";
+      const Limit low(what, value);
       const SharedBuffer buffer(bytes);
       return "allocated";
     });

@@ -240,7 +240,7 @@ TEST(ShmSlots, DoWithWhatMemoryThereIs) {
 
 TEST(ShmSlots, RootOfABroadcastWaitsOnlyWhenItsSlotsAreUsedUp) {
   Team team(2);
-  constexpr int slots = 64;
+  constexpr int slots = 128;
   std::vector<Ints> sent;
   for (int i = 0; i <= slots; ++i) sent.push_back({i, -i});
   for (int i = 0; i < slots; ++i)
@@ -257,10 +257,10 @@ TEST(ShmSlots, RootOfABroadcastWaitsOnlyWhenItsSlotsAreUsedUp) {
 
 TEST(ShmSlots, OthersInAReduceWaitOnlyWhenTheirSlotsAreUsedUp) {
   Team team(3);
-  constexpr int slots = 16;
+  constexpr int slots = 64;
   std::vector<Ints> given;
-  for (int i = 0; i <= slots; ++i) given.push_back(numbers(i, 200));
-  Ints result(200);
+  for (int i = 0; i <= slots; ++i) given.push_back(numbers(i, 100));
+  Ints result(100);
   Parts last;
   for (const int member : {1, 2}) {
     for (int i = 0; i < slots; ++i)
@@ -271,7 +271,7 @@ TEST(ShmSlots, OthersInAReduceWaitOnlyWhenTheirSlotsAreUsedUp) {
     EXPECT_FALSE(last.back()->step()) << "no slot is free";
   }
   for (int i = 0; i <= slots; ++i) {
-    Ints zero(200);
+    Ints zero(100);
     EXPECT_TRUE(Part(team, 0, "reduce_slots", Request::reduce(zero, result, 0), 0).step());
     for (std::size_t k = 0; k < result.size(); ++k) ASSERT_EQ(result[k], 2 * given[i][k]);
     EXPECT_TRUE(finish(last, 1));
