@@ -10,7 +10,6 @@ SlotRing::SlotRing(const ShmGroup& group)
       large_area_(group.areas.ring_large),
       reproducibility_(group.shape.reproducibility),
       small_room_(small_room_for(channel_->size())),
-      done_by_(static_cast<std::size_t>(channel_->size())),
       taken_(static_cast<std::size_t>(channel_->size())) {
   small_.span = pieces * (small_room_ + 2 * line);
 }
@@ -24,14 +23,13 @@ std::size_t SlotRing::fixed_area_bytes(int members) {
   return sizeof(Fixed) + pieces * (small_room_for(members) + 2 * line);
 }
 
-std::size_t SlotRing::large_area_bytes() { return pieces_if_crowded * (largest_room + 2 * line); }
+std::size_t SlotRing::large_area_bytes() { return pieces * (largest_room + 2 * line); }
 
 std::size_t SlotRing::large_room() {
   if (large_room_ == ShmChannel::unknown_bytes) {
     const std::size_t usable = channel_->usable_bytes(large_area_);
     if (usable == ShmChannel::unknown_bytes) return usable;
-    const std::size_t each = usable / pieces_if_crowded / line * line;
-    large_span_ = pieces_if_crowded * each;
+    const std::size_t each = usable / pieces / line * line;
     large_room_ = each > 2 * line ? each - 2 * line : 0;
   }
   return large_room_;
@@ -48,7 +46,9 @@ bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
   // Data begins as far from a line as the user's buffer, which takes up to a line more.
   const std::size_t length = (bytes + 2 * line - 1) / line * line;
   std::size_t span = circle.span;
-  if (size == Size::large) span = channel_->crowded() ? large_span_ : pieces * length;
+  // Members that share cores should do much in their time: they get room for many small pieces.
+  if (size == Size::large)
+    span = std::max(pieces * length, channel_->crowded() ? large_room_ : std::size_t{0});
   std::uint64_t begin = circle.end;
   if (begin % span + length > span) begin += span - begin % span;
   for (; circle.first != circle.last; ++circle.first) {
@@ -71,10 +71,8 @@ bool SlotRing::look_whether_through(std::uint64_t round) {
   std::uint64_t least = UINT64_MAX;
   for (int member = 0; member < channel_->size(); ++member) {
     if (member == channel_->rank()) continue;
-    std::uint64_t& done = done_by_[static_cast<std::size_t>(member)];
-    // All are looked at together: the misses overlap.
-    done = fixed(member).done.load(std::memory_order_acquire);
-    least = std::min(least, done);
+    // All are looked at, one behind the other, so that the misses overlap.
+    least = std::min(least, fixed(member).done.load(std::memory_order_acquire));
   }
   done_by_all_ = least;
   return round <= least;

@@ -94,10 +94,8 @@ class SlotRing {
   /// Whoever has taken all that there is must not keep others from showing more.
   static constexpr unsigned rounds_between_telling = 32;
   static_assert(rounds_between_telling <= nears);
-  /// Pieces of a message that are on their way at once. More of them would not stay in a cache of
-  /// one core, but where members share cores each should do much in its time.
+  /// Pieces of a large message that are on their way at once. More would not stay in a cache.
   static constexpr unsigned pieces = 4;
-  static constexpr unsigned pieces_if_crowded = 8;
   static constexpr std::size_t line = 64;
 
   struct Fixed {
@@ -137,13 +135,11 @@ class SlotRing {
   Reproducibility reproducibility_;
   std::size_t small_room_;
   std::size_t large_room_ = ShmChannel::unknown_bytes;
-  std::size_t large_span_ = 0;
   Circle small_;
   Circle large_;
   std::uint64_t opened_ = 1;  ///< memory is zero at first: no round has that number
   std::uint64_t told_ = 0;
   std::uint64_t done_by_all_ = 0;
-  std::vector<std::uint64_t> done_by_;
   std::vector<std::uint64_t> taken_;
 };
 
