@@ -29,6 +29,8 @@ class ThreadBoard {
     Visit(ThreadBoard& board, int member, std::uint64_t number, const void* shown)
         : board_(&board), member_(member), number_(number), shown_(shown) {}
 
+    /// Before anything else, where the number was not known at first.
+    void set_number(std::uint64_t number) { number_ = number; }
     /// True once all members have arrived. Throws AbortedError when the board has ended.
     bool try_arrive();
     /// After try_arrive(): what the others show, by member. Valid within begin_part … end_part.

@@ -8,10 +8,15 @@ namespace {
 
 class InProcessOperation final : public Operation {
  public:
-  InProcessOperation(ThreadBoard& board, GroupShape shape, const Call& call)
-      : shape_(shape), call_(call), visit_(board, shape.rank, call.sequence, &call_) {}
+  InProcessOperation(ThreadBoard& board, std::uint64_t& meetings, GroupShape shape,
+                     const Call& call)
+      : shape_(shape), call_(call), meetings_(meetings), visit_(board, shape.rank, 0, &call_) {}
 
-  void start() override { visit_.try_arrive(); }
+  // Meetings are counted apart from the group's calls, of which some may take another path.
+  void start() override {
+    visit_.set_number(++meetings_);
+    visit_.try_arrive();
+  }
 
   bool step() override {
     if (!did_part_) {
@@ -43,6 +48,7 @@ class InProcessOperation final : public Operation {
 
   GroupShape shape_;
   Call call_;
+  std::uint64_t& meetings_;
   ThreadBoard::Visit visit_;
   bool did_part_ = false;
 };
@@ -69,12 +75,13 @@ class InProcess final : public Algorithm {
     // Refuses a factor that the type cannot hold, while nothing has started.
     if (reduces(call.request->type))
       reducer_for(call.request->inputs.dtype(), call.request->op, shape_.reproducibility);
-    return storage.emplace<InProcessOperation>(*board_, shape_, call);
+    return storage.emplace<InProcessOperation>(*board_, meetings_, shape_, call);
   }
 
  private:
   std::shared_ptr<ThreadBoard> board_;
   GroupShape shape_;
+  std::uint64_t meetings_ = 0;  // that this member has come to; collectives start one by one
 };
 
 }  // namespace

@@ -46,6 +46,31 @@ Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context) 
   return shm_can_run(query, context);
 }
 
+// A "*" in a model's name stands for some collectives only.
+Verdict shm_slots_can_run(const PlanQuery& query, const PlanContext& context) {
+  switch (query.type) {
+    case OpType::broadcast:
+    case OpType::reduce:
+    case OpType::all_gather:
+    case OpType::reduce_scatter:
+      return shm_can_run(query, context);
+    default:
+      return Verdict::no(fmt::format("slots are not made for {}", to_string(query.type)));
+  }
+}
+
+Verdict shm_flags_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (query.type != OpType::barrier) return Verdict::no("flags alone carry no data");
+  return shm_can_run(query, context);
+}
+
+Verdict shm_rings_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (!is_personal(query.type))
+    return Verdict::no(
+        fmt::format("rings between two members are not made for {}", to_string(query.type)));
+  return shm_can_run(query, context);
+}
+
 Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context) {
   const Verdict verdict = shm_can_run(query, context);
   if (!verdict.ok || context.layout.hosts.front().numa_nodes > 1) return verdict;
@@ -73,8 +98,9 @@ double shm_slots_seconds(const PlanQuery& query, const PlanContext& context) {
 }
 double shm_messages_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
+  const double sharers = context.layout.crowded() ? ranks : 1;
   return seconds("messages", query, context,
-                 {pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks)});
+                 {pairwise_messages(query.type, ranks), sharers * bytes_moved(query.type, ranks)});
 }
 
 }  // namespace hymn

@@ -68,14 +68,23 @@ bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
 
 // The others' counters are looked at only when what is known to be free is used up.
 bool SlotRing::look_whether_through(std::uint64_t round) {
+  done_by_all_ = least_done_by_others(std::memory_order_acquire);
+  return round <= done_by_all_;
+}
+
+std::uint64_t SlotRing::least_done_by_others(std::memory_order order) const {
   std::uint64_t least = UINT64_MAX;
-  for (int member = 0; member < channel_->size(); ++member) {
-    if (member == channel_->rank()) continue;
-    // All are looked at, one behind the other, so that the misses overlap.
-    least = std::min(least, fixed(member).done.load(std::memory_order_acquire));
-  }
-  done_by_all_ = least;
-  return round <= least;
+  for (int member = 0; member < channel_->size(); ++member)
+    if (member != channel_->rank()) least = std::min(least, fixed(member).done.load(order));
+  return least;
+}
+
+// Room becomes free when the last of all is through: only that one wakes those who sleep for it, as
+// waking is dear and everybody is through with every round. All in one order (seq_cst), so that of
+// several who end together one sees that it was the last.
+void SlotRing::tell_whoever_sleeps(std::atomic<std::uint64_t>& done, std::uint64_t before) {
+  done.store(told_, std::memory_order_seq_cst);
+  if (least_done_by_others(std::memory_order_seq_cst) > before) channel_->wake_sleepers();
 }
 
 }  // namespace hymn

@@ -78,8 +78,12 @@ class SlotRing {
   /// they wait, which takes the line away each time.
   void finish(std::uint64_t round, Size size) {
     if (size <= Size::few && round - told_ < rounds_between_telling) return;
-    told_ = round;
-    channel_->publish(fixed(channel_->rank()).done, round);
+    const std::uint64_t before = std::exchange(told_, round);
+    std::atomic<std::uint64_t>& done = fixed(channel_->rank()).done;
+    if (channel_->crowded())
+      tell_whoever_sleeps(done, before);
+    else
+      channel_->publish(done, round);
   }
   /// Whether a member has told that.
   bool has_finished(int member, std::uint64_t round) const {
@@ -128,6 +132,8 @@ class SlotRing {
     return round <= done_by_all_ || look_whether_through(round);
   }
   bool look_whether_through(std::uint64_t round);
+  std::uint64_t least_done_by_others(std::memory_order order) const;
+  void tell_whoever_sleeps(std::atomic<std::uint64_t>& done, std::uint64_t before);
 
   std::shared_ptr<ShmChannel> channel_;
   int fixed_area_;

@@ -46,12 +46,13 @@ ProcessGroup over_shared_memory(World& world) {
   std::iota(all.begin(), all.end(), 0);
   GroupOptions options;
   options.path = "shm";
+  options.algo = "all_reduce_two_shot";
   return world.new_group(all, options);
 }
 
 RANK_TEST(SharedMemory, IsMappedByAllRanks) {
   NEEDS_RANKS(2);
-  if (world.host_count() > 1) return;  // path shm is for one host
+  if (world.host_count() > 1) return;  // the algorithm is for one host
   if (ranks_are_threads()) return;
   ProcessGroup group = over_shared_memory(world);
   Floats in(many);
@@ -64,7 +65,7 @@ RANK_TEST(SharedMemory, IsMappedByAllRanks) {
 
 RANK_TEST(SharedMemory, NewBuffersAreFound) {
   NEEDS_RANKS(2);
-  if (world.host_count() > 1) return;  // path shm is for one host
+  if (world.host_count() > 1) return;  // the algorithm is for one host
   ProcessGroup group = over_shared_memory(world);
   for (std::size_t turn = 0; turn < 20; ++turn) {
     Floats in(many + 1000 * turn);
@@ -80,7 +81,7 @@ RANK_TEST(SharedMemory, NewBuffersAreFound) {
 // A rank without such memory: all stage what they move, and then go back to doing without.
 RANK_TEST(SharedMemory, OneRankHasNone) {
   NEEDS_RANKS(2);
-  if (world.host_count() > 1) return;  // path shm is for one host
+  if (world.host_count() > 1) return;  // the algorithm is for one host
   ProcessGroup group = over_shared_memory(world);
   Floats in(many);
   Floats out(many);
@@ -97,7 +98,7 @@ RANK_TEST(SharedMemory, OneRankHasNone) {
 // Nobody may write to this rank's buffer after its call has returned with an error.
 RANK_TEST(SharedMemory, GivenUpBuffersStayAlone) {
   NEEDS_RANKS(2);
-  if (world.host_count() > 1) return;  // path shm is for one host
+  if (world.host_count() > 1) return;  // the algorithm is for one host
   ProcessGroup group = over_shared_memory(world);
   Floats in(1'000'003);
   Floats out(in.size());
@@ -116,7 +117,7 @@ RANK_TEST(SharedMemory, GivenUpBuffersStayAlone) {
 
 RANK_TEST(SharedMemory, OtherCallsAreFound) {
   NEEDS_RANKS(2);
-  if (world.host_count() > 1) return;  // path shm is for one host
+  if (world.host_count() > 1) return;  // the algorithm is for one host
   ProcessGroup group = over_shared_memory(world);
   Floats in(many);
   Floats out(many);
