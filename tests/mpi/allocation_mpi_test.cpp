@@ -23,17 +23,18 @@ void run() {
   std::vector<std::int8_t> bytes(16);
   // The count counts.
   CHECK(taken_by([&] { world.group().all_reduce_async(values).wait(); }) >= 1000);
-  for (const Timeout limit : {Timeout::none(), Timeout(std::chrono::minutes(1))}) {
-    // Made with the limit, because that decides which of MPI's calls are made.
-    ProcessGroup group = world.new_group(everybody, {.timeout = limit});
-    // One rank alone reduces without MPI.
-    CHECK((group.explain(Request::all_reduce(BufferView(values), BufferView(values))).path ==
-           "mpi") == (world.size() > 1));
-    CHECK(taken_by([&] { group.all_reduce(values); }) == 0);
-    CHECK(taken_by([&] { group.all_reduce(bytes, ReduceOp::max); }) == 0);
-    CHECK(taken_by([&] { group.broadcast(values, 0); }) == 0);
-    CHECK(taken_by([&] { group.barrier(); }) == 0);
-  }
+  // One rank alone reduces without MPI, and shares memory with nobody.
+  std::vector<std::string> paths = {""};
+  if (world.size() > 1) paths = {"mpi", "shm"};
+  for (const std::string& path : paths)
+    for (const Timeout limit : {Timeout::none(), Timeout(std::chrono::minutes(1))}) {
+      // Made with the limit, because that decides which of MPI's calls are made.
+      ProcessGroup group = world.new_group(everybody, {.timeout = limit, .path = path});
+      CHECK(taken_by([&] { group.all_reduce(values); }) == 0);
+      CHECK(taken_by([&] { group.all_reduce(bytes, ReduceOp::max); }) == 0);
+      CHECK(taken_by([&] { group.broadcast(values, 0); }) == 0);
+      CHECK(taken_by([&] { group.barrier(); }) == 0);
+    }
 }
 
 }  // namespace
