@@ -32,20 +32,33 @@ class DirectOperation final : public ShmOperation {
   }
 
  private:
-  enum class State : unsigned char { showing, mapping, leaving, staged };
+  enum class State : unsigned char { waiting, showing, mapping, leaving, staged };
 
   void begin() override {
+    if (!board().meets(direct_call(call_, me())))
+      stage();
+    else
+      show();
+  }
+
+  // Others may still read what this member showed last: where that went the staged way, it ends
+  // without a last meeting.
+  void show() {
+    if (!board().all_have_left()) return;
     const DirectCall mine = direct_call(call_, me());
-    if (!board().meets(mine)) return stage();
     shows_output_ = mine.output.token != 0;
     board().show(mine);
+    state_ = State::showing;
   }
 
   bool advance() override {
+    if (state_ == State::waiting) show();
+    if (state_ == State::waiting) return false;
     if (state_ == State::showing) {
       if (!board().all_have_shown()) return false;
       check_calls();
       if (!board().all_can()) {
+        board().leave();
         stage();
       } else if (board().all_know()) {
         do_part();
@@ -100,7 +113,7 @@ class DirectOperation final : public ShmOperation {
   Call call_;
   std::optional<Reducer> reducer_;
   ShmOperation* staged_ = nullptr;
-  State state_ = State::showing;
+  State state_ = State::waiting;
   bool shows_output_ = false;  ///< others may write to this member's output
 };
 
