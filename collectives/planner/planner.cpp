@@ -37,9 +37,12 @@ const std::array<PathModel, 18>& models() {
       // after it.
       {"shm", "all_reduce_numa", true, shm_numa_can_run, shm_two_shot_seconds,
        source_of("shm", "two_shot")},
-      {"shm", "*_slots", true, shm_slots_can_run, shm_slots_seconds, source_of("shm", "slots")},
-      {"shm", "*_flags", true, shm_flags_can_run, shm_slots_seconds, source_of("shm", "slots")},
-      {"shm", "*_rings", true, shm_rings_can_run, shm_slots_seconds, source_of("shm", "slots")},
+      {"shm", "*_slots", true, shm_can_run, shm_slots_seconds, source_of("shm", "slots"),
+       shm_slots_serve},
+      {"shm", "*_flags", true, shm_can_run, shm_slots_seconds, source_of("shm", "slots"),
+       shm_flags_serve},
+      {"shm", "*_rings", true, shm_can_run, shm_slots_seconds, source_of("shm", "slots"),
+       shm_rings_serve},
       {"shm", "*_pairwise", true, shm_can_run, shm_messages_seconds, source_of("shm", "messages")},
       {"hierarchical", "*_hierarchical", true, hierarchical_can_run, hierarchical_seconds,
        source_of("hierarchical", "hierarchical")},
@@ -70,6 +73,11 @@ bool is_model_of(const PathModel& model, std::string_view path, std::string_view
 }
 
 }  // namespace
+
+bool PathModel::serves(OpType type) const {
+  if (algorithm.starts_with('*')) return only == nullptr || only(type);
+  return algorithm_for(algorithm, type) == algorithm;
+}
 
 std::span<const PathModel> path_models() { return models(); }
 

@@ -47,7 +47,10 @@ struct PathModel {
   bool in_this_build = true;   ///< otherwise its cost is known, but hymn cannot run it yet
   Verdict (*can_run)(const PlanQuery&, const PlanContext&) = nullptr;
   double (*seconds)(const PlanQuery&, const PlanContext&) = nullptr;
-  std::string_view source;  ///< of the figures in `seconds`
+  std::string_view source;         ///< of the figures in `seconds`
+  bool (*only)(OpType) = nullptr;  ///< which collectives a "*" stands for; null: all
+
+  bool serves(OpType type) const;
 };
 
 /// All that hymn knows of, in order of preference where no times are known.

@@ -36,40 +36,27 @@ Verdict shm_can_run(const PlanQuery& query, const PlanContext& context) {
 }
 
 Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context) {
-  if (query.bytes > 4096) return Verdict::no("more than the 4096 bytes of a slot");
-  return shm_can_run(query, context);
+  Verdict verdict = shm_can_run(query, context);
+  if (verdict.ok && query.bytes > 4096) return Verdict::no("more than the 4096 bytes of a slot");
+  return verdict;
 }
 
 Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context) {
+  Verdict verdict = shm_can_run(query, context);
+  if (!verdict.ok) return verdict;
   if (context.layout.size > 2) return Verdict::no("it is made for two members");
   if (query.bytes > 16384) return Verdict::no("more than the 16384 bytes of a slot");
-  return shm_can_run(query, context);
+  return verdict;
 }
 
-// A "*" in a model's name stands for some collectives only.
-Verdict shm_slots_can_run(const PlanQuery& query, const PlanContext& context) {
-  switch (query.type) {
-    case OpType::broadcast:
-    case OpType::reduce:
-    case OpType::all_gather:
-    case OpType::reduce_scatter:
-      return shm_can_run(query, context);
-    default:
-      return Verdict::no(fmt::format("slots are not made for {}", to_string(query.type)));
-  }
+bool shm_slots_serve(OpType type) {
+  return type == OpType::broadcast || type == OpType::reduce || type == OpType::all_gather ||
+         type == OpType::reduce_scatter;
 }
 
-Verdict shm_flags_can_run(const PlanQuery& query, const PlanContext& context) {
-  if (query.type != OpType::barrier) return Verdict::no("flags alone carry no data");
-  return shm_can_run(query, context);
-}
+bool shm_flags_serve(OpType type) { return type == OpType::barrier; }
 
-Verdict shm_rings_can_run(const PlanQuery& query, const PlanContext& context) {
-  if (!is_personal(query.type))
-    return Verdict::no(
-        fmt::format("rings between two members are not made for {}", to_string(query.type)));
-  return shm_can_run(query, context);
-}
+bool shm_rings_serve(OpType type) { return is_personal(type); }
 
 Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context) {
   const Verdict verdict = shm_can_run(query, context);

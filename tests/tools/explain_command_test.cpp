@@ -124,8 +124,9 @@ TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
 
 TEST(HymnExplain, HostMemory) {
   const Plan one("all_reduce --topo " + boxes + "cpu_2x2.xml");
-  EXPECT_EQ(one.build(4 * KiB), "all_reduce_mpi");
-  EXPECT_EQ(one.planned(4 * KiB), "all_reduce_shm");
+  EXPECT_EQ(one.build(4 * KiB), "all_reduce_two_shot");
+  EXPECT_EQ(one.planned(4 * KiB), "all_reduce_two_shot");
+  EXPECT_EQ(one.build(64), "all_reduce_one_shot");
   EXPECT_EQ(one.reason(4 * KiB, "all_reduce_one_shot"), "the buffers are in host memory");
   const Plan four("broadcast --ranks 30 --topo " + boxes + "cpu_2x2.xml:4");
   EXPECT_EQ(four.json()["hosts"], 4);
@@ -133,13 +134,13 @@ TEST(HymnExplain, HostMemory) {
   EXPECT_EQ(four.planned(4 * KiB), "broadcast_hierarchical");
   const Plan barrier("barrier --synthetic 'pack:2 core:4 pu:1'");
   EXPECT_EQ(barrier.json()["ranks"], 8);
-  EXPECT_EQ(barrier.build(0), "barrier_mpi");
+  EXPECT_EQ(barrier.build(0), "barrier_flags");
 }
 
 TEST(HymnExplain, ThreadsReadEachOthersMemory) {
-  const Plan plan("all_to_all --threads --ranks 3");
-  EXPECT_EQ(plan.build(4 * KiB), "all_to_all_direct");
-  EXPECT_EQ(plan.reason(4 * KiB, "all_to_all_mpi"), "the ranks are threads of one process");
+  const Plan plan("all_reduce --threads --ranks 3");
+  EXPECT_EQ(plan.build(1 << 20), "all_reduce_direct");
+  EXPECT_EQ(plan.reason(1 << 20, "all_reduce_mpi"), "the ranks are threads of one process");
 }
 
 TEST(HymnExplain, TypesHaveShortNames) {

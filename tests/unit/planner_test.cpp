@@ -69,7 +69,8 @@ std::string best(const PlanQuery& query, const PlanContext& context) {
   const PathModel* found = nullptr;
   double least = 0;
   for (const PathModel& model : path_models()) {
-    if (model.path == "threads" || !model.can_run(query, context).ok) continue;
+    if (model.path == "threads" || !model.serves(query.type)) continue;
+    if (!model.can_run(query, context).ok) continue;
     const double seconds = model.seconds(query, context);
     EXPECT_GT(seconds, 0) << model.path;
     if (found != nullptr && seconds >= least) continue;

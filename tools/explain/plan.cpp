@@ -19,11 +19,6 @@ Verdict suits_ranks(const PathModel& model, bool threads) {
   return Verdict::yes();
 }
 
-bool serves(const PathModel& model, OpType type) {
-  return model.algorithm.starts_with('*') ||
-         algorithm_for(model.algorithm, type) == model.algorithm;
-}
-
 PlanOption option_of(const PathModel& model, const PlanTask& task, const PlanQuery& query) {
   PlanOption option;
   option.path = model.path;
@@ -61,7 +56,7 @@ PlanRange range_at(const PlanTask& task, std::size_t bytes) {
   PlanRange range;
   range.first_bytes = range.last_bytes = bytes;
   for (const PathModel& model : path_models())
-    if (serves(model, query.type)) range.options.push_back(option_of(model, task, query));
+    if (model.serves(query.type)) range.options.push_back(option_of(model, task, query));
   range.build = best_of(range.options, true);
   range.planned = best_of(range.options, false);
   return range;
