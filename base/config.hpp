@@ -31,7 +31,7 @@ struct Config {
   bool progress_thread = false;
   ThreadLevel mpi_thread_level = ThreadLevel::multiple;
   PathPolicy path;
-  std::string algo;           ///< as HYMN_ALGO; the selector parses it, for it knows the names
+  std::string algo;  ///< as HYMN_ALGO; the selector parses it, for it knows the names
   Reproducibility reproducibility = Reproducibility::ranks;
   std::string tuning;         ///< "": the user's cache; "off"; or a file
   std::string topology_file;  ///< "": this host as it is

@@ -43,8 +43,8 @@ class Operation {
   /// True when it has completed. Throws when it has failed.
   virtual bool step() = 0;
 
-  /// As step(), for a thread that has nothing else to do: where nothing can be done now it may sleep
-  /// for up to that long, until a peer has done something.
+  /// As step(), for a thread that has nothing else to do: where nothing can be done now it may
+  /// sleep for up to that long, until a peer has done something.
   virtual bool rest(long /*nanoseconds*/) { return step(); }
   /// Whether rest() can sleep. Otherwise the caller must.
   virtual bool can_rest() const { return false; }

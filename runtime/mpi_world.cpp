@@ -55,9 +55,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
-  parts.mechanisms.push_back(
-      std::make_unique<ShmMechanism>(std::make_unique<ProcessRegions>(),
-                                     Logger(parts.config.log_level, exchange->rank())));
+  parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
+      std::make_unique<ProcessRegions>(), Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));

@@ -24,8 +24,8 @@ class ThreadMechanism final : public Mechanism {
   explicit ThreadMechanism(std::shared_ptr<ThreadHub> hub) : hub_(std::move(hub)) {}
 
   void open(NewGroup& group, std::span<const Bytes>, std::span<const Bytes>) override {
-    add_inprocess_algorithms(group.algorithms,
-                             hub_->board(group.membership.uid, group.shape.size), group.shape);
+    add_inprocess_algorithms(group.algorithms, hub_->board(group.membership.uid, group.shape.size),
+                             group.shape);
   }
 
  private:

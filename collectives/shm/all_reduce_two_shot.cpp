@@ -88,7 +88,6 @@ class TwoShotOperation final : public ShmOperation {
     return true;
   }
 
-
   bool in_place() const { return request_.inputs.flat().data == request_.outputs.flat().data; }
   int me() const { return channel().rank(); }
   int size() const { return channel().size(); }

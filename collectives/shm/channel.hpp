@@ -83,8 +83,8 @@ class ShmChannel {
   /// After flags were changed in another way than by publish().
   void wake_sleepers() {
     // After a counter was changed: ordered as in publish() where it counts.
-    if (common().sleepers.load(crowded_ ? std::memory_order_seq_cst
-                                        : std::memory_order_relaxed) != 0) [[unlikely]]
+    if (common().sleepers.load(crowded_ ? std::memory_order_seq_cst : std::memory_order_relaxed) !=
+        0) [[unlikely]]
       wake_all();
   }
   /// To sleep: lie_down(), look once more whether there is something to do, sleep() if not, and
