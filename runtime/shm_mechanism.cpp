@@ -95,33 +95,34 @@ Bytes ShmMechanism::offer(const Membership& membership) {
 
 Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> offers) {
   const Neighbours here = neighbours_in(membership);
-  const int members = static_cast<int>(here.group_ranks.size());
-  Packer packer;
-  if (members > 1) {
-    const auto maker = static_cast<std::size_t>(here.group_ranks.front());
-    const Offer offer = Offer::read(offers[maker]);
-    std::string problem = offer.problem;
-    if (problem.empty()) {
-      try {
-        if (here.me == 0) {
-          std::vector<Bytes> doors;
-          for (const int rank : here.group_ranks)
-            doors.push_back(Offer::read(offers[static_cast<std::size_t>(rank)]).door);
-          source_->hand_out(membership.uid, doors);
-        }
-        auto region = source_->join(membership.uid, offer.ticket,
-                                    ShmAreas::for_members(members).plan, members, here.me);
-        std::lock_guard lock(mutex_);
-        joined_[membership.uid] = std::move(region);
-      } catch (const Error& error) {
-        problem = error.what();
-      }
+  std::string problem;
+  if (here.group_ranks.size() > 1) {
+    const Offer maker = Offer::read(offers[static_cast<std::size_t>(here.group_ranks.front())]);
+    problem = maker.problem;
+    try {
+      if (problem.empty()) join(membership, here, offers, maker.ticket);
+    } catch (const Error& error) {
+      problem = error.what();
     }
-    packer.text(problem);
-  } else {
-    packer.text("");
   }
+  Packer packer;
+  packer.text(problem);
   return packer.packed();
+}
+
+void ShmMechanism::join(const Membership& membership, const Neighbours& here,
+                        std::span<const Bytes> offers, const Bytes& ticket) {
+  if (here.me == 0) {
+    std::vector<Bytes> doors;
+    for (const int rank : here.group_ranks)
+      doors.push_back(Offer::read(offers[static_cast<std::size_t>(rank)]).door);
+    source_->hand_out(membership.uid, doors);
+  }
+  const int members = static_cast<int>(here.group_ranks.size());
+  auto region =
+      source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members, here.me);
+  std::lock_guard lock(mutex_);
+  joined_[membership.uid] = std::move(region);
 }
 
 // Nothing is left but of a group that never came to be: an open one keeps its region itself.

@@ -50,6 +50,9 @@ class ShmMechanism final : public Mechanism {
     bool crowded = false;
   };
   Neighbours neighbours_in(const Membership& membership) const;
+  /// Throws ResourceError.
+  void join(const Membership& membership, const Neighbours& here, std::span<const Bytes> offers,
+            const Bytes& ticket);
 
   std::unique_ptr<RegionSource> source_;
   Logger logger_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/shm_reduction.hpp"
@@ -16,13 +17,10 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t line = 64;
-constexpr std::size_t slots = 2;
+constexpr unsigned slot_count = 2;
 constexpr std::size_t small_slot = 4096;
 constexpr std::size_t largest_slot = std::size_t{64} << 10;
 constexpr std::size_t slice_bytes = 4096;
-
-constexpr std::size_t stride(std::size_t capacity) { return capacity + line; }
 
 /// All counters only grow, and all but `flag` are member 0's, for all to use.
 struct Desk {
@@ -33,15 +31,15 @@ struct Desk {
     std::atomic<std::uint64_t> flag;  ///< a SlotFlag; ordered by `arrived`
     double factor;
   };
-  Shown shown[slots];
-  alignas(128) std::byte small_slots[slots * stride(small_slot)];
+  Shown shown[slot_count];
+  alignas(128) std::byte small_slots[slot_count * GrowingSlots::stride(small_slot)];
 };
 
 /// One member's state from use to use; touched in its turn only.
 struct Sharing {
   std::shared_ptr<ShmChannel> channel;
   int desk;
-  int slots;
+  GrowingSlots slots;
   Reproducibility reproducibility;
   std::uint64_t rounds = 0;  ///< of all uses so far
   std::uint64_t slices = 0;  ///< of all rounds so far
@@ -59,7 +57,7 @@ class SharingOperation final : public ShmOperation {
   void begin() override { advance(); }
 
   bool advance() override {
-    if (capacity_ == 0 && !find_capacity()) return false;
+    if (!planned_ && !plan()) return false;
     while (done_ < count_) {
       if (!shown_) show();
       if (counters().arrived.load(std::memory_order_acquire) < all_arrived()) return false;
@@ -72,12 +70,9 @@ class SharingOperation final : public ShmOperation {
     return true;
   }
 
-  bool find_capacity() {
-    const std::size_t usable = channel().usable_bytes(shared_.slots);
-    if (usable == ShmChannel::unknown_bytes) return false;
-    const std::size_t large = usable / slots / line * line;
-    in_small_slots_ = large <= stride(small_slot);
-    capacity_ = in_small_slots_ ? small_slot : large - line;
+  bool plan() {
+    if (!shared_.slots.find(channel())) return false;
+    planned_ = true;
     count_ = request_.inputs.flat().count;
     signature_ = call_signature(request_);
     return true;
@@ -90,19 +85,17 @@ class SharingOperation final : public ShmOperation {
   std::uint64_t all_arrived() const {
     return (shared_.rounds + 1) * static_cast<std::uint64_t>(size());
   }
-  std::size_t place() const { return shared_.rounds % slots; }
+  std::size_t place() const { return shared_.rounds % slot_count; }
   /// Elements of this round.
   std::size_t count_now() const {
-    return std::min(count_ - done_, capacity_ / reducer_.element_bytes);
+    return std::min(count_ - done_, shared_.slots.capacity() / reducer_.element_bytes);
   }
   std::size_t slice_elements() const { return slice_bytes / reducer_.element_bytes; }
   std::uint64_t slices_now() const {
     return (count_now() + slice_elements() - 1) / slice_elements();
   }
   std::byte* slot(int member) const {
-    std::byte* const base =
-        in_small_slots_ ? desk(member).small_slots : channel().at<std::byte>(member, shared_.slots);
-    return base + place() * stride(capacity_);
+    return shared_.slots.slot(channel(), member, place(), desk(member).small_slots);
   }
   std::byte* data(int member) const {
     const std::uint64_t flag = desk(member).shown[place()].flag.load(std::memory_order_relaxed);
@@ -112,7 +105,7 @@ class SharingOperation final : public ShmOperation {
   void show() {
     const std::byte* const input =
         static_cast<const std::byte*>(request_.inputs.flat().data) + done_ * reducer_.element_bytes;
-    const auto offset = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input) % line);
+    const unsigned offset = GrowingSlots::offset_of(input);
     std::memcpy(slot(me()) + offset, input, count_now() * reducer_.element_bytes);
     Desk::Shown& mine = desk(me()).shown[place()];
     mine.factor = request_.op.factor();
@@ -175,8 +168,7 @@ class SharingOperation final : public ShmOperation {
   Sharing& shared_;
   const Request& request_;
   Reducer reducer_;
-  std::size_t capacity_ = 0;
-  bool in_small_slots_ = false;
+  bool planned_ = false;
   std::size_t count_ = 0;
   std::size_t done_ = 0;  // elements of earlier rounds
   unsigned signature_ = 0;
@@ -184,22 +176,18 @@ class SharingOperation final : public ShmOperation {
   bool checked_ = false;
 };
 
-class AllReduceSharing final : public Algorithm {
+class AllReduceSharing final : public AllReduceInMemory {
  public:
   explicit AllReduceSharing(const ShmGroup& group)
-      : shared_{group.channel, group.areas.sharing_flags, group.areas.sharing_slots,
+      : shared_{group.channel,
+                group.areas.sharing_flags,
+                {group.areas.sharing_slots, slot_count, small_slot},
                 group.shape.reproducibility} {}
 
   std::string_view name() const override { return "all_reduce_sharing"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
-    if (shared_.channel->size() > most_at_once)
-      return Verdict::no("more members than can be folded at once");
-    return can_reduce_in_memory(request);
+    return can_fold_in_memory(request, shared_.channel->size());
   }
-  /// In rank order, of all inputs at once.
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<SharingOperation>(shared_, call);
   }
@@ -211,7 +199,7 @@ class AllReduceSharing final : public Algorithm {
 }  // namespace
 
 std::size_t sharing_flag_bytes(int) { return sizeof(Desk); }
-std::size_t sharing_slot_bytes(int) { return slots * stride(largest_slot); }
+std::size_t sharing_slot_bytes(int) { return slot_count * GrowingSlots::stride(largest_slot); }
 
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group) {
   return std::make_unique<AllReduceSharing>(group);

@@ -1,6 +1,7 @@
 // all_reduce between two members, from a few hundred bytes on: each writes the slot that it has
 // just read, whose lines are in its cache already.
 
+#include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/shown_slots.hpp"
 
 namespace hymn {
@@ -8,20 +9,16 @@ namespace {
 
 constexpr std::size_t capacity = 16384;
 
-class AllReduceSwapped final : public Algorithm {
+class AllReduceSwapped final : public AllReduceInMemory {
  public:
   explicit AllReduceSwapped(const ShmGroup& group)
       : slots_(group, group.areas.swapped, capacity, true), members_(group.channel->size()) {}
 
   std::string_view name() const override { return "all_reduce_swapped"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
     if (members_ != 2) return Verdict::no("it is made for two members");
     return slots_.can_show(request);
   }
-  /// In rank order, of all inputs at once.
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return slots_.prepare(storage, call);
   }

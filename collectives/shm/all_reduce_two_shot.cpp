@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/plan.hpp"
+#include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/shm_reduction.hpp"
@@ -15,15 +17,12 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t line = 64;
-constexpr std::size_t ring_slots = 3;
+constexpr unsigned ring_slots = 3;
 /// What every member has from the beginning, should there be no memory for more.
 constexpr std::size_t small_slot = 8192;
 constexpr std::size_t largest_slot = std::size_t{512} << 10;
 /// All members' slots together stay below this.
 constexpr std::size_t most_together = std::size_t{48} << 20;
-
-constexpr std::size_t stride(std::size_t capacity) { return capacity + line; }
 
 /// A member's flags. Each of them is written by that member only.
 struct Flags {
@@ -34,14 +33,14 @@ struct Flags {
   Staged staged[ring_slots];
   alignas(128) std::atomic<std::uint64_t> folded;  ///< the last round whose slice it has folded
   alignas(128) std::atomic<std::uint64_t> copied;  ///< the last round that it has fetched
-  alignas(128) std::byte small_slots[ring_slots * stride(small_slot)];
+  alignas(128) std::byte small_slots[ring_slots * GrowingSlots::stride(small_slot)];
 };
 
 /// One member's state from use to use; touched in its turn only.
 struct TwoShot {
   std::shared_ptr<ShmChannel> channel;
   int flags;
-  int slots;
+  GrowingSlots slots;
   Reproducibility reproducibility;
   std::uint64_t rounds = 0;  ///< of all uses so far
 };
@@ -58,7 +57,7 @@ class TwoShotOperation final : public ShmOperation {
   void begin() override { advance(); }
 
   bool advance() override {
-    if (capacity_ == 0 && !find_capacity()) return false;
+    if (!planned_ && !plan()) return false;
     for (bool moved = true; moved;) {
       moved = false;
       if (staged_ < rounds_ && may_stage()) moved = true, stage();
@@ -70,16 +69,12 @@ class TwoShotOperation final : public ShmOperation {
 
   // --- Sizes ---
 
-  bool find_capacity() {
-    const std::size_t usable = channel().usable_bytes(shared_.slots);
-    if (usable == ShmChannel::unknown_bytes) return false;
-    const std::size_t large = usable / ring_slots / line * line;
-    in_small_slots_ = large <= stride(small_slot);
-    capacity_ = in_small_slots_ ? small_slot : large - line;
+  bool plan() {
+    if (!shared_.slots.find(channel())) return false;
+    planned_ = true;
     const std::size_t count = request_.inputs.flat().count;
     const std::size_t bytes = count * reducer_.element_bytes;
-    const std::size_t chunk = capacity_ / line * line;
-    per_round_ = chunk / reducer_.element_bytes;
+    per_round_ = shared_.slots.capacity() / reducer_.element_bytes;
     rounds_ = (count + per_round_ - 1) / per_round_;
     first_ = shared_.rounds + 1;
     shared_.rounds += rounds_;
@@ -96,19 +91,15 @@ class TwoShotOperation final : public ShmOperation {
   // --- Where things are ---
 
   /// Elements of the message in a round.
-  struct Part {
-    std::size_t offset;
-    std::size_t count;
-  };
-  Part round_part(std::size_t round) const {
+  Slice round_part(std::size_t round) const {
     const std::size_t offset = round * per_round_;
     return {offset, std::min(per_round_, request_.inputs.flat().count - offset)};
   }
   /// Of those the slice of one member, counted from the beginning of the round. Slices begin on
   /// lines, so that no two members write to one.
-  Part slice(std::size_t round, int member) const {
+  Slice slice(std::size_t round, int member) const {
     const std::size_t count = round_part(round).count;
-    const std::size_t in_line = line / reducer_.element_bytes;
+    const std::size_t in_line = GrowingSlots::line / reducer_.element_bytes;
     const auto parts = static_cast<std::size_t>(size());
     const std::size_t each = (count + parts * in_line - 1) / (parts * in_line) * in_line;
     const std::size_t offset = std::min(count, static_cast<std::size_t>(member) * each);
@@ -118,11 +109,12 @@ class TwoShotOperation final : public ShmOperation {
   std::size_t place(std::size_t round) const { return (first_ + round) % ring_slots; }
   std::uint64_t number(std::size_t round) const { return first_ + round; }
   std::byte* slot(int member, std::size_t round) const {
-    std::byte* const slots = in_small_slots_ ? flags(member).small_slots
-                                             : channel().at<std::byte>(member, shared_.slots);
     const std::uint64_t flag =
         flags(member).staged[place(round)].flag.load(std::memory_order_relaxed);
-    return slots + place(round) * stride(capacity_) + SlotFlag::offset(flag);
+    return slot_begin(member, round) + SlotFlag::offset(flag);
+  }
+  std::byte* slot_begin(int member, std::size_t round) const {
+    return shared_.slots.slot(channel(), member, place(round), flags(member).small_slots);
   }
   std::byte* in_slot(int member, std::size_t round, std::size_t element) const {
     return slot(member, round) + element * reducer_.element_bytes;
@@ -153,14 +145,11 @@ class TwoShotOperation final : public ShmOperation {
   void stage() {
     const std::size_t round = staged_++;
     Flags::Staged& mine = flags(me()).staged[place(round)];
-    const auto offset =
-        static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input(round, 0)) % line);
+    const unsigned offset = GrowingSlots::offset_of(input(round, 0));
     // Nobody looks at the flag's offset before its round has come.
     const std::uint64_t flag = SlotFlag::make(number(round), signature_, offset);
-    std::byte* const to =
-        (in_small_slots_ ? flags(me()).small_slots : channel().at<std::byte>(me(), shared_.slots)) +
-        place(round) * stride(capacity_) + offset;
-    const Part own = slice(round, me());
+    std::byte* const to = slot_begin(me(), round) + offset;
+    const Slice own = slice(round, me());
     const std::size_t total = round_part(round).count;
     const std::size_t size = reducer_.element_bytes;
     if (own.offset != 0) std::memcpy(to, input(round, 0), own.offset * size);
@@ -186,7 +175,7 @@ class TwoShotOperation final : public ShmOperation {
 
   void fold() {
     const std::size_t round = folded_++;
-    const Part own = slice(round, me());
+    const Slice own = slice(round, me());
     if (own.count != 0) {
       const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
       FoldInputs inputs;
@@ -217,7 +206,7 @@ class TwoShotOperation final : public ShmOperation {
     const std::size_t round = copied_++;
     for (int member = 0; member < size(); ++member) {
       if (member == me()) continue;
-      const Part theirs = slice(round, member);
+      const Slice theirs = slice(round, member);
       const int holder = is_pair() ? me() : member;
       copy_bytes(output(round, theirs.offset), in_slot(holder, round, theirs.offset),
                  theirs.count * reducer_.element_bytes, streams_);
@@ -228,8 +217,7 @@ class TwoShotOperation final : public ShmOperation {
   TwoShot& shared_;
   const Request& request_;
   Reducer reducer_;
-  std::size_t capacity_ = 0;
-  bool in_small_slots_ = false;
+  bool planned_ = false;
   bool streams_ = false;
   std::size_t per_round_ = 0;
   std::size_t rounds_ = 0;
@@ -243,22 +231,18 @@ class TwoShotOperation final : public ShmOperation {
   int seen_folded_ = 0;
 };
 
-class AllReduceTwoShot final : public Algorithm {
+class AllReduceTwoShot final : public AllReduceInMemory {
  public:
   explicit AllReduceTwoShot(const ShmGroup& group)
-      : shared_{group.channel, group.areas.two_shot_flags, group.areas.two_shot_slots,
+      : shared_{group.channel,
+                group.areas.two_shot_flags,
+                {group.areas.two_shot_slots, ring_slots, small_slot},
                 group.shape.reproducibility} {}
 
   std::string_view name() const override { return "all_reduce_two_shot"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
-    if (shared_.channel->size() > most_at_once)
-      return Verdict::no("more members than can be folded at once");
-    return can_reduce_in_memory(request);
+    return can_fold_in_memory(request, shared_.channel->size());
   }
-  /// In rank order, of all inputs at once.
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<TwoShotOperation>(shared_, call);
   }
@@ -273,7 +257,9 @@ std::size_t two_shot_flag_bytes(int) { return sizeof(Flags); }
 
 std::size_t two_shot_slot_bytes(int members) {
   const std::size_t share = most_together / ring_slots / static_cast<std::size_t>(members);
-  return ring_slots * stride(std::clamp(share / line * line, 2 * small_slot, largest_slot));
+  return ring_slots *
+         GrowingSlots::stride(std::clamp(share / GrowingSlots::line * GrowingSlots::line,
+                                         2 * small_slot, largest_slot));
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group) {

@@ -35,7 +35,8 @@ class DirectOperation final : public ShmOperation {
   enum class State : unsigned char { waiting, showing, mapping, leaving, staged };
 
   void begin() override {
-    if (!board().meets(direct_call(call_, me())))
+    mine_ = direct_call(call_, me());
+    if (!board().meets(mine_))
       stage();
     else
       show();
@@ -45,9 +46,8 @@ class DirectOperation final : public ShmOperation {
   // without a last meeting.
   void show() {
     if (!board().all_have_left()) return;
-    const DirectCall mine = direct_call(call_, me());
-    shows_output_ = mine.output.token != 0;
-    board().show(mine);
+    shows_output_ = mine_.output.token != 0;
+    board().show(mine_);
     state_ = State::showing;
   }
 
@@ -97,10 +97,9 @@ class DirectOperation final : public ShmOperation {
   }
 
   void check_calls() const {
-    const DirectCall& mine = board().shown(me());
     for (int member = 0; member < channel().size(); ++member) {
       const DirectCall& other = board().shown(member);
-      if (other.what != mine.what || other.count != mine.count)
+      if (other.what != mine_.what || other.count != mine_.count)
         throw_other_call(member, *call_.request);
     }
   }
@@ -111,6 +110,7 @@ class DirectOperation final : public ShmOperation {
   DirectForms& forms_;
   Algorithm& algorithm_;
   Call call_;
+  DirectCall mine_{};  ///< what this member shows
   std::optional<Reducer> reducer_;
   ShmOperation* staged_ = nullptr;
   State state_ = State::waiting;

@@ -13,6 +13,11 @@ Verdict can_reduce_in_memory(const Request& request) {
   return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
 }
 
+Verdict can_fold_in_memory(const Request& request, int members) {
+  if (members > most_at_once) return Verdict::no("more members than can be folded at once");
+  return can_reduce_in_memory(request);
+}
+
 void throw_other_call(int member, const Request& request) {
   throw UsageError(
       fmt::format("group rank {} makes another call where this rank makes {} of {} {} with {}",

@@ -20,6 +20,17 @@ struct FoldInputs {
 
 /// Why a reduction over shared memory cannot carry the request; empty: it can.
 Verdict can_reduce_in_memory(const Request& request);
+/// The same of one that folds all members' inputs at once.
+Verdict can_fold_in_memory(const Request& request, int members);
+
+/// The all_reduces in which every element is folded from all members' inputs at once, in rank
+/// order.
+class AllReduceInMemory : public Algorithm {
+ public:
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
+};
 
 /// A few bits of what a call asks for, the same on members that ask for the same: carried in flags,
 /// so that calls that do not fit together are found instead of computed.

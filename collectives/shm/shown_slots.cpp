@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/shm_reduction.hpp"
 
@@ -29,8 +30,7 @@ class ShowOperation final : public ShmOperation {
     unsigned offset = 0;
     std::byte* to = mine.few;
     if (bytes > sizeof mine.few) {
-      offset =
-          static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(input.data) % ShownSlots::line);
+      offset = GrowingSlots::offset_of(input.data);
       to = mine.more + offset;
     }
     if (bytes != 0) std::memcpy(to, input.data, bytes);
