@@ -1,4 +1,5 @@
-// What hymn adds to plain MPI: to small all_reduces, and to the start of a job.
+// What hymn adds to plain MPI: to all_reduces over the path "mpi", which makes the same calls, and
+// to the start of a job.
 //
 //   scripts/mpirun -n 2 build/bin/bench_overhead [single|funneled|serialized|multiple]
 //
@@ -145,10 +146,11 @@ void table(const Job& job, std::string_view title, Row&& row) {
 }
 
 void all_reduce_tables(const Job& job) {
-  World world = world_from_communicator(job.communicator());
+  // Without shared memory in the world MPI's blocking calls are made where the limit is none.
+  World world = world_from_communicator(job.communicator(), {.path = "mpi"});
   const std::vector<int> ranks = world.group().membership().ranks;
-  ProcessGroup unlimited = world.new_group(ranks, {.timeout = Timeout::none()});
-  ProcessGroup limited = world.new_group(ranks, {.timeout = deadline});
+  ProcessGroup unlimited = world.new_group(ranks, {.timeout = Timeout::none(), .path = "mpi"});
+  ProcessGroup limited = world.new_group(ranks, {.timeout = deadline, .path = "mpi"});
   const auto plain = [&](Data& data) {
     MPI_Allreduce(data.in.data(), data.out.data(), data.count(), MPI_FLOAT, MPI_SUM,
                   job.communicator());

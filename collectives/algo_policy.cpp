@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "hymn/error.hpp"
 
@@ -46,19 +47,22 @@ AlgoPolicy AlgoPolicy::parse(std::string_view text, std::string_view source) {
 void AlgoPolicy::check_names(const std::set<std::string>& known) const {
   for (const std::string& name : names_)
     if (!known.contains(name))
-      throw ConfigError(
-          fmt::format("{}='{}': this group has no algorithm '{}'", source_, text_, name),
-          {.remedy = fmt::format("there are {}", fmt::join(known, ", "))});
+      throw ConfigError(fmt::format("{}='{}': there is no algorithm '{}'", source_, text_, name),
+                        {.remedy = fmt::format("there are {}", fmt::join(known, ", "))});
+}
+
+std::vector<std::string> AlgoPolicy::only_for(OpType type) const {
+  std::vector<std::string> only;
+  if (forbids_ || !is_collective(type)) return only;
+  std::copy_if(names_.begin(), names_.end(), std::back_inserter(only),
+               [type](const std::string& name) { return collective_of(name) == to_string(type); });
+  return only;
 }
 
 bool AlgoPolicy::allows(OpType type, std::string_view algorithm) const {
   if (names_.empty() || !is_collective(type)) return true;
   const bool named = std::find(names_.begin(), names_.end(), algorithm) != names_.end();
-  if (forbids_ || named) return named != forbids_;
-  const std::string_view collective = to_string(type);
-  return std::none_of(names_.begin(), names_.end(), [collective](const std::string& name) {
-    return collective_of(name) == collective;
-  });
+  return forbids_ ? !named : named || only_for(type).empty();
 }
 
 }  // namespace hymn

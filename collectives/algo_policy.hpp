@@ -22,6 +22,8 @@ class AlgoPolicy {
 
   /// Throws ConfigError for a name that is not among `known`, and lists those.
   void check_names(const std::set<std::string>& known) const;
+  /// The only algorithms that this collective may use; empty: it may use others.
+  std::vector<std::string> only_for(OpType type) const;
   /// `algorithm` is named as algorithm_for() does.
   bool allows(OpType type, std::string_view algorithm) const;
   const std::string& text() const { return text_; }

@@ -1,8 +1,10 @@
 #include "collectives/selector.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "collectives/reduce/reducer.hpp"
 #include "hymn/error.hpp"
@@ -36,6 +38,19 @@ std::optional<PlanQuery> query_of(const Request& request, int ranks) {
   return query;
 }
 
+// What groups of this build may have. The setting is one for the whole job; which of these a group
+// has depends on where its members are.
+std::set<std::string> names_of_this_build() {
+  std::set<std::string> names;
+  for (const PathModel& model : path_models())
+    for (std::size_t i = 0; i < op_type_count && model.in_this_build; ++i) {
+      const auto type = static_cast<OpType>(i);
+      if (is_collective(type) && model.serves(type))
+        names.emplace(algorithm_for(model.algorithm, type));
+    }
+  return names;
+}
+
 }  // namespace
 
 Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext context)
@@ -53,6 +68,8 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
     }
     allowed_.push_back(allowed);
   }
+  if (rules_.algo.text().empty()) return;
+  known.merge(names_of_this_build());
   rules_.algo.check_names(known);
 }
 
@@ -66,18 +83,13 @@ std::uint64_t Selector::key(const Request& request) const {
       request.outputs.layout() == Layout::counted || in.dtype == DataType::opaque ||
       out.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
     return 0;
-  std::uint64_t key = 1;
-  auto append = [&key](auto value, unsigned bits) {
-    key = (key << bits) | static_cast<std::uint64_t>(value);
+  // Each at its place, and not one after the other: then none has to wait for the one before.
+  const auto at = [](auto value, unsigned place) {
+    return static_cast<std::uint64_t>(value) << (answer_bits + count_bits + place);
   };
-  append(request.type, 4);
-  append(request.op.kind(), 4);
-  append(request.inputs.dtype(), 4);
-  append(request.outputs.dtype(), 4);
-  append(request.inputs.layout(), 3);
-  append(request.outputs.layout(), 3);
-  append(count, count_bits);
-  return key << answer_bits;
+  return std::uint64_t{1} << 62 | at(request.type, 18) | at(request.op.kind(), 14) |
+         at(request.inputs.dtype(), 10) | at(request.outputs.dtype(), 6) |
+         at(request.inputs.layout(), 3) | at(request.outputs.layout(), 0) | count << answer_bits;
 }
 
 Algorithm& Selector::pick(const Request& request) {
@@ -174,13 +186,24 @@ void Selector::refuse(const Request& request) const {
       throw UnsupportedError(fmt::format("{} of {}: {}", to_string(request.op.kind()),
                                          to_string(request.inputs.dtype()), reason));
   }
-  std::string reasons;
+  std::vector<std::string> reasons = missing(request.type);
   for (const Candidate& candidate : explain(request).candidates)
-    reasons += fmt::format("{}{} ({}): {}", reasons.empty() ? "" : "; ", candidate.path,
-                           candidate.algorithm, candidate.reason);
-  throw UnsupportedError(
-      fmt::format("no path can carry this: {}", reasons.empty() ? "there is none" : reasons),
-      {.remedy = remedy()});
+    reasons.push_back(
+        fmt::format("{} ({}): {}", candidate.path, candidate.algorithm, candidate.reason));
+  if (reasons.empty()) reasons.emplace_back("there is none");
+  throw UnsupportedError(fmt::format("no path can carry this: {}", fmt::join(reasons, "; ")),
+                         {.remedy = remedy()});
+}
+
+// What the setting names for this collective, and this group does not have.
+std::vector<std::string> Selector::missing(OpType type) const {
+  std::vector<std::string> reasons;
+  for (const std::string& name : rules_.algo.only_for(type))
+    if (std::none_of(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
+          return algorithm->serves(type) && algorithm_for(algorithm->name(), type) == name;
+        }))
+      reasons.push_back(fmt::format("this group has no {}", name));
+  return reasons;
 }
 
 std::string Selector::remedy() const {

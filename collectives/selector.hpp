@@ -24,7 +24,8 @@ struct SelectionRules {
 class Selector {
  public:
   /// Rules and context are the same on all members of the group, so that the choice is. Throws
-  /// ConfigError when the rules name an algorithm that is not among the candidates.
+  /// ConfigError when the rules name an algorithm that neither these candidates nor other groups of
+  /// this build can have.
   Selector(Algorithms algorithms, SelectionRules rules, PlanContext context);
 
   /// Of the candidates that are allowed and can run the request the one that is predicted to be
@@ -41,6 +42,7 @@ class Selector {
   std::string shortfall(Reproducibility promised, const Request& request) const;
   Candidate ask(std::size_t index, const Request& request) const;
   Cost cost_of(std::size_t index, const std::optional<PlanQuery>& query) const;
+  std::vector<std::string> missing(OpType type) const;
   std::string remedy() const;
   [[noreturn]] void refuse(const Request& request) const;
 

@@ -1,6 +1,8 @@
 // Everything that can be found wrong with a request on one rank, before anything is sent.
 #pragma once
 
+#include <memory>
+
 #include "collectives/algorithm.hpp"
 
 namespace hymn {
@@ -10,7 +12,7 @@ namespace hymn {
 void validate(const Request& request, GroupShape shape, int root);
 
 /// all_gather may be given a complex buffer on one side and its real view on the other: the input
-/// is then described as the outputs are.
-Request match_complex_views(const Request& request);
+/// is then described as the outputs are. Null: the request needs no change.
+std::unique_ptr<const Request> match_complex_views(const Request& request);
 
 }  // namespace hymn

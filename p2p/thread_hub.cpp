@@ -6,6 +6,22 @@
 #include "p2p/thread_board.hpp"
 
 namespace hymn {
+namespace {
+
+/// What somebody still holds under this key, or else what `make` makes. Groups come and go for
+/// ever, so what nobody holds is forgotten when there is something new.
+template <class Key, class T, class Make>
+std::shared_ptr<T> held_or_made(std::map<Key, std::weak_ptr<T>>& all, const Key& key,
+                                const Make& make) {
+  if (const auto found = all.find(key); found != all.end())
+    if (auto held = found->second.lock()) return held;
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<T> made = make();
+  all[key] = made;
+  return made;
+}
+
+}  // namespace
 
 ThreadHub::ThreadHub(int size) {
   for (int rank = 0; rank < size; ++rank) mailboxes_.push_back(std::make_unique<Mailbox>());
@@ -51,30 +67,25 @@ std::optional<ExchangeMessage> ThreadHub::take(int rank, int from, std::uint64_t
 
 std::shared_ptr<ThreadBoard> ThreadHub::board(std::uint64_t uid, int members) {
   std::lock_guard lock(boards_mutex_);
-  std::shared_ptr<ThreadBoard> board = boards_[uid].lock();
-  if (!board) {
-    board = std::make_shared<ThreadBoard>(members);
-    boards_[uid] = board;
+  return held_or_made(boards_, uid, [&] {
+    auto board = std::make_shared<ThreadBoard>(members);
     if (aborted_.load(std::memory_order_acquire)) board->abort(abort_reason_);
-  }
-  return board;
+    return board;
+  });
 }
 
 std::shared_ptr<HeapMemory> ThreadHub::memory(const std::string& name, const RegionPlan& plan,
                                               int members) {
   std::lock_guard lock(boards_mutex_);
-  std::shared_ptr<HeapMemory> memory = memories_[name].lock();
-  if (!memory) {
-    memory = std::make_shared<HeapMemory>(plan, members);
-    memories_[name] = memory;
-  }
-  return memory;
+  return held_or_made(memories_, name, [&] { return std::make_shared<HeapMemory>(plan, members); });
 }
 
-void ThreadHub::at_abort(std::function<void(const std::string& reason)> function) {
+void ThreadHub::at_abort(const std::shared_ptr<const void>& owner,
+                         std::function<void(const std::string& reason)> function) {
   std::lock_guard lock(boards_mutex_);
   if (aborted_.load(std::memory_order_acquire)) function(abort_reason_);
-  at_abort_.push_back(std::move(function));
+  std::erase_if(at_abort_, [](const AtAbort& other) { return other.owner.expired(); });
+  at_abort_.push_back({owner, std::move(function)});
 }
 
 void ThreadHub::abort(const std::string& reason) {
@@ -84,7 +95,13 @@ void ThreadHub::abort(const std::string& reason) {
   aborted_.store(true, std::memory_order_release);
   for (auto& [uid, weak] : boards_)
     if (auto board = weak.lock()) board->abort(reason);
-  for (const auto& function : at_abort_) function(reason);
+  for (const auto& [weak, function] : at_abort_)
+    if (const auto owner = weak.lock()) function(reason);
+}
+
+std::size_t ThreadHub::known() {
+  std::lock_guard lock(boards_mutex_);
+  return boards_.size() + memories_.size() + at_abort_.size();
 }
 
 }  // namespace hymn

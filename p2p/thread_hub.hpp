@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -42,17 +43,26 @@ class ThreadHub {
   /// as somebody holds it. All ask with the same plan.
   std::shared_ptr<HeapMemory> memory(const std::string& name, const RegionPlan& plan, int members);
 
-  /// Calls `function` with the reason when a rank fails, or now if one has.
-  void at_abort(std::function<void(const std::string& reason)> function);
+  /// Calls `function` with the reason when a rank fails, or now if one has; not any more when
+  /// `owner` is gone, which lives as long as the call lasts.
+  void at_abort(const std::shared_ptr<const void>& owner,
+                std::function<void(const std::string& reason)> function);
 
   /// Releases everybody who waits, now and later: a rank has failed.
   void abort(const std::string& reason);
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
+  /// How many boards, memories and functions it knows of: no more than there were alive at once.
+  std::size_t known();
+
  private:
   struct Mailbox {
     std::mutex mutex;
     std::map<std::uint64_t, std::deque<ExchangeMessage>> by_tag;
+  };
+  struct AtAbort {
+    std::weak_ptr<const void> owner;
+    std::function<void(const std::string&)> function;
   };
   void throw_if_aborted();
 
@@ -60,7 +70,7 @@ class ThreadHub {
   std::mutex boards_mutex_;
   std::map<std::uint64_t, std::weak_ptr<ThreadBoard>> boards_;
   std::map<std::string, std::weak_ptr<HeapMemory>> memories_;
-  std::vector<std::function<void(const std::string&)>> at_abort_;
+  std::vector<AtAbort> at_abort_;
   std::atomic<bool> aborted_{false};
   std::string abort_reason_;
 };

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 
@@ -37,8 +38,10 @@ class CallRing {
   static constexpr std::size_t entries = 512;
   /// Bytes of memory for one ring, aligned to 64.
   static std::size_t memory_bytes();
+  /// Whether records may be added by several threads at the same time.
+  enum class Writers : std::uint8_t { many, one_at_a_time };
   /// Makes a ring in zeroed memory.
-  static CallRing create(std::span<std::byte> memory);
+  static CallRing create(std::span<std::byte> memory, Writers writers = Writers::many);
   /// Looks at a ring that somebody else writes.
   static CallRing attach(std::span<std::byte> memory);
 
@@ -49,8 +52,8 @@ class CallRing {
     return id;
   }
   /// The same in two parts, for a caller that has something urgent to do in between: the first
-  /// takes an id, and with locked instructions its place; the second only stores. Every claim is
-  /// filled.
+  /// takes an id and its place, with locked instructions where there are many writers; the second
+  /// only stores. Every claim is filled.
   std::uint64_t claim();
   void fill(std::uint64_t record_id, const CallRecord& call);
   /// Sets the state of a record that has not been overwritten yet.
@@ -72,9 +75,56 @@ class CallRing {
     alignas(64) std::atomic<std::uint64_t> next;
     Entry entries[CallRing::entries];
   };
-  explicit CallRing(Memory* memory) : memory_(memory) {}
+  CallRing(Memory* memory, Writers writers) : memory_(memory), writers_(writers) {}
 
   Memory* memory_;
+  Writers writers_;
 };
+
+// In the header because every call makes all three.
+
+inline std::uint64_t CallRing::claim() {
+  if (writers_ == Writers::one_at_a_time) {
+    const std::uint64_t id = memory_->next.load(std::memory_order_relaxed);
+    memory_->entries[id % entries].version.store(2 * id + 1, std::memory_order_relaxed);
+    memory_->next.store(id + 1, std::memory_order_release);
+    return id;
+  }
+  const std::uint64_t id = memory_->next.fetch_add(1, std::memory_order_relaxed);
+  Entry& entry = memory_->entries[id % entries];
+  std::uint64_t seen = entry.version.load(std::memory_order_relaxed);
+  // A writer that lost its core for as long as the others took to come round finds the entry taken,
+  // or is found in it: one of the two records is lost, but none is torn.
+  while (seen % 2 == 0 && seen <= 2 * id &&
+         !entry.version.compare_exchange_weak(seen, 2 * id + 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed)) {
+  }
+  return id;
+}
+
+inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
+  Entry& entry = memory_->entries[id % entries];
+  if (entry.version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: see claim()
+  // Release on every word: a reader that sees a new word also sees the odd version before it, and
+  // so rejects what it read. On common processors these are plain stores.
+  const std::uint64_t kinds =
+      static_cast<std::uint64_t>(call.type) | static_cast<std::uint64_t>(call.dtype) << 8 |
+      static_cast<std::uint64_t>(call.kind) << 16 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 32;
+  const std::uint64_t words[] = {id, call.group_uid, call.op_id, call.sequence, call.count, kinds};
+  for (std::size_t i = 0; i < std::size(words); ++i)
+    entry.words[i].store(words[i], std::memory_order_release);
+  entry.state.store(id * 4 + static_cast<std::uint64_t>(call.state), std::memory_order_release);
+  entry.version.store(2 * (id + 1), std::memory_order_release);
+}
+
+inline void CallRing::set_state(std::uint64_t record_id, CallState state) {
+  Entry& entry = memory_->entries[record_id % entries];
+  // Not exchanged in one step, which would cost each call some nanoseconds: a thread that loses its
+  // core between the two for as long as the others take to come round makes their record
+  // unreadable, never wrong.
+  if (entry.state.load(std::memory_order_relaxed) / 4 == record_id)
+    entry.state.store(record_id * 4 + static_cast<std::uint64_t>(state), std::memory_order_release);
+}
 
 }  // namespace hymn

@@ -75,9 +75,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
-  const Request& checked(const Request& request, std::optional<Request>& matched, int& peer) const;
+  const Request& checked(const Request& request, std::unique_ptr<const Request>& matched,
+                         int& peer) const;
   int peer_of(const Request& request) const;
-  std::optional<int> find_rank(int global_rank) const;
+  /// -1: it is not a member.
+  int find_rank(int global_rank) const;
   Timeout limit_of(const CallOptions& options) const;
 
   // The number is looked at when an operation is prepared and taken when nothing can go wrong on

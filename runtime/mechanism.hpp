@@ -47,8 +47,12 @@ class Mechanism {
   virtual void placed(const JobMap&) {}
   /// What this rank has to say to the other members of a group that is about to be made.
   virtual Bytes offer(const Membership&) { return {}; }
-  /// What it says when it has heard what all members offered. Never throws: what fails is said.
-  virtual Bytes answer(const Membership&, std::span<const Bytes> /*offers*/) { return {}; }
+  /// What it says when it has heard what all members offered; it may wait for what another member
+  /// does for up to `patience`. Never throws: what fails is said.
+  virtual Bytes answer(const Membership&, std::span<const Bytes> /*offers*/,
+                       Duration /*patience*/) {
+    return {};
+  }
   /// Adds the candidates of a new group; every member calls it at the same point, with what each
   /// member offered and answered, and all members are known to be there.
   virtual void open(NewGroup& group, std::span<const Bytes> offers,
@@ -62,10 +66,10 @@ class Mechanism {
   /// Whether this thread may move operations forward now; require_drive() throws UsageError if not.
   virtual bool may_drive() const { return true; }
   virtual void require_drive() const {}
+  /// Whether two threads of this process may call at the same time.
+  virtual bool calls_may_overlap() const { return true; }
   /// Whether a thread may be left in a blocking call of the mechanism.
   virtual bool may_block() const { return true; }
-  /// Whether a thread of hymn's own may; if not, why.
-  virtual Verdict can_drive_from_own_thread() const { return Verdict::yes(); }
   /// Whether ranks must wait for each other before the last trace of their world is removed.
   virtual bool ends_together() const { return false; }
   virtual void shut_down(WorldEnd) {}

@@ -94,11 +94,6 @@ void MpiMechanism::close(const Membership& membership, bool clean) {
   in_use_.erase(found);
 }
 
-Verdict MpiMechanism::can_drive_from_own_thread() const {
-  if (gate_->level() == ThreadLevel::multiple) return Verdict::yes();
-  return Verdict::no("MPI was initialised without MPI_THREAD_MULTIPLE");
-}
-
 void MpiMechanism::shut_down(WorldEnd end) {
   std::lock_guard lock(mutex_);
   if (end != WorldEnd::clean || !gate_->may_enter()) return;

@@ -22,8 +22,8 @@ class MpiMechanism final : public Mechanism {
   bool has_gate() const override { return true; }
   bool may_drive() const override { return gate_->may_enter(); }
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }
+  bool calls_may_overlap() const override { return gate_->level() > ThreadLevel::funneled; }
   bool may_block() const override { return gate_->may_block(); }
-  Verdict can_drive_from_own_thread() const override;
   bool ends_together() const override { return true; }
   void shut_down(WorldEnd end) override;
 

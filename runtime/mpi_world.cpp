@@ -44,14 +44,17 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate) {
 
 std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody,
                                                const WorldOptions& options) {
-  detail::WorldParts parts;
-  parts.config = Config::from_environment();
-  parts.options = options;
-  PathPolicy::parse(options.path, "WorldOptions.path");
+  // All that this rank alone can refuse comes before anything that concerns its peers. Once there
+  // is a FinalizeHold an error means that they are out of step.
+  detail::WorldParts parts(Config::from_environment(), options);
   const auto gate = open_mpi(parts.config.mpi_thread_level, Logger(parts.config.log_level, -1));
   if (communicator == MPI_COMM_NULL)
     throw UsageError("a world cannot be made from MPI_COMM_NULL",
                      {.remedy = "call on the ranks of the communicator only"});
+  if (parts.own_thread && gate->level() != ThreadLevel::multiple)
+    throw UsageError(
+        "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
+        {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
   const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;

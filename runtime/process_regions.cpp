@@ -1,6 +1,14 @@
 #include "runtime/process_regions.hpp"
 
+#include <algorithm>
+
 namespace hymn {
+namespace {
+
+// The maker hands over right after all have offered: a longer wait helps nobody.
+constexpr Duration longest_handover = std::chrono::seconds(10);
+
+}  // namespace
 
 Bytes ProcessRegions::open_door(std::uint64_t uid) {
   auto door = Door::open();
@@ -25,13 +33,14 @@ void ProcessRegions::hand_out(std::uint64_t uid, std::span<const Bytes> doors) {
 
 std::unique_ptr<SharedRegion> ProcessRegions::join(std::uint64_t uid,
                                                    std::span<const std::byte> ticket,
-                                                   const RegionPlan& plan, int members, int me) {
+                                                   const RegionPlan& plan, int members, int me,
+                                                   Duration patience) {
   Door* door = nullptr;
   {
     std::lock_guard lock(mutex_);
     door = coming_[uid].door.get();
   }
-  return join_region(ticket, plan, members, me, *door);
+  return join_region(ticket, plan, members, me, *door, std::min(patience, longest_handover));
 }
 
 void ProcessRegions::settled(std::uint64_t uid) {

@@ -14,7 +14,8 @@ class ProcessRegions final : public RegionSource {
   Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) override;
   void hand_out(std::uint64_t uid, std::span<const Bytes> doors) override;
   std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
-                                     const RegionPlan& plan, int members, int me) override;
+                                     const RegionPlan& plan, int members, int me,
+                                     Duration patience) override;
   void settled(std::uint64_t uid) override;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "hymn/error.hpp"
 #include "topology/core_use.hpp"
@@ -32,6 +33,15 @@ struct Offer {
     return packer.packed();
   }
 };
+
+/// True for the first time that this process finds this problem, whatever its numbers.
+bool is_new(std::string problem) {
+  std::erase_if(problem, [](char letter) { return letter >= '0' && letter <= '9'; });
+  static std::mutex mutex;
+  static auto* known = new std::set<std::string>();
+  std::lock_guard lock(mutex);
+  return known->insert(std::move(problem)).second;
+}
 
 /// Stands in the list for what shared memory would do, and says why it cannot.
 class NoSharedMemory final : public Algorithm {
@@ -93,14 +103,15 @@ Bytes ShmMechanism::offer(const Membership& membership) {
   return mine.packed();
 }
 
-Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> offers) {
+Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> offers,
+                           Duration patience) {
   const Neighbours here = neighbours_in(membership);
   std::string problem;
   if (here.group_ranks.size() > 1) {
     const Offer maker = Offer::read(offers[static_cast<std::size_t>(here.group_ranks.front())]);
     problem = maker.problem;
     try {
-      if (problem.empty()) join(membership, here, offers, maker.ticket);
+      if (problem.empty()) join(membership, here, offers, maker.ticket, patience);
     } catch (const Error& error) {
       problem = error.what();
     }
@@ -111,7 +122,7 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
 }
 
 void ShmMechanism::join(const Membership& membership, const Neighbours& here,
-                        std::span<const Bytes> offers, const Bytes& ticket) {
+                        std::span<const Bytes> offers, const Bytes& ticket, Duration patience) {
   if (here.me == 0) {
     std::vector<Bytes> doors;
     for (const int rank : here.group_ranks)
@@ -119,8 +130,8 @@ void ShmMechanism::join(const Membership& membership, const Neighbours& here,
     source_->hand_out(membership.uid, doors);
   }
   const int members = static_cast<int>(here.group_ranks.size());
-  auto region =
-      source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members, here.me);
+  auto region = source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members,
+                              here.me, patience);
   std::lock_guard lock(mutex_);
   joined_[membership.uid] = std::move(region);
 }
@@ -150,7 +161,8 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     const std::string problem = Unpacker(answers[member]).text();
     if (problem.empty()) continue;
     std::string reason = fmt::format("rank {}: {}", group.membership.ranks[member], problem);
-    if (static_cast<int>(member) == group.shape.rank)
+    // What the first group lacks, all others are likely to lack.
+    if (static_cast<int>(member) == group.shape.rank && is_new(problem))
       logger_.warning(fmt::format("group {} does without shared memory: {}", uid, problem));
     group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
     return;
@@ -161,7 +173,9 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
   group.areas = ShmAreas::for_members(region->members());
   group.channel = std::make_shared<ShmChannel>(
       std::move(region), here.group_ranks, here.crowded, group.areas.desk,
-      [logger = logger_](const std::string& shortage) { logger.warning(shortage); });
+      [logger = logger_, uid](const std::string& shortage) {
+        logger.warning(fmt::format("group {}: {}", uid, shortage));
+      });
   source_->opened(group.channel);
   if (group.channel->size() != group.shape.size) return;
   add_shm_algorithms(group.algorithms, {group.channel, group.areas, group.shape, here.nodes});

@@ -22,9 +22,10 @@ class RegionSource {
   virtual Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) = 0;
   /// By the lowest member, before it joins, with what open_door() gave on each member here.
   virtual void hand_out(std::uint64_t /*uid*/, std::span<const Bytes> /*doors*/) {}
-  /// By every member. Throws ResourceError.
+  /// By every member. Waits for the maker for up to `patience`. Throws ResourceError.
   virtual std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
-                                             const RegionPlan& plan, int members, int me) = 0;
+                                             const RegionPlan& plan, int members, int me,
+                                             Duration patience) = 0;
   /// All members have joined, or it has come to nothing.
   virtual void settled(std::uint64_t /*uid*/) {}
   virtual void opened(const std::shared_ptr<ShmChannel>&) {}
@@ -36,7 +37,8 @@ class ShmMechanism final : public Mechanism {
 
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership) override;
-  Bytes answer(const Membership& membership, std::span<const Bytes> offers) override;
+  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+               Duration patience) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;
@@ -52,7 +54,7 @@ class ShmMechanism final : public Mechanism {
   Neighbours neighbours_in(const Membership& membership) const;
   /// Throws ResourceError.
   void join(const Membership& membership, const Neighbours& here, std::span<const Bytes> offers,
-            const Bytes& ticket);
+            const Bytes& ticket, Duration patience);
 
   std::unique_ptr<RegionSource> source_;
   Logger logger_;

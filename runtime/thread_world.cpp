@@ -44,13 +44,13 @@ class ThreadRegions final : public RegionSource {
     return packer.packed();
   }
   std::unique_ptr<SharedRegion> join(std::uint64_t, std::span<const std::byte> ticket,
-                                     const RegionPlan& plan, int members, int me) override {
+                                     const RegionPlan& plan, int members, int me,
+                                     Duration) override {
     return HeapMemory::view(hub_->memory(Unpacker(ticket).text(), plan, members), me);
   }
   void opened(const std::shared_ptr<ShmChannel>& channel) override {
-    hub_->at_abort([weak = std::weak_ptr(channel)](const std::string& reason) {
-      if (const auto open = weak.lock()) open->abort(reason);
-    });
+    hub_->at_abort(channel,
+                   [open = channel.get()](const std::string& reason) { open->abort(reason); });
   }
 
  private:
@@ -181,12 +181,7 @@ void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
     throw UsageError(fmt::format("run_ranks was asked for {} ranks", ranks),
                      {.remedy = "ask for at least one"});
   const Config config = Config::from_environment();
-  const auto make_parts = [&](int) {
-    detail::WorldParts parts;
-    parts.config = config;
-    parts.options = options;
-    return parts;
-  };
+  const auto make_parts = [&](int) { return detail::WorldParts(config, options); };
   run_all(ranks, make_parts, rank_main);
 }
 
@@ -195,9 +190,7 @@ void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
                          const WorldOptions& options) {
   const auto make_parts = [&](int rank) {
     const PretendedRank& pretended = ranks.at(static_cast<std::size_t>(rank));
-    detail::WorldParts parts;
-    parts.config = pretended.config;
-    parts.options = options;
+    detail::WorldParts parts(pretended.config, options);
     parts.site = {pretended.host, pretended.machine, pretended.cpus, pretended.visible_gpus};
     return parts;
   };

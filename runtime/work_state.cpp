@@ -53,12 +53,15 @@ void WorkState::start() {
   deadline_ = Deadline::after(limit_, started_);
   try {
     for (const auto& part : parts_) {
-      part->storage.get()->start();
+      // Counted first: one that fails here may have its place in an order already, or have shown
+      // peers something.
       ++started_parts_;
+      part->storage.get()->start();
     }
   } catch (...) {
-    const bool clean = give_up_parts(fmt::format("{} could not start", title()));
-    if (!clean) group_->abort(fmt::format("{} could not start", title()));
+    const std::string reason = group_->describe_failure(std::current_exception(), title());
+    const bool clean = give_up_parts(reason);
+    if (is_ordered() || !clean) group_->abort(reason);
     rethrow_with(group_->context(title()));
   }
 }

@@ -9,10 +9,8 @@ namespace hymn {
 
 World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
   if (!exchange) throw UsageError("the exchange of a world is null");
-  detail::WorldParts parts;
+  detail::WorldParts parts(Config::from_environment(), options);
   parts.exchange = std::move(exchange);
-  parts.config = Config::from_environment();
-  parts.options = options;
   return World(detail::WorldState::make(std::move(parts)));
 }
 

@@ -138,6 +138,10 @@ PlanContext WorldState::plan_context(GroupLayout layout) const {
   return {std::move(layout), job_.machines, tuning_};
 }
 
+// Messages through shared memory move in hymn's calls only: a rank that was left in MPI's blocking
+// call would keep back what it has begun to send, and for which a peer may wait that MPI waits for.
+bool WorldState::shares_memory() const { return job_.places.size() > 1 && path_.allows("shm"); }
+
 // The members of a new group compare what they were called with, and learn where each other are and
 // what each mechanism of the others has to offer. Then all are known to be there.
 WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
@@ -146,8 +150,9 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
                   options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
-  const bool blocks = limit.is_none() && std::all_of(mechanisms_.begin(), mechanisms_.end(),
-                                                     [](const auto& m) { return m->may_block(); });
+  const bool blocks = limit.is_none() && !shares_memory() &&
+                      std::all_of(mechanisms_.begin(), mechanisms_.end(),
+                                  [](const auto& m) { return m->may_block(); });
   Packer packer;
   packer.text(mine).number(blocks ? 1 : 0);
   pack_spot(packer, job_, membership.ranks);
@@ -183,9 +188,11 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
 std::vector<std::vector<Bytes>> WorldState::answer(const Membership& membership,
                                                    const std::vector<std::vector<Bytes>>& offers,
                                                    Timeout limit) {
+  // The others wait just as long for what is said here: it must not come at the last moment.
+  const Duration soon = limit.is_none() ? Duration::max() : limit.duration() / 2;
   Packer packer;
   for (std::size_t i = 0; i < mechanisms_.size(); ++i)
-    packer.bytes(mechanisms_[i]->answer(membership, offers[i]));
+    packer.bytes(mechanisms_[i]->answer(membership, offers[i], soon));
   const auto said =
       all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
                  patience(fmt::format("making group {}", membership.uid), limit));

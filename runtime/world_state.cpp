@@ -29,6 +29,13 @@ std::byte* allocate_ring() {
   return static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), ring_alignment));
 }
 
+CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& mechanisms) {
+  const bool overlap = std::all_of(mechanisms.begin(), mechanisms.end(), [](const auto& mechanism) {
+    return mechanism->calls_may_overlap();
+  });
+  return overlap ? CallRing::Writers::many : CallRing::Writers::one_at_a_time;
+}
+
 // Residues outlive their world: MPI may still write to what they hold. They end with the process.
 void keep_for_ever(std::vector<std::unique_ptr<Residue>> residues) {
   static std::mutex mutex;
@@ -43,6 +50,15 @@ void WorldState::FreeAligned::operator()(std::byte* memory) const {
   ::operator delete(memory, ring_alignment);
 }
 
+WorldParts::WorldParts(Config configured, WorldOptions chosen)
+    : config(std::move(configured)),
+      options(std::move(chosen)),
+      path(options.path.empty() ? config.path
+                                : PathPolicy::parse(options.path, "WorldOptions.path")),
+      algo(options.algo.empty() ? AlgoPolicy::parse(config.algo, "HYMN_ALGO")
+                                : AlgoPolicy::parse(options.algo, "WorldOptions.algo")),
+      own_thread(options.progress_thread.value_or(config.progress_thread)) {}
+
 WorldState::WorldState(WorldParts parts)
     : exchange_(std::move(parts.exchange)),
       mechanisms_(std::move(parts.mechanisms)),
@@ -52,17 +68,14 @@ WorldState::WorldState(WorldParts parts)
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
       default_timeout_(parts.options.timeout.or_else(config_.timeout)),
-      path_(parts.options.path.empty()
-                ? config_.path
-                : PathPolicy::parse(parts.options.path, "WorldOptions.path")),
-      algo_(parts.options.algo.empty()
-                ? AlgoPolicy::parse(config_.algo, "HYMN_ALGO")
-                : AlgoPolicy::parse(parts.options.algo, "WorldOptions.algo")),
+      path_(std::move(parts.path)),
+      algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
-      own_thread_(parts.options.progress_thread.value_or(config_.progress_thread)),
+      own_thread_(parts.own_thread),
       site_(std::move(parts.site)),
       ring_memory_(allocate_ring()),
-      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()})) {
+      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()},
+                             writers_under(mechanisms_))) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
 }
@@ -71,15 +84,6 @@ WorldState::~WorldState() = default;
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = std::make_shared<WorldState>(std::move(parts));
-  if (world->own_thread_) {
-    for (const auto& mechanism : world->mechanisms_) {
-      const Verdict verdict = mechanism->can_drive_from_own_thread();
-      if (!verdict.ok)
-        throw UsageError(fmt::format("a progress thread is asked for, but {}", verdict.reason),
-                         {.rank = world->rank_,
-                          .remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
-    }
-  }
   try {
     world->meet();
     for (const auto& mechanism : world->mechanisms_) mechanism->placed(world->job_);

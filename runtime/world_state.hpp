@@ -20,10 +20,18 @@ namespace hymn::detail {
 
 /// What a World is made of.
 struct WorldParts {
-  std::shared_ptr<Exchange> exchange;
-  std::vector<std::unique_ptr<Mechanism>> mechanisms;  ///< in order of preference
+  /// Throws ConfigError for settings that this rank alone can find wrong: before anything is made
+  /// that concerns others.
+  explicit WorldParts(Config config, WorldOptions options = {});
+
   Config config;
   WorldOptions options;
+  // As the options say, or else the configuration.
+  PathPolicy path;
+  AlgoPolicy algo;
+  bool own_thread;
+  std::shared_ptr<Exchange> exchange{};
+  std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
   const Clock* clock = &steady_clock();
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
@@ -47,6 +55,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
   ProgressEngine& engine() { return *engine_; }
   CallRing& ring() { return ring_; }
+  const CallRing& ring() const { return ring_; }
   Timeout default_timeout() const { return default_timeout_; }
   bool may_drive() const;
   /// Throws UsageError when this thread may not move operations forward.
@@ -97,6 +106,7 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   std::unique_ptr<Selector> make_selector(const Membership& membership, const GroupOptions& options,
                                           Agreement agreement);
   PlanContext plan_context(GroupLayout layout) const;
+  bool shares_memory() const;
   bool is_member(const Membership& membership) const;
   Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();

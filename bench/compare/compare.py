@@ -134,6 +134,10 @@ def pages(options):
     return "huge" if options.pages == "huge" else f"{os.sysconf('SC_PAGE_SIZE') // 1024} KB"
 
 
+def inherited():
+    return ", ".join(f"`{setting}`" for setting in peers.inherited_settings()) or "none"
+
+
 def facts(options, versions, missing):
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     cores = len(options.cores)
@@ -144,6 +148,7 @@ def facts(options, versions, missing):
         ("load in the last 1, 5, 15 minutes, this run's included", load),
         ("compared", ", ".join(f"{name} ({version})" for name, version in versions.items())),
         ("buffers", f"float32, {pages(options)} pages, {options.offset} bytes after their start"),
+        ("settings from the environment", inherited()),
     ]
     return found + [(f"without {name}", why) for name, why in missing.items()]
 

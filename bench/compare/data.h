@@ -11,11 +11,11 @@ struct Shape {
   size_t out;
 };
 
-// All inputs are small whole numbers, so that sums of floats are exact in any order.
+// All inputs are whole numbers below 4096, so that sums of floats are exact in any order.
 //
 // A block of warm calls with small buffers is timed as a whole. There only one element in 64 (every
 // 256 bytes) changes before each call, and the others keep the value of the first.
-enum { value_mask = 15, altered_step = 64 };
+enum { value_bits = 12, altered_step = 64 };
 
 struct Buffers {
   struct Command command;
@@ -70,8 +70,14 @@ static inline int is_in_place(const struct Command* command) {
   return command->in_place || command->collective == collective_broadcast;
 }
 
+// Neither these nor their sums over ranks come again at the next index, the next stamp, or the same
+// place of another block: the second factor is 2^32 divided by the golden ratio, whose multiples
+// never come close to each other. Values of few bits would not do: those of 16 ranks may be a
+// permutation of all that there are, with the same sum everywhere.
 static inline float value_of(int rank, size_t index, uint64_t stamp) {
-  return (float)(((unsigned)rank * 5U + (unsigned)index + (unsigned)stamp) & value_mask);
+  const uint32_t mixed =
+      (uint32_t)rank * 0x85EBCA6BU + ((uint32_t)index + (uint32_t)stamp) * 0x9E3779B9U;
+  return (float)(mixed >> (32 - value_bits));
 }
 
 static inline void write_input(const struct Driver* driver, const struct Buffers* buffers,
@@ -83,7 +89,7 @@ static inline void write_input(const struct Driver* driver, const struct Buffers
     in[i] = zeros ? 0.0F : value_of(driver->rank, i, buffers->first);
 }
 
-// Between the calls of a row. The indices are multiples of the values' period.
+// Between the calls of a row: one value, for what this costs is timed.
 static inline void alter_input(const struct Driver* driver, const struct Buffers* buffers, void* in,
                                uint64_t stamp) {
   const float value = value_of(driver->rank, 0, stamp);

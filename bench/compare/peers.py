@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -40,6 +41,11 @@ LAUNCHERS = {
     # Its driver starts the ranks itself, and takes the same option for their number.
     "Gloo": {"arguments": [], "sharing": [], "environment": {}, "sharing_environment": {}},
 }
+# A hymn that has been tuned here must not stand beside MPIs that have not; and it initialises its
+# MPI as MPI_Init does.
+HYMN_ENVIRONMENT = {"HYMN_TUNING": "off", "HYMN_MPI_THREAD_LEVEL": "single"}
+# Variables that begin so are settings of a library, whoever has set them.
+SETTINGS = ("HYMN_", "OMPI_MCA_", "MPIR_CVAR_", "I_MPI_")
 
 
 class Missing(Exception):
@@ -67,7 +73,17 @@ class Peer:
     def environment(self, layout):
         words = LAUNCHERS[self.kind]
         sharing = words["sharing_environment"] if layout.share else {}
-        return {**os.environ, **words["environment"], **sharing, **self.variables}
+        hymn = HYMN_ENVIRONMENT if self.is_hymn else {}
+        return {**os.environ, **words["environment"], **sharing, **hymn, **self.variables}
+
+
+def inherited_settings():
+    """Settings of the libraries that come from the environment and act on the jobs, as text."""
+    return [
+        f"{name}={shlex.quote(value)}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(SETTINGS) and name not in HYMN_ENVIRONMENT
+    ]
 
 
 def kind_of(launcher):

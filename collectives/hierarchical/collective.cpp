@@ -13,8 +13,6 @@ namespace {
 constexpr unsigned gather_phase = 0;
 constexpr unsigned spread_phase = 1;
 
-constexpr int nobody_here = -2;
-
 BufferView bytes_at(std::byte* data, std::size_t count, std::size_t each) {
   return BufferView(data, count * each, DataType::uint8);
 }
@@ -36,7 +34,7 @@ HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>&
   const HostMap& map = hierarchy_.map();
   const OpType type = request_.type;
   if (root_ >= 0) root_host_ = map.host_of(root_);
-  if (type == OpType::broadcast) source_ = root_is_here() ? map.index_of(root_) : nobody_here;
+  if (type == OpType::broadcast) source_ = root_is_here() ? map.index_of(root_) : nobody;
   const bool is_root = root_ == hierarchy_.shape().rank;
   wants_ = type == OpType::reduce ? is_root : type != OpType::broadcast || !is_root;
   if (reduces(type)) reducer_ = reducer_for(request_.inputs.dtype(), request_.op);
@@ -45,13 +43,13 @@ HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>&
 
 std::unique_ptr<Residue> HierarchicalCollective::abandon(const std::string& reason) noexcept {
   ShmOperation::abandon(reason);
-  return began_ ? Hierarchy::abandon(shared_) : nullptr;
+  return began_ ? Hierarchy::abandon(shared_, reason) : nullptr;
 }
 
 void HierarchicalCollective::begin() {
   began_ = true;
   base_ = hierarchy_.next_piece;
-  signature_ = call_signature(request_, root_);
+  label_ = call_label(request_, root_);
   if (open()) stage_pieces();
 }
 
@@ -91,7 +89,7 @@ bool HierarchicalCollective::advance() {
 void HierarchicalCollective::stage_pieces() {
   for (; staged_ < cut_.pieces && hierarchy_.may_use_slot(base_ + staged_); ++staged_) {
     if (leads(staged_)) expect_messages(staged_);
-    if (must_stage(staged_)) stage(staged_);
+    show(staged_);
   }
 }
 
@@ -150,25 +148,39 @@ void HierarchicalCollective::for_each_run(bool blocks, std::size_t piece, Visit&
 }
 
 void HierarchicalCollective::stage(std::size_t piece) {
-  const std::uint64_t number = base_ + piece;
-  std::byte* const slot = hierarchy_.staged(slots_, channel().rank(), number);
+  std::byte* const slot = hierarchy_.staged(slots_, channel().rank(), base_ + piece);
   for_each_run(
       cut_.cuts_input, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
         std::memcpy(slot + packed * element_bytes_,
                     at(request_.inputs.flat(), user, element_bytes_), count * element_bytes_);
       });
-  my_flags().labels[number % Hierarchy::slots] = {signature_, request_.op.factor()};
-  channel().publish(my_flags().staged, number + 1);
+}
+
+// Whoever has nothing to stage labels the piece, too, so that members that make other calls find
+// out by what they fold or take. Nobody else waits for that, so nobody need be woken.
+void HierarchicalCollective::show(std::size_t piece) {
+  const std::uint64_t number = base_ + piece;
+  my_flags().labels[number % Hierarchy::slots] = {label_, request_.op.factor()};
+  if (must_stage(piece)) {
+    stage(piece);
+    channel().publish(my_flags().staged, number + 1);
+  } else if (source_ != everybody) {
+    my_flags().staged.store(number + 1, std::memory_order_release);
+  }
+}
+
+void HierarchicalCollective::require_same_call(int member, std::size_t piece) const {
+  const auto& labels = hierarchy_.flags(member).labels;
+  if (labels[(base_ + piece) % Hierarchy::slots].call != label_) [[unlikely]]
+    throw_other_call(channel().group_ranks()[static_cast<std::size_t>(member)], request_);
 }
 
 bool HierarchicalCollective::all_have_staged(std::size_t piece) {
   const std::uint64_t number = base_ + piece;
   for (int member = 0; member < channel().size(); ++member) {
     if (!contributes(member) || member == channel().rank()) continue;
-    const Hierarchy::Flags& flags = hierarchy_.flags(member);
-    if (flags.staged.load(std::memory_order_acquire) <= number) return false;
-    if (flags.labels[number % Hierarchy::slots].signature != signature_) [[unlikely]]
-      throw_other_call(channel().group_ranks()[static_cast<std::size_t>(member)], request_);
+    if (hierarchy_.flags(member).staged.load(std::memory_order_acquire) <= number) return false;
+    require_same_call(member, piece);
   }
   return true;
 }
@@ -215,17 +227,18 @@ void HierarchicalCollective::fold_here(std::size_t piece) {
 std::byte* HierarchicalCollective::result(std::size_t piece) const {
   const std::uint64_t number = base_ + piece;
   return source_ >= 0 ? hierarchy_.staged(slots_, source_, number)
-                      : hierarchy_.laid_out(slots_, hierarchy_.leader_of(number), number);
+                      : hierarchy_.laid_out(slots_, maker(piece), number);
 }
 
 bool HierarchicalCollective::has_result(std::size_t piece) const {
   const std::uint64_t number = base_ + piece;
-  const auto& flag = source_ >= 0 ? hierarchy_.flags(source_).staged
-                                  : hierarchy_.flags(hierarchy_.leader_of(number)).ready;
+  const Hierarchy::Flags& flags = hierarchy_.flags(maker(piece));
+  const auto& flag = source_ >= 0 ? flags.staged : flags.ready;
   return flag.load(std::memory_order_acquire) > number;
 }
 
 void HierarchicalCollective::take(std::size_t piece) {
+  require_same_call(maker(piece), piece);
   const std::byte* const slot = result(piece);
   for_each_run(
       cut_.cuts_output, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {

@@ -24,6 +24,9 @@ class HierarchicalCollective final : public ShmOperation {
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override;
 
  private:
+  static constexpr int everybody = -1;
+  static constexpr int nobody = -2;
+
   void begin() override;
   bool advance() override;
   bool open();
@@ -36,6 +39,7 @@ class HierarchicalCollective final : public ShmOperation {
   void take_pieces();
 
   // Of one piece, by its number in this call.
+  void show(std::size_t piece);
   void stage(std::size_t piece);
   void expect_messages(std::size_t piece);
   bool all_have_staged(std::size_t piece);
@@ -50,14 +54,20 @@ class HierarchicalCollective final : public ShmOperation {
     return hierarchy_.is_leader(channel().rank(), base_ + piece);
   }
   bool is_reduction() const { return reducer_.combine != nullptr; }
-  bool contributes(int member) const { return source_ < 0 || source_ == member; }
+  bool contributes(int member) const { return source_ == everybody || source_ == member; }
   /// Who leads a piece reads its own input where it is, unless neighbours want it, too.
   bool must_stage(std::size_t piece) const {
-    return contributes(channel().rank()) && (source_ >= 0 || !leads(piece));
+    return contributes(channel().rank()) && (source_ != everybody || !leads(piece));
   }
   bool root_is_here() const { return root_host_ == hierarchy_.map().my_host(); }
+  /// In whose memory the result lies.
+  int maker(std::size_t piece) const {
+    return source_ >= 0 ? source_ : hierarchy_.leader_of(base_ + piece);
+  }
   /// Where the result lies that members on this host copy, and that is sent on.
   std::byte* result(std::size_t piece) const;
+  /// UsageError when the label of a member that has shown the piece is for another call.
+  void require_same_call(int member, std::size_t piece) const;
   Hierarchy::Flags& my_flags() const { return hierarchy_.flags(channel().rank()); }
   MessageTag tag(unsigned phase) const { return MessageTag::of_collective(sequence_, phase); }
 
@@ -70,13 +80,13 @@ class HierarchicalCollective final : public ShmOperation {
   Hierarchy& hierarchy_;
   const Request& request_;
   std::uint64_t sequence_;
-  int root_;            // group rank, or -1
-  int root_host_ = -1;  // of a rooted collective
-  int source_ = -1;     // whose input it is, of the members here; -1: everybody's
-  bool wants_;          // this member the result
+  int root_;                // group rank, or -1
+  int root_host_ = -1;      // of a rooted collective
+  int source_ = everybody;  // whose input it is, of the members here
+  bool wants_;              // this member the result
   bool began_ = false;
   bool cut_made_ = false;
-  unsigned signature_ = 0;
+  std::uint64_t label_ = 0;
   Reducer reducer_;                // of reductions
   std::size_t element_bytes_ = 1;  // of the user's buffers
   Cut cut_;

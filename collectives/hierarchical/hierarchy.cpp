@@ -12,8 +12,8 @@ class HierarchyResidue final : public Residue {
  public:
   explicit HierarchyResidue(std::shared_ptr<Hierarchy> hierarchy)
       : hierarchy_(std::move(hierarchy)) {}
-  void add(std::unique_ptr<Transfers> transfers) {
-    if (auto residue = transfers ? transfers->abandon() : nullptr)
+  void add(std::unique_ptr<Transfers> transfers, const std::string& reason) {
+    if (auto residue = transfers ? transfers->abandon(reason) : nullptr)
       residues_.push_back(std::move(residue));
   }
   bool done() override {
@@ -93,12 +93,13 @@ void Hierarchy::make_room(std::size_t partial, std::size_t incoming) {
   }
 }
 
-std::unique_ptr<Residue> Hierarchy::abandon(const std::shared_ptr<Hierarchy>& hierarchy) {
+std::unique_ptr<Residue> Hierarchy::abandon(const std::shared_ptr<Hierarchy>& hierarchy,
+                                            const std::string& reason) {
   auto residue = std::make_unique<HierarchyResidue>(hierarchy);
-  residue->add(std::move(hierarchy->agreement_));
+  residue->add(std::move(hierarchy->agreement_), reason);
   for (Flight& flight : hierarchy->flights_) {
-    residue->add(std::move(flight.gather));
-    residue->add(std::move(flight.spread));
+    residue->add(std::move(flight.gather), reason);
+    residue->add(std::move(flight.spread), reason);
   }
   if (residue->done()) return nullptr;
   return residue;

@@ -29,7 +29,7 @@ struct HierarchyParts {
 /// all calls, alike on all members of the group: piece p uses slot p % slots, and is led by leader
 /// p % leaders on every host. All flags are numbers of pieces, and only grow:
 ///
-///   staged  this member's input up to that piece lies in its slots
+///   staged  this member's input up to that piece lies in its slots, where it has to give any
 ///   folded  so is what this member has folded as a leader (where leaders share memory)
 ///   ready   the result of what this member leads lies there up to that piece
 ///   done    this member needs nothing of all pieces up to that one any more
@@ -48,10 +48,11 @@ class Hierarchy {
     alignas(128) std::atomic<std::uint64_t> ready;
     alignas(128) std::atomic<std::uint64_t> done;
     alignas(128) std::atomic<std::uint64_t> agreed;  ///< bytes of a large slot + 1; 0: not yet
+    /// What this member's call asks for, and its own factor of premul_sum.
     struct Label {
-      std::uint64_t signature;
+      std::uint64_t call;
       double factor;
-    } labels[slots];  ///< of what is staged
+    } labels[slots];  ///< of pieces that are staged, or whose result is ready
   };
 
   static std::size_t flag_bytes() { return sizeof(Flags); }
@@ -109,7 +110,8 @@ class Hierarchy {
   /// Room of so many bytes in every flight. Nothing may be in flight.
   void make_room(std::size_t partial, std::size_t incoming);
   /// What must be kept when a call is given up; null: nothing.
-  static std::unique_ptr<Residue> abandon(const std::shared_ptr<Hierarchy>& hierarchy);
+  static std::unique_ptr<Residue> abandon(const std::shared_ptr<Hierarchy>& hierarchy,
+                                          const std::string& reason);
 
   std::uint64_t next_piece = 0;  ///< number of the first one of the next call
   // Lists for one fold, of as many as there are members here, or hosts.

@@ -75,11 +75,6 @@ DataType dtype_of(const Request& request) {
   return request.type == OpType::scatter ? request.outputs.dtype() : request.inputs.dtype();
 }
 
-bool reads_in_place(const Request& request) {
-  return request.inputs.layout() == Layout::equal && request.inputs.flat().count != 0 &&
-         request.inputs.flat().data == request.outputs.flat().data;
-}
-
 }  // namespace
 
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine) {
@@ -94,9 +89,9 @@ void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine)
                     to_string(there.op.kind()));
     if (mine.peer != peers.peer(member))
       disagree(mine, member, "root", std::to_string(here.peer), std::to_string(there.peer));
-    if (here.type == OpType::all_to_all && reads_in_place(here) != reads_in_place(there))
-      disagree(mine, member, "in place", reads_in_place(here) ? "yes" : "no",
-               reads_in_place(there) ? "yes" : "no");
+    if (here.type == OpType::all_to_all && is_in_place(here) != is_in_place(there))
+      disagree(mine, member, "in place", is_in_place(here) ? "yes" : "no",
+               is_in_place(there) ? "yes" : "no");
     check_counts(peers, shape, mine, member);
   }
 }

@@ -108,11 +108,6 @@ void all_to_all_in_place_part(const PeerCalls& peers, GroupShape shape, const Re
   }
 }
 
-bool is_in_place(const Request& request) {
-  return request.inputs.layout() == Layout::equal && request.inputs.flat().count != 0 &&
-         request.inputs.flat().data == request.outputs.flat().data;
-}
-
 void all_to_all_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
   if (is_in_place(mine)) {
     all_to_all_in_place_part(peers, shape, mine);
@@ -124,6 +119,11 @@ void all_to_all_part(const PeerCalls& peers, GroupShape shape, const Request& mi
 }
 
 }  // namespace
+
+bool is_in_place(const Request& request) {
+  return request.inputs.layout() == Layout::equal && request.inputs.flat().count != 0 &&
+         request.inputs.flat().data == request.outputs.flat().data;
+}
 
 void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Request& request = *mine.request;

@@ -21,6 +21,9 @@ class PeerCalls {
   int size_;
 };
 
+/// Whether the output of an all_to_all lies where its input does.
+bool is_in_place(const Request& request);
+
 /// Throws UsageError with both sides when another member's call does not fit this one: another
 /// operation, dtype, count, reduction or root. Nothing may be read from others before this.
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine);

@@ -1,5 +1,7 @@
 #include "collectives/mpi/mpi_port.hpp"
 
+#include <utility>
+
 #include "collectives/mpi/mpi_requests.hpp"
 #include "collectives/mpi/mpi_types.hpp"
 #include "hymn/process_group.hpp"
@@ -37,9 +39,9 @@ class MpiTransfers final : public Transfers {
 
   RecvStatus status() const override { return status_; }
 
-  std::unique_ptr<Residue> abandon() noexcept override {
-    cancel_received();
-    if (requests_.empty()) return nullptr;
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    const bool taken_back = take_back_received();
+    if (taken_back && requests_.empty()) return nullptr;
     return keep_requests(std::move(requests_), 0, channel_->gate);
   }
 
@@ -71,15 +73,32 @@ class MpiTransfers final : public Transfers {
     return true;
   }
 
-  void cancel_received() noexcept {
-    if (received_ == MPI_REQUEST_NULL || !channel_->gate->may_enter()) return;
+  /// A receive, unlike a collective, can be cancelled. False: its message has come, or has begun
+  /// to, and cannot be given to another receive. Then what is still to come is waited for
+  /// elsewhere.
+  bool take_back_received() noexcept {
+    if (received_ == MPI_REQUEST_NULL) return true;
+    const bool cancelled = channel_->gate->may_enter() && cancel_received();
+    if (received_ != MPI_REQUEST_NULL)
+      *requests_.add() = std::exchange(received_, MPI_REQUEST_NULL);
+    return cancelled;
+  }
+
+  bool cancel_received() noexcept {
+    // One that was cancelled completes whatever others do, though perhaps not at the first look.
+    constexpr int looks = 100;
     try {
       MpiGate::Entry entry(*channel_->gate);
       PMPI_Cancel(&received_);
-      // A receive, unlike a collective, can be cancelled: this returns at once.
-      PMPI_Wait(&received_, MPI_STATUS_IGNORE);
+      int done = 0;
+      MPI_Status status;
+      for (int look = 0; done == 0 && look < looks; ++look)
+        if (PMPI_Test(&received_, &done, &status) != MPI_SUCCESS) return false;
+      int cancelled = 0;
+      if (done != 0) PMPI_Test_cancelled(&status, &cancelled);
+      return cancelled != 0;
     } catch (...) {
-      received_ = MPI_REQUEST_NULL;  // MPI has been finalized meanwhile
+      return false;  // MPI has been finalized meanwhile
     }
   }
 

@@ -22,8 +22,8 @@ class BarrierPairwiseOperation final : public PortOperation {
     return true;
   }
   bool peers_need_steps() const override { return true; }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    return transfers_->abandon();
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    return transfers_->abandon(reason);
   }
 
  private:

@@ -124,7 +124,7 @@ class ExchangeTransfers final : public Transfers {
   }
   bool test() override { return mine_.empty() || route_->poll(mine_, status_); }
   RecvStatus status() const override { return status_; }
-  std::unique_ptr<Residue> abandon() noexcept override {
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     withdraw();  // afterwards nothing writes to the buffers
     return nullptr;
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "collectives/algorithm.hpp"
@@ -33,7 +34,8 @@ class Transfers {
   virtual bool test() = 0;
   /// Of the last recv, after completion.
   virtual RecvStatus status() const = 0;
-  virtual std::unique_ptr<Residue> abandon() noexcept = 0;
+  /// As Operation::abandon().
+  virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;
 };
 
 class MessagePort {

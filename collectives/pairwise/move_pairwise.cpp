@@ -46,8 +46,8 @@ class MovePairwiseOperation final : public PortOperation {
     }
   }
   bool step() override { return transfers_->test(); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    return transfers_->abandon();
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    return transfers_->abandon(reason);
   }
 
  private:

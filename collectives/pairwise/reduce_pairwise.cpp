@@ -52,7 +52,7 @@ class ReducePairwiseOperation final : public PortOperation {
   }
 
   bool peers_need_steps() const override { return !scattered(); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
     struct Kept final : Residue {
       std::unique_ptr<std::byte[]> staging;
       std::vector<double> factors;
@@ -62,7 +62,7 @@ class ReducePairwiseOperation final : public PortOperation {
     auto kept = std::make_unique<Kept>();
     kept->staging = std::move(staging_);
     kept->factors = std::move(factors_);
-    if (transfers_) kept->transfers = transfers_->abandon();
+    if (transfers_) kept->transfers = transfers_->abandon(reason);
     return kept;
   }
 

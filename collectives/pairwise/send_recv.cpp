@@ -20,8 +20,8 @@ class SendRecvOperation final : public PortOperation {
   }
   bool step() override { return transfers_->test(); }
   RecvStatus status() const override { return transfers_->status(); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    return transfers_->abandon();
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    return transfers_->abandon(reason);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/error.hpp"
 
@@ -22,20 +23,6 @@ std::string absolute_or_empty(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && value[0] == '/' ? value : "";
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 [[noreturn]] void cannot_write(const std::string& path, const std::string& why) {
   throw ResourceError(fmt::format("the tuning table cannot be written to {}: {}", path, why),
@@ -84,8 +71,8 @@ int open_beside(const std::string& temporary, const std::string& path) {
 void write_beside(const std::string& text, const std::string& temporary, const std::string& path) {
   const Descriptor file(open_beside(temporary, path));
   try {
-    write_all(file.get(), text, path);
-    if (::fsync(file.get()) != 0) cannot_write(path, errno);
+    write_all(file.number(), text, path);
+    if (::fsync(file.number()) != 0) cannot_write(path, errno);
     if (::rename(temporary.c_str(), path.c_str()) != 0) cannot_write(path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
@@ -125,17 +112,17 @@ void write_tuning_file(const TuningTable& table, const std::string& path) {
 std::optional<std::string> read_tuning_text(const std::string& path) {
   // A pipe or a device in its place must not hold the job up.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
+  if (!file) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     cannot_read(path, std::strerror(errno));
   }
   struct stat found{};
-  if (::fstat(file.get(), &found) != 0) cannot_read(path, std::strerror(errno));
+  if (::fstat(file.number(), &found) != 0) cannot_read(path, std::strerror(errno));
   if (!S_ISREG(found.st_mode)) cannot_read(path, "it is not a file");
   std::string text;
   std::array<char, 16384> chunk{};
   while (true) {
-    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
+    const ssize_t got = ::read(file.number(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) cannot_read(path, std::strerror(errno));
     if (got == 0) return text;

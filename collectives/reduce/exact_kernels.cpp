@@ -210,7 +210,8 @@ HWY_INLINE void sum_vector(D d, const Place& place, typename Type::Element* outp
   for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
     const T sum =
         detail::exact_element<T>(place.inputs, place.ranks, place.at + lane, Type::rounding);
-    std::memcpy(output + lane, &sum, sizeof(T));
+    // Through void: a typed pointer would promise that the address fits the type.
+    std::memcpy(static_cast<void*>(output + lane), &sum, sizeof(T));
   }
 }
 

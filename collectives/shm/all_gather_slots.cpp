@@ -35,7 +35,6 @@ class AllGather final : public SlotOperation {
   }
 
   void give(std::uint64_t round) override {
-    if (index(round) == 0) begin_taking();
     const std::size_t offset = index(round) * piece_;
     const std::size_t bytes = std::min(piece_, own_.bytes() - offset);
     copy_bytes(room(round, input_ + offset), input_ + offset, bytes, false);
@@ -43,6 +42,7 @@ class AllGather final : public SlotOperation {
     copy_bytes(static_cast<std::byte*>(own_.data) + offset, input_ + offset, bytes, streams());
   }
 
+  // Giving may have to wait for slots: others' first pieces may be here before anything is given.
   bool take() override {
     if (!began_) begin_taking();
     bool moved = false;
@@ -84,10 +84,12 @@ class AllGather final : public SlotOperation {
   bool take_from(int member, std::byte* block, std::size_t bytes, std::uint64_t& next) {
     const std::uint64_t before = next;
     while (index(next) * piece_ < bytes) {
-      const std::byte* from = shown(member, next);
+      const std::byte* from = share().is_done() ? nullptr : shown(member, next);
       if (from == nullptr) return next != before;
       const std::size_t offset = index(next) * piece_;
-      copy_bytes(block + offset, from, std::min(piece_, bytes - offset), streams());
+      const std::size_t length = std::min(piece_, bytes - offset);
+      copy_bytes(block + offset, from, length, streams());
+      share().add(length);
       ++next;
     }
     next = end_round();  // it shows nothing in the rounds that are left

@@ -32,7 +32,7 @@ class NumaOperation final : public ShmOperation {
  private:
   void begin() override {
     base_ = nodes_.next_piece;
-    signature_ = call_signature(request_);
+    label_ = call_label(request_);
     if (open()) stage_pieces();
   }
 
@@ -67,7 +67,7 @@ class NumaOperation final : public ShmOperation {
       const Slice run = cut_.elements(staged_);
       std::memcpy(nodes_.staged(slots_, channel().rank(), number), input(staged_),
                   run.count * reducer_.element_bytes);
-      mine().labels[number % Hierarchy::slots] = {signature_, request_.op.factor()};
+      mine().labels[number % Hierarchy::slots] = {label_, request_.op.factor()};
       channel().publish(mine().staged, number + 1);
     }
   }
@@ -85,7 +85,7 @@ class NumaOperation final : public ShmOperation {
       const Hierarchy::Flags& flags = nodes_.flags(member);
       if (flags.staged.load(std::memory_order_acquire) <= number) return false;
       const auto& label = flags.labels[number % Hierarchy::slots];
-      if (label.signature != signature_) [[unlikely]]
+      if (label.call != label_) [[unlikely]]
         throw_other_call(member, request_);
       nodes_.inputs[index] = nodes_.staged(slots_, member, number);
       nodes_.factors[index] = label.factor;
@@ -158,7 +158,7 @@ class NumaOperation final : public ShmOperation {
   Cut cut_;
   Hierarchy::Slots slots_;
   bool cut_made_ = false;
-  unsigned signature_ = 0;
+  std::uint64_t label_ = 0;
   std::uint64_t base_ = 0;  // number of the first piece
   std::size_t staged_ = 0;
   std::size_t folded_ = 0;

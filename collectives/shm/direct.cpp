@@ -5,6 +5,7 @@
 
 #include "collectives/shm/direct_part.hpp"
 #include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm/step_share.hpp"
 
 namespace hymn {
 namespace {
@@ -26,13 +27,12 @@ class DirectOperation final : public ShmOperation {
 
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
     std::unique_ptr<Residue> residue = ShmOperation::abandon(reason);
-    const BufferView& output = call_.request->outputs.flat();
-    if (shows_output_) forms_.board.give_up(static_cast<std::byte*>(output.data), output.bytes());
+    if (shows_) give_up();
     return residue;
   }
 
  private:
-  enum class State : unsigned char { waiting, showing, mapping, leaving, staged };
+  enum class State : unsigned char { waiting, showing, mapping, working, leaving, staged };
 
   void begin() override {
     mine_ = direct_call(call_, me());
@@ -46,7 +46,7 @@ class DirectOperation final : public ShmOperation {
   // without a last meeting.
   void show() {
     if (!board().all_have_left()) return;
-    shows_output_ = mine_.output.token != 0;
+    shows_ = mine_.input.token != 0 || mine_.output.token != 0;
     board().show(mine_);
     state_ = State::showing;
   }
@@ -61,7 +61,7 @@ class DirectOperation final : public ShmOperation {
         board().leave();
         stage();
       } else if (board().all_know()) {
-        do_part();
+        state_ = State::working;
       } else {
         board().map();
         state_ = State::mapping;
@@ -70,30 +70,37 @@ class DirectOperation final : public ShmOperation {
     if (state_ == State::mapping) {
       if (!board().all_have_mapped()) return false;
       if (board().went_well())
-        do_part();
+        state_ = State::working;
       else
         stage();
     }
+    if (state_ == State::working) {
+      if (!do_direct_part(board(), call_, me(), channel().size(), reducer_ ? &*reducer_ : nullptr,
+                          pieces_done_))
+        return StepShare::go_on_later(channel());
+      board().leave();
+      state_ = State::leaving;
+    }
     if (state_ == State::staged ? !advance_other(*staged_) : !board().all_have_left()) return false;
-    shows_output_ = false;
+    shows_ = false;
     if (state_ == State::leaving || everybody_hears_everybody(*call_.request, channel().size()))
       board().end_round();
     return true;
   }
 
-  void do_part() {
-    do_direct_part(board(), call_, me(), channel().size(), reducer_ ? &*reducer_ : nullptr);
-    board().leave();
-    state_ = State::leaving;
-  }
-
   // From here on nobody touches what has been shown.
   void stage() {
-    shows_output_ = false;
+    shows_ = false;
     state_ = State::staged;
     staged_ = dynamic_cast<ShmOperation*>(&algorithm_.prepare(forms_.staged, call_));
     if (staged_ == nullptr) throw std::logic_error("a staged form is no ShmOperation");
     begin_other(*staged_);
+  }
+
+  void give_up() noexcept {
+    if (mine_.output.token == 0) return board().give_up(nullptr, 0);
+    const BufferView& output = call_.request->outputs.flat();
+    board().give_up(static_cast<std::byte*>(output.data), output.bytes());
   }
 
   void check_calls() const {
@@ -114,7 +121,8 @@ class DirectOperation final : public ShmOperation {
   std::optional<Reducer> reducer_;
   ShmOperation* staged_ = nullptr;
   State state_ = State::waiting;
-  bool shows_output_ = false;  ///< others may write to this member's output
+  bool shows_ = false;  ///< others may read this member's input, or write to its output
+  std::size_t pieces_done_ = 0;
 };
 
 class DirectOr final : public Algorithm {

@@ -1,17 +1,55 @@
 #include "collectives/shm/direct_board.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <chrono>
+#include <mutex>
+#include <random>
 #include <thread>
 
+#include "base/log.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
+namespace {
+
+/// A random number, another one for each process: in different PID namespaces several may have the
+/// same one of the system's.
+std::uint64_t token_of_process() {
+  static std::mutex mutex;
+  static std::uint64_t token = 0;
+  static pid_t owner = -1;
+  const std::lock_guard lock(mutex);
+  if (owner != getpid()) {
+    std::random_device random;
+    token = std::uint64_t{random()} << 32 | random();
+    owner = getpid();
+  }
+  return token;
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
+void warn_of_writer(std::size_t bytes) noexcept {
+  try {
+    Logger().warning(fmt::format(
+        "a process that does not come back may still write to {} bytes of a buffer from "
+        "hymn::allocate, and memory is too short to cut it off",
+        bytes));
+  } catch (const std::exception&) {
+    // Memory is short, as it says.
+  }
+}
+
+}  // namespace
 
 DirectBoard::DirectBoard(std::shared_ptr<ShmChannel> channel, int area)
     : channel_(std::move(channel)),
       area_(area),
-      peers_(static_cast<std::size_t>(channel_->size())) {}
+      peers_(static_cast<std::size_t>(channel_->size())) {
+  desk(me()).process.store(token_of_process(), std::memory_order_relaxed);
+}
 
 bool DirectBoard::meets(const DirectCall& mine) {
   if (closed_) return false;
@@ -109,7 +147,12 @@ std::byte* DirectBoard::address(int member, const HeapPlace& place) const {
   return peer.mappings[which]->base() + place.offset;
 }
 
-void DirectBoard::leave() { channel_->publish(desk(me()).left, meetings_); }
+void DirectBoard::leave() {
+  // After all that has been read, see give_up().
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (has_ended()) throw_ended();
+  channel_->publish(desk(me()).left, meetings_);
+}
 
 bool DirectBoard::all_have_left() {
   return all([this](const Desk& other) {
@@ -117,20 +160,24 @@ bool DirectBoard::all_have_left() {
   });
 }
 
-// Either this member sees that somebody has given up, or that one sees this member's touch: each
-// writes its own word before it reads the other's.
-DirectBoard::Touch::Touch(const DirectBoard& board) : board_(board) {
-  std::atomic<std::uint32_t>& touching = board_.desk(board_.me()).touching;
-  touching.store(1, std::memory_order_seq_cst);
-  if (board_.desk(0).ended.load(std::memory_order_seq_cst) == 0) return;
-  touching.store(0, std::memory_order_release);
-  board_.channel_->throw_if_aborted();
+void DirectBoard::throw_ended() const {
+  channel_->throw_if_aborted();
   throw AbortedError("a member of the group has given up");
 }
 
+// Either this member sees that somebody has given up, or that one sees this member's touch: each
+// writes its own word before it reads the other's.
+DirectBoard::Touch::Touch(const DirectBoard& board) : board_(board) {
+  board_.desk(board_.me()).touching.store(1, std::memory_order_seq_cst);
+  if (!board_.has_ended()) return;
+  board_.stop_touching();
+  board_.throw_ended();
+}
+
 bool DirectBoard::is_touched(By whom) const {
+  const std::uint64_t mine = desk(me()).process.load(std::memory_order_relaxed);
   for (int member = 0; member < size(); ++member) {
-    const bool here = shown(member).pid == shown(me()).pid;
+    const bool here = desk(member).process.load(std::memory_order_relaxed) == mine;
     if (member != me() && here == (whom == By::this_process) &&
         desk(member).touching.load(std::memory_order_seq_cst) != 0)
       return true;
@@ -138,25 +185,36 @@ bool DirectBoard::is_touched(By whom) const {
   return false;
 }
 
+bool DirectBoard::is_left_alone_within(std::chrono::milliseconds patience) const {
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (is_touched(By::another_process)) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    nap();
+  }
+  return true;
+}
+
 void DirectBoard::give_up(std::byte* output, std::size_t bytes) noexcept {
   desk(0).ended.store(1, std::memory_order_seq_cst);
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  // Who is at it takes well below a millisecond, unless it has been stopped, or killed. Threads of
-  // this process cannot be cut off, but do not die alone either.
-  auto limit = now() + std::chrono::milliseconds(300);
-  const auto pause = [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); };
-  while (is_touched(By::this_process)) pause();
-  while (is_touched(By::another_process)) {
-    pause();
-    if (now() < limit) continue;
+  // Whoever reads what is written to the buffers from now on sees that this has ended, see leave().
+  std::atomic_thread_fence(std::memory_order_release);
+  // Threads of this process cannot be cut off, but do not die alone either.
+  while (is_touched(By::this_process)) nap();
+  // Who is at it takes well below a millisecond, unless it has been stopped, or killed.
+  auto patience = std::chrono::milliseconds(300);
+  for (int turn = 0; turn < 4; ++turn) {
+    if (is_left_alone_within(patience)) return;
     try {
-      SharedHeap::of_process().detach(output, bytes);
-      return;
+      const std::size_t cut_off = SharedHeap::of_process().detach(output, bytes);
+      output += cut_off;
+      bytes -= cut_off;
     } catch (const std::exception&) {
-      // No memory for that: there may be some later, or the other goes on.
-      limit = now() + std::chrono::seconds(1);
+      // As where there is too little memory: there may be some later, or the other goes on.
     }
+    if (bytes == 0) return;
+    patience = std::chrono::seconds(1);
   }
+  warn_of_writer(bytes);
 }
 
 }  // namespace hymn

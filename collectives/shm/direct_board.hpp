@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <vector>
 
 #include "collectives/shm/channel.hpp"
@@ -16,7 +17,6 @@ struct DirectCall {
   std::uint64_t what = 0;   ///< type, dtype, operation, root: the same on members that fit together
   std::uint64_t count = 0;  ///< likewise
   double factor = 1;        ///< of premul_sum
-  std::uint64_t pid = 0;    ///< of this member's process
   std::uint64_t usable = 0;  ///< whether this member can do it without staging
   HeapPlace input;           ///< what others read; no place: nothing
   HeapPlace output;          ///< what others write
@@ -56,6 +56,7 @@ class DirectBoard {
   /// Where another member's memory is in this process.
   std::byte* input(int member) const { return address(member, shown(member).input); }
   std::byte* output(int member) const { return address(member, shown(member).output); }
+  /// Throws as Touch does: then what this member has read may not be what was shown.
   void leave();
   bool all_have_left();
 
@@ -66,13 +67,14 @@ class DirectBoard {
     explicit Touch(const DirectBoard& board);
     Touch(const Touch&) = delete;
     Touch& operator=(const Touch&) = delete;
-    ~Touch() { board_.desk(board_.me()).touching.store(0, std::memory_order_release); }
+    ~Touch() { board_.stop_touching(); }
 
    private:
     const DirectBoard& board_;
   };
-  /// After this nobody writes to the memory that this member has shown: waits for those that are at
-  /// it, and cuts the memory off if one of them does not come back.
+  /// After this nobody uses what it reads of the memory that this member has shown, and nobody
+  /// writes to it: waits for those that are at it. If one of them does not come back, the output is
+  /// cut off (0 bytes: none is shown), which is tried for a few seconds where memory is short.
   void give_up(std::byte* output, std::size_t bytes) noexcept;
 
  private:
@@ -87,6 +89,7 @@ class DirectBoard {
     std::atomic<std::uint64_t> left;
     alignas(128) std::atomic<std::uint32_t> touching;
     alignas(128) std::atomic<std::uint32_t> ended;
+    std::atomic<std::uint64_t> process;  ///< the same for members that are threads of one
     alignas(128) DirectCall call;
     Known known[most_at_once];  ///< by member
   };
@@ -96,7 +99,11 @@ class DirectBoard {
   };
 
   enum class By : unsigned char { this_process, another_process };
+  void stop_touching() const { desk(me()).touching.store(0, std::memory_order_release); }
+  bool has_ended() const { return desk(0).ended.load(std::memory_order_seq_cst) != 0; }
+  [[noreturn]] void throw_ended() const;
   bool is_touched(By whom) const;
+  bool is_left_alone_within(std::chrono::milliseconds patience) const;
   Desk& desk(int member) const { return *channel_->at<Desk>(member, area_); }
   int me() const { return channel_->rank(); }
   int size() const { return channel_->size(); }

@@ -1,10 +1,9 @@
 #include "collectives/shm/direct_part.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "collectives/plan.hpp"
+#include "collectives/shm/step_share.hpp"
 
 namespace hymn {
 namespace {
@@ -29,17 +28,28 @@ std::size_t elements_before(const InputBlocks& blocks, int index, int parts) {
   return before;
 }
 
+/// What one step does of a member's part.
 class Part {
  public:
-  Part(const DirectBoard& board, const Call& call, int me, int members, const Reducer* reducer)
+  Part(const DirectBoard& board, const Call& call, int me, int members, const Reducer* reducer,
+       std::size_t& pieces_done)
       : board_(board),
         request_(*call.request),
         root_(call.peer),
         me_(me),
         members_(members),
-        reducer_(reducer) {}
+        reducer_(reducer),
+        pieces_done_(pieces_done),
+        to_skip_(pieces_done) {}
 
-  void run() {
+  /// False when something may be left.
+  bool run() {
+    all_pieces();
+    return !share_.is_done();
+  }
+
+ private:
+  void all_pieces() {
     switch (request_.type) {
       case OpType::all_reduce:
         return all_reduce();
@@ -56,7 +66,6 @@ class Part {
     }
   }
 
- private:
   /// This member's slice of what all fold; slices begin on lines as far as the buffers do.
   Slice own_slice() const {
     constexpr std::size_t line = 64;
@@ -77,7 +86,8 @@ class Part {
   }
 
   /// Folds elements from `from` on of all inputs; `places` as in reduce_all.
-  void fold(std::size_t from, std::size_t count, void* to, ResultPlaces places) const {
+  void fold(std::size_t from, std::size_t count, void* to, ResultPlaces places) {
+    share_.add(count * reducer_->element_bytes * static_cast<std::size_t>(members_));
     FoldInputs inputs;
     const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
     for (int member = 0; member < members_; ++member) {
@@ -89,12 +99,16 @@ class Part {
                scaled ? inputs.factors.data() : nullptr, places);
   }
 
+  /// Without those that earlier steps have done, as far as this step goes.
   template <class Work>
-  void in_pieces(Slice slice, std::size_t element_bytes, Work work) const {
+  void in_pieces(Slice slice, std::size_t element_bytes, Work work) {
     const std::size_t each = std::max<std::size_t>(64, piece_bytes / element_bytes / 64 * 64);
-    for (std::size_t done = 0; done < slice.count; done += each) {
+    const std::size_t pieces = (slice.count + each - 1) / each;
+    std::size_t piece = std::min(pieces, to_skip_);
+    to_skip_ -= piece;
+    for (; piece < pieces && !share_.is_done(); ++piece, ++pieces_done_) {
       const DirectBoard::Touch touch(board_);
-      work(slice.offset + done, std::min(each, slice.count - done));
+      work(slice.offset + piece * each, std::min(each, slice.count - piece * each));
     }
   }
 
@@ -104,7 +118,7 @@ class Part {
     return in.data != request_.outputs.flat().data && in.bytes() >= std::size_t{1} << 20;
   }
 
-  void all_reduce() const {
+  void all_reduce() {
     const std::size_t size = reducer_->element_bytes;
     const int next = (me_ + 1) % members_;
     const bool stream = streams();
@@ -118,14 +132,14 @@ class Part {
     });
   }
 
-  void reduce() const {
+  void reduce() {
     const std::size_t size = reducer_->element_bytes;
     in_pieces(own_slice(), size, [&](std::size_t from, std::size_t count) {
       fold(from, count, output(root_) + from * size, {});
     });
   }
 
-  void reduce_scatter() const {
+  void reduce_scatter() {
     const BufferView& out = request_.outputs.flat();
     const std::size_t size = reducer_->element_bytes;
     const std::size_t before = elements_before(request_.inputs, me_, members_);
@@ -134,25 +148,26 @@ class Part {
     });
   }
 
-  void copy_from(const std::byte* from, const BufferView& to) const {
+  void copy_from(const std::byte* from, const BufferView& to) {
     if (from == to.data) return;
     const bool stream = to.bytes() >= std::size_t{1} << 20;
     in_pieces({0, to.bytes()}, 1, [&](std::size_t offset, std::size_t bytes) {
       copy_bytes(static_cast<std::byte*>(to.data) + offset, from + offset, bytes, stream);
+      share_.add(bytes);
     });
   }
 
-  void broadcast() const {
+  void broadcast() {
     if (me_ != root_) copy_from(board_.input(root_), request_.outputs.flat());
   }
 
-  void all_gather() const {
+  void all_gather() {
     request_.outputs.for_each(members_, [this](int member, const BufferView& block) {
       if (block.count != 0) copy_from(input(member), block);
     });
   }
 
-  void all_to_all() const {
+  void all_to_all() {
     const std::size_t mine =
         elements_before(request_.inputs, me_, members_) * request_.inputs.flat().element_bytes();
     request_.outputs.for_each(members_, [&](int member, const BufferView& block) {
@@ -166,6 +181,9 @@ class Part {
   int me_;
   int members_;
   const Reducer* reducer_;
+  std::size_t& pieces_done_;
+  std::size_t to_skip_;  ///< pieces that are done, of those that have not been come to
+  StepShare share_;
 };
 
 bool has_direct_form(OpType type) {
@@ -203,7 +221,6 @@ DirectCall direct_call(const Call& call, int me) {
   shown.count = request.type == OpType::all_gather ? request.outputs.total_count()
                                                    : request.inputs.total_count();
   shown.factor = request.op.factor();
-  shown.pid = static_cast<std::uint64_t>(getpid());
   if (one_input) {
     const auto place = find(request.inputs.flat().data, request.inputs.flat().bytes());
     if (place) shown.input = *place;
@@ -240,9 +257,9 @@ DirectCall direct_call(const Call& call, int me) {
   return shown;
 }
 
-void do_direct_part(const DirectBoard& board, const Call& call, int me, int members,
-                    const Reducer* reducer) {
-  Part(board, call, me, members, reducer).run();
+bool do_direct_part(const DirectBoard& board, const Call& call, int me, int members,
+                    const Reducer* reducer, std::size_t& pieces_done) {
+  return Part(board, call, me, members, reducer, pieces_done).run();
 }
 
 }  // namespace hymn

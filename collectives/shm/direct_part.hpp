@@ -17,9 +17,9 @@ bool everybody_hears_everybody(const Request& request, int members);
 /// What this member shows for a call.
 DirectCall direct_call(const Call& call, int me);
 
-/// Does the part in pieces, touching others' memory during each of them only. `reducer` is for
-/// reductions.
-void do_direct_part(const DirectBoard& board, const Call& call, int me, int members,
-                    const Reducer* reducer);
+/// Does some more of the part, in pieces, touching others' memory during each of them only; true
+/// when it is done. `pieces_done` is 0 at first, `reducer` for reductions.
+bool do_direct_part(const DirectBoard& board, const Call& call, int me, int members,
+                    const Reducer* reducer, std::size_t& pieces_done);
 
 }  // namespace hymn

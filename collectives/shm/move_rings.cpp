@@ -100,16 +100,12 @@ class MoveOperation final : public ShmOperation {
     const bool root = me() == call_.peer;
     switch (request().type) {
       case OpType::gather:
-        if (root)
-          plan_receives();
-        else
-          plan_send(call_.peer, request().inputs.flat());
+        plan_send(call_.peer, request().inputs.flat());
+        if (root) plan_receives();
         break;
       case OpType::scatter:
-        if (root)
-          plan_sends();
-        else
-          plan_receive(call_.peer, request().outputs.flat());
+        plan_receive(call_.peer, request().outputs.flat());
+        if (root) plan_sends();
         break;
       default:
         plan_sends();
@@ -137,15 +133,9 @@ class MoveOperation final : public ShmOperation {
     now.receives = member != me();
   }
   void copy_own() {
-    ConstBufferView from = request().inputs.flat();
-    BufferView to = request().outputs.flat();
-    if (request().type == OpType::gather || request().type == OpType::scatter) {
-      if (me() != call_.peer) return;
-    }
-    if (request().type != OpType::gather) from = request().inputs.block(me(), size());
-    if (request().type != OpType::scatter) to = request().outputs.block(me(), size());
-    if (from.data != to.data && from.bytes() != 0)
-      copy_bytes(to.data, from.data, from.bytes(), from.bytes() >= stream_from);
+    const Exchanged& own = lanes_.lane(me()).now;
+    if (own.in_bytes != 0 && own.out != own.in)
+      copy_bytes(own.in, own.out, own.out_bytes, own.out_bytes >= stream_from);
   }
 
   /// True when there is nothing left to send.
@@ -195,12 +185,12 @@ class MoveOperation final : public ShmOperation {
 
   void check(const MessageHead& head, int from, const Exchanged& now) const {
     if (head.tag != tag_)
-      throw UsageError(
-          fmt::format("rank {} has made another call than {}", from, to_string(request().type)),
-          {.remedy = "make the same calls in the same order on all ranks"});
+      throw UsageError(fmt::format("group rank {} has made another call than {}", from,
+                                   to_string(request().type)),
+                       {.remedy = "make the same calls in the same order on all ranks"});
     if (head.bytes != now.in_bytes)
-      throw UsageError(fmt::format("rank {} sends {} bytes where {} are expected", from, head.bytes,
-                                   now.in_bytes),
+      throw UsageError(fmt::format("group rank {} sends {} bytes where {} are expected", from,
+                                   head.bytes, now.in_bytes),
                        {.remedy = "give the same counts and dtypes on all ranks"});
   }
 

@@ -38,22 +38,24 @@ std::size_t RingPipes::far_pipe() {
 bool RingPipes::write(RingWriter& writer, const std::byte* from, std::size_t bytes,
                       std::size_t& done) {
   const std::size_t piece = std::min(longest_piece, writer.pipe_bytes() / 4);
-  while (done < bytes) {
+  const std::size_t end = std::min(bytes, done + most_at_once);
+  while (done < end) {
     const std::span<std::byte> room = writer.room();
     if (room.empty()) return false;
-    const std::size_t now = std::min({piece, room.size(), bytes - done});
+    const std::size_t now = std::min({piece, room.size(), end - done});
     copy_bytes(room.data(), from + done, now, false);
     done += now;
     const RingFlag flag = writer.wrote(now);
     channel_->publish(*flag.word, flag.value);
   }
-  return true;
+  return done == bytes;
 }
 
 bool RingPipes::read(RingReader& reader, std::byte* to, std::size_t bytes, std::size_t& done,
                      std::size_t limit) {
-  while (done < std::min(bytes, limit)) {
-    const std::span<const std::byte> come = reader.come(std::min(bytes, limit) - done);
+  const std::size_t end = std::min({bytes, limit, done + most_at_once});
+  while (done < end) {
+    const std::span<const std::byte> come = reader.come(end - done);
     if (come.empty()) return false;
     const std::size_t now = std::min(longest_piece, come.size());
     if (to != nullptr) copy_bytes(to + done, come.data(), now, bytes >= stream_from);

@@ -14,6 +14,12 @@ class RingPipes {
 
   /// Before a message of so many bytes is announced: takes the pipe that suits it.
   void choose(RingWriter& writer, std::size_t bytes);
+  /// How much moves in one call, however fast the other side is: others wait for this thread, or
+  /// for the lock that it holds. More than any pipe holds, so that whoever leaves for this reason
+  /// has been rung by what the other side has done meanwhile, and does not fall asleep over the
+  /// rest.
+  static constexpr std::size_t most_at_once = std::size_t{4} << 20;
+
   /// Writes what there is room for, and counts it in `done`; true when all has been written.
   bool write(RingWriter& writer, const std::byte* from, std::size_t bytes, std::size_t& done);
   /// Reads what has come, at most up to `limit` bytes of the message altogether; true when all has

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "collectives/reduce/reducer.hpp"
 #include "collectives/shm/ring_pipes.hpp"
@@ -22,7 +23,7 @@ void MailLock::lock() noexcept {
 void Receiving::check() const {
   if (bytes > room)
     throw UsageError(
-        fmt::format("rank {} sent {} bytes to a buffer of {} bytes", source, bytes, room),
+        fmt::format("group rank {} sent {} bytes to a buffer of {} bytes", source, bytes, room),
         {.remedy = "give the same count and dtype on both sides"});
 }
 
@@ -76,8 +77,12 @@ bool ShmMail::step(Sending& message) {
 }
 
 void ShmMail::push(Outbox& out, const Sending* mine) {
-  while (out.first != nullptr && push_message(out.writer, *out.first)) {
+  std::size_t moved = 0;
+  while (out.first != nullptr && moved < RingPipes::most_at_once) {
     Sending& sent = *out.first;
+    const std::size_t before = sent.sent;
+    if (!push_message(out.writer, sent)) return;
+    moved += sent.bytes - before + ring_cell_bytes;
     out.first = sent.next;
     finish(sent, mine);  // nobody looks at it afterwards
   }
@@ -118,7 +123,7 @@ bool ShmMail::withdraw(Sending& message) noexcept {
 
 void ShmMail::start(Receiving& receive) {
   std::lock_guard lock(lock_);
-  if (take_parcel(receive)) return;
+  if (take_parcel(receive, &receive)) return;
   Receiving** end = &first_awaited_;
   while (*end != nullptr) end = &(*end)->next;
   *end = &receive;
@@ -148,14 +153,21 @@ bool ShmMail::step(Receiving& receive) {
 }
 
 // Only while somebody waits for a message of this source: what nobody has asked for stays in the
-// ring, and its sender is held back, unless it bars the way to what is asked for.
+// ring, and its sender is held back, unless it bars the way to what is asked for. Not for as long
+// as anything comes: other threads wait for the lock.
 void ShmMail::pull(int source, const Receiving* mine) {
   Inbox& in = in_[static_cast<std::size_t>(source)];
   MessageHead head;
-  while (true) {
-    if (in.in_message && !pull_rest(in, mine)) return;
+  std::size_t moved = 0;
+  while (moved < RingPipes::most_at_once) {
+    if (in.in_message) {
+      const std::size_t before = in.come;
+      if (!pull_rest(in, mine)) return;
+      moved += in.come - before;
+    }
     if (!is_awaited(source) || !in.reader.look(head)) return;
     begin_message(source, head, mine);
+    moved += head.is_long() ? 0 : head.bytes + ring_cell_bytes;
   }
 }
 
@@ -165,8 +177,8 @@ bool ShmMail::pull_rest(Inbox& in, const Receiving* mine) {
                                          : nullptr;
   if (!pipes_.read(in.reader, to, in.bytes, in.come)) return false;
   in.in_message = false;
-  if (in.parcel != nullptr) in.parcel->is_whole = true;
-  if (in.receive != nullptr) finish(*in.receive, mine);
+  if (in.parcel != nullptr) std::exchange(in.parcel, nullptr)->is_whole = true;
+  if (in.receive != nullptr) finish(*std::exchange(in.receive, nullptr), mine);
   return true;
 }
 
@@ -204,7 +216,7 @@ ShmMail::Parcel& ShmMail::put_aside(int source, const MessageHead& head) {
     return parcels_.emplace_back(std::move(parcel));
   } catch (const std::bad_alloc&) {
     throw ResourceError(
-        fmt::format("no memory for {} bytes that rank {} has sent", head.bytes, source),
+        fmt::format("no memory for {} bytes that group rank {} has sent", head.bytes, source),
         {.remedy = "receive messages in the order in which they are sent"});
   }
 }
@@ -225,7 +237,7 @@ Receiving* ShmMail::take_match(int source, std::uint64_t tag) {
   return nullptr;
 }
 
-bool ShmMail::take_parcel(Receiving& receive) {
+bool ShmMail::take_parcel(Receiving& receive, const Receiving* mine) {
   const auto parcel = std::find_if(parcels_.begin(), parcels_.end(), [&](const Parcel& candidate) {
     return candidate.tag == receive.tag &&
            (receive.from == any_source || receive.from == candidate.source);
@@ -243,20 +255,43 @@ bool ShmMail::take_parcel(Receiving& receive) {
     in.parcel = nullptr;
     in.receive = fits ? &receive : nullptr;
   }
-  if (whole || !fits) receive.done.store(1, std::memory_order_release);
   parcels_.erase(parcel);
+  if (whole || !fits) finish(receive, mine);
   return true;
 }
 
-void ShmMail::withdraw(Receiving& receive) noexcept {
+bool ShmMail::withdraw(Receiving& receive) noexcept {
   std::lock_guard lock(lock_);
   for (Receiving** node = &first_awaited_; *node != nullptr; node = &(*node)->next) {
     if (*node != &receive) continue;
     *node = receive.next;
-    return;
+    return true;
   }
   for (Inbox& in : in_)
-    if (in.receive == &receive) in.receive = nullptr;  // the rest of its message goes nowhere
+    if (in.receive == &receive) return put_back(receive, &in);
+  // Another thread may have completed it since it was last looked at.
+  const bool has_got = receive.is_done() && receive.bytes <= receive.room;
+  return !has_got || put_back(receive, nullptr);
+}
+
+// All other parcels that could match the same receives came later: an earlier one would have been
+// taken instead of this message.
+bool ShmMail::put_back(const Receiving& receive, Inbox* coming) noexcept {
+  if (coming != nullptr) coming->receive = nullptr;
+  if (channel_->is_aborted()) return true;  // nobody will ask for it
+  const std::size_t come = coming != nullptr ? coming->come : receive.bytes;
+  try {
+    Parcel parcel{receive.source, receive.tag, receive.bytes, coming == nullptr, nullptr};
+    parcel.data = std::make_unique_for_overwrite<std::byte[]>(receive.bytes);
+    if (come != 0) copy_bytes(parcel.data.get(), receive.data, come, false);
+    parcels_.push_front(std::move(parcel));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (coming != nullptr) coming->parcel = &parcels_.front();
+  // Who waits for the same does not look at parcels any more.
+  if (Receiving* const next = take_match(receive.source, receive.tag)) take_parcel(*next, nullptr);
+  return true;
 }
 
 }  // namespace hymn

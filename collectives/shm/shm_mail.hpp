@@ -11,7 +11,7 @@
 
 namespace hymn {
 
-/// A lock that is held for the copy of a message at most.
+/// A lock that is held for the copy of a few MiB at most.
 class MailLock {
  public:
   void lock() noexcept;
@@ -68,7 +68,10 @@ class ShmMail {
   /// Afterwards nobody touches it. False: the peer has got a part of the message and waits for the
   /// rest, so that the channel is of no more use.
   bool withdraw(Sending& message) noexcept;
-  void withdraw(Receiving& receive) noexcept;
+  /// Likewise, for one that nobody has learned to be done. What has come of its message is kept for
+  /// the next receive that matches. False: there is no memory for that, so that the message is
+  /// lost.
+  bool withdraw(Receiving& receive) noexcept;
 
  private:
   /// A message that came before its receive.
@@ -101,7 +104,8 @@ class ShmMail {
   Parcel& put_aside(int source, const MessageHead& head);
   bool is_awaited(int source) const;
   Receiving* take_match(int source, std::uint64_t tag);
-  bool take_parcel(Receiving& receive);
+  bool take_parcel(Receiving& receive, const Receiving* mine);
+  bool put_back(const Receiving& receive, Inbox* coming) noexcept;
   template <class Node>
   void finish(Node& node, const Node* mine);
   void tell(RingFlag flag) {

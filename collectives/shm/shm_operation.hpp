@@ -23,7 +23,10 @@ class ShmOperation : public Operation {
   }
   bool step() override {
     if (!entered_) {
-      if (!channel_->is_turn(ticket_)) return false;
+      if (!channel_->is_turn(ticket_)) {
+        channel_->throw_if_aborted();
+        return false;
+      }
       enter();
     }
     if (advance()) {

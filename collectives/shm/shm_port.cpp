@@ -21,15 +21,15 @@ Verdict can_carry_bytes(const Request& request) {
                 : Verdict::yes();
 }
 
-/// A message that was given up half sent: the group is of no more use, but nothing is in flight.
-class HalfSent final : public Residue {
+/// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
+class LostMessage final : public Residue {
  public:
   bool done() override { return true; }
 };
 
-std::unique_ptr<Residue> give_up_half_sent(ShmMail& mail) noexcept {
-  mail.channel().abort("a message was given up when a part of it had been sent");
-  return std::make_unique<HalfSent>();
+std::unique_ptr<Residue> give_up(ShmMail& mail, const std::string& reason) noexcept {
+  mail.channel().abort(reason);
+  return std::make_unique<LostMessage>();
 }
 
 void set(Sending& message, int peer, MessageTag tag, const ConstBufferView& view) {
@@ -60,10 +60,12 @@ class ShmTransfers final : public Transfers {
   ~ShmTransfers() override { withdraw(); }
 
   void send(int peer, MessageTag tag, const ConstBufferView& view) override {
+    of_user_ = tag.user;
     set(sends_.emplace_back(), peer, tag, view);
     mail_->start(sends_.back());
   }
   void recv(int peer, MessageTag tag, const BufferView& view) override {
+    of_user_ = tag.user;
     set(receives_.emplace_back(), peer, tag, view);
     element_bytes_ = view.element_bytes();
     mail_->start(receives_.back());
@@ -79,14 +81,16 @@ class ShmTransfers final : public Transfers {
     return true;
   }
   RecvStatus status() const override { return status_; }
-  std::unique_ptr<Residue> abandon() noexcept override {
-    return withdraw() ? nullptr : give_up_half_sent(*mail_);
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    // All members of a collective wait for each other. (First, so that nothing of it is kept.)
+    if (!of_user_) mail_->channel().abort(reason);
+    return withdraw() ? nullptr : give_up(*mail_, reason);
   }
 
  private:
   bool withdraw() noexcept {
     bool clean = true;
-    for (Receiving& receive : receives_) mail_->withdraw(receive);
+    for (Receiving& receive : receives_) clean = mail_->withdraw(receive) && clean;
     for (Sending& message : sends_) clean = mail_->withdraw(message) && clean;
     receives_.clear();
     sends_.clear();
@@ -97,6 +101,7 @@ class ShmTransfers final : public Transfers {
   std::deque<Sending> sends_;  // stay where they are
   std::deque<Receiving> receives_;
   std::size_t element_bytes_ = 1;
+  bool of_user_ = false;
   RecvStatus status_;
 };
 
@@ -126,8 +131,8 @@ class SendOperation final : public Operation {
   bool step() override { return mail_.step(message_); }
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    return mail_.withdraw(message_) ? nullptr : give_up_half_sent(mail_);
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    return mail_.withdraw(message_) ? nullptr : give_up(mail_, reason);
   }
 
  private:
@@ -146,9 +151,8 @@ class RecvOperation final : public Operation {
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
   RecvStatus status() const override { return status_of(receive_, element_bytes_); }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    mail_.withdraw(receive_);
-    return nullptr;
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    return mail_.withdraw(receive_) ? nullptr : give_up(mail_, reason);
   }
 
  private:

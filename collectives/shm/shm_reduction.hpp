@@ -32,15 +32,27 @@ class AllReduceInMemory : public Algorithm {
   Reproducibility promises(const Request&) const override { return Reproducibility::size; }
 };
 
-/// A few bits of what a call asks for, the same on members that ask for the same: carried in flags,
-/// so that calls that do not fit together are found instead of computed.
-inline unsigned call_signature(const Request& request, int peer = -1) {
-  const std::uint64_t mixed =
-      (request.inputs.flat().count << 12 | static_cast<std::uint64_t>(peer & 0xf) << 8 |
-       static_cast<std::uint64_t>(request.inputs.dtype()) << 4 |
-       static_cast<std::uint64_t>(request.op.kind())) *
-      0x9e3779b97f4a7c15ull;
-  return static_cast<unsigned>(mixed >> 54);
+/// Mixes one value more into what tells calls that do not fit together from each other. With the
+/// same values before, two different ones never come to the same.
+constexpr std::uint64_t mix_in(std::uint64_t mixed, std::uint64_t value) {
+  return (mixed ^ value) * 0x9e3779b97f4a7c15u;
+}
+
+/// What a call asks for, the same on members that ask for the same: calls that do not fit together
+/// are found by it instead of computed. `peer`: the root's group rank, or -1.
+constexpr std::uint64_t call_label(const Request& request, int peer = -1) {
+  const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 12 |
+                             static_cast<std::uint64_t>(request.type) << 8 |
+                             static_cast<std::uint64_t>(request.inputs.dtype()) << 4 |
+                             static_cast<std::uint64_t>(request.op.kind());
+  return mix_in(mix_in(0, request.inputs.flat().count), rest);
+}
+static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
+
+/// As much of that as a flag has room for.
+constexpr unsigned signature_of(std::uint64_t mixed) { return static_cast<unsigned>(mixed >> 54); }
+constexpr unsigned call_signature(const Request& request) {
+  return signature_of(call_label(request));
 }
 
 /// A flag that tells of use number `use`: what the call asked for, and how far the data lies from a

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/shm/growing_slots.hpp"
@@ -13,29 +14,36 @@ namespace hymn {
 class ShowOperation final : public ShmOperation {
  public:
   ShowOperation(ShownSlots& slots, const Call& call)
-      : ShmOperation(*slots.channel_),
-        slots_(slots),
-        request_(*call.request),
-        reducer_(reducer_for(request_.inputs.dtype(), request_.op, slots.reproducibility_)) {}
+      : ShmOperation(*slots.channel_), slots_(slots), request_(*call.request) {
+    // A factor that the type cannot hold is refused before anything is shown.
+    if (is_scaled()) find_reducer();
+  }
 
  private:
   using Slot = ShownSlots::Slot;
+
+  bool is_scaled() const { return request_.op.kind() == ReduceKind::premul_sum; }
+  void find_reducer() {
+    reducer_ = reducer_for(request_.inputs.dtype(), request_.op, slots_.reproducibility_);
+  }
 
   void begin() override {
     const ConstBufferView& input = request_.inputs.flat();
     use_ = ++slots_.uses_;
     Slot& mine = slots_.slot(channel().rank(), use_);
-    const std::size_t bytes = input.count * reducer_.element_bytes;
+    const std::size_t bytes = input.count * size_of(input.dtype);
     signature_ = call_signature(request_);
     unsigned offset = 0;
     std::byte* to = mine.few;
     if (bytes > sizeof mine.few) {
       offset = GrowingSlots::offset_of(input.data);
-      to = mine.more + offset;
+      to = mine.more() + offset;
     }
     if (bytes != 0) std::memcpy(to, input.data, bytes);
-    if (request_.op.kind() == ReduceKind::premul_sum) mine.factor = request_.op.factor();
+    if (is_scaled()) mine.factor = request_.op.factor();
     channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
+    // While it is on its way.
+    if (!is_scaled()) find_reducer();
   }
 
   bool advance() override {
@@ -58,7 +66,7 @@ class ShowOperation final : public ShmOperation {
     const std::size_t count = request_.inputs.flat().count;
     if (count == 0) return;
     const bool few = count * reducer_.element_bytes <= sizeof(Slot::few);
-    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
+    const bool scaled = is_scaled();
     FoldInputs inputs;
     for (int member = 0; member < channel().size(); ++member) {
       const auto index = static_cast<std::size_t>(member);
@@ -74,7 +82,7 @@ class ShowOperation final : public ShmOperation {
         inputs.data[index] = slot.few;
       else
         inputs.data[index] =
-            slot.more + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
+            slot.more() + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
     }
     reduce_all(reducer_, inputs.data.data(), channel().size(), request_.outputs.flat().data, count,
                scaled ? inputs.factors.data() : nullptr);
@@ -101,7 +109,8 @@ ShownSlots::ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bo
 // Neighbouring lines travel together: the next slot begins beyond them.
 std::size_t ShownSlots::slot_bytes(std::size_t capacity) {
   constexpr std::size_t unit = RegionPlan::line_bytes;
-  return (sizeof(Slot) + capacity + unit - 1) / unit * unit;
+  static_assert(sizeof(Slot) == 16 + few_bytes);
+  return (std::max(sizeof(Slot), 2 * line + capacity) + unit - 1) / unit * unit;
 }
 
 std::size_t ShownSlots::area_bytes(std::size_t capacity, bool swaps) {

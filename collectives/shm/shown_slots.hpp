@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 #include "collectives/shm/shm_algorithms.hpp"
 
@@ -30,12 +31,16 @@ class ShownSlots {
  private:
   friend class ShowOperation;
   static constexpr std::size_t line = 64;
-  /// The flag stands beside the data where these are few: then one line tells all.
+  static constexpr std::size_t few_bytes = 496;
+  /// Few data stand right behind the flag: the fewer lines there are, the sooner they have come.
+  /// More of it begins behind the flag's line, as far from a line as in the user's buffer, for
+  /// copies between addresses that are not alike are slower.
   struct Slot {
     std::atomic<std::uint64_t> flag;
     double factor;
-    std::byte few[48];
-    std::byte more[line];  ///< from the offset in the flag on, and as much again as fits
+    std::byte few[few_bytes];
+    std::byte* more() { return few + (line - offsetof(Slot, few)); }
+    const std::byte* more() const { return few + (line - offsetof(Slot, few)); }
   };
 
   static std::size_t slot_bytes(std::size_t capacity);

@@ -22,7 +22,7 @@ std::size_t preferred_room(std::size_t bytes) {
 void SlotOperation::begin() {
   mix(static_cast<std::uint64_t>(request_.type));
   mix(static_cast<std::uint64_t>(root_));
-  signature_ = static_cast<unsigned>(mixed_ >> 54);
+  signature_ = signature_of(mixed_);
   if (plan()) give_next();
 }
 
@@ -65,6 +65,7 @@ bool SlotOperation::plan() {
 
 bool SlotOperation::advance() {
   if (!planned_ && !plan()) return false;
+  share_.begin();
   for (;;) {
     const bool gave = give_next();
     const std::uint64_t before = taken_;
@@ -72,6 +73,9 @@ bool SlotOperation::advance() {
     if (taken_ != before) ring_.finish(taken_ - 1, size_);
     if (given_ == give_end_ && taken_ == end_) return true;
     if (!gave && !took) return false;
+    // Whatever was given, or taken: not less than one piece of it.
+    share_.add(piece_bytes_);
+    if (share_.is_done()) return share_.go_on_later(channel());
   }
 }
 

@@ -4,6 +4,7 @@
 #include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/slot_ring.hpp"
+#include "collectives/shm/step_share.hpp"
 
 namespace hymn {
 
@@ -26,7 +27,8 @@ class SlotOperation : public ShmOperation {
   virtual Cut cut(std::size_t room) = 0;
   /// Shows this member's data of a round: fills room(…), then calls show().
   virtual void give(std::uint64_t round) = 0;
-  /// Takes what is there, and moves taken_ on; false: nothing was.
+  /// Takes what is there, and moves taken_ on; false: nothing was. Who takes many pieces at once
+  /// adds what it has moved, and leaves the rest when this step has done its share.
   virtual bool take() = 0;
 
   SlotRing& ring() const { return ring_; }
@@ -63,8 +65,11 @@ class SlotOperation : public ShmOperation {
   }
   double factor(int member, std::uint64_t round) const { return ring_.head(member, round).factor; }
 
+  /// What this step does.
+  StepShare& share() { return share_; }
+
   /// Tells calls that do not fit together from each other.
-  void mix(std::uint64_t value) { mixed_ = (mixed_ ^ value) * 0x9e3779b97f4a7c15u; }
+  void mix(std::uint64_t value) { mixed_ = mix_in(mixed_, value); }
 
   std::uint64_t taken_ = 0;  ///< the next round to take from anybody
 
@@ -83,6 +88,7 @@ class SlotOperation : public ShmOperation {
   unsigned signature_ = 0;
   bool planned_ = false;
   std::size_t piece_bytes_ = 0;  ///< the most that is shown at once
+  StepShare share_;
   SlotRing::Size size_ = SlotRing::Size::tiny;
   std::uint64_t mixed_ = 0;
   std::uint64_t first_ = 0;

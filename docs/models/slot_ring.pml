@@ -4,7 +4,8 @@
  * Any sequence of these operations, each of one of three sizes: FEW bytes, in the head; NEAR it,
  * where the number of the round says; more (DATA, in two rounds), for which there is room for one
  * piece at a time. Rounds of FEW bytes are told to be done now and then only. A round is taken from
- * one member after the other.
+ * one member after the other. With EMPTY_BLOCK one member has nothing to give in an all_gather: then
+ * another may take before it can give.
  */
 #ifndef MEMBERS
 #define MEMBERS 2
@@ -73,8 +74,16 @@
 byte kind[OPERATIONS], root[OPERATIONS];
 byte size[OPERATIONS];
 
+#ifdef EMPTY_BLOCK
+#define EMPTY_BLOCKS true
+#define HAS_BLOCK(member) ((member) != root[op])
+#else
+#define EMPTY_BLOCKS false
+#define HAS_BLOCK(member) true
+#endif
 #define GIVES(member) \
-  (kind[op] == ALL_GATHER || ((member) == root[op]) == (kind[op] == BROADCAST))
+  ((kind[op] == ALL_GATHER && HAS_BLOCK(member)) || \
+   (kind[op] != ALL_GATHER && ((member) == root[op]) == (kind[op] == BROADCAST)))
 #define TAKES(member) \
   (kind[op] == ALL_GATHER || ((member) == root[op]) == (kind[op] == REDUCE))
 
@@ -95,6 +104,12 @@ inline give(me) {
   :: else
   fi;
   write(me, HEAD_PLACE(me, given), given);
+#ifdef TAKEN_ANEW /* as if taking began with giving */
+  if
+  :: kind[op] == ALL_GATHER && given == first -> taken = first; from = 0
+  :: else
+  fi;
+#endif
   SAY_SHOWN(me, given);
   given++
 }
@@ -128,9 +143,15 @@ proctype member(byte me) {
   byte op, given = 1, taken = 1, end = 1, other, from, told;
   byte piece; /* the round whose data is where DATA go */
   bool gives;
+#ifdef TAKEN_ANEW
+  byte first;
+#endif
   do
   :: op < OPERATIONS ->
     atomic {
+#ifdef TAKEN_ANEW
+      first = end;
+#endif
       end = end + (size[op] == DATA -> 2 : 1);
       gives = GIVES(me);
       if
@@ -176,7 +197,7 @@ init {
       select(any : 0 .. 2);
       kind[i] = any;
       if
-      :: kind[i] != ALL_GATHER && i > 0 -> select(any : 0 .. MEMBERS - 1); root[i] = any
+      :: (kind[i] != ALL_GATHER || EMPTY_BLOCKS) && i > 0 -> select(any : 0 .. MEMBERS - 1); root[i] = any
       :: else
       fi;
       select(any : FEW .. DATA);

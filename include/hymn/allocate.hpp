@@ -17,7 +17,8 @@ namespace hymn {
 /// objects.
 ///
 /// It can be used like any other memory, before a world is made and after it has ended. A child
-/// made by fork() shares it with its parent, instead of getting a copy.
+/// made by fork() shares it with its parent, instead of getting a copy. Buffers of different groups
+/// should be allocations of their own: a group that fails may cut off whole pages from others.
 ///
 /// Throws ResourceError when there is not enough memory, or no descriptor left: nobody is killed
 /// for lack of it later. Thread-safe.

@@ -40,7 +40,8 @@ class FutureState {
  public:
   explicit FutureState(Drive drive) : drive_(std::move(drive)) {}
 
-  void set_value(Stored<T> value) {
+  /// The first outcome stays: an executor may run a task and then throw, or run it twice.
+  void set_value(Stored<T>&& value) {
     finish([&] { value_.emplace(std::move(value)); });
   }
   void set_error(std::exception_ptr error) {
@@ -50,7 +51,8 @@ class FutureState {
     std::lock_guard lock(mutex_);
     return ready();
   }
-  /// Runs `callback` once the value is there; at once when it is there already.
+  /// Runs `callback` once the value is there; at once when it is there already. It must not throw:
+  /// the thread that completes the value knows nothing of it.
   void on_ready(std::function<void()> callback) {
     {
       std::lock_guard lock(mutex_);
@@ -87,7 +89,12 @@ class FutureState {
     std::vector<std::function<void()>> callbacks;
     {
       std::lock_guard lock(mutex_);
-      store();
+      if (ready()) return;
+      try {
+        store();
+      } catch (...) {
+        error_ = std::current_exception();  // of a value that could not be moved
+      }
       callbacks.swap(callbacks_);
     }
     changed_.notify_all();
@@ -123,22 +130,30 @@ class Future {
   }
 
   /// `function` gets the value, and what it returns is the value of the new future. An error skips
-  /// `function` and passes on; an exception from it becomes the new future's error. It runs on
-  /// `executor`, by default on the thread that completed the operation.
+  /// `function` and passes on; an exception from it becomes the new future's error, and so does one
+  /// from `executor`. It runs on `executor`, by default on the thread that completed the operation.
   template <class Function>
   auto then(Function function, Executor executor = inline_executor()) const {
     using Result = typename Invoked<Function, T>::type;
     auto child = std::make_shared<detail::FutureState<Result>>(state_->drive());
     auto task = [parent = state_, child, function = std::move(function)]() mutable {
+      std::optional<detail::Stored<Result>> result;
       try {
-        child->set_value(call<Result>(function, parent->value()));
+        result.emplace(call<Result>(function, parent->value()));
+      } catch (...) {
+        child->set_error(std::current_exception());
+        return;
+      }
+      child->set_value(std::move(*result));
+    };
+    auto callback = [child, task = std::move(task), executor = std::move(executor)]() mutable {
+      try {
+        executor(std::move(task));
       } catch (...) {
         child->set_error(std::current_exception());
       }
     };
-    state_->on_ready([task = std::move(task), executor = std::move(executor)]() mutable {
-      executor(std::move(task));
-    });
+    state_->on_ready(std::move(callback));
     return Future<Result>(child);
   }
 

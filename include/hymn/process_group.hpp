@@ -23,9 +23,10 @@ struct CallOptions {
 /// Options of a group.
 struct GroupOptions {
   std::string description{};  ///< shown in messages; "undefined" unless given
-  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks
-  /// makes MPI's plain blocking calls, which are faster; as in MPI, all its ranks must then use the
-  /// same form of a call, blocking or not, and the same timeout of their own. See docs/timeouts.md.
+  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks,
+  /// in a world in which no ranks share memory, makes MPI's plain blocking calls, which are faster;
+  /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
+  /// timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
   std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
   std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO

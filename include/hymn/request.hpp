@@ -4,7 +4,6 @@
 // call copies the lists and counts, but never the data.
 #pragma once
 
-#include <cassert>
 #include <numeric>
 #include <span>
 
@@ -81,8 +80,9 @@ class Blocks {
     return views().empty() ? 0 : views().front().element_bytes();
   }
   constexpr std::size_t total_count() const {
+    if (layout_ != Layout::list) return flat_.count;
     std::size_t total = 0;
-    for (const View& view : views()) total += view.count;
+    for (const View& view : list_) total += view.count;
     return total;
   }
 
@@ -114,15 +114,18 @@ class Blocks {
   template <class Visit>
   void for_each(int parts, Visit&& visit) const {
     if (layout_ == Layout::none) return;
+    if (layout_ == Layout::list || layout_ == Layout::whole) {
+      for (int index = 0; index < parts; ++index) visit(index, block(index, parts));
+      return;
+    }
+    const std::size_t each =
+        layout_ == Layout::equal ? flat_.count / static_cast<std::size_t>(parts) : 0;
     std::size_t offset = 0;
     for (int index = 0; index < parts; ++index) {
-      if (layout_ == Layout::counted) {
-        const std::size_t length = counts_[static_cast<std::size_t>(index)];
-        visit(index, flat_.slice(offset, length));
-        offset += length;
-      } else {
-        visit(index, block(index, parts));
-      }
+      const std::size_t length =
+          layout_ == Layout::equal ? each : counts_[static_cast<std::size_t>(index)];
+      visit(index, flat_.slice(offset, length));
+      offset += length;
     }
   }
 

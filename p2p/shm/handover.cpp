@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -60,10 +61,15 @@ Descriptor unpack(const Parcel& parcel) {
   return Descriptor(number);
 }
 
-bool wait_for(const Descriptor& socket, Duration limit) {
+bool wait_for(const Descriptor& socket, TimePoint end) {
   pollfd poll_for{socket.number(), POLLIN, 0};
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
-  return poll(&poll_for, 1, static_cast<int>(milliseconds)) > 0;
+  int ready = 0;
+  do {
+    const auto rest = std::max(end - std::chrono::steady_clock::now(), Duration(0));
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(rest).count();
+    ready = poll(&poll_for, 1, static_cast<int>(milliseconds));
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
 }
 
 }  // namespace
@@ -91,10 +97,10 @@ Bytes Door::address() const {
 }
 
 // Nothing when nobody came, or the wrong one.
-Descriptor Door::take_one(Duration limit) {
-  if (!wait_for(listener_, limit)) return {};
+Descriptor Door::take_one(TimePoint end) {
+  if (!wait_for(listener_, end)) return {};
   const Descriptor connection(accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection || !is_same_user(connection) || !wait_for(connection, limit)) return {};
+  if (!connection || !is_same_user(connection) || !wait_for(connection, end)) return {};
   Parcel parcel;
   if (recvmsg(connection.number(), &parcel.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0) return {};
   return unpack(parcel);
@@ -105,7 +111,7 @@ Descriptor Door::receive(const MemoryKey& key, Duration limit) {
   const auto end = now() + limit;
   std::string wrong = listener_ ? "" : "; this process could not make a socket";
   while (listener_ && now() < end) {
-    Descriptor memory = take_one(std::chrono::duration_cast<Duration>(end - now()));
+    Descriptor memory = take_one(end);
     if (!memory) continue;
     try {
       check_nameless_memory(memory, key);

@@ -41,7 +41,7 @@ class Door {
 
  private:
   Door() : standing_(Standing::of_this_process()) {}
-  Descriptor take_one(Duration limit);
+  Descriptor take_one(TimePoint end);
 
   Standing standing_;
   std::string name_;

@@ -16,6 +16,7 @@ std::uint64_t hash_of(const RegionPlan& plan, int members) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   const auto mix = [&hash](std::uint64_t number) { hash = (hash ^ number) * 0x100000001b3ull; };
   mix(static_cast<std::uint64_t>(members));
+  mix(plan.parts_begin());
   mix(plan.at_once_bytes());
   for (std::size_t i = 0; i < plan.areas(); ++i) {
     mix(plan.area(static_cast<int>(i)).offset);
@@ -60,7 +61,7 @@ class MemoryRegion final : public SharedRegion {
     if (can_populate(mapping_))
       memory_ = Descriptor();
     else
-      require(reserve_memory(mapping_, memory_, 0, RegionPlan::common_bytes, 1, Need::all));
+      require(reserve_memory(mapping_, memory_, 0, this->plan().parts_begin(), 1, Need::all));
     if (this->plan().at_once_bytes() != 0)
       require(reserve_memory(mapping_, memory_, offset_of(0), this->plan().at_once_bytes(), members,
                              Need::all));

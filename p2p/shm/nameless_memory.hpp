@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "base/meeting.hpp"
-#include "p2p/shm/descriptor.hpp"
 
 namespace hymn {
 

@@ -34,7 +34,7 @@ class SharedRegion {
   std::byte* common() const { return base_; }
   /// Zeros at first. Only what is reserved may be touched.
   std::byte* area(int member, int index) const {
-    return base_ + RegionPlan::common_bytes + part_bytes_ * static_cast<std::size_t>(member) +
+    return base_ + plan_.parts_begin() + part_bytes_ * static_cast<std::size_t>(member) +
            plan_.area(index).offset;
   }
 

@@ -20,7 +20,6 @@ namespace {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-constexpr std::size_t page = RegionPlan::page_bytes;
 // Between two steps is time to see what others have taken meanwhile.
 constexpr std::size_t step_bytes = std::size_t{32} << 20;
 constexpr std::uint64_t least_kept = std::uint64_t{8} << 20;
@@ -104,12 +103,12 @@ class Taker {
     Budget::Grant grant = budget().ask(together);
     if (grant.why.empty()) return bytes;
     why = std::move(grant.why);
-    return std::min(bytes, grant.bytes / sharers_ / page * page);
+    return std::min(bytes, grant.bytes / sharers_ / page_ * page_);
   }
 
   void take(std::size_t bytes) {
     std::size_t step = step_bytes;
-    while (done < bytes && step >= page) {
+    while (done < bytes && step >= page_) {
       const std::size_t next = std::min(step, bytes - done);
       // The first step has been looked for.
       if (done != 0 && look(next) < next) return;
@@ -121,7 +120,7 @@ class Taker {
       }
       madvise(begin, next, MADV_REMOVE);
       why = fmt::format("the kernel says '{}'", std::strerror(error));
-      step = next / 2 / page * page;
+      step = next / 2 / page_ * page_;
     }
   }
 
@@ -133,6 +132,7 @@ class Taker {
   const Descriptor& memory_;
   std::size_t offset_;
   std::size_t sharers_;
+  const std::size_t page_ = RegionPlan::page_of_machine();
 };
 
 }  // namespace
@@ -153,8 +153,15 @@ Reservation reserve_memory(const SharedMapping& mapping, const Descriptor& memor
                       bytes, sharers, taker.done, taker.why)};
 }
 
+bool reserve_private(std::byte* begin, std::size_t bytes) {
+  if (!budget().ask(bytes).why.empty()) return false;
+  // Kernels that cannot populate give the pages out when they are written.
+  return madvise(begin, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
 bool can_populate(const SharedMapping& mapping) noexcept {
-  return madvise(mapping.base(), std::min(page, mapping.bytes()), MADV_POPULATE_WRITE) == 0;
+  return madvise(mapping.base(), std::min(RegionPlan::page_of_machine(), mapping.bytes()),
+                 MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace hymn

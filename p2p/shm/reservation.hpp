@@ -20,6 +20,9 @@ enum class Need : unsigned char { all, some };
 Reservation reserve_memory(const SharedMapping& mapping, const Descriptor& memory,
                            std::size_t offset, std::size_t bytes, int sharers, Need need);
 
+/// The same for whole pages that nobody shares; false: there is not memory enough. Thread-safe.
+bool reserve_private(std::byte* begin, std::size_t bytes);
+
 /// Whether reserve_memory() can do without the descriptor; makes the mapping's first page real.
 bool can_populate(const SharedMapping& mapping) noexcept;
 

@@ -17,7 +17,6 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t page = RegionPlan::page_bytes;
 /// Address space only: pages are real where something is allocated.
 constexpr std::size_t usual_segment = std::size_t{1} << 30;
 constexpr std::string_view link_begin = "/memfd:hymn-heap-";
@@ -25,6 +24,7 @@ constexpr std::string_view link_begin = "/memfd:hymn-heap-";
 std::size_t whole_pages(std::size_t bytes) {
   if (bytes > SIZE_MAX / 2)
     throw ResourceError(fmt::format("{} bytes of shared memory are more than there can be", bytes));
+  const std::size_t page = RegionPlan::page_of_machine();
   return std::max(page, (bytes + page - 1) / page * page);
 }
 
@@ -81,6 +81,11 @@ struct SharedHeap::Segment {
       }
     }
     free[offset] = bytes;
+  }
+  /// Gives pages back to the system, whoever maps them.
+  void drop_pages(const std::byte* begin, std::size_t bytes) const {
+    fallocate(memory.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(begin - mapping->base()), static_cast<off_t>(bytes));
   }
   bool is_empty() const { return free.size() == 1 && free.begin()->second == mapping->bytes(); }
   /// A child made by fork() sees the memory, but it is its parent's.
@@ -148,15 +153,13 @@ void* SharedHeap::allocate(std::size_t bytes) {
 
 void SharedHeap::give_back(const Allocation& allocation, std::byte* begin) {
   Segment& segment = *allocation.segment;
-  const auto offset = static_cast<std::size_t>(begin - segment.mapping->base());
   // In a child made by fork() it would be the parent's memory that is gone.
   if (!segment.is_own()) return;
   if (allocation.detached) madvise(begin, allocation.bytes, MADV_DONTNEED);
-  fallocate(segment.memory.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(offset), static_cast<off_t>(allocation.bytes));
+  segment.drop_pages(begin, allocation.bytes);
   // Somebody may write there who does not know yet: these addresses are not used again.
   if (allocation.detached) return;
-  segment.put_back(offset, allocation.bytes);
+  segment.put_back(static_cast<std::size_t>(begin - segment.mapping->base()), allocation.bytes);
   drop_if_empty(segment);
 }
 
@@ -192,14 +195,13 @@ SharedHeap::Allocations::const_iterator SharedHeap::allocation_of(const void* me
   const auto offset = static_cast<std::size_t>(begin - found->first);
   const Allocation& allocation = found->second;
   const bool inside = offset <= allocation.bytes && bytes <= allocation.bytes - offset;
-  const bool shared = !allocation.detached && allocation.segment->is_own();
-  return inside && shared ? found : allocations_.end();
+  return inside && allocation.segment->is_own() ? found : allocations_.end();
 }
 
 std::optional<HeapPlace> SharedHeap::find(const void* memory, std::size_t bytes) const {
   std::lock_guard lock(mutex_);
   const auto found = allocation_of(memory, bytes);
-  if (found == allocations_.end()) return std::nullopt;
+  if (found == allocations_.end() || found->second.detached) return std::nullopt;
   const Segment& segment = *found->second.segment;
   HeapPlace place = segment.place;
   if (place.token == 0) return std::nullopt;  // a file, not a memfd: see make_nameless_memory()
@@ -208,28 +210,42 @@ std::optional<HeapPlace> SharedHeap::find(const void* memory, std::size_t bytes)
   return place;
 }
 
-void SharedHeap::detach(void* memory, std::size_t bytes) {
+// The copy takes the place of the shared pages in one step, so that other threads that look at them
+// see the one or the other.
+bool SharedHeap::cut_off(const Segment& segment, std::byte* pages, std::size_t bytes) {
+  void* const copy =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return false;
+  if (reserve_private(static_cast<std::byte*>(copy), bytes)) {
+    std::memcpy(copy, pages, bytes);
+    if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pages) != MAP_FAILED) {
+      segment.drop_pages(pages, bytes);
+      return true;
+    }
+  }
+  munmap(copy, bytes);
+  return false;
+}
+
+std::size_t SharedHeap::detach(void* memory, std::size_t bytes) {
   std::lock_guard lock(mutex_);
   const auto found = allocation_of(memory, bytes);
-  if (bytes == 0 || found == allocations_.end()) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const std::uintptr_t begin = address / page * page;
-  const std::size_t length = (address + bytes - begin + page - 1) / page * page;
-  auto* const old = static_cast<std::byte*>(memory) - (address - begin);
-  void* const copy =
-      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (copy != MAP_FAILED) {
-    std::memcpy(copy, old, length);
-    // In one step, so that other threads that look at it see the one or the other.
-    if (mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, old) != MAP_FAILED) {
-      allocations_.at(found->first).detached = true;
-      return;
-    }
-    munmap(copy, length);
+  if (bytes == 0 || found == allocations_.end()) return bytes;
+  const std::size_t page = RegionPlan::page_of_machine();
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(memory) % page;
+  std::byte* const begin = static_cast<std::byte*>(memory) - before;
+  const std::size_t length = whole_pages(before + bytes);
+  // Bit by bit, as each takes memory before it gives some back; but a process may not have
+  // more than some ten thousand mappings.
+  const std::size_t most = std::max(std::size_t{2} << 20, whole_pages(length / 1024));
+  allocations_.at(found->first).detached = true;
+  std::size_t done = 0;
+  while (done < length) {
+    const std::size_t next = std::min(most, length - done);
+    if (!cut_off(*found->second.segment, begin + done, next)) break;
+    done += next;
   }
-  throw ResourceError(fmt::format("{} bytes cannot be cut off from other processes: {}", length,
-                                  std::strerror(errno)),
-                      {.remedy = "free memory on this host"});
+  return std::min(bytes, done - std::min(done, before));
 }
 
 std::shared_ptr<SharedMapping> SharedHeap::map(const HeapPlace& place) {

@@ -40,9 +40,9 @@ class SharedHeap {
   /// Where this memory lies if all of it is in one allocation of this process.
   std::optional<HeapPlace> find(const void* memory, std::size_t bytes) const;
   /// Cuts the memory off from all other processes, with what is in it now: what they write from now
-  /// on is lost. Whole pages around it are taken, and the allocation has no place any more. Throws
-  /// ResourceError where there is no memory for the copy.
-  void detach(void* memory, std::size_t bytes);
+  /// on is lost. Whole pages around it are taken, and the allocation has no place any more. Returns
+  /// how many bytes, from the beginning, are cut off: fewer where no memory is left for copies.
+  std::size_t detach(void* memory, std::size_t bytes);
   /// The segment of a place, mapped here for as long as somebody holds it. Throws ResourceError as
   /// open_nameless_memory() does.
   std::shared_ptr<SharedMapping> map(const HeapPlace& place);
@@ -61,6 +61,7 @@ class SharedHeap {
   std::byte* take(std::size_t bytes);
   Segment& add_segment(std::size_t bytes);
   void give_back(const Allocation& allocation, std::byte* begin);
+  static bool cut_off(const Segment& segment, std::byte* pages, std::size_t bytes);
   void drop_if_empty(Segment& segment);
   Allocations::const_iterator allocation_of(const void* memory, std::size_t bytes) const;
 

@@ -1,14 +1,17 @@
 """What bench/compare makes of the times that it has collected, and which cases it measures."""
 
 import math
+import os
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench" / "compare"))
 
 import cases  # noqa: E402
+import compare  # noqa: E402
 import figures  # noqa: E402
 import job  # noqa: E402
 import measure  # noqa: E402
@@ -84,6 +87,42 @@ class Cases(unittest.TestCase):
                 peers.parse_variant(text)
 
 
+class Environment(unittest.TestCase):
+    layout = cases.Layout(4, (0, 1), False)
+
+    def environment(self, name, inherited, variables=None):
+        with mock.patch.dict(os.environ, inherited, clear=True):
+            return peers.Peer(name, "Open MPI", "mpirun", "driver", variables or {}).environment(
+                self.layout
+            )
+
+    def test_hymn_is_not_tuned(self):
+        for inherited in ({}, {"HYMN_TUNING": "table.json"}):
+            for name in ("hymn", "hymn-mpi"):
+                self.assertEqual(self.environment(name, inherited)["HYMN_TUNING"], "off")
+
+    def test_a_variant_may_be_tuned(self):
+        variables = {"HYMN_TUNING": "table.json"}
+        self.assertEqual(self.environment("hymn-tuned", {}, variables)["HYMN_TUNING"], "table.json")
+
+    def test_only_hymn_gets_hymns_settings(self):
+        self.assertNotIn("HYMN_TUNING", self.environment("openmpi", {"HOME": "/root"}))
+
+    def test_inherited_settings_are_told(self):
+        inherited = {"OMPI_MCA_btl": "tcp,self", "HYMN_PATH": "mpi", "MPIR_CVAR_X": "1 2",
+                     "I_MPI_PIN": "off", "HYMN_TUNING": "a.json", "HOME": "/root"}  # fmt: skip
+        with mock.patch.dict(os.environ, inherited, clear=True):
+            self.assertEqual(
+                peers.inherited_settings(),
+                ["HYMN_PATH=mpi", "I_MPI_PIN=off", "MPIR_CVAR_X='1 2'", "OMPI_MCA_btl=tcp,self"],
+            )
+            said = dict(compare.facts(Options, {}, {}))["settings from the environment"]
+            self.assertIn("`HYMN_PATH=mpi`, `I_MPI_PIN=off`", said)
+        with mock.patch.dict(os.environ, {"HYMN_TUNING": "a.json"}, clear=True):
+            said = dict(compare.facts(Options, {}, {}))["settings from the environment"]
+            self.assertEqual(said, "none")
+
+
 class FakeJob:
     """Answers at once, with `cost` microseconds for a call."""
 
@@ -105,6 +144,9 @@ class Options:
     rounds = 7
     seconds = 60
     block_ms = 2
+    cores = (0, 1)
+    pages = "small"
+    offset = 16
 
 
 class Turns(unittest.TestCase):

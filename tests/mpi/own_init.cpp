@@ -70,6 +70,12 @@ int never_used() {
 
 int after_a_refused_world() {
   CHECK_THROWS(ConfigError, World({.path = "carrier_pigeon"}), "carrier_pigeon");
+  CHECK_THROWS(ConfigError, World({.algo = "all_reduce_mpi,"}), "a name is missing");
+  CHECK_THROWS(ConfigError, World({.algo = "all_reduce_abacus"}), "all_reduce_abacus");
+  int level = MPI_THREAD_MULTIPLE;
+  MPI_Query_thread(&level);
+  if (level != MPI_THREAD_MULTIPLE)
+    CHECK_THROWS(UsageError, World({.progress_thread = true}), "a progress thread is asked for");
   World world;
   use(world);
   return 0;

@@ -72,9 +72,12 @@ TEST(OwnInit, WithoutMpirun) {
 }
 
 TEST(OwnInit, ARefusedWorldLeavesNothingBehind) {
-  const Ending ending = run_job(2, "after_a_refused_world");
-  EXPECT_EQ(ending.status, 0);
-  EXPECT_EQ(ending.output, "");
+  for (const char* level : {"single", "multiple"}) {
+    const Ending ending =
+        run_job(2, "after_a_refused_world", std::string("HYMN_MPI_THREAD_LEVEL=") + level);
+    EXPECT_EQ(ending.status, 0) << level;
+    EXPECT_EQ(ending.output, "") << level;
+  }
 }
 
 TEST(OwnInit, AsksForTheLevelThatIsSet) {

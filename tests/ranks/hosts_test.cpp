@@ -1,9 +1,14 @@
 // Collectives across hosts: where they can run, that all ranks get the same bits, and what happens
 // when a rank does not come. What they compute is tested with all other algorithms.
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <numeric>
+#include <set>
+#include <thread>
 
+#include "collectives/shm/shm_reduction.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/hosts.hpp"
@@ -148,6 +153,100 @@ RANK_TEST(Hosts, OtherCallsOnOneHost) {
   world.group().all_reduce(view_of(found), ReduceOp::max);
   EXPECT_EQ(found, 1) << text;
   EXPECT_NE(text, "");
+}
+
+using Deed = std::function<void(ProcessGroup&)>;
+
+constexpr int odd_one = 2;  // of ranks 0, 1 and 2 on the first host, of which two are leaders
+
+/// Ranks 0 and 1 do what is usual, rank 2 what is odd. Those on the other host come only where
+/// their data is needed to find out.
+void expect_found(World& world, const char* what, const Deed& usual, const Deed& odd,
+                  bool others_come = false) {
+  SCOPED_TRACE(what);
+  ProcessGroup group = across_hosts(world, 20s);
+  const bool is_odd = world.rank() == odd_one;
+  std::string text;
+  if (is_odd) text = error_text([&] { odd(group); });
+  if (!is_odd && (world.rank() < odd_one || others_come)) text = error_text([&] { usual(group); });
+  std::int32_t found = text.find("makes another call") != std::string::npos ? 1 : 0;
+  world.group().all_reduce(view_of(found), ReduceOp::max);
+  EXPECT_EQ(found, 1) << text;
+}
+
+Deed broadcasts(std::size_t count, int root) {
+  return [=](ProcessGroup& group) {
+    std::vector<float> values(count);
+    group.broadcast(values, root);
+  };
+}
+
+Deed reduces_to(int root) {
+  return [=](ProcessGroup& group) {
+    std::vector<float> values(8);
+    group.reduce(values, root);
+  };
+}
+
+void all_reduces(ProcessGroup& group) {
+  std::vector<float> values(8);
+  group.all_reduce(values);
+}
+
+void all_gathers(ProcessGroup& group) {
+  std::vector<float> values(8);
+  std::vector<float> all(values.size() * static_cast<std::size_t>(group.size()));
+  group.all_gather(values, all);
+}
+
+TEST(OtherCalls, AreFoundOnTheirHost) {
+  run_on_hosts("0,0,0,1,1", [](World& world) {
+    const auto barrier = [](ProcessGroup& group) { group.barrier(); };
+    expect_found(world, "an all_gather among all_reduces", all_reduces, all_gathers);
+    expect_found(world, "an all_reduce among all_gathers", all_gathers, all_reduces);
+    expect_found(world, "a barrier among all_reduces", all_reduces, barrier);
+    expect_found(world, "a reduce among all_reduces", all_reduces, reduces_to(0));
+    expect_found(world, "reduces to 0 and 3", reduces_to(0), reduces_to(3));
+    expect_found(world, "a broadcast among all_reduces", all_reduces, broadcasts(8, 3));
+    expect_found(world, "an all_reduce among broadcasts", broadcasts(8, 3), all_reduces, true);
+    expect_found(world, "broadcasts from 0 and 1", broadcasts(8, 0), broadcasts(8, 1));
+    for (const int root : {0, 1, 3})
+      for (const std::size_t count : {7, 9, 1000})
+        expect_found(world, "a broadcast of another count", broadcasts(8, root),
+                     broadcasts(count, root), root == 3);
+  });
+}
+
+TEST(OtherCalls, HaveOtherLabels) {
+  std::set<std::uint64_t> labels;
+  std::size_t calls = 0;
+  for (std::size_t type = 0; type < op_type_count; ++type)
+    for (std::size_t dtype = 0; dtype < data_type_count; ++dtype)
+      for (std::size_t kind = 0; kind < reduce_kind_count; ++kind)
+        for (const std::size_t count : {0, 1, 2, 16, 1 << 20})
+          for (const int root : {-1, 0, 1, 14, 15, 16, 255, 65536}) {
+            const ConstBufferView input(nullptr, count, static_cast<DataType>(dtype));
+            Request request = Request::reduce(input, {}, 0);
+            request.type = static_cast<OpType>(type);
+            request.op = ReduceOp::of(static_cast<ReduceKind>(kind));
+            labels.insert(call_label(request, root));
+            ++calls;
+          }
+  EXPECT_EQ(labels.size(), calls);
+}
+
+/// Those that come late to a broadcast keep nobody but themselves.
+TEST(Hosts, ABroadcastWaitsForItsRootOnly) {
+  std::atomic<int> served = 0;
+  run_on_hosts("0,0,0,1,1", [&](World& world) {
+    ProcessGroup group = across_hosts(world, 20s);
+    constexpr int late = 2;
+    while (world.rank() == late && served < world.size() - 1) std::this_thread::yield();
+    std::vector<float> values(8, world.rank() == 3 ? 1.0F : 0.0F);
+    EXPECT_EQ(error_text([&] { group.broadcast(values, 3); }), "");
+    EXPECT_EQ(values.back(), 1.0F);
+    ++served;
+  });
 }
 
 /// all_reduce over two levels inside one host.

@@ -1,6 +1,7 @@
 // Algorithms forced, forbidden and explained.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ using ::testing::HasSubstr;
 
 // These tests are run with all kinds of HYMN_PATH.
 const std::string all_paths = "threads,mpi,mpi_p2p,exchange";
+const std::string with_shm = "shm," + all_paths;
 
 std::vector<int> everybody(const World& world) {
   std::vector<int> ranks;
@@ -58,6 +60,51 @@ RANK_TEST(Selection, UnknownAlgorithmsAreRefusedOnAllRanks) {
   }
   ProcessGroup after = world.new_group(everybody(world));
   after.barrier();
+}
+
+/// Of a world or a group for which "all_reduce_two_shot" has been set.
+void expect_two_shot_or_refusal(World& world, ProcessGroup& group) {
+  // Only what shares memory has it.
+  ProcessGroup free = world.new_group(everybody(world), {.path = with_shm, .algo = "^barrier_mpi"});
+  std::vector<std::int32_t> values(4);
+  const Explanation plain = free.explain(Request::all_reduce(values, values));
+  const bool has_it = std::any_of(
+      plain.candidates.begin(), plain.candidates.end(),
+      [](const Candidate& candidate) { return candidate.algorithm == "all_reduce_two_shot"; });
+  group.barrier();
+  if (has_it) {
+    expect_sum_by(group, "all_reduce_two_shot");
+    return;
+  }
+  try {
+    group.all_reduce(values);
+    ADD_FAILURE() << "another algorithm was taken";
+  } catch (const UnsupportedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("this group has no all_reduce_two_shot"));
+  }
+}
+
+RANK_TEST(Selection, AlgorithmsThatAGroupDoesNotHaveMayBeNamed) {
+  ProcessGroup forced =
+      world.new_group(everybody(world), {.path = with_shm, .algo = "all_reduce_two_shot"});
+  expect_two_shot_or_refusal(world, forced);
+  ProcessGroup others =
+      world.new_group(everybody(world), {.path = with_shm, .algo = "^all_reduce_two_shot"});
+  std::vector<std::int32_t> values(4);
+  EXPECT_NE(others.explain(Request::all_reduce(values, values)).algorithm, "all_reduce_two_shot");
+  others.all_reduce(values);
+}
+
+TEST(Selection, AWorldMayNameAlgorithmsThatSomeGroupsDoNotHave) {
+  for (const char* algo : {"all_reduce_two_shot", "^all_reduce_two_shot"})
+    on_ranks(
+        [algo](World& world) {
+          if (*algo != '^') expect_two_shot_or_refusal(world, world.group());
+          // A group of one shares memory with nobody.
+          ProcessGroup alone = world.new_group({0});
+          world.group().barrier();
+        },
+        {.path = with_shm, .algo = algo});
 }
 
 RANK_TEST(Selection, MembersMustAskForTheSameAlgorithms) {

@@ -129,5 +129,15 @@ RANK_TEST(SharedMemory, OtherCallsAreFound) {
   EXPECT_NE(text, "");
 }
 
+// Whoever finds it out when the call is started may not keep later calls waiting for their turn.
+RANK_TEST(SharedMemory, OtherCallsStartedAreFound) {
+  NEEDS_RANKS(2);
+  if (world.host_count() > 1) return;  // the algorithm is for one host
+  ProcessGroup group = over_shared_memory(world);
+  std::vector<float> values(world.rank() == 0 ? many - 1 : many);
+  EXPECT_NE(error_text([&] { group.all_reduce_async(values).wait(); }), "");
+  expect_error(ErrorKind::aborted, [&] { group.all_reduce(values); }, {"all_reduce"});
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -132,16 +133,18 @@ TEST(HymnCommand, FailsWhereItsOutputIsLost) {
 }
 
 TEST(HymnCommand, GoesOnWhereItsMessagesAreLost) {
+  const std::string file = testing::TempDir() + "hymn-silent-" + std::to_string(::getpid());
   for (const char* messages : {" 2>/dev/full", " 2>&-"}) {
     EXPECT_EQ(run_shell(command + " explain nothing" + messages).exit_code, 2) << messages;
     EXPECT_EQ(run_shell(command + " topo --svg /nowhere/at/all" + messages).exit_code, 1)
         << messages;
     EXPECT_EQ(run_shell(command + " tune --threads 2 --quick --collectives barrier --output " +
-                        testing::TempDir() + "hymn-silent.json" + messages)
+                        file + messages)
                   .exit_code,
               0)
         << messages;
   }
+  std::remove(file.c_str());
 }
 
 TEST(HymnCommand, AFileIsNotTakenForTheClosedOutput) {

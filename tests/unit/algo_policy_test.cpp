@@ -43,6 +43,15 @@ TEST(AlgoPolicy, DoesNotTakeReduceScatterForReduce) {
   EXPECT_TRUE(parsed("reduce_mpi").allows(OpType::reduce_scatter, "reduce_scatter_pairwise"));
 }
 
+TEST(AlgoPolicy, TellsWhatACollectiveIsLeftWith) {
+  const AlgoPolicy policy = parsed("all_reduce_mpi,reduce_scatter_mpi,all_reduce_pairwise");
+  EXPECT_THAT(policy.only_for(OpType::all_reduce),
+              testing::ElementsAre("all_reduce_mpi", "all_reduce_pairwise"));
+  EXPECT_THAT(policy.only_for(OpType::reduce), testing::IsEmpty());
+  EXPECT_THAT(policy.only_for(OpType::send), testing::IsEmpty());
+  EXPECT_THAT(parsed("^all_reduce_mpi").only_for(OpType::all_reduce), testing::IsEmpty());
+}
+
 TEST(AlgoPolicy, RefusesMissingNames) {
   for (const char* text : {"^", ",", "all_reduce_mpi,", ",all_reduce_mpi", "a,,b"})
     EXPECT_THROW(parsed(text), ConfigError) << text;

@@ -182,7 +182,7 @@ TEST(CallRing, IsReadByAnotherProcess) {
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   const std::span memory(static_cast<std::byte*>(shared), CallRing::memory_bytes());
-  CallRing ring = CallRing::create(memory);
+  CallRing ring = CallRing::create(memory, CallRing::Writers::one_at_a_time);
   constexpr std::uint64_t total = 200'000;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+
+#include "base/log.hpp"
 #include "hymn/allocate.hpp"
 #include "hymn/error.hpp"
 #include "tests/unit/region_scene.hpp"
@@ -21,7 +24,6 @@ struct Member {
                                              desk, [](const std::string&) {})),
         board(channel, area) {
     call.usable = 1;
-    call.pid = static_cast<std::uint64_t>(getpid());
     call.input = call.output = *SharedHeap::of_process().find(buffer.data(), bytes);
   }
 
@@ -146,6 +148,65 @@ TEST_F(DirectBoardTest, WhoDoesNotComeBackIsCutOff) {
   to_other_.send("");
   EXPECT_EQ(other.report(), "");
   EXPECT_EQ(others_than(std::byte{4}, first.buffer.data(), bytes), 0u);
+}
+
+// The other reads when the memory is used for something else already.
+TEST_F(DirectBoardTest, WhoReadsTooLateFindsOut) {
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    second.meet();
+    {
+      const DirectBoard::Touch touch(second.board);
+      to_this_.send("at work");
+      to_other_.receive();
+      if (second.board.input(0)[0] != std::byte{5}) return "reads something else";
+    }
+    second.board.leave();
+    return "has left";
+  });
+  Member first = member(0);
+  first.meet();
+  to_this_.receive();
+  first.board.leave();
+  const auto began = std::chrono::steady_clock::now();
+  first.board.give_up(nullptr, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(3));
+  EXPECT_TRUE(SharedHeap::of_process().find(first.buffer.data(), bytes)) << "need not be cut off";
+  first.buffer.data()[0] = std::byte{5};
+  to_other_.send("");
+  EXPECT_THAT(other.report(), testing::HasSubstr("has given up"));
+}
+
+// Where there is no memory to cut the buffer off, the member does not try for ever.
+TEST_F(DirectBoardTest, GivingUpEnds) {
+  if (sanitized) GTEST_SKIP() << "no limit on address space can be set";
+  Child other([&]() -> std::string {
+    Member second = member(1);
+    second.meet();
+    const DirectBoard::Touch touch(second.board);
+    to_this_.send("at work");
+    to_other_.receive();
+    return "";
+  });
+  Member first = member(0);
+  first.meet();
+  to_this_.receive();
+  std::string said;
+  const LogSink before =
+      set_log_sink([&said](LogLevel, int, std::string_view text) { said = text; });
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const Limit no_more(RLIMIT_AS, 1 << 20);
+    first.board.give_up(first.buffer.data(), bytes);
+  }
+  const auto took = std::chrono::steady_clock::now() - began;
+  set_log_sink(before);
+  EXPECT_GT(took, std::chrono::seconds(2)) << "there might have been memory later";
+  EXPECT_LT(took, std::chrono::seconds(15));
+  EXPECT_THAT(said, testing::HasSubstr("40960 bytes"));
+  EXPECT_FALSE(SharedHeap::of_process().find(first.buffer.data(), bytes));
+  to_other_.send("");
+  EXPECT_EQ(other.report(), "");
 }
 
 TEST_F(DirectBoardTest, WhoComesBackIsWaitedFor) {

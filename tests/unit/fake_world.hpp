@@ -18,10 +18,8 @@ class FakePair {
   explicit FakePair(const Config& config = {}, const WorldOptions& options = {}) {
     const auto hub = std::make_shared<ThreadHub>(2);
     const auto worlds = together([&](int rank) {
-      detail::WorldParts parts;
+      detail::WorldParts parts(config, options);
       parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
-      parts.config = config;
-      parts.options = options;
       parts.clock = &clock;
       return std::make_shared<World>(detail::WorldState::make(std::move(parts)));
     });

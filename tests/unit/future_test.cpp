@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "hymn/threads.hpp"
+
 namespace hymn::test {
 namespace {
 
@@ -145,6 +147,106 @@ TEST(Future, ExecutorDecidesWhereAndWhen) {
   EXPECT_EQ(doubled.get(), 42);
 }
 
+/// As a pool of threads does that has been shut down.
+void refuse(const std::function<void()>&) { throw std::runtime_error("the pool is closed"); }
+
+TEST(Future, ARefusingExecutorFailsItsChildAlone) {
+  Promise<int> promise;
+  std::vector<std::string> seen;
+  const auto refused = promise.future.then([](int value) { return value; }, refuse);
+  const auto below = refused.then([&seen](int) { seen.emplace_back("below"); });
+  const auto later = promise.future.then([&seen](int) { seen.emplace_back("later"); });
+  EXPECT_NO_THROW(promise.state->set_value(3));
+  EXPECT_EQ(promise.future.get(), 3);
+  EXPECT_THROW(refused.get(0ms), std::runtime_error);
+  EXPECT_THROW(below.get(0ms), std::runtime_error);
+  EXPECT_NO_THROW(later.get(0ms));
+  EXPECT_EQ(seen, std::vector<std::string>{"later"});
+  // Likewise where the value is there already.
+  EXPECT_THROW(promise.future.then([](int) {}, refuse).get(0ms), std::runtime_error);
+  EXPECT_THROW(promise.future.then([](int) {}, Executor()).get(0ms), std::bad_function_call);
+}
+
+TEST(Future, WhatThrowsBelowLeavesItsValue) {
+  Promise<int> promise;
+  const auto child = promise.future.then([](int value) { return value + 1; });
+  const auto refused = child.then([](int value) { return value; }, refuse);
+  const auto thrown = child.then([](int) { throw std::out_of_range("far below"); });
+  EXPECT_NO_THROW(promise.state->set_value(3));
+  EXPECT_EQ(child.get(), 4);
+  EXPECT_THROW(refused.get(0ms), std::runtime_error);
+  EXPECT_THROW(thrown.get(0ms), std::out_of_range);
+}
+
+TEST(Future, AnExecutorMayRunATaskAndThenThrow) {
+  std::function<void()> kept;
+  const Executor runs = [](const std::function<void()>& task) {
+    task();
+    refuse(task);
+  };
+  const Executor keeps = [&kept](const std::function<void()>& task) {
+    kept = task;
+    refuse(task);
+  };
+  Promise<int> promise;
+  int ran = 0;
+  const auto done = promise.future.then([](int value) { return value; }, runs);
+  const auto failed = promise.future.then([](int value) { return value; }, keeps);
+  const auto after = failed.then([&ran](int) { return ++ran; });
+  promise.state->set_value(6);
+  EXPECT_EQ(done.get(0ms), 6);
+  EXPECT_THROW(failed.get(0ms), std::runtime_error);
+  kept();
+  EXPECT_THROW(failed.get(0ms), std::runtime_error);
+  EXPECT_THROW(after.get(0ms), std::runtime_error);
+  EXPECT_EQ(ran, 0);
+}
+
+/// Can be made and copied once or twice, but not as often as one likes.
+struct Tired {
+  int copies_left = 0;
+  explicit Tired(int copies) : copies_left(copies) {}
+  Tired(const Tired& other) : copies_left(other.copies_left - 1) {
+    if (copies_left < 0) throw std::length_error("too many copies");
+  }
+};
+
+TEST(Future, AValueThatCannotBeMovedIsAnError) {
+  for (int copies = 0; copies < 3; ++copies) {
+    // On a thread of somebody else's, which an exception would end.
+    std::function<void()> kept;
+    const Executor keeps = [&kept](std::function<void()> task) { kept = std::move(task); };
+    Promise<int> promise;
+    const auto tired = promise.future.then([copies](int) { return Tired(copies); }, keeps);
+    promise.state->set_value(1);
+    EXPECT_NO_THROW(kept());
+    ASSERT_TRUE(tired.is_ready());
+    if (copies < 2) {
+      EXPECT_THROW(tired.get(), std::length_error) << copies;
+    }
+  }
+}
+
+// The thread that completes a work is in a call of its own: what was chained to the work must not
+// end that call, nor its group.
+TEST(Future, OfAWorkDoesNotDisturbTheCallThatCompletesIt) {
+  for (const bool progress_thread : {false, true})
+    run_ranks(2,
+              [](World& world) {
+                float sum = 1;
+                Work work = world.group().all_reduce_async(view_of(sum));
+                const auto refused = work.get_future().then([](const auto&) {}, refuse);
+                const auto counted =
+                    work.get_future().then([](const auto& buffers) { return buffers.size(); });
+                EXPECT_NO_THROW(world.group().barrier());
+                EXPECT_NO_THROW(work.wait());
+                EXPECT_THROW(refused.get(10s), std::runtime_error);
+                EXPECT_EQ(counted.get(10s), 1u);
+                EXPECT_NO_THROW(world.group().barrier());
+              },
+              {.progress_thread = progress_thread});
+}
+
 TEST(Future, AttachedWhileTheValueArrives) {
   // Whichever comes first, every function runs once.
   for (int round = 0; round < 200; ++round) {
@@ -153,7 +255,7 @@ TEST(Future, AttachedWhileTheValueArrives) {
     std::thread attacher([&] {
       for (int i = 0; i < 10; ++i) promise.future.then([&ran](int) { ++ran; });
     });
-    promise.state->set_value(round);
+    promise.state->set_value(int(round));
     attacher.join();
     EXPECT_EQ(ran, 10);
   }

@@ -72,6 +72,24 @@ TEST(MemoryRegion, ManyAreasLieApart) {
   EXPECT_EQ(other.report(), "");
 }
 
+// Kernels with large pages reserve nothing that begins between two of them.
+TEST(MemoryRegion, LargePagesAreKeptWhole) {
+  constexpr std::size_t large = std::size_t{64} << 10;
+  RegionPlan plan(large);
+  for (const std::size_t bytes : {1000u, 70'000u}) plan.add(bytes, at_once);
+  for (const std::size_t bytes : {1u, 70'000u}) plan.add(bytes, on_demand);
+  for (const std::size_t bytes : {plan.parts_begin(), plan.at_once_bytes(), plan.part_bytes(),
+                                  plan.area(2).offset, plan.area(3).offset})
+    EXPECT_EQ(bytes % large, 0u);
+  const auto maker = RegionMaker::make(plan, 2);
+  Child other([&] { return exchange_parts(*join(maker->ticket(), plan, 2, 1), {0, 1, 2, 3}); });
+  EXPECT_EQ(exchange_parts(*join(maker->ticket(), plan, 2, 0), {0, 1, 2, 3}), "");
+  EXPECT_EQ(other.report(), "");
+  // Machines of other pages do not share memory, but nobody should have to rely on that.
+  RegionPlan small(2 * large);
+  EXPECT_THROW(join(maker->ticket(), small, 2, 1), ResourceError);
+}
+
 TEST(MemoryRegion, TheMemoryOutlivesItsMaker) {
   const RegionPlan plan = small_plan();
   auto maker = RegionMaker::make(plan, 1);
@@ -82,18 +100,19 @@ TEST(MemoryRegion, TheMemoryOutlivesItsMaker) {
 
 // What is not reserved takes no memory: the plan may be generous.
 TEST(MemoryRegion, OnlyWhatIsReservedIsReal) {
+  const std::size_t page = RegionPlan::page_of_machine();
   RegionPlan plan;
-  plan.add(10 * RegionPlan::page_bytes, at_once);
-  const int later = plan.add(20 * RegionPlan::page_bytes, on_demand);
+  plan.add(10 * page, at_once);
+  const int later = plan.add(20 * page, on_demand);
   const int never = plan.add(std::size_t{1} << 30, on_demand);
   const auto maker = RegionMaker::make(plan, 2);
   const auto region = join(maker->ticket(), plan, 2, 1);
   const auto real_pages = [&](const std::byte* begin, std::size_t bytes) {
-    std::vector<unsigned char> state(bytes / RegionPlan::page_bytes);
+    std::vector<unsigned char> state(bytes / page);
     EXPECT_EQ(mincore(const_cast<std::byte*>(begin), bytes, state.data()), 0);
     return std::count_if(state.begin(), state.end(), [](auto s) { return (s & 1) != 0; });
   };
-  EXPECT_EQ(real_pages(region->common(), RegionPlan::common_bytes), 1);
+  EXPECT_EQ(real_pages(region->common(), page), 1);
   EXPECT_EQ(real_pages(region->area(1, 0), plan.area(0).bytes), 10);
   EXPECT_EQ(real_pages(region->area(1, later), plan.area(later).bytes), 0);
   EXPECT_EQ(real_pages(region->area(0, 0), plan.area(0).bytes), 0);

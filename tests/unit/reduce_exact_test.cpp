@@ -47,8 +47,8 @@ constexpr Kind kinds[] = {Kind::alike,      Kind::tie,  Kind::wide,
 template <class F>
 typename F::Bits number(Random& random, double from, double to) {
   using Bits = typename F::Bits;
-  const int last = (1 << F::exponent_bits) - 2;
-  const auto at = [last](double share) { return static_cast<int>(share * last); };
+  constexpr int last = (1 << F::exponent_bits) - 2;
+  const auto at = [](double share) { return static_cast<int>(share * last); };
   const int exponent = std::uniform_int_distribution<int>(at(from), at(to))(random);
   const auto fraction = random() & ((std::uint64_t{1} << F::fraction_bits) - 1);
   const auto magnitude = static_cast<std::uint64_t>(exponent) << F::fraction_bits | fraction;

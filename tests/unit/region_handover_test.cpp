@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <chrono>
+#include <thread>
+
 #include "hymn/error.hpp"
 #include "tests/unit/region_scene.hpp"
 
@@ -119,6 +122,30 @@ TEST(RegionHandover, OtherMemoryIsNotTaken) {
   hand_over(right, elsewhere, address);
   const MemoryKey key = key_of(right);
   EXPECT_EQ(key_of(door->receive(key, long_enough)).inode, key.inode);
+}
+
+TEST(RegionHandover, WhoeverKnocksAndSaysNothingDoesNotProlongTheWait) {
+  const auto door = Door::open();
+  Bytes address = door->address();
+  Unpacker unpacker(address);
+  Standing::unpack(unpacker);
+  const std::string name = unpacker.text();
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), to.sun_path + 1);
+  const Descriptor knocker(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  constexpr auto limit = std::chrono::milliseconds(600);
+  const auto before = std::chrono::steady_clock::now();
+  Child late([&]() -> std::string {
+    std::this_thread::sleep_for(limit * 2 / 3);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const auto* door_to = reinterpret_cast<const sockaddr*>(&to);
+    return connect(knocker.number(), door_to, length) == 0 ? "knocked" : "nobody there";
+  });
+  const Descriptor memory = make_nameless_memory(4096, "test");
+  EXPECT_THROW(door->receive(key_of(memory), limit), ResourceError);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, limit * 3 / 2);
+  EXPECT_EQ(late.report(), "knocked");
 }
 
 TEST(RegionHandover, NobodyIsHandedWhatItCanOpenItself) {

@@ -25,14 +25,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
-
 /// Makes a region with this plan and joins it: "joined", or what was wrong.
 std::string try_region(const RegionPlan& plan) {
   const auto maker = RegionMaker::make(plan, 1);
@@ -131,7 +123,7 @@ TEST(RegionLimits, ACgroupLimitsWhatIsTaken) {
     const auto reserved = region->reserve(large);
     if (reserved.bytes == 0 || reserved.bytes >= std::size_t{64} << 20)
       return fmt::format("{} bytes reserved", reserved.bytes);
-    if (reserved.bytes % RegionPlan::page_bytes != 0) return "no whole pages";
+    if (reserved.bytes % RegionPlan::page_of_machine() != 0) return "no whole pages";
     // All of it is there: to write it does no harm.
     std::fill_n(region->area(0, large), reserved.bytes, std::byte{1});
     return reserved.shortage;

@@ -116,7 +116,28 @@ TEST(SelectorRules, ObeysTheAlgorithmSetting) {
   EXPECT_EQ(pick_with("^mpi_p2p", "all_reduce_pairwise"), "exchange");
   EXPECT_EQ(pick_with("", "^all_reduce_mpi"), "mpi_p2p");
   EXPECT_EQ(pick_with("", "broadcast_mpi"), "mpi");
-  EXPECT_THROW(pick_with("", "reduce_pairwise"), ConfigError);
+  EXPECT_THROW(pick_with("", "reduce_pear_wise"), ConfigError);
+}
+
+// The setting is for the whole job, whose groups have different candidates.
+TEST(SelectorRules, KnowsAlgorithmsThatOnlyOtherGroupsHave) {
+  const auto selector_with = [](std::string_view algo) {
+    Candidates candidates;
+    candidates.add("all_reduce_mpi", "mpi", always, OpType::all_reduce);
+    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    return candidates.selector("", algo, {});
+  };
+  for (const char* algo : {"^all_reduce_two_shot", "broadcast_slots", "barrier_direct"})
+    EXPECT_EQ(selector_with(algo).pick(some_all_reduce).name(), "all_reduce_mpi") << algo;
+  Selector forced = selector_with("all_reduce_two_shot,all_reduce_pairwise");
+  EXPECT_EQ(forced.pick(Request::broadcast(BufferView(values), 0)).name(), "broadcast_mpi");
+  const std::string text = refusal_of([&] { forced.pick(some_all_reduce); });
+  EXPECT_THAT(text, HasSubstr("this group has no all_reduce_two_shot; this group has no "
+                              "all_reduce_pairwise; mpi (all_reduce_mpi): not allowed by"));
+  EXPECT_THAT(text, HasSubstr("allow more"));
+  // Its cost is known, but there is none to run.
+  for (const char* algo : {"all_reduce_nccl", "^all_reduce_two_shots", "send_recv"})
+    EXPECT_THROW(selector_with(algo), ConfigError) << algo;
 }
 
 TEST(SelectorRules, TellsWhyAForceCannotBeMet) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -224,6 +225,53 @@ TEST(SharedHeap, DetachedMemoryIsThisProcessAlone) {
     return others_than(std::byte{0}, buffer.data(), buffer.size()) == 0 ? "" : "not zero";
   });
   EXPECT_EQ(again.report(), "");
+}
+
+/// Of this process's address space.
+std::size_t mapped_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t pages = 0;
+  statm >> pages;
+  return pages * RegionPlan::page_of_machine();
+}
+
+// Copies take memory for a short piece at a time, and what they stand for is given back.
+TEST(SharedHeap, LargeMemoryIsDetachedInPieces) {
+  if (sanitized) GTEST_SKIP() << "no limit on address space can be set";
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const Wire places;
+  const Wire steps;
+  Child owner([&]() -> std::string {
+    const SharedBuffer buffer(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) buffer.data()[i] = static_cast<std::byte>(i % 251);
+    places.send(text_of(place_of(buffer.data(), bytes)));
+    steps.receive();
+    const std::size_t wanted = bytes - 1000;
+    std::byte* const memory = buffer.data() + 777;
+    {
+      const Limit none(RLIMIT_AS, page);
+      if (heap().detach(memory, wanted) != 0) return "detached with no memory left";
+    }
+    if (heap().find(memory, wanted)) return "is offered to others still";
+    {
+      const Limit little(RLIMIT_AS, mapped_bytes() + bytes / 4);
+      const std::size_t done = heap().detach(memory, wanted);
+      if (done != wanted) return fmt::format("only {} bytes detached", done);
+    }
+    places.send("detached");
+    steps.receive();
+    for (std::size_t i = 0; i < bytes; ++i)
+      if (buffer.data()[i] != static_cast<std::byte>(i % 251)) return fmt::format("wrong at {}", i);
+    return "";
+  });
+  const HeapPlace place = place_from(places.receive());
+  const auto mapping = heap().map(place);
+  steps.send("");
+  ASSERT_EQ(places.receive(), "detached");
+  EXPECT_EQ(others_than(std::byte{0}, mapping->base() + place.offset, bytes), 0u);
+  std::fill_n(mapping->base() + place.offset, bytes, std::byte{1});
+  steps.send("");
+  EXPECT_EQ(owner.report(), "");
 }
 
 TEST(SharedHeap, LimitsAreSaid) {

@@ -3,109 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
+#include <chrono>
 
-#include "collectives/shm/shm_algorithms.hpp"
 #include "hymn/error.hpp"
-#include "p2p/shm/heap_region.hpp"
+#include "tests/unit/shm_team.hpp"
 
-namespace hymn {
+namespace hymn::test {
 namespace {
-
-using Ints = std::vector<std::int32_t>;
-
-/// A region that has less memory than its plan says.
-class ShortRegion final : public SharedRegion {
- public:
-  ShortRegion(std::unique_ptr<SharedRegion> whole, std::size_t most)
-      : SharedRegion(whole->plan(), whole->members(), whole->me(), whole->common()),
-        whole_(std::move(whole)),
-        most_(most) {}
-  Reserved reserve(int index) override {
-    return {std::min(most_, whole_->reserve(index).bytes), "short"};
-  }
-
- private:
-  std::unique_ptr<SharedRegion> whole_;
-  std::size_t most_;
-};
-
-/// All members of a group, each with its own end of the channel.
-class Team {
- public:
-  explicit Team(int members, bool crowded = false, std::size_t memory = SIZE_MAX) {
-    const ShmAreas areas = ShmAreas::for_members(members);
-    const auto heap = std::make_shared<HeapMemory>(areas.plan, members);
-    std::vector<int> ranks(static_cast<std::size_t>(members));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    for (int me = 0; me < members; ++me) {
-      auto region = std::make_unique<ShortRegion>(HeapMemory::view(heap, me), memory);
-      auto channel = std::make_shared<ShmChannel>(
-          std::move(region), ranks, crowded, areas.desk,
-          [this](const std::string& text) { warnings.push_back(text); });
-      add_shm_algorithms(ends_.emplace_back(), {channel, areas, {.rank = me, .size = members}});
-    }
-  }
-
-  int size() const { return static_cast<int>(ends_.size()); }
-  Algorithm& algorithm(int member, std::string_view name) {
-    for (const auto& algorithm : ends_[static_cast<std::size_t>(member)])
-      if (algorithm->name() == name) return *algorithm;
-    throw std::logic_error("no such algorithm");
-  }
-
-  std::vector<std::string> warnings;
-
- private:
-  std::vector<Algorithms> ends_;
-};
-
-/// One member's part of a call.
-class Part {
- public:
-  Part(Team& team, int member, std::string_view name, const Request& request, int root = -1)
-      : request_(request) {
-    Algorithm& algorithm = team.algorithm(member, name);
-    EXPECT_TRUE(algorithm.can_run(request_).ok);
-    operation_ = &algorithm.prepare(storage_, {.request = &request_, .peer = root});
-    operation_->start();
-  }
-  bool step() { return done_ || (done_ = operation_->step()); }
-
- private:
-  Request request_;
-  OperationStorage storage_;
-  Operation* operation_;
-  bool done_ = false;
-};
-using Parts = std::vector<std::unique_ptr<Part>>;
-
-/// False when so many rounds of steps did not bring all parts to their end.
-bool finish(Parts& parts, int rounds = 10000) {
-  for (int i = 0; i < rounds; ++i) {
-    bool done = true;
-    for (auto& part : parts) done &= part->step();
-    if (done) return true;
-  }
-  return false;
-}
-
-Ints numbers(int member, std::size_t count) {
-  Ints values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<std::int32_t>(i % 10007) + member * 100003;
-  return values;
-}
-
-Ints sum_of_all(int members, std::size_t count) {
-  Ints sum(count);
-  for (int member = 0; member < members; ++member) {
-    const Ints values = numbers(member, count);
-    for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
-  }
-  return sum;
-}
 
 void broadcast_arrives(Team& team, std::size_t count, int root) {
   std::vector<Ints> data;
@@ -288,6 +192,105 @@ TEST(ShmSlots, AnotherCallIsFoundOut) {
   EXPECT_THROW(other.step(), UsageError);
 }
 
+// The root of a broadcast goes on while somebody still reads its last pieces: then it takes what
+// others show of an all_gather before it can show anything itself.
+TEST(ShmSlots, WhatIsTakenBeforeAnythingCanBeGivenIsTakenOnce) {
+  constexpr std::ptrdiff_t at_once = 4 * 65536;  // pieces are of 256 KiB
+  constexpr std::size_t count = 2 * at_once;
+  Team team(3);
+  broadcast_arrives(team, count, 0);
+  std::vector<Ints> data(3, Ints(count));
+  Parts casts;
+  for (int me = 0; me < 3; ++me)
+    casts.push_back(
+        std::make_unique<Part>(team, me, "broadcast_slots", Request::broadcast(data[me], 0), 0));
+  for (auto& part : casts) ASSERT_FALSE(part->step());
+  ASSERT_TRUE(casts[0]->step());
+  ASSERT_TRUE(casts[1]->step());
+  // Member 2 has read half of it.
+  const std::vector<std::size_t> counts{count, count, 0};
+  const std::vector<Ints> inputs{numbers(0, count), numbers(1, count), {}};
+  std::vector<Ints> outputs(3, Ints(2 * count));
+  Parts gathers;
+  const auto gather = [&](int me) {
+    gathers.push_back(std::make_unique<Part>(
+        team, me, "all_gather_slots",
+        Request::all_gather(inputs[me], OutputBlocks::counted(outputs[me], counts))));
+  };
+  gather(0);
+  gather(1);
+  ASSERT_FALSE(gathers[1]->step());
+  ASSERT_FALSE(gathers[0]->step());
+  const auto taken = outputs[0].begin() + count;
+  EXPECT_TRUE(std::equal(taken, taken + at_once, inputs[1].begin()));
+  std::fill_n(taken, at_once, -1);
+  ASSERT_TRUE(casts[2]->step());
+  gather(2);
+  ASSERT_TRUE(finish(gathers));
+  EXPECT_EQ(std::count(taken, taken + at_once, -1), at_once) << "taken again";
+  std::copy_n(inputs[1].begin(), at_once, taken);
+  Ints expected = inputs[0];
+  expected.insert(expected.end(), inputs[1].begin(), inputs[1].end());
+  for (const Ints& got : outputs) EXPECT_EQ(got, expected);
+}
+
+// Alone, a member never has to wait.
+TEST(ShmSlots, LargeCallsTakeManySteps) {
+  constexpr std::size_t count = std::size_t{12} << 20;
+  Ints in(count, 3);
+  Ints out(count);
+  const auto steps_of = [](std::string_view name, const Request& request, int root = -1) {
+    Team team(1);
+    Part part(team, 0, name, request, root);
+    int steps = 1;
+    while (!part.step()) ++steps;
+    return steps;
+  };
+  const auto a_few = testing::AllOf(testing::Ge(8), testing::Le(24));
+  EXPECT_THAT(steps_of("broadcast_slots", Request::broadcast(in, 0), 0), a_few);
+  EXPECT_THAT(steps_of("all_gather_slots", Request::all_gather(in, OutputBlocks::equal(out))),
+              a_few);
+  EXPECT_EQ(out, in);
+  EXPECT_THAT(
+      steps_of("reduce_scatter_slots", Request::reduce_scatter(InputBlocks::equal(in), out)),
+      a_few);
+  EXPECT_THAT(steps_of("all_reduce_two_shot", Request::all_reduce(in, out)), a_few);
+  EXPECT_EQ(steps_of("broadcast_slots", Request::broadcast(std::span(in).first(1000000), 0), 0), 1);
+}
+
+// Where all others show much, a member takes it bit by bit; and it does not fall asleep over it,
+// though it shows nothing itself that would wake anybody.
+TEST(ShmSlots, WhatOthersShowIsTakenInShares) {
+  constexpr int members = 12;
+  // In pieces of 256 KiB, of which four are shown at once.
+  constexpr std::size_t count = 8 * 65536;
+  constexpr std::size_t half = 6 * (std::size_t{1} << 18);
+  Team team(members, true);
+  std::vector<std::size_t> counts(members, count);
+  all_gather_arrives(team, counts);
+  counts[0] = 0;
+  std::vector<Ints> outputs(members, Ints((members - 1) * count));
+  const Ints input(count, 1);
+  Parts parts;
+  for (int me = 0; me < members; ++me)
+    parts.push_back(
+        std::make_unique<Part>(team, me, "all_gather_slots",
+                               Request::all_gather(std::span(input).first(counts[me]),
+                                                   OutputBlocks::counted(outputs[me], counts))));
+  for (int i = 0; i < 10; ++i)
+    for (int me = 1; me < members; ++me) parts[me]->step();
+  const auto there = [&outputs] {
+    return static_cast<std::size_t>(std::count(outputs[0].begin(), outputs[0].end(), 1));
+  };
+  ASSERT_FALSE(parts[0]->step());
+  EXPECT_LE(there(), half);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_FALSE(parts[0]->rest(10'000'000'000));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_GT(there(), half);
+  EXPECT_TRUE(finish(parts));
+}
+
 /// Blocks of any layout lie anywhere in memory.
 TEST(ShmSlots, ListsOfBlocksAreTakenAsTheyLie) {
   for (const std::size_t count : {5u, 900u, 40000u}) {
@@ -345,4 +348,4 @@ TEST(ShmBarrier, LetsNobodyThroughBeforeAllHaveCome) {
 }
 
 }  // namespace
-}  // namespace hymn
+}  // namespace hymn::test

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "p2p/shm/heap_region.hpp"
 #include "p2p/thread_board.hpp"
 
 namespace hymn::test {
@@ -98,6 +99,49 @@ TEST(ThreadHub, AbortEndsBoardsOfBeforeAndAfter) {
     ThreadBoard::Visit visit(*board, 0, 1, nullptr);
     EXPECT_THROW(visit.try_arrive(), AbortedError);
   }
+}
+
+TEST(ThreadHub, AbortTellsOwnersThatAreThere) {
+  ThreadHub hub(2);
+  std::vector<std::string> told;
+  const auto tell = [&told](std::string who) {
+    return [&told, who = std::move(who)](const std::string& reason) {
+      told.push_back(who + ": " + reason);
+    };
+  };
+  const auto owner = std::make_shared<int>();
+  hub.at_abort(owner, tell("before"));
+  hub.at_abort(std::make_shared<int>(), tell("gone"));
+  hub.abort("a rank has failed");
+  EXPECT_EQ(told, std::vector<std::string>{"before: a rank has failed"});
+  hub.at_abort(owner, tell("after"));
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(told.back(), "after: a rank has failed");
+}
+
+TEST(ThreadHub, ForgetsWhatNobodyHolds) {
+  ThreadHub hub(2);
+  RegionPlan plan;
+  plan.add(64, RegionPlan::Reserve::at_once);
+  struct Group {
+    std::shared_ptr<ThreadBoard> board;
+    std::shared_ptr<HeapMemory> memory;
+  };
+  const auto open = [&](std::uint64_t uid) {
+    auto group = std::make_shared<Group>(
+        Group{hub.board(uid, 2), hub.memory("group " + std::to_string(uid), plan, 2)});
+    for (int rank = 0; rank < hub.size(); ++rank) hub.at_abort(group, [](const std::string&) {});
+    return group;
+  };
+  const auto lasting = open(0);
+  const std::size_t of_one = hub.known();
+  EXPECT_EQ(of_one, 4u);
+  for (std::uint64_t uid = 1; uid < 100; ++uid) {
+    open(uid);
+    EXPECT_LE(hub.known(), 2 * of_one);
+  }
+  EXPECT_EQ(hub.board(0, 2), lasting->board);
+  EXPECT_EQ(hub.memory("group 0", plan, 2), lasting->memory);
 }
 
 TEST(ThreadHub, ManyThreadsAtOnce) {

@@ -23,9 +23,8 @@ void on_bound_ranks(int ranks, const CpuSet& start, const Config& config, Check 
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       ASSERT_TRUE(bind_this_thread(start));
-      detail::WorldParts parts;
+      detail::WorldParts parts(config);
       parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
-      parts.config = config;
       World world(detail::WorldState::make(std::move(parts)));
       check(world);
       world.group().barrier();
