@@ -27,8 +27,10 @@ ProcessGroup group_of_all(World& world, const GroupOptions& options) {
 }
 
 ProcessGroup across_hosts(World& world, Timeout timeout = {}) {
-  return group_of_all(world,
-                      {.description = "across hosts", .timeout = timeout, .path = "hierarchical"});
+  ProcessGroup group = group_of_all(world, {.description = "across hosts", .path = "hierarchical"});
+  // Not for the making of the group, to which ranks may come late.
+  if (timeout.is_set()) group.set_timeout(timeout);
+  return group;
 }
 
 int ranks_on_largest_host(World& world) {

@@ -8,6 +8,7 @@
 
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 namespace {
@@ -45,7 +46,9 @@ void expect_idle_wait(ProcessGroup& group, const std::string& what, bool blockin
   reduce();
   const Seconds used = processor_time() - used_before;
   const Seconds waited = std::chrono::steady_clock::now() - began;
-  EXPECT_LT(used.count(), 0.1 * std::max(waited.count(), 1.0)) << "of " << waited.count() << " s";
+  // With a sanitizer the steps before it falls asleep take long.
+  const double share = sanitized ? 0.5 : 0.1;
+  EXPECT_LT(used.count(), share * std::max(waited.count(), 1.0)) << "of " << waited.count() << " s";
 }
 
 RANK_TEST(Waiting, TakesLittleOfTheProcessor) {

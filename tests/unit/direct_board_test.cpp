@@ -179,7 +179,7 @@ TEST_F(DirectBoardTest, WhoReadsTooLateFindsOut) {
 
 // Where there is no memory to cut the buffer off, the member does not try for ever.
 TEST_F(DirectBoardTest, GivingUpEnds) {
-  if (sanitized) GTEST_SKIP() << "no limit on address space can be set";
+  if (address_sanitized) GTEST_SKIP() << "no limit on address space can be set";
   Child other([&]() -> std::string {
     Member second = member(1);
     second.meet();

@@ -61,7 +61,7 @@ TEST(RegionLimits, SizeOfFilesIsLimited) {
 }
 
 TEST(RegionLimits, AddressSpaceIsLimited) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer needs the address space for itself";
+  if (address_sanitized) GTEST_SKIP() << "a sanitizer needs the address space for itself";
   Child child([] {
     RegionPlan plan = small_plan();
     plan.add(std::size_t{1} << 32, on_demand);

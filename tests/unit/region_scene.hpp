@@ -10,20 +10,12 @@
 
 #include "p2p/shm/memory_region.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
 
 constexpr auto at_once = RegionPlan::Reserve::at_once;
 constexpr auto on_demand = RegionPlan::Reserve::on_demand;
-
-/// A sanitizer needs the address space for itself.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 inline RegionPlan small_plan() {
   RegionPlan plan;

@@ -237,7 +237,7 @@ std::size_t mapped_bytes() {
 
 // Copies take memory for a short piece at a time, and what they stand for is given back.
 TEST(SharedHeap, LargeMemoryIsDetachedInPieces) {
-  if (sanitized) GTEST_SKIP() << "no limit on address space can be set";
+  if (address_sanitized) GTEST_SKIP() << "no limit on address space can be set";
   constexpr std::size_t bytes = std::size_t{64} << 20;
   const Wire places;
   const Wire steps;
