@@ -49,6 +49,19 @@ Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context) 
   return verdict;
 }
 
+// What each shows is a part of an all_gather, and all of the others.
+Verdict shm_shown_can_run(const PlanQuery& query, const PlanContext& context) {
+  PlanQuery shown = query;
+  if (query.type == OpType::all_gather && context.layout.size > 1)
+    shown.bytes /= static_cast<std::size_t>(context.layout.size);
+  return context.layout.size == 2 ? shm_swapped_can_run(shown, context)
+                                  : shm_one_shot_can_run(shown, context);
+}
+
+bool shm_shown_serve(OpType type) {
+  return type == OpType::all_gather || type == OpType::reduce_scatter || type == OpType::all_to_all;
+}
+
 bool shm_slots_serve(OpType type) {
   return type == OpType::broadcast || type == OpType::reduce || type == OpType::all_gather ||
          type == OpType::reduce_scatter;
@@ -73,6 +86,11 @@ double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context) 
 }
 double shm_swapped_seconds(const PlanQuery& query, const PlanContext& context) {
   return seconds("swapped", query, context, effort_of(query, context));
+}
+// All bytes are written to a slot once, and read once.
+double shm_shown_seconds(const PlanQuery& query, const PlanContext& context) {
+  return seconds(context.layout.size == 2 ? "swapped" : "one_shot", query, context,
+                 effort_of(query, context));
 }
 double shm_sharing_seconds(const PlanQuery& query, const PlanContext& context) {
   return seconds("sharing", query, context, effort_of(query, context));

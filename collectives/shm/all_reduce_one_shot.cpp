@@ -6,31 +6,24 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t capacity = 4096;
-
 class AllReduceOneShot final : public AllReduceInMemory {
  public:
-  explicit AllReduceOneShot(const ShmGroup& group)
-      : slots_(group, group.areas.one_shot, capacity, false) {}
+  explicit AllReduceOneShot(std::shared_ptr<ShownSlots> slots) : slots_(std::move(slots)) {}
 
   std::string_view name() const override { return "all_reduce_one_shot"; }
-  Verdict can_run(const Request& request) const override { return slots_.can_show(request); }
+  Verdict can_run(const Request& request) const override { return slots_->can_show(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return slots_.prepare(storage, call);
+    return slots_->prepare(storage, call);
   }
 
  private:
-  ShownSlots slots_;
+  std::shared_ptr<ShownSlots> slots_;
 };
 
 }  // namespace
 
-std::size_t one_shot_bytes(int members) {
-  return members > 1 ? ShownSlots::area_bytes(capacity, false) : 0;
-}
-
-std::unique_ptr<Algorithm> make_all_reduce_one_shot(const ShmGroup& group) {
-  return std::make_unique<AllReduceOneShot>(group);
+std::unique_ptr<Algorithm> make_all_reduce_one_shot(std::shared_ptr<ShownSlots> slots) {
+  return std::make_unique<AllReduceOneShot>(std::move(slots));
 }
 
 }  // namespace hymn

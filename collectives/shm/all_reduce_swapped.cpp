@@ -1,5 +1,5 @@
-// all_reduce between two members, from a few hundred bytes on: each writes the slot that it has
-// just read, whose lines are in its cache already.
+// all_reduce between two members: each writes the slot that it has just read, whose lines are in
+// its cache already.
 
 #include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/shown_slots.hpp"
@@ -7,35 +7,29 @@
 namespace hymn {
 namespace {
 
-constexpr std::size_t capacity = 16384;
-
 class AllReduceSwapped final : public AllReduceInMemory {
  public:
-  explicit AllReduceSwapped(const ShmGroup& group)
-      : slots_(group, group.areas.swapped, capacity, true), members_(group.channel->size()) {}
+  AllReduceSwapped(std::shared_ptr<ShownSlots> slots, int members)
+      : slots_(std::move(slots)), members_(members) {}
 
   std::string_view name() const override { return "all_reduce_swapped"; }
   Verdict can_run(const Request& request) const override {
     if (members_ != 2) return Verdict::no("it is made for two members");
-    return slots_.can_show(request);
+    return slots_->can_show(request);
   }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return slots_.prepare(storage, call);
+    return slots_->prepare(storage, call);
   }
 
  private:
-  ShownSlots slots_;
+  std::shared_ptr<ShownSlots> slots_;
   int members_;
 };
 
 }  // namespace
 
-std::size_t swapped_bytes(int members) {
-  return members == 2 ? ShownSlots::area_bytes(capacity, true) : 0;
-}
-
-std::unique_ptr<Algorithm> make_all_reduce_swapped(const ShmGroup& group) {
-  return std::make_unique<AllReduceSwapped>(group);
+std::unique_ptr<Algorithm> make_all_reduce_swapped(std::shared_ptr<ShownSlots> slots, int members) {
+  return std::make_unique<AllReduceSwapped>(std::move(slots), members);
 }
 
 }  // namespace hymn

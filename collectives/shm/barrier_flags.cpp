@@ -54,7 +54,8 @@ class SpreadBarrier final : public ShmOperation {
   }
   bool all_have_come() {
     for (; seen_ < channel().size(); ++seen_)
-      if (stage_of(seen_) < stage_) return false;
+      for (int look = 1; stage_of(seen_) < stage_; ++look)
+        if (look >= channel().looks()) return false;
     return true;
   }
   std::uint64_t stage_of(int member) const {

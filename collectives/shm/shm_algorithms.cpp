@@ -3,14 +3,19 @@
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/shm/direct.hpp"
 #include "collectives/shm/shm_port.hpp"
+#include "collectives/shm/shown_slots.hpp"
 #include "collectives/shm/slot_ring.hpp"
 
 namespace hymn {
 
 void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
   const auto forms = std::make_shared<DirectForms>(group);
-  algorithms.push_back(make_all_reduce_one_shot(group));
-  algorithms.push_back(make_all_reduce_swapped(group));
+  const int members = group.channel->size();
+  const auto one_shot = ShownSlots::one_shot(group);
+  const auto swapped = ShownSlots::swapped(group);
+  algorithms.push_back(make_all_reduce_one_shot(one_shot));
+  algorithms.push_back(make_all_reduce_swapped(swapped, members));
+  algorithms.push_back(make_exchange_shown(members == 2 ? swapped : one_shot));
   algorithms.push_back(direct_or(forms, make_all_reduce_sharing(group)));
   algorithms.push_back(direct_or(forms, make_all_reduce_two_shot(group)));
   algorithms.push_back(make_all_reduce_numa(group));

@@ -24,13 +24,17 @@ std::size_t sharing_flag_bytes(int members);
 std::size_t sharing_slot_bytes(int members);
 std::size_t barrier_bytes();
 
-std::unique_ptr<Algorithm> make_all_reduce_one_shot(const ShmGroup& group);
-std::unique_ptr<Algorithm> make_all_reduce_swapped(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_numa(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
+
+/// These take turns on the same slots.
+class ShownSlots;
+std::unique_ptr<Algorithm> make_all_reduce_one_shot(std::shared_ptr<ShownSlots> slots);
+std::unique_ptr<Algorithm> make_all_reduce_swapped(std::shared_ptr<ShownSlots> slots, int members);
+std::unique_ptr<Algorithm> make_exchange_shown(std::shared_ptr<ShownSlots> slots);
 
 /// These take turns on one ring.
 class SlotRing;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/shm_reduction.hpp"
@@ -33,17 +34,21 @@ class ShowOperation final : public ShmOperation {
     Slot& mine = slots_.slot(channel().rank(), use_);
     const std::size_t bytes = input.count * size_of(input.dtype);
     signature_ = call_signature(request_);
+    const auto* const from = static_cast<const std::byte*>(input.data);
     unsigned offset = 0;
-    std::byte* to = mine.few;
-    if (bytes > sizeof mine.few) {
-      offset = GrowingSlots::offset_of(input.data);
-      to = mine.more() + offset;
+    if (bytes > ShownSlots::few_bytes) {
+      offset = GrowingSlots::offset_of(from);
+      std::memcpy(mine.more() + offset, from, bytes);
+    } else {
+      // The flag's line last, and all of it at once: the others look at it all the time.
+      constexpr std::size_t beside = ShownSlots::beside_flag;
+      if (bytes > beside) std::memcpy(mine.few + beside, from + beside, bytes - beside);
+      if (bytes != 0) std::memcpy(mine.few, from, std::min(bytes, beside));
     }
-    if (bytes != 0) std::memcpy(to, input.data, bytes);
     if (is_scaled()) mine.factor = request_.op.factor();
     channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
     // While it is on its way.
-    if (!is_scaled()) find_reducer();
+    if (reduces(request_.type) && !is_scaled()) find_reducer();
   }
 
   bool advance() override {
@@ -58,34 +63,55 @@ class ShowOperation final : public ShmOperation {
       if (SlotFlag::signature(flag) != signature_) [[unlikely]]
         throw_other_call(seen_, request_);
     }
-    fold();
+    if (request_.inputs.flat().count != 0) {
+      if (reduces(request_.type))
+        fold();
+      else
+        copy();
+    }
     return true;
   }
 
+  /// Where what this member takes begins in the input of each, and how many elements it has.
+  Slice part() const {
+    if (request_.inputs.layout() == Layout::whole) return {0, request_.inputs.flat().count};
+    const auto rank = static_cast<std::size_t>(channel().rank());
+    const std::size_t each =
+        request_.inputs.flat().count / static_cast<std::size_t>(channel().size());
+    return {rank * each, each};
+  }
+  /// The input of a member. That of this one is the user's buffer: its slot may be the peer's by
+  /// now.
+  const std::byte* input_of(int member) const {
+    const ConstBufferView& own = request_.inputs.flat();
+    if (member == channel().rank()) return static_cast<const std::byte*>(own.data);
+    const Slot& slot = slots_.slot(member, use_);
+    if (own.count * size_of(own.dtype) <= sizeof(Slot::few)) return slot.few;
+    return slot.more() + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
+  }
+
+  void copy() {
+    const Slice mine = part();
+    const std::size_t element = size_of(request_.inputs.dtype());
+    auto* to = static_cast<std::byte*>(request_.outputs.flat().data);
+    for (int member = 0; member < channel().size(); ++member, to += mine.count * element)
+      if (const std::byte* from = input_of(member) + mine.offset * element; from != to)
+        std::memcpy(to, from, mine.count * element);
+  }
+
   void fold() {
-    const std::size_t count = request_.inputs.flat().count;
-    if (count == 0) return;
-    const bool few = count * reducer_.element_bytes <= sizeof(Slot::few);
+    const Slice mine = part();
     const bool scaled = is_scaled();
     FoldInputs inputs;
     for (int member = 0; member < channel().size(); ++member) {
       const auto index = static_cast<std::size_t>(member);
-      if (member == channel().rank()) {
-        // Its own slot may be the peer's by now.
-        inputs.data[index] = request_.inputs.flat().data;
-        if (scaled) inputs.factors[index] = request_.op.factor();
-        continue;
-      }
-      const Slot& slot = slots_.slot(member, use_);
-      if (scaled) inputs.factors[index] = slot.factor;
-      if (few)
-        inputs.data[index] = slot.few;
-      else
-        inputs.data[index] =
-            slot.more() + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
+      inputs.data[index] = input_of(member) + mine.offset * reducer_.element_bytes;
+      if (scaled)
+        inputs.factors[index] =
+            member == channel().rank() ? request_.op.factor() : slots_.slot(member, use_).factor;
     }
-    reduce_all(reducer_, inputs.data.data(), channel().size(), request_.outputs.flat().data, count,
-               scaled ? inputs.factors.data() : nullptr);
+    reduce_all(reducer_, inputs.data.data(), channel().size(), request_.outputs.flat().data,
+               mine.count, scaled ? inputs.factors.data() : nullptr);
   }
 
   ShownSlots& slots_;
@@ -95,6 +121,29 @@ class ShowOperation final : public ShmOperation {
   unsigned signature_ = 0;
   int seen_ = 0;
 };
+
+namespace {
+
+constexpr std::size_t one_shot_capacity = 4096;
+constexpr std::size_t swapped_capacity = 16384;
+
+}  // namespace
+
+std::shared_ptr<ShownSlots> ShownSlots::one_shot(const ShmGroup& group) {
+  return std::make_shared<ShownSlots>(group, group.areas.one_shot, one_shot_capacity, false);
+}
+
+std::shared_ptr<ShownSlots> ShownSlots::swapped(const ShmGroup& group) {
+  return std::make_shared<ShownSlots>(group, group.areas.swapped, swapped_capacity, true);
+}
+
+std::size_t one_shot_bytes(int members) {
+  return members > 1 ? ShownSlots::area_bytes(one_shot_capacity, false) : 0;
+}
+
+std::size_t swapped_bytes(int members) {
+  return members == 2 ? ShownSlots::area_bytes(swapped_capacity, true) : 0;
+}
 
 ShownSlots::ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps)
     : channel_(group.channel),
@@ -120,9 +169,17 @@ std::size_t ShownSlots::area_bytes(std::size_t capacity, bool swaps) {
 Verdict ShownSlots::can_show(const Request& request) const {
   if (channel_->size() > most_at_once)
     return Verdict::no(fmt::format("more than {} members", most_at_once));
+  const auto is_even = [](Layout layout) {
+    return layout == Layout::whole || layout == Layout::equal;
+  };
+  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout()))
+    return Verdict::no("the blocks are given by counts or lists");
   if (request.inputs.flat().bytes() > capacity_)
     return Verdict::no(fmt::format("more than the {} bytes of a slot", capacity_));
-  return can_reduce_in_memory(request);
+  if (reduces(request.type)) return can_reduce_in_memory(request);
+  if (request.inputs.dtype() == DataType::opaque)
+    return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+  return Verdict::yes();
 }
 
 Operation& ShownSlots::prepare(OperationStorage& storage, const Call& call) {

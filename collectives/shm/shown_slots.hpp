@@ -1,5 +1,5 @@
-// all_reduce in one step: everybody shows its input in a slot, and folds what all have shown. The
-// core of two algorithms that differ in which slot a member writes to.
+// Collectives in one step: everybody shows its input in a slot, and folds or copies what it needs
+// of what all have shown.
 //
 // A member writes two slots in turn. That is enough: who writes its slot for use k has finished use
 // k-1, and so has seen everybody in k-1, which they entered after they had read use k-2.
@@ -22,9 +22,15 @@ class ShownSlots {
   /// `swaps`: see above; only for two members.
   ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps);
 
+  /// Each member writes its own slots; for few bytes.
+  static std::shared_ptr<ShownSlots> one_shot(const ShmGroup& group);
+  /// Two members swap theirs.
+  static std::shared_ptr<ShownSlots> swapped(const ShmGroup& group);
+
   /// Bytes of a member's area for slots that hold so much.
   static std::size_t area_bytes(std::size_t capacity, bool swaps);
-  /// Whether the request fits, and can be reduced at all.
+  /// Whether the request fits, and can be reduced at all. What it takes of each input is all of it,
+  /// or this member's part: as its layouts say.
   Verdict can_show(const Request& request) const;
   Operation& prepare(OperationStorage& storage, const Call& call);
 
@@ -32,6 +38,7 @@ class ShownSlots {
   friend class ShowOperation;
   static constexpr std::size_t line = 64;
   static constexpr std::size_t few_bytes = 496;
+  static constexpr std::size_t beside_flag = 48;  ///< of them, in its line
   /// Few data stand right behind the flag: the fewer lines there are, the sooner they have come.
   /// More of it begins behind the flag's line, as far from a line as in the user's buffer, for
   /// copies between addresses that are not alike are slower.

@@ -139,8 +139,12 @@ RingFlag RingWriter::put(std::uint64_t tag, const void* data, std::size_t bytes)
   if (bytes != 0) {
     const auto* from = static_cast<const std::byte*>(data);
     const std::size_t piece = std::min(bytes, memory_.bytes_behind(to));
-    std::memcpy(to, from, piece);
+    // The line of the word last, and all of it at once: the reader looks at it all the time.
+    const std::size_t beside =
+        std::min(piece, line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes);
+    if (piece != beside) std::memcpy(to + beside, from + beside, piece - beside);
     if (piece != bytes) std::memcpy(memory_.cells, from + piece, bytes - piece);
+    std::memcpy(to, from, beside);
   }
   return {&first.word, word_of(0, offset, bytes, tag)};
 }
