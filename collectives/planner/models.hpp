@@ -17,6 +17,7 @@ double exchange_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict shm_can_run(const PlanQuery& query, const PlanContext& context);
 Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context);
 Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context);
+Verdict shm_scatter_can_run(const PlanQuery& query, const PlanContext& context);
 bool shm_slots_serve(OpType type);
 bool shm_flags_serve(OpType type);
 bool shm_rings_serve(OpType type);

@@ -18,8 +18,8 @@ std::string_view source_of(std::string_view path, std::string_view method) {
   return cost_row(path, method, Setting::one_host).stands_on;
 }
 
-const std::array<PathModel, 19>& models() {
-  static const std::array<PathModel, 19> all = {{
+const std::array<PathModel, 20>& models() {
+  static const std::array<PathModel, 20> all = {{
       {"cuda_p2p", "all_reduce_one_shot", false, one_shot_can_run, one_shot_seconds,
        source_of("cuda_p2p", "one_shot")},
       {"cuda_p2p", "all_reduce_two_shot", false, one_shot_can_run, two_shot_seconds,
@@ -39,6 +39,8 @@ const std::array<PathModel, 19>& models() {
        source_of("shm", "two_shot")},
       {"shm", "*_shown", true, shm_shown_can_run, shm_shown_seconds, source_of("shm", "one_shot"),
        shm_shown_serve},
+      {"shm", "scatter_slots", true, shm_scatter_can_run, shm_slots_seconds,
+       source_of("shm", "slots")},
       {"shm", "*_slots", true, shm_can_run, shm_slots_seconds, source_of("shm", "slots"),
        shm_slots_serve},
       {"shm", "*_flags", true, shm_can_run, shm_slots_seconds, source_of("shm", "slots"),

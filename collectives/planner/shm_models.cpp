@@ -62,6 +62,13 @@ bool shm_shown_serve(OpType type) {
   return type == OpType::all_gather || type == OpType::reduce_scatter || type == OpType::all_to_all;
 }
 
+Verdict shm_scatter_can_run(const PlanQuery& query, const PlanContext& context) {
+  const Verdict verdict = shm_can_run(query, context);
+  if (verdict.ok && query.bytes > 512)
+    return Verdict::no("all blocks together are more than 512 bytes");
+  return verdict;
+}
+
 bool shm_slots_serve(OpType type) {
   return type == OpType::broadcast || type == OpType::reduce || type == OpType::all_gather ||
          type == OpType::reduce_scatter;

@@ -69,42 +69,46 @@ struct Lanes {
 class MoveOperation final : public ShmOperation {
  public:
   MoveOperation(Lanes& lanes, const Call& call)
-      : ShmOperation(*lanes.channel), lanes_(lanes), call_(call) {}
+      : ShmOperation(*lanes.channel), lanes_(lanes), request_(*call.request), root_(call.peer) {}
 
  private:
   int me() const { return channel().rank(); }
   int size() const { return channel().size(); }
-  const Request& request() const { return *call_.request; }
+  /// The member so many places behind this one, round the circle; without a division, which small
+  /// calls would feel.
+  int member_behind(int places) const {
+    const int member = me() + places;
+    return member < size() ? member : member - size();
+  }
 
   void begin() override {
-    tag_ = (++lanes_.uses << 8 | static_cast<std::uint64_t>(request().type)) &
+    tag_ = (++lanes_.uses << 8 | static_cast<std::uint64_t>(request_.type)) &
            ((std::uint64_t{1} << ring_tag_bits) - 1);
     plan();
-    for (int step = 1; step < size(); ++step) push(lanes_.lane((me() + step) % size()));
+    for (int step = 1; step < size(); ++step) push(lanes_.lane(member_behind(step)));
     copy_own();
   }
 
   bool advance() override {
     bool done = true;
     for (int step = 1; step < size(); ++step) {
-      Lane& to = lanes_.lane((me() + step) % size());
-      Lane& from = lanes_.lane((me() + size() - step) % size());
-      done = push(to) && done;
-      done = pull(from, (me() + size() - step) % size()) && done;
+      const int from = member_behind(size() - step);
+      done = push(lanes_.lane(member_behind(step))) && done;
+      done = pull(lanes_.lane(from), from) && done;
     }
     return done;
   }
 
   void plan() {
     for (Lane& lane : lanes_.lanes) lane.now = {};
-    const bool root = me() == call_.peer;
-    switch (request().type) {
+    const bool root = me() == root_;
+    switch (request_.type) {
       case OpType::gather:
-        plan_send(call_.peer, request().inputs.flat());
+        plan_send(root_, request_.inputs.flat());
         if (root) plan_receives();
         break;
       case OpType::scatter:
-        plan_receive(call_.peer, request().outputs.flat());
+        plan_receive(root_, request_.outputs.flat());
         if (root) plan_sends();
         break;
       default:
@@ -113,11 +117,11 @@ class MoveOperation final : public ShmOperation {
     }
   }
   void plan_sends() {
-    request().inputs.for_each(
+    request_.inputs.for_each(
         size(), [&](int member, const ConstBufferView& block) { plan_send(member, block); });
   }
   void plan_receives() {
-    request().outputs.for_each(
+    request_.outputs.for_each(
         size(), [&](int member, const BufferView& block) { plan_receive(member, block); });
   }
   void plan_send(int member, const ConstBufferView& block) {
@@ -186,7 +190,7 @@ class MoveOperation final : public ShmOperation {
   void check(const MessageHead& head, int from, const Exchanged& now) const {
     if (head.tag != tag_)
       throw UsageError(fmt::format("group rank {} has made another call than {}", from,
-                                   to_string(request().type)),
+                                   to_string(request_.type)),
                        {.remedy = "make the same calls in the same order on all ranks"});
     if (head.bytes != now.in_bytes)
       throw UsageError(fmt::format("group rank {} sends {} bytes where {} are expected", from,
@@ -198,7 +202,8 @@ class MoveOperation final : public ShmOperation {
   static constexpr std::size_t stream_from = std::size_t{4} << 20;
 
   Lanes& lanes_;
-  Call call_;
+  const Request& request_;
+  int root_;
   std::uint64_t tag_ = 0;
 };
 

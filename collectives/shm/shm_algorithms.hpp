@@ -42,6 +42,7 @@ std::unique_ptr<Algorithm> make_broadcast_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_reduce_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_all_gather_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_reduce_scatter_slots(std::shared_ptr<SlotRing> ring);
+std::unique_ptr<Algorithm> make_scatter_slots(std::shared_ptr<SlotRing> ring);
 
 /// All of them, in order of preference.
 void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group);

@@ -94,15 +94,20 @@ TEST(TuningPage, HasTheCostTable) {
   }
 }
 
-// "*_pairwise" of a path is the method "pairwise" of that path.
+/// "*_pairwise" of a path is the method "pairwise" of that path, "scatter_slots" its method
+/// "slots".
+std::string_view method_of(std::string_view algorithm) {
+  if (algorithm.starts_with('*')) return algorithm.substr(2);
+  for (const OpType type : {OpType::all_reduce, OpType::scatter})
+    if (algorithm.starts_with(to_string(type))) return algorithm.substr(to_string(type).size() + 1);
+  return algorithm;
+}
+
 TEST(TuningPage, HasEveryMethod) {
   std::map<std::string, std::set<std::string>> built;
   for (const PathModel& model : path_models()) {
     if (!model.in_this_build) continue;
-    const std::string_view collective = to_string(OpType::all_reduce);
-    std::string_view method = model.algorithm;
-    method.remove_prefix(method.starts_with('*') ? 2 : collective.size() + 1);
-    built[fmt::format("`{}`", method)].emplace(model.path);
+    built[fmt::format("`{}`", method_of(model.algorithm))].emplace(model.path);
   }
   std::map<std::string, std::set<std::string>> page;
   for (const Cells& row : table_of_page("| method | paths |")) {
