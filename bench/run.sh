@@ -4,6 +4,9 @@
 set -eu
 CDPATH='' cd -- "$(dirname -- "$0")/.."
 
+# A table that somebody has tuned here is not what others have.
+export HYMN_TUNING="${HYMN_TUNING:-off}"
+
 results=build/bench
 mkdir -p "$results"
 
@@ -53,5 +56,6 @@ keep all_reduce-bfloat16-2-ranks scripts/mpirun -n 2 build/bin/hymn bench all_re
   --dtype bfloat16 --min 4 --max 4M --factor 4
 
 keep placement build/bin/bench_placement
+keep recorder build/bin/bench_recorder
 
 echo "kept in $results/"
