@@ -33,18 +33,19 @@ class Scatter final : public SlotOperation {
     const auto* from = static_cast<const std::byte*>(request().inputs.flat().data);
     copy_bytes(room(round, from), from, shown_bytes(), false);
     show(round);
-    copy_bytes(to_, from + begin(), block_bytes_, false);
+    copy_bytes(to_, from + own_block(), block_bytes_, false);
   }
 
   bool take() override {
     const std::byte* from = shown(root(), taken_);
     if (from == nullptr) return false;
-    copy_bytes(to_, from + begin(), block_bytes_, false);
+    copy_bytes(to_, from + own_block(), block_bytes_, false);
     ++taken_;
     return true;
   }
 
-  std::size_t begin() const { return block_bytes_ * static_cast<std::size_t>(rank()); }
+  /// Where it begins among all blocks.
+  std::size_t own_block() const { return block_bytes_ * static_cast<std::size_t>(rank()); }
 
   std::byte* to_;
   std::size_t block_bytes_;
