@@ -80,8 +80,8 @@ std::uint64_t Selector::key(const Request& request) const {
   const BufferView& out = request.outputs.flat();
   const std::size_t count = request.type == OpType::scatter ? out.count : in.count;
   if (count >> count_bits != 0 || request.inputs.layout() == Layout::counted ||
-      request.outputs.layout() == Layout::counted || in.dtype == DataType::opaque ||
-      out.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+      request.outputs.layout() == Layout::counted || request.inputs.dtype() == DataType::opaque ||
+      request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque)
     return 0;
   // Each at its place, and not one after the other: then none has to wait for the one before.
   const auto at = [](auto value, unsigned place) {

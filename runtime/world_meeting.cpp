@@ -140,7 +140,9 @@ PlanContext WorldState::plan_context(GroupLayout layout) const {
 
 // Messages through shared memory move in hymn's calls only: a rank that was left in MPI's blocking
 // call would keep back what it has begun to send, and for which a peer may wait that MPI waits for.
-bool WorldState::shares_memory() const { return job_.places.size() > 1 && path_.allows("shm"); }
+bool WorldState::shares_memory() const {
+  return job_.places.size() > 1 && (path_.allows("shm") || path_.allows("hierarchical"));
+}
 
 // The members of a new group compare what they were called with, and learn where each other are and
 // what each mechanism of the others has to offer. Then all are known to be there.

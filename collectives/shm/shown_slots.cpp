@@ -46,6 +46,7 @@ class ShowOperation final : public ShmOperation {
       if (bytes != 0) std::memcpy(mine.few, from, std::min(bytes, beside));
     }
     if (is_scaled()) mine.factor = request_.op.factor();
+    if (!reduces(request_.type)) mine.label = call_label(request_);
     channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
     // While it is on its way.
     if (reduces(request_.type) && !is_scaled()) find_reducer();
@@ -60,7 +61,9 @@ class ShowOperation final : public ShmOperation {
         if (look >= channel().looks()) return false;
         flag = shown.load(std::memory_order_acquire);
       }
-      if (SlotFlag::signature(flag) != signature_) [[unlikely]]
+      const bool is_other =
+          !reduces(request_.type) && slots_.slot(seen_, use_).label != call_label(request_);
+      if (SlotFlag::signature(flag) != signature_ || is_other) [[unlikely]]
         throw_other_call(seen_, request_);
     }
     if (request_.inputs.flat().count != 0) {

@@ -224,7 +224,7 @@ HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
 //
 // Three forms differ in how the blocks of the ranks lie: equal blocks one after the other
 // (hymnGather), blocks of given sizes one after the other (hymnGatherv; zeros are allowed), and one
-// buffer for each rank (hymnGatherList).
+// buffer for each rank (hymnGatherList). All ranks of a call use the same form.
 // counts[i] and bufs[i] belong to group rank i; both arrays have as many entries as the group has
 // members.
 

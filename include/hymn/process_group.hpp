@@ -196,6 +196,8 @@ class HYMN_API ProcessGroup {
     return start(Request::scatter(InputBlocks::equal(in), out, root), options);
   }
 
+  /// Blocks may be given in three forms: equal, by counts, or as a list. All ranks of a call give
+  /// them in the same.
   void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }

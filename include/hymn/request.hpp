@@ -195,7 +195,8 @@ struct Request {
   static constexpr Request scatter(InputBlocks in, BufferView out, int root) {
     return Request(OpType::scatter, in, OutputBlocks::whole(out), root);
   }
-  /// Everybody's block i receives rank i's input.
+  /// Everybody's block i receives rank i's input. Here, in reduce_scatter and in all_to_all all
+  /// ranks give their blocks in the same form: equal, counted, or as a list.
   static constexpr Request all_gather(ConstBufferView in, OutputBlocks out) {
     return Request(OpType::all_gather, InputBlocks::whole(in), out);
   }

@@ -123,7 +123,7 @@ TEST_F(HymnTune, MeasuresThreadsToo) {
       run(command + " " + quick + "all_to_all --threads 3 --output '" + output + "' 2>&1");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   const Json rows = read(output)["rows"];
-  ASSERT_EQ(rows.size(), 4u);
+  ASSERT_EQ(rows.size(), 5u);
   EXPECT_EQ(rows[0]["path"], "threads");
   EXPECT_EQ(rows[0]["algorithm"], "all_to_all_direct");
   EXPECT_THAT(run("HYMN_TUNING='" + output + "' " + command +
