@@ -31,14 +31,28 @@ double shared_interface(const PlanContext& context) {
   return here * (all - here) / (all - 1);
 }
 
+bool shares_cores(const PlanContext& context) {
+  return context.layout.one_host() && context.layout.crowded();
+}
+
+// Where ranks share cores the steps and bytes of all come one after another; the rows for it are
+// those of four ranks.
+double rounds_on_cores(double rounds, const PlanContext& context) {
+  return shares_cores(context) ? std::max<double>(rounds, context.layout.size - 1) : rounds;
+}
+double bytes_on_cores(OpType type, const PlanContext& context) {
+  const double moved = bytes_moved(type, context.layout.size);
+  return shares_cores(context) ? moved * context.layout.size / 4 : moved;
+}
+
 double pairwise_seconds(std::string_view path, const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
   const CostRow& row = cost_row(path, "pairwise", setting_of(context));
   double bandwidth = 0;
   if (!context.layout.one_host())
     bandwidth = network_bandwidth(context, Interfaces::widest) / shared_interface(context);
-  return cost_of(row, query, pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks),
-                 bandwidth);
+  return cost_of(row, query, rounds_on_cores(pairwise_messages(query.type, ranks), context),
+                 bytes_on_cores(query.type, context), bandwidth);
 }
 
 }  // namespace
@@ -80,7 +94,8 @@ double mpi_seconds(const PlanQuery& query, const PlanContext& context) {
     // A ring or tree crosses the interface once; what is meant for one rank alone must cross it.
     if (is_personal(query.type)) bandwidth /= shared_interface(context);
   }
-  return cost_of(row, query, tree_rounds(ranks), bytes_moved(query.type, ranks), bandwidth);
+  return cost_of(row, query, rounds_on_cores(tree_rounds(ranks), context),
+                 bytes_on_cores(query.type, context), bandwidth);
 }
 
 Verdict messages_can_run(const PlanQuery& query, const PlanContext&) {
