@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace hymn {
@@ -28,6 +29,13 @@ SinkHolder& holder() {
 }
 
 }  // namespace
+
+bool is_first_time(std::string text) {
+  static std::mutex mutex;
+  static auto* known = new std::set<std::string>();
+  std::lock_guard lock(mutex);
+  return known->insert(std::move(text)).second;
+}
 
 std::string_view to_string(LogLevel level) noexcept {
   switch (level) {

@@ -17,6 +17,10 @@ using LogSink = std::function<void(LogLevel level, int rank, std::string_view te
 /// Replaces the sink of this process and returns the one before; an empty sink restores stderr.
 LogSink set_log_sink(LogSink sink);
 
+/// True for the first time that this process asks with this text: for what is told once. Any
+/// thread.
+bool is_first_time(std::string text);
+
 /// A level and a rank: what a world logs with. A value.
 class Logger {
  public:

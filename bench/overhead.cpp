@@ -149,8 +149,8 @@ void all_reduce_tables(const Job& job) {
   // Without shared memory in the world MPI's blocking calls are made where the limit is none.
   World world = world_from_communicator(job.communicator(), {.path = "mpi"});
   const std::vector<int> ranks = world.group().membership().ranks;
-  ProcessGroup unlimited = world.new_group(ranks, {.timeout = Timeout::none(), .path = "mpi"});
-  ProcessGroup limited = world.new_group(ranks, {.timeout = deadline, .path = "mpi"});
+  ProcessGroup unlimited = world.new_group(ranks, {.timeout = Timeout::none()});
+  ProcessGroup limited = world.new_group(ranks, {.timeout = deadline});
   const auto plain = [&](Data& data) {
     MPI_Allreduce(data.in.data(), data.out.data(), data.count(), MPI_FLOAT, MPI_SUM,
                   job.communicator());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "hymn/error.hpp"
 #include "topology/core_use.hpp"
@@ -34,13 +33,10 @@ struct Offer {
   }
 };
 
-/// True for the first time that this process finds this problem, whatever its numbers.
-bool is_new(std::string problem) {
+/// A problem whatever its numbers.
+std::string without_numbers(std::string problem) {
   std::erase_if(problem, [](char letter) { return letter >= '0' && letter <= '9'; });
-  static std::mutex mutex;
-  static auto* known = new std::set<std::string>();
-  std::lock_guard lock(mutex);
-  return known->insert(std::move(problem)).second;
+  return problem;
 }
 
 /// Stands in the list for what shared memory would do, and says why it cannot.
@@ -162,7 +158,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     if (problem.empty()) continue;
     std::string reason = fmt::format("rank {}: {}", group.membership.ranks[member], problem);
     // What the first group lacks, all others are likely to lack.
-    if (static_cast<int>(member) == group.shape.rank && is_new(problem))
+    if (static_cast<int>(member) == group.shape.rank && is_first_time(without_numbers(problem)))
       logger_.warning(fmt::format("group {} does without shared memory: {}", uid, problem));
     group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
     return;

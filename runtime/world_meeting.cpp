@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
-#include <set>
 
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/settings.hpp"
@@ -21,14 +19,6 @@ namespace {
 // Tags of the bootstrap; far below those of data.
 constexpr std::uint64_t tag_meet = 1;
 constexpr std::uint64_t tag_group = 1ull << 32;
-
-/// True for the first time that this process finds this problem.
-bool is_new(const std::string& problem) {
-  static std::mutex mutex;
-  static auto* known = new std::set<std::string>();
-  std::lock_guard lock(mutex);
-  return known->insert(problem).second;
-}
 
 }  // namespace
 
@@ -110,7 +100,7 @@ void WorldState::use_tuning(const TuningFile& file) {
 }
 
 void WorldState::warn_of_tuning(const std::string& problem) const {
-  if (is_new(problem)) logger_.warning(fmt::format("{}; it is ignored", problem));
+  if (is_first_time(problem)) logger_.warning(fmt::format("{}; it is ignored", problem));
 }
 
 // HYMN_BIND, for the calling thread; no other thread of the application is ever touched.

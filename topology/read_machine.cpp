@@ -14,6 +14,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "hymn/error.hpp"
 #include "topology/hwloc_view.hpp"
 
@@ -28,23 +29,11 @@ constexpr off_t most_bytes = off_t{64} << 20;
   throw ConfigError(fmt::format("the topology file \"{}\" {}", path, problem), context);
 }
 
-/// A descriptor that is closed when it goes.
-struct File {
-  int descriptor = -1;
-  explicit File(const std::string& path)
-      // A FIFO without a writer must not stop us here.
-      : descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~File() {
-    if (descriptor >= 0) close(descriptor);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-};
-
 std::string contents_of(const std::string& path) {
-  const File file(path);
+  // A FIFO without a writer must not stop us here.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
-  if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0) {
+  if (!file || fstat(file.number(), &status) != 0) {
     refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   }
   if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file");
@@ -54,7 +43,7 @@ std::string contents_of(const std::string& path) {
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t have = 0;
   while (have < text.size()) {
-    const ssize_t got = read(file.descriptor, text.data() + have, text.size() - have);
+    const ssize_t got = read(file.number(), text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
     if (got == 0) break;

@@ -145,12 +145,7 @@ class ExchangePort final : public MessagePort {
   explicit ExchangePort(std::shared_ptr<Route> route) : route_(std::move(route)) {}
 
   std::string_view path() const override { return "exchange"; }
-  Verdict can_carry(const Request& request) const override {
-    const bool opaque =
-        request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
-    return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
-                  : Verdict::yes();
-  }
+  Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ExchangeTransfers>(route_); }
 
  private:

@@ -1,28 +1,24 @@
 // all_reduce between two members: each writes the slot that it has just read, whose lines are in
 // its cache already.
 
-#include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/shown_slots.hpp"
 
 namespace hymn {
 namespace {
 
-class AllReduceSwapped final : public AllReduceInMemory {
+class AllReduceSwapped final : public ShownAlgorithm {
  public:
   AllReduceSwapped(std::shared_ptr<ShownSlots> slots, int members)
-      : slots_(std::move(slots)), members_(members) {}
+      : ShownAlgorithm(std::move(slots)), members_(members) {}
 
   std::string_view name() const override { return "all_reduce_swapped"; }
+  bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
     if (members_ != 2) return Verdict::no("it is made for two members");
-    return slots_->can_show(request);
-  }
-  Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return slots_->prepare(storage, call);
+    return ShownAlgorithm::can_run(request);
   }
 
  private:
-  std::shared_ptr<ShownSlots> slots_;
   int members_;
 };
 

@@ -6,25 +6,14 @@
 namespace hymn {
 namespace {
 
-class ExchangeShown final : public Algorithm {
+class ExchangeShown final : public ShownAlgorithm {
  public:
-  explicit ExchangeShown(std::shared_ptr<ShownSlots> slots) : slots_(std::move(slots)) {}
-
+  using ShownAlgorithm::ShownAlgorithm;
   std::string_view name() const override { return "exchange_shown"; }
-  std::string_view path() const override { return "shm"; }
   bool serves(OpType type) const override {
     return type == OpType::all_gather || type == OpType::reduce_scatter ||
            type == OpType::all_to_all;
   }
-  Verdict can_run(const Request& request) const override { return slots_->can_show(request); }
-  /// All inputs are folded at once, in rank order.
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
-  Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return slots_->prepare(storage, call);
-  }
-
- private:
-  std::shared_ptr<ShownSlots> slots_;
 };
 
 }  // namespace

@@ -215,12 +215,7 @@ class MoveRings final : public Algorithm {
   bool serves(OpType type) const override {
     return type == OpType::gather || type == OpType::scatter || type == OpType::all_to_all;
   }
-  Verdict can_run(const Request& request) const override {
-    const bool opaque =
-        request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
-    return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
-                  : Verdict::yes();
-  }
+  Verdict can_run(const Request& request) const override { return can_move_bytes(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<MoveOperation>(lanes_, call);
   }

@@ -14,13 +14,6 @@ std::uint64_t tag_of(MessageTag tag) {
   return (tag.value & (user_tag - 1)) | (tag.user ? user_tag : 0);
 }
 
-Verdict can_carry_bytes(const Request& request) {
-  const bool opaque =
-      request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
-  return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
-                : Verdict::yes();
-}
-
 /// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
 class LostMessage final : public Residue {
  public:
@@ -109,7 +102,7 @@ class ShmPort final : public MessagePort {
  public:
   explicit ShmPort(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
   std::string_view path() const override { return "shm"; }
-  Verdict can_carry(const Request& request) const override { return can_carry_bytes(request); }
+  Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
   bool can_rest() const override { return true; }
   bool rest(Operation& operation, long nanoseconds) override {
@@ -167,7 +160,7 @@ class SendRecvRings final : public Algorithm {
   std::string_view name() const override { return "send_recv_rings"; }
   std::string_view path() const override { return "shm"; }
   bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
-  Verdict can_run(const Request& request) const override { return can_carry_bytes(request); }
+  Verdict can_run(const Request& request) const override { return can_move_bytes(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     if (call.request->type == OpType::send) return storage.emplace<SendOperation>(*mail_, call);
     return storage.emplace<RecvOperation>(*mail_, call);

@@ -33,7 +33,7 @@ class ShowOperation final : public ShmOperation {
     use_ = ++slots_.uses_;
     Slot& mine = slots_.slot(channel().rank(), use_);
     const std::size_t bytes = input.count * size_of(input.dtype);
-    signature_ = call_signature(request_);
+    label_ = call_label(request_);
     const auto* const from = static_cast<const std::byte*>(input.data);
     unsigned offset = 0;
     if (bytes > ShownSlots::few_bytes) {
@@ -46,8 +46,8 @@ class ShowOperation final : public ShmOperation {
       if (bytes != 0) std::memcpy(mine.few, from, std::min(bytes, beside));
     }
     if (is_scaled()) mine.factor = request_.op.factor();
-    if (!reduces(request_.type)) mine.label = call_label(request_);
-    channel().publish(mine.flag, SlotFlag::make(use_, signature_, offset));
+    if (!reduces(request_.type)) mine.label = label_;
+    channel().publish(mine.flag, SlotFlag::make(use_, signature_of(label_), offset));
     // While it is on its way.
     if (reduces(request_.type) && !is_scaled()) find_reducer();
   }
@@ -61,9 +61,8 @@ class ShowOperation final : public ShmOperation {
         if (look >= channel().looks()) return false;
         flag = shown.load(std::memory_order_acquire);
       }
-      const bool is_other =
-          !reduces(request_.type) && slots_.slot(seen_, use_).label != call_label(request_);
-      if (SlotFlag::signature(flag) != signature_ || is_other) [[unlikely]]
+      const bool is_other = !reduces(request_.type) && slots_.slot(seen_, use_).label != label_;
+      if (SlotFlag::signature(flag) != signature_of(label_) || is_other) [[unlikely]]
         throw_other_call(seen_, request_);
     }
     if (request_.inputs.flat().count != 0) {
@@ -121,7 +120,7 @@ class ShowOperation final : public ShmOperation {
   const Request& request_;
   Reducer reducer_;
   std::uint64_t use_ = 0;
-  unsigned signature_ = 0;
+  std::uint64_t label_ = 0;
   int seen_ = 0;
 };
 
@@ -179,10 +178,7 @@ Verdict ShownSlots::can_show(const Request& request) const {
     return Verdict::no("the blocks are given by counts or lists");
   if (request.inputs.flat().bytes() > capacity_)
     return Verdict::no(fmt::format("more than the {} bytes of a slot", capacity_));
-  if (reduces(request.type)) return can_reduce_in_memory(request);
-  if (request.inputs.dtype() == DataType::opaque)
-    return Verdict::no("unknown MPI type: its layout is known to MPI alone");
-  return Verdict::yes();
+  return reduces(request.type) ? can_reduce_in_memory(request) : can_move_bytes(request);
 }
 
 Operation& ShownSlots::prepare(OperationStorage& storage, const Call& call) {

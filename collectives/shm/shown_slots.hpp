@@ -72,4 +72,20 @@ class ShownSlots {
   std::uint64_t uses_ = 0;
 };
 
+/// What the algorithms over such slots have in common.
+class ShownAlgorithm : public Algorithm {
+ public:
+  explicit ShownAlgorithm(std::shared_ptr<ShownSlots> slots) : slots_(std::move(slots)) {}
+  std::string_view path() const override { return "shm"; }
+  Verdict can_run(const Request& request) const override { return slots_->can_show(request); }
+  /// All inputs are folded at once, in rank order.
+  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return slots_->prepare(storage, call);
+  }
+
+ private:
+  std::shared_ptr<ShownSlots> slots_;
+};
+
 }  // namespace hymn

@@ -45,6 +45,19 @@ class DirectBoardTest : public testing::Test {
  protected:
   Member member(int me) const { return {maker_->ticket(), me, desk_, area_, plan_}; }
 
+  /// The second member touches the first one's memory, says so, and goes on when it is told to.
+  template <class Work>
+  void touch_until_told(const Member& second, Work work) {
+    const DirectBoard::Touch touch(second.board);
+    to_this_.send("at work");
+    to_other_.receive();
+    work();
+  }
+  void meet_and_be_touched(Member& first) {
+    first.meet();
+    to_this_.receive();
+  }
+
   RegionPlan plan_;
   int desk_ = ShmChannel::open_desk(plan_);
   int area_ = plan_.add(DirectBoard::area_bytes(), at_once);
@@ -133,15 +146,11 @@ TEST_F(DirectBoardTest, WhoDoesNotComeBackIsCutOff) {
   Child other([&]() -> std::string {
     Member second = member(1);
     second.meet();
-    const DirectBoard::Touch touch(second.board);
-    to_this_.send("at work");
-    to_other_.receive();
-    std::fill_n(second.board.output(0), bytes, std::byte{9});
+    touch_until_told(second, [&] { std::fill_n(second.board.output(0), bytes, std::byte{9}); });
     return "";
   });
   Member first = member(0);
-  first.meet();
-  to_this_.receive();
+  meet_and_be_touched(first);
   std::fill_n(first.buffer.data(), bytes, std::byte{4});
   first.board.give_up(first.buffer.data(), bytes);
   EXPECT_FALSE(SharedHeap::of_process().find(first.buffer.data(), bytes));
@@ -155,18 +164,14 @@ TEST_F(DirectBoardTest, WhoReadsTooLateFindsOut) {
   Child other([&]() -> std::string {
     Member second = member(1);
     second.meet();
-    {
-      const DirectBoard::Touch touch(second.board);
-      to_this_.send("at work");
-      to_other_.receive();
-      if (second.board.input(0)[0] != std::byte{5}) return "reads something else";
-    }
+    std::byte seen{};
+    touch_until_told(second, [&] { seen = second.board.input(0)[0]; });
+    if (seen != std::byte{5}) return "reads something else";
     second.board.leave();
     return "has left";
   });
   Member first = member(0);
-  first.meet();
-  to_this_.receive();
+  meet_and_be_touched(first);
   first.board.leave();
   const auto began = std::chrono::steady_clock::now();
   first.board.give_up(nullptr, 0);
@@ -183,14 +188,11 @@ TEST_F(DirectBoardTest, GivingUpEnds) {
   Child other([&]() -> std::string {
     Member second = member(1);
     second.meet();
-    const DirectBoard::Touch touch(second.board);
-    to_this_.send("at work");
-    to_other_.receive();
+    touch_until_told(second, [] {});
     return "";
   });
   Member first = member(0);
-  first.meet();
-  to_this_.receive();
+  meet_and_be_touched(first);
   std::string said;
   const LogSink before =
       set_log_sink([&said](LogLevel, int, std::string_view text) { said = text; });
@@ -224,8 +226,7 @@ TEST_F(DirectBoardTest, WhoComesBackIsWaitedFor) {
     return "touches what was given up";
   });
   Member first = member(0);
-  first.meet();
-  to_this_.receive();
+  meet_and_be_touched(first);
   first.board.give_up(first.buffer.data(), bytes);
   // Unless it took so long that it was cut off, what it did was waited for.
   const bool cut_off = !SharedHeap::of_process().find(first.buffer.data(), bytes);

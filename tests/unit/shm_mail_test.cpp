@@ -1,5 +1,4 @@
-// Sends and receives over rings: matching, order, what comes before it is asked for, and how
-// operations over them are given up.
+// Sends and receives over rings: matching, order, what comes before it is asked for.
 #include "collectives/shm/shm_mail.hpp"
 
 #include <gmock/gmock.h>
@@ -12,36 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/pairwise/pairwise.hpp"
-#include "collectives/shm/shm_port.hpp"
 #include "hymn/error.hpp"
 #include "hymn/request.hpp"
-#include "p2p/shm/heap_region.hpp"
 #include "tests/support/sanitizers.hpp"
+#include "tests/unit/shm_office.hpp"
 
 namespace hymn::test {
 namespace {
-
-/// The mail of all members of a group of threads.
-struct Office {
-  explicit Office(int members, bool crowded = true) {
-    RegionPlan plan;
-    const int desk = ShmChannel::open_desk(plan);
-    RingAreas areas;
-    areas.near = RingAreas::add_near(plan, members);
-    areas.far = RingAreas::add_far(plan, members);
-    const auto memory = std::make_shared<HeapMemory>(plan, members);
-    std::vector<int> ranks;
-    for (int rank = 0; rank < members; ++rank) ranks.push_back(rank);
-    for (int rank = 0; rank < members; ++rank)
-      mail.push_back(std::make_shared<ShmMail>(
-          std::make_shared<ShmChannel>(HeapMemory::view(memory, rank), ranks, crowded, desk,
-                                       [](const std::string&) {}),
-          areas));
-  }
-  ShmMail& of(int member) { return *mail[static_cast<std::size_t>(member)]; }
-  std::vector<std::shared_ptr<ShmMail>> mail;
-};
 
 std::vector<std::byte> message_of(std::size_t seed, std::size_t length) {
   std::vector<std::byte> bytes(length);
@@ -190,38 +166,45 @@ TEST(ShmMail, AReceiveThatIsGivenUpInTheMiddleIsNotWrittenAfterwards) {
   EXPECT_EQ(awaited.data, before);
 }
 
+/// Two messages to member 0 with one tag, of which the first is long.
+struct TwoOnTheirWay {
+  TwoOnTheirWay() {
+    for (Letter* letter : {&first, &second}) office.of(1).start(letter->sending);
+  }
+  /// Sends what is left of both.
+  std::thread sender() {
+    return std::thread([this] {
+      wait_until([this] { return office.of(1).step(first.sending); });
+      wait_until([this] { return office.of(1).step(second.sending); });
+    });
+  }
+  Office office{2};
+  Letter first{0, 3, message_of(1, 4 << 20)};
+  Letter second{0, 3, message_of(2, 20'000)};
+};
+
 TEST(ShmMail, AMessageOfWhichAPartHadComeIsKeptForTheNextReceive) {
-  Office office(2);
-  Letter first(0, 3, message_of(1, 4 << 20));
-  Letter second(0, 3, message_of(2, 20'000));
-  for (Letter* letter : {&first, &second}) office.of(1).start(letter->sending);
+  TwoOnTheirWay scene;
+  auto& [office, first, second] = scene;
   Awaited given_up(1, 3, first.data.size());
   office.of(0).start(given_up.receiving);
   EXPECT_FALSE(office.of(0).step(given_up.receiving));  // some of it has come
   EXPECT_TRUE(office.of(0).withdraw(given_up.receiving));
-  std::thread other([&] {
-    wait_until([&] { return office.of(1).step(first.sending); });
-    wait_until([&] { return office.of(1).step(second.sending); });
-  });
+  std::thread other = scene.sender();
   EXPECT_EQ(receive(office.of(0), any_source, 3, first.data.size()), first.data);
   EXPECT_EQ(receive(office.of(0), 1, 3, first.data.size()), second.data);
   other.join();
 }
 
 TEST(ShmMail, AMessageOfWhichAPartHadComeGoesToAReceiveThatWaitsForIt) {
-  Office office(2);
-  Letter first(0, 3, message_of(1, 4 << 20));
-  Letter second(0, 3, message_of(2, 20'000));
-  for (Letter* letter : {&first, &second}) office.of(1).start(letter->sending);
+  TwoOnTheirWay scene;
+  auto& [office, first, second] = scene;
   Awaited given_up(1, 3, first.data.size());
   Awaited waits(1, 3, first.data.size());
   for (Awaited* awaited : {&given_up, &waits}) office.of(0).start(awaited->receiving);
   EXPECT_FALSE(office.of(0).step(waits.receiving));
   EXPECT_TRUE(office.of(0).withdraw(given_up.receiving));
-  std::thread other([&] {
-    wait_until([&] { return office.of(1).step(first.sending); });
-    wait_until([&] { return office.of(1).step(second.sending); });
-  });
+  std::thread other = scene.sender();
   wait_until([&] { return office.of(0).step(waits.receiving); });
   EXPECT_EQ(waits.got(), first.data);
   EXPECT_EQ(receive(office.of(0), 1, 3, first.data.size()), second.data);
@@ -358,115 +341,6 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
     for (int me = 0; me < members; ++me)
       for (int thread = 0; thread < threads; ++thread) all.emplace_back(run, me, thread);
     for (std::thread& thread : all) thread.join();
-  }
-}
-
-/// A channel of two, and the ring from one to the other as both see it.
-struct Ring {
-  Ring() {
-    RegionPlan plan;
-    const int desk = ShmChannel::open_desk(plan);
-    areas.near = RingAreas::add_near(plan, 2);
-    areas.far = RingAreas::add_far(plan, 2);
-    const auto heap = std::make_shared<HeapMemory>(plan, 2);
-    channel = std::make_unique<ShmChannel>(HeapMemory::view(heap, 0), std::vector<int>{0, 1}, false,
-                                           desk, [](const std::string&) {});
-    memory = RingMemory::of(channel->region(), areas, 0, 1);
-  }
-  RingAreas areas;
-  std::unique_ptr<ShmChannel> channel;
-  RingMemory memory;
-};
-
-constexpr std::size_t stream = std::size_t{64} << 20;
-
-// However much there is: other threads wait for the lock.
-TEST(RingPipes, ReadAFewMegabytesAtOnce) {
-  Ring ring;
-  RingPipes pipes(*ring.channel, ring.areas);
-  RingReader reader(ring.memory);
-  reader.open({.bytes = stream, .pipe_bytes = ring.memory.sizes.near_pipe_bytes});
-  ring.memory.counters->pipe_written = stream;
-  std::size_t done = 0;
-  for (bool all = false; !all;) {
-    const std::size_t before = done;
-    all = pipes.read(reader, nullptr, stream, done);
-    ASSERT_GT(done, before);
-    ASSERT_LE(done - before, RingPipes::most_at_once);
-  }
-  EXPECT_EQ(done, stream);
-}
-
-TEST(RingPipes, WriteAFewMegabytesAtOnce) {
-  Ring ring;
-  RingPipes pipes(*ring.channel, ring.areas);
-  RingWriter writer(ring.memory);
-  std::atomic<bool> stop{false};
-  // Reads at no cost.
-  std::thread reader([&] {
-    while (!stop) ring.memory.counters->pipe_read = ring.memory.counters->pipe_written.load();
-  });
-  const std::vector<std::byte> data(stream);
-  pipes.choose(writer, stream);
-  writer.announce(1, data.data(), stream);
-  std::size_t done = 0;
-  for (bool all = false; !all; std::this_thread::yield()) {
-    const std::size_t before = done;
-    all = pipes.write(writer, data.data(), stream, done);
-    EXPECT_LE(done - before, RingPipes::most_at_once);
-  }
-  EXPECT_EQ(done, stream);
-  stop = true;
-  reader.join();
-}
-
-TEST(ShmPort, ACollectiveThatIsGivenUpIsToldToAll) {
-  const std::vector<std::int32_t> in(300, 1);
-  std::vector<std::int32_t> out[2] = {std::vector<std::int32_t>(900), {}};
-  out[1] = out[0];
-  using Make = std::unique_ptr<Algorithm> (*)(std::shared_ptr<MessagePort> port, GroupShape shape);
-  const auto check = [](Make make, const Request& first, const Request& second) {
-    Office office(3);
-    OperationStorage storage[2];
-    Operation* operations[2];
-    std::unique_ptr<Algorithm> algorithms[2];
-    const Request* requests[2] = {&first, &second};
-    for (int me = 0; me < 2; ++me) {
-      algorithms[me] =
-          make(make_shm_port(office.mail[static_cast<std::size_t>(me)]), {.rank = me, .size = 3});
-      operations[me] = &algorithms[me]->prepare(
-          storage[me], {.request = requests[me], .peer = 2, .sequence = 1});
-      operations[me]->start();
-      EXPECT_FALSE(operations[me]->step());
-    }
-    const auto residue = operations[0]->abandon("rank 0 was impatient");
-    EXPECT_TRUE(residue == nullptr || residue->done());
-    try {
-      operations[1]->step();
-      ADD_FAILURE() << "waits for ever";
-    } catch (const AbortedError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("rank 0 was impatient"));
-    }
-    operations[1]->abandon("told");
-  };
-  check(make_barrier_pairwise, Request::barrier(), Request::barrier());
-  check(make_move_pairwise, Request::all_gather(in, OutputBlocks::equal(out[0])),
-        Request::all_gather(in, OutputBlocks::equal(out[1])));
-  check(make_reduce_pairwise, Request::all_reduce(in, out[0]), Request::all_reduce(in, out[1]));
-}
-
-TEST(ShmPort, AMessageThatIsGivenUpConcernsNobodyElse) {
-  Office office(2);
-  std::vector<std::int32_t> data(10);
-  const Request receive = Request::recv(data, 1);
-  for (const auto& algorithm :
-       {make_send_recv(make_shm_port(office.mail[0])), make_send_recv_rings(office.mail[0])}) {
-    OperationStorage storage;
-    Operation& operation = algorithm->prepare(storage, {.request = &receive, .peer = 1});
-    operation.start();
-    EXPECT_FALSE(operation.step());
-    EXPECT_EQ(operation.abandon("impatient"), nullptr);
-    EXPECT_FALSE(office.of(1).channel().is_aborted());
   }
 }
 

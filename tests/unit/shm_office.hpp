@@ -1,0 +1,34 @@
+// A group of threads whose members send each other messages.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/shm/shm_mail.hpp"
+#include "p2p/shm/heap_region.hpp"
+
+namespace hymn::test {
+
+/// The mail of all members of a group of threads.
+struct Office {
+  explicit Office(int members, bool crowded = true) {
+    RegionPlan plan;
+    const int desk = ShmChannel::open_desk(plan);
+    RingAreas areas;
+    areas.near = RingAreas::add_near(plan, members);
+    areas.far = RingAreas::add_far(plan, members);
+    const auto memory = std::make_shared<HeapMemory>(plan, members);
+    std::vector<int> ranks;
+    for (int rank = 0; rank < members; ++rank) ranks.push_back(rank);
+    for (int rank = 0; rank < members; ++rank)
+      mail.push_back(std::make_shared<ShmMail>(
+          std::make_shared<ShmChannel>(HeapMemory::view(memory, rank), ranks, crowded, desk,
+                                       [](const std::string&) {}),
+          areas));
+  }
+  ShmMail& of(int member) { return *mail[static_cast<std::size_t>(member)]; }
+  std::vector<std::shared_ptr<ShmMail>> mail;
+};
+
+}  // namespace hymn::test
