@@ -27,10 +27,20 @@ class Waiter {
   bool is_sleepy() const { return turn_ >= spins + yields; }
 
   void pause() {
+    pause([] { return false; });
+  }
+  /// `elsewhere` tells whether nobody who is waited for needs this core: then it is kept a little
+  /// longer before it is given away.
+  template <class Elsewhere>
+  void pause(Elsewhere elsewhere) {
     if (turn_ < spins) {
       // At first not even that: most waits are over after a few steps.
       if (++turn_ > eager) relax();
+    } else if (woken_ && turn_ < spins + yields && kept_ < most_kept && elsewhere()) {
+      ++kept_;
+      relax();
     } else if (turn_ < spins + yields) {
+      kept_ = 0;
       // Not every time: what is waited for may move only by the steps between, and MPI yields too.
       ++turn_;
       if (woken_ || turn_ % steps_between_yields == 0) std::this_thread::yield();
@@ -47,7 +57,9 @@ class Waiter {
   static constexpr int spins = 2000;
   static constexpr int yields = 20000;
   static constexpr int steps_between_yields = 8;
-  static constexpr int yields_if_woken = 32;
+  // About as long as giving the core away and getting it back.
+  static constexpr int most_kept = 64;
+  static constexpr int yields_if_woken = 300;
   static constexpr long longest_nap = 1'000'000;
 
   static void relax() {
@@ -59,6 +71,7 @@ class Waiter {
   }
 
   int turn_;
+  int kept_ = 0;
   bool woken_;
   long nap_ = 50'000;
 };

@@ -49,6 +49,9 @@ class Operation {
   /// Whether rest() can sleep. Otherwise the caller must.
   virtual bool can_rest() const { return false; }
 
+  /// Whether none of those whom it waits for shares this core with its caller, as far as is known.
+  virtual bool awaits_other_cores() const { return false; }
+
   /// Whether peers wait for what step() sends: then it must be stepped before this thread blocks.
   virtual bool peers_need_steps() const { return false; }
 

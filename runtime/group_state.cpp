@@ -203,7 +203,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
     }
     const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
     if (!engine.is_idle()) engine.step_all();
-    if (!rests) waiter.pause();
+    if (!rests) waiter.pause([&operation] { return operation.awaits_other_cores(); });
     if (rests ? operation.rest(Waiter::longest_rest) : operation.step()) return;
   }
 }

@@ -24,6 +24,9 @@ constexpr std::size_t small_slot = 8192;
 constexpr std::size_t largest_slot = std::size_t{512} << 10;
 /// All members' slots together stay below this.
 constexpr std::size_t most_together = std::size_t{48} << 20;
+/// Results are written past the caches when the buffers of all members are larger than what these
+/// hold; below that it costs a factor. Measured with 2 to 8 ranks on 2 cores that share 32 MB.
+constexpr std::size_t stream_from = std::size_t{32} << 20;
 
 /// A member's flags. Each of them is written by that member only.
 struct Flags {
@@ -78,16 +81,20 @@ class TwoShotOperation final : public ShmOperation {
     if (!shared_.slots.find(channel())) return false;
     planned_ = true;
     const std::size_t count = request_.inputs.flat().count;
-    const std::size_t bytes = count * reducer_.element_bytes;
     per_round_ = shared_.slots.capacity() / reducer_.element_bytes;
     rounds_ = (count + per_round_ - 1) / per_round_;
     first_ = shared_.rounds + 1;
     shared_.rounds += rounds_;
     signature_ = call_signature(request_);
-    streams_ = bytes >= (in_place() ? std::size_t{16} << 20 : std::size_t{1} << 20);
+    streams_ = bytes_of_all_buffers() > stream_from;
     return true;
   }
 
+  /// Of all members, if theirs are like this one's.
+  std::size_t bytes_of_all_buffers() const {
+    const std::size_t buffers = static_cast<std::size_t>(size()) * (in_place() ? 1 : 2);
+    return buffers * request_.inputs.flat().bytes();
+  }
   bool in_place() const { return request_.inputs.flat().data == request_.outputs.flat().data; }
   int me() const { return channel().rank(); }
   int size() const { return channel().size(); }

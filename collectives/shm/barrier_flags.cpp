@@ -27,7 +27,7 @@ struct Barriers {
   Flags& flags(int member) const { return *channel->at<Flags>(member, area); }
 };
 
-/// Members that have cores of their own. A member's stage is 64 for each barrier it has reached,
+/// Members that look at each other. A member's stage is 64 for each barrier it has reached,
 /// and one for each round in it.
 class SpreadBarrier final : public ShmOperation {
  public:
@@ -52,6 +52,12 @@ class SpreadBarrier final : public ShmOperation {
     }
     return true;
   }
+  bool awaits_other_cores() const override {
+    if (channel().size() > most_to_look_at) return false;
+    for (int member = seen_; member < channel().size(); ++member)
+      if (channel().is_beside(member) && stage_of(member) < stage_) return false;
+    return true;
+  }
   bool all_have_come() {
     for (; seen_ < channel().size(); ++seen_)
       for (int look = 1; stage_of(seen_) < stage_; ++look)
@@ -70,7 +76,7 @@ class SpreadBarrier final : public ShmOperation {
   int seen_ = 0;
 };
 
-/// Members that share cores: whoever comes last tells all, so that nobody is waited for twice.
+/// Many members that share cores: whoever comes last tells all, so that nobody is waited for twice.
 class CountedBarrier final : public ShmOperation {
  public:
   explicit CountedBarrier(Barriers& shared) : ShmOperation(*shared.channel), shared_(shared) {}
@@ -98,7 +104,8 @@ class BarrierFlags final : public Algorithm {
   bool serves(OpType type) const override { return type == OpType::barrier; }
   Verdict can_run(const Request&) const override { return Verdict::yes(); }
   Operation& prepare(OperationStorage& storage, const Call&) override {
-    if (shared_.channel->crowded()) return storage.emplace<CountedBarrier>(shared_);
+    if (shared_.channel->crowded() && shared_.channel->size() > most_to_look_at)
+      return storage.emplace<CountedBarrier>(shared_);
     return storage.emplace<SpreadBarrier>(shared_);
   }
 

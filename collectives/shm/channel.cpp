@@ -1,5 +1,7 @@
 #include "collectives/shm/channel.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -61,6 +63,13 @@ void ShmChannel::sleep(unsigned seen, long nanoseconds) {
 void ShmChannel::get_up() {
   common().sleepers.fetch_sub(1, std::memory_order_seq_cst);
   desk(rank()).asleep.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// The others read it while they wait: it is written only when it changes.
+void ShmChannel::note_core_now() {
+  std::atomic<int>& core = desk(rank()).core;
+  const int now = sched_getcpu();
+  if (core.load(std::memory_order_relaxed) != now) core.store(now, std::memory_order_relaxed);
 }
 
 std::size_t ShmChannel::reserve_own(int area) {

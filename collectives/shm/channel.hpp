@@ -94,6 +94,18 @@ class ShmChannel {
   void sleep(unsigned seen, long nanoseconds);
   void get_up();
 
+  // --- Members that share cores ---
+
+  /// Notes the core that the calling thread runs on as this member's, where members share cores.
+  void note_core() {
+    if (crowded_) note_core_now();
+  }
+  /// Whether that member was on this one's core when both last noted theirs.
+  bool is_beside(int member) const {
+    const int core = desk(rank()).core.load(std::memory_order_relaxed);
+    return desk(member).core.load(std::memory_order_relaxed) == core;
+  }
+
   // --- Areas that are reserved when they are first used ---
 
   /// How many bytes of this area every member has; unset while that is not known. Must be called by
@@ -135,6 +147,7 @@ class ShmChannel {
     static constexpr std::size_t most_areas = 30;
     alignas(128) std::atomic<std::uint32_t> bell;
     std::atomic<std::uint32_t> asleep;
+    alignas(128) std::atomic<int> core;
     /// For each area: 0 until it is asked for, then the bytes reserved + 1.
     alignas(128) std::atomic<std::uint64_t> reserved[most_areas];
   };
@@ -142,6 +155,7 @@ class ShmChannel {
 
   Common& common() const { return *reinterpret_cast<Common*>(region_->common()); }
   Desk& desk(int member) const { return *at<Desk>(member, desk_); }
+  void note_core_now();
   void wake_all();
   std::size_t find_usable_bytes(int area);
   [[noreturn]] void throw_aborted() const;

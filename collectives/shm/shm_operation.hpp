@@ -57,6 +57,7 @@ class ShmOperation : public Operation {
  private:
   void enter() {
     entered_ = true;
+    channel_->note_core();
     begin();
   }
 

@@ -120,8 +120,12 @@ class SendOperation final : public Operation {
   SendOperation(ShmMail& mail, const Call& call) : mail_(mail) {
     set(message_, call.peer, MessageTag::of_user(call.request->tag), call.request->inputs.flat());
   }
-  void start() override { mail_.start(message_); }
+  void start() override {
+    mail_.channel().note_core();
+    mail_.start(message_);
+  }
   bool step() override { return mail_.step(message_); }
+  bool awaits_other_cores() const override { return !mail_.channel().is_beside(message_.to); }
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
@@ -139,8 +143,14 @@ class RecvOperation final : public Operation {
       : mail_(mail), element_bytes_(call.request->outputs.flat().element_bytes()) {
     set(receive_, call.peer, MessageTag::of_user(call.request->tag), call.request->outputs.flat());
   }
-  void start() override { mail_.start(receive_); }
+  void start() override {
+    mail_.channel().note_core();
+    mail_.start(receive_);
+  }
   bool step() override { return mail_.step(receive_); }
+  bool awaits_other_cores() const override {
+    return receive_.from != any_source && !mail_.channel().is_beside(receive_.from);
+  }
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
   RecvStatus status() const override { return status_of(receive_, element_bytes_); }

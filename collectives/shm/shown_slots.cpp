@@ -52,6 +52,15 @@ class ShowOperation final : public ShmOperation {
     if (reduces(request_.type) && !is_scaled()) find_reducer();
   }
 
+  bool awaits_other_cores() const override {
+    for (int member = seen_; member < channel().size(); ++member) {
+      if (member == channel().rank() || !channel().is_beside(member)) continue;
+      const std::uint64_t flag = slots_.slot(member, use_).flag.load(std::memory_order_relaxed);
+      if (SlotFlag::use(flag) != use_) return false;
+    }
+    return true;
+  }
+
   bool advance() override {
     for (; seen_ < channel().size(); ++seen_) {
       if (seen_ == channel().rank()) continue;
