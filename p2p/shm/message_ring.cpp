@@ -48,7 +48,7 @@ std::uint64_t start_of(std::uint64_t position, unsigned offset) {
 
 /// The most that one member's rings to all others take.
 constexpr std::size_t most_cells = std::size_t{128} << 10;
-constexpr std::size_t most_far = std::size_t{4} << 20;
+constexpr std::size_t most_far = std::size_t{2} << 20;
 
 std::size_t share(std::size_t whole, int members, std::size_t least, std::size_t most) {
   const auto others = static_cast<std::size_t>(std::max(members - 1, 1));

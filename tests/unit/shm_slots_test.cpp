@@ -129,6 +129,27 @@ TEST(ShmSlots, CarryBetweenAsManyMembersAsThereMayBe) {
   for (const std::size_t count : {1u, 300u}) everything_arrives(team, count);
 }
 
+// The buffers of all members together are more than caches hold.
+TEST(ShmSlots, ResultsArePutPastTheCaches) {
+  constexpr std::size_t count = 2'800'003;
+  constexpr int members = 3;
+  const auto run = [](bool in_place) {
+    Team team(members);
+    std::vector<Ints> in;
+    std::vector<Ints> out(members, Ints(count));
+    for (int me = 0; me < members; ++me) in.push_back(numbers(me, count));
+    Parts parts;
+    for (std::size_t me = 0; me < members; ++me)
+      parts.push_back(
+          std::make_unique<Part>(team, static_cast<int>(me), "all_reduce_two_shot",
+                                 Request::all_reduce(in[me], in_place ? in[me] : out[me])));
+    ASSERT_TRUE(finish(parts));
+    for (const Ints& got : in_place ? in : out) EXPECT_EQ(got, sum_of_all(members, count));
+  };
+  run(false);
+  run(true);
+}
+
 TEST(ShmSlots, CarryBetweenMembersThatShareCores) {
   Team team(4, true);
   for (const std::size_t count : {3u, 700u, 70001u}) everything_arrives(team, count);

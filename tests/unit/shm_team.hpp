@@ -71,6 +71,7 @@ class Part {
   }
   bool step() { return done_ || (done_ = operation_->step()); }
   bool rest(long nanoseconds) { return done_ || (done_ = operation_->rest(nanoseconds)); }
+  bool awaits_other_cores() const { return operation_->awaits_other_cores(); }
   void abandon() { operation_->abandon("given up"); }
 
  private:
