@@ -11,7 +11,7 @@ namespace hymn {
 
 /// One wait. `crowded` says that ranks share cores: then the peer we wait for may need ours, and
 /// spinning only keeps it from running. `woken`: who is waited for would wake us, so that sleep
-/// costs little, and is better than many looks in vain.
+/// costs less, and comes earlier.
 class Waiter {
  public:
   explicit Waiter(bool crowded, bool woken = false)
@@ -30,7 +30,7 @@ class Waiter {
     pause([] { return false; });
   }
   /// `elsewhere` tells whether nobody who is waited for needs this core: then it is kept a little
-  /// longer before it is given away.
+  /// longer each time before it is given away.
   template <class Elsewhere>
   void pause(Elsewhere elsewhere) {
     if (turn_ < spins) {
@@ -57,9 +57,11 @@ class Waiter {
   static constexpr int spins = 2000;
   static constexpr int yields = 20000;
   static constexpr int steps_between_yields = 8;
+  // Waking somebody takes far longer than giving the core away, above all on a virtual machine,
+  // which gives an idle core back to its host.
+  static constexpr int yields_if_woken = 300;
   // About as long as giving the core away and getting it back.
   static constexpr int most_kept = 64;
-  static constexpr int yields_if_woken = 300;
   static constexpr long longest_nap = 1'000'000;
 
   static void relax() {

@@ -170,8 +170,10 @@ void WorkState::abandon(const std::string& reason) {
 }
 
 void WorkState::require_driver() const {
-  if (is_completed() || group_->world().engine().has_own_thread()) return;
-  group_->world().require_drive(group_->context(title()));
+  WorldState& world = group_->world();
+  // Asked here first: a context is words, which cost more than the rest of a small call.
+  if (is_completed() || world.engine().has_own_thread() || world.may_drive()) return;
+  world.require_drive(group_->context(title()));
 }
 
 bool WorkState::test() {
