@@ -1,6 +1,8 @@
 // The algorithms over the shared memory of one host.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "collectives/planner/models.hpp"
 
 namespace hymn {
@@ -110,9 +112,12 @@ double shm_slots_seconds(const PlanQuery& query, const PlanContext& context) {
 }
 double shm_messages_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  const double sharers = context.layout.crowded() ? ranks : 1;
-  return seconds("messages", query, context,
-                 {pairwise_messages(query.type, ranks), sharers * bytes_moved(query.type, ranks)});
+  Effort effort{pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks)};
+  if (context.layout.crowded()) {
+    effort.rounds = std::max(effort.rounds, ranks - 1.0);
+    effort.bytes *= ranks;
+  }
+  return seconds("messages", query, context, effort);
 }
 
 }  // namespace hymn

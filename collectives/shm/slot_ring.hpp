@@ -73,11 +73,11 @@ class SlotRing {
   /// Gives this member its head for a round, with room for that many bytes; false: not yet.
   bool claim(std::uint64_t round, Size size, std::size_t bytes);
 
-  /// This member will read nothing more of the rounds up to this one. Where data takes no room but
-  /// the heads, which are many, it is told now and then only: others look at it all the time while
+  /// This member will read nothing more of the rounds up to this one. Where data lies in heads or
+  /// near them, which are many, it is told now and then only: others look at it all the time while
   /// they wait, which takes the line away each time.
   void finish(std::uint64_t round, Size size) {
-    if (size <= Size::few && round - told_ < rounds_between_telling) return;
+    if (size <= Size::near && round - told_ < rounds_between_telling) return;
     const std::uint64_t before = std::exchange(told_, round);
     std::atomic<std::uint64_t>& done = fixed(channel_->rank()).done;
     if (channel_->crowded())

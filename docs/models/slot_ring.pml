@@ -3,8 +3,8 @@
  *
  * Any sequence of these operations, each of one of three sizes: FEW bytes, in the head; NEAR it,
  * where the number of the round says; more (DATA, in two rounds), for which there is room for one
- * piece at a time. Rounds of FEW bytes are told to be done now and then only. A round is taken from
- * one member after the other. With EMPTY_BLOCK one member has nothing to give in an all_gather: then
+ * piece at a time. Rounds of FEW bytes and NEAR ones are told to be done now and then only. A round is
+ * taken from one member after the other. With EMPTY_BLOCK one member has nothing to give in an all_gather: then
  * another may take before it can give.
  */
 #ifndef MEMBERS
@@ -126,7 +126,7 @@ inline take(me, whom) {
 
 inline tell_done(me, round) {
   if
-  :: size[op] == FEW && (round) - told < ROUNDS_BETWEEN_TELLING
+  :: size[op] != DATA && (round) - told < ROUNDS_BETWEEN_TELLING
   :: else -> told = round; SAY_DONE(me, told)
   fi
 }

@@ -241,6 +241,7 @@ TEST(Planner, HostMemoryTakesSharedMemoryOrAHierarchy) {
   const PlanQuery query{.bytes = 64 * KiB};
   EXPECT_EQ(best(query, hosts_of(1, 4, 8)), "shm all_reduce_two_shot");
   EXPECT_EQ(best(query, hosts_of(1, 4, 2)), "shm all_reduce_sharing");
+  EXPECT_EQ(best({.type = OpType::barrier}, hosts_of(1, 8, 2)), "shm *_flags");
   EXPECT_EQ(best(query, hosts_of(4, 8, 8)), "hierarchical *_hierarchical");
   EXPECT_EQ(best(query, hosts_of(4, 1, 8)), "mpi *_mpi");
   const PlanQuery personal{.type = OpType::all_to_all, .bytes = 64 * KiB};
