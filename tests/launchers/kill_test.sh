@@ -17,9 +17,6 @@ job=$2
 kills=$3
 only=${4:-}
 export TMPDIR="$scratch" HYMN_TUNING=off
-# A rank that Open MPI lets read from another one's memory (CMA) when that one dies is aborted by Open
-# MPI, which hangs where the launcher leaves survivors alone: docs/timeouts.md.
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
 : >"$scratch/began"
 
 # What MPI leaves in files is not hymn's.
