@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "collectives/mpi/mpi_types.hpp"
 
@@ -67,7 +68,8 @@ void MpiExchange::finish_sent() {
   });
 }
 
-void MpiExchange::collect_arrived() {
+// Never MPI's blocking receive: a sender that is killed in the middle of its message sends no more.
+void MpiExchange::take_found() {
   while (true) {
     int found = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
@@ -77,15 +79,41 @@ void MpiExchange::collect_arrived() {
     if (found == 0) return;
     MPI_Count bytes = 0;
     check_mpi(PMPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
-    std::vector<std::byte> whole(static_cast<std::size_t>(bytes));
-    const LargeType large(MPI_BYTE, whole.size(), chunk_limit);
-    check_mpi(PMPI_Mrecv(whole.data(), large.count(), large.type(), &handle, MPI_STATUS_IGNORE),
-              "MPI_Mrecv");
-    std::uint64_t tag = 0;
-    std::memcpy(&tag, whole.data(), header_bytes);
-    whole.erase(whole.begin(), whole.begin() + header_bytes);
-    arrived_[tag].push_back({status.MPI_SOURCE, std::move(whole)});
+    Incoming& message = incoming_.emplace_back();
+    message.source = status.MPI_SOURCE;
+    message.bytes.resize(static_cast<std::size_t>(bytes));
+    const LargeType large(MPI_BYTE, message.bytes.size(), chunk_limit);
+    check_mpi(
+        PMPI_Imrecv(message.bytes.data(), large.count(), large.type(), &handle, &message.request),
+        "MPI_Imrecv");
   }
+}
+
+void MpiExchange::collect_arrived() {
+  take_found();
+  // Messages of one rank stay in their order.
+  std::set<int> late;
+  for (auto message = incoming_.begin(); message != incoming_.end();) {
+    int done = 0;
+    if (!late.contains(message->source))
+      check_mpi(PMPI_Test(&message->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done == 0) {
+      late.insert(message->source);
+      ++message;
+      continue;
+    }
+    std::uint64_t tag = 0;
+    std::memcpy(&tag, message->bytes.data(), header_bytes);
+    message->bytes.erase(message->bytes.begin(), message->bytes.begin() + header_bytes);
+    arrived_[tag].push_back({message->source, std::move(message->bytes)});
+    message = incoming_.erase(message);
+  }
+}
+
+// MPI may still write to what has not come whole.
+MpiExchange::~MpiExchange() {
+  if (incoming_.empty()) return;
+  [[maybe_unused]] const auto* const kept = new std::list<Incoming>(std::move(incoming_));
 }
 
 void MpiExchange::shut_down() {
@@ -93,7 +121,8 @@ void MpiExchange::shut_down() {
   if (communicator_ == MPI_COMM_NULL || !gate_->may_enter()) return;
   MpiGate::Entry entry(*gate_);
   finish_sent();
-  if (outgoing_.empty()) PMPI_Comm_free(&communicator_);
+  collect_arrived();
+  if (outgoing_.empty() && incoming_.empty()) PMPI_Comm_free(&communicator_);
 }
 
 }  // namespace hymn

@@ -15,6 +15,7 @@ class MpiExchange final : public Exchange {
  public:
   /// Takes over `communicator`, which must be used by nobody else.
   MpiExchange(MPI_Comm communicator, std::shared_ptr<MpiGate> gate);
+  ~MpiExchange() override;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -32,8 +33,15 @@ class MpiExchange final : public Exchange {
     std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
+  /// A message that has been found and is on its way here.
+  struct Incoming {
+    int source = -1;
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
   void finish_sent();
   void collect_arrived();
+  void take_found();
 
   MPI_Comm communicator_;
   std::shared_ptr<MpiGate> gate_;
@@ -41,6 +49,7 @@ class MpiExchange final : public Exchange {
   int size_ = 1;
   std::mutex mutex_;
   std::list<Outgoing> outgoing_;
+  std::list<Incoming> incoming_;  // in the order in which they were found
   std::map<std::uint64_t, std::deque<ExchangeMessage>> arrived_;
 };
 
