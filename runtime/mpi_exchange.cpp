@@ -22,6 +22,12 @@ MpiExchange::MpiExchange(MPI_Comm communicator, std::shared_ptr<MpiGate> gate)
   check_mpi(PMPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
 }
 
+// MPI may still write to what has not come whole.
+MpiExchange::~MpiExchange() {
+  if (incoming_.empty()) return;
+  [[maybe_unused]] const auto* const kept = new std::list<Incoming>(std::move(incoming_));
+}
+
 void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> bytes) {
   std::lock_guard lock(mutex_);
   if (to == rank_) {
@@ -45,7 +51,8 @@ std::optional<ExchangeMessage> MpiExchange::try_receive(int from, std::uint64_t 
   {
     MpiGate::Entry entry(*gate_);
     finish_sent();
-    collect_arrived();
+    take_found();
+    finish_incoming();
   }
   const auto queue = arrived_.find(tag);
   if (queue == arrived_.end()) return std::nullopt;
@@ -89,8 +96,7 @@ void MpiExchange::take_found() {
   }
 }
 
-void MpiExchange::collect_arrived() {
-  take_found();
+void MpiExchange::finish_incoming() {
   // Messages of one rank stay in their order.
   std::set<int> late;
   for (auto message = incoming_.begin(); message != incoming_.end();) {
@@ -110,18 +116,12 @@ void MpiExchange::collect_arrived() {
   }
 }
 
-// MPI may still write to what has not come whole.
-MpiExchange::~MpiExchange() {
-  if (incoming_.empty()) return;
-  [[maybe_unused]] const auto* const kept = new std::list<Incoming>(std::move(incoming_));
-}
-
 void MpiExchange::shut_down() {
   std::lock_guard lock(mutex_);
   if (communicator_ == MPI_COMM_NULL || !gate_->may_enter()) return;
   MpiGate::Entry entry(*gate_);
   finish_sent();
-  collect_arrived();
+  finish_incoming();
   if (outgoing_.empty() && incoming_.empty()) PMPI_Comm_free(&communicator_);
 }
 

@@ -40,8 +40,8 @@ class MpiExchange final : public Exchange {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void finish_sent();
-  void collect_arrived();
   void take_found();
+  void finish_incoming();
 
   MPI_Comm communicator_;
   std::shared_ptr<MpiGate> gate_;

@@ -35,11 +35,7 @@ bool shares_cores(const PlanContext& context) {
   return context.layout.one_host() && context.layout.crowded();
 }
 
-// Where ranks share cores the steps and bytes of all come one after another; the rows for it are
-// those of four ranks.
-double rounds_on_cores(double rounds, const PlanContext& context) {
-  return shares_cores(context) ? std::max<double>(rounds, context.layout.size - 1) : rounds;
-}
+// As rounds_on_cores(); the rows for it are those of four ranks.
 double bytes_on_cores(OpType type, const PlanContext& context) {
   const double moved = bytes_moved(type, context.layout.size);
   return shares_cores(context) ? moved * context.layout.size / 4 : moved;
@@ -56,6 +52,10 @@ double pairwise_seconds(std::string_view path, const PlanQuery& query, const Pla
 }
 
 }  // namespace
+
+double rounds_on_cores(double rounds, const PlanContext& context) {
+  return shares_cores(context) ? std::max<double>(rounds, context.layout.size - 1) : rounds;
+}
 
 double cost_of(const CostRow& row, const PlanQuery& query, double rounds, double moved,
                double bandwidth) {

@@ -30,6 +30,9 @@ double shm_shown_seconds(const PlanQuery& query, const PlanContext& context);
 double shm_sharing_seconds(const PlanQuery& query, const PlanContext& context);
 double shm_two_shot_seconds(const PlanQuery& query, const PlanContext& context);
 double shm_slots_seconds(const PlanQuery& query, const PlanContext& context);
+/// Rounds of messages: where ranks of one host share cores, the steps of all come one after
+/// another.
+double rounds_on_cores(double rounds, const PlanContext& context);
 double shm_messages_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context);
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context);

@@ -1,8 +1,6 @@
 // The algorithms over the shared memory of one host.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "collectives/planner/models.hpp"
 
 namespace hymn {
@@ -112,12 +110,10 @@ double shm_slots_seconds(const PlanQuery& query, const PlanContext& context) {
 }
 double shm_messages_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  Effort effort{pairwise_messages(query.type, ranks), bytes_moved(query.type, ranks)};
-  if (context.layout.crowded()) {
-    effort.rounds = std::max(effort.rounds, ranks - 1.0);
-    effort.bytes *= ranks;
-  }
-  return seconds("messages", query, context, effort);
+  const double sharers = context.layout.crowded() ? ranks : 1;
+  return seconds("messages", query, context,
+                 {rounds_on_cores(pairwise_messages(query.type, ranks), context),
+                  sharers * bytes_moved(query.type, ranks)});
 }
 
 }  // namespace hymn

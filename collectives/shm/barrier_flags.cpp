@@ -53,10 +53,8 @@ class SpreadBarrier final : public ShmOperation {
     return true;
   }
   bool awaits_other_cores() const override {
-    if (channel().size() > most_to_look_at) return false;
-    for (int member = seen_; member < channel().size(); ++member)
-      if (channel().is_beside(member) && stage_of(member) < stage_) return false;
-    return true;
+    return channel().size() <= most_to_look_at &&
+           all_beside_have_come(seen_, [this](int member) { return stage_of(member) >= stage_; });
   }
   bool all_have_come() {
     for (; seen_ < channel().size(); ++seen_)

@@ -46,6 +46,14 @@ class ShmOperation : public Operation {
 
  protected:
   ShmChannel& channel() const { return *channel_; }
+  /// Whether of the members from `first` on all that share this one's core have come.
+  template <class HasCome>
+  bool all_beside_have_come(int first, HasCome has_come) const {
+    for (int member = first; member < channel_->size(); ++member)
+      if (member != channel_->rank() && channel_->is_beside(member) && !has_come(member))
+        return false;
+    return true;
+  }
   /// The first thing in its turn, called once: should show peers as much as it can at once.
   virtual void begin() {}
   /// Does what can be done now; true when this member has finished. Never waits.

@@ -53,12 +53,9 @@ class ShowOperation final : public ShmOperation {
   }
 
   bool awaits_other_cores() const override {
-    for (int member = seen_; member < channel().size(); ++member) {
-      if (member == channel().rank() || !channel().is_beside(member)) continue;
-      const std::uint64_t flag = slots_.slot(member, use_).flag.load(std::memory_order_relaxed);
-      if (SlotFlag::use(flag) != use_) return false;
-    }
-    return true;
+    return all_beside_have_come(seen_, [this](int member) {
+      return SlotFlag::use(slots_.slot(member, use_).flag.load(std::memory_order_relaxed)) == use_;
+    });
   }
 
   bool advance() override {

@@ -3,9 +3,9 @@
  *
  * Any sequence of these operations, each of one of three sizes: FEW bytes, in the head; NEAR it,
  * where the number of the round says; more (DATA, in two rounds), for which there is room for one
- * piece at a time. Rounds of FEW bytes and NEAR ones are told to be done now and then only. A round is
- * taken from one member after the other. With EMPTY_BLOCK one member has nothing to give in an all_gather: then
- * another may take before it can give.
+ * piece at a time. Rounds of FEW bytes and NEAR ones are told to be done now and then only. A round
+ * is taken from one member after the other. With EMPTY_BLOCK one member has nothing to give in an
+ * all_gather: then another may take before it can give.
  */
 #ifndef MEMBERS
 #define MEMBERS 2
