@@ -20,6 +20,9 @@ struct Patience {
   const Clock* clock = &steady_clock();
   bool crowded = true;  ///< ranks share cores: see Waiter
   std::string purpose;  ///< "making group 3": said in the error
+  /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
+  /// none is that known.
+  std::function<bool(int rank)> is_hopeless{};
   ErrorContext context{};
 };
 

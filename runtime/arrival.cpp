@@ -35,6 +35,7 @@ Arrival Arrival::of_this_rank(const Config& config, const std::optional<Pretende
     // A file shows all ranks the same.
     if (config.topology_file.empty()) arrival.visible_gpus = hymn::visible_gpus();
   }
+  arrival.pid = getpid();
   arrival.topology_file = config.topology_file;
   arrival.gpu = config.gpu;
   arrival.bind = config.bind;
@@ -42,7 +43,8 @@ Arrival Arrival::of_this_rank(const Config& config, const std::optional<Pretende
 }
 
 void Arrival::pack(Packer& packer) const {
-  packer.text(host_key).text(host_name).number(process).text(topology_file).text(gpu);
+  packer.text(host_key).text(host_name).number(process);
+  packer.number(static_cast<std::uint64_t>(pid)).text(topology_file).text(gpu);
   packer.text(visible_gpus);
   packer.number(static_cast<std::uint64_t>(bind)).text(cpus.to_string());
 }
@@ -52,6 +54,7 @@ Arrival Arrival::unpack(Unpacker& unpacker) {
   arrival.host_key = unpacker.text();
   arrival.host_name = unpacker.text();
   arrival.process = unpacker.number();
+  arrival.pid = static_cast<int>(unpacker.number());
   arrival.topology_file = unpacker.text();
   arrival.gpu = unpacker.text();
   arrival.visible_gpus = unpacker.text();

@@ -25,6 +25,7 @@ struct Arrival {
   std::string host_key;  ///< equal exactly for ranks that share a host
   std::string host_name;
   std::uint64_t process = 0;  ///< equal exactly for ranks of one process
+  int pid = 0;                ///< of its process, as seen there
   std::string topology_file;
   std::string gpu;           ///< as HYMN_GPU
   std::string visible_gpus;  ///< as visible_gpus()

@@ -1,11 +1,34 @@
 // How a group tells what went wrong, and remembers it.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "runtime/group_state.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
+namespace {
+
+// Who is there answers in microseconds; who has been stopped never does.
+constexpr Duration longest_search = std::chrono::milliseconds(300);
+constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// So many are told of in words; the error carries all.
+constexpr std::size_t most_named = 8;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string joined(std::vector<std::string> names) {
+  const std::size_t all = names.size();
+  if (all > most_named) {
+    names.resize(most_named);
+    names.push_back(fmt::format("and {} more", all - most_named));
+  }
+  return fmt::format("{}", fmt::join(names, "; "));
+}
+
+}  // namespace
 
 std::string GroupState::label() const {
   // Many groups may share a description; the number tells which one.
@@ -16,54 +39,152 @@ ErrorContext GroupState::context(std::string operation) const {
   return {.rank = world_->rank(), .group = label(), .operation = std::move(operation)};
 }
 
-std::exception_ptr GroupState::timeout_error(const std::string& title, Duration waited,
-                                             Timeout limit, std::string_view consequence) const {
-  auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
+GroupMark GroupState::mark() const {
+  return {membership_.uid, collective_sequence(), completed_.load(std::memory_order_acquire)};
+}
+
+// --- Members that are gone
+
+void GroupState::member_changed(const PeerNews& news) {
+  const int member = find_rank(news.rank);
+  if (member < 0 || !is_member()) return;
+  if (!is_gone(news.state)) {
+    gone_.forget(member);
+    return;
+  }
+  gone_.note(member, news, world_->clock().now());
+  Standing sound = Standing::sound;
+  standing_.compare_exchange_strong(sound, Standing::bereaved, std::memory_order_acq_rel);
+}
+
+std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
+  std::vector<std::string> names;
+  for (const PeerNews& news : gone)
+    names.push_back(fmt::format("{}: {}", world_->name_of(news.rank), news.detail));
+  return joined(std::move(names));
+}
+
+std::exception_ptr GroupState::gone_error(const std::string& title, std::string_view what,
+                                          const std::vector<PeerNews>& gone) const {
   ErrorContext where = context(title);
+  where.remedy = "find out why it has ended; shrink() makes a group of the ranks that are left";
+  for (const PeerNews& news : gone) where.missing.push_back(news.rank);
+  return std::make_exception_ptr(
+      PeerError(fmt::format("{} of group '{}' on rank {} {}: {}", title, label(), world_->rank(),
+                            what, describe_gone(gone)),
+                std::move(where)));
+}
+
+std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
+  if (is_aborted()) return aborted_error(title(op));
+  const auto missed = gone_.missed_by(op, world_->clock().now());
+  if (missed.empty()) return nullptr;
+  return gone_error(title(op), "cannot complete", missed);
+}
+
+void GroupState::require_members(OpType type) {
+  const std::string name(to_string(type));
+  if (is_aborted()) std::rethrow_exception(aborted_error(name));
+  auto gone = gone_.failed();
+  // Who has left may be missed by collectives only.
+  if (gone.empty() && is_collective(type)) gone = gone_.left_before(collective_sequence() + 1);
+  if (gone.empty()) return;
+  Failure failure{fmt::format("a member is gone: {}", describe_gone(gone))};
+  for (const PeerNews& news : gone) failure.missing.push_back(news.rank);
+  abort(failure);
+  std::rethrow_exception(aborted_error(name));
+}
+
+// --- Limits that have passed
+
+GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit) const {
+  std::vector<int> others;
+  for (const int rank : membership_.ranks)
+    if (rank != world_->rank()) others.push_back(rank);
+  const bool collective = is_collective(op.type);
+  if (!collective && op.peer >= 0) others = {global_rank(op.peer)};
+  const Duration patience = limit.is_none()
+                                ? longest_search
+                                : std::clamp(limit.duration() / 4, shortest_search, longest_search);
+  Missing missing;
+  std::vector<std::string> words;
+  const auto tales = world_->ask(membership_.uid, others, patience);
+  for (const Tale& tale : tales) {
+    if (collective && tale.entered >= op.sequence && tale.state == PeerState::alive) continue;
+    missing.ranks.push_back(tale.rank);
+    const char* verb = collective && tale.entered < op.sequence ? "has not entered it: " : "";
+    words.push_back(fmt::format("{} {}{}", world_->name_of(tale.rank), verb, tale.doing));
+  }
+  if (!words.empty())
+    missing.words = (collective ? "missing: " : "waiting for ") + joined(std::move(words));
+  else if (!tales.empty())
+    missing.words = "all its members have entered it";
+  return missing;
+}
+
+std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
+                                             std::string_view consequence) const {
+  ErrorContext where = context(title(op));
   where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
+  Missing missing = find_missing(op, limit);
+  where.missing = std::move(missing.ranks);
+  if (!missing.words.empty()) missing.words += "; ";
   return std::make_exception_ptr(TimeoutError(
       fmt::format(
-          "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}",
-          title, label(), world_->rank(), seconds(waited), seconds(limit.duration()), consequence),
+          "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
+          title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
+          missing.words, consequence),
       waited, std::move(where)));
 }
 
-std::string GroupState::describe_failure(const std::exception_ptr& error,
-                                         const std::string& title) const {
-  std::string text = "an unknown failure";
+// --- Giving the group up
+
+GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
+                                                 const std::string& title) const {
+  const auto told = [&](std::string_view what) {
+    return fmt::format("rank {}: {}: {}", world_->rank(), title, what);
+  };
   try {
     std::rethrow_exception(error);
-  } catch (const TimeoutError& timeout) {
-    text = fmt::format("not complete after {:.3f} s",
-                       std::chrono::duration<double>(timeout.waited()).count());
-  } catch (const Error& failure) {
-    text = failure.problem();
-  } catch (const std::exception& failure) {
-    text = failure.what();
+  } catch (const Error& typed) {
+    // These two say themselves in what they happened, and on which rank.
+    const bool says_all = typed.kind() == ErrorKind::timeout || typed.kind() == ErrorKind::peer;
+    return {says_all ? typed.problem() : told(typed.problem()), typed.context().missing};
+  } catch (const std::exception& other) {
+    return {told(other.what())};
   } catch (...) {
+    return {told("an unknown failure")};
   }
-  return fmt::format("rank {}: {}: {}", world_->rank(), title, text);
 }
 
-void GroupState::abort(const std::string& reason) {
+void GroupState::abort_here(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
-    if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;
-    aborted_.store(true, std::memory_order_release);
+    if (is_aborted()) return;
+    failure_ = failure;
+    standing_.store(Standing::aborted, std::memory_order_release);
   }
   world_->mark_failed();
 }
 
-std::string GroupState::abort_reason() const {
+void GroupState::abort(const Failure& failure) {
+  if (is_aborted()) return;
+  abort_here(failure);
+  world_->announce_abort(membership_.uid, abort_failure());
+}
+
+GroupState::Failure GroupState::abort_failure() const {
   std::lock_guard lock(mutex_);
-  return abort_reason_;
+  return failure_;
 }
 
 std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
   ErrorContext where = context(operation);
   where.remedy = "make a new group, or a new World, of the ranks that are left";
+  Failure failure = abort_failure();
+  where.missing = std::move(failure.missing);
   return std::make_exception_ptr(
-      AbortedError(fmt::format("the group was aborted: {}", abort_reason()), std::move(where)));
+      AbortedError(fmt::format("the group was aborted: {}", failure.reason), std::move(where)));
 }
 
 }  // namespace hymn::detail

@@ -19,14 +19,17 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
     : world_(std::move(world)),
       membership_(std::move(membership)),
       description_(options.description.empty() ? "undefined" : std::move(options.description)),
+      shape_(shape_of(membership_, world_->rank())),
       selector_(std::move(selector)),
       blocks_(blocks),
-      timeout_(options.timeout.or_else(world_->default_timeout())) {
-  const auto found =
-      std::lower_bound(membership_.ranks.begin(), membership_.ranks.end(), world_->rank());
-  const bool member = found != membership_.ranks.end() && *found == world_->rank();
-  shape_ = {member ? static_cast<int>(found - membership_.ranks.begin()) : -1,
-            static_cast<int>(membership_.ranks.size())};
+      timeout_(options.timeout.or_else(world_->default_timeout())),
+      gone_(membership_.uid, shape_.rank, shape_.size) {}
+
+GroupShape GroupState::shape_of(const Membership& membership, int rank) {
+  const auto& ranks = membership.ranks;
+  const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  const bool member = found != ranks.end() && *found == rank;
+  return {member ? static_cast<int>(found - ranks.begin()) : -1, static_cast<int>(ranks.size())};
 }
 
 GroupState::~GroupState() {
@@ -35,6 +38,7 @@ GroupState::~GroupState() {
   } catch (const std::exception& error) {
     world_->logger().warning(fmt::format("ending a group: {}", error.what()));
   }
+  world_->forget_group(*this);
 }
 
 int GroupState::global_rank(int group_rank) const {
@@ -76,7 +80,8 @@ void GroupState::set_timeout(Timeout timeout) {
 bool GroupState::admit(OpType type) {
   if (is_destroyed() || world_->is_destroyed())
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
-  if (is_aborted()) std::rethrow_exception(aborted_error(std::string(to_string(type))));
+  if (!is_sound()) [[unlikely]]
+    require_members(type);
   if (is_member()) {
     if (!world_->may_drive()) [[unlikely]]
       world_->require_drive(context(std::string(to_string(type))));
@@ -169,6 +174,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
     give_up(*storage.get(), call);
   }
   world_->ring().set_state(record_id, CallState::completed);
+  if (is_collective(request.type)) note_completed(call.sequence);
   return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
 }
 
@@ -191,7 +197,8 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   TimePoint began{};
   Deadline deadline = Deadline::never();
   for (unsigned turn = 1;; ++turn) {
-    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+    if (!is_sound()) [[unlikely]]
+      if (auto error = hopeless(pending(call))) std::rethrow_exception(error);
     if (turn == first_look && !limit.is_none()) {
       began = clock.now();
       deadline = Deadline::after(limit, began);
@@ -199,7 +206,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
     if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
       if (deadline.expired(now))
-        std::rethrow_exception(timeout_error(title(call), now - began, limit));
+        std::rethrow_exception(timeout_error(pending(call), now - began, limit));
     }
     const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
     if (!engine.is_idle()) engine.step_all();
@@ -209,12 +216,12 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call) {
-  const std::string reason = describe_failure(std::current_exception(), title(call));
-  std::unique_ptr<Residue> residue = operation.abandon(reason);
+  const Failure failure = describe_failure(std::current_exception(), title(call));
+  std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
-  if (is_collective(call.request->type) || !clean) abort(reason);
+  if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
   rethrow_with(context(title(call)));
 }
 
@@ -301,9 +308,11 @@ void GroupState::take_sequence(OpType type) {
     p2ps_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-std::string GroupState::title(const Call& call) {
-  return fmt::format("{} #{}", to_string(call.request->type), call.sequence);
+std::string GroupState::title(const PendingOp& op) {
+  return fmt::format("{} #{}", to_string(op.type), op.sequence);
 }
+
+std::string GroupState::title(const Call& call) { return title(pending(call)); }
 
 RecvStatus GroupState::to_global(RecvStatus status) const {
   if (status.source >= 0) status.source = global_rank(status.source);

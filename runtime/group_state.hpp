@@ -12,6 +12,7 @@
 
 #include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
+#include "runtime/gone_members.hpp"
 
 namespace hymn::detail {
 
@@ -48,11 +49,28 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                                          const CallOptions& options);
   Explanation explain(const Request& request) const;
 
-  /// Gives the group up: everything in flight and every later call fails with this reason; the
-  /// first reason stays.
-  void abort(const std::string& reason);
-  bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
-  std::string abort_reason() const;
+  /// Why a group was given up.
+  struct Failure {
+    std::string reason;
+    std::vector<int> missing{};  ///< global ranks
+  };
+  /// Gives the group up on all ranks: everything in flight and every later call fails with this
+  /// reason; the first reason stays.
+  void abort(const Failure& failure);
+  /// Another rank has given it up.
+  void abort_here(const Failure& failure);
+  bool is_aborted() const { return standing_.load(std::memory_order_acquire) == Standing::aborted; }
+  Failure abort_failure() const;
+
+  /// What has become of a member; of other ranks it is not interested.
+  void member_changed(const PeerNews& news);
+  /// Nothing has happened to the group or its members: no need to ask hopeless().
+  bool is_sound() const { return standing_.load(std::memory_order_acquire) == Standing::sound; }
+  /// The error of an operation that cannot complete for want of members that are gone; null while
+  /// it may.
+  std::exception_ptr hopeless(const PendingOp& op) const;
+  bool has_failed_members() const { return !gone_.failed().empty(); }
+  GroupMark mark() const;
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -62,18 +80,25 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string label() const;
   ErrorContext context(std::string operation) const;
   std::exception_ptr aborted_error(const std::string& operation) const;
-  std::exception_ptr timeout_error(const std::string& title, Duration waited, Timeout limit,
+  /// Asks the others who is missing.
+  std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
                                    std::string_view consequence = "the group is given up") const;
   /// A failure as a reason: who, in what, what.
-  std::string describe_failure(const std::exception_ptr& error, const std::string& title) const;
+  Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
   /// Collectives complete in the order in which they started.
   bool is_next(const WorkState& work) const;
   void dequeue(const WorkState& work);
+  /// The collective with this number has completed, as those before it.
+  void note_completed(std::uint64_t sequence) {
+    completed_.store(sequence, std::memory_order_release);
+  }
 
  private:
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
+  /// Throws where members are gone without whom the call cannot be.
+  void require_members(OpType type);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
   const Request& checked(const Request& request, std::unique_ptr<const Request>& matched,
                          int& peer) const;
@@ -88,6 +113,20 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void take_sequence(OpType type);
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call);
   static std::string title(const Call& call);
+  static std::string title(const PendingOp& op);
+  static GroupShape shape_of(const Membership& membership, int rank);
+  static PendingOp pending(const Call& call) {
+    return {call.request->type, call.sequence, call.peer};
+  }
+  /// Who has not come, as far as can be found out soon.
+  std::string describe_gone(const std::vector<PeerNews>& gone) const;
+  std::exception_ptr gone_error(const std::string& title, std::string_view what,
+                                const std::vector<PeerNews>& gone) const;
+  struct Missing {
+    std::vector<int> ranks{};
+    std::string words{};  ///< empty: nothing could be found out
+  };
+  Missing find_missing(const PendingOp& op, Timeout limit) const;
 
   void prepare(OperationStorage& storage, const Call& call);
   void drive(Operation& operation, Timeout limit, const Call& call);
@@ -127,12 +166,16 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   AtomicTimeout timeout_;
 
   mutable std::mutex mutex_;  // guards what follows up to the counts
-  std::string abort_reason_;
+  Failure failure_;
   std::deque<const WorkState*> ordered_;
 
   std::atomic<std::uint64_t> collectives_{0};
   std::atomic<std::uint64_t> p2ps_{0};
-  std::atomic<bool> aborted_{false};
+  std::atomic<std::uint64_t> completed_{0};  // collectives
+  /// Ordered: it never gets better, but for members that were only lost.
+  enum class Standing : unsigned char { sound, bereaved, aborted };
+  std::atomic<Standing> standing_{Standing::sound};
+  GoneMembers gone_;
   std::atomic<bool> destroyed_{false};
 };
 

@@ -13,6 +13,7 @@
 #include "p2p/thread_hub.hpp"
 #include "runtime/hierarchical_mechanism.hpp"
 #include "runtime/shm_mechanism.hpp"
+#include "runtime/thread_control.hpp"
 #include "runtime/thread_world.hpp"
 #include "runtime/world_state.hpp"
 
@@ -93,8 +94,18 @@ void guard(ThreadHub& hub, int rank, Ending& ending, Body&& body) {
 
 using MakeParts = std::function<detail::WorldParts(int rank)>;
 
-Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const MakeParts& make_parts,
+/// What all ranks of a run share.
+struct Common {
+  explicit Common(int ranks)
+      : hub(std::make_shared<ThreadHub>(ranks)),
+        switchboard(std::make_shared<control::Switchboard>(ranks)) {}
+  std::shared_ptr<ThreadHub> hub;
+  std::shared_ptr<control::Switchboard> switchboard;
+};
+
+Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
                const std::function<void(World&)>& rank_main) {
+  const auto& hub = common.hub;
   Ending ending;
   guard(*hub, rank, ending, [&] {
     detail::WorldParts parts = make_parts(rank);
@@ -103,6 +114,7 @@ Ending run_one(const std::shared_ptr<ThreadHub>& hub, int rank, const MakeParts&
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
+    parts.control = std::make_unique<ThreadControl>(common.switchboard, rank);
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });
@@ -150,10 +162,10 @@ namespace {
 
 /// Runs all ranks, and throws what they threw.
 void run_all(int ranks, const MakeParts& make_parts, const std::function<void(World&)>& rank_main) {
-  auto hub = std::make_shared<ThreadHub>(ranks);
+  const Common common(ranks);
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
-  auto threads = start_threads(*hub, ranks, [&](int rank) {
-    endings[static_cast<std::size_t>(rank)] = run_one(hub, rank, make_parts, rank_main);
+  auto threads = start_threads(*common.hub, ranks, [&](int rank) {
+    endings[static_cast<std::size_t>(rank)] = run_one(common, rank, make_parts, rank_main);
   });
   for (std::thread& thread : threads) thread.join();
 

@@ -59,9 +59,9 @@ void WorkState::start() {
       part->storage.get()->start();
     }
   } catch (...) {
-    const std::string reason = group_->describe_failure(std::current_exception(), title());
-    const bool clean = give_up_parts(reason);
-    if (is_ordered() || !clean) group_->abort(reason);
+    const auto failure = group_->describe_failure(std::current_exception(), title());
+    const bool clean = give_up_parts(failure.reason);
+    if (must_abort_group(clean)) group_->abort(failure);
     rethrow_with(group_->context(title()));
   }
 }
@@ -93,16 +93,35 @@ bool WorkState::advance(long nanoseconds) {
     fail(std::current_exception());
     return true;
   }
-  if (group_->is_aborted()) {
-    give_up_parts(group_->abort_reason());
-    finish(Ended::badly, group_->aborted_error(title()));
-    return true;
+  if (!group_->is_sound()) [[unlikely]] {
+    if (group_->is_aborted()) {
+      give_up_parts(group_->abort_failure().reason);
+      finish(Ended::badly, group_->aborted_error(title()));
+      return true;
+    }
+    if (auto error = hopeless()) {
+      fail(std::move(error));
+      return true;
+    }
   }
   if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
   const TimePoint now = group_->world().clock().now();
   if (!deadline_.expired(now)) return false;
-  fail(group_->timeout_error(title(), now - started_, limit_));
+  fail(group_->timeout_error(pending(), now - started_, limit_));
   return true;
+}
+
+std::exception_ptr WorkState::hopeless() const {
+  for (const auto& part : parts_) {
+    if (part->done) continue;
+    const Call& call = part->call;
+    if (auto error = group_->hopeless({call.request->type, call.sequence, call.peer})) return error;
+  }
+  return nullptr;
+}
+
+bool WorkState::must_abort_group(bool clean) const {
+  return is_ordered() || !clean || group_->has_failed_members();
 }
 
 bool WorkState::step_parts(long nanoseconds) {
@@ -119,10 +138,10 @@ bool WorkState::step_parts(long nanoseconds) {
 }
 
 void WorkState::fail(std::exception_ptr error) {
-  const std::string reason = group_->describe_failure(error, title());
+  const auto failure = group_->describe_failure(error, title());
   // A send or receive that went wrong and has left nothing behind is its own matter.
-  const bool clean = give_up_parts(reason);
-  if (is_ordered() || !clean) group_->abort(reason);
+  const bool clean = give_up_parts(failure.reason);
+  if (must_abort_group(clean)) group_->abort(failure);
   try {
     try {
       std::rethrow_exception(error);
@@ -155,7 +174,10 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
     }
   }
   error_ = std::move(error);
-  if (is_ordered()) group_->dequeue(*this);
+  if (is_ordered()) {
+    group_->dequeue(*this);
+    if (how == Ended::well) group_->note_completed(sequence_);
+  }
   ended_.store(how, std::memory_order_release);
 }
 
@@ -207,7 +229,7 @@ void WorkState::wait(Timeout timeout) {
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
   world.engine().sweep();
   if (expired)
-    std::rethrow_exception(group_->timeout_error(title(), world.clock().now() - began, timeout,
+    std::rethrow_exception(group_->timeout_error(pending(), world.clock().now() - began, timeout,
                                                  "the operation is still in flight"));
   if (error_) std::rethrow_exception(error_);
 }

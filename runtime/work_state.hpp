@@ -9,6 +9,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "hymn/process_group.hpp"
+#include "runtime/gone_members.hpp"
 
 namespace hymn::detail {
 
@@ -87,9 +88,14 @@ class WorkState {
   bool advance(long nanoseconds);
   bool step_parts(long nanoseconds);
   void fail(std::exception_ptr error);
+  /// Without it the ranks of the group would be out of step.
+  bool must_abort_group(bool clean) const;
   void finish(Ended how, std::exception_ptr error);
   /// True when nothing of them is left behind.
   bool give_up_parts(const std::string& reason);
+  PendingOp pending() const { return {type_, sequence_, -1}; }
+  /// Of one of its parts; null while all may complete.
+  std::exception_ptr hopeless() const;
   void settle_future();
   void settle(FutureState<std::vector<BufferView>>& state) const;
   static ErrorContext merged_context(std::string remedy, ErrorContext context);

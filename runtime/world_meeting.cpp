@@ -67,6 +67,7 @@ void WorldState::meet() {
   granted_ = arrivals[static_cast<std::size_t>(rank_)].cpus;
   bind_caller();
   use_tuning(found);
+  start_control(arrivals);
 }
 
 // The file is rank 0's affair: others may see another file system. It need not be there.

@@ -75,12 +75,13 @@ WorldState::WorldState(WorldParts parts)
       site_(std::move(parts.site)),
       ring_memory_(allocate_ring()),
       ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()},
-                             writers_under(mechanisms_))) {
+                             writers_under(mechanisms_))),
+      control_(std::move(parts.control)) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
 }
 
-WorldState::~WorldState() = default;
+WorldState::~WorldState() { end_control(); }
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = std::make_shared<WorldState>(std::move(parts));
@@ -109,6 +110,7 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   patience.clock = clock_;
   patience.crowded = crowded_;
   patience.purpose = std::move(purpose);
+  patience.is_hopeless = [this](int rank) { return has_failed(rank); };
   patience.context.rank = rank_;
   return patience;
 }
@@ -165,6 +167,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   }
   auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
                                             std::move(selector), blocks);
+  enter_group(*group);
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
   groups_.push_back(group);
@@ -247,10 +250,12 @@ void WorldState::destroy() {
   for (const auto& weak : groups)
     if (const auto group = weak.lock()) group->destroy();
   if (!engine_->is_drained()) mark_failed();
+  say_goodbye();
   const WorldEnd end = agree_to_end();
   auto residues = engine_->shut_down();
   keep_for_ever(std::move(residues));
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
+  end_control();
 }
 
 }  // namespace hymn::detail

@@ -1,6 +1,7 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -9,8 +10,11 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "collectives/planner/planner.hpp"
+#include "control/agent.hpp"
 #include "hymn/world.hpp"
+#include "runtime/arrival.hpp"
 #include "runtime/call_ring.hpp"
+#include "runtime/control_plane.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
@@ -32,16 +36,19 @@ struct WorldParts {
   bool own_thread;
   std::shared_ptr<Exchange> exchange{};
   std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
+  /// What carries news of failures; null: none.
+  std::unique_ptr<ControlPlane> control{};
   const Clock* clock = &steady_clock();
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 
-class WorldState : public std::enable_shared_from_this<WorldState> {
+class WorldState final : public std::enable_shared_from_this<WorldState>,
+                         private control::Listener {
  public:
   /// Collective over the exchange: learns where the ranks are and makes the group of all.
   static std::shared_ptr<WorldState> make(WorldParts parts);
   explicit WorldState(WorldParts parts);
-  ~WorldState();
+  ~WorldState() override;
   static const WorldState& of(const World& world) { return *world.state_; }
 
   Exchange& exchange() const { return *exchange_; }
@@ -73,6 +80,17 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
   void mark_leaving() { leaving_ = true; }
   bool is_leaving() const { return leaving_; }
+
+  // --- Failures, in world_failure.cpp
+  /// "rank 3 (nodeB, pid 4711)"
+  std::string name_of(int rank) const;
+  /// Where those ranks are in the group, as far as can be found out within `limit`.
+  std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
+  /// Tells all others that the group is given up.
+  void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
+  /// Every group, from when it is made until it is destroyed.
+  void enter_group(GroupState& group);
+  void forget_group(const GroupState& group);
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -111,6 +129,19 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();
 
+  // In world_failure.cpp.
+  void start_control(const std::vector<Arrival>& arrivals);
+  void say_goodbye();
+  void end_control();
+  void peer_changed(const PeerNews& news) override;
+  void group_aborted(const control::AbortGroup& message) override;
+  void dump_asked(const std::string& reason) override;
+  Tale tell(std::uint64_t uid) override;
+  std::vector<GroupMark> marks() override;
+  std::string describe_doing() const;
+  /// Whether nothing more is to be expected of a rank.
+  bool has_failed(int rank) const;
+
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Mechanism>> mechanisms_;
   std::vector<const Mechanism*> gates_;  ///< of those: has_gate()
@@ -135,6 +166,19 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   std::unique_ptr<std::byte[], FreeAligned> ring_memory_;
   CallRing ring_;
   std::unique_ptr<ProgressEngine> engine_;
+
+  /// Of every rank: where it is, and what process.
+  struct Person {
+    std::string host;
+    int pid = 0;
+  };
+  std::vector<Person> persons_;
+  std::unique_ptr<ControlPlane> control_;
+  std::shared_ptr<control::Agent> agent_;
+
+  mutable std::mutex known_mutex_;  // guards these two; held for moments only
+  std::vector<GroupState*> known_groups_;
+  std::deque<GroupMark> ended_marks_;  // of groups that have ended; not of all for ever
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

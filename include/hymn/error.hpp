@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "hymn/export.hpp"
 #include "hymn/timeout.hpp"
@@ -33,6 +34,9 @@ struct ErrorContext {
   std::string group{};      ///< the group's name
   std::string operation{};  ///< "all_reduce #41"
   std::string remedy{};     ///< a sentence that tells the user what to do
+  /// Global ranks that were waited for and have not come, or have failed; they are in the text,
+  /// too.
+  std::vector<int> missing{};
 };
 
 /// The root of every exception that hymn throws.

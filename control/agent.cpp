@@ -1,0 +1,182 @@
+#include "control/agent.hpp"
+
+#include <algorithm>
+
+namespace hymn::control {
+namespace {
+
+// How long a thread that waits for the others sleeps before it looks at its deadline again.
+constexpr auto longest_nap = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Agent::Agent(int rank, int size, Listener& listener, Send send)
+    : rank_(rank), listener_(&listener), send_(std::move(send)) {
+  for (int peer = 0; peer < size; ++peer) peers_.push_back({.rank = peer});
+}
+
+template <class Call>
+void Agent::tell_listener(Call&& call) {
+  std::shared_lock lock(listener_mutex_);
+  if (listener_ != nullptr) call(*listener_);
+}
+
+void Agent::close() {
+  std::lock_guard lock(listener_mutex_);
+  listener_ = nullptr;
+}
+
+void Agent::set_in_sight(std::set<int> ranks) {
+  std::lock_guard lock(mutex_);
+  in_sight_ = std::move(ranks);
+}
+
+bool Agent::learn(const PeerNews& news, bool own_eyes) {
+  std::lock_guard lock(mutex_);
+  if (news.rank < 0 || news.rank >= static_cast<int>(peers_.size()) || news.rank == rank_)
+    return false;
+  PeerNews& known = peers_[static_cast<std::size_t>(news.rank)];
+  if (known.state == PeerState::left || known.state == PeerState::dead) return false;
+  if (news.state == PeerState::lost && !own_eyes && in_sight_.contains(news.rank)) return false;
+  const bool comes_back = news.state == PeerState::alive && known.state != PeerState::alive;
+  if (news.state <= known.state && !comes_back) return false;
+  // What was said before may tell more of where it was.
+  PeerNews merged = news;
+  if (merged.marks.empty()) merged.marks = known.marks;
+  known = std::move(merged);
+  changed_.notify_all();
+  return true;
+}
+
+void Agent::sight(const PeerNews& news) {
+  if (!learn(news, true)) return;
+  tell_listener([&](Listener& world) { world.peer_changed(news_of(news.rank)); });
+  send_(News{news});
+}
+
+PeerNews Agent::news_of(int rank) const {
+  std::lock_guard lock(mutex_);
+  return peers_.at(static_cast<std::size_t>(rank));
+}
+
+std::vector<PeerNews> Agent::all_news() const {
+  std::lock_guard lock(mutex_);
+  std::vector<PeerNews> all;
+  std::copy_if(peers_.begin(), peers_.end(), std::back_inserter(all),
+               [](const PeerNews& news) { return news.state != PeerState::alive; });
+  return all;
+}
+
+std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) {
+  Question question{.asker = rank_, .uid = uid};
+  std::unique_lock lock(mutex_);
+  question.id = next_question_++;
+  for (const int rank : ranks)
+    if (rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state))
+      question.asked.push_back(rank);
+  Asking& asking = askings_[question.id];
+  asking.missing = question.asked.size();
+  lock.unlock();
+  if (!question.asked.empty()) send_(question);
+  lock.lock();
+  changed_.wait_for(lock, limit, [&asking] { return asking.missing == 0; });
+  std::vector<Tale> tales;
+  for (const int rank : ranks) {
+    if (const auto answer = asking.tales.find(rank); answer != asking.tales.end()) {
+      tales.push_back(answer->second);
+      continue;
+    }
+    const PeerNews& known = peers_.at(static_cast<std::size_t>(rank));
+    // Who is there would have answered.
+    Tale tale{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
+    tale.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
+    for (const GroupMark& mark : known.marks)
+      if (mark.uid == uid) tale.entered = mark.entered, tale.completed = mark.completed;
+    tales.push_back(std::move(tale));
+  }
+  askings_.erase(question.id);
+  lock.unlock();
+  // This rank itself may be among them: it need not ask.
+  for (Tale& tale : tales)
+    if (tale.rank == rank_) {
+      tell_listener([&](Listener& world) { tale = world.tell(uid); });
+      tale.rank = rank_;
+    }
+  return tales;
+}
+
+std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
+                                           Deadline deadline, const std::function<bool()>& stop) {
+  const ShrinkCall call{uid, {members.begin(), members.end()}};
+  {
+    std::lock_guard lock(mutex_);
+    shrinking_[uid] = call.members;
+  }
+  send_(call);
+  std::unique_lock lock(mutex_);
+  while (!verdicts_.contains(uid)) {
+    if (deadline.expired(std::chrono::steady_clock::now())) break;
+    lock.unlock();
+    const bool stopped = stop();
+    lock.lock();
+    if (stopped) break;
+    changed_.wait_for(lock, longest_nap);
+  }
+  shrinking_.erase(uid);
+  const auto verdict = verdicts_.find(uid);
+  if (verdict == verdicts_.end()) return std::nullopt;
+  return verdict->second;
+}
+
+void Agent::receive(Message message) {
+  std::visit([this](const auto& kind) { on(kind); }, message);
+}
+
+void Agent::reached_desk() {
+  for (const PeerNews& news : all_news())
+    if (is_gone(news.state)) send_(News{news});
+  std::vector<Message> again;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
+    for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
+  }
+  for (const Message& message : again) send_(message);
+}
+
+void Agent::on(const News& message) {
+  if (!learn(message.news, false)) return;
+  tell_listener([&](Listener& world) { world.peer_changed(news_of(message.news.rank)); });
+}
+
+void Agent::on(const AbortGroup& message) {
+  tell_listener([&](Listener& world) { world.group_aborted(message); });
+}
+
+void Agent::on(const DumpNow& message) {
+  tell_listener([&](Listener& world) { world.dump_asked(message.reason); });
+}
+
+void Agent::on(const Question& message) {
+  Answer answer{message.id, message.asker, {}};
+  tell_listener([&](Listener& world) { answer.tale = world.tell(message.uid); });
+  answer.tale.rank = rank_;
+  send_(answer);
+}
+
+void Agent::on(const Answer& message) {
+  std::lock_guard lock(mutex_);
+  const auto asking = askings_.find(message.id);
+  if (asking == askings_.end()) return;
+  if (asking->second.tales.emplace(message.tale.rank, message.tale).second)
+    --asking->second.missing;
+  changed_.notify_all();
+}
+
+void Agent::on(const ShrinkVerdict& message) {
+  std::lock_guard lock(mutex_);
+  verdicts_.emplace(message.uid, message);
+  changed_.notify_all();
+}
+
+}  // namespace hymn::control

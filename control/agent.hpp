@@ -1,0 +1,107 @@
+// A rank's own side of the control plane: what it knows of the others, and what it asks of them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+
+#include "control/message.hpp"
+#include "hymn/timeout.hpp"
+
+namespace hymn::control {
+
+/// What a world does about what its agent hears. Called by the thread that carries the messages,
+/// and by callers of Agent::sight(); must not wait for answers of the control plane.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// A rank has come to be in another state.
+  virtual void peer_changed(const PeerNews& news) = 0;
+  virtual void group_aborted(const AbortGroup& message) = 0;
+  virtual void dump_asked(const std::string& reason) = 0;
+  /// Where this rank is with this group.
+  virtual Tale tell(std::uint64_t uid) = 0;
+  /// How far this rank is with all its groups, those that have ended too.
+  virtual std::vector<GroupMark> marks() = 0;
+};
+
+/// Thread-safe.
+class Agent {
+ public:
+  using Send = std::function<void(const Message& message)>;
+  /// `send` takes a message to the desk, or forgets it where there is none. It never blocks.
+  Agent(int rank, int size, Listener& listener, Send send);
+
+  int rank() const { return rank_; }
+  /// Of these ranks nobody else knows more than this one, who sees their processes: the desk is not
+  /// believed that they are lost.
+  void set_in_sight(std::set<int> ranks);
+
+  // --- For the world
+
+  void post(const Message& message) { send_(message); }
+  /// This rank has seen itself what has become of another.
+  void sight(const PeerNews& news);
+  PeerNews news_of(int rank) const;
+  /// All that are not simply alive.
+  std::vector<PeerNews> all_news() const;
+  /// Asks those ranks where they are in the group; waits for at most `limit`. One tale for each, in
+  /// the same order; of those who have not answered it holds what is known without them.
+  std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
+  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes, or
+  /// `stop` says so.
+  std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
+                                      Deadline deadline, const std::function<bool()>& stop);
+
+  // --- For what carries the messages
+
+  void receive(Message message);
+  /// The listener is not called any more. Waits for calls of it that other threads are in.
+  void close();
+  /// A desk was reached, perhaps another one than before: it is told what this rank knows.
+  void reached_desk();
+
+ private:
+  struct Asking {
+    std::map<int, Tale> tales;
+    std::size_t missing = 0;
+  };
+  void on(const Beat&) {}
+  void on(const Goodbye&) {}
+  void on(const News& message);
+  void on(const AbortGroup& message);
+  void on(const DumpNow& message);
+  void on(const Question& message);
+  void on(const Answer& message);
+  void on(const CallNote&) {}
+  void on(const ShrinkCall&) {}
+  void on(const ShrinkVerdict& message);
+  /// True when it is news.
+  bool learn(const PeerNews& news, bool own_eyes);
+
+  /// Calls the listener, unless this is closed.
+  template <class Call>
+  void tell_listener(Call&& call);
+
+  int rank_;
+  // Shared by those who are in a call of the listener.
+  std::shared_mutex listener_mutex_;
+  Listener* listener_;
+  Send send_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<PeerNews> peers_;
+  std::set<int> in_sight_;
+  std::uint64_t next_question_ = 0;
+  std::map<std::uint64_t, Asking> askings_;
+  std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
+  std::map<std::uint64_t, ShrinkVerdict> verdicts_;
+};
+
+}  // namespace hymn::control

@@ -1,0 +1,189 @@
+#include "control/desk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hymn::control {
+namespace {
+
+// Of how many calls of a group what was called is kept, to be compared with what comes later.
+constexpr std::size_t kept_notes = 4096;
+
+}  // namespace
+
+Desk::Desk(int size, DeskOptions options, Send send)
+    : seats_(static_cast<std::size_t>(size)), options_(options), send_(std::move(send)) {}
+
+void Desk::join(int rank, TimePoint now) {
+  if (!is_rank(rank)) return;
+  if (!std::exchange(anybody_came_, true)) first_join_ = now;
+  Seat& own = seat(rank);
+  own.present = own.came = true;
+  own.last_sign = now;
+  if (own.state == PeerState::stalled || own.state == PeerState::lost) {
+    own.state = PeerState::alive;
+    send_to_others(rank, News{news_of(rank)});
+  }
+  for (int other = 0; other < static_cast<int>(seats_.size()); ++other)
+    if (seat(other).state != PeerState::alive) send_(rank, News{news_of(other)});
+  for (const auto& [uid, abort] : aborted_) send_(rank, abort);
+}
+
+void Desk::receive(int rank, Message message, TimePoint now) {
+  if (!is_rank(rank)) return;
+  seat(rank).last_sign = now;
+  if (seat(rank).state == PeerState::stalled) learn(rank, PeerState::alive, "");
+  std::visit([&](auto& kind) { on(rank, std::move(kind), now); }, message);
+}
+
+void Desk::lose(int rank, const std::string& why, TimePoint) {
+  if (!is_rank(rank)) return;
+  seat(rank).present = false;
+  learn(rank, PeerState::lost, why);
+}
+
+void Desk::tick(TimePoint now) {
+  const bool all_should_be_here = anybody_came_ && now - first_join_ >= options_.absent_after;
+  for (int rank = 0; rank < static_cast<int>(seats_.size()); ++rank) {
+    Seat& own = seat(rank);
+    if (own.present && own.state == PeerState::alive &&
+        now - own.last_sign >= options_.stalled_after) {
+      const std::chrono::duration<double> silent = now - own.last_sign;
+      learn(rank, PeerState::stalled, fmt::format("no sign of life for {:.1f} s", silent.count()));
+    }
+    if (!own.came && all_should_be_here)
+      learn(rank, PeerState::lost, "it has not come to the control plane");
+    if (own.present) send_(rank, Beat{});
+  }
+}
+
+void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
+  for (const GroupMark& mark : marks) seat.marks[mark.uid] = mark;
+}
+
+PeerNews Desk::news_of(int rank) const {
+  const Seat& own = seats_[static_cast<std::size_t>(rank)];
+  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail};
+  for (const auto& [uid, mark] : own.marks) news.marks.push_back(mark);
+  return news;
+}
+
+void Desk::learn(int rank, PeerState state, const std::string& detail) {
+  Seat& own = seat(rank);
+  const bool comes_back = own.state == PeerState::stalled && state == PeerState::alive;
+  if (state <= own.state && !comes_back) return;
+  // Who has said goodbye may end as it likes.
+  if (own.state == PeerState::left) return;
+  own.state = state;
+  own.detail = detail;
+  send_to_others(rank, News{news_of(rank)});
+  if (is_gone(state)) settle_shrinking();
+}
+
+void Desk::send_to_others(int rank, const Message& message) {
+  for (int other = 0; other < static_cast<int>(seats_.size()); ++other)
+    if (other != rank && seat(other).present) send_(other, message);
+}
+
+void Desk::on(int rank, Beat message, TimePoint) { note_marks(seat(rank), message.marks); }
+
+void Desk::on(int rank, Goodbye message, TimePoint) {
+  note_marks(seat(rank), message.marks);
+  learn(rank, PeerState::left, "it has ended its world");
+}
+
+// From those who see more: ranks of the same host, or all who come from a desk that was lost.
+void Desk::on(int, News message, TimePoint) {
+  const PeerNews& news = message.news;
+  if (!is_rank(news.rank)) return;
+  Seat& about = seat(news.rank);
+  if (is_gone(news.state)) note_marks(about, news.marks);
+  // Whoever speaks with this desk is not lost, whatever others have heard.
+  if (news.state == PeerState::lost && about.present) return;
+  learn(news.rank, news.state, news.detail);
+}
+
+void Desk::on(int rank, AbortGroup message, TimePoint) {
+  // The first reason stays.
+  if (!aborted_.emplace(message.uid, message).second) return;
+  send_to_others(rank, message);
+}
+
+void Desk::on(int rank, DumpNow message, TimePoint) { send_to_others(rank, message); }
+
+void Desk::on(int rank, Question message, TimePoint) {
+  message.asker = rank;
+  const std::vector<int> asked = std::exchange(message.asked, {});
+  for (const int other : asked) {
+    if (!is_rank(other) || other == rank) continue;
+    if (seat(other).present && !is_gone(seat(other).state)) send_(other, message);
+  }
+}
+
+void Desk::on(int rank, Answer message, TimePoint) {
+  message.tale.rank = rank;
+  if (is_rank(message.asker) && seat(message.asker).present) send_(message.asker, message);
+}
+
+void Desk::on(int rank, CallNote message, TimePoint) {
+  auto& noted = notes_[message.uid];
+  const std::uint64_t sequence = message.sequence;
+  const auto [first, is_new] = noted.try_emplace(sequence, Noted{rank, message});
+  if (!is_new && first->second.note.signature != message.signature) {
+    const std::string reason =
+        fmt::format("ranks make different calls: #{} is {} on rank {}, but {} on rank {}", sequence,
+                    first->second.note.words, first->second.rank, message.words, rank);
+    on(-1, AbortGroup{.uid = message.uid, .reason = reason}, {});
+  }
+  if (noted.size() > kept_notes) noted.erase(noted.begin());
+}
+
+void Desk::on(int rank, ShrinkCall message, TimePoint) {
+  if (const auto known = verdicts_.find(message.uid); known != verdicts_.end()) {
+    send_(rank, known->second);
+    return;
+  }
+  std::erase_if(message.members, [this](int member) { return !is_rank(member); });
+  Shrinking& shrinking = shrinking_[message.uid];
+  shrinking.members = message.members;
+  shrinking.callers.insert(rank);
+  settle_shrinking();
+}
+
+// From a desk that was lost when not all had heard it.
+void Desk::on(int, ShrinkVerdict message, TimePoint) {
+  if (const auto waiting = shrinking_.find(message.uid); waiting != shrinking_.end()) {
+    for (const int caller : waiting->second.callers) send_(caller, message);
+    shrinking_.erase(waiting);
+  }
+  verdicts_.emplace(message.uid, message);
+}
+
+bool Desk::is_settled(const Shrinking& shrinking) const {
+  return std::all_of(shrinking.members.begin(), shrinking.members.end(), [&](int member) {
+    return shrinking.callers.contains(member) || is_gone(state_of(member));
+  });
+}
+
+// A verdict is kept: who asks again, or late, gets the same.
+void Desk::settle_shrinking() {
+  for (auto entry = shrinking_.begin(); entry != shrinking_.end();) {
+    const auto& [uid, shrinking] = *entry;
+    if (!is_settled(shrinking)) {
+      ++entry;
+      continue;
+    }
+    const auto desk = static_cast<std::uint64_t>(options_.index);
+    ShrinkVerdict verdict{.uid = uid,
+                          .new_uid = first_shrunk_uid + desk * shrunk_uids_of_desk + settled_++};
+    for (const int caller : shrinking.callers)
+      if (!is_gone(state_of(caller))) verdict.survivors.push_back(caller);
+    for (const int survivor : verdict.survivors) send_(survivor, verdict);
+    verdicts_.emplace(uid, std::move(verdict));
+    entry = shrinking_.erase(entry);
+  }
+}
+
+}  // namespace hymn::control

@@ -1,0 +1,101 @@
+// The desk: what the one rank does that all others speak with. It keeps who is there, passes on
+// news, questions and orders, and settles what all must agree on.
+//
+// It knows no network and no clock of its own: whoever owns it tells it what has come, and when.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "control/message.hpp"
+#include "hymn/timeout.hpp"
+
+namespace hymn::control {
+
+struct DeskOptions {
+  /// Without a sign of life for so long a rank is taken for stalled.
+  Duration stalled_after = std::chrono::seconds(3);
+  /// A rank that has not come for so long after the first one did is taken for lost.
+  Duration absent_after = std::chrono::seconds(30);
+  /// Which of the desks of a job, one after the other, this one is: no two settle on the same
+  /// numbers for new groups.
+  int index = 0;
+};
+
+/// Not thread-safe: one thread at a time. `send` is called during the calls of the others, and must
+/// not call back.
+class Desk {
+ public:
+  using Send = std::function<void(int rank, const Message& message)>;
+  Desk(int size, DeskOptions options, Send send);
+
+  /// The rank has come, perhaps again, or for the first time after another desk was lost.
+  void join(int rank, TimePoint now);
+  void receive(int rank, Message message, TimePoint now);
+  /// Its connection has ended.
+  void lose(int rank, const std::string& why, TimePoint now);
+  /// Now and then: several times in each of the times of DeskOptions.
+  void tick(TimePoint now);
+
+  PeerState state_of(int rank) const { return seats_.at(static_cast<std::size_t>(rank)).state; }
+
+ private:
+  struct Seat {
+    bool present = false;  ///< connected
+    bool came = false;     ///< was so once
+    PeerState state = PeerState::alive;
+    std::string detail{};
+    std::map<std::uint64_t, GroupMark> marks{};
+    TimePoint last_sign{};
+  };
+  /// Calls of shrink() on one group that wait for the others.
+  struct Shrinking {
+    std::vector<int> members;
+    std::set<int> callers;
+  };
+  /// What was called with one sequence number of a group.
+  struct Noted {
+    int rank = -1;
+    CallNote note;
+  };
+
+  void on(int rank, Beat message, TimePoint now);
+  void on(int rank, Goodbye message, TimePoint now);
+  void on(int rank, News message, TimePoint now);
+  void on(int rank, AbortGroup message, TimePoint now);
+  void on(int rank, DumpNow message, TimePoint now);
+  void on(int rank, Question message, TimePoint now);
+  void on(int rank, Answer message, TimePoint now);
+  void on(int rank, CallNote message, TimePoint now);
+  void on(int rank, ShrinkCall message, TimePoint now);
+  void on(int rank, ShrinkVerdict message, TimePoint now);
+
+  bool is_rank(int rank) const { return rank >= 0 && rank < static_cast<int>(seats_.size()); }
+  Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
+  static void note_marks(Seat& seat, const std::vector<GroupMark>& marks);
+  PeerNews news_of(int rank) const;
+  /// Says it to all if it is more than what was known.
+  void learn(int rank, PeerState state, const std::string& detail);
+  void send_to_others(int rank, const Message& message);
+  void settle_shrinking();
+  bool is_settled(const Shrinking& shrinking) const;
+
+  std::vector<Seat> seats_;
+  DeskOptions options_;
+  Send send_;
+  TimePoint first_join_{};
+  bool anybody_came_ = false;
+  std::map<std::uint64_t, AbortGroup> aborted_;
+  std::map<std::uint64_t, Shrinking> shrinking_;
+  std::map<std::uint64_t, ShrinkVerdict> verdicts_;
+  std::uint64_t settled_ = 0;
+  std::map<std::uint64_t, std::map<std::uint64_t, Noted>> notes_;
+};
+
+/// Groups that survivors make have numbers from here on, far above those that are counted; each
+/// desk has so many of its own.
+inline constexpr std::uint64_t first_shrunk_uid = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 20;
+
+}  // namespace hymn::control

@@ -1,0 +1,153 @@
+#include "control/message.hpp"
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <tuple>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+std::string_view to_string(PeerState state) noexcept {
+  switch (state) {
+    case PeerState::alive:
+      return "alive";
+    case PeerState::stalled:
+      return "stalled";
+    case PeerState::left:
+      return "left";
+    case PeerState::lost:
+      return "lost";
+    case PeerState::dead:
+      return "dead";
+  }
+  return "?";
+}
+
+namespace control {
+namespace {
+
+/// The fields of each kind, in the order in which they travel.
+template <class Value>
+auto parts(Value& v) {
+  using Kind = std::remove_const_t<Value>;
+  if constexpr (std::same_as<Kind, GroupMark>) {
+    return std::tie(v.uid, v.entered, v.completed);
+  } else if constexpr (std::same_as<Kind, PeerNews>) {
+    return std::tie(v.rank, v.state, v.detail, v.marks);
+  } else if constexpr (std::same_as<Kind, Tale>) {
+    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.doing);
+  } else if constexpr (std::same_as<Kind, Beat> || std::same_as<Kind, Goodbye>) {
+    return std::tie(v.marks);
+  } else if constexpr (std::same_as<Kind, News>) {
+    return std::tie(v.news);
+  } else if constexpr (std::same_as<Kind, AbortGroup>) {
+    return std::tie(v.uid, v.reason, v.missing);
+  } else if constexpr (std::same_as<Kind, DumpNow>) {
+    return std::tie(v.reason);
+  } else if constexpr (std::same_as<Kind, Question>) {
+    return std::tie(v.id, v.asker, v.uid, v.asked);
+  } else if constexpr (std::same_as<Kind, Answer>) {
+    return std::tie(v.id, v.asker, v.tale);
+  } else if constexpr (std::same_as<Kind, CallNote>) {
+    return std::tie(v.uid, v.sequence, v.signature, v.words);
+  } else if constexpr (std::same_as<Kind, ShrinkCall>) {
+    return std::tie(v.uid, v.members);
+  } else {
+    static_assert(std::same_as<Kind, ShrinkVerdict>);
+    return std::tie(v.uid, v.new_uid, v.survivors);
+  }
+}
+
+class Writer {
+ public:
+  void field(std::uint64_t value) { packer_.number(value); }
+  void field(int value) { packer_.number(static_cast<std::uint64_t>(std::int64_t{value})); }
+  void field(bool value) { packer_.number(value ? 1 : 0); }
+  void field(PeerState value) { packer_.number(static_cast<std::uint64_t>(value)); }
+  void field(const std::string& value) { packer_.text(value); }
+  template <class Item>
+  void field(const std::vector<Item>& items) {
+    packer_.number(items.size());
+    for (const Item& item : items) field(item);
+  }
+  template <class Value>
+  void field(const Value& value) {
+    std::apply([this](const auto&... part) { (field(part), ...); }, parts(value));
+  }
+  const Bytes& packed() const { return packer_.packed(); }
+
+ private:
+  Packer packer_;
+};
+
+[[noreturn]] void refuse(std::string_view what) {
+  throw NetworkError(fmt::format("the control plane has received {}", what),
+                     {.remedy = "check that all ranks run the same version of hymn"});
+}
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : unpacker_(bytes) {}
+  void field(std::uint64_t& value) { value = unpacker_.number(); }
+  void field(int& value) {
+    value = static_cast<int>(static_cast<std::int64_t>(unpacker_.number()));
+  }
+  void field(bool& value) { value = unpacker_.number() != 0; }
+  void field(PeerState& value) {
+    const std::uint64_t number = unpacker_.number();
+    if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("a state that is none");
+    value = static_cast<PeerState>(number);
+  }
+  void field(std::string& value) { value = unpacker_.text(); }
+  template <class Item>
+  void field(std::vector<Item>& items) {
+    // One by one: a count is believed only as far as there is something behind it.
+    for (std::size_t left = unpacker_.count(); left > 0; --left) field(items.emplace_back());
+  }
+  template <class Value>
+  void field(Value& value) {
+    std::apply([this](auto&... part) { (field(part), ...); }, parts(value));
+  }
+  void finish() const {
+    if (!unpacker_.empty()) refuse("more than a message");
+  }
+
+ private:
+  Unpacker unpacker_;
+};
+
+/// The alternative with this index, read.
+template <std::size_t index = 0>
+Message read_kind(std::uint64_t kind, Reader& reader) {
+  if constexpr (index == std::variant_size_v<Message>) {
+    refuse("a message of a kind that is none");
+  } else {
+    if (kind != index) return read_kind<index + 1>(kind, reader);
+    std::variant_alternative_t<index, Message> value;
+    reader.field(value);
+    return value;
+  }
+}
+
+}  // namespace
+
+Bytes pack(const Message& message) {
+  Writer writer;
+  writer.field(std::uint64_t{message.index()});
+  std::visit([&writer](const auto& value) { writer.field(value); }, message);
+  return writer.packed();
+}
+
+Message unpack(std::span<const std::byte> bytes) {
+  Reader reader(bytes);
+  std::uint64_t kind = 0;
+  reader.field(kind);
+  Message message = read_kind(kind, reader);
+  reader.finish();
+  return message;
+}
+
+}  // namespace control
+}  // namespace hymn

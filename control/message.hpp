@@ -1,0 +1,85 @@
+// The messages of the control plane, and their form on the wire.
+//
+// Every rank speaks with the desk only; the desk passes on what concerns others.
+#pragma once
+
+#include <span>
+#include <variant>
+
+#include "base/meeting.hpp"
+#include "control/peer_news.hpp"
+
+namespace hymn::control {
+
+/// Both ways, every second or so: a sign of life. From a rank with what has changed.
+struct Beat {
+  std::vector<GroupMark> marks{};
+  friend bool operator==(const Beat&, const Beat&) = default;
+};
+/// From a rank that ends its world. It is no failure.
+struct Goodbye {
+  std::vector<GroupMark> marks{};
+  friend bool operator==(const Goodbye&, const Goodbye&) = default;
+};
+/// From a rank: it has seen this of another one. From the desk: so it is.
+struct News {
+  PeerNews news{};
+  friend bool operator==(const News&, const News&) = default;
+};
+/// The group is given up, on all ranks.
+struct AbortGroup {
+  std::uint64_t uid = 0;
+  std::string reason{};
+  std::vector<int> missing{};  ///< ranks that were waited for, or have failed
+  friend bool operator==(const AbortGroup&, const AbortGroup&) = default;
+};
+/// All ranks write what their flight recorders hold.
+struct DumpNow {
+  std::string reason{};
+  friend bool operator==(const DumpNow&, const DumpNow&) = default;
+};
+/// "Where are you in this group?" To the desk with those who are asked; from the desk to each.
+struct Question {
+  std::uint64_t id = 0;  ///< the asker's own
+  int asker = -1;
+  std::uint64_t uid = 0;
+  std::vector<int> asked{};
+  friend bool operator==(const Question&, const Question&) = default;
+};
+/// The answer, by way of the desk.
+struct Answer {
+  std::uint64_t id = 0;
+  int asker = -1;
+  Tale tale{};
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+/// A collective that this rank has entered: at level info of the checks.
+struct CallNote {
+  std::uint64_t uid = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t signature = 0;
+  std::string words{};  ///< "all_reduce of 1024 float32 with sum"
+  friend bool operator==(const CallNote&, const CallNote&) = default;
+};
+/// From a survivor who calls shrink().
+struct ShrinkCall {
+  std::uint64_t uid = 0;
+  std::vector<int> members{};  ///< of the group as it was
+  friend bool operator==(const ShrinkCall&, const ShrinkCall&) = default;
+};
+/// From the desk, to all survivors alike.
+struct ShrinkVerdict {
+  std::uint64_t uid = 0;      ///< of the group as it was
+  std::uint64_t new_uid = 0;  ///< of the survivors' group
+  std::vector<int> survivors{};
+  friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
+};
+
+using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, CallNote,
+                             ShrinkCall, ShrinkVerdict>;
+
+Bytes pack(const Message& message);
+/// Throws NetworkError for what is no message.
+Message unpack(std::span<const std::byte> bytes);
+
+}  // namespace hymn::control

@@ -1,0 +1,56 @@
+// What ranks know of each other: who is there, who has left, who has failed, and how far each had
+// come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hymn {
+
+/// Ordered: of two things that are said of a rank the greater one stays, but for alive and stalled,
+/// between which it may change for ever.
+enum class PeerState : std::uint8_t {
+  alive,
+  stalled,  ///< its process gives no sign of life, or has been stopped; it may come back
+  left,     ///< it has ended its world, and said so: no failure
+  lost,     ///< it cannot be reached any more
+  dead,     ///< its process has ended without saying goodbye
+};
+
+std::string_view to_string(PeerState state) noexcept;
+
+/// It takes part in nothing any more.
+constexpr bool is_gone(PeerState state) { return state >= PeerState::left; }
+/// It is gone without having said goodbye.
+constexpr bool has_failed(PeerState state) { return state >= PeerState::lost; }
+
+/// How far a rank has come with the collectives of one group.
+struct GroupMark {
+  std::uint64_t uid = 0;
+  std::uint64_t entered = 0;    ///< collectives it has called
+  std::uint64_t completed = 0;  ///< the highest n such that 1 … n have completed there
+  friend bool operator==(const GroupMark&, const GroupMark&) = default;
+};
+
+struct PeerNews {
+  int rank = -1;
+  PeerState state = PeerState::alive;
+  std::string detail{};            ///< "its process has ended", "no sign of life for 3 s"
+  std::vector<GroupMark> marks{};  ///< where it was, as far as that is known
+  friend bool operator==(const PeerNews&, const PeerNews&) = default;
+};
+
+/// What a rank tells of itself to one who waits for it in a group.
+struct Tale {
+  int rank = -1;
+  PeerState state = PeerState::alive;
+  bool knows_group = false;     ///< it has made the group, and not ended it
+  std::uint64_t entered = 0;    ///< collectives of the group
+  std::uint64_t completed = 0;  ///< of these
+  std::string doing{};          ///< in words: what it is doing now, or has done last
+  friend bool operator==(const Tale&, const Tale&) = default;
+};
+
+}  // namespace hymn

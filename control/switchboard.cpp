@@ -1,0 +1,44 @@
+#include "control/switchboard.hpp"
+
+#include <utility>
+
+namespace hymn::control {
+
+Switchboard::Switchboard(int ranks)
+    : agents_(static_cast<std::size_t>(ranks)),
+      desk_(ranks, {}, [this](int rank, const Message& message) {
+        if (auto agent = agents_[static_cast<std::size_t>(rank)])
+          outgoing_.push_back({std::move(agent), message});
+      }) {}
+
+template <class Action>
+void Switchboard::act(Action&& action) {
+  std::vector<Outgoing> outgoing;
+  {
+    std::lock_guard lock(mutex_);
+    action();
+    outgoing = std::exchange(outgoing_, {});
+  }
+  // An agent may answer at once, which comes back here.
+  for (Outgoing& one : outgoing) one.to->receive(std::move(one.message));
+}
+
+void Switchboard::connect(int rank, std::shared_ptr<Agent> agent) {
+  act([&] {
+    agents_[static_cast<std::size_t>(rank)] = std::move(agent);
+    desk_.join(rank, std::chrono::steady_clock::now());
+  });
+}
+
+void Switchboard::disconnect(int rank) {
+  act([&] {
+    agents_[static_cast<std::size_t>(rank)] = nullptr;
+    desk_.lose(rank, "its thread has ended", std::chrono::steady_clock::now());
+  });
+}
+
+void Switchboard::post(int rank, const Message& message) {
+  act([&] { desk_.receive(rank, message, std::chrono::steady_clock::now()); });
+}
+
+}  // namespace hymn::control

@@ -1,0 +1,39 @@
+// What carries the messages of the control plane for one rank of a world.
+#pragma once
+
+#include <set>
+#include <span>
+#include <vector>
+
+#include "control/agent.hpp"
+
+namespace hymn {
+
+/// What is known of the ranks of a world when its control plane begins.
+struct ControlSite {
+  int rank = 0;
+  int size = 1;
+  bool one_host = true;
+  std::vector<int> here{};   ///< the ranks on this host, this one among them
+  std::vector<int> desks{};  ///< the ranks that keep the desk, one after the other
+};
+
+/// Made once for a world. The calls come in this order, from one thread, but for post().
+class ControlPlane {
+ public:
+  ControlPlane() = default;
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
+  virtual ~ControlPlane() = default;
+
+  /// What this rank tells all others, for open().
+  virtual Bytes offer(const ControlSite&) { return {}; }
+  /// With what each rank has offered. From now on messages come.
+  virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers) = 0;
+  /// To the desk. Never blocks; any thread.
+  virtual void post(const control::Message& message) = 0;
+  /// The last thing: what was posted before still goes out.
+  virtual void close() = 0;
+};
+
+}  // namespace hymn
