@@ -7,6 +7,15 @@ find_package(MPI REQUIRED COMPONENTS C)
 target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
+find_package(OpenSSL REQUIRED)
+# Asio without Boost: headers alone. Its own code marks all that it defines as visible from outside,
+# unless told not to.
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+mark_as_advanced(ASIO_INCLUDE_DIR)
+add_library(hymn_asio INTERFACE)
+target_include_directories(hymn_asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
+target_compile_definitions(hymn_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+                                               ASIO_DISABLE_VISIBILITY)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
