@@ -81,6 +81,7 @@ class Agent {
   void on(const CallNote&) {}
   void on(const ShrinkCall&) {}
   void on(const ShrinkVerdict& message);
+  void on(const Moved&) {}
   /// True when it is news.
   bool learn(const PeerNews& news, bool own_eyes);
 

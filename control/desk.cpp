@@ -41,6 +41,7 @@ void Desk::receive(int rank, Message message, TimePoint now) {
 void Desk::lose(int rank, const std::string& why, TimePoint) {
   if (!is_rank(rank)) return;
   seat(rank).present = false;
+  if (seat(rank).moved) return;
   learn(rank, PeerState::lost, why);
 }
 
@@ -160,6 +161,8 @@ void Desk::on(int, ShrinkVerdict message, TimePoint) {
   }
   verdicts_.emplace(message.uid, message);
 }
+
+void Desk::on(int rank, Moved, TimePoint) { deserted_ = seat(rank).moved = true; }
 
 bool Desk::is_settled(const Shrinking& shrinking) const {
   return std::all_of(shrinking.members.begin(), shrinking.members.end(), [&](int member) {

@@ -38,12 +38,15 @@ class Desk {
   /// Now and then: several times in each of the times of DeskOptions.
   void tick(TimePoint now);
 
+  /// Ranks have gone to the next desk, for this one was silent for too long.
+  bool is_deserted() const { return deserted_; }
   PeerState state_of(int rank) const { return seats_.at(static_cast<std::size_t>(rank)).state; }
 
  private:
   struct Seat {
     bool present = false;  ///< connected
     bool came = false;     ///< was so once
+    bool moved = false;    ///< to another desk
     PeerState state = PeerState::alive;
     std::string detail{};
     std::map<std::uint64_t, GroupMark> marks{};
@@ -70,6 +73,7 @@ class Desk {
   void on(int rank, CallNote message, TimePoint now);
   void on(int rank, ShrinkCall message, TimePoint now);
   void on(int rank, ShrinkVerdict message, TimePoint now);
+  void on(int rank, Moved message, TimePoint now);
 
   bool is_rank(int rank) const { return rank >= 0 && rank < static_cast<int>(seats_.size()); }
   Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
@@ -86,6 +90,7 @@ class Desk {
   Send send_;
   TimePoint first_join_{};
   bool anybody_came_ = false;
+  bool deserted_ = false;
   std::map<std::uint64_t, AbortGroup> aborted_;
   std::map<std::uint64_t, Shrinking> shrinking_;
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;

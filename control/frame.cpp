@@ -18,7 +18,8 @@ void put(std::span<std::byte> to, std::uint32_t value) {
 
 std::uint32_t get(std::span<const std::byte> from) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < word; ++i) value |= std::to_integer<std::uint32_t>(from[i]) << (8 * i);
+  for (std::size_t i = 0; i < word; ++i)
+    value |= std::to_integer<std::uint32_t>(from[i]) << (8 * i);
   return value;
 }
 
@@ -57,9 +58,9 @@ bool FrameReader::take_greeting() {
     throw NetworkError("the peer does not speak hymn's protocol");
   if (seen < expected.size()) return false;
   if (const std::uint32_t theirs = get(have.subspan(word)); theirs != version)
-    throw NetworkError(fmt::format("the peer speaks version {} of the protocol, this process {}",
-                                   theirs, version),
-                       {.remedy = "let all ranks run the same version of hymn"});
+    throw NetworkError(
+        fmt::format("the peer speaks version {} of the protocol, this process {}", theirs, version),
+        {.remedy = "let all ranks run the same version of hymn"});
   taken_ += expected.size();
   return true;
 }

@@ -18,7 +18,7 @@ namespace hymn {
 struct LinkClientOptions {
   int rank = -1;  ///< -1 for a server that gives ranks
   Token token{};
-  std::vector<Endpoint> candidates{};  ///< where somebody may serve
+  std::vector<Endpoint> candidates{};                      ///< where somebody may serve
   Duration per_candidate_limit = std::chrono::seconds(2);  ///< for one to answer and prove itself
   std::string service = "link";
   LinkLimits limits{};

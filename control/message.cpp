@@ -54,9 +54,11 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.sequence, v.signature, v.words);
   } else if constexpr (std::same_as<Kind, ShrinkCall>) {
     return std::tie(v.uid, v.members);
-  } else {
-    static_assert(std::same_as<Kind, ShrinkVerdict>);
+  } else if constexpr (std::same_as<Kind, ShrinkVerdict>) {
     return std::tie(v.uid, v.new_uid, v.survivors);
+  } else {
+    static_assert(std::same_as<Kind, Moved>);
+    return std::tuple<>();
   }
 }
 

@@ -75,8 +75,13 @@ struct ShrinkVerdict {
   friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
 };
 
+/// To a desk that has been silent for too long: this rank speaks with the next one from now on.
+struct Moved {
+  friend bool operator==(const Moved&, const Moved&) = default;
+};
+
 using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, CallNote,
-                             ShrinkCall, ShrinkVerdict>;
+                             ShrinkCall, ShrinkVerdict, Moved>;
 
 Bytes pack(const Message& message);
 /// Throws NetworkError for what is no message.

@@ -89,8 +89,8 @@ std::optional<asio::ip::tcp::socket> accept_one(asio::io_context& io,
                                                 asio::error_code& error) {
   const int number =
       ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  error = number < 0 ? asio::error_code(errno, asio::error::get_system_category())
-                     : asio::error_code();
+  error =
+      number < 0 ? asio::error_code(errno, asio::error::get_system_category()) : asio::error_code();
   if (number < 0) return std::nullopt;
   asio::error_code unknown;
   const Endpoint here = acceptor.local_endpoint(unknown);

@@ -57,15 +57,15 @@ void Stream::write() {
 }
 
 void Stream::read() {
-  socket_.async_read_some(
-      asio::buffer(arrived_),
-      [self = shared_from_this()](asio::error_code error, std::size_t count) {
-        if (!self->is_open()) return;
-        if (error == asio::error::eof) return self->fail("the other end has closed it");
-        if (error) return self->fail(error.message());
-        self->on_read(count);
-        if (self->is_open()) self->read();
-      });
+  socket_.async_read_some(asio::buffer(arrived_),
+                          [self = shared_from_this()](asio::error_code error, std::size_t count) {
+                            if (!self->is_open()) return;
+                            if (error == asio::error::eof)
+                              return self->fail("the other end has closed it");
+                            if (error) return self->fail(error.message());
+                            self->on_read(count);
+                            if (self->is_open()) self->read();
+                          });
 }
 
 void Stream::on_read(std::size_t count) {

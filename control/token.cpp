@@ -80,8 +80,8 @@ Proof prove(const Token& token, const ProofSubject& subject) {
   unsigned length = 0;
   const auto* const made =
       HMAC(EVP_sha256(), token.bytes().data(), static_cast<int>(Token::size),
-           reinterpret_cast<const unsigned char*>(message.packed().data()),
-           message.packed().size(), reinterpret_cast<unsigned char*>(proof.data()), &length);
+           reinterpret_cast<const unsigned char*>(message.packed().data()), message.packed().size(),
+           reinterpret_cast<unsigned char*>(proof.data()), &length);
   if (made == nullptr || length != proof.size())
     throw ResourceError("libcrypto cannot compute HMAC-SHA256 here",
                         {.remedy = "check the configuration of OpenSSL on this host"});

@@ -22,7 +22,8 @@ class Token {
   Token() = default;
   /// Drawn anew from the system's source for cryptography. Throws ResourceError when it has none.
   static Token random();
-  /// From text(), in either case. Throws ConfigError, which does not quote the text: it is a secret.
+  /// From text(), in either case. Throws ConfigError, which does not quote the text: it is a
+  /// secret.
   static Token parse(std::string_view text);
 
   /// 64 hexadecimal digits.

@@ -1,0 +1,40 @@
+// Sees other processes of this host end, in the moment they do.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace hymn {
+
+/// Calls, and the handler, are made on the one thread that runs the io_context.
+class ProcessWatch {
+ public:
+  /// `ended` is called once for each number of watch() when that process has ended.
+  ProcessWatch(asio::io_context& io, std::function<void(int number)> ended);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  /// Watches the process with this id, as it is seen here, which must be the one meant: ids are
+  /// used again. False where there is none, or the system cannot watch it.
+  bool watch(int number, int pid);
+
+ private:
+  std::shared_ptr<std::map<int, asio::posix::stream_descriptor>> watched_;
+  asio::io_context& io_;
+  std::function<void(int)> ended_;
+};
+
+/// Whether the process is stopped (by SIGSTOP, a terminal or a debugger). False where it cannot be
+/// told.
+bool is_stopped(int pid);
+
+/// How a process has ended that its parent has not asked about yet, in words: "killed by signal 9";
+/// empty where it cannot be told.
+std::string how_it_ended(int pid);
+
+}  // namespace hymn

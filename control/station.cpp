@@ -1,0 +1,231 @@
+#include "control/station.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <csignal>
+
+namespace hymn::control {
+namespace {
+
+// How long the desks are tried, all of them, before a rank gives up.
+constexpr Duration longest_search = std::chrono::seconds(5);
+// What is posted while there is no desk. What is too much was said for nobody.
+constexpr std::size_t most_waiting = 1000;
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+/// Signals are for the threads of the application.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+Station::Station(StationOptions options)
+    : options_(std::move(options)), io_(1), stay_(asio::make_work_guard(io_)) {
+  options_.desk.index = std::max(options_.desk_index, 0);
+}
+
+Station::~Station() { close(); }
+
+Endpoint Station::open_desk(const Token& token) {
+  desk_ = std::make_unique<Desk>(
+      options_.size, options_.desk,
+      [this](int rank, const Message& message) { server_->send(rank, pack(message)); });
+  LinkServer::Handlers handlers;
+  handlers.joined = [this](int rank) { desk_->join(rank, now()); };
+  handlers.message = [this](int rank, std::span<const std::byte> bytes) {
+    try {
+      desk_->receive(rank, unpack(bytes), now());
+    } catch (const Error& error) {
+      options_.log(fmt::format("a message of rank {} is dropped: {}", rank, error.what()));
+    }
+  };
+  handlers.lost = [this](int rank, const std::string& why) { desk_->lose(rank, why, now()); };
+  server_ = std::make_unique<LinkServer>(io_,
+                                         LinkServerOptions{.listen = options_.listen,
+                                                           .token = token,
+                                                           .size = options_.size,
+                                                           .service = "control",
+                                                           .log = options_.log},
+                                         std::move(handlers));
+  return server_->endpoint();
+}
+
+void Station::run(const Token& token, std::vector<Endpoint> desks, std::shared_ptr<Agent> agent,
+                  std::function<std::vector<GroupMark>()> marks,
+                  std::vector<Neighbour> neighbours) {
+  agent_ = std::move(agent);
+  marks_ = std::move(marks);
+  desks_ = desks.size();
+  neighbours_ = std::move(neighbours);
+  LinkClient::Handlers handlers;
+  handlers.connected = [this](std::size_t desk) { connected(desk); };
+  handlers.message = [this](std::span<const std::byte> bytes) { received(bytes); };
+  handlers.lost = [this](const std::string& why) { lost_desk(why); };
+  client_ = std::make_unique<LinkClient>(io_,
+                                         LinkClientOptions{.rank = options_.rank,
+                                                           .token = token,
+                                                           .candidates = std::move(desks),
+                                                           .service = "control",
+                                                           .log = options_.log},
+                                         std::move(handlers));
+  watch();
+  timer_ = std::make_unique<asio::steady_timer>(io_);
+  asio::post(io_, [this] {
+    if (desks_ > 0) client_->connect(0, longest_search);
+    beat();
+  });
+  thread_ = std::thread([this] {
+    block_signals();
+    pthread_setname_np(pthread_self(), "hymn-control");
+    io_.run();
+  });
+}
+
+void Station::post(Message message) {
+  asio::post(io_, [this, message = std::move(message)] { send(message); });
+}
+
+void Station::close() {
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] {
+    closing_ = true;
+    timer_.reset();
+    watch_.reset();
+    client_->close();
+    if (server_) server_->close();
+    stay_.reset();
+  });
+  thread_.join();
+}
+
+void Station::send(const Message& message) {
+  if (connected_)
+    client_->send(pack(message));
+  else if (waiting_.size() < most_waiting)
+    waiting_.push_back(message);
+}
+
+void Station::connected(std::size_t desk) {
+  const bool first = !std::exchange(ever_connected_, true);
+  connected_ = true;
+  last_word_ = now();
+  sent_marks_.clear();
+  // Those before it could not be reached any more.
+  for (std::size_t passed = current_; passed < desk; ++passed) {
+    const int rank = options_.desk_ranks[passed];
+    if (!is_neighbour(rank))
+      agent_->sight({.rank = rank,
+                     .state = first ? PeerState::stalled : PeerState::lost,
+                     .detail = "the connection to it is lost"});
+  }
+  current_ = desk;
+  for (const Message& message : std::exchange(waiting_, {})) send(message);
+  agent_->reached_desk();
+}
+
+void Station::received(std::span<const std::byte> bytes) {
+  last_word_ = now();
+  try {
+    agent_->receive(unpack(bytes));
+  } catch (const Error& error) {
+    options_.log(fmt::format("a message of the desk is dropped: {}", error.what()));
+  }
+}
+
+void Station::lost_desk(const std::string& why) {
+  if (closing_) return;
+  const bool was_connected = std::exchange(connected_, false);
+  // The same desk again, first: perhaps only the connection was lost.
+  if (was_connected)
+    client_->connect(current_, longest_search);
+  else
+    give_up(why);
+}
+
+void Station::leave_desk(const std::string& why) {
+  if (current_ + 1 >= desks_) return;
+  const int rank = options_.desk_ranks[current_];
+  send(Moved{});
+  connected_ = false;
+  ++current_;
+  if (rank != options_.rank)
+    agent_->sight({.rank = rank, .state = PeerState::stalled, .detail = why});
+  client_->connect(current_, longest_search);
+}
+
+void Station::give_up(const std::string& why) {
+  options_.log(fmt::format(
+      "the control plane cannot be reached ({}): failures of ranks on other hosts are found by "
+      "limits only; remedy: see that the hosts can reach each other, and HYMN_INTERFACE",
+      why));
+  if (!ever_connected_) return;
+  for (int rank = 0; rank < options_.size; ++rank)
+    if (rank != options_.rank && !is_neighbour(rank))
+      agent_->sight({.rank = rank,
+                     .state = PeerState::lost,
+                     .detail = "it cannot be reached from this host any more"});
+  waiting_.clear();
+}
+
+void Station::beat() {
+  if (closing_) return;
+  const TimePoint at = now();
+  if (connected_) {
+    Beat beat;
+    for (const GroupMark& mark : marks_()) {
+      GroupMark& sent = sent_marks_[mark.uid];
+      if (sent == mark) continue;
+      sent = mark;
+      beat.marks.push_back(mark);
+    }
+    send(beat);
+    if (desk_ && current_ == static_cast<std::size_t>(options_.desk_index) && desk_->is_deserted())
+      leave_desk("");
+    else if (at - last_word_ >= options_.desk_silence)
+      leave_desk("its desk gives no sign of life");
+  }
+  if (desk_) desk_->tick(at);
+  if (on_beat_) on_beat_();
+  timer_->expires_after(options_.beat_every);
+  timer_->async_wait([this](const asio::error_code& error) {
+    if (!error) beat();
+  });
+}
+
+bool Station::is_neighbour(int rank) const {
+  return std::any_of(neighbours_.begin(), neighbours_.end(),
+                     [rank](const Neighbour& neighbour) { return neighbour.rank == rank; });
+}
+
+void Station::watch() {
+  watch_ = std::make_unique<ProcessWatch>(
+      io_, [this](int number) { neighbour_ended(neighbours_[static_cast<std::size_t>(number)]); });
+  std::set<int> in_sight;
+  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
+    const Neighbour& neighbour = neighbours_[i];
+    if (watch_->watch(static_cast<int>(i), neighbour.pid)) in_sight.insert(neighbour.rank);
+  }
+  // Whoever cannot be watched is heard of like those on other hosts.
+  std::erase_if(neighbours_,
+                [&](const Neighbour& neighbour) { return !in_sight.contains(neighbour.rank); });
+  agent_->set_in_sight(std::move(in_sight));
+}
+
+void Station::neighbour_ended(const Neighbour& neighbour) {
+  const std::string how = how_it_ended(neighbour.pid);
+  agent_->sight({.rank = neighbour.rank,
+                 .state = PeerState::dead,
+                 .detail = how.empty() ? "its process has ended without a goodbye"
+                                       : fmt::format("its process was {}", how),
+                 .marks = neighbour.marks ? neighbour.marks() : std::vector<GroupMark>()});
+}
+
+}  // namespace hymn::control

@@ -1,0 +1,100 @@
+// A rank's place in the control plane over TCP: the thread that carries its agent's messages to the
+// desk, and, on some ranks, a desk of its own.
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/meeting.hpp"
+#include "control/agent.hpp"
+#include "control/desk.hpp"
+#include "control/link_client.hpp"
+#include "control/link_server.hpp"
+#include "control/process_watch.hpp"
+
+namespace hymn::control {
+
+/// Another rank whose process can be seen from here.
+struct Neighbour {
+  int rank = -1;
+  int pid = 0;
+  /// How far it had come, read from its memory when it has ended. Empty: nothing can be read.
+  std::function<std::vector<GroupMark>()> marks{};
+};
+
+struct StationOptions {
+  int rank = 0;
+  int size = 1;
+  int desk_index = -1;            ///< which of the desks this rank keeps; -1: none
+  std::vector<int> desk_ranks{};  ///< who keeps each
+  Endpoint listen{};              ///< of the own desk
+  Duration beat_every = std::chrono::milliseconds(500);
+  /// A desk that gives no sign of life for so long is left for the next.
+  Duration desk_silence = std::chrono::seconds(5);
+  DeskOptions desk{};
+  LinkLog log{};
+};
+
+/// First the desk is opened, whose endpoint the others must learn; then run() starts the thread.
+class Station {
+ public:
+  explicit Station(StationOptions options);
+  ~Station();
+  Station(const Station&) = delete;
+  Station& operator=(const Station&) = delete;
+
+  /// Opens the own desk for those who know the token. Throws NetworkError.
+  Endpoint open_desk(const Token& token);
+  /// From now on messages come and go.
+  void run(const Token& token, std::vector<Endpoint> desks, std::shared_ptr<Agent> agent,
+           std::function<std::vector<GroupMark>()> marks, std::vector<Neighbour> neighbours);
+  /// Thread-safe; never blocks.
+  void post(Message message);
+  /// What was posted goes out for up to half a second; then the thread ends.
+  void close();
+  /// Called on the station's thread with every beat. To be set before run().
+  void set_on_beat(std::function<void()> on_beat) { on_beat_ = std::move(on_beat); }
+
+ private:
+  void connect(std::size_t desk);
+  void connected(std::size_t desk);
+  void received(std::span<const std::byte> bytes);
+  void lost_desk(const std::string& why);
+  void leave_desk(const std::string& why);
+  void send(const Message& message);
+  void beat();
+  bool is_neighbour(int rank) const;
+  void watch();
+  void neighbour_ended(const Neighbour& neighbour);
+  void give_up(const std::string& why);
+
+  StationOptions options_;
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> stay_;
+  std::unique_ptr<LinkServer> server_;
+  std::unique_ptr<Desk> desk_;
+  std::unique_ptr<LinkClient> client_;
+  std::unique_ptr<ProcessWatch> watch_;
+  std::vector<Neighbour> neighbours_;
+  std::shared_ptr<Agent> agent_;
+  std::function<std::vector<GroupMark>()> marks_;
+  std::size_t desks_ = 0;
+  std::size_t current_ = 0;  ///< the desk that is spoken with, or tried
+  bool connected_ = false;
+  bool ever_connected_ = false;
+  bool closing_ = false;
+  std::vector<Message> waiting_;  ///< for a desk
+  TimePoint last_word_{};         ///< of the desk
+  std::map<std::uint64_t, GroupMark> sent_marks_;
+  std::function<void()> on_beat_;
+  std::unique_ptr<asio::steady_timer> timer_;
+  std::thread thread_;
+};
+
+}  // namespace hymn::control
