@@ -123,6 +123,9 @@ class RawPeer {
     asio::error_code error;  // it may have been closed
     asio::write(socket_, asio::buffer(bytes.data(), bytes.size()), error);
   }
+  void say_beginning(std::span<const std::byte> bytes, std::size_t count) {
+    say(bytes.first(count));
+  }
   /// Reads what is there; true once the other end has closed.
   bool is_closed() {
     std::array<std::byte, 4096> part;
@@ -133,8 +136,12 @@ class RawPeer {
     }
     return error != asio::error::would_block;
   }
+  /// Closed, and whatever the server does about it is done.
   bool is_sent_away() {
-    return turn_until(io_, [this] { return is_closed(); });
+    const bool closed = turn_until(io_, [this] { return is_closed(); });
+    io_.restart();
+    io_.poll();
+    return closed;
   }
   const Bytes& heard() {
     is_closed();
