@@ -50,7 +50,9 @@ void GroupState::abort(const std::string& reason) {
     std::lock_guard lock(mutex_);
     if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;
     aborted_.store(true, std::memory_order_release);
+    world_->registry().set_aborted(membership_.uid, abort_reason_);
   }
+  line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
   world_->mark_failed();
 }
 

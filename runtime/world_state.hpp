@@ -10,11 +10,12 @@
 #include "base/config.hpp"
 #include "collectives/planner/planner.hpp"
 #include "hymn/world.hpp"
-#include "runtime/call_ring.hpp"
+#include "runtime/group_registry.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
 #include "runtime/progress_engine.hpp"
+#include "runtime/recorder_memory.hpp"
 
 namespace hymn::detail {
 
@@ -54,8 +55,13 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   /// The costs that were measured on machines like those of rank 0; null: none.
   const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
   ProgressEngine& engine() { return *engine_; }
-  CallRing& ring() { return ring_; }
-  const CallRing& ring() const { return ring_; }
+  CallRing& ring() { return recorder_.ring(); }
+  const CallRing& ring() const { return recorder_.ring(); }
+  RecorderMemory& recorder() { return recorder_; }
+  const RecorderMemory& recorder() const { return recorder_; }
+  /// All groups that dumps tell of.
+  GroupRegistry& registry() { return registry_; }
+  const GroupRegistry& registry() const { return registry_; }
   Timeout default_timeout() const { return default_timeout_; }
   bool may_drive() const;
   /// Throws UsageError when this thread may not move operations forward.
@@ -129,11 +135,8 @@ class WorldState : public std::enable_shared_from_this<WorldState> {
   bool crowded_ = true;  // until it is known
   JobMap job_;
   std::shared_ptr<const TuningTable> tuning_;
-  struct FreeAligned {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte[], FreeAligned> ring_memory_;
-  CallRing ring_;
+  RecorderMemory recorder_;
+  GroupRegistry registry_;
   std::unique_ptr<ProgressEngine> engine_;
 
   std::mutex groups_mutex_;
