@@ -61,6 +61,13 @@ std::size_t parse_chunk_limit(std::string_view name, std::string_view value) {
   return limit;
 }
 
+std::size_t parse_up_to(std::size_t most, std::string_view name, std::string_view value) {
+  std::size_t number = 0;
+  if (!parse_number(value, number) || number > most)
+    refuse(name, value, fmt::format("a number from 0 to {}", most));
+  return number;
+}
+
 constexpr std::array log_levels = {LogLevel::off, LogLevel::error, LogLevel::warning,
                                    LogLevel::info, LogLevel::debug};
 constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled,
@@ -157,6 +164,42 @@ const std::array variables = {
                c.bind = parse_enum(n, v, bind_targets);
              },
              [](const Config& c) { return std::string(to_string(c.bind)); }},
+    Variable{"HYMN_RECORDER_SIZE",
+             "How many of the last calls the flight recorder keeps, up to 1048576; 0: none.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.recorder_size = parse_up_to(1048576, n, v);
+             },
+             [](const Config& c) { return std::to_string(c.recorder_size); }},
+    Variable{"HYMN_RECORDER_FRAMES",
+             "How many callers the flight recorder keeps of each call, from its call site on, up "
+             "to 32, which costs about a microsecond a call; 0: only the call site.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.recorder_frames = parse_up_to(32, n, v);
+             },
+             [](const Config& c) { return std::to_string(c.recorder_frames); }},
+    Variable{"HYMN_RECORDER_TIMING",
+             "Whether the flight recorder keeps when operations started, and how long they took.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.recorder_timing = parse_bool(n, v);
+             },
+             [](const Config& c) { return std::string(c.recorder_timing ? "1" : "0"); }},
+    Variable{"HYMN_DUMP",
+             "Where dumps of the flight recorder are written: the beginning of file names, to "
+             "which the rank is added; empty: nowhere.",
+             [](Config& c, std::string_view, std::string_view v) { c.dump = v; },
+             [](const Config& c) { return c.dump; }},
+    Variable{
+        "HYMN_CONTROL",
+        "Whether ranks hear of each other's failures beside MPI, by a thread and connections "
+        "of their own; without it they are found by limits only.",
+        [](Config& c, std::string_view n, std::string_view v) { c.control = parse_bool(n, v); },
+        [](const Config& c) { return std::string(c.control ? "1" : "0"); }},
+    Variable{"HYMN_INTERFACE",
+             "The network interface of these connections between hosts: names (eth0) or networks "
+             "(10.0.0.0/8), with commas; ^docker0: all but these; empty: the first that is likely "
+             "to do.",
+             [](Config& c, std::string_view, std::string_view v) { c.interface = v; },
+             [](const Config& c) { return c.interface; }},
     Variable{
         "HYMN_CHUNK_LIMIT",
         "For tests: the most elements given to one MPI call, so that the code for counts above "

@@ -37,6 +37,12 @@ struct Config {
   std::string topology_file;  ///< "": this host as it is
   std::string gpu;            ///< "": by locality; "none"; or an index
   BindTo bind = BindTo::none;
+  bool control = true;
+  std::string interface;            ///< "": the one that is likely to reach the other hosts
+  std::size_t recorder_size = 512;  ///< calls that are kept; 0: none
+  std::size_t recorder_frames = 0;  ///< return addresses kept of each, beside the call site
+  bool recorder_timing = false;     ///< whether starts are recorded, too
+  std::string dump;                 ///< dump files are this and the rank; "": none are written
   std::size_t chunk_limit = std::size_t{1} << 30;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a

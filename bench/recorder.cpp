@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "runtime/call_ring.hpp"
@@ -15,17 +16,40 @@ namespace {
 
 constexpr int blocks = 101;
 constexpr int calls = 20000;
+constexpr std::align_val_t alignment{64};
+
+struct Free {
+  void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
+};
+
+/// One call as a group records it.
+[[gnu::noinline]] void call_once(CallRing& ring, const Request& request, std::uint64_t number) {
+  const std::uint64_t id = ring.claim();
+  const bool timing = ring.timing();
+  const std::uint64_t created = timing ? time_stamp() : 0;
+  if (ring.is_on()) {
+    CallRecord record{.group_uid = 1, .op_id = number, .sequence = number, .type = request.type};
+    record.kind = request.op.kind();
+    record.peer = request.peer;
+    record.input = side_of(request.inputs);
+    record.output = side_of(request.outputs);
+    record.created = timing ? created : time_stamp();
+    record.site = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    ring.fill(id, record);
+  }
+  if (timing) ring.set_started(id);
+  ring.set_ended(id, CallState::completed, true);
+}
 
 /// Nanoseconds for one call, sorted.
 std::vector<double> measure(CallRing& ring) {
   std::vector<double> times;
-  CallRecord record{.group_uid = 1, .type = OpType::all_reduce, .dtype = DataType::float32};
+  std::vector<float> values(12);
+  const Request request = Request::all_reduce(values, values);
   for (int block = 0; block < blocks; ++block) {
     const auto began = std::chrono::steady_clock::now();
-    for (int call = 0; call < calls; ++call) {
-      record.count = static_cast<std::uint64_t>(call);
-      ring.set_state(ring.record(record), CallState::completed);
-    }
+    for (int call = 0; call < calls; ++call)
+      call_once(ring, request, static_cast<std::uint64_t>(call));
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
     times.push_back(took.count() / calls);
   }
@@ -33,21 +57,36 @@ std::vector<double> measure(CallRing& ring) {
   return times;
 }
 
-void print(const char* who, CallRing::Writers writers) {
-  const std::size_t bytes = CallRing::memory_bytes();
-  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-  CallRing ring = CallRing::create({memory, bytes}, writers);
+struct Kind {
+  const char* name;
+  CallRing::Size size{};
+  CallRing::Writers writers = CallRing::Writers::many;
+  bool timing = false;
+};
+
+void print(const Kind& kind) {
+  const std::size_t bytes = CallRing::memory_bytes(kind.size);
+  const std::unique_ptr<std::byte, Free> memory(
+      static_cast<std::byte*>(::operator new(bytes, alignment)));
+  CallRing ring = CallRing::create({memory.get(), bytes}, kind.size, kind.writers);
+  ring.set_timing(kind.timing);
   const std::vector<double> times = measure(ring);
-  fmt::print("{:<34}{:>8.1f}{:>8.1f}{:>8.1f}\n", who, times[times.size() / 2], times.front(),
+  fmt::print("{:<44}{:>8.1f}{:>8.1f}{:>8.1f}\n", kind.name, times[times.size() / 2], times.front(),
              times.back());
-  std::free(memory);
 }
 
 }  // namespace
 }  // namespace hymn
 
 int main() {
-  fmt::print("{:<34}{:>8}{:>8}{:>8}\n", "nanoseconds a call", "median", "min", "max");
-  hymn::print("threads may call at the same time", hymn::CallRing::Writers::many);
-  hymn::print("one call at a time", hymn::CallRing::Writers::one_at_a_time);
+  using hymn::CallRing;
+  constexpr auto one = CallRing::Writers::one_at_a_time;
+  fmt::print("{:<44}{:>8}{:>8}{:>8}\n", "nanoseconds a call", "median", "min", "max");
+  hymn::print({.name = "off", .size = {.entries = 0}});
+  hymn::print({.name = "threads may call at the same time"});
+  hymn::print({.name = "one call at a time", .writers = one});
+  hymn::print({.name = "threads may call at the same time, timing", .timing = true});
+  hymn::print({.name = "one call at a time, timing", .writers = one, .timing = true});
+  hymn::print({.name = "16384 entries", .size = {.entries = 16384}});
+  hymn::print({.name = "8 callers of each", .size = {.frames = 8}});
 }

@@ -57,6 +57,13 @@ class Algorithm {
   virtual Reproducibility promises(const Request&) const { return Reproducibility::ranks; }
   /// Builds the operation in `storage`. The request behind `call` has been validated.
   virtual Operation& prepare(OperationStorage& storage, const Call& call) = 0;
+
+  /// The number under which the recorder of this process knows its path and name; 0: none.
+  std::uint16_t recorded_as() const { return recorded_as_; }
+  void set_recorded_as(std::uint16_t number) { recorded_as_ = number; }
+
+ private:
+  std::uint16_t recorded_as_ = 0;
 };
 
 using Algorithms = std::vector<std::unique_ptr<Algorithm>>;

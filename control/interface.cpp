@@ -49,8 +49,7 @@ std::optional<InterfaceAddress> read_entry(const ifaddrs& entry) {
     std::memcpy(bytes.data(), &read.sin6_addr, bytes.size());
     found.address = asio::ip::address_v6(bytes, read.sin6_scope_id);
     if (entry.ifa_netmask != nullptr)
-      found.prefix_length =
-          count_ones(read_as<sockaddr_in6>(entry.ifa_netmask).sin6_addr.s6_addr);
+      found.prefix_length = count_ones(read_as<sockaddr_in6>(entry.ifa_netmask).sin6_addr.s6_addr);
   } else {
     return std::nullopt;
   }
@@ -86,8 +85,8 @@ bool contains(const Network& network, const asio::ip::address& address) {
 std::string describe(std::span<const InterfaceAddress> all) {
   std::string text;
   for (const InterfaceAddress& one : all)
-    text += fmt::format("{}{} {}/{}{}", text.empty() ? "" : ", ", one.name,
-                        one.address.to_string(), one.prefix_length, one.is_up ? "" : " (down)");
+    text += fmt::format("{}{} {}/{}{}", text.empty() ? "" : ", ", one.name, one.address.to_string(),
+                        one.prefix_length, one.is_up ? "" : " (down)");
   return text.empty() ? "none" : text;
 }
 
@@ -102,7 +101,8 @@ Fits parse_network(std::string_view entry, std::size_t slash, std::string_view w
   const auto [stop, problem] =
       std::from_chars(digits.data(), digits.data() + digits.size(), network.bits);
   const bool is_number = problem == std::errc() && stop == digits.data() + digits.size();
-  if (error || !is_number || network.bits < 0 || network.bits > (network.address.is_v4() ? 32 : 128))
+  if (error || !is_number || network.bits < 0 ||
+      network.bits > (network.address.is_v4() ? 32 : 128))
     throw ConfigError(fmt::format("{}='{}': '{}' is no network", source, wanted, entry),
                       {.remedy = "give networks as 10.0.0.0/8, and interfaces by their names"});
   return [network](const InterfaceAddress& one) { return contains(network, one.address); };
@@ -155,8 +155,8 @@ const InterfaceAddress* choose(std::span<const InterfaceAddress> all, std::strin
     return nullptr;
   }
   const auto is_left = [&](const InterfaceAddress& one) {
-    return !is_link_local(one) &&
-           std::none_of(entries.begin(), entries.end(), [&](const Fits& fits) { return fits(one); });
+    return !is_link_local(one) && std::none_of(entries.begin(), entries.end(),
+                                               [&](const Fits& fits) { return fits(one); });
   };
   if (one_host)
     if (const auto* found =

@@ -206,26 +206,28 @@ bool Station::is_neighbour(int rank) const {
 }
 
 void Station::watch() {
-  watch_ = std::make_unique<ProcessWatch>(
-      io_, [this](int number) { neighbour_ended(neighbours_[static_cast<std::size_t>(number)]); });
+  watch_ = std::make_unique<ProcessWatch>(io_, [this](int rank) { neighbour_ended(rank); });
   std::set<int> in_sight;
-  for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-    const Neighbour& neighbour = neighbours_[i];
-    if (watch_->watch(static_cast<int>(i), neighbour.pid)) in_sight.insert(neighbour.rank);
-  }
+  for (const Neighbour& neighbour : neighbours_)
+    if (watch_->watch(neighbour.rank, neighbour.pid)) in_sight.insert(neighbour.rank);
   // Whoever cannot be watched is heard of like those on other hosts.
   std::erase_if(neighbours_,
                 [&](const Neighbour& neighbour) { return !in_sight.contains(neighbour.rank); });
   agent_->set_in_sight(std::move(in_sight));
 }
 
-void Station::neighbour_ended(const Neighbour& neighbour) {
-  const std::string how = how_it_ended(neighbour.pid);
-  agent_->sight({.rank = neighbour.rank,
-                 .state = PeerState::dead,
-                 .detail = how.empty() ? "its process has ended without a goodbye"
-                                       : fmt::format("its process was {}", how),
-                 .marks = neighbour.marks ? neighbour.marks() : std::vector<GroupMark>()});
+void Station::neighbour_ended(int rank) {
+  const auto neighbour =
+      std::find_if(neighbours_.begin(), neighbours_.end(),
+                   [rank](const Neighbour& other) { return other.rank == rank; });
+  PeerNews news{.rank = rank, .state = PeerState::dead};
+  if (neighbour->look) news = neighbour->look();
+  if (news.detail.empty()) {
+    const std::string how = how_it_ended(neighbour->pid);
+    news.detail = how.empty() ? "its process has ended without a goodbye"
+                              : fmt::format("its process was {}", how);
+  }
+  agent_->sight(news);
 }
 
 }  // namespace hymn::control

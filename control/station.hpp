@@ -24,8 +24,9 @@ namespace hymn::control {
 struct Neighbour {
   int rank = -1;
   int pid = 0;
-  /// How far it had come, read from its memory when it has ended. Empty: nothing can be read.
-  std::function<std::vector<GroupMark>()> marks{};
+  /// What can be read in its memory when it has ended: whether it has left, how, and how far it had
+  /// come. Empty: nothing can be read.
+  std::function<PeerNews()> look{};
 };
 
 struct StationOptions {
@@ -71,7 +72,7 @@ class Station {
   void beat();
   bool is_neighbour(int rank) const;
   void watch();
-  void neighbour_ended(const Neighbour& neighbour);
+  void neighbour_ended(int rank);
   void give_up(const std::string& why);
 
   StationOptions options_;

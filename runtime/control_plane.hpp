@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/agent.hpp"
+#include "runtime/recorder_memory.hpp"
 
 namespace hymn {
 
@@ -16,6 +17,9 @@ struct ControlSite {
   bool one_host = true;
   std::vector<int> here{};   ///< the ranks on this host, this one among them
   std::vector<int> desks{};  ///< the ranks that keep the desk, one after the other
+  std::string secret{};      ///< what rank 0 has drawn
+  /// How others on this host find what this rank records.
+  std::optional<MemoryKey> recorder{};
 };
 
 /// Made once for a world. The calls come in this order, from one thread, but for post().
@@ -26,12 +30,18 @@ class ControlPlane {
   ControlPlane& operator=(const ControlPlane&) = delete;
   virtual ~ControlPlane() = default;
 
+  /// On rank 0, before anything else: the secret of this job.
+  virtual std::string draw_secret() { return {}; }
   /// What this rank tells all others, for open().
   virtual Bytes offer(const ControlSite&) { return {}; }
   /// With what each rank has offered. From now on messages come.
-  virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers) = 0;
+  /// `marks` tells how far this rank is; it is called by a thread of the control plane.
+  virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
+                    std::function<std::vector<GroupMark>()> marks) = 0;
   /// To the desk. Never blocks; any thread.
   virtual void post(const control::Message& message) = 0;
+  /// What another rank has recorded, dead or alive; null where that cannot be read.
+  virtual const PeerRecorder* recorder_of(int /*rank*/) const { return nullptr; }
   /// The last thing: what was posted before still goes out.
   virtual void close() = 0;
 };

@@ -39,10 +39,6 @@ ErrorContext GroupState::context(std::string operation) const {
   return {.rank = world_->rank(), .group = label(), .operation = std::move(operation)};
 }
 
-GroupMark GroupState::mark() const {
-  return {membership_.uid, collective_sequence(), completed_.load(std::memory_order_acquire)};
-}
-
 // --- Members that are gone
 
 void GroupState::member_changed(const PeerNews& news) {
@@ -162,8 +158,10 @@ void GroupState::abort_here(const Failure& failure) {
     std::lock_guard lock(mutex_);
     if (is_aborted()) return;
     failure_ = failure;
+    world_->registry().set_aborted(membership_.uid, failure.reason);
     standing_.store(Standing::aborted, std::memory_order_release);
   }
+  line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
   world_->mark_failed();
 }
 

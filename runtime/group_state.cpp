@@ -14,6 +14,14 @@
 
 namespace hymn::detail {
 
+namespace {
+
+std::int64_t recorded_timeout(Timeout timeout) {
+  return timeout.is_none() ? CallRecord::no_timeout : timeout.duration().count();
+}
+
+}  // namespace
+
 GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
                        GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
     : world_(std::move(world)),
@@ -23,7 +31,12 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
       selector_(std::move(selector)),
       blocks_(blocks),
       timeout_(options.timeout.or_else(world_->default_timeout())),
-      gone_(membership_.uid, shape_.rank, shape_.size) {}
+      gone_(membership_.uid, shape_.rank, shape_.size) {
+  line_ = world_->recorder().take_line(membership_.uid, description_, membership_.ranks.size(),
+                                       is_member());
+  show_timeout();
+  world_->registry().add(membership_, label(), description_, *line_);
+}
 
 GroupShape GroupState::shape_of(const Membership& membership, int rank) {
   const auto& ranks = membership.ranks;
@@ -39,6 +52,7 @@ GroupState::~GroupState() {
     world_->logger().warning(fmt::format("ending a group: {}", error.what()));
   }
   world_->forget_group(*this);
+  world_->registry().ended(membership_.uid);
 }
 
 int GroupState::global_rank(int group_rank) const {
@@ -72,6 +86,11 @@ int GroupState::group_rank(int global_rank) const {
 void GroupState::set_timeout(Timeout timeout) {
   if (!timeout.is_set()) throw UsageError("the timeout to set is unset", context("set_timeout"));
   timeout_.store(timeout);
+  show_timeout();
+}
+
+void GroupState::show_timeout() {
+  line_->timeout_ns.store(recorded_timeout(timeout()), std::memory_order_release);
 }
 
 // --- Before anything is sent
@@ -127,24 +146,30 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
   return options.timeout.is_set() ? options.timeout : timeout();
 }
 
-void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call) {
-  const bool has_input = request.inputs.layout() != Layout::none;
+void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
+                             const Algorithm& algorithm, const CallNote& note) {
+  CallRing& ring = world_->ring();
+  if (!ring.is_on()) return;
   CallRecord made;
   made.group_uid = membership_.uid;
   made.op_id = collective_sequence() + p2p_sequence();
   made.sequence = call.sequence;
-  made.count = has_input ? request.inputs.total_count() : request.outputs.total_count();
   made.type = request.type;
-  made.dtype = has_input ? request.inputs.dtype() : request.outputs.dtype();
   made.kind = request.op.kind();
   made.peer = request.peer;
-  world_->ring().fill(record_id, made);
+  made.method = algorithm.recorded_as();
+  made.input = side_of(request.inputs);
+  made.output = side_of(request.outputs);
+  made.timeout_ns = recorded_timeout(note.limit);
+  made.created = note.created != 0 ? note.created : time_stamp();
+  made.site = reinterpret_cast<std::uintptr_t>(note.site);
+  ring.fill(record_id, made);
 }
 
 // --- Blocking calls
 // -----------------------------------------------------------------------------------
 
-RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
+RecvStatus GroupState::run(const Request& given, const CallOptions& options, const void* site) {
   if (!admit(given.type)) return {};
   Call call;
   std::unique_ptr<const Request> matched;
@@ -152,35 +177,42 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options) {
   call.request = &request;
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
-  prepare(storage, call);
+  const Algorithm& algorithm = prepare(storage, call);
   take_sequence(request.type);
-  const std::uint64_t record_id = world_->ring().claim();
+  CallRing& ring = world_->ring();
+  const std::uint64_t record_id = ring.claim();
+  const bool timing = ring.timing();
+  const CallNote note{site, limit_of(options), timing ? time_stamp() : 0};
   try {
     Operation& operation = *storage.get();
-    if (blocks_ && limit_of(options).is_none() && operation.can_block()) {
-      fill_record(record_id, request, call);
+    if (blocks_ && note.limit.is_none() && operation.can_block()) {
+      fill_record(record_id, request, call, algorithm, note);
+      if (timing) ring.set_started(record_id);
       world_->engine().finish_what_peers_need();
       operation.run();
     } else {
       operation.start();
       // While what it sent is on its way.
-      fill_record(record_id, request, call);
-      if (!operation.step()) drive(operation, limit_of(options), call);
+      fill_record(record_id, request, call, algorithm, note);
+      if (timing) ring.set_started(record_id);
+      if (!operation.step()) drive(operation, note.limit, call);
     }
   } catch (...) {
     // It may have failed before there was time for it; a second time changes nothing.
-    fill_record(record_id, request, call);
-    world_->ring().set_state(record_id, CallState::failed);
+    fill_record(record_id, request, call, algorithm, note);
+    ring.set_ended(record_id, CallState::failed, true);
     give_up(*storage.get(), call);
   }
-  world_->ring().set_state(record_id, CallState::completed);
+  ring.set_ended(record_id, CallState::completed, true);
   if (is_collective(request.type)) note_completed(call.sequence);
   return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
 }
 
-void GroupState::prepare(OperationStorage& storage, const Call& call) {
+const Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
   try {
-    selector_->pick(*call.request).prepare(storage, call);
+    Algorithm& algorithm = selector_->pick(*call.request);
+    algorithm.prepare(storage, call);
+    return algorithm;
   } catch (...) {
     rethrow_with(context(title(call)));
   }
@@ -228,18 +260,19 @@ void GroupState::give_up(Operation& operation, const Call& call) {
 // --- Asynchronous calls
 // -------------------------------------------------------------------------------
 
-std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options) {
+std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options,
+                                             const void* site) {
   const bool member = admit(request.type);
   const std::uint64_t sequence = next_sequence(request.type);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
   if (member) add_part(*work, request);
-  launch(work);
+  launch(work, {site, limit_of(options)});
   return work;
 }
 
 std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operations,
-                                                   const CallOptions& options) {
+                                                   const CallOptions& options, const void* site) {
   const bool member = admit(OpType::batch);
   for (const P2POp& operation : operations)
     if (operation.request.type != OpType::send && operation.request.type != OpType::recv)
@@ -251,7 +284,7 @@ std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operat
   // All are checked and prepared before the first one starts.
   if (member)
     for (const P2POp& operation : operations) add_part(*work, operation.request);
-  launch(work);
+  launch(work, {site, limit_of(options)});
   return work;
 }
 
@@ -272,17 +305,17 @@ void GroupState::add_part(WorkState& work, const Request& given) {
   work.parts().push_back(std::move(part));
 }
 
-void GroupState::launch(const std::shared_ptr<WorkState>& work) {
+void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
   for (const auto& part : work->parts()) {
     take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();
-    fill_record(part->record_id, *part->call.request, part->call);
+    fill_record(part->record_id, *part->call.request, part->call, *part->algorithm, note);
   }
   if (work->is_ordered() && is_member()) enqueue(*work);
   try {
     work->start();
   } catch (...) {
-    if (work->is_ordered()) dequeue(*work);
+    if (work->is_ordered()) dequeue(*work, false);
     throw;
   }
   // Nothing to do on a rank outside the group: complete at once.
@@ -297,15 +330,17 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work) {
 // ---------------------------------------------------------------------------------
 
 std::uint64_t GroupState::next_sequence(OpType type) const {
-  return (is_collective(type) ? collectives_ : p2ps_).load(std::memory_order_relaxed) + 1;
+  return (is_collective(type) ? line_->collectives : line_->p2ps).load(std::memory_order_relaxed) +
+         1;
 }
 
 void GroupState::take_sequence(OpType type) {
   // Collectives of a group are ordered by their callers; sends and receives need not be.
   if (is_collective(type))
-    collectives_.store(collectives_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    line_->collectives.store(line_->collectives.load(std::memory_order_relaxed) + 1,
+                             std::memory_order_release);
   else
-    p2ps_.fetch_add(1, std::memory_order_acq_rel);
+    line_->p2ps.fetch_add(1, std::memory_order_acq_rel);
 }
 
 std::string GroupState::title(const PendingOp& op) {
@@ -322,6 +357,7 @@ RecvStatus GroupState::to_global(RecvStatus status) const {
 void GroupState::enqueue(const WorkState& work) {
   std::lock_guard lock(mutex_);
   ordered_.push_back(&work);
+  ordered_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool GroupState::is_next(const WorkState& work) const {
@@ -329,9 +365,29 @@ bool GroupState::is_next(const WorkState& work) const {
   return ordered_.empty() || ordered_.front() == &work;
 }
 
-void GroupState::dequeue(const WorkState& work) {
+void GroupState::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
-  std::erase(ordered_, &work);
+  if (std::erase(ordered_, &work) == 0) return;
+  if (well)
+    completed_works_ = std::max(completed_works_, work.sequence());
+  else
+    one_has_failed_ = true;
+  if (one_has_failed_) return;
+  store_completed();
+  ordered_count_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void GroupState::note_completed_early(std::uint64_t sequence) {
+  std::lock_guard lock(mutex_);
+  completed_early_ = sequence;
+  if (!one_has_failed_) store_completed();
+}
+
+void GroupState::store_completed() {
+  std::uint64_t completed = std::max(completed_early_, completed_works_);
+  if (!ordered_.empty()) completed = std::min(completed, ordered_.front()->sequence() - 1);
+  if (completed > line_->completed.load(std::memory_order_relaxed))
+    line_->completed.store(completed, std::memory_order_release);
 }
 
 // --- End
@@ -348,6 +404,7 @@ Explanation GroupState::explain(const Request& given) const {
 
 void GroupState::destroy() {
   if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  line_->flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   if (is_member()) {
     const bool drained = drain();
     world_->group_ended(*this, drained && !is_aborted());

@@ -13,11 +13,19 @@
 #include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
 #include "runtime/gone_members.hpp"
+#include "runtime/recorder_memory.hpp"
 
 namespace hymn::detail {
 
 class WorkState;
 class WorldState;
+
+/// What is recorded of a call beside its request.
+struct CallNote {
+  const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
+  Timeout limit{};
+  std::uint64_t created = 0;  ///< a stamp; 0: when it is written down
+};
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
@@ -40,13 +48,20 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   Timeout timeout() const { return timeout_.load(); }
   void set_timeout(Timeout timeout);
-  std::uint64_t collective_sequence() const { return collectives_.load(std::memory_order_acquire); }
-  std::uint64_t p2p_sequence() const { return p2ps_.load(std::memory_order_acquire); }
+  std::uint64_t collective_sequence() const {
+    return line_->collectives.load(std::memory_order_acquire);
+  }
+  std::uint64_t p2p_sequence() const { return line_->p2ps.load(std::memory_order_acquire); }
 
-  RecvStatus run(const Request& request, const CallOptions& options);
-  std::shared_ptr<WorkState> start(const Request& request, const CallOptions& options);
+  /// What others may see of it.
+  GroupLine& line() const { return *line_; }
+
+  /// `site`: where the call returns to in the user's code.
+  RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr);
+  std::shared_ptr<WorkState> start(const Request& request, const CallOptions& options,
+                                   const void* site = nullptr);
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
-                                         const CallOptions& options);
+                                         const CallOptions& options, const void* site = nullptr);
   Explanation explain(const Request& request) const;
 
   /// Why a group was given up.
@@ -70,7 +85,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// it may.
   std::exception_ptr hopeless(const PendingOp& op) const;
   bool has_failed_members() const { return !gone_.failed().empty(); }
-  GroupMark mark() const;
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -88,11 +102,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   RecvStatus to_global(RecvStatus status) const;
   /// Collectives complete in the order in which they started.
   bool is_next(const WorkState& work) const;
-  void dequeue(const WorkState& work);
-  /// The collective with this number has completed, as those before it.
-  void note_completed(std::uint64_t sequence) {
-    completed_.store(sequence, std::memory_order_release);
-  }
+  void dequeue(const WorkState& work, bool well);
 
  private:
   /// False, with a warning, for a rank that is not a member.
@@ -103,6 +113,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const Request& checked(const Request& request, std::unique_ptr<const Request>& matched,
                          int& peer) const;
   int peer_of(const Request& request) const;
+  void show_timeout();
   /// -1: it is not a member.
   int find_rank(int global_rank) const;
   Timeout limit_of(const CallOptions& options) const;
@@ -111,7 +122,18 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
   void take_sequence(OpType type);
-  void fill_record(std::uint64_t record_id, const Request& request, const Call& call);
+  void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
+                   const Algorithm& algorithm, const CallNote& note);
+  /// A blocking collective has completed.
+  void note_completed(std::uint64_t sequence) {
+    // With nothing in flight all that came before have completed, too.
+    if (ordered_count_.load(std::memory_order_acquire) == 0) [[likely]]
+      line_->completed.store(sequence, std::memory_order_release);
+    else
+      note_completed_early(sequence);
+  }
+  void note_completed_early(std::uint64_t sequence);
+  void store_completed();
   static std::string title(const Call& call);
   static std::string title(const PendingOp& op);
   static GroupShape shape_of(const Membership& membership, int rank);
@@ -128,13 +150,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   };
   Missing find_missing(const PendingOp& op, Timeout limit) const;
 
-  void prepare(OperationStorage& storage, const Call& call);
+  const Algorithm& prepare(OperationStorage& storage, const Call& call);
   void drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call);
 
   void add_part(WorkState& work, const Request& request);
-  void launch(const std::shared_ptr<WorkState>& work);
+  void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
   void enqueue(const WorkState& work);
   /// True when everything in flight has completed.
   bool drain();
@@ -168,10 +190,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   mutable std::mutex mutex_;  // guards what follows up to the counts
   Failure failure_;
   std::deque<const WorkState*> ordered_;
+  std::uint64_t completed_early_ = 0;  // of the blocking ones, before what was in flight
+  std::uint64_t completed_works_ = 0;
+  bool one_has_failed_ = false;
 
-  std::atomic<std::uint64_t> collectives_{0};
-  std::atomic<std::uint64_t> p2ps_{0};
-  std::atomic<std::uint64_t> completed_{0};  // collectives
+  // Those in flight; stays above 0 when one has failed, for no later one completes the count.
+  std::atomic<std::size_t> ordered_count_{0};
+  GroupLineLease line_;  // the counts are there
   /// Ordered: it never gets better, but for members that were only lost.
   enum class Standing : unsigned char { sound, bereaved, aborted };
   std::atomic<Standing> standing_{Standing::sound};

@@ -7,6 +7,7 @@
 #include "runtime/mpi_mechanism.hpp"
 #include "runtime/mpi_session.hpp"
 #include "runtime/process_regions.hpp"
+#include "runtime/tcp_control.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn {
@@ -64,6 +65,9 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
+  if (parts.config.control && exchange->size() > 1)
+    parts.control = std::make_unique<TcpControl>(parts.config.interface,
+                                                 Logger(parts.config.log_level, exchange->rank()));
   return detail::WorldState::make(std::move(parts));
 }
 

@@ -57,11 +57,17 @@ void WorkState::start() {
       // peers something.
       ++started_parts_;
       part->storage.get()->start();
+      if (group_->world().ring().timing()) group_->world().ring().set_started(part->record_id);
     }
   } catch (...) {
     const auto failure = group_->describe_failure(std::current_exception(), title());
     const bool clean = give_up_parts(failure.reason);
     if (must_abort_group(clean)) group_->abort(failure);
+    for (const auto& part : parts_) {
+      // Those that were not started any more, too.
+      if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
+      group_->world().ring().set_retired(part->record_id);
+    }
     rethrow_with(group_->context(title()));
   }
 }
@@ -130,7 +136,8 @@ bool WorkState::step_parts(long nanoseconds) {
     if (!part->done) {
       Operation& operation = *part->storage.get();
       part->done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
-      if (part->done) group_->world().ring().set_state(part->record_id, CallState::completed);
+      if (part->done)
+        group_->world().ring().set_ended(part->record_id, CallState::completed, false);
     }
     all = all && part->done;
   }
@@ -158,7 +165,7 @@ bool WorkState::give_up_parts(const std::string& reason) {
   for (std::size_t i = 0; i < started_parts_; ++i) {
     WorkPart& part = *parts_[i];
     if (std::exchange(part.done, true)) continue;
-    group_->world().ring().set_state(part.record_id, CallState::failed);
+    group_->world().ring().set_ended(part.record_id, CallState::failed, false);
     std::unique_ptr<Residue> residue = part.storage.get()->abandon(reason);
     clean = clean && residue == nullptr;
     group_->world().engine().keep(std::move(residue));
@@ -174,10 +181,8 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
     }
   }
   error_ = std::move(error);
-  if (is_ordered()) {
-    group_->dequeue(*this);
-    if (how == Ended::well) group_->note_completed(sequence_);
-  }
+  for (const auto& part : parts_) group_->world().ring().set_retired(part->record_id);
+  if (is_ordered()) group_->dequeue(*this, how == Ended::well);
   ended_.store(how, std::memory_order_release);
 }
 

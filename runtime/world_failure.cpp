@@ -17,8 +17,6 @@ constexpr std::uint64_t tag_control = 7;
 // So many ranks keep the desk, one after the other: each must be reached by all.
 constexpr std::size_t most_desks = 3;
 
-constexpr std::size_t most_ended_marks = 1024;
-
 /// Rank 0, then one on each other host, then any.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
   std::vector<int> desks;
@@ -36,10 +34,12 @@ std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
 
 }  // namespace
 
-void WorldState::start_control(const std::vector<Arrival>& arrivals) {
+void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
   for (const Arrival& arrival : arrivals) persons_.push_back({arrival.host_name, arrival.pid});
   if (!control_) return;
   ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
+  site.secret = secret;
+  site.recorder = recorder_.key();
   const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
   for (int rank = 0; rank < size_; ++rank)
     if (arrivals[static_cast<std::size_t>(rank)].host_key == own.host_key)
@@ -53,11 +53,12 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals) {
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
       [control = control_.get()](const control::Message& message) { control->post(message); });
-  control_->open(agent_, offers);
+  control_->open(agent_, offers, [this] { return marks(); });
 }
 
 void WorldState::say_goodbye() {
   if (agent_) agent_->post(control::Goodbye{marks()});
+  recorder_.say_farewell(RecorderHeader::farewell_goodbye);
 }
 
 void WorldState::end_control() {
@@ -100,9 +101,7 @@ void WorldState::enter_group(GroupState& group) {
 
 void WorldState::forget_group(const GroupState& group) {
   std::lock_guard lock(known_mutex_);
-  if (std::erase(known_groups_, &group) == 0 || !group.is_member()) return;
-  ended_marks_.push_back(group.mark());
-  if (ended_marks_.size() > most_ended_marks) ended_marks_.pop_front();
+  std::erase(known_groups_, &group);
 }
 
 void WorldState::peer_changed(const PeerNews& news) {
@@ -125,14 +124,15 @@ void WorldState::group_aborted(const control::AbortGroup& message) {
 void WorldState::dump_asked(const std::string&) {}
 
 std::string WorldState::describe_doing() const {
-  const std::uint64_t next = ring_.next_id();
+  const std::uint64_t next = ring().next_id();
   if (next == 0) return "it has made no call yet";
-  const auto last = ring_.read(next - 1);
+  const auto last = ring().read(next - 1);
   if (!last) return "it is just making a call";
   const std::string call =
       fmt::format("{} #{} of group {}", to_string(last->type), last->sequence, last->group_uid);
   switch (last->state) {
     case CallState::scheduled:
+    case CallState::started:
       return fmt::format("it is in {}", call);
     case CallState::completed:
       return fmt::format("its last call, {}, has completed", call);
@@ -153,12 +153,6 @@ Tale WorldState::tell(std::uint64_t uid) {
   return tale;
 }
 
-std::vector<GroupMark> WorldState::marks() {
-  std::lock_guard lock(known_mutex_);
-  std::vector<GroupMark> marks(ended_marks_.begin(), ended_marks_.end());
-  for (const GroupState* group : known_groups_)
-    if (group->is_member()) marks.push_back(group->mark());
-  return marks;
-}
+std::vector<GroupMark> WorldState::marks() { return registry_.marks(); }
 
 }  // namespace hymn::detail

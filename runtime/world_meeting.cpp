@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/settings.hpp"
@@ -20,6 +21,11 @@ namespace {
 constexpr std::uint64_t tag_meet = 1;
 constexpr std::uint64_t tag_group = 1ull << 32;
 
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 }  // namespace
 
 // Ranks that would choose differently must not start.
@@ -33,6 +39,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
   agree("HYMN_PATH", path_.text(), unpacker.text());
   agree("HYMN_ALGO", algo_.text(), unpacker.text());
   agree("HYMN_REPRODUCIBLE", std::string(to_string(reproducibility_)), unpacker.text());
+  agree("HYMN_CONTROL", config_.control ? "1" : "0", unpacker.text());
   agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
 }
 
@@ -47,19 +54,30 @@ void WorldState::meet() {
   const TuningFile tuning = rank_ == 0 ? find_tuning(read) : TuningFile();
   Packer packer;
   packer.text(version()).text(path_.text()).text(algo_.text());
-  packer.text(to_string(reproducibility_)).number(config_.chunk_limit);
+  packer.text(to_string(reproducibility_)).text(config_.control ? "1" : "0");
+  packer.number(config_.chunk_limit);
   packer.text(tuning.path).text(tuning.text).text(tuning.library);
+  const bool leads = rank_ == 0;
+  packer.number(leads ? random_number() : 0);
+  packer.text(leads && control_ ? control_->draw_secret() : "");
   Arrival::of_this_rank(config_, site_, rank_).pack(packer);
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   const auto words = all_gather(*exchange_, all, tag_meet, packer.packed(), patience);
   std::vector<Arrival> arrivals;
   TuningFile found;
+  std::string secret;
   for (int rank = 0; rank < size_; ++rank) {
     Unpacker unpacker(words[static_cast<std::size_t>(rank)]);
     check_settings(rank, unpacker);
     TuningFile theirs{unpacker.text(), unpacker.text(), unpacker.text()};
-    if (rank == 0) found = std::move(theirs);
+    const std::uint64_t job = unpacker.number();
+    std::string drawn = unpacker.text();
+    if (rank == 0) {
+      found = std::move(theirs);
+      recorder_.set_job(job);
+      secret = std::move(drawn);
+    }
     arrivals.push_back(Arrival::unpack(unpacker));
   }
   job_ = map_job(*exchange_, arrivals, read, patience);
@@ -67,7 +85,7 @@ void WorldState::meet() {
   granted_ = arrivals[static_cast<std::size_t>(rank_)].cpus;
   bind_caller();
   use_tuning(found);
-  start_control(arrivals);
+  start_control(arrivals, secret);
 }
 
 // The file is rank 0's affair: others may see another file system. It need not be there.

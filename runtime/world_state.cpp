@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <new>
 
 #include "base/error_context.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
@@ -23,12 +22,6 @@ constexpr std::uint64_t tag_end = 2;
 constexpr Duration longest_end = std::chrono::seconds(30);
 constexpr Duration longest_end_of_failed = std::chrono::seconds(3);
 
-constexpr std::align_val_t ring_alignment{64};
-
-std::byte* allocate_ring() {
-  return static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), ring_alignment));
-}
-
 CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& mechanisms) {
   const bool overlap = std::all_of(mechanisms.begin(), mechanisms.end(), [](const auto& mechanism) {
     return mechanism->calls_may_overlap();
@@ -45,10 +38,6 @@ void keep_for_ever(std::vector<std::unique_ptr<Residue>> residues) {
 }
 
 }  // namespace
-
-void WorldState::FreeAligned::operator()(std::byte* memory) const {
-  ::operator delete(memory, ring_alignment);
-}
 
 WorldParts::WorldParts(Config configured, WorldOptions chosen)
     : config(std::move(configured)),
@@ -73,9 +62,11 @@ WorldState::WorldState(WorldParts parts)
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
       own_thread_(parts.own_thread),
       site_(std::move(parts.site)),
-      ring_memory_(allocate_ring()),
-      ring_(CallRing::create({ring_memory_.get(), CallRing::memory_bytes()},
-                             writers_under(mechanisms_))),
+      recorder_({.rank = rank_,
+                 .world_size = size_,
+                 .ring = {config_.recorder_size, config_.recorder_frames},
+                 .writers = writers_under(mechanisms_),
+                 .timing = config_.recorder_timing}),
       control_(std::move(parts.control)) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
@@ -187,6 +178,8 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
   // What carried the bootstrap carries data too, where nothing better does.
   add_pairwise_algorithms(made.algorithms,
                           make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
+  for (const auto& algorithm : made.algorithms)
+    algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
   const SelectionRules rules{
       .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),

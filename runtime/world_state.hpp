@@ -1,7 +1,6 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -15,10 +14,12 @@
 #include "runtime/arrival.hpp"
 #include "runtime/call_ring.hpp"
 #include "runtime/control_plane.hpp"
+#include "runtime/group_registry.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
 #include "runtime/progress_engine.hpp"
+#include "runtime/recorder_memory.hpp"
 
 namespace hymn::detail {
 
@@ -61,8 +62,13 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// The costs that were measured on machines like those of rank 0; null: none.
   const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
   ProgressEngine& engine() { return *engine_; }
-  CallRing& ring() { return ring_; }
-  const CallRing& ring() const { return ring_; }
+  CallRing& ring() { return recorder_.ring(); }
+  const CallRing& ring() const { return recorder_.ring(); }
+  RecorderMemory& recorder() { return recorder_; }
+  const RecorderMemory& recorder() const { return recorder_; }
+  /// All groups that dumps tell of.
+  GroupRegistry& registry() { return registry_; }
+  const GroupRegistry& registry() const { return registry_; }
   Timeout default_timeout() const { return default_timeout_; }
   bool may_drive() const;
   /// Throws UsageError when this thread may not move operations forward.
@@ -130,7 +136,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   WorldEnd agree_to_end();
 
   // In world_failure.cpp.
-  void start_control(const std::vector<Arrival>& arrivals);
+  void start_control(const std::vector<Arrival>& arrivals, const std::string& secret);
   void say_goodbye();
   void end_control();
   void peer_changed(const PeerNews& news) override;
@@ -160,11 +166,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool crowded_ = true;  // until it is known
   JobMap job_;
   std::shared_ptr<const TuningTable> tuning_;
-  struct FreeAligned {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte[], FreeAligned> ring_memory_;
-  CallRing ring_;
+  RecorderMemory recorder_;
+  GroupRegistry registry_;
   std::unique_ptr<ProgressEngine> engine_;
 
   /// Of every rank: where it is, and what process.
@@ -176,9 +179,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::unique_ptr<ControlPlane> control_;
   std::shared_ptr<control::Agent> agent_;
 
-  mutable std::mutex known_mutex_;  // guards these two; held for moments only
+  mutable std::mutex known_mutex_;  // guards the next; held for moments only
   std::vector<GroupState*> known_groups_;
-  std::deque<GroupMark> ended_marks_;  // of groups that have ended; not of all for ever
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

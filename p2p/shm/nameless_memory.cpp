@@ -166,8 +166,10 @@ void check_fixed_size(const Descriptor& memory, const MemoryKey& key) {
         fmt::format("the size of the shared memory of process {} is not fixed", key.pid));
 }
 
-SharedMapping::SharedMapping(const Descriptor& memory, std::size_t bytes) : bytes_(bytes) {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.number(), 0);
+SharedMapping::SharedMapping(const Descriptor& memory, std::size_t bytes, Access access)
+    : bytes_(bytes) {
+  const int rights = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* mapped = mmap(nullptr, bytes, rights, MAP_SHARED, memory.number(), 0);
   if (mapped == MAP_FAILED)
     fail(fmt::format("{} bytes of shared memory cannot be mapped", bytes), errno);
   base_ = static_cast<std::byte*>(mapped);

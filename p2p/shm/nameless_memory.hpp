@@ -38,12 +38,14 @@ void check_nameless_memory(const Descriptor& memory, const MemoryKey& key);
 /// Whether its size can change under us, which could kill us; if so, throws ResourceError.
 void check_fixed_size(const Descriptor& memory, const MemoryKey& key);
 
-/// A mapping of shared memory, readable and writable.
+/// A mapping of shared memory.
 class SharedMapping {
  public:
+  enum class Access : unsigned char { read_and_write, read };
   SharedMapping() = default;
   /// Throws ResourceError.
-  SharedMapping(const Descriptor& memory, std::size_t bytes);
+  SharedMapping(const Descriptor& memory, std::size_t bytes,
+                Access access = Access::read_and_write);
   SharedMapping(SharedMapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   SharedMapping& operator=(SharedMapping&& other) noexcept {

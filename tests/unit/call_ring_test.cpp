@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace hymn::test {
@@ -23,9 +24,9 @@ struct Free {
 /// A ring in memory of its own.
 class OwnRing {
  public:
-  OwnRing()
-      : memory_(static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), alignment))),
-        ring_(CallRing::create({memory_.get(), CallRing::memory_bytes()})) {}
+  explicit OwnRing(CallRing::Size size = {})
+      : memory_(static_cast<std::byte*>(::operator new(CallRing::memory_bytes(size), alignment))),
+        ring_(CallRing::create({memory_.get(), CallRing::memory_bytes(size)}, size)) {}
   CallRing* operator->() { return &ring_; }
   CallRing& operator*() { return ring_; }
 
@@ -34,17 +35,36 @@ class OwnRing {
   CallRing ring_;
 };
 
+constexpr std::uint64_t entries = CallRing::Size{}.entries;
+
+CallSide side_of_number(std::uint64_t number) {
+  CallSide side;
+  side.count = ~number;
+  side.shape[0] = static_cast<std::uint32_t>(number * 7);
+  side.shape[1] = static_cast<std::uint32_t>(number * 11);
+  side.buffers = static_cast<std::uint16_t>(number * 5);
+  side.dtype = static_cast<DataType>(number % data_type_count);
+  side.layout = static_cast<Layout>(number % 5);
+  side.dimensions = static_cast<std::uint8_t>(number % 4);
+  side.even = number % 3 == 0;
+  return side;
+}
+
 /// A record all of whose fields follow from one number.
 CallRecord record_of(std::uint64_t number) {
   CallRecord record;
   record.group_uid = number;
   record.op_id = number * 3;
   record.sequence = number ^ 0xabcdef;
-  record.count = ~number;
   record.type = static_cast<OpType>(number % op_type_count);
-  record.dtype = static_cast<DataType>(number % data_type_count);
   record.kind = static_cast<ReduceKind>(number % reduce_kind_count);
   record.peer = static_cast<std::int32_t>(number % 1000) - 1;
+  record.method = static_cast<std::uint16_t>(number * 13);
+  record.input = side_of_number(number);
+  record.output = side_of_number(number + 1);
+  record.timeout_ns = static_cast<std::int64_t>(number * 17);
+  record.created = number * 19 + 1;
+  record.site = number * 23;
   return record;
 }
 
@@ -53,6 +73,9 @@ bool is_whole(const CallRecord& seen, std::uint64_t id) {
   CallRecord expected = record_of(seen.group_uid);
   expected.record_id = id;
   expected.state = seen.state;
+  expected.retired = seen.retired;
+  expected.started = seen.started;
+  expected.completed = seen.completed;
   return seen == expected;
 }
 
@@ -75,14 +98,23 @@ TEST(CallRing, GivesBackWhatWasRecorded) {
 TEST(CallRing, KeepsEveryField) {
   OwnRing ring;
   CallRecord extreme;
-  extreme.group_uid = extreme.op_id = extreme.sequence = extreme.count = ~0ull;
+  extreme.group_uid = extreme.op_id = extreme.sequence = extreme.site = ~0ull;
   extreme.type = OpType::batch;
-  extreme.dtype = DataType::opaque;
   extreme.kind = ReduceKind::opaque;
+  extreme.method = 0xffff;
+  extreme.input = {.count = ~0ull,
+                   .shape = {~0u, ~0u},
+                   .buffers = 0xffff,
+                   .dtype = DataType::opaque,
+                   .layout = Layout::list,
+                   .dimensions = 3,
+                   .even = true};
+  extreme.output = {.dtype = DataType::opaque, .even = false};
+  extreme.timeout_ns = CallRecord::no_timeout;
   extreme.peer = -2147483647 - 1;
   ring->record(extreme);
   EXPECT_EQ(ring->read(0), extreme);
-  extreme = {};
+  std::swap(extreme.input, extreme.output);
   extreme.record_id = 1;
   extreme.peer = 2147483647;
   ring->record(extreme);
@@ -91,12 +123,12 @@ TEST(CallRing, KeepsEveryField) {
 
 TEST(CallRing, KeepsTheLastOnes) {
   OwnRing ring;
-  constexpr std::uint64_t total = 3 * CallRing::entries + 7;
+  constexpr std::uint64_t total = 3 * entries + 7;
   for (std::uint64_t id = 0; id < total; ++id) EXPECT_EQ(ring->record(record_of(id)), id);
   EXPECT_EQ(ring->next_id(), total);
-  for (std::uint64_t id = 0; id < total + CallRing::entries; ++id) {
+  for (std::uint64_t id = 0; id < total + entries; ++id) {
     const auto seen = ring->read(id);
-    ASSERT_EQ(seen.has_value(), id >= total - CallRing::entries && id < total) << id;
+    ASSERT_EQ(seen.has_value(), id >= total - entries && id < total) << id;
     if (!seen) continue;
     EXPECT_EQ(seen->group_uid, id);
     EXPECT_TRUE(is_whole(*seen, id)) << id;
@@ -108,27 +140,96 @@ TEST(CallRing, TellsHowACallWentOn) {
   const std::uint64_t first = ring->record(record_of(1));
   const std::uint64_t second = ring->record(record_of(2));
   EXPECT_EQ(ring->read(first)->state, CallState::scheduled);
-  ring->set_state(first, CallState::completed);
-  ring->set_state(second, CallState::failed);
+  EXPECT_EQ(ring->read(first)->completed, 0u);
+  ring->set_started(first);
+  EXPECT_EQ(ring->read(first)->state, CallState::started);
+  EXPECT_EQ(ring->read(first)->completed, 0u);
+  ring->set_ended(first, CallState::completed, false);
+  ring->set_ended(second, CallState::failed, true);
+  const CallRecord well = *ring->read(first);
+  EXPECT_EQ(well.state, CallState::completed);
+  EXPECT_FALSE(well.retired);
+  EXPECT_GT(well.started, well.created);
+  EXPECT_GE(well.completed, well.started);
+  EXPECT_TRUE(is_whole(well, first));
+  const CallRecord badly = *ring->read(second);
+  EXPECT_EQ(badly.state, CallState::failed);
+  EXPECT_TRUE(badly.retired);
+  EXPECT_EQ(badly.started, 0u);
+  EXPECT_GT(badly.completed, badly.created);
+  ring->set_retired(first);
+  EXPECT_TRUE(ring->read(first)->retired);
   EXPECT_EQ(ring->read(first)->state, CallState::completed);
-  EXPECT_EQ(ring->read(second)->state, CallState::failed);
-  EXPECT_TRUE(is_whole(*ring->read(first), first));
+}
+
+TEST(CallRing, TimesAreStamps) {
+  OwnRing ring;
+  CallRecord record = record_of(1);
+  record.created = time_stamp();
+  const std::uint64_t id = ring->record(record);
+  ring->set_started(id);
+  const std::uint64_t between = time_stamp();
+  ring->set_ended(id, CallState::completed, true);
+  const std::uint64_t after = time_stamp();
+  EXPECT_EQ(ring->read(id)->created, record.created);
+  EXPECT_LE(ring->read(id)->started, between);
+  EXPECT_LE(between, ring->read(id)->completed);
+  EXPECT_LE(ring->read(id)->completed, after);
+}
+
+TEST(CallRing, KeepsAsManyAsWereAskedFor) {
+  OwnRing ring({.entries = 10});
+  for (std::uint64_t id = 0; id < 25; ++id) ring->record(record_of(id));
+  EXPECT_EQ(ring->first_id(), 15u);
+  for (std::uint64_t id = 0; id < 30; ++id)
+    EXPECT_EQ(ring->read(id).has_value(), id >= 15 && id < 25) << id;
+}
+
+TEST(CallRing, IsOffWithoutEntries) {
+  OwnRing ring({.entries = 0});
+  EXPECT_FALSE(ring->is_on());
+  EXPECT_LE(CallRing::memory_bytes({.entries = 0}), 64u);
+  const std::uint64_t id = ring->record(record_of(1));
+  ring->set_started(id);
+  ring->set_ended(id, CallState::completed, true);
+  ring->set_retired(id);
+  EXPECT_EQ(ring->next_id(), 0u);
+  EXPECT_EQ(ring->read(id), std::nullopt);
+}
+
+TEST(CallRing, KeepsCallersWhereAsked) {
+  OwnRing ring({.entries = 3, .frames = 4});
+  CallRecord record = record_of(1);
+  record.site = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  const std::uint64_t known = ring->record(record);
+  record.site = 12345;
+  const std::uint64_t unknown = ring->record(record);
+  std::vector<std::uint64_t> frames;
+  ASSERT_TRUE(ring->read(known, &frames));
+  ASSERT_GE(frames.size(), 2u) << "the call site and who called it";
+  EXPECT_LE(frames.size(), 4u);
+  EXPECT_EQ(frames[0], ring->read(known)->site);
+  ASSERT_TRUE(ring->read(unknown, &frames));
+  EXPECT_EQ(frames, std::vector<std::uint64_t>{12345});
 }
 
 TEST(CallRing, LateNewsDoNotReachAnotherCall) {
   OwnRing ring;
   const std::uint64_t old = ring->record(record_of(0));
-  for (std::uint64_t i = 1; i <= CallRing::entries; ++i) ring->record(record_of(i));
-  ring->set_state(old, CallState::failed);
+  for (std::uint64_t i = 1; i <= entries; ++i) ring->record(record_of(i));
+  ring->set_ended(old, CallState::failed, true);
+  ring->set_started(old);
+  ring->set_retired(old);
   EXPECT_EQ(ring->read(old), std::nullopt);
-  EXPECT_EQ(ring->read(old + CallRing::entries)->state, CallState::scheduled);
+  EXPECT_EQ(ring->read(old + entries)->state, CallState::scheduled);
+  EXPECT_FALSE(ring->read(old + entries)->retired);
 }
 
 TEST(CallRing, IsSeenThroughASecondView) {
   std::unique_ptr<std::byte, Free> memory(
-      static_cast<std::byte*>(::operator new(CallRing::memory_bytes(), alignment)));
-  CallRing writer = CallRing::create({memory.get(), CallRing::memory_bytes()});
-  const CallRing reader = CallRing::attach({memory.get(), CallRing::memory_bytes()});
+      static_cast<std::byte*>(::operator new(CallRing::memory_bytes({}), alignment)));
+  CallRing writer = CallRing::create({memory.get(), CallRing::memory_bytes({})}, {});
+  const CallRing reader = CallRing::attach({memory.get(), CallRing::memory_bytes({})}, {});
   writer.record(record_of(5));
   EXPECT_EQ(reader.next_id(), 1u);
   EXPECT_TRUE(is_whole(*reader.read(0), 0));
@@ -140,7 +241,7 @@ long read_along(const CallRing& ring, std::uint64_t total) {
   long seen = 0;
   while (true) {
     const std::uint64_t end = ring.next_id();
-    for (std::uint64_t id = end > CallRing::entries ? end - CallRing::entries : 0; id < end; ++id) {
+    for (std::uint64_t id = end > entries ? end - entries : 0; id < end; ++id) {
       const auto record = ring.read(id);
       if (!record) continue;
       if (!is_whole(*record, id)) return -1;
@@ -162,7 +263,7 @@ TEST(CallRing, ReadersNeverSeeATornRecord) {
       for (std::uint64_t i = 0; i < each; ++i) {
         const std::uint64_t number = writer * each + i;
         const std::uint64_t id = ring->record(record_of(number));
-        ring->set_state(id, CallState::completed);
+        ring->set_ended(id, CallState::completed, true);
         // A writer that was kept from its core meanwhile reads what the others left of its record.
         const auto own = ring->read(id);
         if (own && !(is_whole(*own, id) && own->group_uid == number)) ++torn;
@@ -178,21 +279,21 @@ TEST(CallRing, ReadersNeverSeeATornRecord) {
 }
 
 TEST(CallRing, IsReadByAnotherProcess) {
-  void* shared = ::mmap(nullptr, CallRing::memory_bytes(), PROT_READ | PROT_WRITE,
+  void* shared = ::mmap(nullptr, CallRing::memory_bytes({}), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
-  const std::span memory(static_cast<std::byte*>(shared), CallRing::memory_bytes());
-  CallRing ring = CallRing::create(memory, CallRing::Writers::one_at_a_time);
+  const std::span memory(static_cast<std::byte*>(shared), CallRing::memory_bytes({}));
+  CallRing ring = CallRing::create(memory, {}, CallRing::Writers::one_at_a_time);
   constexpr std::uint64_t total = 200'000;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const long seen = read_along(CallRing::attach(memory), total);
-    ::_exit(seen < 0 ? 1 : seen < static_cast<long>(CallRing::entries) ? 2 : 0);
+    const long seen = read_along(CallRing::attach(memory, {}), total);
+    ::_exit(seen < 0 ? 1 : seen < static_cast<long>(entries) ? 2 : 0);
   }
   for (std::uint64_t i = 0; i < total; ++i) {
     const std::uint64_t id = ring.record(record_of(i));
-    ring.set_state(id, i % 2 == 0 ? CallState::completed : CallState::failed);
+    ring.set_ended(id, i % 2 == 0 ? CallState::completed : CallState::failed, true);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -27,7 +27,7 @@ TEST(FailedCall, IsRecorded) {
     ASSERT_TRUE(last.has_value());
     EXPECT_EQ(last->state, CallState::failed);
     EXPECT_EQ(last->type, OpType::all_reduce);
-    EXPECT_EQ(last->count, world.rank() == 0 ? 19'999u : 20'000u);
+    EXPECT_EQ(last->input.count, world.rank() == 0 ? 19'999u : 20'000u);
   });
 }
 

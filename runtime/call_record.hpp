@@ -1,0 +1,81 @@
+// What is recorded of one call.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "hymn/request.hpp"
+
+namespace hymn {
+
+enum class CallState : std::uint8_t { scheduled, started, completed, failed };
+
+/// The buffers of one side of a call, as far as they are kept: the number of buffers, their
+/// elements, and the shape of the first one where it has two or three dimensions.
+struct CallSide {
+  std::uint64_t count = 0;    ///< elements of all buffers together
+  std::uint32_t shape[2]{};   ///< all dimensions but the last, which follows from the count
+  std::uint16_t buffers = 0;  ///< 65535 stands for more, too
+  DataType dtype = DataType::uint8;
+  Layout layout = Layout::none;
+  std::uint8_t dimensions = 0;  ///< 2 or 3: `shape` is set; else the buffer is flat
+  bool even = true;             ///< all buffers of a list have the same count
+  friend bool operator==(const CallSide&, const CallSide&) = default;
+};
+
+/// What a record keeps of the blocks of a request.
+template <class View>
+CallSide side_of(const Blocks<View>& blocks) {
+  CallSide side;
+  side.layout = blocks.layout();
+  if (side.layout == Layout::none) return side;
+  side.dtype = blocks.dtype();
+  side.buffers = 1;
+  const auto views = blocks.views();
+  if (side.layout != Layout::list) {
+    side.count = blocks.flat().count;
+  } else {
+    side.buffers = static_cast<std::uint16_t>(views.size() < 0xffff ? views.size() : 0xffff);
+    for (const View& view : views) {
+      side.count += view.count;
+      side.even = side.even && view.count == views.front().count;
+    }
+    if (views.empty()) return side;
+  }
+  const auto shape = views.front().shape;
+  if (shape.size() < 2 || shape.size() > 3) return side;
+  constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
+    if (shape[i] < 1 || shape[i] > most) return side;
+    side.shape[i] = static_cast<std::uint32_t>(shape[i]);
+  }
+  side.dimensions = static_cast<std::uint8_t>(shape.size());
+  return side;
+}
+
+/// One call as it was made: who, what, its place in every count, and when. Times are stamps
+/// (stamp.hpp); 0: not yet, or not recorded.
+struct CallRecord {
+  static constexpr std::int64_t no_timeout = std::numeric_limits<std::int64_t>::max();
+
+  std::uint64_t record_id = 0;  ///< counts the records of this process from 0
+  std::uint64_t group_uid = 0;
+  std::uint64_t op_id = 0;     ///< counts all operations of the group from 1
+  std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
+  OpType type = OpType::barrier;
+  ReduceKind kind = ReduceKind::sum;
+  CallState state = CallState::scheduled;
+  bool retired = false;      ///< it has ended, and nothing of it is in flight any more
+  std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive
+  std::uint16_t method = 0;  ///< which algorithm of which path, by the recorder's table; 0: unknown
+  CallSide input{};
+  CallSide output{};
+  std::int64_t timeout_ns = no_timeout;
+  std::uint64_t created = 0;
+  std::uint64_t started = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t site = 0;  ///< where the call returns to in the user's code; 0: unknown
+  friend bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+
+}  // namespace hymn

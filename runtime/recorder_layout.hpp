@@ -1,0 +1,104 @@
+// How the recorder's memory is laid out. It holds no pointers, so that other processes can map it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hymn {
+
+/// A short text that is written while others may read it: they see bytes of it, never beyond it.
+template <std::size_t size>
+class SharedText {
+ public:
+  static_assert(size % 8 == 0);
+  /// What does not fit is cut off.
+  void store(std::string_view text) {
+    for (std::size_t word = 0; word < words_.size(); ++word) {
+      std::uint64_t packed = 0;
+      for (std::size_t i = 0; i < 8; ++i) {
+        const std::size_t at = word * 8 + i;
+        if (at >= text.size() || at + 1 >= size) break;
+        packed |= std::uint64_t{static_cast<unsigned char>(text[at])} << (8 * i);
+      }
+      words_[word].store(packed, std::memory_order_release);
+    }
+  }
+  std::string load() const {
+    std::string text;
+    for (const auto& word : words_) {
+      const std::uint64_t packed = word.load(std::memory_order_acquire);
+      for (std::size_t i = 0; i < 8; ++i) {
+        const char letter = static_cast<char>((packed >> (8 * i)) & 0xff);
+        if (letter == 0) return text;
+        text.push_back(letter);
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, size / 8> words_{};
+};
+
+/// What others may see of one group of this rank.
+struct alignas(64) GroupLine {
+  static constexpr std::uint32_t aborted = 1;
+  static constexpr std::uint32_t ended = 2;
+
+  std::atomic<std::uint64_t> uid_plus_one{0};  ///< 0: the line is free
+  std::atomic<std::uint64_t> collectives{0};   ///< that this rank has entered
+  std::atomic<std::uint64_t> completed{0};  ///< the highest n such that 1 … n have completed here
+  std::atomic<std::uint64_t> p2ps{0};       ///< sends and receives that it has entered
+  std::atomic<std::int64_t> timeout_ns{0};  ///< CallRecord::no_timeout: none
+  std::atomic<std::uint32_t> flags{0};
+  std::atomic<std::uint32_t> members{0};
+  SharedText<48> description{};
+};
+static_assert(sizeof(GroupLine) == 128);
+
+/// Which algorithm of which path, by number.
+struct MethodName {
+  SharedText<16> path{};
+  SharedText<48> algorithm{};
+};
+
+struct RecorderHeader {
+  static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
+  static constexpr std::uint32_t right_layout = 1;
+  static constexpr std::size_t group_lines = 256;
+  static constexpr std::size_t method_names = 128;
+
+  std::uint64_t magic = 0;
+  std::uint32_t layout = 0;
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;
+  std::int32_t pid = 0;
+  std::uint64_t bytes = 0;     ///< of all
+  std::uint64_t capacity = 0;  ///< records; 0: the recorder is off
+  std::uint64_t frames = 0;    ///< of each record
+  // When it was made: what makes times of stamps.
+  std::uint64_t made_stamp = 0;
+  std::int64_t made_steady_ns = 0;
+  std::int64_t made_wall_ns = 0;
+  /// Where the executable lies in memory, less where it says that it does.
+  std::uint64_t executable_base = 0;
+  std::atomic<std::uint64_t> job{0};  ///< the same on all ranks of a world; 0: not known
+  /// How it has ended, as far as it could say so: 0: it has not; farewell_goodbye; or
+  /// farewell_exit and the status of the process.
+  std::atomic<std::uint32_t> farewell{0};
+  static constexpr std::uint32_t farewell_goodbye = 1;
+  static constexpr std::uint32_t farewell_exit = 0x100;
+  SharedText<64> host{};
+  SharedText<64> program{};
+  SharedText<256> executable{};  ///< its path; "" where it is too long
+  std::array<MethodName, method_names> methods{};
+  std::array<GroupLine, group_lines> groups{};
+  // The ring follows.
+};
+static_assert(sizeof(RecorderHeader) % 64 == 0);
+
+}  // namespace hymn
