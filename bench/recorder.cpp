@@ -26,18 +26,21 @@ struct Free {
 [[gnu::noinline]] void call_once(CallRing& ring, const Request& request, std::uint64_t number) {
   const std::uint64_t id = ring.claim();
   const bool timing = ring.timing();
-  const std::uint64_t created = timing ? time_stamp() : 0;
+  const std::uint64_t started = timing ? time_stamp() : 0;
   if (ring.is_on()) {
     CallRecord record{.group_uid = 1, .op_id = number, .sequence = number, .type = request.type};
     record.kind = request.op.kind();
     record.peer = request.peer;
     record.input = side_of(request.inputs);
     record.output = side_of(request.outputs);
-    record.created = timing ? created : time_stamp();
+    record.created = timing ? started : time_stamp();
+    if (timing) {
+      record.started = started + 1;
+      record.state = CallState::started;
+    }
     record.site = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
     ring.fill(id, record);
   }
-  if (timing) ring.set_started(id);
   ring.set_ended(id, CallState::completed, true);
 }
 

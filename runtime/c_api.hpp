@@ -79,6 +79,7 @@ struct Call {
   bool asynchronous = false;
   hymnWork_t* work = nullptr;          ///< where an asynchronous call puts its Work
   hymnRecvStatus_t* status = nullptr;  ///< where a blocking receive tells what came
+  const void* site = nullptr;          ///< where it returns to in the user's code
 
   /// Asks the group for what `build(group)` returns.
   template <class Build>
@@ -89,6 +90,7 @@ struct Call {
     });
   }
 
+  /// Never empty.
   ProcessGroup& checked_group() const;
   /// Gives `start`'s Work to the caller.
   template <class Start>
@@ -102,12 +104,19 @@ struct Call {
   void finish(ProcessGroup& target, const Request& request) const;
 };
 
-inline Call blocking(const char* function, hymnGroup_t group, hymnStream_t stream) {
-  return {function, group, stream};
+// Inlined into the functions that C calls, for their callers are the call sites.
+HYMN_INLINE Call blocking(const char* function, hymnGroup_t group, hymnStream_t stream) {
+  return {
+      .function = function, .group = group, .stream = stream, .site = __builtin_return_address(0)};
 }
-inline Call starting(const char* function, hymnGroup_t group, hymnStream_t stream,
-                     hymnWork_t* work) {
-  return {function, group, stream, true, work};
+HYMN_INLINE Call starting(const char* function, hymnGroup_t group, hymnStream_t stream,
+                          hymnWork_t* work) {
+  return {.function = function,
+          .group = group,
+          .stream = stream,
+          .asynchronous = true,
+          .work = work,
+          .site = __builtin_return_address(0)};
 }
 
 }  // namespace hymn::c_api

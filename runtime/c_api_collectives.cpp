@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/c_api.hpp"
+#include "runtime/group_state.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 using hymn::InputBlocks;
@@ -219,6 +220,8 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
     if (n > 0) need(ops, "ops");
     std::vector<hymn::P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] { return target.batch_isend_irecv(batch); });
+    call.hand_out([&] {
+      return hymn::Work(hymn::detail::GroupState::of(target)->start_batch(batch, {}, call.site));
+    });
   });
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/c_api.hpp"
+#include "runtime/group_state.hpp"
 
 namespace hymn::c_api {
 namespace {
@@ -102,11 +103,12 @@ ProcessGroup& Call::checked_group() const {
 }
 
 void Call::finish(ProcessGroup& target, const Request& request) const {
+  detail::GroupState& state = *detail::GroupState::of(target);
   if (asynchronous) {
-    hand_out([&] { return target.start(request); });
+    hand_out([&] { return Work(state.start(request, {}, site)); });
     return;
   }
-  const RecvStatus received = target.run(request);
+  const RecvStatus received = state.run(request, {}, site);
   if (status != nullptr) *status = {received.source, received.tag, received.count};
 }
 

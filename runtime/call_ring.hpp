@@ -52,7 +52,8 @@ class CallRing {
   /// takes an id and its place, with locked instructions where there are many writers; the second
   /// only stores. Every claim is filled.
   std::uint64_t claim();
-  /// `call` says when it was created, and what will not change.
+  /// `call` says when it was created and, if that is known by now, started; and what will not
+  /// change.
   void fill(std::uint64_t record_id, const CallRecord& call);
   // The news of a record; what has been overwritten is left alone.
   void set_started(std::uint64_t record_id);
@@ -99,13 +100,14 @@ class CallRing {
   std::uint64_t round_of(std::uint64_t id) const {
     return (id >> round_shift_) & ((1u << round_bits) - 1);
   }
+  std::uint64_t passed(std::uint64_t from, std::uint64_t to, std::uint64_t id) const {
+    constexpr std::uint64_t longest = (std::uint64_t{1} << (64 - round_bits)) - 1;
+    const std::uint64_t ticks = to > from ? to - from : 1;
+    return (ticks < longest ? ticks : longest) << round_bits | round_of(id);
+  }
   /// Ticks since the entry's creation until now, for the record with this id.
   std::uint64_t since_creation(const Entry& entry, std::uint64_t id) const {
-    constexpr std::uint64_t longest = (std::uint64_t{1} << (64 - round_bits)) - 1;
-    const std::uint64_t created = entry.words[created_word].load(std::memory_order_relaxed);
-    const std::uint64_t now = time_stamp();
-    const std::uint64_t passed = now > created ? now - created : 1;
-    return (passed < longest ? passed : longest) << round_bits | round_of(id);
+    return passed(entry.words[created_word].load(std::memory_order_relaxed), time_stamp(), id);
   }
   static std::size_t slots_of(Size size);
   void store_frames(std::uint64_t id, std::uint64_t site);
@@ -175,7 +177,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   static_assert(std::size(words) == word_count);
   for (std::size_t i = 0; i < word_count; ++i)
     entry.words[i].store(words[i], std::memory_order_release);
-  entry.started.store(round_of(id), std::memory_order_release);
+  entry.started.store(call.started == 0 ? round_of(id) : passed(call.created, call.started, id),
+                      std::memory_order_release);
   entry.completed.store(round_of(id), std::memory_order_release);
   entry.state.store(id * 8 + number(call.state) * 2, std::memory_order_release);
   if (size_.frames != 0) [[unlikely]]

@@ -161,7 +161,11 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
   made.timeout_ns = recorded_timeout(note.limit);
-  made.created = note.created != 0 ? note.created : time_stamp();
+  made.created = note.started != 0 ? note.started : time_stamp();
+  if (note.started != 0) {
+    made.started = note.started + 1;
+    made.state = CallState::started;
+  }
   made.site = reinterpret_cast<std::uintptr_t>(note.site);
   ring.fill(record_id, made);
 }
@@ -181,20 +185,17 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   take_sequence(request.type);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
-  const bool timing = ring.timing();
-  const CallNote note{site, limit_of(options), timing ? time_stamp() : 0};
+  const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
   try {
     Operation& operation = *storage.get();
     if (blocks_ && note.limit.is_none() && operation.can_block()) {
       fill_record(record_id, request, call, algorithm, note);
-      if (timing) ring.set_started(record_id);
       world_->engine().finish_what_peers_need();
       operation.run();
     } else {
       operation.start();
       // While what it sent is on its way.
       fill_record(record_id, request, call, algorithm, note);
-      if (timing) ring.set_started(record_id);
       if (!operation.step()) drive(operation, note.limit, call);
     }
   } catch (...) {

@@ -24,7 +24,7 @@ class WorldState;
 struct CallNote {
   const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
   Timeout limit{};
-  std::uint64_t created = 0;  ///< a stamp; 0: when it is written down
+  std::uint64_t started = 0;  ///< a stamp, where starts are recorded and it starts at once
 };
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
@@ -36,6 +36,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
              std::unique_ptr<Selector> selector, bool blocks);
   ~GroupState();
+  /// Null for a handle that is empty.
+  static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
 
   const Membership& membership() const { return membership_; }
   const std::string& description() const { return description_; }

@@ -27,17 +27,17 @@ std::uint64_t ProcessGroup::collective_sequence() const {
 std::uint64_t ProcessGroup::p2p_sequence() const { return need(state_).p2p_sequence(); }
 
 RecvStatus ProcessGroup::run(const Request& request, const CallOptions& options) {
-  return need(state_).run(request, options);
+  return need(state_).run(request, options, __builtin_return_address(0));
 }
 Work ProcessGroup::start(const Request& request, const CallOptions& options) {
-  return Work(need(state_).start(request, options));
+  return Work(need(state_).start(request, options, __builtin_return_address(0)));
 }
 Explanation ProcessGroup::explain(const Request& request) const {
   return need(state_).explain(request);
 }
 Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                                      const CallOptions& options) {
-  return Work(need(state_).start_batch(operations, options));
+  return Work(need(state_).start_batch(operations, options, __builtin_return_address(0)));
 }
 
 void ProcessGroup::destroy() { need(state_).destroy(); }

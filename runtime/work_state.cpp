@@ -56,8 +56,8 @@ void WorkState::start() {
       // Counted first: one that fails here may have its place in an order already, or have shown
       // peers something.
       ++started_parts_;
-      part->storage.get()->start();
       if (group_->world().ring().timing()) group_->world().ring().set_started(part->record_id);
+      part->storage.get()->start();
     }
   } catch (...) {
     const auto failure = group_->describe_failure(std::current_exception(), title());

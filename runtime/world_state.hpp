@@ -21,6 +21,10 @@
 #include "runtime/progress_engine.hpp"
 #include "runtime/recorder_memory.hpp"
 
+namespace hymn {
+struct DumpRequest;
+}
+
 namespace hymn::detail {
 
 /// What a World is made of.
@@ -69,6 +73,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// All groups that dumps tell of.
   GroupRegistry& registry() { return registry_; }
   const GroupRegistry& registry() const { return registry_; }
+  /// For a dump of this rank: all groups are in it. Thread-safe.
+  DumpRequest dump_request() const;
   Timeout default_timeout() const { return default_timeout_; }
   bool may_drive() const;
   /// Throws UsageError when this thread may not move operations forward.

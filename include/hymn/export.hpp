@@ -6,3 +6,11 @@
 #else
 #define HYMN_API
 #endif
+
+// HYMN_INLINE marks what is always inlined, so that whoever it calls sees the address of its own
+// caller: where the user's code makes a call.
+#if defined(__GNUC__)
+#define HYMN_INLINE __attribute__((always_inline)) inline
+#else
+#define HYMN_INLINE inline
+#endif

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hymn/export.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -114,7 +115,8 @@ class HYMN_API ProcessGroup {
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
 
-  // --- Everything below comes down to these three.
+  // --- Everything below comes down to these three, and is inlined: the flight recorder keeps where
+  // they are called from.
   // -------------------------------------------------
 
   /// Carries the request out and returns when it is complete.
@@ -127,149 +129,164 @@ class HYMN_API ProcessGroup {
   // --- Collectives
   // ---------------------------------------------------------------------------------
 
-  void all_reduce(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+  HYMN_INLINE void all_reduce(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
     run(Request::all_reduce(inout, inout, op), options);
   }
-  void all_reduce(ConstBufferView in, BufferView out, ReduceOp op = {},
-                  const CallOptions& options = {}) {
+  HYMN_INLINE void all_reduce(ConstBufferView in, BufferView out, ReduceOp op = {},
+                              const CallOptions& options = {}) {
     run(Request::all_reduce(in, out, op), options);
   }
-  Work all_reduce_async(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+  HYMN_INLINE Work all_reduce_async(BufferView inout, ReduceOp op = {},
+                                    const CallOptions& options = {}) {
     return start(Request::all_reduce(inout, inout, op), options);
   }
-  Work all_reduce_async(ConstBufferView in, BufferView out, ReduceOp op = {},
-                        const CallOptions& options = {}) {
+  HYMN_INLINE Work all_reduce_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                                    const CallOptions& options = {}) {
     return start(Request::all_reduce(in, out, op), options);
   }
 
-  void broadcast(BufferView inout, int root, const CallOptions& options = {}) {
+  HYMN_INLINE void broadcast(BufferView inout, int root, const CallOptions& options = {}) {
     run(Request::broadcast(inout, root), options);
   }
-  Work broadcast_async(BufferView inout, int root, const CallOptions& options = {}) {
+  HYMN_INLINE Work broadcast_async(BufferView inout, int root, const CallOptions& options = {}) {
     return start(Request::broadcast(inout, root), options);
   }
 
-  void reduce(BufferView inout, int root, ReduceOp op = {}, const CallOptions& options = {}) {
+  HYMN_INLINE void reduce(BufferView inout, int root, ReduceOp op = {},
+                          const CallOptions& options = {}) {
     run(Request::reduce(inout, inout, root, op), options);
   }
-  void reduce(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
-              const CallOptions& options = {}) {
+  HYMN_INLINE void reduce(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
+                          const CallOptions& options = {}) {
     run(Request::reduce(in, out, root, op), options);
   }
-  Work reduce_async(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
-                    const CallOptions& options = {}) {
+  HYMN_INLINE Work reduce_async(ConstBufferView in, BufferView out, int root, ReduceOp op = {},
+                                const CallOptions& options = {}) {
     return start(Request::reduce(in, out, root, op), options);
   }
 
   /// `out` counts on the root only: size() times in.count elements, in rank order.
-  void gather(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+  HYMN_INLINE void gather(ConstBufferView in, BufferView out, int root,
+                          const CallOptions& options = {}) {
     run(Request::gather(in, OutputBlocks::equal(out), root), options);
   }
   /// One buffer for each rank on the root, an empty list elsewhere.
-  void gather(ConstBufferView in, std::span<const BufferView> out, int root,
-              const CallOptions& options = {}) {
+  HYMN_INLINE void gather(ConstBufferView in, std::span<const BufferView> out, int root,
+                          const CallOptions& options = {}) {
     run(Request::gather(in, list_or_none<OutputBlocks>(out), root), options);
   }
   /// Uneven: rank i contributes counts[i] elements; `counts` must be the same on all ranks.
-  void gather(ConstBufferView in, BufferView out, std::span<const std::size_t> counts, int root,
-              const CallOptions& options = {}) {
+  HYMN_INLINE void gather(ConstBufferView in, BufferView out, std::span<const std::size_t> counts,
+                          int root, const CallOptions& options = {}) {
     run(Request::gather(in, OutputBlocks::counted(out, counts), root), options);
   }
-  Work gather_async(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+  HYMN_INLINE Work gather_async(ConstBufferView in, BufferView out, int root,
+                                const CallOptions& options = {}) {
     return start(Request::gather(in, OutputBlocks::equal(out), root), options);
   }
 
   /// `in` counts on the root only: size() times out.count elements, in rank order.
-  void scatter(ConstBufferView in, BufferView out, int root, const CallOptions& options = {}) {
+  HYMN_INLINE void scatter(ConstBufferView in, BufferView out, int root,
+                           const CallOptions& options = {}) {
     run(Request::scatter(InputBlocks::equal(in), out, root), options);
   }
-  void scatter(std::span<const ConstBufferView> in, BufferView out, int root,
-               const CallOptions& options = {}) {
+  HYMN_INLINE void scatter(std::span<const ConstBufferView> in, BufferView out, int root,
+                           const CallOptions& options = {}) {
     run(Request::scatter(list_or_none<InputBlocks>(in), out, root), options);
   }
-  void scatter(ConstBufferView in, std::span<const std::size_t> counts, BufferView out, int root,
-               const CallOptions& options = {}) {
+  HYMN_INLINE void scatter(ConstBufferView in, std::span<const std::size_t> counts, BufferView out,
+                           int root, const CallOptions& options = {}) {
     run(Request::scatter(InputBlocks::counted(in, counts), out, root), options);
   }
-  Work scatter_async(ConstBufferView in, BufferView out, int root,
-                     const CallOptions& options = {}) {
+  HYMN_INLINE Work scatter_async(ConstBufferView in, BufferView out, int root,
+                                 const CallOptions& options = {}) {
     return start(Request::scatter(InputBlocks::equal(in), out, root), options);
   }
 
   /// Blocks may be given in three forms: equal, by counts, or as a list. All ranks of a call give
   /// them in the same.
-  void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+  HYMN_INLINE void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }
-  void all_gather(ConstBufferView in, std::span<const BufferView> out,
-                  const CallOptions& options = {}) {
+  HYMN_INLINE void all_gather(ConstBufferView in, std::span<const BufferView> out,
+                              const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::list(out)), options);
   }
   /// Uneven: rank i contributes counts[i] elements; `counts` must be the same on all ranks.
-  void all_gather(ConstBufferView in, BufferView out, std::span<const std::size_t> counts,
-                  const CallOptions& options = {}) {
+  HYMN_INLINE void all_gather(ConstBufferView in, BufferView out,
+                              std::span<const std::size_t> counts,
+                              const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::counted(out, counts)), options);
   }
-  Work all_gather_async(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+  HYMN_INLINE Work all_gather_async(ConstBufferView in, BufferView out,
+                                    const CallOptions& options = {}) {
     return start(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }
 
-  void reduce_scatter(ConstBufferView in, BufferView out, ReduceOp op = {},
-                      const CallOptions& options = {}) {
+  HYMN_INLINE void reduce_scatter(ConstBufferView in, BufferView out, ReduceOp op = {},
+                                  const CallOptions& options = {}) {
     run(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
   }
-  void reduce_scatter(std::span<const ConstBufferView> in, BufferView out, ReduceOp op = {},
-                      const CallOptions& options = {}) {
+  HYMN_INLINE void reduce_scatter(std::span<const ConstBufferView> in, BufferView out,
+                                  ReduceOp op = {}, const CallOptions& options = {}) {
     run(Request::reduce_scatter(InputBlocks::list(in), out, op), options);
   }
   /// Uneven: rank i receives counts[i] elements; `counts` must be the same on all ranks.
-  void reduce_scatter(ConstBufferView in, std::span<const std::size_t> counts, BufferView out,
-                      ReduceOp op = {}, const CallOptions& options = {}) {
+  HYMN_INLINE void reduce_scatter(ConstBufferView in, std::span<const std::size_t> counts,
+                                  BufferView out, ReduceOp op = {},
+                                  const CallOptions& options = {}) {
     run(Request::reduce_scatter(InputBlocks::counted(in, counts), out, op), options);
   }
-  Work reduce_scatter_async(ConstBufferView in, BufferView out, ReduceOp op = {},
-                            const CallOptions& options = {}) {
+  HYMN_INLINE Work reduce_scatter_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                                        const CallOptions& options = {}) {
     return start(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
   }
 
-  void all_to_all(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+  HYMN_INLINE void all_to_all(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
   }
-  void all_to_all(std::span<const ConstBufferView> in, std::span<const BufferView> out,
-                  const CallOptions& options = {}) {
+  HYMN_INLINE void all_to_all(std::span<const ConstBufferView> in, std::span<const BufferView> out,
+                              const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::list(in), OutputBlocks::list(out)), options);
   }
   /// Given splits: in_counts[j] elements go to rank j, out_counts[i] come from rank i; zeros
   /// allowed.
-  void all_to_all(ConstBufferView in, std::span<const std::size_t> in_counts, BufferView out,
-                  std::span<const std::size_t> out_counts, const CallOptions& options = {}) {
+  HYMN_INLINE void all_to_all(ConstBufferView in, std::span<const std::size_t> in_counts,
+                              BufferView out, std::span<const std::size_t> out_counts,
+                              const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::counted(in, in_counts),
                             OutputBlocks::counted(out, out_counts)),
         options);
   }
-  Work all_to_all_async(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
+  HYMN_INLINE Work all_to_all_async(ConstBufferView in, BufferView out,
+                                    const CallOptions& options = {}) {
     return start(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
   }
 
-  void barrier(const CallOptions& options = {}) { run(Request::barrier(), options); }
-  Work barrier_async(const CallOptions& options = {}) { return start(Request::barrier(), options); }
+  HYMN_INLINE void barrier(const CallOptions& options = {}) { run(Request::barrier(), options); }
+  HYMN_INLINE Work barrier_async(const CallOptions& options = {}) {
+    return start(Request::barrier(), options);
+  }
 
   // --- Point to point: between two members, matched by source and tag (0 … max_tag)
   // ----------------
 
   static constexpr int max_tag = 16383;
 
-  void send(ConstBufferView in, int destination, int tag = 0, const CallOptions& options = {}) {
+  HYMN_INLINE void send(ConstBufferView in, int destination, int tag = 0,
+                        const CallOptions& options = {}) {
     run(Request::send(in, destination, tag), options);
   }
   /// A message longer than `out` is an error; a shorter one is told by the status.
-  RecvStatus recv(BufferView out, int source, int tag = 0, const CallOptions& options = {}) {
+  HYMN_INLINE RecvStatus recv(BufferView out, int source, int tag = 0,
+                              const CallOptions& options = {}) {
     return run(Request::recv(out, source, tag), options);
   }
-  Work isend(ConstBufferView in, int destination, int tag = 0, const CallOptions& options = {}) {
+  HYMN_INLINE Work isend(ConstBufferView in, int destination, int tag = 0,
+                         const CallOptions& options = {}) {
     return start(Request::send(in, destination, tag), options);
   }
-  Work irecv(BufferView out, int source, int tag = 0, const CallOptions& options = {}) {
+  HYMN_INLINE Work irecv(BufferView out, int source, int tag = 0, const CallOptions& options = {}) {
     return start(Request::recv(out, source, tag), options);
   }
   /// Starts all of them together; the Work completes when all have.
@@ -284,6 +301,7 @@ class HYMN_API ProcessGroup {
   bool is_destroyed() const;
 
  private:
+  friend class detail::GroupState;
   template <class Side, class View>
   static Side list_or_none(std::span<const View> views) {
     return views.empty() ? Side() : Side::list(views);

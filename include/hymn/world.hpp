@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hymn/exchange.hpp"
@@ -27,6 +28,13 @@ struct WorldOptions {
   std::string algo{};
   /// As HYMN_REPRODUCIBLE; unset: HYMN_REPRODUCIBLE.
   std::optional<Reproducibility> reproducibility{};
+};
+
+/// What a flight record tells.
+struct RecordOptions {
+  bool collectives = true;   ///< the calls themselves, not only the groups
+  bool only_active = false;  ///< of the calls those alone that have not ended
+  bool symbols = true;       ///< names and source lines of call sites, which takes a while to find
 };
 
 /// All ranks of a job. Every rank makes its World at the same point of its program; several may
@@ -73,6 +81,14 @@ class HYMN_API World {
   ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);
   }
+
+  /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the
+  /// format): the groups, and the last HYMN_RECORDER_SIZE calls. Local. Any thread may ask at any
+  /// time, also while others are stuck in calls, but not while the world is being destroyed.
+  std::string flight_record(const RecordOptions& options = {}) const;
+  /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
+  /// when they started, and how long they took.
+  void enable_timing();
 
   /// Ends all groups as ProcessGroup::destroy does, then the world. Any use afterwards is an error;
   /// a new World may be made in the same process.

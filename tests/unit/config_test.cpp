@@ -60,6 +60,23 @@ TEST(Config, Timeout) {
     expect_malformed("HYMN_TIMEOUT", value);
 }
 
+TEST(Config, Recorder) {
+  const Config usual = Config::parse({});
+  EXPECT_EQ(usual.recorder_size, 512u);
+  EXPECT_EQ(usual.recorder_frames, 0u);
+  EXPECT_FALSE(usual.recorder_timing);
+  EXPECT_EQ(usual.dump, "");
+  EXPECT_EQ(parse_one("HYMN_RECORDER_SIZE", "0").recorder_size, 0u);
+  EXPECT_EQ(parse_one("HYMN_RECORDER_SIZE", "1048576").recorder_size, 1048576u);
+  EXPECT_EQ(parse_one("HYMN_RECORDER_FRAMES", "32").recorder_frames, 32u);
+  EXPECT_TRUE(parse_one("HYMN_RECORDER_TIMING", "yes").recorder_timing);
+  EXPECT_EQ(parse_one("HYMN_DUMP", "/tmp/trace_").dump, "/tmp/trace_");
+  for (const char* value : {"", "abc", "-1", "1048577", "18446744073709551616", "10 ", "1e3"})
+    expect_malformed("HYMN_RECORDER_SIZE", value);
+  for (const char* value : {"", "-1", "33", "all"}) expect_malformed("HYMN_RECORDER_FRAMES", value);
+  for (const char* value : {"", "2", "maybe"}) expect_malformed("HYMN_RECORDER_TIMING", value);
+}
+
 TEST(Config, LogLevel) {
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "off").log_level, LogLevel::off);
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "error").log_level, LogLevel::error);
@@ -190,12 +207,22 @@ TEST(Config, DescribesEveryVariable) {
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},         {"HYMN_LOG_LEVEL", "warning", "warning"},
-      {"HYMN_PROGRESS_THREAD", "0", "0"},      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
-      {"HYMN_PATH", "mpi,exchange", ""},       {"HYMN_ALGO", "", ""},
-      {"HYMN_REPRODUCIBLE", "ranks", "ranks"}, {"HYMN_TUNING", "", ""},
-      {"HYMN_TOPOLOGY_FILE", "", ""},          {"HYMN_GPU", "", ""},
-      {"HYMN_BIND", "none", "none"},           {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
+      {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_LOG_LEVEL", "warning", "warning"},
+      {"HYMN_PROGRESS_THREAD", "0", "0"},
+      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_PATH", "mpi,exchange", ""},
+      {"HYMN_ALGO", "", ""},
+      {"HYMN_REPRODUCIBLE", "ranks", "ranks"},
+      {"HYMN_TUNING", "", ""},
+      {"HYMN_TOPOLOGY_FILE", "", ""},
+      {"HYMN_GPU", "", ""},
+      {"HYMN_BIND", "none", "none"},
+      {"HYMN_RECORDER_SIZE", "512", "512"},
+      {"HYMN_RECORDER_FRAMES", "0", "0"},
+      {"HYMN_RECORDER_TIMING", "0", "0"},
+      {"HYMN_DUMP", "", ""},
+      {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -213,7 +240,9 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
   const std::vector<std::string> given = {"HYMN_TIMEOUT=none",       "HYMN_LOG_LEVEL=off",
                                           "HYMN_PROGRESS_THREAD=on", "HYMN_MPI_THREAD_LEVEL=single",
                                           "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1",
-                                          "HYMN_REPRODUCIBLE=size"};
+                                          "HYMN_REPRODUCIBLE=size",  "HYMN_RECORDER_SIZE=7",
+                                          "HYMN_RECORDER_FRAMES=3",  "HYMN_RECORDER_TIMING=on",
+                                          "HYMN_DUMP=trace"};
   const Config config = Config::parse(given);
   std::vector<std::string> described;
   for (const Setting& setting : config.describe())
@@ -226,6 +255,10 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
   EXPECT_EQ(again.path.text(), "^threads");
   EXPECT_EQ(again.reproducibility, Reproducibility::size);
   EXPECT_EQ(again.chunk_limit, 1u);
+  EXPECT_EQ(again.recorder_size, 7u);
+  EXPECT_EQ(again.recorder_frames, 3u);
+  EXPECT_TRUE(again.recorder_timing);
+  EXPECT_EQ(again.dump, "trace");
 }
 
 TEST(Config, IsReadFromTheProcess) {

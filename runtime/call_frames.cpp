@@ -1,0 +1,212 @@
+#include "runtime/call_frames.hpp"
+
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <tuple>
+
+namespace hymn {
+namespace {
+
+struct End {
+  void operator()(Dwfl* session) const { dwfl_end(session); }
+};
+using Session = std::unique_ptr<Dwfl, End>;
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Debug information is looked for in the file itself and, by its build id, below /usr/lib/debug:
+// never on a server, which might keep a dump waiting.
+Dwfl_Callbacks callbacks(bool own) {
+  Dwfl_Callbacks made{};
+  made.find_elf = own ? dwfl_linux_proc_find_elf : dwfl_build_id_find_elf;
+  made.find_debuginfo = dwfl_build_id_find_debuginfo;
+  return made;
+}
+
+Session open_session(const FrameSource& source) {
+  static const Dwfl_Callbacks own = callbacks(true);
+  static const Dwfl_Callbacks other = callbacks(false);
+  const bool is_own = source.executable.empty();
+  Session session(dwfl_begin(is_own ? &own : &other));
+  if (!session) return nullptr;
+  dwfl_report_begin(session.get());
+  const bool reported =
+      is_own ? dwfl_linux_proc_report(session.get(), getpid()) == 0
+             : dwfl_report_elf(session.get(), source.executable.c_str(), source.executable.c_str(),
+                               -1, source.base, true) != nullptr;
+  if (!reported) return nullptr;
+  dwfl_report_end(session.get(), nullptr, nullptr);
+  return session;
+}
+
+std::string demangled(const char* name) {
+  if (name == nullptr) return "";
+  int status = 0;
+  const std::unique_ptr<char, Free> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status));
+  return status == 0 && plain ? plain.get() : name;
+}
+
+std::string name_of(Dwarf_Die& function) {
+  for (const unsigned kind : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
+    Dwarf_Attribute attribute;
+    if (dwarf_attr_integrate(&function, kind, &attribute) == nullptr) continue;
+    const char* name = dwarf_formstring(&attribute);
+    if (name != nullptr) return demangled(name);
+  }
+  return "";
+}
+
+/// A path as the compiler was given it, from the folder that it ran in.
+std::string absolute(const char* path, const char* folder) {
+  if (path == nullptr) return "";
+  if (path[0] == '/' || folder == nullptr) return path;
+  return std::filesystem::path(folder).append(path).lexically_normal().string();
+}
+
+const char* folder_of(Dwarf_Die& unit) {
+  Dwarf_Attribute attribute;
+  return dwarf_formstring(dwarf_attr(&unit, DW_AT_comp_dir, &attribute));
+}
+
+/// Where an inlined function was called from.
+void go_to_call(Dwarf_Die& unit, Dwarf_Die& inlined, CallFrame& frame) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word line = 0;
+  Dwarf_Word file = 0;
+  frame.file.clear();
+  frame.line = 0;
+  if (dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_line, &attribute), &line) == 0)
+    frame.line = static_cast<int>(line);
+  Dwarf_Files* files = nullptr;
+  if (dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_file, &attribute), &file) == 0 &&
+      dwarf_getsrcfiles(&unit, &files, nullptr) == 0) {
+    frame.file = absolute(dwarf_filesrc(files, file, nullptr, nullptr), folder_of(unit));
+  }
+}
+
+bool is_function(Dwarf_Die& die) {
+  const int tag = dwarf_tag(&die);
+  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+}
+
+/// The scopes around an address, from the innermost function out.
+std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
+  Dwarf_Die* found = nullptr;
+  const int count = dwarf_getscopes(&unit, address, &found);
+  const std::unique_ptr<Dwarf_Die, Free> kept(found);
+  if (count <= 0) return {};
+  const std::span scopes(found, static_cast<std::size_t>(count));
+  const auto innermost = std::find_if(scopes.begin(), scopes.end(), is_function);
+  if (innermost == scopes.end()) return {};
+  // Those around the code, not around the source of an inlined function.
+  Dwarf_Die* around = nullptr;
+  const int depth = dwarf_getscopes_die(&*innermost, &around);
+  const std::unique_ptr<Dwarf_Die, Free> kept_too(around);
+  std::vector<Dwarf_Die> functions;
+  for (int i = 0; i < depth; ++i) {
+    if (!is_function(around[i])) continue;
+    functions.push_back(around[i]);
+    if (dwarf_tag(&around[i]) == DW_TAG_subprogram) break;
+  }
+  return functions;
+}
+
+/// A call site in hymn's own headers is not what anybody looks for.
+void drop_own_wrappers(std::vector<CallFrame>& frames) {
+  const auto users = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
+    return !frame.file.ends_with("hymn/process_group.hpp");
+  });
+  if (users != frames.end()) frames.erase(frames.begin(), users);
+}
+
+std::vector<CallFrame> look_up(Dwfl* session, std::uint64_t return_address) {
+  CallFrame frame;
+  frame.address = return_address;
+  // The call itself is before the address that it returns to.
+  const Dwarf_Addr address = return_address - 1;
+  Dwfl_Module* module = session == nullptr ? nullptr : dwfl_addrmodule(session, address);
+  if (module == nullptr) return {frame};
+  Dwarf_Addr begin = 0;
+  const char* file = nullptr;
+  const char* module_name =
+      dwfl_module_info(module, nullptr, &begin, nullptr, nullptr, nullptr, &file, nullptr);
+  if (file == nullptr) file = module_name;
+  frame.module = file == nullptr ? "" : file;
+  frame.offset = return_address - begin;
+
+  Dwarf_Addr bias = 0;
+  Dwarf_Die* unit = dwfl_module_addrdie(module, address, &bias);
+  if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
+    const char* path = dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr);
+    frame.file = absolute(path, unit == nullptr ? nullptr : folder_of(*unit));
+  }
+  std::vector<CallFrame> frames;
+  if (unit != nullptr) {
+    for (Dwarf_Die& function : functions_at(*unit, address - bias)) {
+      frame.name = name_of(function);
+      frames.push_back(frame);
+      go_to_call(*unit, function, frame);
+    }
+  }
+  if (frames.empty()) {
+    frame.name = demangled(dwfl_module_addrname(module, address));
+    frames.push_back(frame);
+  }
+  drop_own_wrappers(frames);
+  return frames;
+}
+
+/// What has been found. One session serves all addresses of a source; a new one is opened when an
+/// address belongs to none of its files, for a library may have been loaded since.
+class Finder {
+ public:
+  std::vector<CallFrame> find(std::uint64_t address, const FrameSource& source) {
+    std::lock_guard lock(mutex_);
+    const auto key = std::tuple(source.executable, source.base, address);
+    const auto known = found_.find(key);
+    if (known != found_.end()) return known->second;
+    if (!session_ || source_.executable != source.executable || source_.base != source.base ||
+        dwfl_addrmodule(session_.get(), address - 1) == nullptr) {
+      session_ = open_session(source);
+      source_ = source;
+    }
+    std::vector<CallFrame> frames = look_up(session_.get(), address);
+    if (found_.size() < most_kept) found_.emplace(key, frames);
+    return frames;
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 20000;
+  std::mutex mutex_;  // of dumps alone: no call takes it
+  Session session_;
+  FrameSource source_;
+  std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, std::vector<CallFrame>> found_;
+};
+
+}  // namespace
+
+std::vector<CallFrame> frames_at(std::uint64_t return_address, const FrameSource& source) noexcept {
+  try {
+    // Never destroyed: a thread may still write a dump when the process ends.
+    static auto* const finder = new Finder;
+    return finder->find(return_address, source);
+  } catch (...) {
+    return {
+        {.address = return_address, .name = {}, .file = {}, .line = 0, .module = {}, .offset = 0}};
+  }
+}
+
+}  // namespace hymn

@@ -1,0 +1,16 @@
+// A dump's way into its file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hymn {
+
+/// `<base><rank>`
+std::string dump_path(std::string_view base, int rank);
+
+/// Replaces the file in one step: whoever looks sees the old one, or all of the new one. It can be
+/// read by its owner alone. Throws ResourceError, and leaves nothing behind.
+void write_dump(const std::string& path, std::string_view text);
+
+}  // namespace hymn
