@@ -66,6 +66,7 @@ class LinkClient::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<Stream> stream_;
   bool challenged_ = false;
   bool connected_ = false;
+  bool refused_ = false;  ///< and that is the end
 };
 
 void LinkClient::Impl::connect(std::size_t first_candidate, Duration limit) {
@@ -78,6 +79,7 @@ void LinkClient::Impl::connect(std::size_t first_candidate, Duration limit) {
   pause_ = first_pause;
   first_ = first_candidate;
   candidate_ = first_candidate;
+  refused_ = false;
   // Not at once: a handler must not be called from within this call.
   asio::post(io_, in_this_attempt([](Impl& self) { self.try_candidate(); }));
 }
@@ -128,7 +130,7 @@ void LinkClient::Impl::start_handshake(asio::ip::tcp::socket& socket) {
   stream_->start({.frame = in_this_attempt(
                       [](Impl& self, const Bytes& frame) { self.hear_handshake(frame); }),
                   .closed = in_this_attempt([](Impl& self, const std::string& why) {
-                    self.fail_candidate(why + " (it refuses those with another token or rank)");
+                    self.fail_candidate(why);
                   })});
 }
 
@@ -137,6 +139,7 @@ void LinkClient::Impl::hear_handshake(const Bytes& frame) {
     if (!challenged_) return hear_challenge(frame);
     handshake_->check(frame);
   } catch (const NetworkError& error) {
+    refused_ = options_.gives_up_when_refused;
     return fail_candidate(error.problem());
   }
   be_connected();
@@ -169,7 +172,7 @@ void LinkClient::Impl::fail_candidate(const std::string& why) {
   last_failure_ = fmt::format("to {}: {}", where, why);
   if (options_.log) options_.log("cannot connect " + last_failure_);
   drop();
-  if (until_.expired(std::chrono::steady_clock::now()))
+  if (refused_ || until_.expired(std::chrono::steady_clock::now()))
     give_up();
   else if (++candidate_ < options_.candidates.size())
     try_candidate();
@@ -179,9 +182,10 @@ void LinkClient::Impl::fail_candidate(const std::string& why) {
 
 void LinkClient::Impl::give_up() {
   drop();
-  if (handlers_.lost)
-    handlers_.lost(fmt::format("no connection within {:.1f} s; the last attempt, {}",
-                               std::chrono::duration<double>(limit_).count(), last_failure_));
+  if (!handlers_.lost) return;
+  if (refused_) return handlers_.lost("cannot connect " + last_failure_);
+  handlers_.lost(fmt::format("no connection within {:.1f} s; the last attempt, {}",
+                             std::chrono::duration<double>(limit_).count(), last_failure_));
 }
 
 void LinkClient::Impl::pause_and_start_over() {
