@@ -9,13 +9,15 @@ find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
 find_package(OpenSSL REQUIRED)
 # Asio without Boost: headers alone. Its own code marks all that it defines as visible from outside,
-# unless told not to.
+# unless told not to; and whether it takes memory from aligned_alloc() would depend on which headers
+# come before its own, so that one source may free what another has allocated otherwise.
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 mark_as_advanced(ASIO_INCLUDE_DIR)
 add_library(hymn_asio INTERFACE)
 target_include_directories(hymn_asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
 target_compile_definitions(hymn_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
-                                               ASIO_DISABLE_VISIBILITY)
+                                               ASIO_DISABLE_VISIBILITY
+                                               ASIO_DISABLE_STD_ALIGNED_ALLOC)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)

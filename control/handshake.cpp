@@ -68,6 +68,9 @@ Bytes ClientHandshake::hello(std::span<const std::byte> challenge) {
 }
 
 void ClientHandshake::check(std::span<const std::byte> welcome) const {
+  if (welcome.empty())
+    throw NetworkError("the server refuses this client: its token, its rank, or one more of them",
+                       {.remedy = same_token});
   Unpacker from(welcome);
   const Bytes proof = from.bytes();
   expect_end(from);

@@ -2,7 +2,7 @@
 //
 //   server -> client   challenge   the server's nonce
 //   client -> server   hello       the client's rank, nonce and proof
-//   server -> client   welcome     the server's proof
+//   server -> client   welcome     the server's proof; empty: it refuses the client
 //
 // Neither side says anything else before it has seen the other's proof.
 #pragma once
@@ -35,6 +35,9 @@ class ServerHandshake {
   Nonce nonce_;
 };
 
+/// What a server sends in place of a welcome, so that the client need not guess.
+inline Bytes refusal() { return {}; }
+
 /// The client's half, for one connection.
 class ClientHandshake {
  public:
@@ -42,7 +45,7 @@ class ClientHandshake {
 
   /// Throws NetworkError where the challenge is malformed.
   Bytes hello(std::span<const std::byte> challenge);
-  /// Throws NetworkError where the server proves nothing.
+  /// Throws NetworkError where the server proves nothing, or refuses this client.
   void check(std::span<const std::byte> welcome) const;
 
  private:

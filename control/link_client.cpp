@@ -66,6 +66,7 @@ class LinkClient::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<Stream> stream_;
   bool challenged_ = false;
   bool connected_ = false;
+  bool refused_ = false;  ///< and that is the end
 };
 
 void LinkClient::Impl::connect(std::size_t first_candidate, Duration limit) {
@@ -78,6 +79,7 @@ void LinkClient::Impl::connect(std::size_t first_candidate, Duration limit) {
   pause_ = first_pause;
   first_ = first_candidate;
   candidate_ = first_candidate;
+  refused_ = false;
   // Not at once: a handler must not be called from within this call.
   asio::post(io_, in_this_attempt([](Impl& self) { self.try_candidate(); }));
 }
@@ -106,9 +108,9 @@ void LinkClient::Impl::try_candidate() {
   } catch (const ResourceError& error) {
     return fail_candidate(error.problem());
   }
-  timer_.expires_after(until_.is_never() ? options_.per_candidate_limit
-                                         : std::min(options_.per_candidate_limit,
-                                                    std::max(time_left(), Duration{})));
+  timer_.expires_after(
+      until_.is_never() ? options_.per_candidate_limit
+                        : std::min(options_.per_candidate_limit, std::max(time_left(), Duration{})));
   timer_.async_wait(in_this_attempt([](Impl& self, asio::error_code cancelled) {
     if (!cancelled) self.fail_candidate("no answer in time");
   }));
@@ -125,11 +127,11 @@ void LinkClient::Impl::start_handshake(asio::ip::tcp::socket& socket) {
   handshake_ = std::make_shared<ClientHandshake>(options_.token, options_.service, options_.rank);
   stream_ = std::make_shared<Stream>(std::move(socket), options_.limits.queue_bytes);
   connecting_ = nullptr;
-  stream_->start(
-      {.frame = in_this_attempt([](Impl& self, const Bytes& frame) { self.hear_handshake(frame); }),
-       .closed = in_this_attempt([](Impl& self, const std::string& why) {
-         self.fail_candidate(why + " (it refuses those with another token or rank)");
-       })});
+  stream_->start({.frame = in_this_attempt(
+                      [](Impl& self, const Bytes& frame) { self.hear_handshake(frame); }),
+                  .closed = in_this_attempt([](Impl& self, const std::string& why) {
+                    self.fail_candidate(why);
+                  })});
 }
 
 void LinkClient::Impl::hear_handshake(const Bytes& frame) {
@@ -137,6 +139,7 @@ void LinkClient::Impl::hear_handshake(const Bytes& frame) {
     if (!challenged_) return hear_challenge(frame);
     handshake_->check(frame);
   } catch (const NetworkError& error) {
+    refused_ = options_.gives_up_when_refused;
     return fail_candidate(error.problem());
   }
   be_connected();
@@ -151,16 +154,16 @@ void LinkClient::Impl::be_connected() {
   timer_.cancel();
   connected_ = true;
   stream_->set_frame_limit(options_.limits.frame_bytes);
-  stream_->set_events(
-      {.frame = in_this_attempt([](Impl& self, const Bytes& message) {
-         if (self.handlers_.message) self.handlers_.message(message);
-       }),
-       .closed = in_this_attempt([](Impl& self, const std::string& why) {
-         const std::string where = to_string(self.options_.candidates[self.candidate_]);
-         self.drop();
-         if (self.handlers_.lost)
-           self.handlers_.lost(fmt::format("the connection to {} was lost: {}", where, why));
-       })});
+  stream_->set_events({.frame = in_this_attempt([](Impl& self, const Bytes& message) {
+                         if (self.handlers_.message) self.handlers_.message(message);
+                       }),
+                       .closed = in_this_attempt([](Impl& self, const std::string& why) {
+                         const std::string where = to_string(self.options_.candidates[self.candidate_]);
+                         self.drop();
+                         if (self.handlers_.lost)
+                           self.handlers_.lost(
+                               fmt::format("the connection to {} was lost: {}", where, why));
+                       })});
   if (handlers_.connected) handlers_.connected(candidate_);
 }
 
@@ -169,7 +172,7 @@ void LinkClient::Impl::fail_candidate(const std::string& why) {
   last_failure_ = fmt::format("to {}: {}", where, why);
   if (options_.log) options_.log("cannot connect " + last_failure_);
   drop();
-  if (until_.expired(std::chrono::steady_clock::now()))
+  if (refused_ || until_.expired(std::chrono::steady_clock::now()))
     give_up();
   else if (++candidate_ < options_.candidates.size())
     try_candidate();
@@ -179,9 +182,10 @@ void LinkClient::Impl::fail_candidate(const std::string& why) {
 
 void LinkClient::Impl::give_up() {
   drop();
-  if (handlers_.lost)
-    handlers_.lost(fmt::format("no connection within {:.1f} s; the last attempt, {}",
-                               std::chrono::duration<double>(limit_).count(), last_failure_));
+  if (!handlers_.lost) return;
+  if (refused_) return handlers_.lost("cannot connect " + last_failure_);
+  handlers_.lost(fmt::format("no connection within {:.1f} s; the last attempt, {}",
+                             std::chrono::duration<double>(limit_).count(), last_failure_));
 }
 
 void LinkClient::Impl::pause_and_start_over() {

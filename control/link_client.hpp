@@ -20,6 +20,8 @@ struct LinkClientOptions {
   Token token{};
   std::vector<Endpoint> candidates{};                      ///< where somebody may serve
   Duration per_candidate_limit = std::chrono::seconds(2);  ///< for one to answer and prove itself
+  /// A candidate that refuses us, or cannot prove itself, ends the search.
+  bool gives_up_when_refused = false;
   std::string service = "link";
   LinkLimits limits{};
   LinkLog log{};

@@ -51,6 +51,7 @@ class LinkServer::Impl : public std::enable_shared_from_this<Impl> {
   void close(bool flush);
   Endpoint endpoint() const { return endpoint_; }
   bool is_here(int rank) const { return members_.contains(rank); }
+  void disconnect(int rank);
   bool send(int rank, std::span<const std::byte> message);
   void send_to_all(std::span<const std::byte> message);
 
@@ -157,6 +158,7 @@ void LinkServer::Impl::hear(const Guest& guest, const Bytes& hello) {
     rank = rank_for(known.rank);
   } catch (const NetworkError& error) {
     complain("hello", guest, error.problem());
+    guest->stream->send(refusal());  // as far as it goes out at once
     return dismiss(guest);
   }
   join(guest, rank, known.welcome);
@@ -247,6 +249,14 @@ void LinkServer::Impl::send_to_all(std::span<const std::byte> message) {
   for (const auto& [rank, stream] : members_) stream->send(message);
 }
 
+void LinkServer::Impl::disconnect(int rank) {
+  const auto member = members_.find(rank);
+  if (member == members_.end()) return;
+  const auto stream = member->second;
+  members_.erase(member);
+  stream->close();
+}
+
 void LinkServer::Impl::close(bool flush) {
   asio::error_code ignored;
   acceptor_.close(ignored);
@@ -272,6 +282,7 @@ LinkServer::~LinkServer() { impl_->close(false); }
 
 Endpoint LinkServer::endpoint() const { return impl_->endpoint(); }
 bool LinkServer::is_here(int rank) const { return impl_->is_here(rank); }
+void LinkServer::disconnect(int rank) { impl_->disconnect(rank); }
 bool LinkServer::send(int rank, std::span<const std::byte> message) {
   return impl_->send(rank, message);
 }

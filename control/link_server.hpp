@@ -75,6 +75,8 @@ class LinkServer {
   bool send(int rank, std::span<const std::byte> message);
   /// To all that are here.
   void send_to_all(std::span<const std::byte> message);
+  /// Ends the connection of one rank at once, without lost(). It may join again.
+  void disconnect(int rank);
 
   /// Ends listening and all connections, whose queues are still sent for limits.farewell. No
   /// handler is called any more.

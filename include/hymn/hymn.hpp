@@ -5,5 +5,6 @@
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
+#include "hymn/store.hpp"          // IWYU pragma: export
 #include "hymn/threads.hpp"        // IWYU pragma: export
 #include "hymn/world.hpp"          // IWYU pragma: export
