@@ -39,7 +39,7 @@ void SvgSheet::rectangle(const Box& box, const Look& look, bool dashed) {
 }
 
 void SvgSheet::text(Point at, std::string_view anchor, double size, std::string_view colour,
-                     bool bold, const std::string& words) {
+                    bool bold, const std::string& words) {
   if (words.empty()) return;
   put(R"(<text x="{:.5g}" y="{:.5g}" font-size="{:.3g}" fill="{}")", at.x, at.y, size, colour);
   if (anchor != "start") put(R"( text-anchor="{}")", anchor);
