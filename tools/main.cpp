@@ -1,7 +1,8 @@
 // The `hymn` command.
 //
 // Exit codes: 0, 1 when something went wrong or a result was wrong, 2 for bad arguments and
-// settings; `hymn doctor` has more (docs/doctor.md).
+// settings; `hymn doctor` has more (docs/doctor.md), and 1 of `hymn trace` says that it found a
+// fault in the job.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "tools/launched.hpp"
 #include "tools/say.hpp"
 #include "tools/topo/command.hpp"
+#include "tools/trace/command.hpp"
 #include "tools/tune/command.hpp"
 
 namespace {
@@ -76,6 +78,10 @@ int run(int argc, char** argv) {
       "doctor", "Look for what will go wrong in a job, under its launcher (docs/doctor.md)");
   hymn::DoctorArguments doctor_arguments;
   hymn::declare_doctor_arguments(*doctor, doctor_arguments);
+  CLI::App* trace = app.add_subcommand(
+      "trace", "Tell from the flight recorder's dumps what is wrong with a job (docs/trace.md)");
+  hymn::TraceArguments trace_arguments;
+  hymn::declare_trace_arguments(*trace, trace_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -86,6 +92,7 @@ int run(int argc, char** argv) {
   if (*bench) return hymn::bench_command(arguments);
   if (*tune) return hymn::tune_command(tune_arguments);
   if (*topo) return hymn::topo_command(topo_arguments);
+  if (*trace) return hymn::trace_command(trace_arguments);
   if (*doctor) return hymn::doctor_command(doctor_arguments);
   const std::string text = *explain ? hymn::explain_text(explain_arguments) : hymn::info_text(json);
   if (hymn::speaks_for_all()) fmt::print("{}", text);

@@ -4,25 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/svg_sheet.hpp"
 #include "tools/topo/view.hpp"
 
 namespace hymn {
-
-struct Point {
-  double x = 0;
-  double y = 0;
-};
-
-struct Box {
-  double x = 0;
-  double y = 0;
-  double width = 0;
-  double height = 0;
-
-  double right() const { return x + width; }
-  double bottom() const { return y + height; }
-  double middle() const { return x + width / 2; }
-};
 
 enum class BlockKind : unsigned char {
   host,
@@ -90,10 +75,6 @@ TopoLayout lay_out(const TopoView& view);
 
 /// How wide a link of that bandwidth is drawn; the same in all pictures.
 double wire_width(double bytes_per_second);
-/// Of DejaVu Sans, estimated from above.
-double text_width(std::string_view text, double size, bool bold = false);
-/// As much of the text as fits into that width, with "…" where it was cut.
-std::string fitted(const std::string& text, double size, double width, bool bold = false);
 
 /// How the text of a block is set, and the room that it takes away from its children.
 struct BlockStyle {

@@ -1,47 +1,14 @@
 // Sizes of letters, heads and lines in the picture.
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "tools/topo/layout.hpp"
 
 namespace hymn {
 
-namespace {
-
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-// In units of the letters' size, of DejaVu Sans.
-double width_of(char c) {
-  constexpr std::string_view narrow = " .,:;'|!ijltfrI()[]/-";
-  constexpr std::string_view wide = "mwMW@%";
-  if (narrow.find(c) != std::string_view::npos) return 0.42;
-  if (wide.find(c) != std::string_view::npos) return 1.0;
-  if (c >= 'A' && c <= 'Z') return 0.72;
-  return static_cast<unsigned char>(c) < 0x80 ? 0.64 : 0.84;
-}
-
-}  // namespace
-
 double wire_width(double bytes_per_second) {
   if (!(bytes_per_second > 0)) return 1.0;
   return std::clamp(0.5 + std::log2(bytes_per_second / 8e9), 1.0, 8.0);
-}
-
-double text_width(std::string_view text, double size, bool bold) {
-  double width = 0;
-  for (const char c : text)
-    if (begins_character(c)) width += width_of(c);
-  return width * size * (bold ? 1.12 : 1.0);
-}
-
-std::string fitted(const std::string& text, double size, double width, bool bold) {
-  if (text_width(text, size, bold) <= width) return text;
-  std::size_t end = text.size();
-  while (end > 0 && text_width(text.substr(0, end) + "…", size, bold) > width)
-    while (--end > 0 && !begins_character(text[end])) {
-    }
-  return end == 0 ? "" : text.substr(0, end) + "…";
 }
 
 BlockStyle style_of(BlockKind kind) {

@@ -2,19 +2,14 @@
 // so that the picture can be read in grey and by the colour-blind.
 #include "tools/topo/svg.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 
 namespace hymn {
 
 namespace {
 
-constexpr std::string_view ink = "#1f2933";
-constexpr std::string_view quiet_ink = "#616e7c";
 constexpr std::string_view pcie_ink = "#9aa5b1";
 constexpr std::string_view nvlink_ink = "#3f6b4f";
 
@@ -26,12 +21,6 @@ struct Tone {
 constexpr std::array<Tone, 4> rank_tones{
     {{"#2f5f8f", "#ffffff"}, {"#e9b872", ink}, {"#6d4a7e", "#ffffff"}, {"#93c2b4", ink}}};
 constexpr Tone shared_tone{"#c3cad3", ink};
-
-struct Look {
-  std::string_view fill;
-  std::string_view stroke;
-  double radius;
-};
 
 Look look_of(const Block& block) {
   const auto tone = static_cast<std::size_t>(block.tone);
@@ -75,45 +64,18 @@ std::string_view class_of(BlockKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-class SvgWriter {
+class SvgWriter : SvgSheet {
  public:
   std::string write(const TopoLayout& page);
 
  private:
-  template <class... Values>
-  void put(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(svg_), format, std::forward<Values>(values)...);
-  }
-  void rectangle(const Box& box, const Look& look, bool dashed = false);
-  void text(Point at, std::string_view anchor, double size, std::string_view colour, bool bold,
-            const std::string& words);
   void wire(const Wire& wire);
   void wire_label(const Wire& wire);
   void block(const Block& block, BlockKind parent);
   void block_words(const Block& block);
   void lost_cross(const Box& box);
   void legend(const LegendEntry& entry);
-
-  std::string svg_;
 };
-
-void SvgWriter::rectangle(const Box& box, const Look& look, bool dashed) {
-  if (look.fill == "none" && look.stroke == "none") return;
-  put(R"(<rect x="{:.5g}" y="{:.5g}" width="{:.5g}" height="{:.5g}" rx="{:.3g}" fill="{}")", box.x,
-      box.y, box.width, box.height, look.radius, look.fill);
-  if (look.stroke != "none") put(R"( stroke="{}")", look.stroke);
-  if (dashed) put(R"( stroke-dasharray="2 2")");
-  put("/>\n");
-}
-
-void SvgWriter::text(Point at, std::string_view anchor, double size, std::string_view colour,
-                     bool bold, const std::string& words) {
-  if (words.empty()) return;
-  put(R"(<text x="{:.5g}" y="{:.5g}" font-size="{:.3g}" fill="{}")", at.x, at.y, size, colour);
-  if (anchor != "start") put(R"( text-anchor="{}")", anchor);
-  if (bold) put(R"( font-weight="bold")");
-  put(">{}</text>\n", xml_escaped(words));
-}
 
 // Corners are rounded as far as the shorter of the two lines at them allows.
 void SvgWriter::wire(const Wire& wire) {
@@ -240,12 +202,7 @@ void SvgWriter::legend(const LegendEntry& entry) {
 }
 
 std::string SvgWriter::write(const TopoLayout& page) {
-  put(R"(<?xml version="1.0" encoding="UTF-8"?>)"
-      "\n");
-  put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.5g} {1:.5g}" width="{0:.5g}" height="{1:.5g}" font-family="DejaVu Sans, sans-serif">)",
-      page.width, page.height);
-  put("\n<title>{}</title>\n", xml_escaped(page.title));
-  rectangle({0, 0, page.width, page.height}, {"#ffffff", "none", 0});
+  begin(page.width, page.height, page.title);
   const double room = page.width - 56;
   text({28, 48}, "start", 20, ink, true, fitted(page.title, 20, room, true));
   text({28, 67}, "start", 11, quiet_ink, false, fitted(page.subtitle, 11, room));
@@ -254,37 +211,10 @@ std::string SvgWriter::write(const TopoLayout& page) {
   double y = page.notes_y;
   for (const std::string& note : page.notes)
     text({28, y += 14}, "start", 10, quiet_ink, false, fitted(note, 10, room));
-  svg_ += "</svg>\n";
-  return std::move(svg_);
+  return end();
 }
 
 }  // namespace
-
-std::string xml_escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&apos;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
 
 std::string svg_of(const TopoLayout& layout) { return SvgWriter().write(layout); }
 

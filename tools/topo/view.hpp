@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/words.hpp"
 #include "topology/placement.hpp"
 
 namespace hymn {
@@ -37,16 +38,10 @@ std::string ranks_on(const TopoHost& host);
 std::string names_of(const TopoView& view, const std::vector<std::size_t>& hosts,
                      std::size_t most = 4);
 
-/// Text of unknown origin made fit for a terminal and for XML: valid UTF-8, control characters
-/// replaced, cut to `most` characters.
-std::string printable(std::string_view text, std::size_t most = 120);
-
 /// "7.8 GiB"; "?" for 0, which means not known.
 std::string human_bytes(std::uint64_t bytes);
 /// "450" or "12.5", in GB/s; "?" for 0.
 std::string human_gbps(double bytes_per_second);
-/// "2 packages", "1 core"
-std::string counted(std::size_t count, std::string_view noun);
 /// "3", or "?" when it is not known.
 std::string gpu_number(const Gpu& gpu);
 /// "8 × NVIDIA H200", or "3 GPUs" when they differ; "" without GPUs.

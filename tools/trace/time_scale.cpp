@@ -1,0 +1,108 @@
+#include "tools/trace/time_scale.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace hymn::trace {
+
+namespace {
+
+constexpr std::size_t most_cuts = 6;
+constexpr double cut_share = 0.07;  // of the width, for each
+
+// Gaps that are longer than half of all the others together are left out.
+std::vector<bool> long_gaps(const std::vector<double>& gaps) {
+  std::vector<std::size_t> order(gaps.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return gaps[a] > gaps[b]; });
+  std::vector<bool> is_long(gaps.size(), false);
+  constexpr std::size_t fewest_gaps = 4;
+  if (gaps.size() < fewest_gaps) return is_long;
+  for (std::size_t i = 0; i < most_cuts && i + 2 < order.size(); ++i) {
+    const double gap = gaps[order[i]];
+    // Summed up anew: taken off from a sum, short gaps would be lost beside long ones.
+    const double others =
+        std::accumulate(order.begin() + static_cast<std::ptrdiff_t>(i) + 1, order.end(), 0.0,
+                        [&](double sum, std::size_t g) { return sum + gaps[g]; });
+    if (!(others > 0) || gap < others / 2) break;
+    is_long[order[i]] = true;
+  }
+  return is_long;
+}
+
+// 1, 2 or 5 of a power of ten.
+double round_step(double seconds) {
+  const double power = std::pow(10.0, std::floor(std::log10(seconds)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= seconds) return factor * power;
+  return 10 * power;
+}
+
+std::string tick_label(double seconds, double step) {
+  if (step >= 1) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 1 && step >= 1e-3) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 1e-3) return fmt::format("{:.{}f} us", seconds * 1e6, step < 1e-6 ? 3 : 0);
+  const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 9);
+  return fmt::format("{:.{}f} s", seconds, digits);
+}
+
+}  // namespace
+
+TimeScale::TimeScale(std::vector<double> times, double left, double right)
+    : times_(std::move(times)) {
+  std::sort(times_.begin(), times_.end());
+  times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < times_.size(); ++i) gaps.push_back(times_[i] - times_[i - 1]);
+  is_cut_ = long_gaps(gaps);
+  for (std::size_t i = 0; i < gaps.size(); ++i)
+    if (!is_cut_[i]) shown_ += gaps[i];
+  place(left, right);
+}
+
+void TimeScale::place(double left, double right) {
+  const auto cuts = static_cast<double>(std::count(is_cut_.begin(), is_cut_.end(), true));
+  const double cut_width = (right - left) * cut_share;
+  const double width = right - left - cuts * cut_width;
+  double x = left;
+  x_.push_back(x);
+  for (std::size_t i = 0; i < is_cut_.size(); ++i) {
+    const double gap = times_[i + 1] - times_[i];
+    const double wide = is_cut_[i] ? cut_width : shown_ > 0 ? gap / shown_ * width : 0;
+    if (is_cut_[i]) cuts_.push_back({x, x + wide, gap});
+    x_.push_back(x += wide);
+  }
+}
+
+double TimeScale::at(double seconds) const {
+  const auto after = std::upper_bound(times_.begin(), times_.end(), seconds);
+  if (after == times_.begin()) return x_.front();
+  if (after == times_.end()) return x_.back();
+  const auto i = static_cast<std::size_t>(after - times_.begin());
+  const double share = (seconds - times_[i - 1]) / (times_[i] - times_[i - 1]);
+  return x_[i - 1] + share * (x_[i] - x_[i - 1]);
+}
+
+std::vector<TimeScale::Tick> TimeScale::ticks(int count) const {
+  if (!(shown_ > 0) || !std::isfinite(shown_)) return {{x_.front(), "0 s"}};
+  const double step = round_step(shown_ / count);
+  std::vector<Tick> ticks;
+  const auto most = static_cast<std::size_t>(count) * 4;
+  // One after the other through what is shown; over a cut to the first round time behind it.
+  for (std::size_t i = 0; i < is_cut_.size() && ticks.size() < most; ++i) {
+    if (is_cut_[i]) continue;
+    const double from = times_[i] - times_.front();
+    const double to = times_[i + 1] - times_.front();
+    for (double n = std::ceil(from / step); n * step < to && ticks.size() < most; n += 1) {
+      ticks.push_back({at(times_.front() + n * step), tick_label(n * step, step)});
+      if (n + 1 <= n) break;  // so far away that steps are lost in rounding
+    }
+  }
+  return ticks;
+}
+
+}  // namespace hymn::trace

@@ -1,0 +1,94 @@
+// Collectives that all members have entered, alike as far as the dumps tell, and do not leave.
+#include <fmt/format.h>
+
+#include "tools/trace/verdict.hpp"
+#include "tools/trace/words.hpp"
+
+namespace hymn::trace {
+
+namespace {
+
+/// Members that have entered but will not go on by themselves.
+std::vector<int> ranks_gone(const Case& all, const Wait& wait, Fate::Kind& kind) {
+  std::vector<int> gone;
+  kind = Fate::Kind::alive;
+  for (const Member& member : wait.group->members)
+    kind = std::max(kind, all.job.fate(member.rank).kind);
+  for (const Member& member : wait.group->members)
+    if (kind != Fate::Kind::alive && all.job.fate(member.rank).kind == kind)
+      gone.push_back(member.rank);
+  return gone;
+}
+
+// Who has entered and now does something else: its part of the operation may move only in a call.
+std::vector<int> ranks_elsewhere(const Case& all, const Wait& wait) {
+  std::vector<int> elsewhere;
+  for (const Waiter& waiter : wait.waiters)
+    if (whereabouts(all.job, waiter.rank).kind != Whereabouts::Kind::in_operation)
+      elsewhere.push_back(waiter.rank);
+  return elsewhere;
+}
+
+std::vector<int> ranks_failed(const Wait& wait) {
+  std::vector<int> failed;
+  for (const Waiter& waiter : wait.waiters)
+    if (waiter.entry != nullptr && waiter.entry->state == EntryState::failed)
+      failed.push_back(waiter.rank);
+  return failed;
+}
+
+std::string_view fate_words(Fate::Kind kind) {
+  switch (kind) {
+    case Fate::Kind::dead:
+      return "died in or after";
+    case Fate::Kind::lost:
+      return "can no longer be reached, and was last in";
+    case Fate::Kind::stalled:
+      return "is stopped in or after";
+    case Fate::Kind::left:
+      return "left the job in or after";
+    case Fate::Kind::alive:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<Finding> find_stuck(const Case& all) {
+  std::vector<Finding> findings;
+  const Group* told = nullptr;  // what comes after the first one in a group may follow from it
+  for (const Wait& wait : all.waits) {
+    if (wait.is_p2p || !wait.is_fault || wait.group == told) continue;
+    if (!wait.missing.empty() || !wait.unknown.empty()) continue;
+    Finding finding = finding_about(FindingKind::stuck, wait);
+    const std::string what = of_group(wait.name, wait.group->label);
+    Fate::Kind kind = Fate::Kind::alive;
+    finding.culprits = ranks_gone(all, wait, kind);
+    if (kind != Fate::Kind::alive) {
+      finding.title =
+          fmt::format("{} {} {}", who(all.job, finding.culprits), fate_words(kind), what);
+      const std::string& detail = all.job.fate(finding.culprits[0]).detail;
+      if (!detail.empty()) finding.details.push_back(detail);
+    } else if (const std::vector<int> failed = ranks_failed(wait); !failed.empty()) {
+      finding.title = fmt::format("{} failed on {}", what, ranks_text(failed));
+    } else {
+      finding.title = fmt::format("{} does not end, though all members have entered it", what);
+    }
+    finding.details.push_back(waiting_text(wait));
+    if (const std::vector<int> elsewhere = ranks_elsewhere(all, wait);
+        kind == Fate::Kind::alive && !elsewhere.empty() && elsewhere.size() < wait.waiters.size())
+      finding.details.push_back(fmt::format(
+          "{} started it and {} in no call now that would move it on: {}", ranks_text(elsewhere),
+          elsewhere.size() == 1 ? "is" : "are", whereabouts(all.job, elsewhere[0]).text));
+    if (!wait.group->aborted.empty())
+      finding.details.push_back(fmt::format("the group was given up: {}", wait.group->aborted));
+    finding.advice =
+        "look for what carries the data: hymn doctor, the network, and ranks short of processors";
+    findings.push_back(std::move(finding));
+    told = wait.group;
+  }
+  return findings;
+}
+
+}  // namespace hymn::trace

@@ -1,0 +1,46 @@
+// Who waits for whom: every operation that somebody has entered and not left, and who is not in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/trace/job.hpp"
+
+namespace hymn::trace {
+
+struct Waiter {
+  int rank = -1;
+  const Entry* entry = nullptr;  ///< none: the ring no longer holds it, or there are no entries
+  double seconds = 0;            ///< how long, by this rank's own clock; 0: not known
+};
+
+/// A collective, or a send or receive without its partner.
+struct Wait {
+  const Group* group = nullptr;
+  bool is_p2p = false;
+  std::int64_t sequence = 0;
+  std::string op;
+  std::string name;             ///< "all_reduce #412"
+  std::vector<Waiter> waiters;  ///< by rank
+  std::vector<int> missing;     ///< whom they wait for, as far as the dumps prove it
+  std::vector<int> unknown;     ///< members of whom nothing tells whether they have entered
+  double longest = 0;           ///< seconds
+  bool is_fault = false;        ///< too long, or failed, to be a job on its way
+
+  std::vector<int> ranks() const;  ///< of the waiters
+  CallSite site() const;           ///< of the first waiter that has one
+  bool has(int rank) const;        ///< among the waiters
+};
+
+/// By the group's uid and the sequence, collectives first.
+std::vector<Wait> find_waits(const Job& job);
+
+/// Indices in `waits` of those in which a rank waits, for each rank of the job.
+std::vector<std::vector<std::size_t>> waits_of_ranks(const Job& job,
+                                                     const std::vector<Wait>& waits);
+
+/// Waiting for less is nothing out of the ordinary.
+constexpr double short_wait_seconds = 1.0;
+
+}  // namespace hymn::trace
