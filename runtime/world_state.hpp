@@ -38,6 +38,7 @@ struct WorldParts {
   std::shared_ptr<Exchange> exchange{};
   std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
   const Clock* clock = &steady_clock();
+  bool in_one_process = false;          ///< all ranks are threads of this process
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 
