@@ -152,7 +152,8 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   if (!ring.is_on()) return;
   CallRecord made;
   made.group_uid = membership_.uid;
-  made.op_id = collective_sequence() + p2p_sequence();
+  made.op_id =
+      call.sequence + (is_collective(request.type) ? p2p_sequence() : collective_sequence());
   made.sequence = call.sequence;
   made.type = request.type;
   made.kind = request.op.kind();
@@ -182,7 +183,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
   const Algorithm& algorithm = prepare(storage, call);
-  take_sequence(request.type);
+  call.sequence = take_sequence(request.type);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
   const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
@@ -308,7 +309,7 @@ void GroupState::add_part(WorkState& work, const Request& given) {
 
 void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
   for (const auto& part : work->parts()) {
-    take_sequence(part->call.request->type);
+    part->call.sequence = take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();
     fill_record(part->record_id, *part->call.request, part->call, *part->algorithm, note);
   }
@@ -335,13 +336,12 @@ std::uint64_t GroupState::next_sequence(OpType type) const {
          1;
 }
 
-void GroupState::take_sequence(OpType type) {
+std::uint64_t GroupState::take_sequence(OpType type) {
   // Collectives of a group are ordered by their callers; sends and receives need not be.
-  if (is_collective(type))
-    line_->collectives.store(line_->collectives.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
-  else
-    line_->p2ps.fetch_add(1, std::memory_order_acq_rel);
+  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
+  line_->collectives.store(taken, std::memory_order_release);
+  return taken;
 }
 
 std::string GroupState::title(const PendingOp& op) {

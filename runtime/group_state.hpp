@@ -123,7 +123,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // The number is looked at when an operation is prepared and taken when nothing can go wrong on
   // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
-  void take_sequence(OpType type);
+  std::uint64_t take_sequence(OpType type);
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
                    const Algorithm& algorithm, const CallNote& note);
   /// A blocking collective has completed.

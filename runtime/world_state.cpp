@@ -66,7 +66,8 @@ WorldState::WorldState(WorldParts parts)
                  .world_size = size_,
                  .ring = {config_.recorder_size, config_.recorder_frames},
                  .writers = writers_under(mechanisms_),
-                 .timing = config_.recorder_timing}),
+                 .timing = config_.recorder_timing,
+                 .for_peers = !parts.in_one_process}),
       control_(std::move(parts.control)) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());

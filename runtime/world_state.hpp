@@ -44,6 +44,7 @@ struct WorldParts {
   /// What carries news of failures; null: none.
   std::unique_ptr<ControlPlane> control{};
   const Clock* clock = &steady_clock();
+  bool in_one_process = false;          ///< all ranks are threads of this process
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 

@@ -84,7 +84,7 @@ class HYMN_API World {
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the
   /// format): the groups, and the last HYMN_RECORDER_SIZE calls. Local. Any thread may ask at any
-  /// time, also while others are stuck in calls, but not while the world is being destroyed.
+  /// time, also while others are stuck in calls, and after destroy().
   std::string flight_record(const RecordOptions& options = {}) const;
   /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
   /// when they started, and how long they took.
