@@ -75,6 +75,8 @@ std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
   if (is_aborted()) return aborted_error(title(op));
   const auto missed = gone_.missed_by(op, world_->clock().now());
   if (missed.empty()) return nullptr;
+  world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
+                                         describe_gone(missed))});
   return gone_error(title(op), "cannot complete", missed);
 }
 
@@ -122,6 +124,9 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
                                              std::string_view consequence) const {
   ErrorContext where = context(title(op));
   where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
+  // Before anything is changed by what follows.
+  world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
+                                           title(op), label(), seconds(waited))});
   Missing missing = find_missing(op, limit);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -169,6 +174,7 @@ void GroupState::abort(const Failure& failure) {
   if (is_aborted()) return;
   abort_here(failure);
   world_->announce_abort(membership_.uid, abort_failure());
+  world_->group_failed(failure);
 }
 
 GroupState::Failure GroupState::abort_failure() const {

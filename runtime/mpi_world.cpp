@@ -65,7 +65,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
-  if (parts.config.control && exchange->size() > 1)
+  if (parts.config.control)
     parts.control = std::make_unique<TcpControl>(parts.config.interface,
                                                  Logger(parts.config.log_level, exchange->rank()));
   return detail::WorldState::make(std::move(parts));

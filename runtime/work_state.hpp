@@ -68,6 +68,12 @@ class WorkState {
   std::vector<RecvStatus> statuses() const;
   Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
 
+  /// Its own limit has passed by a little, for whoever waits is given the time to say so.
+  bool is_overdue(TimePoint now) const {
+    return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
+           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
+  }
+
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
   std::uint64_t sequence() const { return sequence_; }

@@ -35,6 +35,7 @@ std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
 }  // namespace
 
 void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
+  make_watchdog();
   for (const Arrival& arrival : arrivals) persons_.push_back({arrival.host_name, arrival.pid});
   if (!control_) return;
   ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
@@ -53,7 +54,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
       [control = control_.get()](const control::Message& message) { control->post(message); });
-  control_->open(agent_, offers, [this] { return marks(); });
+  control_->open(agent_, offers, {.marks = [this] { return marks(); }, .beat = [this] { beat(); }});
 }
 
 void WorldState::say_goodbye() {
@@ -62,6 +63,7 @@ void WorldState::say_goodbye() {
 }
 
 void WorldState::end_control() {
+  if (watchdog_) watchdog_->end();
   if (!agent_) return;
   control_->close();
   agent_->close();
@@ -109,16 +111,28 @@ void WorldState::peer_changed(const PeerNews& news) {
     logger_.warning(
         fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail));
     mark_failed();
+    dump_for(news);
+    // Everybody hears of it: nobody need be told.
+    watchdog_->dump({"death", fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state),
+                                          news.detail)});
   }
   std::lock_guard lock(known_mutex_);
   for (GroupState* group : known_groups_) group->member_changed(news);
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
-  std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_)
-    if (group->membership().uid == message.uid && group->is_member())
-      group->abort_here({message.reason, message.missing});
+  bool concerned = false;
+  const GroupState::Failure failure{message.reason, message.missing};
+  watchdog_->dump({"abort", message.reason});
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) {
+      if (group->membership().uid != message.uid || !group->is_member()) continue;
+      group->abort_here(failure);
+      concerned = true;
+    }
+  }
+  if (concerned) group_failed(failure);
 }
 
 void WorldState::dump_asked(const std::string&) {}

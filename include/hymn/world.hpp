@@ -86,6 +86,9 @@ class HYMN_API World {
   /// format): the groups, and the last HYMN_RECORDER_SIZE calls. Local. Any thread may ask at any
   /// time, also while others are stuck in calls, and after destroy().
   std::string flight_record(const RecordOptions& options = {}) const;
+  /// Where HYMN_DUMP says where: writes the file of this rank, and asks all other ranks to write
+  /// theirs, which they do soon, whatever they are in. From any thread.
+  void dump(const std::string& reason = "asked for by the program");
   /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
   /// when they started, and how long they took.
   void enable_timing();
