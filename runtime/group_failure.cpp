@@ -121,12 +121,13 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
 }
 
 std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
-                                             std::string_view consequence) const {
+                                             bool gives_up) const {
   ErrorContext where = context(title(op));
   where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
   // Before anything is changed by what follows.
-  world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
-                                           title(op), label(), seconds(waited))});
+  if (gives_up)
+    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
+                                             title(op), label(), seconds(waited))});
   Missing missing = find_missing(op, limit);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -134,7 +135,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
       fmt::format(
           "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
           title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
-          missing.words, consequence),
+          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
       waited, std::move(where)));
 }
 
@@ -175,6 +176,14 @@ void GroupState::abort(const Failure& failure) {
   abort_here(failure);
   world_->announce_abort(membership_.uid, abort_failure());
   world_->group_failed(failure);
+}
+
+void GroupState::abort_for(const std::string& reason) {
+  if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
+  if (is_aborted()) return;
+  const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
+  world_->incident({"abort", failure.reason});
+  abort(failure);
 }
 
 GroupState::Failure GroupState::abort_failure() const {

@@ -26,11 +26,12 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
                        GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
     : world_(std::move(world)),
       membership_(std::move(membership)),
-      description_(options.description.empty() ? "undefined" : std::move(options.description)),
+      options_(std::move(options)),
+      description_(options_.description.empty() ? "undefined" : options_.description),
       shape_(shape_of(membership_, world_->rank())),
       selector_(std::move(selector)),
       blocks_(blocks),
-      timeout_(options.timeout.or_else(world_->default_timeout())),
+      timeout_(options_.timeout.or_else(world_->default_timeout())),
       gone_(membership_.uid, shape_.rank, shape_.size) {
   line_ = world_->recorder().take_line(membership_.uid, description_, membership_.ranks.size(),
                                        is_member());

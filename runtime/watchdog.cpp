@@ -49,7 +49,7 @@ void Watchdog::beat() {
 }
 
 bool Watchdog::dump(const Incident& incident) {
-  if (options_.dump_base.empty()) return false;
+  if (options_.dump_base.empty() || has_ended()) return false;
   std::lock_guard lock(mutex_);
   const TimePoint now = options_.clock->now();
   if (has_dumped_ && !is_asked_for(incident) && now - last_dump_ < one_incident) return false;
@@ -65,7 +65,7 @@ bool Watchdog::dump(const Incident& incident) {
 }
 
 void Watchdog::failure(const Incident& incident) {
-  if (ended_.load(std::memory_order_acquire)) return;
+  if (has_ended()) return;
   dump(incident);
   if (options_.policy != OnFailure::tear_down) return;
   actions_.warn(fmt::format("HYMN_ON_FAILURE=tear_down: the process ends: {}", incident.reason));

@@ -56,6 +56,7 @@ class Watchdog {
   OnFailure policy() const { return options_.policy; }
   /// The world ends: nothing is a failure any more, and the pipe is gone.
   void end();
+  bool has_ended() const { return ended_.load(std::memory_order_acquire); }
 
  private:
   void open_pipe();

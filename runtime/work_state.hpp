@@ -94,6 +94,7 @@ class WorkState {
   bool advance(long nanoseconds);
   bool step_parts(long nanoseconds);
   void fail(std::exception_ptr error);
+  void fail_waiting(Duration waited, Timeout limit);
   /// Without it the ranks of the group would be out of step.
   bool must_abort_group(bool clean) const;
   void finish(Ended how, std::exception_ptr error);

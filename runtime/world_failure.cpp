@@ -49,7 +49,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   const auto offers = all_gather(*exchange_, all, tag_control, control_->offer(site),
-                                 patience("starting the control plane", default_timeout_));
+                                 patience("starting the control plane", init_timeout_));
   control::Listener& listener = *this;
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
@@ -136,6 +136,41 @@ void WorldState::group_aborted(const control::AbortGroup& message) {
 }
 
 void WorldState::dump_asked(const std::string&) {}
+
+ProcessGroup WorldState::shrink(GroupState& group) {
+  const ErrorContext context = group.context("shrink");
+  if (group.is_destroyed()) throw UsageError("the group has been destroyed", context);
+  if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
+  if (!agent_)
+    throw UnsupportedError("without a control plane nobody knows who is left",
+                           {.rank = rank_,
+                            .group = context.group,
+                            .operation = context.operation,
+                            .remedy = "do not switch it off (HYMN_CONTROL)"});
+  require_drive(context);
+  if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
+  const Membership& old = group.membership();
+  const TimePoint began = clock_->now();
+  const auto verdict =
+      agent_->shrink(old.uid, old.ranks, Deadline::after(init_timeout_, began), *clock_);
+  if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
+  Membership membership{.ranks = verdict->survivors,
+                        .uid = verdict->new_uid,
+                        .parent = old.uid,
+                        .epoch = old.epoch + 1,
+                        .tag = old.tag};
+  GroupOptions options = group.options();
+  options.timeout = group.timeout();
+  return ProcessGroup(make_group(std::move(membership), options));
+}
+
+void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) const {
+  ErrorContext context = group.context("shrink");
+  context.remedy = "call shrink on every member of the group that is left";
+  throw TimeoutError(fmt::format("not all members that are left have called shrink within {:.3f} s",
+                                 std::chrono::duration<double>(waited).count()),
+                     waited, std::move(context));
+}
 
 std::string WorldState::describe_doing() const {
   const std::uint64_t next = ring().next_id();

@@ -57,6 +57,8 @@ WorldState::WorldState(WorldParts parts)
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
       default_timeout_(parts.options.timeout.or_else(config_.timeout)),
+      init_timeout_(
+          parts.options.init_timeout.or_else(config_.init_timeout).or_else(default_timeout_)),
       path_(std::move(parts.path)),
       algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
@@ -174,8 +176,10 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
                          static_cast<int>(membership.ranks.size()),
                          options.reproducibility.value_or(reproducibility_)};
   NewGroup made{.membership = membership, .shape = shape};
+  enter_outer_call("what makes a group's communicator");
   for (std::size_t i = 0; i < mechanisms_.size(); ++i)
     mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
+  leave_outer_call();
   // What carried the bootstrap carries data too, where nothing better does.
   add_pairwise_algorithms(made.algorithms,
                           make_exchange_port(exchange_, membership.ranks, membership.uid), shape);

@@ -84,6 +84,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
 
   ProcessGroup& default_group();
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  ProcessGroup shrink(GroupState& group);
   /// A group has ended on this rank.
   void group_ended(const GroupState& group, bool clean);
   /// The world's handle is gone: nobody can ask for the group of all any more.
@@ -166,6 +167,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing() const;
+  [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool has_failed(int rank) const;
 
@@ -178,6 +180,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   int size_;
   Logger logger_;
   Timeout default_timeout_;
+  Timeout init_timeout_;
   PathPolicy path_;
   AlgoPolicy algo_;
   Reproducibility reproducibility_;

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "runtime/dump_file.hpp"
 #include "runtime/flight_dump.hpp"
 #include "runtime/work_state.hpp"
 #include "runtime/world_state.hpp"
@@ -40,13 +41,13 @@ void WorldState::make_watchdog() {
 }
 
 void WorldState::incident(const Incident& incident) {
-  if (is_destroyed() || !watchdog_) return;
+  if (!watchdog_ || watchdog_->has_ended()) return;
   if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, incident.reason)});
   watchdog_->dump(incident);
 }
 
 void WorldState::group_failed(const GroupState::Failure& failure) {
-  if (watchdog_ && !is_destroyed()) watchdog_->failure({"abort", failure.reason});
+  if (watchdog_) watchdog_->failure({"abort", failure.reason});
 }
 
 void WorldState::dump(const std::string& reason) {
@@ -54,9 +55,7 @@ void WorldState::dump(const std::string& reason) {
   watchdog_->dump({"call", reason});
 }
 
-void WorldState::dump_asked(const std::string& reason) {
-  if (!is_destroyed()) watchdog_->dump({"request", reason});
-}
+void WorldState::dump_asked(const std::string& reason) { watchdog_->dump({"request", reason}); }
 
 // Of ranks of this host that can say nothing any more. The lowest that is left does it.
 void WorldState::dump_for(const PeerNews& news) {

@@ -19,6 +19,8 @@ class WorldState;
 struct WorldOptions {
   /// Default of all groups; unset: HYMN_TIMEOUT.
   Timeout timeout{};
+  /// For the making of the world and of groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
+  Timeout init_timeout{};
   /// A thread that moves asynchronous operations forward while the application computes. Unset:
   /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
   std::optional<bool> progress_thread{};
