@@ -132,6 +132,16 @@ void drop_own_wrappers(std::vector<CallFrame>& frames) {
   if (users != frames.end()) frames.erase(frames.begin(), users);
 }
 
+/// The compilation unit of an address; null: there is no debug information.
+Dwarf_Die* unit_of(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr& bias) {
+  if (Dwarf_Die* unit = dwfl_module_addrdie(module, address, &bias)) return unit;
+  // Not every compiler writes a table of addresses (clang does not): all units are asked.
+  Dwarf_Die* unit = nullptr;
+  while ((unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr)
+    if (dwarf_haspc(unit, address - bias) > 0) return unit;
+  return nullptr;
+}
+
 std::vector<CallFrame> look_up(Dwfl* session, std::uint64_t return_address) {
   CallFrame frame;
   frame.address = return_address;
@@ -148,10 +158,12 @@ std::vector<CallFrame> look_up(Dwfl* session, std::uint64_t return_address) {
   frame.offset = return_address - begin;
 
   Dwarf_Addr bias = 0;
-  Dwarf_Die* unit = dwfl_module_addrdie(module, address, &bias);
-  if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
-    const char* path = dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr);
-    frame.file = absolute(path, unit == nullptr ? nullptr : folder_of(*unit));
+  Dwarf_Die* unit = unit_of(module, address, bias);
+  if (unit != nullptr) {
+    if (Dwarf_Line* line = dwarf_getsrc_die(unit, address - bias)) {
+      frame.file = absolute(dwarf_linesrc(line, nullptr, nullptr), folder_of(*unit));
+      dwarf_lineno(line, &frame.line);
+    }
   }
   std::vector<CallFrame> frames;
   if (unit != nullptr) {
