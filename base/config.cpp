@@ -78,6 +78,9 @@ constexpr std::array bind_targets = {BindTo::none, BindTo::core, BindTo::numa, B
 constexpr std::array reproducibility_levels = {Reproducibility::ranks, Reproducibility::runs,
                                                Reproducibility::placement, Reproducibility::size};
 
+constexpr std::array failure_policies = {OnFailure::report, OnFailure::clean_up,
+                                         OnFailure::tear_down};
+
 std::string parse_gpu(std::string_view name, std::string_view value) {
   unsigned index = 0;
   if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
@@ -92,9 +95,10 @@ struct Variable {
   std::string (*print)(const Config&);
 };
 
-std::string print_timeout(const Config& config) {
-  if (config.timeout.is_none()) return "none";
-  return fmt::format("{}", std::chrono::duration<double>(config.timeout.duration()).count());
+std::string print_timeout(Timeout timeout) {
+  if (!timeout.is_set()) return "";
+  if (timeout.is_none()) return "none";
+  return fmt::format("{}", std::chrono::duration<double>(timeout.duration()).count());
 }
 
 const std::array variables = {
@@ -103,7 +107,36 @@ const std::array variables = {
         "How long an operation may take, in seconds, unless its group or call says otherwise; "
         "none: for ever, as plain MPI.",
         [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
-        print_timeout},
+        [](const Config& c) { return print_timeout(c.timeout); }},
+    Variable{"HYMN_INIT_TIMEOUT",
+             "How long the making of a world or a group may take, in seconds; none: for ever; "
+             "empty: as HYMN_TIMEOUT.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.init_timeout = v.empty() ? Timeout() : parse_timeout(n, v);
+             },
+             [](const Config& c) { return print_timeout(c.init_timeout); }},
+    Variable{"HYMN_ON_FAILURE",
+             "What is done about an operation that has failed: report (it is thrown where somebody "
+             "waits), clean_up (its group is given up on all ranks too, even if nobody waits) or "
+             "tear_down (the process then ends by SIGABRT, after its dump).",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.on_failure = parse_enum(n, v, failure_policies);
+             },
+             [](const Config& c) { return std::string(to_string(c.on_failure)); }},
+    Variable{"HYMN_BLOCKING_WAIT",
+             "Whether a wait with a limit of its own gives the operation and its group up when the "
+             "limit passes; failures are then left to who waits.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.blocking_wait = parse_bool(n, v);
+             },
+             [](const Config& c) { return std::string(c.blocking_wait ? "1" : "0"); }},
+    Variable{"HYMN_WATCHDOG_TIMEOUT",
+             "When hymn's own watchdog thread has hung for so many seconds the process is ended by "
+             "SIGABRT, after its dump; none: never.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.watchdog_timeout = parse_timeout(n, v);
+             },
+             [](const Config& c) { return print_timeout(c.watchdog_timeout); }},
     Variable{"HYMN_LOG_LEVEL", "What is written to stderr: off, error, warning, info or debug.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.log_level = parse_enum(n, v, log_levels);
@@ -246,6 +279,18 @@ std::string_view to_string(BindTo target) noexcept {
       return "numa";
     case BindTo::package:
       return "package";
+  }
+  return "?";
+}
+
+std::string_view to_string(OnFailure policy) noexcept {
+  switch (policy) {
+    case OnFailure::report:
+      return "report";
+    case OnFailure::clean_up:
+      return "clean_up";
+    case OnFailure::tear_down:
+      return "tear_down";
   }
   return "?";
 }

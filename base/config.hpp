@@ -23,6 +23,12 @@ enum class BindTo : unsigned char { none, core, numa, package };
 
 std::string_view to_string(BindTo target) noexcept;
 
+/// What is done when an operation has failed: throw where somebody waits for it, and say so; give
+/// up its group on all ranks too, even if nobody waits; or end the process by SIGABRT.
+enum class OnFailure : unsigned char { report, clean_up, tear_down };
+
+std::string_view to_string(OnFailure policy) noexcept;
+
 /// The settings of a world, read from the environment once, when the world is made. What each one
 /// means is told by the table in config.cpp, which `hymn info` prints.
 struct Config {
@@ -38,7 +44,11 @@ struct Config {
   std::string gpu;            ///< "": by locality; "none"; or an index
   BindTo bind = BindTo::none;
   bool control = true;
-  std::string interface;            ///< "": the one that is likely to reach the other hosts
+  std::string interface;  ///< "": the one that is likely to reach the other hosts
+  OnFailure on_failure = OnFailure::clean_up;
+  bool blocking_wait = false;
+  Timeout init_timeout;  ///< unset: the timeout of operations
+  Timeout watchdog_timeout = std::chrono::minutes(5);
   std::size_t recorder_size = 512;  ///< calls that are kept; 0: none
   std::size_t recorder_frames = 0;  ///< return addresses kept of each, beside the call site
   bool recorder_timing = false;     ///< whether starts are recorded, too

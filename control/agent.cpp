@@ -106,20 +106,17 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
 }
 
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
-                                           Deadline deadline, const std::function<bool()>& stop) {
+                                           Deadline deadline, const Clock& clock) {
   const ShrinkCall call{uid, {members.begin(), members.end()}};
   {
     std::lock_guard lock(mutex_);
     shrinking_[uid] = call.members;
+    verdicts_.erase(uid);  // of an earlier time, since when another member has failed
   }
   send_(call);
   std::unique_lock lock(mutex_);
   while (!verdicts_.contains(uid)) {
-    if (deadline.expired(std::chrono::steady_clock::now())) break;
-    lock.unlock();
-    const bool stopped = stop();
-    lock.lock();
-    if (stopped) break;
+    if (deadline.expired(clock.now())) break;
     changed_.wait_for(lock, longest_nap);
   }
   shrinking_.erase(uid);
@@ -175,7 +172,7 @@ void Agent::on(const Answer& message) {
 
 void Agent::on(const ShrinkVerdict& message) {
   std::lock_guard lock(mutex_);
-  verdicts_.emplace(message.uid, message);
+  verdicts_.insert_or_assign(message.uid, message);
   changed_.notify_all();
 }
 

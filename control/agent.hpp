@@ -10,6 +10,7 @@
 #include <set>
 #include <shared_mutex>
 
+#include "base/clock.hpp"
 #include "control/message.hpp"
 #include "hymn/timeout.hpp"
 
@@ -53,10 +54,9 @@ class Agent {
   /// Asks those ranks where they are in the group; waits for at most `limit`. One tale for each, in
   /// the same order; of those who have not answered it holds what is known without them.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
-  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes, or
-  /// `stop` says so.
+  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
-                                      Deadline deadline, const std::function<bool()>& stop);
+                                      Deadline deadline, const Clock& clock);
 
   // --- For what carries the messages
 

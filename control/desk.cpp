@@ -143,8 +143,13 @@ void Desk::on(int rank, CallNote message, TimePoint) {
 
 void Desk::on(int rank, ShrinkCall message, TimePoint) {
   if (const auto known = verdicts_.find(message.uid); known != verdicts_.end()) {
-    send_(rank, known->second);
-    return;
+    const auto& survivors = known->second.survivors;
+    if (std::none_of(survivors.begin(), survivors.end(),
+                     [this](int survivor) { return is_gone(state_of(survivor)); })) {
+      send_(rank, known->second);
+      return;
+    }
+    verdicts_.erase(known);
   }
   std::erase_if(message.members, [this](int member) { return !is_rank(member); });
   Shrinking& shrinking = shrinking_[message.uid];
@@ -159,7 +164,7 @@ void Desk::on(int, ShrinkVerdict message, TimePoint) {
     for (const int caller : waiting->second.callers) send_(caller, message);
     shrinking_.erase(waiting);
   }
-  verdicts_.emplace(message.uid, message);
+  verdicts_.insert_or_assign(message.uid, message);
 }
 
 void Desk::on(int rank, Moved, TimePoint) { deserted_ = seat(rank).moved = true; }
@@ -184,7 +189,7 @@ void Desk::settle_shrinking() {
     for (const int caller : shrinking.callers)
       if (!is_gone(state_of(caller))) verdict.survivors.push_back(caller);
     for (const int survivor : verdict.survivors) send_(survivor, verdict);
-    verdicts_.emplace(uid, std::move(verdict));
+    verdicts_.insert_or_assign(uid, std::move(verdict));
     entry = shrinking_.erase(entry);
   }
 }

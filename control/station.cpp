@@ -7,6 +7,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <csignal>
+#include <future>
 
 namespace hymn::control {
 namespace {
@@ -91,6 +92,16 @@ void Station::run(const Token& token, std::vector<Endpoint> desks, std::shared_p
 
 void Station::post(Message message) {
   asio::post(io_, [this, message = std::move(message)] { send(message); });
+}
+
+void Station::flush() {
+  if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) return;
+  auto done = std::make_shared<std::promise<void>>();
+  auto future = done->get_future();
+  // Twice round the loop, so that what was queued has been written, too.
+  asio::post(io_, [this, done] { asio::post(io_, [done] { done->set_value(); }); });
+  future.wait_for(std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Station::close() {

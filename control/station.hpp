@@ -35,7 +35,7 @@ struct StationOptions {
   int desk_index = -1;            ///< which of the desks this rank keeps; -1: none
   std::vector<int> desk_ranks{};  ///< who keeps each
   Endpoint listen{};              ///< of the own desk
-  Duration beat_every = std::chrono::milliseconds(500);
+  Duration beat_every = std::chrono::milliseconds(250);
   /// A desk that gives no sign of life for so long is left for the next.
   Duration desk_silence = std::chrono::seconds(5);
   DeskOptions desk{};
@@ -57,6 +57,9 @@ class Station {
            std::function<std::vector<GroupMark>()> marks, std::vector<Neighbour> neighbours);
   /// Thread-safe; never blocks.
   void post(Message message);
+  /// Waits, for half a second at most, until what was posted has been given to the connection. On
+  /// the station's own thread it does nothing.
+  void flush();
   /// What was posted goes out for up to half a second; then the thread ends.
   void close();
   /// Called on the station's thread with every beat. To be set before run().

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <tuple>
 
 namespace hymn {
@@ -97,30 +96,64 @@ void go_to_call(Dwarf_Die& unit, Dwarf_Die& inlined, CallFrame& frame) {
   }
 }
 
-bool is_function(Dwarf_Die& die) {
-  const int tag = dwarf_tag(&die);
-  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+/// The same, by looking into namespaces and classes oneself: libdw passes over namespaces, where
+/// clang puts what is defined in them.
+bool find_in_namespaces(Dwarf_Die& scope, Dwarf_Addr address, Dwarf_Die& function) {
+  Dwarf_Die child;
+  if (dwarf_child(&scope, &child) != 0) return false;
+  do {
+    const int tag = dwarf_tag(&child);
+    if (tag == DW_TAG_subprogram && dwarf_haspc(&child, address) > 0) {
+      function = child;
+      return true;
+    }
+    const bool holds_others =
+        tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type;
+    if (holds_others && find_in_namespaces(child, address, function)) return true;
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return false;
 }
 
-/// The scopes around an address, from the innermost function out.
-std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
+/// The function whose code it is; false: none is known.
+bool find_function(Dwarf_Die& unit, Dwarf_Addr address, Dwarf_Die& function) {
   Dwarf_Die* found = nullptr;
   const int count = dwarf_getscopes(&unit, address, &found);
   const std::unique_ptr<Dwarf_Die, Free> kept(found);
-  if (count <= 0) return {};
-  const std::span scopes(found, static_cast<std::size_t>(count));
-  const auto innermost = std::find_if(scopes.begin(), scopes.end(), is_function);
-  if (innermost == scopes.end()) return {};
-  // Those around the code, not around the source of an inlined function.
+  // The scopes around the code of the innermost one, not around the source of an inlined function.
   Dwarf_Die* around = nullptr;
-  const int depth = dwarf_getscopes_die(&*innermost, &around);
+  const int depth = count > 0 ? dwarf_getscopes_die(&found[0], &around) : 0;
   const std::unique_ptr<Dwarf_Die, Free> kept_too(around);
-  std::vector<Dwarf_Die> functions;
   for (int i = 0; i < depth; ++i) {
-    if (!is_function(around[i])) continue;
-    functions.push_back(around[i]);
-    if (dwarf_tag(&around[i]) == DW_TAG_subprogram) break;
+    if (dwarf_tag(&around[i]) != DW_TAG_subprogram) continue;
+    function = around[i];
+    return true;
   }
+  return find_in_namespaces(unit, address, function);
+}
+
+/// Adds the functions inlined at the address, from the outermost in. Blocks are looked into even
+/// where they do not seem to hold the address: compilers leave gaps in what they say of them.
+void add_inlined(Dwarf_Die& scope, Dwarf_Addr address, std::vector<Dwarf_Die>& functions) {
+  Dwarf_Die child;
+  if (dwarf_child(&scope, &child) != 0) return;
+  do {
+    const int tag = dwarf_tag(&child);
+    const bool inlined = tag == DW_TAG_inlined_subroutine && dwarf_haspc(&child, address) > 0;
+    if (!inlined && tag != DW_TAG_lexical_block) continue;
+    const std::size_t before = functions.size();
+    if (inlined) functions.push_back(child);
+    add_inlined(child, address, functions);
+    if (functions.size() > before) return;
+  } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+/// The functions around an address, from the innermost out.
+std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
+  Dwarf_Die function;
+  if (!find_function(unit, address, function)) return {};
+  std::vector<Dwarf_Die> functions = {function};
+  add_inlined(function, address, functions);
+  std::reverse(functions.begin(), functions.end());
   return functions;
 }
 
@@ -130,6 +163,16 @@ void drop_own_wrappers(std::vector<CallFrame>& frames) {
     return !frame.file.ends_with("hymn/process_group.hpp");
   });
   if (users != frames.end()) frames.erase(frames.begin(), users);
+}
+
+/// The compilation unit of an address; null: there is no debug information.
+Dwarf_Die* unit_of(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr& bias) {
+  if (Dwarf_Die* unit = dwfl_module_addrdie(module, address, &bias)) return unit;
+  // Not every compiler writes a table of addresses (clang does not): all units are asked.
+  Dwarf_Die* unit = nullptr;
+  while ((unit = dwfl_module_nextcu(module, unit, &bias)) != nullptr)
+    if (dwarf_haspc(unit, address - bias) > 0) return unit;
+  return nullptr;
 }
 
 std::vector<CallFrame> look_up(Dwfl* session, std::uint64_t return_address) {
@@ -148,10 +191,12 @@ std::vector<CallFrame> look_up(Dwfl* session, std::uint64_t return_address) {
   frame.offset = return_address - begin;
 
   Dwarf_Addr bias = 0;
-  Dwarf_Die* unit = dwfl_module_addrdie(module, address, &bias);
-  if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
-    const char* path = dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr);
-    frame.file = absolute(path, unit == nullptr ? nullptr : folder_of(*unit));
+  Dwarf_Die* unit = unit_of(module, address, bias);
+  if (unit != nullptr) {
+    if (Dwarf_Line* line = dwarf_getsrc_die(unit, address - bias)) {
+      frame.file = absolute(dwarf_linesrc(line, nullptr, nullptr), folder_of(*unit));
+      dwarf_lineno(line, &frame.line);
+    }
   }
   std::vector<CallFrame> frames;
   if (unit != nullptr) {

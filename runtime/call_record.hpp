@@ -60,7 +60,9 @@ struct CallRecord {
 
   std::uint64_t record_id = 0;  ///< counts the records of this process from 0
   std::uint64_t group_uid = 0;
-  std::uint64_t op_id = 0;     ///< counts all operations of the group from 1
+  /// Counts all operations of the group from 1; a collective and a send that two threads start at
+  /// the same time may get the same number.
+  std::uint64_t op_id = 0;
   std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
   OpType type = OpType::barrier;
   ReduceKind kind = ReduceKind::sum;

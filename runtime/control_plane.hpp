@@ -35,11 +35,18 @@ class ControlPlane {
   /// What this rank tells all others, for open().
   virtual Bytes offer(const ControlSite&) { return {}; }
   /// With what each rank has offered. From now on messages come.
-  /// `marks` tells how far this rank is; it is called by a thread of the control plane.
+  /// What the thread of a control plane calls, where it has one.
+  struct Calls {
+    std::function<std::vector<GroupMark>()> marks;  ///< how far this rank is
+    std::function<void()> beat;                     ///< several times a second
+  };
   virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
-                    std::function<std::vector<GroupMark>()> marks) = 0;
+                    Calls calls) = 0;
   /// To the desk. Never blocks; any thread.
   virtual void post(const control::Message& message) = 0;
+  /// Waits, for half a second at most, until what was posted is on its way. Not from the thread of
+  /// the control plane.
+  virtual void flush() {}
   /// What another rank has recorded, dead or alive; null where that cannot be read.
   virtual const PeerRecorder* recorder_of(int /*rank*/) const { return nullptr; }
   /// The last thing: what was posted before still goes out.

@@ -75,6 +75,8 @@ std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
   if (is_aborted()) return aborted_error(title(op));
   const auto missed = gone_.missed_by(op, world_->clock().now());
   if (missed.empty()) return nullptr;
+  world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
+                                         describe_gone(missed))});
   return gone_error(title(op), "cannot complete", missed);
 }
 
@@ -119,9 +121,13 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
 }
 
 std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
-                                             std::string_view consequence) const {
+                                             bool gives_up) const {
   ErrorContext where = context(title(op));
   where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
+  // Before anything is changed by what follows.
+  if (gives_up)
+    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
+                                             title(op), label(), seconds(waited))});
   Missing missing = find_missing(op, limit);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -129,7 +135,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
       fmt::format(
           "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
           title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
-          missing.words, consequence),
+          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
       waited, std::move(where)));
 }
 
@@ -169,6 +175,15 @@ void GroupState::abort(const Failure& failure) {
   if (is_aborted()) return;
   abort_here(failure);
   world_->announce_abort(membership_.uid, abort_failure());
+  world_->group_failed(failure);
+}
+
+void GroupState::abort_for(const std::string& reason) {
+  if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
+  if (is_aborted()) return;
+  const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
+  world_->incident({"abort", failure.reason});
+  abort(failure);
 }
 
 GroupState::Failure GroupState::abort_failure() const {

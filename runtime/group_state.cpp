@@ -26,11 +26,12 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
                        GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
     : world_(std::move(world)),
       membership_(std::move(membership)),
-      description_(options.description.empty() ? "undefined" : std::move(options.description)),
+      options_(std::move(options)),
+      description_(options_.description.empty() ? "undefined" : options_.description),
       shape_(shape_of(membership_, world_->rank())),
       selector_(std::move(selector)),
       blocks_(blocks),
-      timeout_(options.timeout.or_else(world_->default_timeout())),
+      timeout_(options_.timeout.or_else(world_->default_timeout())),
       gone_(membership_.uid, shape_.rank, shape_.size) {
   line_ = world_->recorder().take_line(membership_.uid, description_, membership_.ranks.size(),
                                        is_member());
@@ -152,7 +153,8 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   if (!ring.is_on()) return;
   CallRecord made;
   made.group_uid = membership_.uid;
-  made.op_id = collective_sequence() + p2p_sequence();
+  made.op_id =
+      call.sequence + (is_collective(request.type) ? p2p_sequence() : collective_sequence());
   made.sequence = call.sequence;
   made.type = request.type;
   made.kind = request.op.kind();
@@ -182,7 +184,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
   const Algorithm& algorithm = prepare(storage, call);
-  take_sequence(request.type);
+  call.sequence = take_sequence(request.type);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
   const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
@@ -308,7 +310,7 @@ void GroupState::add_part(WorkState& work, const Request& given) {
 
 void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
   for (const auto& part : work->parts()) {
-    take_sequence(part->call.request->type);
+    part->call.sequence = take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();
     fill_record(part->record_id, *part->call.request, part->call, *part->algorithm, note);
   }
@@ -335,13 +337,12 @@ std::uint64_t GroupState::next_sequence(OpType type) const {
          1;
 }
 
-void GroupState::take_sequence(OpType type) {
+std::uint64_t GroupState::take_sequence(OpType type) {
   // Collectives of a group are ordered by their callers; sends and receives need not be.
-  if (is_collective(type))
-    line_->collectives.store(line_->collectives.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
-  else
-    line_->p2ps.fetch_add(1, std::memory_order_acq_rel);
+  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
+  line_->collectives.store(taken, std::memory_order_release);
+  return taken;
 }
 
 std::string GroupState::title(const PendingOp& op) {

@@ -40,6 +40,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
 
   const Membership& membership() const { return membership_; }
+  const GroupOptions& options() const { return options_; }
   const std::string& description() const { return description_; }
   GroupShape shape() const { return shape_; }
   bool is_member() const { return shape_.rank >= 0; }
@@ -74,6 +75,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Gives the group up on all ranks: everything in flight and every later call fails with this
   /// reason; the first reason stays.
   void abort(const Failure& failure);
+  /// The same on behalf of the application.
+  void abort_for(const std::string& reason);
   /// Another rank has given it up.
   void abort_here(const Failure& failure);
   bool is_aborted() const { return standing_.load(std::memory_order_acquire) == Standing::aborted; }
@@ -96,9 +99,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string label() const;
   ErrorContext context(std::string operation) const;
   std::exception_ptr aborted_error(const std::string& operation) const;
-  /// Asks the others who is missing.
+  /// Asks the others who is missing. `gives_up`: the operation's own limit has passed; otherwise
+  /// only somebody's patience.
   std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
-                                   std::string_view consequence = "the group is given up") const;
+                                   bool gives_up = true) const;
   /// A failure as a reason: who, in what, what.
   Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
@@ -123,7 +127,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // The number is looked at when an operation is prepared and taken when nothing can go wrong on
   // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
-  void take_sequence(OpType type);
+  std::uint64_t take_sequence(OpType type);
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
                    const Algorithm& algorithm, const CallNote& note);
   /// A blocking collective has completed.
@@ -165,6 +169,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   std::shared_ptr<WorldState> world_;
   Membership membership_;
+  GroupOptions options_;
   std::string description_;
   GroupShape shape_;
   std::unique_ptr<Selector> selector_;

@@ -1,5 +1,8 @@
 // Worlds over MPI.
 
+#include <fmt/format.h>
+
+#include "base/waiter.hpp"
 #include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
 #include "runtime/hierarchical_mechanism.hpp"
@@ -30,7 +33,30 @@ class FinalizeHold final : public Mechanism {
   bool released_ = false;
 };
 
-MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate) {
+/// All ranks must come. Whoever gives up has left MPI with an operation that never ends.
+void wait_for_all(MPI_Request& request, Timeout limit) {
+  const TimePoint began = std::chrono::steady_clock::now();
+  const Deadline deadline = Deadline::after(limit, began);
+  Waiter waiter(true);
+  while (true) {
+    int done = 0;
+    check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (deadline.expired(now)) {
+      hold_finalize();
+      release_finalize(false);
+      throw TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
+                                     std::chrono::duration<double>(now - began).count()),
+                         now - began,
+                         {.remedy = "make a World on every rank of the communicator, or allow more "
+                                    "time (HYMN_INIT_TIMEOUT)"});
+    }
+    waiter.pause();
+  }
+}
+
+MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit) {
   const MpiGate::Entry entry(gate);
   int is_inter = 0;
   check_mpi(PMPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
@@ -38,7 +64,9 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate) {
     throw UsageError("a world cannot be made from an inter-communicator",
                      {.remedy = "merge it with MPI_Intercomm_merge first"});
   MPI_Comm own = MPI_COMM_NULL;
-  check_mpi(PMPI_Comm_dup(communicator, &own), "MPI_Comm_dup");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Comm_idup(communicator, &own, &request), "MPI_Comm_idup");
+  wait_for_all(request, limit);
   check_mpi(PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return own;
 }
@@ -56,7 +84,10 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
     throw UsageError(
         "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
         {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
-  const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate), gate);
+  const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
+                            .or_else(options.timeout)
+                            .or_else(parts.config.timeout);
+  const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate, limit), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
   parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
@@ -65,7 +96,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
-  if (parts.config.control && exchange->size() > 1)
+  if (parts.config.control)
     parts.control = std::make_unique<TcpControl>(parts.config.interface,
                                                  Logger(parts.config.log_level, exchange->rank()));
   return detail::WorldState::make(std::move(parts));

@@ -1,6 +1,7 @@
 #include "hymn/process_group.hpp"
 
 #include "runtime/group_state.hpp"
+#include "runtime/world_state.hpp"
 
 namespace hymn {
 namespace {
@@ -38,6 +39,14 @@ Explanation ProcessGroup::explain(const Request& request) const {
 Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                                      const CallOptions& options) {
   return Work(need(state_).start_batch(operations, options, __builtin_return_address(0)));
+}
+
+void ProcessGroup::abort(const std::string& reason) { need(state_).abort_for(reason); }
+bool ProcessGroup::is_aborted() const { return need(state_).is_aborted(); }
+
+ProcessGroup ProcessGroup::shrink() {
+  detail::GroupState& state = need(state_);
+  return state.world().shrink(state);
 }
 
 void ProcessGroup::destroy() { need(state_).destroy(); }

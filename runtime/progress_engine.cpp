@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/waiter.hpp"
+#include "runtime/group_state.hpp"
 #include "runtime/work_state.hpp"
 #include "topology/affinity.hpp"
 
@@ -60,6 +61,17 @@ void ProgressEngine::step_all() {
   const auto works = pending([](const detail::WorkState&) { return true; });
   for (const auto& work : works) work->step();
   sweep();
+}
+
+// Under the lock, so that no work ends on the thread that asks: see sweep().
+std::vector<ProgressEngine::Overdue> ProgressEngine::overdue(TimePoint now) const {
+  std::vector<Overdue> found;
+  if (is_idle()) return found;
+  std::lock_guard lock(mutex_);
+  for (const auto& work : works_)
+    if (work->is_overdue(now))
+      found.push_back({work->group().membership().uid, work->type(), work->sequence()});
+  return found;
 }
 
 void ProgressEngine::step_what_peers_need() {

@@ -50,6 +50,14 @@ class ProgressEngine {
   std::vector<std::shared_ptr<detail::WorkState>> pending(
       const std::function<bool(const detail::WorkState&)>& wanted) const;
 
+  /// Those in flight whose limit has passed, and for which nobody waits with another one.
+  struct Overdue {
+    std::uint64_t uid = 0;
+    OpType type = OpType::barrier;
+    std::uint64_t sequence = 0;
+  };
+  std::vector<Overdue> overdue(TimePoint now) const;
+
   bool crowded() const { return crowded_; }
   bool has_own_thread() const { return has_own_thread_; }
   /// Ends the own thread. What is still kept is handed over, for it must outlive the world.

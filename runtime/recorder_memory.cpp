@@ -65,7 +65,7 @@ bool RecorderMemory::make_shared() {
 
 RecorderMemory::RecorderMemory(const Setup& setup)
     : bytes_(sizeof(RecorderHeader) + CallRing::memory_bytes(setup.ring)), ring_([&] {
-        if (make_shared()) {
+        if (setup.for_peers && make_shared()) {
           begin_ = mapping_.base();
         } else {
           heap_.reset(static_cast<std::byte*>(::operator new(bytes_, alignment)));

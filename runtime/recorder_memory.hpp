@@ -52,6 +52,7 @@ class RecorderMemory {
     CallRing::Size ring{};
     CallRing::Writers writers = CallRing::Writers::many;
     bool timing = false;
+    bool for_peers = true;  ///< other processes may want to see it
   };
   /// Where shared memory cannot be had it is memory of this process alone, and key() is empty.
   explicit RecorderMemory(const Setup& setup);

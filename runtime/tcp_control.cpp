@@ -76,6 +76,7 @@ std::string TcpControl::draw_secret() { return Token::random().text(); }
 Bytes TcpControl::offer(const ControlSite& site) {
   life_->site = site;
   life_->token = Token::parse(site.secret);
+  if (site.size == 1) life_->site.desks.clear();
   const auto desk = std::find(site.desks.begin(), site.desks.end(), site.rank);
   control::StationOptions options;
   options.rank = site.rank;
@@ -83,7 +84,7 @@ Bytes TcpControl::offer(const ControlSite& site) {
   options.desk_ranks = site.desks;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
   Offer offer{.pid = getpid(), .recorder = site.recorder};
-  if (desk == site.desks.end()) {
+  if (desk == site.desks.end() || site.size == 1) {
     life_->station = std::make_unique<Station>(std::move(options));
     return offer.packed();
   }
@@ -124,7 +125,7 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
 }
 
 void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
-                      std::function<std::vector<GroupMark>()> marks) {
+                      Calls calls) {
   std::vector<Endpoint> desks;
   for (const int rank : life_->site.desks) {
     const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
@@ -135,11 +136,14 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
            .remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0"});
     desks.push_back(parse_endpoint(offer.endpoint));
   }
-  life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(marks),
+  life_->station->set_on_beat(std::move(calls.beat));
+  life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
                       look_around(offers));
 }
 
 void TcpControl::post(const control::Message& message) { life_->station->post(message); }
+
+void TcpControl::flush() { life_->station->flush(); }
 
 const PeerRecorder* TcpControl::recorder_of(int rank) const {
   const auto found = life_->recorders.find(rank);

@@ -23,8 +23,9 @@ class TcpControl final : public ControlPlane {
   std::string draw_secret() override;
   Bytes offer(const ControlSite& site) override;
   void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
-            std::function<std::vector<GroupMark>()> marks) override;
+            Calls calls) override;
   void post(const control::Message& message) override;
+  void flush() override;
   const PeerRecorder* recorder_of(int rank) const override;
   void close() override;
 

@@ -110,6 +110,7 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
   guard(*hub, rank, ending, [&] {
     detail::WorldParts parts = make_parts(rank);
     parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
+    parts.in_one_process = true;
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));

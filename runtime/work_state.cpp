@@ -233,10 +233,22 @@ void WorkState::wait(Timeout timeout) {
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
   world.engine().sweep();
-  if (expired)
-    std::rethrow_exception(group_->timeout_error(pending(), world.clock().now() - began, timeout,
-                                                 "the operation is still in flight"));
+  if (expired && world.config().blocking_wait)
+    fail_waiting(world.clock().now() - began, timeout);
+  else if (expired)
+    std::rethrow_exception(
+        group_->timeout_error(pending(), world.clock().now() - began, timeout, false));
   if (error_) std::rethrow_exception(error_);
+}
+
+// HYMN_BLOCKING_WAIT: the patience of who waits is the operation's limit.
+void WorkState::fail_waiting(Duration waited, Timeout limit) {
+  auto error = group_->timeout_error(pending(), waited, limit);
+  {
+    std::lock_guard lock(step_mutex_);
+    if (!is_completed()) fail(std::move(error));
+  }
+  settle_future();
 }
 
 std::exception_ptr WorkState::error() const { return is_completed() ? error_ : nullptr; }

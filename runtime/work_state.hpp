@@ -68,6 +68,12 @@ class WorkState {
   std::vector<RecvStatus> statuses() const;
   Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
 
+  /// Its own limit has passed by a little, for whoever waits is given the time to say so.
+  bool is_overdue(TimePoint now) const {
+    return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
+           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
+  }
+
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
   std::uint64_t sequence() const { return sequence_; }
@@ -88,6 +94,7 @@ class WorkState {
   bool advance(long nanoseconds);
   bool step_parts(long nanoseconds);
   void fail(std::exception_ptr error);
+  void fail_waiting(Duration waited, Timeout limit);
   /// Without it the ranks of the group would be out of step.
   bool must_abort_group(bool clean) const;
   void finish(Ended how, std::exception_ptr error);

@@ -35,6 +35,7 @@ std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
 }  // namespace
 
 void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
+  make_watchdog();
   for (const Arrival& arrival : arrivals) persons_.push_back({arrival.host_name, arrival.pid});
   if (!control_) return;
   ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
@@ -48,12 +49,12 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   const auto offers = all_gather(*exchange_, all, tag_control, control_->offer(site),
-                                 patience("starting the control plane", default_timeout_));
+                                 patience("starting the control plane", init_timeout_));
   control::Listener& listener = *this;
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
       [control = control_.get()](const control::Message& message) { control->post(message); });
-  control_->open(agent_, offers, [this] { return marks(); });
+  control_->open(agent_, offers, {.marks = [this] { return marks(); }, .beat = [this] { beat(); }});
 }
 
 void WorldState::say_goodbye() {
@@ -62,6 +63,7 @@ void WorldState::say_goodbye() {
 }
 
 void WorldState::end_control() {
+  if (watchdog_) watchdog_->end();
   if (!agent_) return;
   control_->close();
   agent_->close();
@@ -109,19 +111,66 @@ void WorldState::peer_changed(const PeerNews& news) {
     logger_.warning(
         fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail));
     mark_failed();
+    dump_for(news);
+    // Everybody hears of it: nobody need be told.
+    watchdog_->dump({"death", fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state),
+                                          news.detail)});
   }
   std::lock_guard lock(known_mutex_);
   for (GroupState* group : known_groups_) group->member_changed(news);
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
-  std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_)
-    if (group->membership().uid == message.uid && group->is_member())
-      group->abort_here({message.reason, message.missing});
+  bool concerned = false;
+  const GroupState::Failure failure{message.reason, message.missing};
+  watchdog_->dump({"abort", message.reason});
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) {
+      if (group->membership().uid != message.uid || !group->is_member()) continue;
+      group->abort_here(failure);
+      concerned = true;
+    }
+  }
+  if (concerned) group_failed(failure);
 }
 
 void WorldState::dump_asked(const std::string&) {}
+
+ProcessGroup WorldState::shrink(GroupState& group) {
+  const ErrorContext context = group.context("shrink");
+  if (group.is_destroyed()) throw UsageError("the group has been destroyed", context);
+  if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
+  if (!agent_)
+    throw UnsupportedError("without a control plane nobody knows who is left",
+                           {.rank = rank_,
+                            .group = context.group,
+                            .operation = context.operation,
+                            .remedy = "do not switch it off (HYMN_CONTROL)"});
+  require_drive(context);
+  if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
+  const Membership& old = group.membership();
+  const TimePoint began = clock_->now();
+  const auto verdict =
+      agent_->shrink(old.uid, old.ranks, Deadline::after(init_timeout_, began), *clock_);
+  if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
+  Membership membership{.ranks = verdict->survivors,
+                        .uid = verdict->new_uid,
+                        .parent = old.uid,
+                        .epoch = old.epoch + 1,
+                        .tag = old.tag};
+  GroupOptions options = group.options();
+  options.timeout = group.timeout();
+  return ProcessGroup(make_group(std::move(membership), options));
+}
+
+void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) const {
+  ErrorContext context = group.context("shrink");
+  context.remedy = "call shrink on every member of the group that is left";
+  throw TimeoutError(fmt::format("not all members that are left have called shrink within {:.3f} s",
+                                 std::chrono::duration<double>(waited).count()),
+                     waited, std::move(context));
+}
 
 std::string WorldState::describe_doing() const {
   const std::uint64_t next = ring().next_id();

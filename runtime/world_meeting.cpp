@@ -46,7 +46,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
 // Each rank tells the others where it is, and with what settings; then all learn what their hosts
 // are like.
 void WorldState::meet() {
-  const Patience patience = this->patience("making the world", default_timeout_);
+  const Patience patience = this->patience("making the world", init_timeout_);
   const MachineReader read = [this] {
     const bool pretends = site_ && site_->machine != nullptr;
     return pretends ? KnownMachine::of(site_->machine) : known_machine(config_.topology_file);
@@ -161,6 +161,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
                   options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
+  const Timeout making = options.init_timeout.or_else(init_timeout_);
   const bool blocks = limit.is_none() && !shares_memory() &&
                       std::all_of(mechanisms_.begin(), mechanisms_.end(),
                                   [](const auto& m) { return m->may_block(); });
@@ -172,7 +173,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
       all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
                  patience(fmt::format("making group {} of ranks [{}]", membership.uid,
                                       fmt::join(membership.ranks, ", ")),
-                          limit));
+                          making));
   Agreement agreement;
   agreement.offers.resize(mechanisms_.size());
   LayoutReader layout;
@@ -191,7 +192,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
   agreement.layout = layout.layout();
-  agreement.answers = answer(membership, agreement.offers, limit);
+  agreement.answers = answer(membership, agreement.offers, making);
   return agreement;
 }
 

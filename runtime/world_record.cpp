@@ -3,16 +3,6 @@
 #include "runtime/world_state.hpp"
 
 namespace hymn {
-namespace detail {
-
-DumpRequest WorldState::dump_request() const {
-  DumpRequest request;
-  request.groups = registry_.all();
-  return request;
-}
-
-}  // namespace detail
-
 std::string World::flight_record(const RecordOptions& options) const {
   DumpRequest request = state_->dump_request();
   request.collectives = options.collectives;
@@ -20,6 +10,8 @@ std::string World::flight_record(const RecordOptions& options) const {
   request.symbols = options.symbols;
   return dump_json(state_->recorder().view(), request);
 }
+
+void World::dump(const std::string& reason) { state_->dump(reason); }
 
 void World::enable_timing() { state_->ring().set_timing(true); }
 

@@ -57,6 +57,8 @@ WorldState::WorldState(WorldParts parts)
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
       default_timeout_(parts.options.timeout.or_else(config_.timeout)),
+      init_timeout_(
+          parts.options.init_timeout.or_else(config_.init_timeout).or_else(default_timeout_)),
       path_(std::move(parts.path)),
       algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
@@ -66,7 +68,8 @@ WorldState::WorldState(WorldParts parts)
                  .world_size = size_,
                  .ring = {config_.recorder_size, config_.recorder_frames},
                  .writers = writers_under(mechanisms_),
-                 .timing = config_.recorder_timing}),
+                 .timing = config_.recorder_timing,
+                 .for_peers = !parts.in_one_process}),
       control_(std::move(parts.control)) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
@@ -173,8 +176,10 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
                          static_cast<int>(membership.ranks.size()),
                          options.reproducibility.value_or(reproducibility_)};
   NewGroup made{.membership = membership, .shape = shape};
+  enter_outer_call("what makes a group's communicator");
   for (std::size_t i = 0; i < mechanisms_.size(); ++i)
     mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
+  leave_outer_call();
   // What carried the bootstrap carries data too, where nothing better does.
   add_pairwise_algorithms(made.algorithms,
                           make_exchange_port(exchange_, membership.ranks, membership.uid), shape);

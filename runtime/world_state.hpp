@@ -20,6 +20,7 @@
 #include "runtime/mechanism.hpp"
 #include "runtime/progress_engine.hpp"
 #include "runtime/recorder_memory.hpp"
+#include "runtime/watchdog.hpp"
 
 namespace hymn {
 struct DumpRequest;
@@ -44,6 +45,7 @@ struct WorldParts {
   /// What carries news of failures; null: none.
   std::unique_ptr<ControlPlane> control{};
   const Clock* clock = &steady_clock();
+  bool in_one_process = false;          ///< all ranks are threads of this process
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 
@@ -82,6 +84,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
 
   ProcessGroup& default_group();
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  ProcessGroup shrink(GroupState& group);
   /// A group has ended on this rank.
   void group_ended(const GroupState& group, bool clean);
   /// The world's handle is gone: nobody can ask for the group of all any more.
@@ -100,6 +103,14 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// Tells all others that the group is given up.
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
+  /// Something has gone wrong here: this rank writes its dump, and all others do.
+  void incident(const Incident& incident);
+  /// A group with this rank was given up, here or elsewhere: what the policy says is done.
+  void group_failed(const GroupState::Failure& failure);
+  void dump(const std::string& reason);
+  /// A call of another library in which this rank may be stuck; `name` must stay.
+  void enter_outer_call(const char* name);
+  void leave_outer_call();
   /// Every group, from when it is made until it is destroyed.
   void enter_group(GroupState& group);
   void forget_group(const GroupState& group);
@@ -144,6 +155,11 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   // In world_failure.cpp.
   void start_control(const std::vector<Arrival>& arrivals, const std::string& secret);
   void say_goodbye();
+  // In world_watch.cpp.
+  void make_watchdog();
+  void dump_for(const PeerNews& news);
+  void look_after_works();
+  void beat();
   void end_control();
   void peer_changed(const PeerNews& news) override;
   void group_aborted(const control::AbortGroup& message) override;
@@ -151,6 +167,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing() const;
+  [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool has_failed(int rank) const;
 
@@ -163,6 +180,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   int size_;
   Logger logger_;
   Timeout default_timeout_;
+  Timeout init_timeout_;
   PathPolicy path_;
   AlgoPolicy algo_;
   Reproducibility reproducibility_;
@@ -184,6 +202,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<Person> persons_;
   std::unique_ptr<ControlPlane> control_;
   std::shared_ptr<control::Agent> agent_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::atomic<const char*> outer_call_{nullptr};
+  std::atomic<std::int64_t> outer_since_{0};
 
   mutable std::mutex known_mutex_;  // guards the next; held for moments only
   std::vector<GroupState*> known_groups_;

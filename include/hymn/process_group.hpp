@@ -29,6 +29,8 @@ struct GroupOptions {
   /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
   /// timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
+  /// For the making of this group; unset: as WorldOptions::init_timeout.
+  Timeout init_timeout{};
   std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
   std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
   /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
@@ -291,6 +293,22 @@ class HYMN_API ProcessGroup {
   }
   /// Starts all of them together; the Work completes when all have.
   Work batch_isend_irecv(std::span<const P2POp> operations, const CallOptions& options = {});
+
+  // --- Failures
+
+  /// Gives the group up on all its ranks: whatever is in flight, here and there, ends with an
+  /// AbortedError that carries the reason, as does every later call. From any thread, also while
+  /// others wait in calls; only a call that blocks inside MPI (Timeout::none(), docs/timeouts.md)
+  /// cannot be ended so.
+  void abort(const std::string& reason);
+  bool is_aborted() const;
+
+  /// After a failure: a new group of the members that are left, which all of them call. Gives this
+  /// group up if that has not happened yet. Waits until every member has called it or is known to
+  /// be gone, for up to the limit on making groups. Can be called again when another member fails
+  /// meanwhile. Throws TimeoutError when a member that is alive does not call it, and
+  /// UnsupportedError where there is no control plane (HYMN_CONTROL).
+  ProcessGroup shrink();
 
   // --- End
   // -----------------------------------------------------------------------------------------

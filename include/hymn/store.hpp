@@ -205,4 +205,11 @@ class HYMN_API PrefixStore final : public Store {
   std::shared_ptr<Store> store_;
 };
 
+/// An Exchange whose messages lie in a store until they are received, so that World::over can make
+/// a world of processes that have nothing but a store. It is for finding each other, not for speed:
+/// every message is a few calls of the store. All ranks give stores with the same contents; two
+/// exchanges over one store need prefixes of their own (PrefixStore). Errors of the store reach the
+/// caller. Throws UsageError where rank and size cannot be.
+HYMN_API std::shared_ptr<Exchange> exchange_over(std::shared_ptr<Store> store, int rank, int size);
+
 }  // namespace hymn

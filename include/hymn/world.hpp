@@ -19,6 +19,8 @@ class WorldState;
 struct WorldOptions {
   /// Default of all groups; unset: HYMN_TIMEOUT.
   Timeout timeout{};
+  /// For the making of the world and of groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
+  Timeout init_timeout{};
   /// A thread that moves asynchronous operations forward while the application computes. Unset:
   /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
   std::optional<bool> progress_thread{};
@@ -84,8 +86,11 @@ class HYMN_API World {
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the
   /// format): the groups, and the last HYMN_RECORDER_SIZE calls. Local. Any thread may ask at any
-  /// time, also while others are stuck in calls, but not while the world is being destroyed.
+  /// time, also while others are stuck in calls, and after destroy().
   std::string flight_record(const RecordOptions& options = {}) const;
+  /// Where HYMN_DUMP says where: writes the file of this rank, and asks all other ranks to write
+  /// theirs, which they do soon, whatever they are in. From any thread.
+  void dump(const std::string& reason = "asked for by the program");
   /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
   /// when they started, and how long they took.
   void enable_timing();

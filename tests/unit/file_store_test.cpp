@@ -95,13 +95,17 @@ TEST_F(Files, ProcessesShareThem) {
 TEST_F(Files, AStoreMayBeUsedOnBothSidesOfAFork) {
   FileStore store(path);
   store.set("before", "1");
-  Child child([&store] {
-    for (int i = 0; i < 300; ++i) store.add("sum", 1);
+  constexpr int rounds = 3000;  // long enough for both to be at it together
+  Wire wire;
+  Child child([&] {
+    wire.send("go");
+    for (int i = 0; i < rounds; ++i) store.add("sum", 1);
     return store.get_text("before");
   });
-  for (int i = 0; i < 300; ++i) store.add("sum", 1);
+  wire.receive();
+  for (int i = 0; i < rounds; ++i) store.add("sum", 1);
   EXPECT_EQ(child.report(), "1");
-  EXPECT_EQ(store.add("sum", 0), 600);
+  EXPECT_EQ(store.add("sum", 0), 2 * rounds);
 }
 
 // Each round a writer is killed somewhere in its work; what it has written of its keys must be

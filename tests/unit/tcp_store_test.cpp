@@ -78,7 +78,7 @@ TEST(ATcpStore, AKilledClientHarmsNobody) {
       TcpStore store(client_of(server.port()));
       wire.send("go");
       const std::string large(1 << 20, 'x');
-      for (int i = 0;; ++i) store.set("large", large);
+      while (true) store.set("large", large);
       return std::string();
     });
     wire.receive();
@@ -118,18 +118,19 @@ TEST(ATcpStore, AKilledServerEndsAllCalls) {
 
 TEST(ATcpStore, AStoppedServerIsNotWaitedForForEver) {
   ServerProcess server;
-  Wire wire;
+  Wire to_test;
+  Wire to_client;
   Child client([&] {
     TcpStore store(client_of(server.port()));
     store.set("here", "");
-    wire.send("stop it");
-    wire.receive();
+    to_test.send("stop it");
+    to_client.receive();
     store.set_timeout(50ms);
     return error_of([&] { store.set("a", "1"); });
   });
-  wire.receive();
+  to_test.receive();
   ::kill(server.process().pid(), SIGSTOP);
-  wire.send("stopped");
+  to_client.send("stopped");
   const std::string report = client.report();
   EXPECT_NE(report.find("network: the server of the store does not answer in time"),
             std::string::npos)

@@ -1,0 +1,108 @@
+// Ranks that find each other through a store, and a world made of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "hymn/hymn.hpp"
+#include "hymn/store.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string next(Exchange& exchange, int from, std::uint64_t tag) {
+  const auto message = exchange.try_receive(from, tag);
+  if (!message) return "nothing";
+  return std::to_string(message->source) + " " +
+         std::string(reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size());
+}
+
+TEST(ExchangeOverAStore, KeepsMessagesApartAndInOrder) {
+  const auto store = std::make_shared<HashStore>();
+  const auto zero = exchange_over(store, 0, 3);
+  const auto one = exchange_over(store, 1, 3);
+  const auto two = exchange_over(store, 2, 3);
+  EXPECT_EQ(zero->rank(), 0);
+  EXPECT_EQ(zero->size(), 3);
+  EXPECT_EQ(next(*one, 0, 5), "nothing");
+  zero->send(1, 5, bytes_of("a"));
+  zero->send(1, 6, bytes_of("b"));
+  zero->send(1, 5, bytes_of(""));
+  zero->send(2, 5, bytes_of("for two"));
+  two->send(1, 6, bytes_of("c"));
+  one->send(1, 5, bytes_of("self"));
+  EXPECT_EQ(next(*one, 2, 5), "nothing");
+  EXPECT_EQ(next(*one, 2, 6), "2 c");
+  EXPECT_EQ(next(*one, 0, 5), "0 a");
+  EXPECT_EQ(next(*one, 0, 5), "0 ");
+  EXPECT_EQ(next(*one, 0, 5), "nothing");
+  EXPECT_EQ(next(*one, 1, 5), "1 self");
+  EXPECT_EQ(next(*one, Exchange::from_anyone, 6), "0 b");
+  EXPECT_EQ(next(*one, Exchange::from_anyone, 6), "nothing");
+  EXPECT_EQ(next(*two, Exchange::from_anyone, 5), "0 for two");
+  EXPECT_EQ(store->num_keys(), 0) << "what was received is gone";
+}
+
+TEST(ExchangeOverAStore, MessagesMayBeLargerThanValues) {
+  const auto store = std::make_shared<HashStore>();
+  const auto zero = exchange_over(store, 0, 2);
+  const auto one = exchange_over(store, 1, 2);
+  std::vector<std::byte> large(2 * Store::most_value_bytes + 5);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = std::byte(i % 251);
+  zero->send(1, 1, large);
+  zero->send(1, 1, bytes_of("next"));
+  EXPECT_EQ(one->try_receive(0, 1)->bytes, large);
+  EXPECT_EQ(next(*one, 0, 1), "0 next");
+}
+
+TEST(ExchangeOverAStore, NeedsWhatCanBe) {
+  const auto store = std::make_shared<HashStore>();
+  EXPECT_THROW(exchange_over(nullptr, 0, 1), UsageError);
+  EXPECT_THROW(exchange_over(store, 2, 2), UsageError);
+  EXPECT_THROW(exchange_over(store, -1, 2), UsageError);
+  const auto exchange = exchange_over(store, 0, 2);
+  EXPECT_THROW(exchange->send(2, 0, {}), UsageError);
+  EXPECT_THROW(exchange->try_receive(-2, 0), UsageError);
+}
+
+/// Each rank is a thread with a store of its own, as a process would have.
+void expect_world(const std::function<std::shared_ptr<Store>()>& store) {
+  constexpr int ranks = 3;
+  std::vector<std::thread> threads;
+  std::vector<std::int64_t> sums(ranks);
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      World world = World::over(exchange_over(store(), rank, ranks), {.timeout = 20s});
+      std::vector<std::int64_t> value = {rank + 1};
+      world.group().all_reduce(value);
+      sums[static_cast<std::size_t>(rank)] = value[0];
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(sums, ::testing::Each(6));
+}
+
+TEST(ExchangeOverAStore, MakesAWorld) {
+  const auto store = std::make_shared<HashStore>();
+  expect_world([&] { return std::make_shared<PrefixStore>("first", store); });
+  expect_world([&] { return std::make_shared<PrefixStore>("second", store); });
+}
+
+TEST(ExchangeOverAStore, MakesAWorldOverTcp) {
+  const std::string token = TcpStore::make_token();
+  const TcpStore server({.is_server = true, .token = token});
+  expect_world([&] {
+    return std::make_shared<TcpStore>(
+        TcpStoreOptions{.port = server.port(), .token = token, .timeout = 20s});
+  });
+}
+
+}  // namespace
+}  // namespace hymn::test
