@@ -135,8 +135,6 @@ void WorldState::group_aborted(const control::AbortGroup& message) {
   if (concerned) group_failed(failure);
 }
 
-void WorldState::dump_asked(const std::string&) {}
-
 ProcessGroup WorldState::shrink(GroupState& group) {
   const ErrorContext context = group.context("shrink");
   if (group.is_destroyed()) throw UsageError("the group has been destroyed", context);
