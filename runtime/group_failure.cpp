@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "runtime/group_state.hpp"
 #include "runtime/world_state.hpp"
@@ -14,6 +15,8 @@ namespace {
 // Who is there answers in microseconds; who has been stopped never does.
 constexpr Duration longest_search = std::chrono::milliseconds(300);
 constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// What another has written to shared memory is here before what it sends at the same time.
+constexpr Duration way_of_news = std::chrono::milliseconds(100);
 // So many are told of in words; the error carries all.
 constexpr std::size_t most_named = 8;
 
@@ -140,6 +143,20 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
 }
 
 // --- Giving the group up
+
+std::exception_ptr GroupState::explained(std::exception_ptr error, const std::string& title) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const AbortedError& typed) {
+    if (!typed.context().missing.empty() || !world_->has_control()) return error;
+  } catch (...) {
+    return error;
+  }
+  const Deadline deadline = Deadline::after(way_of_news);
+  while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return is_aborted() ? aborted_error(title) : error;
+}
 
 GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
                                                  const std::string& title) const {

@@ -103,6 +103,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// only somebody's patience.
   std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
                                    bool gives_up = true) const;
+  /// An operation through shared memory hears there, in words, that another member has given the
+  /// group up. This waits a moment for the news of it, which tell whose fault it was.
+  std::exception_ptr explained(std::exception_ptr error, const std::string& title) const;
   /// A failure as a reason: who, in what, what.
   Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
