@@ -1,0 +1,630 @@
+// What `hymn trace` says of jobs of which the fault is known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/tools/dump_maker.hpp"
+#include "tools/trace/report.hpp"
+#include "tools/trace/verdict.hpp"
+
+namespace hymn::test {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+using trace::Finding;
+using trace::FindingKind;
+
+std::vector<Finding> findings_of(const std::vector<DumpMaker>& makers) {
+  return trace::judge(job_of(makers));
+}
+
+/// All that is said of the first finding, in one text.
+std::string first_text(const std::vector<DumpMaker>& makers) {
+  const trace::Job job = job_of(makers);
+  const std::vector<Finding> findings = trace::judge(job);
+  const std::string text = trace::report_text(job, findings, {});
+  return text.substr(0, text.find("\n2. "));
+}
+
+/// The findings alone, without what was looked at.
+std::string verdict_text(const std::vector<DumpMaker>& makers) {
+  const trace::Job job = job_of(makers);
+  const std::string text = trace::report_text(job, trace::judge(job), {});
+  return text.substr(0, text.find("\nlooked at"));
+}
+
+std::vector<FindingKind> kinds_of(const std::vector<Finding>& findings) {
+  std::vector<FindingKind> kinds;
+  for (const Finding& finding : findings) kinds.push_back(finding.kind);
+  return kinds;
+}
+
+/// Four ranks that have done `count` collectives on a group of all.
+std::vector<DumpMaker> after_steps(int count, int ranks = 4) {
+  std::vector<DumpMaker> makers = make_dumps(ranks);
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  for (DumpMaker& maker : makers) maker.group("1", "dp", all).calls(count, "1", {.age = 40});
+  return makers;
+}
+
+/// All but the last of four ranks wait in #412.
+std::vector<DumpMaker> waiting_for_three() {
+  std::vector<DumpMaker> makers = after_steps(411);
+  for (int rank = 0; rank < 3; ++rank) makers[rank].call("1", open_call());
+  return makers;
+}
+
+TEST(TraceMissing, ARankThatNeverEntered) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[1].call("0", recv_from(3));
+  makers[3].call("0", send_to(1));
+  EXPECT_EQ(verdict_text(makers),
+            "1. missing: rank 3 (nodeB, pid 4714) never entered all_reduce #412 of group 'dp#1'\n"
+            "     last seen leaving send 3->1 (#1) of group 'default_pg' at solver.cpp:88, 31.0 s "
+            "before its dump\n"
+            "     ranks 0-2 have waited 30.0 s at solver.cpp:91\n"
+            "     next: see what keeps rank 3: gdb -p 4714 on nodeB\n");
+}
+
+TEST(TraceMissing, TellsTheNumbers) {
+  const std::vector<Finding> findings = findings_of(waiting_for_three());
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_TRUE(findings[0].is_fault);
+  EXPECT_THAT(findings[0].culprits, ElementsAre(3));
+  EXPECT_THAT(findings[0].waiting, ElementsAre(0, 1, 2));
+  EXPECT_EQ(findings[0].group_uid, "1");
+  EXPECT_EQ(findings[0].op, "all_reduce");
+  EXPECT_EQ(findings[0].sequence, 412);
+  EXPECT_DOUBLE_EQ(findings[0].waited_seconds, 30.0);
+}
+
+TEST(TraceMissing, SeveralRanksAreToldTogether) {
+  std::vector<DumpMaker> makers = after_steps(2, 8);
+  for (const int rank : {0, 4}) makers[rank].call("1", open_call());
+  EXPECT_THAT(first_text(makers),
+              HasSubstr("missing: ranks 1-3, 5-7 never entered all_reduce #3 of group 'dp#1'\n"));
+  EXPECT_THAT(first_text(makers), HasSubstr("ranks 0, 4 have waited 30.0 s"));
+}
+
+TEST(TraceMissing, ARankInACallOfMpi) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[3].in_call("MPI_Comm_create_group", 29.5);
+  EXPECT_THAT(first_text(makers), HasSubstr("it is in MPI_Comm_create_group for 29.5 s\n"));
+}
+
+TEST(TraceMissing, ARankThatDiedBeforeIsToldAsADeath) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[0].peer(3, "dead", "killed by signal 9");
+  makers[3].with("written_by", 0).with("trigger", "death");
+  EXPECT_EQ(verdict_text(makers),
+            "1. death: rank 3 (nodeB, pid 4714) died: killed by signal 9\n"
+            "     outside any operation; last seen leaving all_reduce #411 of group 'dp#1' at "
+            "solver.cpp:88, 40.0 s before its dump\n"
+            "     ranks 0-2 have waited 30.0 s at solver.cpp:91 in all_reduce #412 of group "
+            "'dp#1'\n"
+            "     next: look for what ended it: its log, its core, the kernel's log (out of "
+            "memory), the launcher's or batch system's\n");
+}
+
+TEST(TraceMissing, TheVerdictAloneTellsWhyARankIsNotThere) {
+  const auto title = [](const std::vector<DumpMaker>& makers) {
+    const trace::Job job = job_of(makers);
+    const std::vector<Finding> found = trace::find_missing(trace::Case(job));
+    return found.size() == 1 ? found[0].title : "not one finding";
+  };
+  const std::string rest = " all_reduce #412 of group 'dp#1'";
+  for (const auto& [state, words] : std::vector<std::pair<std::string, std::string>>{
+           {"dead", "died before entering"},
+           {"lost", "cannot be reached, and is waited for in"},
+           {"stalled", "is stopped, and never entered"},
+           {"left", "left the job without entering"}}) {
+    std::vector<DumpMaker> makers = waiting_for_three();
+    makers[1].peer(3, state);
+    EXPECT_EQ(title(makers), "rank 3 (nodeB, pid 4714) " + words + rest);
+  }
+}
+
+TEST(TraceMissing, ARankThatLeft) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[2].peer(3, "left", "it has ended its world");
+  makers.pop_back();
+  const std::string text = first_text(makers);
+  EXPECT_THAT(text, HasSubstr("missing: rank 3 (nodeB, pid 4714) left the job without entering "
+                              "all_reduce #412 of group 'dp#1'\n"));
+  EXPECT_THAT(text, HasSubstr("it has ended its world; there is no dump of it"));
+}
+
+TEST(TraceMissing, AStoppedRank) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[2].peer(3, "stalled", "stopped by a signal");
+  EXPECT_THAT(first_text(makers), HasSubstr("rank 3 (nodeB, pid 4714) is stopped, and never "
+                                            "entered all_reduce #412"));
+  EXPECT_THAT(first_text(makers), HasSubstr("stopped by a signal; last seen leaving"));
+}
+
+TEST(TraceMissing, WithoutADumpOthersTell) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers.pop_back();
+  EXPECT_THAT(first_text(makers), HasSubstr("missing: rank 3 may be missing from all_reduce #412 "
+                                            "of group 'dp#1'\n     there is no dump of it; all "
+                                            "members of whom there is one have entered\n"));
+  makers[0].waits("1", "all_reduce", 412, {3});
+  EXPECT_THAT(first_text(makers), HasSubstr("missing: rank 3 never entered all_reduce #412 of "
+                                            "group 'dp#1', as those who wait have found out\n"));
+}
+
+TEST(TraceMissing, WhoHasNoDumpIsNotBlamedInThePlaceOfAnother) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers.erase(makers.begin() + 1);
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].culprits, ElementsAre(3));
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("of rank 1 nothing tells")));
+}
+
+TEST(TraceMissing, ARankThatDoesNotKnowTheGroup) {
+  std::vector<DumpMaker> makers = make_dumps(3);
+  makers[0].group("4", "late", {0, 1}).call("4", open_call("barrier"));
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].culprits, ElementsAre(1));  // rank 2 is no member
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("does not know the group")));
+}
+
+TEST(TraceMissing, ADumpMadeEarlierIsNoProof) {
+  std::vector<DumpMaker> makers = after_steps(5);
+  for (int rank = 0; rank < 3; ++rank) makers[rank].calls(5, "1", {}).call("1", open_call());
+  EXPECT_THAT(first_text(makers), HasSubstr("rank 3 (nodeB, pid 4714) may be missing from "
+                                            "all_reduce #11 of group 'dp#1'\n     its dump was "
+                                            "made before it came there"));
+  // A broadcast ends at its root whoever else has come, so it proves nothing.
+  makers = after_steps(5);
+  for (int rank = 0; rank < 3; ++rank) {
+    makers[rank].call("1", {.op = "broadcast", .root = 0});
+    makers[rank].call("1", open_call());
+  }
+  EXPECT_THAT(first_text(makers), HasSubstr("missing: rank 3 (nodeB, pid 4714) never entered"));
+}
+
+TEST(TraceMissing, TheCountsTellWhatTheRingHasLost) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  for (DumpMaker& maker : makers) maker.calls(20, "0", {}).keep_last(10);
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].title,
+            "rank 3 (nodeB, pid 4714) never entered collective #412 of group "
+            "'dp#1'");
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("for a time that is not known")));
+  makers[1].waits("1", "all_reduce", 412, {});
+  EXPECT_THAT(first_text(makers), HasSubstr("never entered all_reduce #412"));
+  EXPECT_THAT(first_text(makers), HasSubstr("ranks 0-2 have waited 30.0 s"));
+}
+
+TEST(TraceMissing, CountsAreEnoughWithoutOperations) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  for (DumpMaker& maker : makers) maker.without("entries");
+  EXPECT_THAT(first_text(makers), HasSubstr("rank 3 (nodeB, pid 4714) never entered collective "
+                                            "#412 of group 'dp#1'\n     its dump was made without "
+                                            "operations\n"));
+}
+
+TEST(TraceMissing, GroupsWhoseMembersNobodyTells) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  for (DumpMaker& maker : makers) maker.without_members("1");
+  EXPECT_THAT(first_text(makers), HasSubstr("rank 3 (nodeB, pid 4714) never entered"));
+}
+
+TEST(TraceMissing, OperationsThatTimedOutCount) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (int rank = 0; rank < 3; ++rank) {
+    MadeCall call = open_call();
+    call.state = "failed";
+    makers[rank].call("1", call).aborted("1", "all_reduce #3 timed out");
+  }
+  const std::string text = first_text(makers);
+  EXPECT_THAT(text, HasSubstr("rank 3 (nodeB, pid 4714) never entered all_reduce #3"));
+  EXPECT_THAT(text, HasSubstr("group 'dp#1' was given up: all_reduce #3 timed out"));
+}
+
+/// Group 1 of ranks 0-2, group 2 of ranks 2-3: rank 2 is in both.
+std::vector<DumpMaker> two_groups() {
+  std::vector<DumpMaker> makers = make_dumps(4);
+  for (const int rank : {0, 1, 2}) makers[rank].group("1", "dp", {0, 1, 2});
+  for (const int rank : {2, 3}) makers[rank].group("2", "tp", {2, 3});
+  return makers;
+}
+
+TEST(TraceChain, LeadsToTheOneAtItsEnd) {
+  std::vector<DumpMaker> makers = two_groups();
+  makers[0].call("1", open_call("all_reduce", 10));
+  makers[1].call("1", open_call("all_reduce", 10));
+  makers[2].call("2", open_call("broadcast", 20));
+  EXPECT_EQ(verdict_text(makers),
+            "1. missing: rank 3 (nodeB, pid 4714) never entered broadcast #1 of group 'tp#2'\n"
+            "     it has made no call on any group\n"
+            "     rank 2 has waited 30.0 s at solver.cpp:20\n"
+            "     next: see what keeps rank 3: gdb -p 4714 on nodeB\n"
+            "2. chain: in the end all wait for rank 3 (nodeB, pid 4714)\n"
+            "     ranks 0-1 wait in all_reduce #1 of group 'dp#1' at solver.cpp:10 for rank 2\n"
+            "     rank 2 waits in broadcast #1 of group 'tp#2' at solver.cpp:20 for rank 3\n"
+            "     rank 3: it has made no call on any group\n");
+}
+
+TEST(TraceChain, GoesThroughMessages) {
+  std::vector<DumpMaker> makers = two_groups();
+  makers[0].call("1", open_call());
+  makers[1].call("1", open_call());
+  makers[2].call("0", recv_from(3, "scheduled"));
+  const std::vector<Finding> findings = findings_of(makers);
+  EXPECT_THAT(kinds_of(findings), ElementsAre(FindingKind::p2p, FindingKind::chain));
+  EXPECT_THAT(findings[1].culprits, ElementsAre(3));
+  EXPECT_THAT(findings[1].details, Contains("rank 2 waits in recv 2<-3 (#1) of group 'default_pg' "
+                                            "at solver.cpp:88 for rank 3"));
+}
+
+TEST(TraceChain, ALongOneIsToldWhole) {
+  std::vector<DumpMaker> makers = make_dumps(6);
+  for (int rank = 0; rank < 5; ++rank) {
+    const std::string uid = std::to_string(rank + 1);
+    makers[rank].group(uid, "pair", {rank, rank + 1}).call(uid, open_call());
+    makers[rank + 1].group(uid, "pair", {rank, rank + 1});
+  }
+  const std::vector<Finding> findings = findings_of(makers);
+  EXPECT_THAT(kinds_of(findings), ElementsAre(FindingKind::missing, FindingKind::chain));
+  EXPECT_THAT(findings[0].culprits, ElementsAre(5));
+  EXPECT_THAT(findings[1].waiting, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(TraceChain, EndsAtAnOperationThatHangs) {
+  std::vector<DumpMaker> makers = after_steps(1);
+  for (DumpMaker& maker : makers) maker.call("1", {.op = "broadcast", .root = 0});
+  for (const int rank : {0, 1}) makers[rank].call("1", open_call());
+  for (const int rank : {2, 3}) {
+    makers[rank] = after_steps(1)[rank];
+    MadeCall call = open_call("broadcast", 50);
+    call.root = 0;
+    makers[rank].call("1", call);
+  }
+  const std::vector<Finding> findings = findings_of(makers);
+  EXPECT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck, FindingKind::chain));
+  EXPECT_EQ(findings[1].title, "all hangs on broadcast #2 of group 'dp#1'");
+}
+
+TEST(TraceCycle, TwoGroupsInOppositeOrder) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  for (DumpMaker& maker : makers) maker.group("1", "dp", {0, 1}).group("2", "tp", {0, 1});
+  makers[0].call("1", open_call("all_reduce", 10));
+  makers[1].call("2", open_call("all_gather", 20));
+  EXPECT_EQ(verdict_text(makers),
+            "1. cycle: deadlock: ranks 0-1 wait for each other\n"
+            "     rank 0 waits in all_reduce #1 of group 'dp#1' at solver.cpp:10 for rank 1\n"
+            "     rank 1 waits in all_gather #1 of group 'tp#2' at solver.cpp:20 for rank 0\n"
+            "     they have waited 30.0 s\n"
+            "     next: all ranks have to make the calls on their groups in the same order\n");
+}
+
+TEST(TraceCycle, TwoSendsToEachOther) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  makers[0].call("0", send_to(1, "scheduled"));
+  makers[1].call("0", send_to(0, "scheduled"));
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::cycle));
+  EXPECT_THAT(findings[0].details[0], HasSubstr("rank 0 waits in send 0->1 (#1)"));
+  EXPECT_THAT(findings[0].details[1], HasSubstr("rank 1 waits in send 1->0 (#1)"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("let one side receive first"));
+  EXPECT_EQ(findings[0].sides.size(), 2u);
+}
+
+TEST(TraceCycle, OthersThatWaitForItFollowAsAChain) {
+  std::vector<DumpMaker> makers = make_dumps(3);
+  for (const int rank : {0, 1}) makers[rank].group("1", "dp", {0, 1}).group("2", "tp", {0, 1});
+  makers[0].call("1", open_call());
+  makers[1].call("2", open_call());
+  makers[2].call("0", open_call("barrier"));
+  const std::vector<Finding> findings = findings_of(makers);
+  EXPECT_EQ(findings[0].kind, FindingKind::cycle);
+  EXPECT_THAT(findings[0].culprits, ElementsAre(0, 1));
+  EXPECT_THAT(kinds_of(findings), Not(Contains(FindingKind::missing)));
+}
+
+TEST(TraceCycle, AThirdLinkIsFound) {
+  std::vector<DumpMaker> makers = make_dumps(3);
+  for (int rank = 0; rank < 3; ++rank)
+    for (const int of : {rank, (rank + 2) % 3})
+      makers[rank].group(std::to_string(of + 1), "ring", {of, (of + 1) % 3});
+  for (int rank = 0; rank < 3; ++rank) makers[rank].call(std::to_string(rank + 1), open_call());
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::cycle));
+  EXPECT_EQ(findings[0].details.size(), 4u);
+}
+
+TEST(TraceMismatch, BothSidesAreShown) {
+  std::vector<DumpMaker> makers = after_steps(6, 3);
+  MadeCall reduce = open_call("all_reduce", 10);
+  reduce.file = "/src/a.cpp";
+  MadeCall broadcast = open_call("broadcast", 33);
+  broadcast.file = "/src/b.cpp";
+  broadcast.root = 0;
+  makers[0].call("1", reduce);
+  makers[1].call("1", broadcast);
+  makers[2].call("1", reduce);
+  EXPECT_EQ(verdict_text(makers),
+            "1. mismatch: the ranks of group 'dp#1' call different collectives as #7: rank 1 "
+            "differs\n"
+            "     ranks 0, 2 call all_reduce of 1024 float32 with sum at a.cpp:10\n"
+            "     rank 1 calls broadcast of 1024 float32 from root 0 at b.cpp:33\n"
+            "     ranks 0-2 have waited 30.0 s at a.cpp:10\n"
+            "     next: compare these calls: operation, number of elements, type, reduction and "
+            "root have to be the same on all ranks\n");
+}
+
+TEST(TraceMismatch, EveryPartOfTheCallCounts) {
+  const MadeCall usual = open_call("reduce");
+  std::vector<MadeCall> others(5, usual);
+  others[0].elements = 1025;
+  others[1].dtype = "float64";
+  others[2].reduce_op = "max";
+  others[3].root = 1;
+  others[4].op = "broadcast";
+  for (const std::string signature : {"made", ""})
+    for (MadeCall other : others) {
+      MadeCall mine = usual;
+      mine.signature = other.signature = signature;
+      std::vector<DumpMaker> makers = after_steps(1, 2);
+      makers[0].call("1", mine);
+      makers[1].call("1", other);
+      EXPECT_THAT(kinds_of(findings_of(makers)), ElementsAre(FindingKind::mismatch));
+    }
+}
+
+TEST(TraceMismatch, TheSignatureDecides) {
+  MadeCall root = open_call("gather");
+  root.signature = "5f0c";
+  root.elements = 4096;
+  MadeCall other = root;
+  other.elements = 1024;
+  std::vector<DumpMaker> makers = after_steps(1, 2);
+  makers[0].call("1", root);
+  makers[1].call("1", other);
+  EXPECT_THAT(kinds_of(findings_of(makers)), Not(Contains(FindingKind::mismatch)));
+  other = root;
+  other.signature = "5f0d";
+  makers = after_steps(1, 2);
+  makers[0].call("1", root);
+  makers[1].call("1", other);
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::mismatch));
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("in something that the dumps do not tell")));
+}
+
+TEST(TraceMismatch, IsFoundAlsoWhereTheCallsHaveCompleted) {
+  std::vector<DumpMaker> makers = after_steps(1, 2);
+  makers[0].call("1", {.elements = 4}).calls(3, "1", {});
+  makers[1].call("1", {.elements = 8}).calls(3, "1", {});
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::mismatch));
+  EXPECT_EQ(findings[0].sequence, 2);
+}
+
+TEST(TraceOrder, TwoCallsTheOtherWayRound) {
+  std::vector<DumpMaker> makers = after_steps(4, 3);
+  for (const int rank : {0, 1})
+    makers[rank].call("1", open_call("all_reduce", 10)).call("1", open_call("barrier", 11));
+  makers[2].call("1", open_call("barrier", 20)).call("1", open_call("all_reduce", 21));
+  const std::string text = verdict_text(makers);
+  EXPECT_THAT(text, StartsWith("1. order: all_reduce #5 and #6 of group 'dp#1' are called in the "
+                               "opposite order on rank 2\n"
+                               "     ranks 0-1 call all_reduce of 1024 float32 with sum at "
+                               "solver.cpp:10\n"
+                               "     rank 2 calls barrier at solver.cpp:20\n"));
+  EXPECT_THAT(text, HasSubstr("make the two calls in the same order"));
+  EXPECT_THAT(text, Not(HasSubstr("\n2. ")));
+}
+
+TEST(TraceP2p, ASendThatNobodyReceives) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  makers[0].calls(2, "0", send_to(1)).call("0", send_to(1, "scheduled"));
+  makers[1].calls(2, "0", recv_from(0));
+  EXPECT_EQ(verdict_text(makers),
+            "1. p2p: send 0->1 (#3) of group 'default_pg' has no partner: rank 1 (nodeA, pid 4712) "
+            "does not receive it\n"
+            "     rank 1: last seen leaving recv 1<-0 (#2) of group 'default_pg' at solver.cpp:88, "
+            "31.0 s before its dump\n"
+            "     rank 0 has made 3 sends to rank 1, which has made 2 receives from it\n"
+            "     rank 0 has waited 30.0 s at solver.cpp:88\n"
+            "     next: every send needs a receive on the other rank, with the same tag and "
+            "group\n");
+}
+
+TEST(TraceP2p, AReceiveThatNobodySendsTo) {
+  std::vector<DumpMaker> makers = make_dumps(3);
+  makers[1].call("0", recv_from(2, "scheduled"));
+  makers[2].call("0", send_to(0));
+  makers[0].call("0", recv_from(2));
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::p2p));
+  EXPECT_THAT(findings[0].title, HasSubstr("recv 1<-2 (#1) of group 'default_pg' has no partner: "
+                                           "rank 2 (nodeB, pid 4713) does not send it"));
+  EXPECT_THAT(findings[0].details, Contains("rank 2 has made 0 sends to rank 1, which has made 1 "
+                                            "receives from it"));
+  EXPECT_THAT(findings[0].culprits, ElementsAre(2));
+}
+
+TEST(TraceP2p, AReceiveFromAny) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  makers[0].call("0", recv_from(-1, "scheduled"));
+  std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::p2p));
+  EXPECT_EQ(findings[0].title, "nobody sends to recv 0<-any (#1) of group 'default_pg'");
+  // It is a partner for whoever sends.
+  makers[1].call("0", send_to(0, "scheduled"));
+  findings = findings_of(makers);
+  EXPECT_THAT(findings, IsEmpty());
+}
+
+TEST(TraceP2p, BothAreThereAndDoNotMeet) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  makers[0].call("0", send_to(1, "scheduled"));
+  makers[1].call("0", recv_from(0, "scheduled"));
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::p2p));
+  EXPECT_THAT(findings[0].title, HasSubstr("do not come together"));
+  EXPECT_THAT(findings[0].advice, HasSubstr("compare their tags"));
+}
+
+TEST(TraceP2p, WhatWasSentAndCountedIsNotMissing) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  makers[0].call("0", send_to(1));
+  makers[1].call("0", recv_from(0, "scheduled"));
+  EXPECT_THAT(findings_of(makers), IsEmpty());
+  // Where the ring has overwritten some, only what is in flight tells.
+  makers[0].call("0", send_to(1)).keep_last(1);
+  EXPECT_THAT(kinds_of(findings_of(makers)), ElementsAre(FindingKind::p2p));
+}
+
+TEST(TraceDeath, InsideAnOperation) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (DumpMaker& maker : makers) maker.call("1", open_call());
+  makers[0].peer(2, "dead", "killed by signal 11");
+  makers[1].peer(2, "stalled").peer(3, "alive");
+  makers[2].with("written_by", 0);
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::death));
+  EXPECT_EQ(findings[0].title, "rank 2 (nodeB, pid 4713) died: killed by signal 11");
+  EXPECT_EQ(findings[0].details[0], "inside all_reduce #3 of group 'dp#1' at solver.cpp:91");
+  EXPECT_THAT(findings[0].waiting, ElementsAre(0, 1, 3));
+}
+
+TEST(TraceDeath, WhoseMemoryOthersHadToReadHasDied) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  makers[1].with("written_by", 0);
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::death));
+  EXPECT_THAT(findings[0].culprits, ElementsAre(1));
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("nobody waits for it")));
+}
+
+TEST(TraceDeath, AWholeHostIsOneFinding) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (const int rank : {0, 1}) makers[rank].call("1", open_call());
+  for (const int rank : {2, 3}) makers[0].peer(rank, "lost", "no answer for 10 s");
+  makers.erase(makers.begin() + 2, makers.end());
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::death));
+  EXPECT_EQ(findings[0].title, "ranks 2-3 (nodeB) cannot be reached: no answer for 10 s");
+  EXPECT_THAT(findings[0].details, Contains("ranks 0-1 have waited 30.0 s at solver.cpp:91 in "
+                                            "all_reduce #3 of group 'dp#1'"));
+}
+
+TEST(TraceStuck, AllHaveEnteredAndNobodyLeaves) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (DumpMaker& maker : makers) maker.call("1", open_call());
+  std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
+  EXPECT_EQ(findings[0].title,
+            "all_reduce #3 of group 'dp#1' does not end, though all members have entered it");
+  makers[1].peer(3, "stalled", "stopped by a signal");
+  findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
+  EXPECT_EQ(findings[0].title,
+            "rank 3 (nodeB, pid 4714) is stopped in or after all_reduce #3 of group 'dp#1'");
+  EXPECT_THAT(findings[0].culprits, ElementsAre(3));
+}
+
+TEST(TraceStuck, AnOperationThatFailed) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (DumpMaker& maker : makers) {
+    MadeCall call = open_call();
+    call.state = "failed";
+    maker.call("1", call).aborted("1", "rank 0 gave it up");
+  }
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
+  EXPECT_EQ(findings[0].title, "all_reduce #3 of group 'dp#1' failed on ranks 0-3");
+  EXPECT_THAT(findings[0].details, Contains("the group was given up: rank 0 gave it up"));
+}
+
+TEST(TraceSlow, WhoWaitsLeastComesLast) {
+  std::vector<DumpMaker> makers = after_steps(0);
+  for (int i = 0; i < 20; ++i)
+    for (int rank = 0; rank < 4; ++rank)
+      makers[rank].call("1", {.duration_ms = rank == 2 && i > 4 ? 0.01 : 3.0});
+  for (DumpMaker& maker : makers) maker.with("timing", true).with("trigger", "call");
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::slow));
+  EXPECT_FALSE(findings[0].is_fault);
+  EXPECT_EQ(findings[0].title,
+            "rank 2 (nodeB, pid 4713) came last to 15 of the last 20 operations of group 'dp#1'");
+}
+
+TEST(TraceSlow, NobodyIsSlowWhereTheyTakeTurns) {
+  std::vector<DumpMaker> makers = after_steps(0);
+  for (int i = 0; i < 40; ++i)
+    for (int rank = 0; rank < 4; ++rank)
+      makers[rank].call("1", {.duration_ms = rank == i % 4 ? 0.01 : 3.0});
+  for (DumpMaker& maker : makers) maker.with("timing", true).with("trigger", "call");
+  EXPECT_THAT(findings_of(makers), IsEmpty());
+}
+
+TEST(TraceNothing, AJobOnItsWay) {
+  std::vector<DumpMaker> makers = after_steps(10);
+  MadeCall call = open_call();
+  call.age = 0.2;
+  for (const int rank : {0, 1}) makers[rank].call("1", call);
+  for (DumpMaker& maker : makers) maker.with("trigger", "pipe").with("reason", "asked for");
+  const trace::Job job = job_of(makers);
+  EXPECT_EQ(trace::report_text(job, trace::judge(job), {}),
+            "no fault found\n"
+            "\n"
+            "looked at: dumps of 4 of 4 ranks of solver (job 9f3c), 2 hosts\n"
+            "           42 operations in 2 groups, dumped 2026-09-21 14:13:20 UTC\n"
+            "           on the way: 1 operation, for 0.2 s at most\n"
+            "  reasons: ranks 0-3: pipe: asked for\n");
+  // A second is long for those who wait.
+  call.age = 1.5;
+  makers[2].call("1", call);
+  EXPECT_THAT(kinds_of(findings_of(makers)), ElementsAre(FindingKind::missing));
+}
+
+TEST(TraceReport, TellsWhatWasLookedAt) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers.erase(makers.begin());
+  makers[0].with("reason", "a");
+  makers[1].without("entries");
+  const trace::Job job = job_of(makers);
+  const std::string text =
+      trace::report_text(job, trace::judge(job), {{"dump9", "it is empty", true}});
+  EXPECT_THAT(text, HasSubstr("looked at: dumps of 3 of 4 ranks of solver (job 9f3c), 2 hosts\n"));
+  EXPECT_THAT(text, HasSubstr("           no dump of rank 0\n"));
+  EXPECT_THAT(text, HasSubstr("           no operations in the dumps of rank 2: only their "));
+  EXPECT_THAT(text, HasSubstr("  reasons: rank 1: timeout: a\n"
+                              "           ranks 2-3: timeout: all_reduce #412"));
+  EXPECT_THAT(text, HasSubstr("note: dump9 is not used: it is empty\n"));
+}
+
+TEST(TraceLast, PutsTheRanksBesideEachOther) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[3].call("0", send_to(1));
+  const std::string text = trace::last_text(job_of(makers), 2);
+  EXPECT_EQ(text,
+            "\ngroup 'dp#1' (ranks 0-3)\n"
+            "      #410  all_reduce of 1024 float32 with sum       completed 0-3  "
+            "solver.cpp:88\n"
+            "      #411  all_reduce of 1024 float32 with sum       completed 0-3  solver.cpp:88\n"
+            "      #412  all_reduce of 1024 float32 with sum       in flight 0-2; not entered 3  "
+            "solver.cpp:91\n"
+            "\nsends and receives\n"
+            "  rank 3: send 3->1 (#1) in group 'default_pg', send of 1024 float32: completed at "
+            "solver.cpp:88\n");
+}
+
+}  // namespace
+}  // namespace hymn::test
