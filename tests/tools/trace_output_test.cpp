@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <string>
 
 #include "tests/tools/dump_maker.hpp"
+#include "tools/trace/dump_fields.hpp"
 #include "tools/trace/perfetto.hpp"
 #include "tools/trace/report.hpp"
 #include "tools/trace/time_scale.hpp"
@@ -256,7 +259,7 @@ TEST(TracePerfetto, NamesRanksGroupsAndValues) {
   EXPECT_EQ(completed["args"]["sequence"], 1);
   EXPECT_EQ(completed["args"]["input_sizes"], "[[1024]]");
   EXPECT_EQ(completed["args"]["input_dtype"], "float32");
-  EXPECT_EQ(completed["args"]["signature"], "all_reduce/1024/float32/sum/-1");
+  EXPECT_EQ(completed["args"]["signature"], makers[0].json()["entries"][0]["signature"]);
   EXPECT_EQ(completed["args"]["state"], "completed");
   EXPECT_EQ(open["tid"], 2);
   EXPECT_EQ(open["ts"], 1e6);
@@ -294,6 +297,42 @@ TEST(TraceJson, HasTheDocumentedKeys) {
   EXPECT_EQ(finding["p2p"], false);
   for (const char* key : {"title", "details", "advice", "sides"})
     EXPECT_TRUE(finding.contains(key));
+}
+
+template <class T>
+std::vector<std::string> keys_of(std::span<const trace::Field<T>> fields) {
+  std::vector<std::string> keys;
+  for (const trace::Field<T>& field : fields) keys.emplace_back(field.key);
+  return keys;
+}
+
+TEST(TraceSchema, HasEveryKeyThatIsRead) {
+  std::ifstream file(HYMN_SCHEMA);
+  const Json schema = Json::parse(file, nullptr, false);
+  ASSERT_TRUE(schema.is_object()) << HYMN_SCHEMA;
+  const Json& definitions = schema["$defs"];
+  const std::vector<std::pair<Json, std::vector<std::string>>> cases{
+      {schema["properties"], keys_of(trace::dump_fields())},
+      {definitions["group"]["properties"], keys_of(trace::group_fields())},
+      {definitions["peer"]["properties"], keys_of(trace::peer_fields())},
+      {definitions["wait"]["properties"], keys_of(trace::wait_fields())},
+      {schema["properties"]["in_call"]["properties"], keys_of(trace::call_fields())},
+      {definitions["entry"]["properties"], keys_of(trace::entry_fields())},
+      {definitions["entry"]["properties"]["frames"]["items"]["properties"],
+       keys_of(trace::site_fields())}};
+  for (const auto& [properties, keys] : cases)
+    for (const std::string& key : keys) EXPECT_TRUE(properties.contains(key)) << key;
+}
+
+TEST(TraceSchema, AsksForNoKeyThatDumpsMayLack) {
+  std::ifstream file(HYMN_SCHEMA);
+  const Json schema = Json::parse(file, nullptr, false);
+  const Json dump = DumpMaker(0, 2).call("0", {}).call("0", send_to(1)).json();
+  for (const auto& key : schema["required"]) EXPECT_TRUE(dump.contains(key)) << key;
+  for (const auto& key : schema["$defs"]["entry"]["required"])
+    for (const Json& entry : dump["entries"]) EXPECT_TRUE(entry.contains(key)) << key;
+  for (const auto& key : schema["$defs"]["group"]["required"])
+    EXPECT_TRUE(dump["pg_config"]["0"].contains(key)) << key;
 }
 
 TEST(TraceJson, OfAHealthyJob) {
