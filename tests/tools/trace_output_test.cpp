@@ -16,6 +16,7 @@
 #include "tools/trace/perfetto.hpp"
 #include "tools/trace/report.hpp"
 #include "tools/trace/time_scale.hpp"
+#include "tools/trace/timeline.hpp"
 #include "tools/trace/timeline_svg.hpp"
 #include "tools/trace/verdict.hpp"
 
@@ -150,6 +151,15 @@ TEST(TraceSvg, DrawsOperationsAtTheSameTimeOneAboveTheOther) {
   EXPECT_EQ(tops.size(), 3u);
 }
 
+TEST(TraceSvg, OneAfterTheOtherNeedsOneLane) {
+  std::vector<DumpMaker> makers = make_dumps(1);
+  for (const double age : {31.0, 30.5, 30.0}) makers[0].call("0", {.age = age, .duration_ms = 500});
+  const trace::Job job = job_of(makers);
+  const trace::Timeline timeline = trace::make_timeline(job, {}, 64, 64);
+  ASSERT_EQ(timeline.rows.at(0).bars.size(), 3u);
+  EXPECT_EQ(timeline.rows[0].lanes, 1);
+}
+
 TEST(TraceSvg, ShowsAsManyOperationsAsAskedFor) {
   EXPECT_EQ(picture_of(one_missing(2, 100), 3).of_class("op").size(), 6u);
   EXPECT_EQ(picture_of(one_missing(2, 100)).of_class("op").size(), 128u);
@@ -195,6 +205,11 @@ TEST(TraceTimeScale, KeepsTheOrderAndTheEnds) {
   EXPECT_DOUBLE_EQ(scale.at(5), scale.cuts()[0].left);
   EXPECT_DOUBLE_EQ(scale.at(1000), scale.cuts()[0].right);
   EXPECT_GT(scale.at(1) - scale.at(0), 50);
+}
+
+TEST(TraceTimeScale, CutsWhatIsLongerThanHalfOfTheRest) {
+  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 7}, 0, 100).cuts().size(), 1u);
+  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 5.5}, 0, 100).cuts().size(), 0u);
 }
 
 TEST(TraceTimeScale, EvenTimesAreNotCut) {
@@ -277,8 +292,9 @@ TEST(TraceJson, HasTheDocumentedKeys) {
   EXPECT_EQ(json["job"], "9f3c");
   EXPECT_EQ(json["program"], "solver");
   EXPECT_EQ(json["world_size"], 4);
-  EXPECT_EQ(json["without_dump"], Json({0}));
-  EXPECT_EQ(json["notes"], Json({{{"file", "dump9"}, {"text", "it is empty"}, {"used", false}}}));
+  EXPECT_EQ(json["without_dump"], Json::array({0}));
+  const Json note{{"file", "dump9"}, {"text", "it is empty"}, {"used", false}};
+  EXPECT_EQ(json["notes"], Json::array({note}));
   ASSERT_EQ(json["dumps"].size(), 3u);
   EXPECT_EQ(json["dumps"][2]["rank"], 3);
   EXPECT_EQ(json["dumps"][2]["file"], "dump3");
@@ -287,8 +303,8 @@ TEST(TraceJson, HasTheDocumentedKeys) {
   const Json& finding = json["findings"][0];
   EXPECT_EQ(finding["kind"], "missing");
   EXPECT_EQ(finding["fault"], true);
-  EXPECT_EQ(finding["ranks"], Json({3}));
-  EXPECT_EQ(finding["waiting"], Json({1, 2}));
+  EXPECT_EQ(finding["ranks"], Json::array({3}));
+  EXPECT_EQ(finding["waiting"], Json::array({1, 2}));
   EXPECT_EQ(finding["waited_s"], 30.0);
   EXPECT_EQ(finding["group"], "0");
   EXPECT_EQ(finding["group_label"], "default_pg");

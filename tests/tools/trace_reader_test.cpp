@@ -120,6 +120,7 @@ TEST(TraceReader, BuffersAndFramesOfAnyNumber) {
   DumpMaker maker(0, 1);
   nlohmann::json json = maker.call("0", {}).json();
   json["entries"][0]["input_sizes"] = {{2, 3}, {4}, nlohmann::json::array()};
+  json["entries"][0]["output_sizes"] = {{std::int64_t{1} << 62, 8}, {1}};
   json["entries"][0]["input_dtypes"] = {"int8", "int8", "uint8"};
   json["entries"][0]["frames"] = {{{"address", "0x1"}},
                                   {{"address", "0x2"}, {"name", "main"}},
@@ -128,6 +129,7 @@ TEST(TraceReader, BuffersAndFramesOfAnyNumber) {
   const Entry entry = read_dump(json.dump(), "").dump.value().entries.at(0);
   EXPECT_EQ(entry.input.sizes, "[[2, 3], [4], []]");
   EXPECT_EQ(entry.input.elements, 11u);
+  EXPECT_EQ(entry.output.elements, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(entry.input.dtype, "int8, uint8");
   EXPECT_EQ(trace::site_text(entry.site), "b.cpp:7");
 }
@@ -291,6 +293,13 @@ TEST(TraceFiles, WithoutAnIdADumpIsOfTheOnlyJobOfItsSize) {
   std::vector<Dump> other{DumpMaker(0, 2).dump(), DumpMaker(1, 3).with("job", "").dump()};
   EXPECT_THAT(problem_of([&] { trace::choose_dumps(std::move(other), ""); }),
               HasSubstr("job (without id) of 3 ranks"));
+}
+
+TEST(TraceFiles, WithoutAnIdADumpIsOfNoneOfTwoJobs) {
+  std::vector<Dump> dumps = dumps_of_two_jobs();
+  dumps.push_back(DumpMaker(1, 2).with("job", "").dump());
+  EXPECT_THAT(problem_of([&] { trace::choose_dumps(std::move(dumps), ""); }),
+              HasSubstr("job (without id) of 2 ranks"));
 }
 
 /// A folder that is gone at the end.
