@@ -49,7 +49,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
   const auto offers = all_gather(*exchange_, all, tag_control, control_->offer(site),
-                                 patience("starting the control plane", init_timeout_));
+                                 patience("starting the control plane", init_limit()));
   control::Listener& listener = *this;
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
@@ -150,7 +150,7 @@ ProcessGroup WorldState::shrink(GroupState& group) {
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
   const auto verdict =
-      agent_->shrink(old.uid, old.ranks, Deadline::after(init_timeout_, began), *clock_);
+      agent_->shrink(old.uid, old.ranks, Deadline::after(init_limit(), began), *clock_);
   if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
   Membership membership{.ranks = verdict->survivors,
                         .uid = verdict->new_uid,

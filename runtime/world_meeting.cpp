@@ -46,7 +46,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
 // Each rank tells the others where it is, and with what settings; then all learn what their hosts
 // are like.
 void WorldState::meet() {
-  const Patience patience = this->patience("making the world", init_timeout_);
+  const Patience patience = this->patience("making the world", init_limit());
   const MachineReader read = [this] {
     const bool pretends = site_ && site_->machine != nullptr;
     return pretends ? KnownMachine::of(site_->machine) : known_machine(config_.topology_file);
@@ -161,7 +161,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
                   options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
-  const Timeout making = options.init_timeout.or_else(init_timeout_);
+  const Timeout making = options.init_timeout.or_else(init_timeout_).or_else(limit);
   const bool blocks = limit.is_none() && !shares_memory() &&
                       std::all_of(mechanisms_.begin(), mechanisms_.end(),
                                   [](const auto& m) { return m->may_block(); });

@@ -57,8 +57,7 @@ WorldState::WorldState(WorldParts parts)
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
       default_timeout_(parts.options.timeout.or_else(config_.timeout)),
-      init_timeout_(
-          parts.options.init_timeout.or_else(config_.init_timeout).or_else(default_timeout_)),
+      init_timeout_(parts.options.init_timeout.or_else(config_.init_timeout)),
       path_(std::move(parts.path)),
       algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),

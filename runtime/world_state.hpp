@@ -151,6 +151,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   PlanContext plan_context(GroupLayout layout) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;
+  Timeout init_limit() const { return init_timeout_.or_else(default_timeout_); }
   Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();
 
@@ -182,7 +183,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   int size_;
   Logger logger_;
   Timeout default_timeout_;
-  Timeout init_timeout_;
+  Timeout init_timeout_;  // unset: as the limit of operations
   PathPolicy path_;
   AlgoPolicy algo_;
   Reproducibility reproducibility_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <sstream>
 
 #include "tools/trace/dump_reader.hpp"
 
@@ -18,10 +19,17 @@ bool reduces(const std::string& op) {
   return op == "all_reduce" || op == "reduce" || op == "reduce_scatter";
 }
 
+// Hexadecimal, and different for different calls: FNV-1a.
 std::string signature_of(const MadeCall& call) {
   if (call.signature != "made") return call.signature;
-  return call.op + "/" + std::to_string(call.elements) + "/" + call.dtype + "/" +
-         (reduces(call.op) ? call.reduce_op : "") + "/" + std::to_string(call.root);
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : call.op + "/" + std::to_string(call.elements) + "/" + call.dtype + "/" +
+                          (reduces(call.op) ? call.reduce_op : "") + "/" +
+                          std::to_string(call.root))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  std::ostringstream text;
+  text << std::hex << hash;
+  return text.str();
 }
 
 std::string name_of(const MadeCall& call, int rank) {

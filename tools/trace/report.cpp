@@ -100,10 +100,10 @@ std::string notes_text(const std::vector<FileNote>& notes) {
 // What is on its way is no fault, but good to know when nothing else is found.
 std::string on_their_way_text(const Job& job) {
   const std::vector<Wait> waits = find_waits(job);
-  if (waits.empty()) return "           nothing was on its way\n";
+  if (waits.empty()) return "           nothing was on the way\n";
   double longest = 0;
   for (const Wait& wait : waits) longest = std::max(longest, wait.longest);
-  return fmt::format("           {} on their way, for {} at most\n",
+  return fmt::format("           on the way: {}, for {} at most\n",
                      counted(waits.size(), "operation"), seconds_text(longest));
 }
 
@@ -117,7 +117,10 @@ bool has_fault(const std::vector<Finding>& findings) {
 std::string report_text(const Job& job, const std::vector<Finding>& findings,
                         const std::vector<FileNote>& notes) {
   std::string text;
-  if (!has_fault(findings)) text += "no fault found\n";
+  if (!has_fault(findings))
+    text += job.in_trouble() ? "no fault found in the operations, though the dumps were made "
+                               "because of one: see the reasons below\n"
+                             : "no fault found\n";
   for (std::size_t i = 0; i < findings.size(); ++i) {
     if (i == most_findings) {
       text += fmt::format("… and {} more (--json has all)\n", findings.size() - i);

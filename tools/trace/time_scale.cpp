@@ -11,7 +11,9 @@ namespace hymn::trace {
 namespace {
 
 constexpr std::size_t most_cuts = 6;
-constexpr double cut_share = 0.07;  // of the width, for each
+// Of the width: for each cut, and for all.
+constexpr double cut_share = 0.18;
+constexpr double cuts_share = 0.36;
 
 // Gaps that are longer than half of all the others together are left out.
 std::vector<bool> long_gaps(const std::vector<double>& gaps) {
@@ -66,7 +68,7 @@ TimeScale::TimeScale(std::vector<double> times, double left, double right)
 
 void TimeScale::place(double left, double right) {
   const auto cuts = static_cast<double>(std::count(is_cut_.begin(), is_cut_.end(), true));
-  const double cut_width = (right - left) * cut_share;
+  const double cut_width = (right - left) * std::min(cut_share, cuts_share / std::max(cuts, 1.0));
   const double width = right - left - cuts * cut_width;
   double x = left;
   x_.push_back(x);

@@ -53,12 +53,14 @@ class Drawing : SvgSheet {
   void heads(const Job& job);
   void axis();
   void row(const Row& row, double top);
+  void remark(const Row& row, double top);
   void bar(const Bar& bar, const Row& row, double top);
   void cuts();
   void legend();
   void notes(const Job& job);
   std::string_view fill_of(const std::string& op) const;
   std::string title() const;
+  double letters() const { return std::min(11.0, height_ - 3); }
 
   const Timeline& timeline_;
   const std::vector<Finding>& findings_;
@@ -136,7 +138,7 @@ void Drawing::bar(const Bar& bar, const Row& row, double top) {
 }
 
 void Drawing::row(const Row& row, double top) {
-  const double size = std::min(11.0, height_ - 3);
+  const double size = letters();
   if (row.is_guilty)
     rectangle({margin - 6, top, plot_right - margin + 6, height_ - 1}, {guilty_ground, "none", 2});
   put(R"(<g class="row" data-row="{}">)", row.rank);
@@ -145,14 +147,18 @@ void Drawing::row(const Row& row, double top) {
   const std::string label = (row.is_guilty ? "✗ " : "") + row.label;
   text({margin, base}, "start", size, row.is_guilty ? guilty_ink : ink, row.is_guilty,
        fitted(label, size, label_width - 8, row.is_guilty));
+  for (const Bar& each : row.bars) bar(each, row, top);
+  put("</g>\n");
+}
+
+// Behind the last bar, or where there is no room, before the end and over it.
+void Drawing::remark(const Row& row, double top) {
+  const double size = letters();
+  const double base = top + height_ / 2 + size * 0.36;
   double end = plot_left;
-  for (const Bar& each : row.bars) {
-    bar(each, row, top);
-    end = std::max(end, scale_.at(each.end));
-  }
+  for (const Bar& each : row.bars) end = std::max(end, scale_.at(each.end));
   std::string words = row.remark;
   if (!row.has_dump) words += words.empty() ? "no dump" : " (no dump)";
-  // Behind the last bar, or where there is no room, before the end and over it.
   if (const double room = plot_right - end - 12; text_width(words, size, true) <= room) {
     text({end + 8, base}, "start", size, row.is_guilty ? guilty_ink : quiet_ink, row.is_guilty,
          words);
@@ -162,7 +168,6 @@ void Drawing::row(const Row& row, double top) {
     rectangle({plot_right - width - 2, base - size, width, size + 4}, {guilty_ground, "none", 2});
     text({plot_right - 6, base}, "end", size, guilty_ink, true, shown);
   }
-  put("</g>\n");
 }
 
 void Drawing::legend() {
@@ -177,7 +182,10 @@ void Drawing::legend() {
     if (x > plot_right - 420) break;
     add(fitted(op, 10, 160), [&](const Box& box) { rectangle(box, {fill_of(op), "none", 1.5}); });
   }
-  add("in flight", [&](const Box& box) { rectangle(box, {"url(#open)", ink, 1.5}, true); });
+  add("in flight", [&](const Box& box) {
+    rectangle(box, {quiet_ink, "none", 1.5});
+    rectangle(box, {"url(#open)", ink, 1.5}, true);
+  });
   add("failed", [&](const Box& box) { rectangle(box, {"none", guilty_ink, 1.5}); });
   add("what the verdict is about", [&](const Box& box) { rectangle(box, {"none", ink, 1.5}); });
   add("the cause", [&](const Box& box) { rectangle(box, {guilty_ground, guilty_ink, 1.5}); });
@@ -210,6 +218,11 @@ std::string Drawing::draw(const Job& job) {
     top += height_;
   }
   cuts();
+  top = rows_top;
+  for (const Row& each : timeline_.rows) {
+    remark(each, top);
+    top += height_;
+  }
   legend();
   notes(job);
   return end();

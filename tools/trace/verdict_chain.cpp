@@ -22,8 +22,8 @@ bool is_idle(const Case& all, int rank) {
   return all.waits_of[static_cast<std::size_t>(rank)].empty();
 }
 
-/// The waits of each rank that tell whom it waits for: of a group, the first that lacks somebody.
-/// Later ones lack the same ranks, and there may be many.
+/// The waits of each rank that tell whom it waits for: the first of each group. Later ones lack the
+/// same ranks, and there may be many.
 Links telling_waits(const Case& all) {
   Links telling(all.waits_of.size());
   for (std::size_t rank = 0; rank < telling.size(); ++rank)
@@ -32,10 +32,7 @@ Links telling_waits(const Case& all) {
       const Wait* last = of_rank.empty() ? nullptr : &all.waits[of_rank.back()];
       const Wait& next = all.waits[wait];
       const bool is_same = last != nullptr && !next.is_p2p && last->group == next.group;
-      if (!is_same)
-        of_rank.push_back(wait);
-      else if (last->missing.empty() && !next.missing.empty())
-        of_rank.back() = wait;
+      if (!is_same) of_rank.push_back(wait);
     }
   return telling;
 }

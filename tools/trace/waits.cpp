@@ -95,7 +95,10 @@ class OpenCollectives {
       const bool is_missing = tells || is_reported || (member.dump == nullptr && is_gone);
       (is_missing ? wait.missing : wait.unknown).push_back(member.rank);
     }
-    for (const Waiter& waiter : wait.waiters) wait.longest = std::max(wait.longest, waiter.seconds);
+    for (const Waiter& waiter : wait.waiters) {
+      wait.longest = std::max(wait.longest, waiter.seconds);
+      wait.is_overtaken |= group_.member(waiter.rank)->entered > wait.sequence;
+    }
     const bool failed =
         std::any_of(wait.waiters.begin(), wait.waiters.end(), [](const Waiter& waiter) {
           return waiter.entry != nullptr && waiter.entry->state == EntryState::failed;
@@ -177,9 +180,11 @@ std::vector<Wait> find_waits(const Job& job) {
 std::vector<std::vector<std::size_t>> waits_of_ranks(const Job& job,
                                                      const std::vector<Wait>& waits) {
   std::vector<std::vector<std::size_t>> of_rank(static_cast<std::size_t>(job.world_size()));
-  for (std::size_t i = 0; i < waits.size(); ++i)
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].is_overtaken && waits[i].missing.empty() && waits[i].unknown.empty()) continue;
     for (const Waiter& waiter : waits[i].waiters)
       of_rank[static_cast<std::size_t>(waiter.rank)].push_back(i);
+  }
   return of_rank;
 }
 

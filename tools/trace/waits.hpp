@@ -26,6 +26,7 @@ struct Wait {
   std::vector<int> missing;     ///< whom they wait for, as far as the dumps prove it
   std::vector<int> unknown;     ///< members of whom nothing tells whether they have entered
   double longest = 0;           ///< seconds
+  bool is_overtaken = false;    ///< somebody in it has gone on: it was started without blocking
   bool is_fault = false;        ///< too long, or failed, to be a job on its way
 
   std::vector<int> ranks() const;  ///< of the waiters
@@ -36,7 +37,8 @@ struct Wait {
 /// By the group's uid and the sequence, collectives first.
 std::vector<Wait> find_waits(const Job& job);
 
-/// Indices in `waits` of those in which a rank waits, for each rank of the job.
+/// Indices in `waits` of those that may keep a rank, for each rank of the job. Operations that lack
+/// nobody and were started without blocking keep nobody: they are moved on by later calls.
 std::vector<std::vector<std::size_t>> waits_of_ranks(const Job& job,
                                                      const std::vector<Wait>& waits);
 

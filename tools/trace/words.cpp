@@ -149,8 +149,8 @@ double seconds_between(std::int64_t from_ns, std::int64_t to_ns) {
   // As integers where that is exact and cannot overflow; absurd times need no precision.
   constexpr std::int64_t sane = std::int64_t{1} << 62;
   const bool is_sane = from_ns >= 0 && to_ns >= 0 && from_ns < sane && to_ns < sane;
-  return is_sane ? static_cast<double>(to_ns - from_ns) * 1e-9
-                 : static_cast<double>(to_ns) * 1e-9 - static_cast<double>(from_ns) * 1e-9;
+  return is_sane ? static_cast<double>(to_ns - from_ns) / 1e9
+                 : static_cast<double>(to_ns) / 1e9 - static_cast<double>(from_ns) / 1e9;
 }
 
 Whereabouts whereabouts(const Job& job, int rank) {
