@@ -425,6 +425,7 @@ bool GroupState::drain() {
   // A rank that leaves by an exception may be the one that everybody waits for.
   const Timeout patience = world_->is_leaving() ? Timeout(Duration::zero()) : timeout();
   const Deadline deadline = Deadline::after(patience, world_->clock().now());
+  if (!mine.empty() && world_->is_leaving()) leave_because_of_failure();
   for (const auto& work : mine) {
     try {
       const Duration left =

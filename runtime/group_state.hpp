@@ -167,6 +167,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void add_part(WorkState& work, const Request& request);
   void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
   void enqueue(const WorkState& work);
+  /// Those who take part in what is in flight learn whose fault it is that it will not complete.
+  void leave_because_of_failure();
   /// True when everything in flight has completed.
   bool drain();
 
