@@ -1,5 +1,5 @@
-// A network that is cut between two hosts: what ranks on both sides hear of it, and that a short cut
-// disturbs nobody.
+// A network that is cut between two hosts: what ranks on both sides hear of it, and that a short
+// cut disturbs nobody.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

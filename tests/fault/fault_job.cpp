@@ -38,8 +38,8 @@ void check_sum(std::span<const std::int64_t> sums, const ProcessGroup& group) {
   for (const int rank : group.membership().ranks) right += rank + 1;
   for (std::size_t i = 0; i < sums.size(); ++i)
     if (sums[i] != right * static_cast<std::int64_t>(i + 1))
-      throw std::runtime_error(fmt::format("a wrong sum in group '{}': {} at {}",
-                                           group.description(), sums[i], i));
+      throw std::runtime_error(
+          fmt::format("a wrong sum in group '{}': {} at {}", group.description(), sums[i], i));
 }
 
 std::vector<std::int64_t> summands(int rank) {
@@ -112,10 +112,9 @@ void Job::make_groups() {
   for (std::size_t i = 0; i < scenes_.size(); ++i) {
     const std::vector<int> before = survivors_;
     std::erase(survivors_, scenes_[i].victim);
-    used_.push_back(
-        world_.new_group(scenes_[i].member ? before : survivors_,
-                         {.description = "used in scene " + std::to_string(i),
-                          .path = scenes_[i].path}));
+    used_.push_back(world_.new_group(
+        scenes_[i].member ? before : survivors_,
+        {.description = "used in scene " + std::to_string(i), .path = scenes_[i].path}));
     alive_.push_back(world_.new_group(
         survivors_, {.description = "alive before scene " + std::to_string(i + 1)}));
   }
@@ -169,7 +168,8 @@ void Job::act(const Scene& scene, ProcessGroup& group, const CallOptions& option
   }
   Work work = group.all_reduce_async(values, {}, options);
   report["algorithm"] = work.algorithm();
-  while (rank() % 2 == 0 && !work.test()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  while (rank() % 2 == 0 && !work.test())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   work.wait();
   check_sum(values, group);
 }

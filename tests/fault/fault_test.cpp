@@ -103,8 +103,7 @@ void Fault::expect_after(const Scene& scene, const json& report) {
 void Fault::note_time(std::size_t index, int rank, const json& report) {
   const Scene& scene = GetParam().scenes[index];
   if (scene.stays() || scene.state == "idle") return;
-  const double time =
-      report.value("at_ms", 1e9) - read(death_note(index)).get<double>();
+  const double time = report.value("at_ms", 1e9) - read(death_note(index)).get<double>();
   EXPECT_LT(time, longest_detection_ms) << "rank " << rank;
   const JobPlan& plan = GetParam().job;
   (plan.host_of(rank) == plan.host_of(scene.victim) ? figures().local : figures().remote)

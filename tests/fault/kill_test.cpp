@@ -87,7 +87,8 @@ void Killing::kill(const Kill& kill) {
   EXPECT_THAT(run.left, IsEmpty());
   EXPECT_THAT(run.output, ::testing::Not(HasSubstr("Failure\n")));
   if (!kill.early) expect_told(kill, folder.notes());
-  if (HasFailure()) std::printf("%s; what the job wrote: %s\n", kill.describe().c_str(), run.output.c_str());
+  if (HasFailure())
+    std::printf("%s; what the job wrote: %s\n", kill.describe().c_str(), run.output.c_str());
 }
 
 // TEST_KILLS of them; TEST_SEED repeats one.

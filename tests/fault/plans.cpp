@@ -87,8 +87,8 @@ std::vector<FaultPlan> hosts_plans() {
 
 std::vector<FaultPlan> slurm_plans() {
   return {plan(job_on({3}, true), {{"kill", "blocked", "shm", 0}}),
-          plan(job_on({4}, true), {{"exit1", "asynchronous", "mpi", 2},
-                                   {"abort", "messages", "mpi_p2p", 0}})};
+          plan(job_on({4}, true),
+               {{"exit1", "asynchronous", "mpi", 2}, {"abort", "messages", "mpi_p2p", 0}})};
 }
 
 std::vector<FaultPlan> every_plan() {

@@ -1,5 +1,5 @@
-// Which failures are tried where. The short lists go round through deaths, states, paths and victims
-// so that each death meets each path and each state; the long one has every combination.
+// Which failures are tried where. The short lists go round through deaths, states, paths and
+// victims so that each death meets each path and each state; the long one has every combination.
 #pragma once
 
 #include <string>
