@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "control/process_watch.hpp"
+#include "runtime/last_call.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
@@ -78,7 +80,25 @@ std::string WorldState::name_of(int rank) const {
 std::vector<Tale> WorldState::ask(std::uint64_t uid, std::span<const int> ranks,
                                   Duration limit) const {
   if (!agent_) return {};
-  return agent_->ask(uid, ranks, limit);
+  auto tales = agent_->ask(uid, ranks, limit);
+  for (Tale& tale : tales)
+    if (!tale.answered) look_at(tale, uid);
+  return tales;
+}
+
+// Of a rank on this host that says nothing there is still its memory.
+void WorldState::look_at(Tale& tale, std::uint64_t uid) const {
+  const PeerRecorder* recorder = control_->recorder_of(tale.rank);
+  if (recorder == nullptr) return;
+  for (const GroupLineSeen& line : recorder->view().groups()) {
+    if (line.uid != uid) continue;
+    tale.knows_group = true;
+    tale.entered = line.collectives;
+    tale.completed = line.completed;
+  }
+  const int pid = persons_[static_cast<std::size_t>(tale.rank)].pid;
+  if (!is_gone(tale.state) && is_stopped(pid))
+    tale.doing = "its process is stopped; " + describe_doing(recorder->view());
 }
 
 void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {
@@ -107,17 +127,18 @@ void WorldState::forget_group(const GroupState& group) {
 }
 
 void WorldState::peer_changed(const PeerNews& news) {
-  if (hymn::has_failed(news.state)) {
-    logger_.warning(
-        fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail));
-    mark_failed();
-    dump_for(news);
-    // Everybody hears of it: nobody need be told.
-    watchdog_->dump({"death", fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state),
-                                          news.detail)});
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) group->member_changed(news);
   }
-  std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_) group->member_changed(news);
+  if (!hymn::has_failed(news.state)) return;
+  const std::string text =
+      fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail);
+  logger_.warning(text);
+  mark_failed();
+  // Everybody hears of it: nobody need be told.
+  watchdog_->dump({"death", text});
+  dump_for(news);
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
@@ -170,27 +191,12 @@ void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) 
                      waited, std::move(context));
 }
 
-std::string WorldState::describe_doing() const {
-  const std::uint64_t next = ring().next_id();
-  if (next == 0) return "it has made no call yet";
-  const auto last = ring().read(next - 1);
-  if (!last) return "it is just making a call";
-  const std::string call =
-      fmt::format("{} #{} of group {}", to_string(last->type), last->sequence, last->group_uid);
-  switch (last->state) {
-    case CallState::scheduled:
-    case CallState::started:
-      return fmt::format("it is in {}", call);
-    case CallState::completed:
-      return fmt::format("its last call, {}, has completed", call);
-    case CallState::failed:
-      break;
-  }
-  return fmt::format("its last call, {}, has failed", call);
+std::string WorldState::describe_doing(const RecorderView& view) const {
+  return describe_last_call(view, [this](std::uint64_t uid) { return registry_.label(uid); });
 }
 
 Tale WorldState::tell(std::uint64_t uid) {
-  Tale tale{.rank = rank_, .doing = describe_doing()};
+  Tale tale{.rank = rank_, .doing = describe_doing(recorder_.view())};
   for (const GroupMark& mark : marks()) {
     if (mark.uid != uid) continue;
     tale.knows_group = true;

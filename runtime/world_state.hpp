@@ -167,7 +167,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void dump_asked(const std::string& reason) override;
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
-  std::string describe_doing() const;
+  std::string describe_doing(const RecorderView& view) const;
+  void look_at(Tale& tale, std::uint64_t uid) const;
   [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool has_failed(int rank) const;
