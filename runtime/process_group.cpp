@@ -40,6 +40,13 @@ Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
   return Work(need(state_).start_batch(operations, options, __builtin_return_address(0)));
 }
 
+void ProcessGroup::on_completion(CompletionHook hook) {
+  need(state_).on_completion(std::move(hook));
+}
+void ProcessGroup::wait_for_pending_works(Timeout timeout) {
+  need(state_).wait_for_pending_works(timeout);
+}
+
 void ProcessGroup::destroy() { need(state_).destroy(); }
 bool ProcessGroup::is_destroyed() const { return need(state_).is_destroyed(); }
 

@@ -150,6 +150,9 @@ Tale WorldState::tell(std::uint64_t uid) {
     tale.entered = mark.entered;
     tale.completed = mark.completed;
   }
+  std::lock_guard lock(known_mutex_);
+  for (const GroupState* group : known_groups_)
+    if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
   return tale;
 }
 

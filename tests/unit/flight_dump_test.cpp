@@ -16,6 +16,7 @@
 #include "hymn/hymn.h"
 #include "hymn/hymn.hpp"
 #include "runtime/c_api.hpp"
+#include "runtime/call_facts.hpp"
 #include "runtime/call_frames.hpp"
 #include "runtime/dump_file.hpp"
 #include "runtime/dump_pipe.hpp"
