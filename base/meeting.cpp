@@ -27,12 +27,14 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   }
 }
 
-[[noreturn]] void throw_missing(const Patience& patience, std::vector<int> missing,
+// Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
+// given, and would free a vector that has been moved away once more.
+[[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
                                 TimePoint started) {
   const Duration waited = patience.clock->now() - started;
   ErrorContext context = patience.context;
   const std::string names = fmt::format("{}", fmt::join(missing, ", "));
-  context.missing = std::move(missing);
+  context.missing = missing;
   if (context.remedy.empty())
     context.remedy = "check that those ranks are alive and make the same calls in the same order";
   throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
@@ -60,7 +62,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
   for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
-  if (!missing.empty()) throw_missing(patience, std::move(missing), started);
+  if (!missing.empty()) throw_missing(patience, missing, started);
   return gathered;
 }
 
@@ -86,7 +88,7 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   Unpacker verdict(message->bytes);
   std::vector<int> missing(verdict.count());
   for (int& rank : missing) rank = static_cast<int>(verdict.number());
-  if (!missing.empty()) throw_missing(patience, std::move(missing), started);
+  if (!missing.empty()) throw_missing(patience, missing, started);
   if (const std::uint64_t count = verdict.number(); count != members.size()) {
     ErrorContext context = patience.context;
     context.remedy = "make the same calls, with the same ranks, on all ranks";

@@ -1,5 +1,6 @@
 // What a group checks of a call before anything of it is sent: docs/checks.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -152,20 +153,40 @@ void GroupState::give_up_meeting(const PendingOp& op, const TimeoutError& error,
   // they have not heard of it, or have come too late themselves.
   const bool knows = me == first ? !is_aborted() : !names(first) && !names(me);
   if (!knows && is_aborted()) std::rethrow_exception(aborted_error(title(op)));
+  auto gone = gone_.missed_by(op, world_->clock().now());
+  // Of those who have come some may have gone meanwhile, because of this.
+  std::erase_if(gone, [&](const PeerNews& news) { return !names(news.rank); });
   std::exception_ptr reason;
-  if (const auto gone = gone_.missed_by(op, world_->clock().now()); !gone.empty())
+  if (!gone.empty())
     reason = gone_error(title(op), "cannot begin", gone);
-  else if (!limit.is_none()) {
+  else if (!knows && !limit.is_none())
     reason = timeout_error(op, error.waited(), limit);
-    try {
-      std::rethrow_exception(reason);
-    } catch (const TimeoutError& told) {
-      if (told.context().missing.empty()) reason = std::make_exception_ptr(error);
-    }
-  }
-  if (!reason) reason = std::make_exception_ptr(error);
+  else
+    reason = missed_error(op, error);
   abort(describe_failure(reason, title(op)));
   std::rethrow_exception(reason);
+}
+
+std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
+  constexpr Duration longest_search = std::chrono::milliseconds(300);
+  const auto& missing = error.context().missing;
+  std::vector<std::string> words;
+  for (const Tale& tale : world_->ask(membership_.uid, missing, longest_search))
+    words.push_back(
+        fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
+  if (words.empty())
+    for (const int rank : missing) words.push_back(world_->name_of(rank));
+  constexpr std::size_t most_named = 8;
+  const std::size_t all = words.size();
+  words.resize(std::min(all, most_named));
+  if (all > words.size()) words.push_back(fmt::format("and {} more", all - most_named));
+  return std::make_exception_ptr(TimeoutError(
+      fmt::format(
+          "{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the group "
+          "is given up",
+          title(op), label(), world_->rank(), std::chrono::duration<double>(error.waited()).count(),
+          fmt::join(words, "; ")),
+      error.waited(), error.context()));
 }
 
 }  // namespace hymn::detail

@@ -212,6 +212,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void announce(const Call& call);
   [[noreturn]] void refuse_apart(const Call& call, const CallNote& note, const Patience& patience,
                                  const CheckedCall& mine, const std::string& misfit);
+  /// From what the meeting has found out: who has not come, and what they do instead.
+  std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
   [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
 
   void add_part(WorkState& work, const Request& request);

@@ -93,6 +93,8 @@ void WorldState::enter_group(GroupState& group) {
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
+    const auto abort = early_aborts_.find(group.membership().uid);
+    if (abort != early_aborts_.end() && group.is_member()) group.abort_here(abort->second);
   }
   if (!agent_) return;
   for (const PeerNews& news : agent_->all_news())
@@ -115,10 +117,16 @@ void WorldState::peer_changed(const PeerNews& news) {
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
+  const GroupState::Failure failure{message.reason, message.missing};
   std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_)
-    if (group->membership().uid == message.uid && group->is_member())
-      group->abort_here({message.reason, message.missing});
+  bool is_known = false;
+  for (GroupState* group : known_groups_) {
+    if (group->membership().uid != message.uid) continue;
+    is_known = true;
+    if (group->is_member()) group->abort_here(failure);
+  }
+  // Others may have made the group, and given it up, before this rank has finished making it.
+  if (!is_known) early_aborts_.emplace(message.uid, failure);
 }
 
 void WorldState::dump_asked(const std::string&) {}

@@ -1,6 +1,7 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -200,8 +201,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::unique_ptr<ControlPlane> control_;
   std::shared_ptr<control::Agent> agent_;
 
-  mutable std::mutex known_mutex_;  // guards the next; held for moments only
+  mutable std::mutex known_mutex_;  // guards the next two; held for moments only
   std::vector<GroupState*> known_groups_;
+  std::map<std::uint64_t, GroupState::Failure> early_aborts_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
@@ -306,9 +307,9 @@ RANK_TEST(Metrics, AreOffUnlessAskedFor) {
 }
 
 TEST(Metrics, AreWrittenAtTheEnd) {
-  const std::string base =
-      (std::filesystem::temp_directory_path() / ("hymn-metrics-" + std::to_string(::getpid()) + "-"))
-          .string();
+  const std::string base = (std::filesystem::temp_directory_path() /
+                            ("hymn-metrics-" + std::to_string(::getpid()) + "-"))
+                               .string();
   for (const std::string ending : {"", ".json"}) {
     ::setenv("HYMN_METRICS", (base + ending).c_str(), 1);
     std::mutex mutex;
