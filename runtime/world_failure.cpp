@@ -115,6 +115,8 @@ void WorldState::enter_group(GroupState& group) {
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
+    const auto abort = early_aborts_.find(group.membership().uid);
+    if (abort != early_aborts_.end() && group.is_member()) group.abort_here(abort->second);
   }
   if (!agent_) return;
   for (const PeerNews& news : agent_->all_news())
@@ -142,16 +144,20 @@ void WorldState::peer_changed(const PeerNews& news) {
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
+  bool is_known = false;
   bool concerned = false;
   const GroupState::Failure failure{message.reason, message.missing};
   watchdog_->dump({"abort", message.reason});
   {
     std::lock_guard lock(known_mutex_);
     for (GroupState* group : known_groups_) {
-      if (group->membership().uid != message.uid || !group->is_member()) continue;
-      group->abort_here(failure);
-      concerned = true;
+      if (group->membership().uid != message.uid) continue;
+      is_known = true;
+      concerned = group->is_member();
+      if (concerned) group->abort_here(failure);
     }
+    // Others may have made the group, and given it up, before this rank has finished making it.
+    if (!is_known) early_aborts_.emplace(message.uid, failure);
   }
   if (concerned) group_failed(failure);
 }
@@ -203,6 +209,9 @@ Tale WorldState::tell(std::uint64_t uid) {
     tale.entered = mark.entered;
     tale.completed = mark.completed;
   }
+  std::lock_guard lock(known_mutex_);
+  for (const GroupState* group : known_groups_)
+    if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
   return tale;
 }
 
