@@ -1,11 +1,11 @@
 # How tests are built and registered with ctest.
 #
 # One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
-# threads (what the ThreadSanitizer build runs), mpi, large, c, launchers, house, package; full
-# marks the long campaigns that only scripts/test --full runs. For each label L the target
+# threads (what the ThreadSanitizer build runs), mpi, large, c, launchers, fault, house, package;
+# full marks the long campaigns that only scripts/test --full runs. For each label L the target
 # hymn_tests_L builds the programs it needs.
 
-foreach(label IN ITEMS unit threads mpi c launchers house package full)
+foreach(label IN ITEMS unit threads mpi c launchers fault house package full)
   add_custom_target(hymn_tests_${label})
 endforeach()
 

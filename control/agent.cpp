@@ -36,6 +36,14 @@ bool Agent::learn(const PeerNews& news, bool own_eyes) {
   if (news.rank < 0 || news.rank >= static_cast<int>(peers_.size()) || news.rank == rank_)
     return false;
   PeerNews& known = peers_[static_cast<std::size_t>(news.rank)];
+  // Its end may be seen before its last words come.
+  const bool explains = known.state == PeerState::left && news.state == PeerState::left &&
+                        known.culprits.empty() && !news.culprits.empty();
+  if (explains) {
+    known.detail = news.detail;
+    known.culprits = news.culprits;
+    return true;
+  }
   if (known.state == PeerState::left || known.state == PeerState::dead) return false;
   if (news.state == PeerState::lost && !own_eyes && in_sight_.contains(news.rank)) return false;
   const bool comes_back = news.state == PeerState::alive && known.state != PeerState::alive;

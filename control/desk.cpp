@@ -66,7 +66,7 @@ void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
 
 PeerNews Desk::news_of(int rank) const {
   const Seat& own = seats_[static_cast<std::size_t>(rank)];
-  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail};
+  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail, .culprits = own.culprits};
   for (const auto& [uid, mark] : own.marks) news.marks.push_back(mark);
   return news;
 }
@@ -92,7 +92,10 @@ void Desk::on(int rank, Beat message, TimePoint) { note_marks(seat(rank), messag
 
 void Desk::on(int rank, Goodbye message, TimePoint) {
   note_marks(seat(rank), message.marks);
-  learn(rank, PeerState::left, "it has ended its world");
+  seat(rank).culprits = std::move(message.culprits);
+  learn(rank, PeerState::left,
+        message.why.empty() ? "it has ended its world"
+                            : "it has ended its world because of an error: " + message.why);
 }
 
 // From those who see more: ranks of the same host, or all who come from a desk that was lost.
@@ -103,6 +106,7 @@ void Desk::on(int, News message, TimePoint) {
   if (is_gone(news.state)) note_marks(about, news.marks);
   // Whoever speaks with this desk is not lost, whatever others have heard.
   if (news.state == PeerState::lost && about.present) return;
+  if (about.culprits.empty()) about.culprits = news.culprits;
   learn(news.rank, news.state, news.detail);
 }
 

@@ -49,6 +49,7 @@ class Desk {
     bool moved = false;    ///< to another desk
     PeerState state = PeerState::alive;
     std::string detail{};
+    std::vector<int> culprits{};
     std::map<std::uint64_t, GroupMark> marks{};
     TimePoint last_sign{};
   };

@@ -35,11 +35,13 @@ auto parts(Value& v) {
   if constexpr (std::same_as<Kind, GroupMark>) {
     return std::tie(v.uid, v.entered, v.completed);
   } else if constexpr (std::same_as<Kind, PeerNews>) {
-    return std::tie(v.rank, v.state, v.detail, v.marks);
+    return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits);
   } else if constexpr (std::same_as<Kind, Tale>) {
     return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.doing);
-  } else if constexpr (std::same_as<Kind, Beat> || std::same_as<Kind, Goodbye>) {
+  } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
+  } else if constexpr (std::same_as<Kind, Goodbye>) {
+    return std::tie(v.marks, v.why, v.culprits);
   } else if constexpr (std::same_as<Kind, News>) {
     return std::tie(v.news);
   } else if constexpr (std::same_as<Kind, AbortGroup>) {

@@ -16,9 +16,11 @@ struct Beat {
   std::vector<GroupMark> marks{};
   friend bool operator==(const Beat&, const Beat&) = default;
 };
-/// From a rank that ends its world. It is no failure.
+/// From a rank that ends its world. It is no failure; but it may have met one.
 struct Goodbye {
   std::vector<GroupMark> marks{};
+  std::string why{};  ///< the error that makes it leave; empty: it is done
+  std::vector<int> culprits{};  ///< whose failure that was
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 /// From a rank: it has seen this of another one. From the desk: so it is.

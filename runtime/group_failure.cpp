@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <thread>
 
 #include "runtime/group_state.hpp"
 #include "runtime/world_state.hpp"
@@ -14,6 +16,8 @@ namespace {
 // Who is there answers in microseconds; who has been stopped never does.
 constexpr Duration longest_search = std::chrono::milliseconds(300);
 constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// What another has written to shared memory is here before what it sends at the same time.
+constexpr Duration way_of_news = std::chrono::milliseconds(100);
 // So many are told of in words; the error carries all.
 constexpr std::size_t most_named = 8;
 
@@ -26,6 +30,17 @@ std::string joined(std::vector<std::string> names) {
     names.push_back(fmt::format("and {} more", all - most_named));
   }
   return fmt::format("{}", fmt::join(names, "; "));
+}
+
+/// Those who are gone; but of one that has left because others had failed, these.
+std::vector<int> culprits_of(const std::vector<PeerNews>& gone) {
+  std::set<int> culprits;
+  for (const PeerNews& news : gone)
+    if (news.culprits.empty())
+      culprits.insert(news.rank);
+    else
+      culprits.insert(news.culprits.begin(), news.culprits.end());
+  return {culprits.begin(), culprits.end()};
 }
 
 }  // namespace
@@ -55,8 +70,13 @@ void GroupState::member_changed(const PeerNews& news) {
 
 std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
   std::vector<std::string> names;
-  for (const PeerNews& news : gone)
-    names.push_back(fmt::format("{}: {}", world_->name_of(news.rank), news.detail));
+  for (const PeerNews& news : gone) {
+    std::string& name =
+        names.emplace_back(fmt::format("{}: {}", world_->name_of(news.rank), news.detail));
+    for (const int culprit : news.culprits)
+      if (name.find(world_->name_of(culprit)) == std::string::npos)
+        name += fmt::format(", a failure of {}", world_->name_of(culprit));
+  }
   return joined(std::move(names));
 }
 
@@ -64,11 +84,11 @@ std::exception_ptr GroupState::gone_error(const std::string& title, std::string_
                                           const std::vector<PeerNews>& gone) const {
   ErrorContext where = context(title);
   where.remedy = "find out why it has ended; shrink() makes a group of the ranks that are left";
-  for (const PeerNews& news : gone) where.missing.push_back(news.rank);
-  return std::make_exception_ptr(
-      PeerError(fmt::format("{} of group '{}' on rank {} {}: {}", title, label(), world_->rank(),
-                            what, describe_gone(gone)),
-                std::move(where)));
+  where.missing = culprits_of(gone);
+  const std::string problem = fmt::format("{} of group '{}' on rank {} {}: {}", title, label(),
+                                          world_->rank(), what, describe_gone(gone));
+  world_->note_failure({problem, where.missing});
+  return std::make_exception_ptr(PeerError(problem, std::move(where)));
 }
 
 std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
@@ -87,8 +107,8 @@ void GroupState::require_members(OpType type) {
   // Who has left may be missed by collectives only.
   if (gone.empty() && is_collective(type)) gone = gone_.left_before(collective_sequence() + 1);
   if (gone.empty()) return;
-  Failure failure{fmt::format("a member is gone: {}", describe_gone(gone))};
-  for (const PeerNews& news : gone) failure.missing.push_back(news.rank);
+  const Failure failure{fmt::format("a member is gone: {}", describe_gone(gone)),
+                        culprits_of(gone)};
   abort(failure);
   std::rethrow_exception(aborted_error(name));
 }
@@ -143,6 +163,27 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
 
 // --- Giving the group up
 
+std::exception_ptr GroupState::explained(std::exception_ptr error, const std::string& title) const {
+  std::string reason;
+  try {
+    std::rethrow_exception(error);
+  } catch (const AbortedError& typed) {
+    if (!typed.context().missing.empty() || !world_->has_control()) return error;
+    reason = typed.problem();
+  } catch (...) {
+    return error;
+  }
+  const Deadline deadline = Deadline::after(way_of_news);
+  while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (is_aborted()) return aborted_error(title);
+  const auto failed = gone_.failed();
+  if (failed.empty()) return error;
+  ErrorContext where = context(title);
+  where.missing = culprits_of(failed);
+  return std::make_exception_ptr(AbortedError(reason, std::move(where)));
+}
+
 GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
                                                  const std::string& title) const {
   const auto told = [&](std::string_view what) {
@@ -171,6 +212,7 @@ void GroupState::abort_here(const Failure& failure) {
   }
   line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
   world_->mark_failed();
+  world_->note_failure(failure);
 }
 
 void GroupState::abort(const Failure& failure) {
@@ -186,6 +228,16 @@ void GroupState::abort_for(const std::string& reason) {
   const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
   world_->incident({"abort", failure.reason});
   abort(failure);
+}
+
+void GroupState::leave_because_of_failure() {
+  const Failure first = world_->first_failure();
+  if (first.missing.empty() || is_aborted()) return;
+  const Failure failure{
+      fmt::format("rank {} leaves because of an error: {}", world_->rank(), first.reason),
+      first.missing};
+  abort_here(failure);
+  world_->announce_abort(membership_.uid, failure);
 }
 
 GroupState::Failure GroupState::abort_failure() const {

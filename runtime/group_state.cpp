@@ -257,14 +257,19 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
-  const Failure failure = describe_failure(std::current_exception(), title(call));
+  const std::exception_ptr error = explained(std::current_exception(), title(call));
+  const Failure failure = describe_failure(error, title(call));
   std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
   if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
   try {
-    rethrow_with(context(title(call)));
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      rethrow_with(context(title(call)));
+    }
   } catch (...) {
     if (watched.is_on) note_ended(call, watched, std::current_exception());
     throw;
@@ -434,6 +439,7 @@ bool GroupState::drain() {
   // A rank that leaves by an exception may be the one that everybody waits for.
   const Timeout patience = world_->is_leaving() ? Timeout(Duration::zero()) : timeout();
   const Deadline deadline = Deadline::after(patience, world_->clock().now());
+  if (!mine.empty() && world_->is_leaving()) leave_because_of_failure();
   for (const auto& work : mine) {
     try {
       const Duration left =

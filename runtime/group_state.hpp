@@ -143,6 +143,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// only somebody's patience.
   std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
                                    bool gives_up = true) const;
+  /// An operation through shared memory hears there, in words, that another member has given the
+  /// group up. This waits a moment for the news of it, which tell whose fault it was.
+  std::exception_ptr explained(std::exception_ptr error, const std::string& title) const;
   /// A failure as a reason: who, in what, what.
   Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
@@ -223,6 +226,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void add_part(WorkState& work, const Request& request);
   void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
   void enqueue(const WorkState& work);
+  /// Those who take part in what is in flight learn whose fault it is that it will not complete.
+  void leave_because_of_failure();
   /// True when everything in flight has completed.
   bool drain();
 

@@ -87,11 +87,12 @@ struct RecorderHeader {
   /// Where the executable lies in memory, less where it says that it does.
   std::uint64_t executable_base = 0;
   std::atomic<std::uint64_t> job{0};  ///< the same on all ranks of a world; 0: not known
-  /// How it has ended, as far as it could say so: 0: it has not; farewell_goodbye; or
-  /// farewell_exit and the status of the process.
+  /// How it has ended, as far as it could say so: 0: it has not; farewell_goodbye; farewell_exit
+  /// and the status of the process; or farewell_error and the rank whose failure made it leave.
   std::atomic<std::uint32_t> farewell{0};
   static constexpr std::uint32_t farewell_goodbye = 1;
   static constexpr std::uint32_t farewell_exit = 0x100;
+  static constexpr std::uint32_t farewell_error = 0x10000;
   SharedText<64> host{};
   SharedText<64> program{};
   SharedText<256> executable{};  ///< its path; "" where it is too long

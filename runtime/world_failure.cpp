@@ -60,8 +60,23 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
 }
 
 void WorldState::say_goodbye() {
-  if (agent_) agent_->post(control::Goodbye{marks()});
-  recorder_.say_farewell(RecorderHeader::farewell_goodbye);
+  // Who waits for this rank must not take it for the culprit.
+  const GroupState::Failure failure = is_leaving() ? first_failure() : GroupState::Failure();
+  if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
+  recorder_.say_farewell(failure.missing.empty()
+                             ? RecorderHeader::farewell_goodbye
+                             : RecorderHeader::farewell_error +
+                                   static_cast<std::uint32_t>(failure.missing.front()));
+}
+
+void WorldState::note_failure(const GroupState::Failure& failure) {
+  std::lock_guard lock(failure_mutex_);
+  if (first_failure_.missing.empty()) first_failure_ = failure;
+}
+
+GroupState::Failure WorldState::first_failure() const {
+  std::lock_guard lock(failure_mutex_);
+  return first_failure_;
 }
 
 void WorldState::end_control() {

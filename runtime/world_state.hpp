@@ -105,12 +105,17 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void release_default_group() { default_group_ = ProcessGroup(); }
   /// Something went wrong in a way that leaves ranks out of step.
   void mark_failed() { failed_.store(true, std::memory_order_release); }
+  /// The first one that is somebody's is told to others when this rank leaves because of it.
+  void note_failure(const GroupState::Failure& failure);
+  GroupState::Failure first_failure() const;
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
   void mark_leaving() { leaving_ = true; }
   bool is_leaving() const { return leaving_; }
 
   // --- Failures, in world_failure.cpp
+  /// Ranks hear of each other's failures.
+  bool has_control() const { return agent_ != nullptr; }
   /// "rank 3 (nodeB, pid 4711)"
   std::string name_of(int rank) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
@@ -227,6 +232,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   mutable std::mutex known_mutex_;  // guards the next two; held for moments only
   std::vector<GroupState*> known_groups_;
   std::map<std::uint64_t, GroupState::Failure> early_aborts_;
+  mutable std::mutex failure_mutex_;  // guards the next
+  GroupState::Failure first_failure_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

@@ -125,6 +125,7 @@ void WorldState::look_after_works() {
 void WorldState::beat() {
   watchdog_->beat();
   look_after_works();
+  if (metrics_file_) metrics_file_->tick(clock_->now());
 }
 
 }  // namespace hymn::detail

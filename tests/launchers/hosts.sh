@@ -4,6 +4,8 @@
 #   hosts.sh run N COMMAND …          N hosts node0, node1, …; the command on node0; then no hosts
 #   hosts.sh up FOLDER N              hosts that stay; FOLDER, a new one, keeps what finds them again
 #   hosts.sh exec FOLDER HOST COMMAND …   the command on one of them
+#   hosts.sh cut FOLDER HOST          nothing comes from it or goes to it any more, until
+#   hosts.sh heal FOLDER HOST
 #   hosts.sh down FOLDER              ends the hosts and all that runs on them
 # On a host, mpirun starts ranks on the others:
 #   scripts/mpirun --host node0:2,node1:1 build/bin/hymn bench all_reduce
@@ -146,6 +148,11 @@ case "${1:-}" in
     shift 2
     exec nsenter --target "$pid" $enter --wd="$PWD" "$self" inside-exec "$@"
     ;;
+  cut | heal)
+    [ $# -eq 3 ] || usage
+    pid=$(top "$2")
+    exec nsenter --target "$pid" $enter "$self" inside-"$1" "$3"
+    ;;
   down)
     [ $# -eq 2 ] || usage
     top "$2" >/dev/null
@@ -170,6 +177,8 @@ case "${1:-}" in
     shift
     exec_on "$@"
     ;;
+  inside-cut) ip link set "port${2#node}" down ;;
+  inside-heal) ip link set "port${2#node}" up ;;
   host) host "$2" ;;
   rsh) # as rsh: all words after the host are one command for a shell, and no variable goes along
     target=$2
