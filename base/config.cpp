@@ -80,12 +80,33 @@ constexpr std::array reproducibility_levels = {Reproducibility::ranks, Reproduci
 
 constexpr std::array failure_policies = {OnFailure::report, OnFailure::clean_up,
                                          OnFailure::tear_down};
+constexpr std::array check_levels = {CheckLevel::off, CheckLevel::info, CheckLevel::detail};
 
 std::string parse_gpu(std::string_view name, std::string_view value) {
   unsigned index = 0;
   if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
     refuse(name, value, "an index from 0 to 255, none, or nothing for a near one");
   return std::string(value);
+}
+
+/// <base>[:seconds]
+MetricsPlace parse_metrics(std::string_view name, std::string_view value) {
+  MetricsPlace place{.text = std::string(value)};
+  const std::size_t colon = value.rfind(':');
+  // A colon in a folder's name is none that seconds follow.
+  if (colon != std::string_view::npos && value.find('/', colon) == std::string_view::npos) {
+    const std::string_view after = value.substr(colon + 1);
+    double seconds = 0;
+    if (!parse_number(after, seconds) || !(seconds >= 0.1) || seconds > 1e9)
+      refuse(name, value, "the beginning of file names, and :seconds from 0.1 to 1e9 if at all");
+    place.period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    value = value.substr(0, colon);
+  }
+  constexpr std::string_view json = ".json";
+  place.json = value.ends_with(json);
+  if (place.json) value.remove_suffix(json.size());
+  place.base = value;
+  return place;
 }
 
 struct Variable {
@@ -233,6 +254,25 @@ const std::array variables = {
              "to do.",
              [](Config& c, std::string_view, std::string_view v) { c.interface = v; },
              [](const Config& c) { return c.interface; }},
+    Variable{"HYMN_CHECKS",
+             "Whether the collective calls of different ranks are compared: off, info (one rank is "
+             "told of each call) or detail (the ranks meet before each call).",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.checks = parse_enum(n, v, check_levels);
+             },
+             [](const Config& c) { return std::string(to_string(c.checks)); }},
+    Variable{
+        "HYMN_NAN_CHECK",
+        "Whether a NaN in what a rank sends is an error there, before anything is sent.",
+        [](Config& c, std::string_view n, std::string_view v) { c.nan_check = parse_bool(n, v); },
+        [](const Config& c) { return std::string(c.nan_check ? "1" : "0"); }},
+    Variable{
+        "HYMN_METRICS",
+        "Where each rank writes what it has counted at the end of its world: the beginning of "
+        "file names, to which the rank and .prom are added (or .json, if it ends so); with "
+        ":10, every 10 seconds, too; empty: nowhere.",
+        [](Config& c, std::string_view n, std::string_view v) { c.metrics = parse_metrics(n, v); },
+        [](const Config& c) { return c.metrics.text; }},
     Variable{
         "HYMN_CHUNK_LIMIT",
         "For tests: the most elements given to one MPI call, so that the code for counts above "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,14 @@ enum class OnFailure : unsigned char { report, clean_up, tear_down };
 
 std::string_view to_string(OnFailure policy) noexcept;
 
+/// Where metrics are written: `<base><rank>.prom`, or `<base><rank>.json`.
+struct MetricsPlace {
+  std::string text;    ///< as it was given; empty: nowhere
+  std::string base{};  ///< without the ending that asked for JSON
+  bool json = false;
+  std::optional<Duration> period{};  ///< unset: at the end only
+};
+
 /// The settings of a world, read from the environment once, when the world is made. What each one
 /// means is told by the table in config.cpp, which `hymn info` prints.
 struct Config {
@@ -53,6 +62,9 @@ struct Config {
   std::size_t recorder_frames = 0;  ///< return addresses kept of each, beside the call site
   bool recorder_timing = false;     ///< whether starts are recorded, too
   std::string dump;                 ///< dump files are this and the rank; "": none are written
+  CheckLevel checks = CheckLevel::off;
+  bool nan_check = false;
+  MetricsPlace metrics;
   std::size_t chunk_limit = std::size_t{1} << 30;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a

@@ -25,18 +25,23 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
     const bool looks = waiter.is_sleepy() || turn % turns_between_looks == 0;
     if (looks && patience.is_hopeless && patience.is_hopeless(from))
       return exchange.try_receive(from, tag);  // it may have been its last word
+    if (patience.meanwhile) patience.meanwhile();
     waiter.pause();
   }
 }
 
-[[noreturn]] void throw_missing(const Patience& patience, std::string_view missing,
+// Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
+// given, and would free a vector that has been moved away once more.
+[[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
                                 TimePoint started) {
   const Duration waited = patience.clock->now() - started;
   ErrorContext context = patience.context;
+  const std::string names = fmt::format("{}", fmt::join(missing, ", "));
+  context.missing = missing;
   if (context.remedy.empty())
     context.remedy = "check that those ranks are alive and make the same calls in the same order";
   throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
-                                 std::chrono::duration<double>(waited).count(), missing),
+                                 std::chrono::duration<double>(waited).count(), names),
                      waited, std::move(context));
 }
 
@@ -54,12 +59,13 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
       missing.push_back(members[i]);
   }
   Packer verdict;
-  verdict.text(fmt::format("{}", fmt::join(missing, ", "))).number(members.size());
+  verdict.number(missing.size());
+  for (const int rank : missing) verdict.number(static_cast<std::uint64_t>(rank));
+  verdict.number(members.size());
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
   for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
-  if (!missing.empty())
-    throw_missing(patience, fmt::format("{}", fmt::join(missing, ", ")), started);
+  if (!missing.empty()) throw_missing(patience, missing, started);
   return gathered;
 }
 
@@ -68,7 +74,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
   const TimePoint started = patience.clock->now();
   auto message = receive_until(exchange, from, tag, patience, patience.deadline);
-  if (!message) throw_missing(patience, fmt::format("{}", from), started);
+  if (!message) throw_missing(patience, {from}, started);
   return std::move(*message);
 }
 
@@ -81,9 +87,10 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
                                 ? Deadline::never()
                                 : Deadline(patience.deadline.when() + verdict_grace);
   auto message = receive_until(exchange, members.front(), tag, patience, deadline);
-  if (!message) throw_missing(patience, fmt::format("{}", members.front()), started);
+  if (!message) throw_missing(patience, {members.front()}, started);
   Unpacker verdict(message->bytes);
-  const std::string missing = verdict.text();
+  std::vector<int> missing(verdict.count());
+  for (int& rank : missing) rank = static_cast<int>(verdict.number());
   if (!missing.empty()) throw_missing(patience, missing, started);
   if (const std::uint64_t count = verdict.number(); count != members.size()) {
     ErrorContext context = patience.context;

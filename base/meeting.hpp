@@ -23,6 +23,8 @@ struct Patience {
   /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
   /// none is that known.
   std::function<bool(int rank)> is_hopeless{};
+  /// Done again and again while this rank waits. Empty: nothing.
+  std::function<void()> meanwhile{};
   ErrorContext context{};
 };
 
@@ -31,8 +33,8 @@ struct Patience {
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);
 
 /// Every member's bytes, in the order of `members` (global ranks, the same list on all of them,
-/// this rank among them). Throws TimeoutError naming the members that did not come, on all that
-/// did, and UsageError where ranks gather different members.
+/// this rank among them). Throws TimeoutError naming the members that did not come (in its context,
+/// too), on all that did, and UsageError where ranks gather different members.
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience);
 

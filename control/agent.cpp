@@ -92,6 +92,7 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
   for (const int rank : ranks) {
     if (const auto answer = asking.tales.find(rank); answer != asking.tales.end()) {
       tales.push_back(answer->second);
+      tales.back().answered = true;
       continue;
     }
     const PeerNews& known = peers_.at(static_cast<std::size_t>(rank));
@@ -109,6 +110,7 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
     if (tale.rank == rank_) {
       tell_listener([&](Listener& world) { tale = world.tell(uid); });
       tale.rank = rank_;
+      tale.answered = true;
     }
   return tales;
 }

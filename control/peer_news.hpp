@@ -51,6 +51,8 @@ struct Tale {
   std::uint64_t entered = 0;    ///< collectives of the group
   std::uint64_t completed = 0;  ///< of these
   std::string doing{};          ///< in words: what it is doing now, or has done last
+  /// It has told this itself, just now. Not sent.
+  bool answered = false;
   friend bool operator==(const Tale&, const Tale&) = default;
 };
 

@@ -36,16 +36,19 @@ int write_all(int descriptor, std::string_view text) {
 
 std::string dump_path(std::string_view base, int rank) { return fmt::format("{}{}", base, rank); }
 
-void write_dump(const std::string& path, std::string_view text) {
+int replace_file(const std::string& path, std::string_view text) {
   // In the same folder: a file can only be renamed within a file system. Made with mode 0600.
   std::string temporary = path + ".XXXXXX";
   Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file) fail(path, errno);
+  if (!file) return errno;
   int error = write_all(file.number(), text);
   if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  unlink(temporary.c_str());
-  fail(path, error);
+  if (error != 0) unlink(temporary.c_str());
+  return error;
+}
+
+void write_dump(const std::string& path, std::string_view text) {
+  if (const int error = replace_file(path, text); error != 0) fail(path, error);
 }
 
 }  // namespace hymn

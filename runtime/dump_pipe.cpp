@@ -54,6 +54,14 @@ DumpPipe::~DumpPipe() {
     unlink(path_.c_str());
 }
 
+void remove_pipe_of(std::string_view base, int rank) noexcept {
+  try {
+    remove_stale(dump_path(base, rank) + ".pipe");
+  } catch (const std::exception&) {
+    // Somebody else's: it is theirs to remove.
+  }
+}
+
 bool DumpPipe::asked() {
   std::array<char, 512> text{};
   bool any = false;

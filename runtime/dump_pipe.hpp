@@ -29,4 +29,7 @@ class DumpPipe {
   Descriptor pipe_;
 };
 
+/// Removes the pipe of a rank that could not do so itself. Anything else with that name stays.
+void remove_pipe_of(std::string_view base, int rank) noexcept;
+
 }  // namespace hymn

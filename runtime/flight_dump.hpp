@@ -54,9 +54,4 @@ struct DumpRequest {
 /// Takes no lock that a call of the application may hold, and waits for nothing.
 std::string dump_json(const RecorderView& view, const DumpRequest& request);
 
-/// A hash over what must be the same on all ranks of a right collective call: operation, elements,
-/// type, reduction, root, and the form of its blocks. Where ranks may rightly give different counts
-/// (counted or listed blocks of gather, scatter and all_to_all) these are left out.
-std::uint64_t signature_of(const CallRecord& call);
-
 }  // namespace hymn

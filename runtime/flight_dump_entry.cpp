@@ -5,7 +5,7 @@
 #include <array>
 
 #include "collectives/planner/planner.hpp"
-#include "runtime/flight_dump.hpp"
+#include "runtime/call_facts.hpp"
 
 namespace hymn {
 namespace {
@@ -13,24 +13,6 @@ namespace {
 std::string_view to_string(CallState state) {
   constexpr std::array<std::string_view, 4> names = {"scheduled", "started", "completed", "failed"};
   return names[static_cast<std::size_t>(state) % names.size()];
-}
-
-bool has_root(OpType type) {
-  return type == OpType::broadcast || type == OpType::reduce || type == OpType::gather ||
-         type == OpType::scatter;
-}
-
-std::string name_of_rank(std::int32_t rank) {
-  return rank == any_source ? "any" : std::to_string(rank);
-}
-
-std::string profiling_name(const CallRecord& call, int rank) {
-  const std::string_view name = hymn::to_string(call.type);
-  if (call.type == OpType::send)
-    return fmt::format("hymn:{} {}->{}", name, rank, name_of_rank(call.peer));
-  if (call.type == OpType::recv)
-    return fmt::format("hymn:{} {}<-{}", name, rank, name_of_rank(call.peer));
-  return fmt::format("hymn:{}", name);
 }
 
 DumpJson dimensions(const CallSide& side, std::uint64_t count) {
@@ -67,21 +49,6 @@ void add_side(DumpJson& entry, const std::string& name, const CallSide& side) {
   entry[name + "_dtypes"] = std::move(types);
 }
 
-/// FNV-1a over 64-bit words.
-class Hash {
- public:
-  void add(std::uint64_t word) {
-    for (int i = 0; i < 8; ++i) {
-      value_ ^= (word >> (8 * i)) & 0xff;
-      value_ *= 0x100000001b3;
-    }
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
-};
-
 DumpJson frame_json(const CallFrame& frame) {
   DumpJson told = {{"address", fmt::format("{:#x}", frame.address)}};
   if (!frame.name.empty()) told["name"] = frame.name;
@@ -104,34 +71,6 @@ DumpJson timeout_ms(std::int64_t timeout_ns) {
   return static_cast<double>(timeout_ns) / ns_per_ms;
 }
 
-std::uint64_t signature_of(const CallRecord& call) {
-  const bool by_output = call.type == OpType::scatter || call.type == OpType::broadcast;
-  const CallSide& own = by_output ? call.output : call.input;
-  // The side that tells how the blocks lie.
-  const bool blocks_in = call.type == OpType::scatter || call.type == OpType::reduce_scatter ||
-                         call.type == OpType::all_to_all;
-  const CallSide& blocks = blocks_in ? call.input : call.output;
-  // Only the root has the list that it scatters or gathers to.
-  const Layout form =
-      has_root(call.type) && blocks.layout == Layout::none && call.type != OpType::reduce
-          ? Layout::list
-          : blocks.layout;
-  const bool uneven = form == Layout::counted || form == Layout::list;
-  std::uint64_t count = own.count;
-  if (uneven && call.type == OpType::all_gather) count = call.output.count;
-  if (uneven && (call.type == OpType::gather || call.type == OpType::scatter ||
-                 call.type == OpType::all_to_all))
-    count = 0;
-  Hash hash;
-  hash.add(static_cast<std::uint64_t>(call.type));
-  hash.add(static_cast<std::uint64_t>(own.dtype));
-  hash.add(count);
-  hash.add(reduces(call.type) ? static_cast<std::uint64_t>(call.kind) + 1 : 0);
-  hash.add(has_root(call.type) ? static_cast<std::uint64_t>(call.peer) + 1 : 0);
-  hash.add(call.type == OpType::reduce ? 0 : static_cast<std::uint64_t>(form));
-  return hash.value();
-}
-
 DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint64_t>& callers,
                             const std::string& description) const {
   const bool p2p = !is_collective(call.type);
@@ -139,7 +78,7 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
       {"record_id", call.record_id},
       {"pg_id", call.group_uid},
       {"process_group", {std::to_string(call.group_uid), description}},
-      {"profiling_name", profiling_name(call, view.header().rank)},
+      {"profiling_name", profiling_name(call.type, view.header().rank, call.peer)},
       {"op", std::string(hymn::to_string(call.type))},
   };
   if (reduces(call.type)) entry["reduce_op"] = std::string(hymn::to_string(call.kind));

@@ -128,10 +128,12 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
   std::vector<std::string> words;
   const auto tales = world_->ask(membership_.uid, others, patience);
   for (const Tale& tale : tales) {
-    if (collective && tale.entered >= op.sequence && tale.state == PeerState::alive) continue;
+    const bool entered = !collective || tale.entered >= op.sequence;
+    if (collective && entered && tale.answered) continue;
     missing.ranks.push_back(tale.rank);
-    const char* verb = collective && tale.entered < op.sequence ? "has not entered it: " : "";
-    words.push_back(fmt::format("{} {}{}", world_->name_of(tale.rank), verb, tale.doing));
+    const bool is_known = tale.answered || tale.knows_group;
+    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
+                                is_known && !entered ? " has not entered it" : "", tale.doing));
   }
   if (!words.empty())
     missing.words = (collective ? "missing: " : "waiting for ") + joined(std::move(words));

@@ -40,6 +40,12 @@ std::vector<KnownGroup> GroupRegistry::all() const {
   return copies;
 }
 
+std::string GroupRegistry::label(std::uint64_t uid) const {
+  std::lock_guard lock(mutex_);
+  const auto found = groups_.find(uid);
+  return found == groups_.end() ? std::to_string(uid) : found->second.known.label;
+}
+
 std::vector<GroupMark> GroupRegistry::marks() const {
   std::vector<GroupMark> marks;
   std::lock_guard lock(mutex_);

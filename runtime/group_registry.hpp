@@ -34,6 +34,8 @@ class GroupRegistry {
   void ended(std::uint64_t uid);
   /// By uid.
   std::vector<KnownGroup> all() const;
+  /// How messages name it.
+  std::string label(std::uint64_t uid) const;
   /// How far this rank is with each.
   std::vector<GroupMark> marks() const;
 

@@ -32,7 +32,8 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
       selector_(std::move(selector)),
       blocks_(blocks),
       timeout_(options_.timeout.or_else(world_->default_timeout())),
-      gone_(membership_.uid, shape_.rank, shape_.size) {
+      gone_(membership_.uid, shape_.rank, shape_.size),
+      watch_(watch_from(options_)) {
   line_ = world_->recorder().take_line(membership_.uid, description_, membership_.ranks.size(),
                                        is_member());
   show_timeout();
@@ -184,6 +185,9 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
   const Algorithm& algorithm = prepare(storage, call);
+  WatchedCall watched;
+  if (is_watched()) [[unlikely]]
+    watched = examine(call, algorithm, {site, limit_of(options)});
   call.sequence = take_sequence(request.type);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
@@ -204,10 +208,12 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
     // It may have failed before there was time for it; a second time changes nothing.
     fill_record(record_id, request, call, algorithm, note);
     ring.set_ended(record_id, CallState::failed, true);
-    give_up(*storage.get(), call);
+    give_up(*storage.get(), call, watched);
   }
   ring.set_ended(record_id, CallState::completed, true);
   if (is_collective(request.type)) note_completed(call.sequence);
+  if (watched.is_on) [[unlikely]]
+    note_ended(call, watched, nullptr);
   return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
 }
 
@@ -250,7 +256,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   }
 }
 
-void GroupState::give_up(Operation& operation, const Call& call) {
+void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
   const std::exception_ptr error = explained(std::current_exception(), title(call));
   const Failure failure = describe_failure(error, title(call));
   std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
@@ -259,9 +265,14 @@ void GroupState::give_up(Operation& operation, const Call& call) {
   // A send or receive that went wrong and has left nothing behind is its own matter.
   if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
   try {
-    std::rethrow_exception(error);
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      rethrow_with(context(title(call)));
+    }
   } catch (...) {
-    rethrow_with(context(title(call)));
+    if (watched.is_on) note_ended(call, watched, std::current_exception());
+    throw;
   }
 }
 
@@ -314,6 +325,8 @@ void GroupState::add_part(WorkState& work, const Request& given) {
 }
 
 void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
+  if (is_watched()) [[unlikely]]
+    for (const auto& part : work->parts()) examine_part(part->call, note);
   for (const auto& part : work->parts()) {
     part->call.sequence = take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();
@@ -414,6 +427,7 @@ void GroupState::destroy() {
   line_->flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   if (is_member()) {
     const bool drained = drain();
+    completions_.close(world_->logger());
     world_->group_ended(*this, drained && !is_aborted());
   }
 }

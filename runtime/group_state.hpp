@@ -12,8 +12,14 @@
 
 #include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
+#include "runtime/completions.hpp"
 #include "runtime/gone_members.hpp"
 #include "runtime/recorder_memory.hpp"
+
+namespace hymn {
+struct CheckedCall;
+struct Patience;
+}  // namespace hymn
 
 namespace hymn::detail {
 
@@ -25,6 +31,23 @@ struct CallNote {
   const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
   Timeout limit{};
   std::uint64_t started = 0;  ///< a stamp, where starts are recorded and it starts at once
+};
+
+/// What is asked of the calls of a group beyond carrying them out; a set of these.
+struct Watch {
+  static constexpr unsigned nan_check = 1;  ///< no NaN may be sent
+  static constexpr unsigned info = 2;       ///< CheckLevel::info
+  static constexpr unsigned detail = 4;     ///< CheckLevel::detail
+  static constexpr unsigned metrics = 8;    ///< operations are counted
+  static constexpr unsigned hooks = 16;     ///< somebody wants to know what has ended
+};
+
+/// A blocking call under watch.
+struct WatchedCall {
+  bool is_on = false;
+  TimePoint entered{};
+  TimePoint started{};
+  std::string_view path{};  ///< that carries it
 };
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
@@ -90,6 +113,23 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// it may.
   std::exception_ptr hopeless(const PendingOp& op) const;
   bool has_failed_members() const { return !gone_.failed().empty(); }
+
+  // --- In group_watch.cpp and group_checks.cpp
+  void on_completion(CompletionHook hook);
+  void wait_for_pending_works(Timeout timeout);
+  /// Whether any of Watch is asked for: all that calls ask themselves where nothing is.
+  bool is_watched() const { return watch_.load(std::memory_order_relaxed) != 0; }
+  /// Of a work that is about to end; possibly under locks.
+  void note_ended(const WorkState& work, const std::exception_ptr& error);
+  /// To be called outside of locks where note_ended() was called.
+  void tell_ended() {
+    if (is_watched()) [[unlikely]]
+      tell_hooks();
+  }
+  /// A thread was blocked in waiting for this work.
+  void note_waited(const WorkState& work, Duration waited);
+  /// The collective for which this rank has come to meet the others, before it is entered; 0: none.
+  std::uint64_t compared() const { return comparing_.load(std::memory_order_acquire); }
 
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -162,7 +202,26 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const Algorithm& prepare(OperationStorage& storage, const Call& call);
   void drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
-  [[noreturn]] void give_up(Operation& operation, const Call& call);
+  [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
+
+  // In group_watch.cpp.
+  unsigned watch_from(const GroupOptions& options) const;
+  bool watches(unsigned what) const { return (watch_.load(std::memory_order_relaxed) & what) != 0; }
+  void note_ended(const Call& call, const WatchedCall& watched, const std::exception_ptr& error);
+  void tell_hooks();
+
+  // In group_checks.cpp: what the checks ask of a call that nothing else is wrong with, before its
+  // number is taken.
+  WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallNote& note);
+  void examine_part(const Call& call, const CallNote& note);
+  void require_numbers(const Request& request) const;
+  void compare(const Call& call, const CallNote& note);
+  void announce(const Call& call);
+  [[noreturn]] void refuse_apart(const Call& call, const CallNote& note, const Patience& patience,
+                                 const CheckedCall& mine, const std::string& misfit);
+  /// From what the meeting has found out: who has not come, and what they do instead.
+  std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
+  [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
 
   void add_part(WorkState& work, const Request& request);
   void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
@@ -213,6 +272,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   enum class Standing : unsigned char { sound, bereaved, aborted };
   std::atomic<Standing> standing_{Standing::sound};
   GoneMembers gone_;
+  std::atomic<unsigned> watch_;
+  std::atomic<std::uint64_t> comparing_{0};
+  Completions completions_;
   std::atomic<bool> destroyed_{false};
 };
 

@@ -49,6 +49,13 @@ ProcessGroup ProcessGroup::shrink() {
   return state.world().shrink(state);
 }
 
+void ProcessGroup::on_completion(CompletionHook hook) {
+  need(state_).on_completion(std::move(hook));
+}
+void ProcessGroup::wait_for_pending_works(Timeout timeout) {
+  need(state_).wait_for_pending_works(timeout);
+}
+
 void ProcessGroup::destroy() { need(state_).destroy(); }
 bool ProcessGroup::is_destroyed() const { return need(state_).is_destroyed(); }
 

@@ -68,7 +68,13 @@ void WorkState::start() {
       if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
       group_->world().ring().set_retired(part->record_id);
     }
-    rethrow_with(group_->context(title()));
+    try {
+      rethrow_with(group_->context(title()));
+    } catch (...) {
+      if (group_->is_watched()) group_->note_ended(*this, std::current_exception());
+      group_->tell_ended();
+      throw;
+    }
   }
 }
 
@@ -86,6 +92,7 @@ bool WorkState::step(long nanoseconds) {
   }
   // Outside the lock: what was chained to the result may look at this very work.
   settle_future();
+  group_->tell_ended();
   return true;
 }
 
@@ -183,6 +190,9 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
   }
   error_ = std::move(error);
   for (const auto& part : parts_) group_->world().ring().set_retired(part->record_id);
+  // Before the next one may end.
+  if (group_->is_watched()) [[unlikely]]
+    group_->note_ended(*this, error_);
   if (is_ordered()) group_->dequeue(*this, how == Ended::well);
   ended_.store(how, std::memory_order_release);
 }
@@ -195,6 +205,7 @@ void WorkState::abandon(const std::string& reason) {
     finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
   }
   settle_future();
+  group_->tell_ended();
 }
 
 void WorkState::require_driver() const {
@@ -234,6 +245,8 @@ void WorkState::wait(Timeout timeout) {
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
   world.engine().sweep();
+  if (group_->is_watched()) [[unlikely]]
+    group_->note_waited(*this, world.clock().now() - began);
   if (expired && world.config().blocking_wait)
     fail_waiting(world.clock().now() - began, timeout);
   else if (expired)

@@ -49,6 +49,8 @@ class WorkState {
 
   /// Before start(): the parts, prepared.
   std::vector<std::unique_ptr<WorkPart>>& parts() { return parts_; }
+  const std::vector<std::unique_ptr<WorkPart>>& parts() const { return parts_; }
+  TimePoint started() const { return started_; }
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
   /// One step; true when it has completed, well or badly. Does nothing when another thread is at

@@ -49,6 +49,15 @@ ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& op
   return state_->new_group(ranks, options);
 }
 
+std::vector<OperationMetrics> World::metrics() const {
+  const CallMetrics* metrics = state_->metrics();
+  return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();
+}
+std::string World::metrics_json() const { return hymn::metrics_json(metrics(), rank()); }
+std::string World::metrics_prometheus() const {
+  return hymn::metrics_prometheus(metrics(), rank());
+}
+
 void World::destroy() { state_->destroy(); }
 bool World::is_destroyed() const { return state_->is_destroyed(); }
 

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "control/process_watch.hpp"
+#include "runtime/last_call.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
@@ -102,7 +104,25 @@ std::vector<int> WorldState::failed_ranks_in(std::string_view text) const {
 std::vector<Tale> WorldState::ask(std::uint64_t uid, std::span<const int> ranks,
                                   Duration limit) const {
   if (!agent_) return {};
-  return agent_->ask(uid, ranks, limit);
+  auto tales = agent_->ask(uid, ranks, limit);
+  for (Tale& tale : tales)
+    if (!tale.answered) look_at(tale, uid);
+  return tales;
+}
+
+// Of a rank on this host that says nothing there is still its memory.
+void WorldState::look_at(Tale& tale, std::uint64_t uid) const {
+  const PeerRecorder* recorder = control_->recorder_of(tale.rank);
+  if (recorder == nullptr) return;
+  for (const GroupLineSeen& line : recorder->view().groups()) {
+    if (line.uid != uid) continue;
+    tale.knows_group = true;
+    tale.entered = line.collectives;
+    tale.completed = line.completed;
+  }
+  const int pid = persons_[static_cast<std::size_t>(tale.rank)].pid;
+  if (!is_gone(tale.state) && is_stopped(pid))
+    tale.doing = "its process is stopped; " + describe_doing(recorder->view());
 }
 
 void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {
@@ -119,6 +139,8 @@ void WorldState::enter_group(GroupState& group) {
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
+    const auto abort = early_aborts_.find(group.membership().uid);
+    if (abort != early_aborts_.end() && group.is_member()) group.abort_here(abort->second);
   }
   if (!agent_) return;
   for (const PeerNews& news : agent_->all_news())
@@ -131,30 +153,35 @@ void WorldState::forget_group(const GroupState& group) {
 }
 
 void WorldState::peer_changed(const PeerNews& news) {
-  if (hymn::has_failed(news.state)) {
-    logger_.warning(
-        fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail));
-    mark_failed();
-    dump_for(news);
-    // Everybody hears of it: nobody need be told.
-    watchdog_->dump({"death", fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state),
-                                          news.detail)});
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) group->member_changed(news);
   }
-  std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_) group->member_changed(news);
+  if (!hymn::has_failed(news.state)) return;
+  const std::string text =
+      fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail);
+  logger_.warning(text);
+  mark_failed();
+  // Everybody hears of it: nobody need be told.
+  watchdog_->dump({"death", text});
+  dump_for(news);
 }
 
 void WorldState::group_aborted(const control::AbortGroup& message) {
+  bool is_known = false;
   bool concerned = false;
   const GroupState::Failure failure{message.reason, message.missing};
   watchdog_->dump({"abort", message.reason});
   {
     std::lock_guard lock(known_mutex_);
     for (GroupState* group : known_groups_) {
-      if (group->membership().uid != message.uid || !group->is_member()) continue;
-      group->abort_here(failure);
-      concerned = true;
+      if (group->membership().uid != message.uid) continue;
+      is_known = true;
+      concerned = group->is_member();
+      if (concerned) group->abort_here(failure);
     }
+    // Others may have made the group, and given it up, before this rank has finished making it.
+    if (!is_known) early_aborts_.emplace(message.uid, failure);
   }
   if (concerned) group_failed(failure);
 }
@@ -194,33 +221,21 @@ void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) 
                      waited, std::move(context));
 }
 
-std::string WorldState::describe_doing() const {
-  const std::uint64_t next = ring().next_id();
-  if (next == 0) return "it has made no call yet";
-  const auto last = ring().read(next - 1);
-  if (!last) return "it is just making a call";
-  const std::string call =
-      fmt::format("{} #{} of group {}", to_string(last->type), last->sequence, last->group_uid);
-  switch (last->state) {
-    case CallState::scheduled:
-    case CallState::started:
-      return fmt::format("it is in {}", call);
-    case CallState::completed:
-      return fmt::format("its last call, {}, has completed", call);
-    case CallState::failed:
-      break;
-  }
-  return fmt::format("its last call, {}, has failed", call);
+std::string WorldState::describe_doing(const RecorderView& view) const {
+  return describe_last_call(view, [this](std::uint64_t uid) { return registry_.label(uid); });
 }
 
 Tale WorldState::tell(std::uint64_t uid) {
-  Tale tale{.rank = rank_, .doing = describe_doing()};
+  Tale tale{.rank = rank_, .doing = describe_doing(recorder_.view())};
   for (const GroupMark& mark : marks()) {
     if (mark.uid != uid) continue;
     tale.knows_group = true;
     tale.entered = mark.entered;
     tale.completed = mark.completed;
   }
+  std::lock_guard lock(known_mutex_);
+  for (const GroupState* group : known_groups_)
+    if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
   return tale;
 }
 

@@ -40,6 +40,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
   agree("HYMN_ALGO", algo_.text(), unpacker.text());
   agree("HYMN_REPRODUCIBLE", std::string(to_string(reproducibility_)), unpacker.text());
   agree("HYMN_CONTROL", config_.control ? "1" : "0", unpacker.text());
+  agree("HYMN_CHECKS", std::string(to_string(checks_)), unpacker.text());
   agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
 }
 
@@ -55,6 +56,7 @@ void WorldState::meet() {
   Packer packer;
   packer.text(version()).text(path_.text()).text(algo_.text());
   packer.text(to_string(reproducibility_)).text(config_.control ? "1" : "0");
+  packer.text(to_string(checks_));
   packer.number(config_.chunk_limit);
   packer.text(tuning.path).text(tuning.text).text(tuning.library);
   const bool leads = rank_ == 0;
@@ -162,7 +164,8 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                   options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
   const Timeout making = options.init_timeout.or_else(init_timeout_).or_else(limit);
-  const bool blocks = limit.is_none() && !shares_memory() &&
+  // At level info a call that is under way may have to be given up.
+  const bool blocks = limit.is_none() && !shares_memory() && checks_ != CheckLevel::info &&
                       std::all_of(mechanisms_.begin(), mechanisms_.end(),
                                   [](const auto& m) { return m->may_block(); });
   Packer packer;

@@ -62,6 +62,7 @@ WorldState::WorldState(WorldParts parts)
       algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
       own_thread_(parts.own_thread),
+      checks_(parts.options.checks.value_or(config_.checks)),
       site_(std::move(parts.site)),
       recorder_({.rank = rank_,
                  .world_size = size_,
@@ -72,6 +73,10 @@ WorldState::WorldState(WorldParts parts)
       control_(std::move(parts.control)) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
+  const bool to_file = !config_.metrics.text.empty();
+  if (parts.options.metrics || to_file) metrics_ = std::make_unique<CallMetrics>();
+  if (to_file)
+    metrics_file_ = std::make_unique<MetricsFile>(config_.metrics, rank_, *metrics_, logger_);
 }
 
 WorldState::~WorldState() { end_control(); }
@@ -247,6 +252,7 @@ void WorldState::destroy() {
   for (const auto& weak : groups)
     if (const auto group = weak.lock()) group->destroy();
   if (!engine_->is_drained()) mark_failed();
+  if (metrics_file_) metrics_file_->write();
   say_goodbye();
   const WorldEnd end = agree_to_end();
   auto residues = engine_->shut_down();

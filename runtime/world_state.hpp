@@ -1,6 +1,7 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -12,12 +13,14 @@
 #include "control/agent.hpp"
 #include "hymn/world.hpp"
 #include "runtime/arrival.hpp"
+#include "runtime/call_metrics.hpp"
 #include "runtime/call_ring.hpp"
 #include "runtime/control_plane.hpp"
 #include "runtime/group_registry.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
+#include "runtime/metrics_file.hpp"
 #include "runtime/progress_engine.hpp"
 #include "runtime/recorder_memory.hpp"
 #include "runtime/watchdog.hpp"
@@ -78,6 +81,17 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// For a dump of this rank: all groups are in it. Thread-safe.
   DumpRequest dump_request() const;
   Timeout default_timeout() const { return default_timeout_; }
+  CheckLevel checks() const { return checks_; }
+  /// Null: nothing is counted.
+  CallMetrics* metrics() const { return metrics_.get(); }
+  /// Null: there is none. Somebody calls its tick().
+  MetricsFile* metrics_file() const { return metrics_file_.get(); }
+  Patience patience(std::string purpose, Timeout timeout) const;
+  bool has_control() const { return agent_ != nullptr; }
+  /// To the desk, where calls of different ranks are compared.
+  void announce_call(const control::CallNote& note) const {
+    if (agent_) agent_->post(note);
+  }
   bool may_drive() const;
   /// Throws UsageError when this thread may not move operations forward.
   void require_drive(const ErrorContext& context) const;
@@ -157,7 +171,6 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;
   Timeout init_limit() const { return init_timeout_.or_else(default_timeout_); }
-  Patience patience(std::string purpose, Timeout timeout) const;
   WorldEnd agree_to_end();
 
   // In world_failure.cpp.
@@ -174,7 +187,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void dump_asked(const std::string& reason) override;
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
-  std::string describe_doing() const;
+  std::string describe_doing(const RecorderView& view) const;
+  void look_at(Tale& tale, std::uint64_t uid) const;
   [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool has_failed(int rank) const;
@@ -193,6 +207,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   AlgoPolicy algo_;
   Reproducibility reproducibility_;
   bool own_thread_;
+  CheckLevel checks_;
+  std::unique_ptr<CallMetrics> metrics_;
+  std::unique_ptr<MetricsFile> metrics_file_;
   std::optional<PretendedSite> site_;
   CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
   bool crowded_ = true;  // until it is known
@@ -214,8 +231,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::atomic<const char*> outer_call_{nullptr};
   std::atomic<std::int64_t> outer_since_{0};
 
-  mutable std::mutex known_mutex_;  // guards the next; held for moments only
+  mutable std::mutex known_mutex_;  // guards the next two; held for moments only
   std::vector<GroupState*> known_groups_;
+  std::map<std::uint64_t, GroupState::Failure> early_aborts_;
   mutable std::mutex failure_mutex_;  // guards the next
   GroupState::Failure first_failure_;
 

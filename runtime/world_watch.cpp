@@ -64,6 +64,7 @@ void WorldState::dump_for(const PeerNews& news) {
   if (recorder == nullptr) return;
   for (const RankPlace& place : job_.places)
     if (place.rank < rank_ && !hymn::is_gone(agent_->news_of(place.rank).state)) return;
+  remove_pipe_of(config_.dump, news.rank);
   try {
     DumpRequest request = dump_request();
     request.trigger = "death";
@@ -124,6 +125,7 @@ void WorldState::look_after_works() {
 void WorldState::beat() {
   watchdog_->beat();
   look_after_works();
+  if (metrics_file_) metrics_file_->tick(clock_->now());
 }
 
 }  // namespace hymn::detail

@@ -1,6 +1,7 @@
 // A group of ranks and its collectives.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,7 +36,27 @@ struct GroupOptions {
   std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
   /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
   std::optional<Reproducibility> reproducibility{};
+  /// As HYMN_NAN_CHECK, for this group on this rank; unset: HYMN_NAN_CHECK.
+  std::optional<bool> nan_check{};
 };
+
+/// One operation that has ended, as it is told to hooks.
+struct CompletionInfo {
+  OpType type = OpType::barrier;
+  std::string name;            ///< "hymn:all_reduce", "hymn:send 1->0"
+  std::string group;           ///< as messages name it
+  std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
+  bool p2p = false;
+  std::size_t bytes = 0;  ///< what this rank gave; what it got, where it gave nothing
+  std::string error{};    ///< why it failed; empty: it has completed
+  /// From its start to its end; absent unless HYMN_RECORDER_TIMING or World::enable_timing() asks
+  /// for it.
+  std::optional<Duration> active{};
+
+  bool ok() const { return error.empty(); }
+};
+
+using CompletionHook = std::function<void(const CompletionInfo&)>;
 
 /// One send or receive of a batch.
 struct P2POp {
@@ -309,6 +330,19 @@ class HYMN_API ProcessGroup {
   /// meanwhile. Throws TimeoutError when a member that is alive does not call it, and
   /// UnsupportedError where there is no control plane (HYMN_CONTROL).
   ProcessGroup shrink();
+
+  // --- What has ended
+  // ------------------------------------------------------------------------------------
+
+  /// From now on `hook` is called for each operation of this group on this rank that ends, well or
+  /// badly, blocking or not, once and in the order in which they end; a batch is one operation. It
+  /// is called outside of all locks, by a thread that ends operations, and may make calls itself.
+  /// What it throws is logged. All hooks have been called when wait_for_pending_works() or
+  /// destroy() returns. Calls that are refused are no operations.
+  void on_completion(CompletionHook hook);
+  /// Waits for all that is in flight on this group now: for each as Work::wait() does, or for all
+  /// together as Work::wait(timeout) does. When all have ended the first error is thrown.
+  void wait_for_pending_works(Timeout timeout = {});
 
   // --- End
   // -----------------------------------------------------------------------------------------

@@ -177,4 +177,15 @@ inline constexpr std::size_t reproducibility_count = 4;
 /// "ranks", "runs", "placement" or "size".
 HYMN_API std::string_view to_string(Reproducibility level) noexcept;
 
+/// How far the collective calls of different ranks are compared; docs/checks.md tells what each
+/// level finds, and what it costs.
+enum class CheckLevel : std::uint8_t {
+  off,
+  info,    ///< each call is told to one rank, which gives the group up when calls differ
+  detail,  ///< the members of the group meet before each call: nothing is sent when calls differ
+};
+
+/// "off", "info" or "detail".
+HYMN_API std::string_view to_string(CheckLevel level) noexcept;
+
 }  // namespace hymn

@@ -30,6 +30,22 @@ struct WorldOptions {
   std::string algo{};
   /// As HYMN_REPRODUCIBLE; unset: HYMN_REPRODUCIBLE.
   std::optional<Reproducibility> reproducibility{};
+  /// As HYMN_CHECKS, the same on all ranks; unset: HYMN_CHECKS.
+  std::optional<CheckLevel> checks{};
+  /// Whether operations are counted, for World::metrics(); they are anyway where HYMN_METRICS names
+  /// a file.
+  bool metrics = false;
+};
+
+/// The operations of one kind over one path on this rank since the world was made.
+struct OperationMetrics {
+  std::string path;  ///< "mpi", "shm", …
+  OpType type = OpType::barrier;
+  std::uint64_t operations = 0;  ///< that have ended, well or badly
+  std::uint64_t failures = 0;    ///< of these
+  std::uint64_t bytes = 0;       ///< what this rank gave; what it got, where it gave nothing
+  Duration total{0};             ///< from call, or start, to end; all operations added up
+  Duration waiting{0};           ///< of that: in which a thread was blocked in a call or in wait()
 };
 
 /// What a flight record tells.
@@ -94,6 +110,13 @@ class HYMN_API World {
   /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
   /// when they started, and how long they took.
   void enable_timing();
+
+  /// What this rank has done so far, by path and operation (docs/metrics.md); empty unless metrics
+  /// are on. Local. Any thread may ask at any time.
+  std::vector<OperationMetrics> metrics() const;
+  /// The same as JSON, and as Prometheus reads it.
+  std::string metrics_json() const;
+  std::string metrics_prometheus() const;
 
   /// Ends all groups as ProcessGroup::destroy does, then the world. Any use afterwards is an error;
   /// a new World may be made in the same process.

@@ -201,6 +201,34 @@ class ScopedVariable {
   const char* name_;
 };
 
+TEST(Config, Checks) {
+  EXPECT_EQ(parse_one("HYMN_CHECKS", "off").checks, CheckLevel::off);
+  EXPECT_EQ(parse_one("HYMN_CHECKS", "info").checks, CheckLevel::info);
+  EXPECT_EQ(parse_one("HYMN_CHECKS", "detail").checks, CheckLevel::detail);
+  for (const char* value : {"", "1", "on", "DETAIL"}) expect_malformed("HYMN_CHECKS", value);
+  EXPECT_TRUE(parse_one("HYMN_NAN_CHECK", "1").nan_check);
+  expect_malformed("HYMN_NAN_CHECK", "nan");
+}
+
+TEST(Config, Metrics) {
+  const auto parsed = [](const std::string& value) {
+    return parse_one("HYMN_METRICS", value).metrics;
+  };
+  EXPECT_EQ(parsed("").text, "");
+  const MetricsPlace plain = parsed("/tmp/job-");
+  EXPECT_EQ(plain.base, "/tmp/job-");
+  EXPECT_FALSE(plain.json);
+  EXPECT_FALSE(plain.period.has_value());
+  const MetricsPlace periodic = parsed("/tmp/job.json:2.5");
+  EXPECT_EQ(periodic.text, "/tmp/job.json:2.5");
+  EXPECT_EQ(periodic.base, "/tmp/job");
+  EXPECT_TRUE(periodic.json);
+  EXPECT_EQ(periodic.period, Duration(2500ms));
+  EXPECT_EQ(parsed("/tmp/a:b/job").base, "/tmp/a:b/job");
+  for (const char* value : {"job:", "job:x", "job:0", "job:-1", "job:1s", "job:inf", "job:1e10"})
+    expect_malformed("HYMN_METRICS", value);
+}
+
 TEST(Config, DescribesEveryVariable) {
   ::unsetenv("HYMN_TUNING");  // which all tests are started with
   const ScopedVariable timeout("HYMN_TIMEOUT", "1.5");
@@ -222,6 +250,11 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_RECORDER_FRAMES", "0", "0"},
       {"HYMN_RECORDER_TIMING", "0", "0"},
       {"HYMN_DUMP", "", ""},
+      {"HYMN_CONTROL", "1", "1"},
+      {"HYMN_INTERFACE", "", ""},
+      {"HYMN_CHECKS", "off", "off"},
+      {"HYMN_NAN_CHECK", "0", "0"},
+      {"HYMN_METRICS", "", ""},
       {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());

@@ -16,6 +16,7 @@
 #include "hymn/hymn.h"
 #include "hymn/hymn.hpp"
 #include "runtime/c_api.hpp"
+#include "runtime/call_facts.hpp"
 #include "runtime/call_frames.hpp"
 #include "runtime/dump_file.hpp"
 #include "runtime/dump_pipe.hpp"
@@ -177,7 +178,7 @@ TEST(FlightDump, TellsOfAFailedGroup) {
     EXPECT_EQ(config["timeout_ms"], 7500);
     EXPECT_EQ(config["collective_seq"], 2);
     EXPECT_EQ(config["completed_seq"], 1);
-    EXPECT_EQ(config["aborted"], detail::GroupState::of(group)->abort_reason());
+    EXPECT_EQ(config["aborted"], detail::GroupState::of(group)->abort_failure().reason);
     EXPECT_EQ(dump["entries"].back()["state"], "failed");
     EXPECT_EQ(dump["entries"].back()["retired"], true);
     EXPECT_EQ(dump["entries"].back()["timeout_ms"], 7500);

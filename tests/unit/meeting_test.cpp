@@ -187,6 +187,7 @@ TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
     FAIL() << "gathered";
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 0]")));
+    EXPECT_EQ(error.context().missing, (std::vector{2, 4}));
     expect_waited(error, 3s, 2s);  // one look more for each of them
   }
   EXPECT_THAT(one.get(),

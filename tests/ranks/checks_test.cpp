@@ -1,0 +1,455 @@
+// Calls that differ from rank to rank, ranks that do not come, and NaNs: what the checks say.
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "tests/support/blocks.hpp"
+#include "tests/support/data.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/rank_test.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A group of all ranks that a test may ruin.
+ProcessGroup fresh_group(World& world, GroupOptions options = {}) {
+  std::vector<int> ranks(ranks_as_size(world));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.new_group(ranks, options);
+}
+
+bool is_last(World& world) { return world.rank() == world.size() - 1; }
+
+void expect_works(ProcessGroup& group) {
+  std::int32_t one = 1;
+  group.all_reduce(view_of(one));
+  EXPECT_EQ(one, group.size());
+}
+
+/// All other ranks say to this one that they are ready; they do not wait.
+void wait_for_others(World& world, int waiting) {
+  std::int32_t token = 1;
+  if (world.rank() != waiting) return world.group().send(view_of(token), waiting, 9);
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (rank != waiting) world.group().recv(view_of(token), rank, 9);
+}
+
+/// The buffers of the calls below.
+struct Buffers {
+  std::vector<float> floats = std::vector<float>(64, 1.0f);
+  std::vector<float> more = std::vector<float>(64, 1.0f);
+  std::vector<std::int32_t> ints = std::vector<std::int32_t>(64, 1);
+  BufferView first(std::size_t count) { return BufferView(floats).slice(0, count); }
+  BufferView out(std::size_t count) { return BufferView(more).slice(0, count); }
+};
+
+using MakeRequest = Request (*)(Buffers& buffers, World& world, bool other);
+
+/// The last rank makes another call than all others: everybody must be told of both, blocking or
+/// not, and the group must not notice.
+void expect_told_apart(World& world, MakeRequest make, const std::string& usual,
+                       const std::string& odd) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  Buffers buffers;
+  const Request request = make(buffers, world, is_last(world));
+  const std::string last = "rank " + std::to_string(world.size() - 1) + " calls " + odd;
+  const std::string others = " call" + std::string(world.size() == 2 ? "s " : " ") + usual;
+  const std::string here = "[rank " + std::to_string(world.rank()) + ",";
+  const auto expect_refused_everywhere = [&](const std::function<void()>& call) {
+    expect_error(
+        ErrorKind::usage, call,
+        {"ranks make different calls", last, others, "checks_test.cpp:", here, "same order"});
+  };
+  expect_refused_everywhere([&] { group.run(request); });
+  expect_refused_everywhere([&] { group.start(request); });
+  EXPECT_EQ(group.collective_sequence(), 0u);
+  expect_works(group);
+  EXPECT_EQ(group.collective_sequence(), 1u);
+}
+
+void in_detail(const std::function<void(World&)>& body) {
+  on_ranks(body, {.checks = CheckLevel::detail});
+}
+
+void expect_detail_finds(MakeRequest make, const std::string& usual, const std::string& odd) {
+  in_detail([&](World& world) { expect_told_apart(world, make, usual, odd); });
+}
+
+TEST(ChecksDetail, AnotherOperation) {
+  expect_detail_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view = buffers.first(12);
+        return other ? Request::broadcast(view, 0) : Request::all_reduce(view, view);
+      },
+      "all_reduce of 12 float32 with sum (at", "broadcast of 12 float32 from root 0 (at");
+}
+
+TEST(ChecksDetail, AnotherCount) {
+  expect_detail_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view = buffers.first(other ? 11 : 12);
+        return Request::all_reduce(view, view);
+      },
+      "all_reduce of 12 float32 with sum", "all_reduce of 11 float32 with sum");
+}
+
+TEST(ChecksDetail, AnotherDtype) {
+  expect_detail_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view = other ? BufferView(buffers.ints) : BufferView(buffers.floats);
+        return Request::all_reduce(view, view);
+      },
+      "all_reduce of 64 float32 with sum", "all_reduce of 64 int32 with sum");
+}
+
+TEST(ChecksDetail, AnotherReduction) {
+  expect_detail_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view = buffers.first(3);
+        return Request::reduce(view, view, 0, other ? ReduceOp::max : ReduceOp::sum);
+      },
+      "reduce of 3 float32 with sum to root 0", "reduce of 3 float32 with max to root 0");
+}
+
+TEST(ChecksDetail, AnotherRoot) {
+  expect_detail_finds(
+      [](Buffers& buffers, World&, bool other) {
+        return Request::broadcast(buffers.first(3), other ? 1 : 0);
+      },
+      "broadcast of 3 float32 from root 0", "broadcast of 3 float32 from root 1");
+}
+
+TEST(ChecksDetail, AnotherForm) {
+  static const std::vector<std::size_t> counts(16, 2);
+  expect_detail_finds(
+      [](Buffers& buffers, World& world, bool other) {
+        const BufferView out = buffers.out(2 * ranks_as_size(world));
+        const auto given = std::span(counts).first(ranks_as_size(world));
+        return Request::all_gather(
+            buffers.first(2), other ? OutputBlocks::counted(out, given) : OutputBlocks::equal(out));
+      },
+      "all_gather of 2 float32 (at", "all_gather of");
+}
+
+TEST(ChecksDetail, AnotherOrder) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world);
+    float value = 1;
+    const auto reduce = [&] { group.all_reduce(view_of(value)); };
+    const auto meet = [&] { group.barrier(); };
+    const std::string odd = "rank " + std::to_string(world.size() - 1) + " calls barrier";
+    for (int i = 0; i < 2; ++i) {
+      if (is_last(world))
+        expect_error(ErrorKind::usage, meet, {odd, "all_reduce of 1 float32", "barrier #1"});
+      else
+        expect_error(ErrorKind::usage, reduce, {odd, "all_reduce of 1 float32", "all_reduce #1"});
+    }
+    expect_works(group);
+  });
+}
+
+TEST(ChecksDetail, BlocksThatDoNotFit) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world);
+    Buffers buffers;
+    const std::size_t ranks = ranks_as_size(world);
+    // The last rank expects one element more from rank 0 than that one has for it.
+    const std::vector<std::size_t> gives(ranks, 2);
+    std::vector<std::size_t> takes(ranks, 2);
+    if (is_last(world)) takes[0] = 3;
+    const std::size_t taken = std::accumulate(takes.begin(), takes.end(), std::size_t{0});
+    const std::string words =
+        "rank 0 gives rank " + std::to_string(world.size() - 1) + " 2 elements, which takes 3";
+    expect_error(
+        ErrorKind::usage,
+        [&] { group.all_to_all(buffers.first(2 * ranks), gives, buffers.out(taken), takes); },
+        {words, "all_to_all of float32 in blocks of given counts"});
+    takes.assign(ranks, 2);
+    group.all_to_all(buffers.first(2 * ranks), gives, buffers.out(2 * ranks), takes);
+  });
+}
+
+/// Every form of every call, as it should be: nothing is said, on any rank.
+TEST(ChecksDetail, RightCallsPass) {
+  in_detail([](World& world) {
+    ProcessGroup group = fresh_group(world);
+    const std::size_t ranks = ranks_as_size(world);
+    const auto me = static_cast<std::size_t>(world.rank());
+    const int last = world.size() - 1;
+    std::vector<float> in(ranks * ranks, 1.0f);
+    std::vector<float> out(ranks * ranks * ranks);
+    const BufferView all(out);
+    std::vector<std::size_t> counts(ranks);
+    std::iota(counts.begin(), counts.end(), std::size_t{0});
+    const std::size_t sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    const ConstBufferView own = BufferView(in).slice(0, me);
+    std::vector<BufferView> outs;
+    std::vector<ConstBufferView> ins;
+    for (std::size_t i = 0, at = 0; i < ranks; at += counts[i++]) {
+      outs.push_back(all.slice(at, counts[i]));
+      ins.push_back(BufferView(in).slice(at, counts[i]));
+    }
+    const bool root = world.rank() == last;
+    group.reduce(in, all.slice(0, root ? in.size() : 0), last);
+    group.broadcast(BufferView(in), last);
+    group.gather(own, root ? std::span<const BufferView>(outs) : std::span<const BufferView>(),
+                 last);
+    group.gather(own, all.slice(0, root ? sum : 0), counts, last);
+    group.gather(view_of(in[0]), all.slice(0, root ? ranks : 0), last);
+    group.scatter(root ? std::span<const ConstBufferView>(ins) : std::span<const ConstBufferView>(),
+                  all.slice(0, me), last);
+    group.scatter(BufferView(in).slice(0, root ? sum : 0), counts, all.slice(0, me), last);
+    group.all_gather(own, outs);
+    group.all_gather(own, all.slice(0, sum), counts);
+    group.reduce_scatter(ins, all.slice(0, me));
+    group.reduce_scatter(BufferView(in).slice(0, sum), counts, all.slice(0, me));
+    // Rank i gives rank j i elements.
+    const std::vector<std::size_t> gives(ranks, me);
+    group.all_to_all(BufferView(in).slice(0, me * ranks), gives, all.slice(0, sum), counts);
+    group.barrier();
+    expect_works(group);
+  });
+}
+
+/// Some do not come: all others must name exactly those, and give the group up.
+void expect_missed(World& world, std::vector<int> missing) {
+  ProcessGroup group = fresh_group(world);
+  group.barrier();
+  const bool comes = std::find(missing.begin(), missing.end(), world.rank()) == missing.end();
+  std::int32_t one = 1;
+  const auto call = [&] {
+    group.all_reduce(view_of(one), ReduceOp::sum, {.timeout = Timeout(500ms)});
+  };
+  if (comes) {
+    try {
+      call();
+      ADD_FAILURE() << "completed";
+    } catch (const Error& error) {
+      // Who comes after another's limit has passed is told so at once.
+      EXPECT_TRUE(error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::aborted)
+          << error.what();
+      EXPECT_EQ(error.context().missing, missing) << error.what();
+    }
+    expect_error(ErrorKind::aborted, [&] { group.barrier(); });
+  }
+  EXPECT_EQ(group.collective_sequence(), 1u);
+  EXPECT_EQ(one, 1);
+  for (const int rank : missing) wait_for_others(world, rank);
+  if (!comes) expect_error(ErrorKind::aborted, call, {"all_reduce #2"});
+  // Who ends early is missed by others, too.
+  world.group().barrier();
+}
+
+TEST(ChecksDetail, TheLastDoesNotCome) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    expect_missed(world, {world.size() - 1});
+  });
+}
+
+TEST(ChecksDetail, TheFirstDoesNotCome) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    expect_missed(world, {0});
+  });
+}
+
+TEST(ChecksDetail, TheFirstAndTheLastDoNotCome) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(4);
+    expect_missed(world, {0, world.size() - 1});
+  });
+}
+
+TEST(ChecksDetail, WhatIsInFlightMovesOnMeanwhile) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world);
+    std::vector<float> values(300'000, 1.0f);
+    Work work = group.all_reduce_async(values);
+    // Half of them come to the next call only when the first has completed, everywhere.
+    if (world.rank() % 2 == 1) work.wait();
+    group.barrier();
+    work.wait();
+    EXPECT_EQ(values.back(), static_cast<float>(world.size()));
+  });
+}
+
+TEST(ChecksDetail, ACallThatIsRefusedHereIsWaitedFor) {
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world);
+    std::vector<float> values(4, 1.0f);
+    if (is_last(world))
+      expect_error(ErrorKind::usage, [&] { group.broadcast(values, world.size()); });
+    group.broadcast(values, 0);
+    EXPECT_EQ(group.collective_sequence(), 1u);
+  });
+}
+
+/// Level info: calls are made, and differ; then the group is given up on all ranks, and both calls
+/// are told.
+void expect_info_finds(MakeRequest make, std::vector<std::string> words) {
+  on_ranks(
+      [&](World& world) {
+        NEEDS_RANKS(2);
+        // Of all paths the one that looks least at what comes.
+        ProcessGroup group = fresh_group(world, {.path = "exchange"});
+        Buffers buffers;
+        const Request request = make(buffers, world, is_last(world));
+        std::string told;
+        const auto before = std::chrono::steady_clock::now();
+        const auto call = [&](const Request& made) {
+          try {
+            group.run(made, {.timeout = Timeout(20s)});
+          } catch (const Error& error) {
+            told = error.what();
+          }
+        };
+        call(request);
+        while (told.empty() && std::chrono::steady_clock::now() - before < 20s)
+          call(Request::barrier());
+        for (const std::string& word : words) EXPECT_NE(told.find(word), std::string::npos) << told;
+        expect_error(ErrorKind::aborted, [&] { group.barrier(); }, {"different calls: #1 is"});
+        world.group().barrier();
+      },
+      {.checks = CheckLevel::info});
+}
+
+TEST(ChecksInfo, AnotherDtype) {
+  expect_info_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view = other ? BufferView(buffers.ints) : BufferView(buffers.floats);
+        return Request::all_reduce(view, view);
+      },
+      {"ranks make different calls", "all_reduce of 64 float32 with sum",
+       "all_reduce of 64 int32 with sum"});
+}
+
+TEST(ChecksInfo, AnotherReduction) {
+  expect_info_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView view(buffers.floats);
+        return Request::all_reduce(view, view, other ? ReduceOp::max : ReduceOp::sum);
+      },
+      {"all_reduce of 64 float32 with sum", "all_reduce of 64 float32 with max"});
+}
+
+// The last rank only sends in either, and nobody gets more than it awaits, which the path itself
+// would find out.
+TEST(ChecksInfo, AnotherOperation) {
+  expect_info_finds(
+      [](Buffers& buffers, World&, bool other) {
+        const BufferView in = buffers.first(1);
+        return other ? Request::gather(in, OutputBlocks::equal(buffers.out(0)), 0)
+                     : Request::reduce(in, buffers.out(1), 0);
+      },
+      {"reduce of 1 float32 with sum to root 0", "gather of 1 float32 to root 0"});
+}
+
+TEST(ChecksInfo, AnotherRoot) {
+  expect_info_finds([](Buffers& buffers, World&,
+                       bool other) { return Request::broadcast(buffers.first(3), other ? 1 : 0); },
+                    {"broadcast of 3 float32 from root 0", "broadcast of 3 float32 from root 1"});
+}
+
+TEST(ChecksInfo, RightCallsPass) {
+  on_ranks(
+      [](World& world) {
+        ProcessGroup group = fresh_group(world);
+        std::vector<float> out(ranks_as_size(world));
+        const float mine = 1;
+        for (int i = 0; i < 5; ++i) {
+          expect_works(group);
+          group.gather(view_of(mine), out, 0);
+          group.all_gather_async(view_of(mine), out).wait();
+        }
+      },
+      {.checks = CheckLevel::info});
+}
+
+// --- NaN
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+RANK_TEST(NanCheck, RefusesWhereTheNanIs) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  std::vector<float> values(100, 1.0f);
+  if (world.rank() == 0) {
+    values[57] = nan;
+    const Words words = {"element 57 of the 100", "float32", "all_reduce", "NaN", "[rank 0,"};
+    expect_error(ErrorKind::usage, [&] { group.all_reduce(values); }, words);
+    expect_error(ErrorKind::usage, [&] { group.all_reduce_async(values); }, words);
+    EXPECT_EQ(group.collective_sequence(), 0u);
+    EXPECT_EQ(values[56], 1.0f);
+    values[57] = 1.0f;
+  }
+  // The others have waited for the right call.
+  group.all_reduce(values);
+  EXPECT_EQ(values[57], static_cast<float>(world.size()));
+  EXPECT_EQ(group.collective_sequence(), 1u);
+}
+
+RANK_TEST(NanCheck, LooksOnlyAtWhatIsSent) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  const std::size_t ranks = ranks_as_size(world);
+  std::vector<double> holes(ranks, std::nan(""));
+  const bool root = world.rank() == 0;
+  double mine = root ? 3.0 : std::nan("");
+  group.broadcast(view_of(mine), 0);
+  EXPECT_EQ(mine, 3.0);
+  group.all_gather(view_of(mine), holes);
+  EXPECT_EQ(holes.back(), 3.0);
+  std::fill(holes.begin(), holes.end(), std::nan(""));
+  group.gather(view_of(mine), BufferView(holes).slice(0, root ? ranks : 0), 0);
+  // Beside the root the input of a scatter is not read.
+  std::vector<double> given(ranks, root ? 5.0 : std::nan(""));
+  group.scatter(given, view_of(mine), 0);
+  EXPECT_EQ(mine, 5.0);
+}
+
+RANK_TEST(NanCheck, OfMessages) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  std::vector<float> values(3, world.rank() == 0 ? 1.0f : nan);
+  if (world.rank() == 1) group.recv(values, 0);
+  if (world.rank() != 0) return;
+  values[2] = nan;
+  expect_error(ErrorKind::usage, [&] { group.send(values, 1); }, {"element 2", "send"});
+  expect_error(ErrorKind::usage, [&] { group.isend(values, 1); }, {"element 2", "send"});
+  const std::vector<P2POp> batch = {P2POp::send(values, 1)};
+  expect_error(ErrorKind::usage, [&] { group.batch_isend_irecv(batch); }, {"element 2", "send"});
+  EXPECT_EQ(group.p2p_sequence(), 0u);
+  values[2] = std::numeric_limits<float>::infinity();
+  group.send(values, 1);
+}
+
+RANK_TEST(NanCheck, NamesTheBufferOfAList) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  std::vector<float16> values(2 * ranks_as_size(world), float16(1.0f));
+  std::vector<float16> out(2);
+  std::vector<ConstBufferView> list;
+  for (std::size_t i = 0; i < ranks_as_size(world); ++i)
+    list.push_back(BufferView(values).slice(2 * i, 2));
+  values.back() = float16(nan);
+  const std::string place = "buffer " + std::to_string(world.size() - 1) + " of its list";
+  expect_error(ErrorKind::usage, [&] { group.reduce_scatter(list, out); },
+               {"element 1 of the 2", "float16", place, "reduce_scatter"});
+  world.group().barrier();  // nobody ends before all have called
+}
+
+RANK_TEST(NanCheck, IsOffUnlessAskedFor) {
+  ProcessGroup group = fresh_group(world);
+  float value = nan;
+  group.all_reduce(view_of(value));
+  EXPECT_TRUE(std::isnan(value));
+}
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,143 @@
+// What calls have in common, how they are told, and when they do not fit together.
+#include "runtime/call_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace hymn::test {
+namespace {
+
+struct Buffers {
+  std::array<float, 64> in{};
+  std::array<float, 64> out{};
+  ConstBufferView give(std::size_t count) { return BufferView(in).slice(0, count); }
+  BufferView take(std::size_t count) { return BufferView(out).slice(0, count); }
+};
+
+using Counts = std::vector<std::size_t>;
+
+std::string told(const Request& request) { return describe(facts_of(request)); }
+
+TEST(CallFacts, AreToldInWords) {
+  Buffers b;
+  const Counts counts = {1, 2};
+  EXPECT_EQ(told(Request::barrier()), "barrier");
+  EXPECT_EQ(told(Request::all_reduce(b.give(5), b.take(5), ReduceOp::max)),
+            "all_reduce of 5 float32 with max");
+  EXPECT_EQ(told(Request::broadcast(b.take(0), 3)), "broadcast of 0 float32 from root 3");
+  EXPECT_EQ(told(Request::reduce(b.give(1), {}, 0)), "reduce of 1 float32 with sum to root 0");
+  EXPECT_EQ(told(Request::gather(b.give(2), OutputBlocks::equal(b.take(4)), 1)),
+            "gather of 2 float32 to root 1");
+  EXPECT_EQ(told(Request::scatter(InputBlocks(), b.take(2), 1)),
+            "scatter of float32 from root 1 in a list of buffers");
+  EXPECT_EQ(told(Request::all_gather(b.give(1), OutputBlocks::counted(b.take(3), counts))),
+            "all_gather of 3 float32 in blocks of given counts");
+}
+
+TEST(CallFacts, NameOperationsAsProfilersDo) {
+  EXPECT_EQ(profiling_name(OpType::all_to_all, 0, -1), "hymn:all_to_all");
+  EXPECT_EQ(profiling_name(OpType::send, 4, 6), "hymn:send 4->6");
+  EXPECT_EQ(profiling_name(OpType::recv, 4, any_source), "hymn:recv 4<-any");
+}
+
+TEST(CallFacts, PayloadIsWhatARankGivesOrGets) {
+  Buffers b;
+  EXPECT_EQ(payload_of(Request::all_gather(b.give(3), OutputBlocks::equal(b.take(12)))), 12u);
+  EXPECT_EQ(payload_of(Request::recv(b.take(5), 0)), 20u);
+  EXPECT_EQ(payload_of(Request::scatter(InputBlocks::equal(b.give(8)), b.take(2), 0)), 8u);
+  EXPECT_EQ(payload_of(Request::barrier()), 0u);
+}
+
+/// The calls of ranks 10, 11, … of a group.
+std::optional<std::string> misfit(const std::vector<Request>& requests, int root = -1) {
+  std::vector<CheckedCall> calls;
+  std::vector<int> ranks;
+  for (const Request& request : requests) {
+    const GroupShape shape{static_cast<int>(calls.size()), static_cast<int>(requests.size())};
+    ranks.push_back(10 + shape.rank);
+    const CheckedCall call = CheckedCall::of(request, shape, root);
+    // As it arrives elsewhere.
+    Packer packer;
+    call.pack(packer);
+    Unpacker unpacker(packer.packed());
+    calls.push_back(CheckedCall::unpack(unpacker));
+    EXPECT_EQ(calls.back(), call);
+    EXPECT_TRUE(unpacker.empty());
+  }
+  return find_misfit(calls, ranks);
+}
+
+TEST(CallCheck, FactsThatDifferAreEnough) {
+  Buffers b;
+  const Request usual = Request::all_reduce(b.give(5), b.take(5));
+  EXPECT_EQ(misfit({usual, usual, usual}), std::nullopt);
+  EXPECT_EQ(misfit({usual, usual, Request::all_reduce(b.give(6), b.take(6))}), "");
+  EXPECT_EQ(misfit({usual, Request::all_reduce(b.give(5), b.take(5), ReduceOp::min)}), "");
+  // Each rank may have a factor of its own.
+  EXPECT_EQ(misfit({Request::all_reduce(b.give(5), b.take(5), ReduceOp::premul_sum(2)),
+                    Request::all_reduce(b.give(5), b.take(5), ReduceOp::premul_sum(3))}),
+            std::nullopt);
+}
+
+TEST(CallCheck, CountsOfAllToAll) {
+  Buffers b;
+  const Counts give0 = {1, 2}, take0 = {1, 3}, give1 = {3, 4}, take1 = {2, 4};
+  const auto call = [&](const Counts& give, const Counts& take) {
+    return Request::all_to_all(InputBlocks::counted(b.give(give[0] + give[1]), give),
+                               OutputBlocks::counted(b.take(take[0] + take[1]), take));
+  };
+  EXPECT_EQ(misfit({call(give0, take0), call(give1, take1)}), std::nullopt);
+  const Counts wrong = {5, 4};
+  EXPECT_EQ(misfit({call(give0, take0), call(give1, wrong)}),
+            "rank 10 gives rank 11 2 elements, which takes 5");
+  EXPECT_EQ(misfit({call(give0, take0), call(wrong, take1)}),
+            "rank 11 gives rank 10 5 elements, which takes 3");
+}
+
+TEST(CallCheck, CountsOfGatherings) {
+  Buffers b;
+  const Counts counts = {1, 3}, wrong = {2, 2};
+  const auto all_gather = [&](std::size_t own, const Counts& given) {
+    return Request::all_gather(b.give(own), OutputBlocks::counted(b.take(4), given));
+  };
+  EXPECT_EQ(misfit({all_gather(1, counts), all_gather(3, counts)}), std::nullopt);
+  EXPECT_EQ(misfit({all_gather(1, counts), all_gather(2, wrong)}),
+            "rank 10 gives rank 11 1 elements, which takes 2");
+  const auto gather = [&](std::size_t own, const Counts& given) {
+    return Request::gather(b.give(own), OutputBlocks::counted(b.take(4), given), 10);
+  };
+  EXPECT_EQ(misfit({gather(1, counts), gather(3, counts)}, 0), std::nullopt);
+  EXPECT_NE(misfit({gather(1, counts), gather(2, wrong)}, 0), std::nullopt);
+}
+
+TEST(CallCheck, ListsOfTheRootAlone) {
+  Buffers b;
+  const std::vector<ConstBufferView> list = {b.give(1), b.give(3)};
+  const auto scatter = [&](InputBlocks in, std::size_t own) {
+    return Request::scatter(in, b.take(own), 10);
+  };
+  const InputBlocks given = InputBlocks::list(list);
+  EXPECT_EQ(misfit({scatter(given, 1), scatter({}, 3)}, 0), std::nullopt);
+  // What is not read is not compared.
+  EXPECT_EQ(misfit({scatter(given, 1), scatter(InputBlocks::list({}), 3)}, 0), std::nullopt);
+  EXPECT_EQ(misfit({scatter(given, 1), scatter({}, 2)}, 0),
+            "rank 10 gives rank 11 3 elements, which takes 2");
+}
+
+TEST(CallCheck, TellsSameCallsTogether) {
+  const std::vector<std::string> words = {"A", "B", "A"};
+  EXPECT_EQ(tell_calls(words, std::vector{0, 1, 2}), "ranks 0, 2 call A; rank 1 calls B");
+  std::vector<std::string> many;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < 10; ++rank) {
+    many.push_back("call " + std::to_string(rank));
+    ranks.push_back(rank);
+  }
+  const std::string text = tell_calls(many, ranks);
+  EXPECT_NE(text.find("rank 7 calls call 7; and 2 more calls differ"), std::string::npos) << text;
+  EXPECT_EQ(text.find("call 8"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hymn::test
