@@ -76,7 +76,7 @@ class Writer {
   }
   template <class Value>
   void field(const Value& value) {
-    std::apply([this](const auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](const auto&... part) { (this->field(part), ...); }, parts(value));
   }
   const Bytes& packed() const { return packer_.packed(); }
 
@@ -110,7 +110,7 @@ class Reader {
   }
   template <class Value>
   void field(Value& value) {
-    std::apply([this](auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](auto&... part) { (this->field(part), ...); }, parts(value));
   }
   void finish() const {
     if (!unpacker_.empty()) refuse("more than a message");
