@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <tuple>
+#include <utility>
 
 #include "hymn/error.hpp"
 
@@ -94,9 +95,15 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : unpacker_(bytes) {}
   void field(std::uint64_t& value) { value = unpacker_.number(); }
   void field(int& value) {
-    value = static_cast<int>(static_cast<std::int64_t>(unpacker_.number()));
+    const auto number = static_cast<std::int64_t>(unpacker_.number());
+    if (!std::in_range<int>(number)) refuse("a number that is too large");
+    value = static_cast<int>(number);
   }
-  void field(bool& value) { value = unpacker_.number() != 0; }
+  void field(bool& value) {
+    const std::uint64_t number = unpacker_.number();
+    if (number > 1) refuse("a yes or no that is neither");
+    value = number == 1;
+  }
   void field(PeerState& value) {
     const std::uint64_t number = unpacker_.number();
     if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("a state that is none");
