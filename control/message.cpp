@@ -69,7 +69,9 @@ class Writer {
   void field(int value) { packer_.number(static_cast<std::uint64_t>(std::int64_t{value})); }
   void field(bool value) { packer_.number(value ? 1 : 0); }
   void field(PeerState value) { packer_.number(static_cast<std::uint64_t>(value)); }
-  void field(const std::string& value) { packer_.text(value); }
+  void field(const std::string& value) {
+    packer_.text(std::string_view(value).substr(0, longest_text));
+  }
   template <class Item>
   void field(const std::vector<Item>& items) {
     packer_.number(items.size());
@@ -109,7 +111,10 @@ class Reader {
     if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("a state that is none");
     value = static_cast<PeerState>(number);
   }
-  void field(std::string& value) { value = unpacker_.text(); }
+  void field(std::string& value) {
+    value = unpacker_.text();
+    if (value.size() > longest_text) refuse("a text that is too long");
+  }
   template <class Item>
   void field(std::vector<Item>& items) {
     // One by one: a count is believed only as far as there is something behind it.

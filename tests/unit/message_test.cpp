@@ -109,6 +109,15 @@ TEST(ControlMessage, RefusesValuesThatNobodyWrites) {
   EXPECT_THROW(unpack(numbers({answer, 1, 1, 2, 0, 2, 5, 4, 0})), NetworkError) << "a truth";
 }
 
+TEST(ControlMessage, LongTextsAreCut) {
+  const std::string longest(longest_text, 'x');
+  EXPECT_EQ(unpack(pack(DumpNow{longest})), Message(DumpNow{longest}));
+  EXPECT_EQ(unpack(pack(AbortGroup{7, longest + "more", {1}})),
+            Message(AbortGroup{7, longest, {1}}));
+  EXPECT_THROW(unpack(Packer().number(kind_of(DumpNow{})).text(longest + "x").packed()),
+               NetworkError);
+}
+
 TEST(ControlMessage, RefusalsTellWhatToDo) {
   try {
     unpack(numbers({99}));
