@@ -177,10 +177,10 @@ std::exception_ptr GroupState::explained(std::exception_ptr error, const std::st
   while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (is_aborted()) return aborted_error(title);
-  const auto failed = gone_.failed();
-  if (failed.empty()) return error;
+  // The news are lost, perhaps, with those who would have told them.
   ErrorContext where = context(title);
-  where.missing = culprits_of(failed);
+  where.missing = world_->failed_ranks_in(reason);
+  if (where.missing.empty()) return error;
   return std::make_exception_ptr(AbortedError(reason, std::move(where)));
 }
 

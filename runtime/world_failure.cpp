@@ -92,6 +92,15 @@ std::string WorldState::name_of(int rank) const {
   return fmt::format("rank {} ({}, pid {})", rank, persons_[index].host, persons_[index].pid);
 }
 
+std::vector<int> WorldState::failed_ranks_in(std::string_view text) const {
+  std::vector<int> named;
+  if (!agent_) return named;
+  for (const PeerNews& news : agent_->all_news())
+    if (hymn::has_failed(news.state) && text.find(name_of(news.rank)) != std::string_view::npos)
+      named.push_back(news.rank);
+  return named;
+}
+
 std::vector<Tale> WorldState::ask(std::uint64_t uid, std::span<const int> ranks,
                                   Duration limit) const {
   if (!agent_) return {};

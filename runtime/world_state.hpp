@@ -116,6 +116,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   // --- Failures, in world_failure.cpp
   /// "rank 3 (nodeB, pid 4711)"
   std::string name_of(int rank) const;
+  /// Those that have failed, and that this text names.
+  std::vector<int> failed_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// Tells all others that the group is given up.
