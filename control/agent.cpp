@@ -26,6 +26,14 @@ void Agent::close() {
   listener_ = nullptr;
 }
 
+void Agent::post(const Message& message) {
+  if (const auto* abort = std::get_if<AbortGroup>(&message)) {
+    std::lock_guard lock(mutex_);
+    aborted_.try_emplace(abort->uid, *abort);
+  }
+  send_(message);
+}
+
 void Agent::set_in_sight(std::set<int> ranks) {
   std::lock_guard lock(mutex_);
   in_sight_ = std::move(ranks);
@@ -82,15 +90,18 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
   for (const int rank : ranks)
     if (rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state))
       question.asked.push_back(rank);
-  Asking& asking = askings_[question.id];
-  asking.missing = question.asked.size();
+  const auto& answers = askings_[question.id];
   lock.unlock();
   if (!question.asked.empty()) send_(question);
   lock.lock();
-  changed_.wait_for(lock, limit, [&asking] { return asking.missing == 0; });
+  changed_.wait_for(lock, limit, [&] {
+    return std::all_of(question.asked.begin(), question.asked.end(), [&](int rank) {
+      return answers.contains(rank) || is_gone(peers_[static_cast<std::size_t>(rank)].state);
+    });
+  });
   std::vector<Tale> tales;
   for (const int rank : ranks) {
-    if (const auto answer = asking.tales.find(rank); answer != asking.tales.end()) {
+    if (const auto answer = answers.find(rank); answer != answers.end()) {
       tales.push_back(answer->second);
       tales.back().answered = true;
       continue;
@@ -145,6 +156,8 @@ void Agent::reached_desk() {
   std::vector<Message> again;
   {
     std::lock_guard lock(mutex_);
+    // It may have been the last thing that the desk before heard.
+    for (const auto& [uid, abort] : aborted_) again.emplace_back(abort);
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
   }
@@ -157,6 +170,11 @@ void Agent::on(const News& message) {
 }
 
 void Agent::on(const AbortGroup& message) {
+  {
+    std::lock_guard lock(mutex_);
+    // Each desk says what it knows, to all who come to it.
+    if (!aborted_.try_emplace(message.uid, message).second) return;
+  }
   tell_listener([&](Listener& world) { world.group_aborted(message); });
 }
 
@@ -175,8 +193,7 @@ void Agent::on(const Answer& message) {
   std::lock_guard lock(mutex_);
   const auto asking = askings_.find(message.id);
   if (asking == askings_.end()) return;
-  if (asking->second.tales.emplace(message.tale.rank, message.tale).second)
-    --asking->second.missing;
+  asking->second.emplace(message.tale.rank, message.tale);
   changed_.notify_all();
 }
 

@@ -45,14 +45,15 @@ class Agent {
 
   // --- For the world
 
-  void post(const Message& message) { send_(message); }
+  void post(const Message& message);
   /// This rank has seen itself what has become of another.
   void sight(const PeerNews& news);
   PeerNews news_of(int rank) const;
   /// All that are not simply alive.
   std::vector<PeerNews> all_news() const;
-  /// Asks those ranks where they are in the group; waits for at most `limit`. One tale for each, in
-  /// the same order; of those who have not answered it holds what is known without them.
+  /// Asks those ranks where they are in the group; waits for at most `limit`, and not for who is
+  /// gone. One tale for each, in the same order; of those who have not answered it holds what is
+  /// known without them.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
   /// Waits for all members that are not gone to call this, too. Null when `deadline` passes.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
@@ -67,10 +68,6 @@ class Agent {
   void reached_desk();
 
  private:
-  struct Asking {
-    std::map<int, Tale> tales;
-    std::size_t missing = 0;
-  };
   void on(const Beat&) {}
   void on(const Goodbye&) {}
   void on(const News& message);
@@ -100,8 +97,9 @@ class Agent {
   std::vector<PeerNews> peers_;
   std::set<int> in_sight_;
   std::uint64_t next_question_ = 0;
-  std::map<std::uint64_t, Asking> askings_;
-  std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
+  std::map<std::uint64_t, std::map<int, Tale>> askings_;  ///< what was answered, by rank
+  std::map<std::uint64_t, AbortGroup> aborted_;           ///< the first word of each, heard or said
+  std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
 };
 

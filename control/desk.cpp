@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace hymn::control {
 namespace {
 
-// Of how many calls of a group what was called is kept, to be compared with what comes later.
-constexpr std::size_t kept_notes = 4096;
+// Of how many calls what was called is kept, to be compared with what comes later.
+constexpr std::size_t kept_notes = 16384;
+// Of how many groups it is kept how far a rank has come; those made first live longest.
+constexpr std::size_t kept_marks = 4096;
+constexpr std::size_t kept_first_marks = 1024;
 
 }  // namespace
 
@@ -24,6 +28,7 @@ void Desk::join(int rank, TimePoint now) {
   own.last_sign = now;
   if (own.state == PeerState::stalled || own.state == PeerState::lost) {
     own.state = PeerState::alive;
+    own.detail.clear();
     send_to_others(rank, News{news_of(rank)});
   }
   for (int other = 0; other < static_cast<int>(seats_.size()); ++other)
@@ -62,6 +67,8 @@ void Desk::tick(TimePoint now) {
 
 void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
   for (const GroupMark& mark : marks) seat.marks[mark.uid] = mark;
+  while (seat.marks.size() > kept_marks)
+    seat.marks.erase(std::next(seat.marks.begin(), kept_first_marks));
 }
 
 PeerNews Desk::news_of(int rank) const {
@@ -133,23 +140,24 @@ void Desk::on(int rank, Answer message, TimePoint) {
 }
 
 void Desk::on(int rank, CallNote message, TimePoint) {
-  auto& noted = notes_[message.uid];
-  const std::uint64_t sequence = message.sequence;
-  const auto [first, is_new] = noted.try_emplace(sequence, Noted{rank, message});
-  if (!is_new && first->second.note.signature != message.signature) {
-    const std::string reason =
-        fmt::format("ranks make different calls: #{} is {} on rank {}, but {} on rank {}", sequence,
-                    first->second.note.words, first->second.rank, message.words, rank);
+  const std::pair call(message.uid, message.sequence);
+  const auto [first, is_new] = notes_.try_emplace(call, Noted{rank, message});
+  if (is_new) {
+    noted_.push_back(call);
+    if (noted_.size() <= kept_notes) return;
+    notes_.erase(noted_.front());
+    noted_.pop_front();
+  } else if (first->second.note.signature != message.signature) {
+    const std::string reason = fmt::format(
+        "ranks make different calls: #{} is {} on rank {}, but {} on rank {}", message.sequence,
+        first->second.note.words, first->second.rank, message.words, rank);
     on(-1, AbortGroup{.uid = message.uid, .reason = reason}, {});
   }
-  if (noted.size() > kept_notes) noted.erase(noted.begin());
 }
 
 void Desk::on(int rank, ShrinkCall message, TimePoint) {
   if (const auto known = verdicts_.find(message.uid); known != verdicts_.end()) {
-    const auto& survivors = known->second.survivors;
-    if (std::none_of(survivors.begin(), survivors.end(),
-                     [this](int survivor) { return is_gone(state_of(survivor)); })) {
+    if (holds(known->second)) {
       send_(rank, known->second);
       return;
     }
@@ -164,6 +172,7 @@ void Desk::on(int rank, ShrinkCall message, TimePoint) {
 
 // From a desk that was lost when not all had heard it.
 void Desk::on(int, ShrinkVerdict message, TimePoint) {
+  if (!holds(message)) return;
   if (const auto waiting = shrinking_.find(message.uid); waiting != shrinking_.end()) {
     for (const int caller : waiting->second.callers) send_(caller, message);
     shrinking_.erase(waiting);
@@ -172,6 +181,12 @@ void Desk::on(int, ShrinkVerdict message, TimePoint) {
 }
 
 void Desk::on(int rank, Moved, TimePoint) { deserted_ = seat(rank).moved = true; }
+
+bool Desk::holds(const ShrinkVerdict& verdict) const {
+  return std::none_of(verdict.survivors.begin(), verdict.survivors.end(), [this](int survivor) {
+    return !is_rank(survivor) || is_gone(state_of(survivor));
+  });
+}
 
 bool Desk::is_settled(const Shrinking& shrinking) const {
   return std::all_of(shrinking.members.begin(), shrinking.members.end(), [&](int member) {

@@ -4,9 +4,11 @@
 // It knows no network and no clock of its own: whoever owns it tells it what has come, and when.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "control/message.hpp"
 #include "hymn/timeout.hpp"
@@ -84,6 +86,8 @@ class Desk {
   void learn(int rank, PeerState state, const std::string& detail);
   void send_to_others(int rank, const Message& message);
   void settle_shrinking();
+  /// None of those that it names has gone since.
+  bool holds(const ShrinkVerdict& verdict) const;
   bool is_settled(const Shrinking& shrinking) const;
 
   std::vector<Seat> seats_;
@@ -96,7 +100,9 @@ class Desk {
   std::map<std::uint64_t, Shrinking> shrinking_;
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
   std::uint64_t settled_ = 0;
-  std::map<std::uint64_t, std::map<std::uint64_t, Noted>> notes_;
+  using NotedCall = std::pair<std::uint64_t, std::uint64_t>;  ///< group and sequence number
+  std::map<NotedCall, Noted> notes_;
+  std::deque<NotedCall> noted_;  ///< the oldest first
 };
 
 /// Groups that survivors make have numbers from here on, far above those that are counted; each

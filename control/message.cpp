@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <tuple>
+#include <utility>
 
 #include "hymn/error.hpp"
 
@@ -70,7 +71,9 @@ class Writer {
   void field(int value) { packer_.number(static_cast<std::uint64_t>(std::int64_t{value})); }
   void field(bool value) { packer_.number(value ? 1 : 0); }
   void field(PeerState value) { packer_.number(static_cast<std::uint64_t>(value)); }
-  void field(const std::string& value) { packer_.text(value); }
+  void field(const std::string& value) {
+    packer_.text(std::string_view(value).substr(0, longest_text));
+  }
   template <class Item>
   void field(const std::vector<Item>& items) {
     packer_.number(items.size());
@@ -78,7 +81,7 @@ class Writer {
   }
   template <class Value>
   void field(const Value& value) {
-    std::apply([this](const auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](const auto&... part) { (this->field(part), ...); }, parts(value));
   }
   const Bytes& packed() const { return packer_.packed(); }
 
@@ -96,15 +99,24 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : unpacker_(bytes) {}
   void field(std::uint64_t& value) { value = unpacker_.number(); }
   void field(int& value) {
-    value = static_cast<int>(static_cast<std::int64_t>(unpacker_.number()));
+    const auto number = static_cast<std::int64_t>(unpacker_.number());
+    if (!std::in_range<int>(number)) refuse("a number that is too large");
+    value = static_cast<int>(number);
   }
-  void field(bool& value) { value = unpacker_.number() != 0; }
+  void field(bool& value) {
+    const std::uint64_t number = unpacker_.number();
+    if (number > 1) refuse("a yes or no that is neither");
+    value = number == 1;
+  }
   void field(PeerState& value) {
     const std::uint64_t number = unpacker_.number();
     if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("a state that is none");
     value = static_cast<PeerState>(number);
   }
-  void field(std::string& value) { value = unpacker_.text(); }
+  void field(std::string& value) {
+    value = unpacker_.text();
+    if (value.size() > longest_text) refuse("a text that is too long");
+  }
   template <class Item>
   void field(std::vector<Item>& items) {
     // One by one: a count is believed only as far as there is something behind it.
@@ -112,7 +124,7 @@ class Reader {
   }
   template <class Value>
   void field(Value& value) {
-    std::apply([this](auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](auto&... part) { (this->field(part), ...); }, parts(value));
   }
   void finish() const {
     if (!unpacker_.empty()) refuse("more than a message");

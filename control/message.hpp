@@ -85,6 +85,10 @@ struct Moved {
 using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, CallNote,
                              ShrinkCall, ShrinkVerdict, Moved>;
 
+/// No text in a message is longer, so that a message always fits into a frame.
+inline constexpr std::size_t longest_text = 16384;
+
+/// Longer texts are cut.
 Bytes pack(const Message& message);
 /// Throws NetworkError for what is no message.
 Message unpack(std::span<const std::byte> bytes);

@@ -31,6 +31,7 @@ void block_signals() {
 Station::Station(StationOptions options)
     : options_(std::move(options)), io_(1), stay_(asio::make_work_guard(io_)) {
   options_.desk.index = std::max(options_.desk_index, 0);
+  if (!options_.log) options_.log = [](std::string_view) {};
 }
 
 Station::~Station() { close(); }

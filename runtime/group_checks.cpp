@@ -152,6 +152,8 @@ void GroupState::give_up_meeting(const PendingOp& op, const TimeoutError& error,
   // The first member has gathered what all said, and told the others whom it has missed; unless
   // they have not heard of it, or have come too late themselves.
   const bool knows = me == first ? !is_aborted() : !names(first) && !names(me);
+  if (me != first && names(me))  // the others may have said so, but it has not come here yet
+    abort_here({fmt::format("rank {} has come too late to {}", me, title(op)), missing});
   if (!knows && is_aborted()) std::rethrow_exception(aborted_error(title(op)));
   auto gone = gone_.missed_by(op, world_->clock().now());
   // Of those who have come some may have gone meanwhile, because of this.

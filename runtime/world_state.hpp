@@ -114,8 +114,6 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool is_leaving() const { return leaving_; }
 
   // --- Failures, in world_failure.cpp
-  /// Ranks hear of each other's failures.
-  bool has_control() const { return agent_ != nullptr; }
   /// "rank 3 (nodeB, pid 4711)"
   std::string name_of(int rank) const;
   /// Those that have failed, and that this text names.

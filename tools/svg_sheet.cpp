@@ -88,9 +88,10 @@ double text_width(std::string_view text, double size, bool bold) {
 std::string fitted(const std::string& text, double size, double width, bool bold) {
   if (text_width(text, size, bold) <= width) return text;
   std::size_t end = text.size();
-  while (end > 0 && text_width(text.substr(0, end) + "…", size, bold) > width)
-    while (--end > 0 && !begins_character(text[end])) {
-    }
+  while (end > 0 && text_width(text.substr(0, end) + "…", size, bold) > width) {
+    --end;
+    while (end > 0 && !begins_character(text[end])) --end;
+  }
   return end == 0 ? "" : text.substr(0, end) + "…";
 }
 

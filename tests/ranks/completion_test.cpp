@@ -76,6 +76,7 @@ RANK_TEST(CompletionHook, MixedOperationsInOrder) {
   std::vector<float> all(6 * ranks);
   const Work first = group.all_reduce_async(values);
   Work(first).wait();
+  EXPECT_EQ(listener.told().size(), 1u);  // before wait() returns
   group.all_gather_async(values, all);
   group.all_reduce_async(values);
   group.destroy();  // never waited for
@@ -263,6 +264,8 @@ TEST(Metrics, CountOperations) {
         for (int i = 0; i < 3; ++i) group.all_reduce(values);
         group.all_reduce_async(values).wait();
         group.broadcast(values, 0);
+        group.barrier_async().wait();
+        EXPECT_GT(metrics_of(world, OpType::barrier).waiting, Duration::zero());
         const OperationMetrics reduced = metrics_of(world, OpType::all_reduce);
         EXPECT_EQ(reduced.operations, 4u);
         EXPECT_EQ(reduced.failures, 0u);

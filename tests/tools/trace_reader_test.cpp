@@ -66,7 +66,7 @@ TEST(TraceReader, TakesEveryValue) {
   const trace::GroupConfig& group = dump.groups[1];
   EXPECT_EQ(group.uid, "1");
   EXPECT_EQ(group.label, "dp#1");
-  EXPECT_THAT(*group.ranks, ElementsAre(0, 3));
+  EXPECT_EQ(group.ranks, (std::vector<std::int64_t>{0, 3}));
   EXPECT_EQ(group.collective_seq, 1);
   EXPECT_EQ(group.completed_seq, 0);
   EXPECT_EQ(group.aborted, "timed out");
@@ -77,7 +77,7 @@ TEST(TraceReader, TakesEveryValue) {
   ASSERT_EQ(dump.waiting.size(), 1u);
   EXPECT_EQ(dump.waiting[0].group, "1");
   EXPECT_THAT(dump.waiting[0].missing, ElementsAre(0));
-  EXPECT_EQ(dump.in_call->name, "MPI_Comm_create_group");
+  EXPECT_EQ(dump.in_call.value_or(trace::CallReport()).name, "MPI_Comm_create_group");
 }
 
 TEST(TraceReader, TakesEveryValueOfAnOperation) {
@@ -126,7 +126,9 @@ TEST(TraceReader, BuffersAndFramesOfAnyNumber) {
                                   {{"address", "0x2"}, {"name", "main"}},
                                   {{"address", "0x3"}, {"filename", "/a/b.cpp"}, {"line", 7}},
                                   {{"address", "0x4"}, {"filename", "/a/c.cpp"}, {"line", 8}}};
-  const Entry entry = read_dump(json.dump(), "").dump.value().entries.at(0);
+  const Dump dump = read_dump(json.dump(), "").dump.value_or(Dump());
+  ASSERT_EQ(dump.entries.size(), 1u);
+  const Entry& entry = dump.entries[0];
   EXPECT_EQ(entry.input.sizes, "[[2, 3], [4], []]");
   EXPECT_EQ(entry.input.elements, 11u);
   EXPECT_EQ(entry.output.elements, std::numeric_limits<std::uint64_t>::max());
@@ -192,16 +194,15 @@ TEST(TraceReader, TakesNewerMinorVersionsAndPassesOverWhatItDoesNotKnow) {
 TEST(TraceReader, KeysMayBeMissing) {
   const ReadDump read = read_dump(R"({"version":"1.0","rank":1,"world_size":2})", "");
   ASSERT_TRUE(read.dump) << read.problem;
-  EXPECT_FALSE(read.dump->has_entries);
-  std::vector<Dump> dumps{*read.dump};
+  std::vector<Dump> dumps{read.dump.value_or(Dump())};
+  EXPECT_FALSE(dumps[0].has_entries);
   const trace::Job job(std::move(dumps));
   EXPECT_THAT(trace::judge(job), testing::IsEmpty());
   EXPECT_THAT(trace::report_text(job, {}, {}), HasSubstr("dumps of 1 of 2 ranks"));
   // An operation of which hardly anything is told.
   const ReadDump bare =
       read_dump(R"({"version":"1.0","rank":0,"world_size":1,"entries":[{"op":"barrier"},{}]})", "");
-  ASSERT_TRUE(bare.dump) << bare.problem;
-  EXPECT_EQ(bare.dump->entries.size(), 2u);
+  EXPECT_EQ(bare.dump.value_or(Dump()).entries.size(), 2u) << bare.problem;
 }
 
 TEST(TraceReader, AbsurdNumbersBecomeSomething) {
@@ -218,10 +219,11 @@ TEST(TraceReader, AbsurdNumbersBecomeSomething) {
       R"(-9223372036854775808,"state":"started","op_id":-3,"record_id":-9}]})";
   const ReadDump read = read_dump(text, "");
   ASSERT_TRUE(read.dump) << read.problem;
-  EXPECT_EQ(read.dump->time_ns, std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(read.dump->entries[0].input.elements,
+  std::vector<Dump> dumps{read.dump.value_or(Dump())};
+  EXPECT_EQ(dumps[0].time_ns, std::numeric_limits<std::int64_t>::max());
+  ASSERT_EQ(dumps[0].entries.size(), 2u);
+  EXPECT_EQ(dumps[0].entries[0].input.elements,
             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-  std::vector<Dump> dumps{*read.dump};
   const trace::Job job(std::move(dumps));
   const std::vector<trace::Finding> findings = trace::judge(job);
   EXPECT_NE(trace::report_text(job, findings, {}), "");

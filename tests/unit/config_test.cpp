@@ -77,6 +77,57 @@ TEST(Config, Recorder) {
   for (const char* value : {"", "2", "maybe"}) expect_malformed("HYMN_RECORDER_TIMING", value);
 }
 
+TEST(Config, Control) {
+  const Config usual = Config::parse({});
+  EXPECT_TRUE(usual.control);
+  EXPECT_EQ(usual.interface, "");
+  EXPECT_FALSE(parse_one("HYMN_CONTROL", "0").control);
+  EXPECT_TRUE(parse_one("HYMN_CONTROL", "on").control);
+  EXPECT_EQ(parse_one("HYMN_INTERFACE", "^docker0,10.0.0.0/8").interface, "^docker0,10.0.0.0/8");
+  for (const char* value : {"", "abc", "-1", "2", "2147483647", "4294967295", "On"})
+    expect_malformed("HYMN_CONTROL", value);
+}
+
+TEST(Config, OnFailure) {
+  EXPECT_EQ(Config::parse({}).on_failure, OnFailure::clean_up);
+  for (const auto policy : {OnFailure::report, OnFailure::clean_up, OnFailure::tear_down})
+    EXPECT_EQ(parse_one("HYMN_ON_FAILURE", std::string(to_string(policy))).on_failure, policy);
+  for (const char* value :
+       {"", "abc", "-1", "0", "1", "2147483647", "4294967295", "Report", "cleanup", "tear_down "})
+    expect_malformed("HYMN_ON_FAILURE", value);
+}
+
+TEST(Config, BlockingWait) {
+  EXPECT_FALSE(Config::parse({}).blocking_wait);
+  for (const char* value : {"1", "true", "yes", "on"})
+    EXPECT_TRUE(parse_one("HYMN_BLOCKING_WAIT", value).blocking_wait) << value;
+  for (const char* value : {"0", "false", "no", "off"})
+    EXPECT_FALSE(parse_one("HYMN_BLOCKING_WAIT", value).blocking_wait) << value;
+  for (const char* value : {"", "abc", "-1", "2", "2147483647", "4294967295", "True", "y"})
+    expect_malformed("HYMN_BLOCKING_WAIT", value);
+}
+
+TEST(Config, InitTimeout) {
+  EXPECT_FALSE(Config::parse({}).init_timeout.is_set());
+  EXPECT_FALSE(parse_one("HYMN_INIT_TIMEOUT", "").init_timeout.is_set());
+  EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "none").init_timeout, Timeout::none());
+  EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "2.5").init_timeout, Timeout(2500ms));
+  // It leaves the limit of operations alone.
+  EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "2.5").timeout, Timeout(30min));
+  for (const char* value :
+       {"abc", "0", "-1", "2147483647", "4294967295", "inf", "nan", "NONE", "60s", " 60"})
+    expect_malformed("HYMN_INIT_TIMEOUT", value);
+}
+
+TEST(Config, WatchdogTimeout) {
+  EXPECT_EQ(Config::parse({}).watchdog_timeout, Timeout(5min));
+  EXPECT_EQ(parse_one("HYMN_WATCHDOG_TIMEOUT", "none").watchdog_timeout, Timeout::none());
+  EXPECT_EQ(parse_one("HYMN_WATCHDOG_TIMEOUT", "0.5").watchdog_timeout, Timeout(500ms));
+  for (const char* value :
+       {"", "abc", "0", "-1", "2147483647", "4294967295", "inf", "nan", "off", "60s", "60 "})
+    expect_malformed("HYMN_WATCHDOG_TIMEOUT", value);
+}
+
 TEST(Config, LogLevel) {
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "off").log_level, LogLevel::off);
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "error").log_level, LogLevel::error);
@@ -236,6 +287,10 @@ TEST(Config, DescribesEveryVariable) {
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
       {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_INIT_TIMEOUT", "", ""},
+      {"HYMN_ON_FAILURE", "clean_up", "clean_up"},
+      {"HYMN_BLOCKING_WAIT", "0", "0"},
+      {"HYMN_WATCHDOG_TIMEOUT", "300", "300"},
       {"HYMN_LOG_LEVEL", "warning", "warning"},
       {"HYMN_PROGRESS_THREAD", "0", "0"},
       {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
@@ -275,7 +330,10 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
                                           "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1",
                                           "HYMN_REPRODUCIBLE=size",  "HYMN_RECORDER_SIZE=7",
                                           "HYMN_RECORDER_FRAMES=3",  "HYMN_RECORDER_TIMING=on",
-                                          "HYMN_DUMP=trace"};
+                                          "HYMN_DUMP=trace",         "HYMN_CONTROL=off",
+                                          "HYMN_INTERFACE=^eth1",    "HYMN_ON_FAILURE=tear_down",
+                                          "HYMN_BLOCKING_WAIT=on",   "HYMN_INIT_TIMEOUT=90",
+                                          "HYMN_WATCHDOG_TIMEOUT=7"};
   const Config config = Config::parse(given);
   std::vector<std::string> described;
   for (const Setting& setting : config.describe())
@@ -292,6 +350,12 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
   EXPECT_EQ(again.recorder_frames, 3u);
   EXPECT_TRUE(again.recorder_timing);
   EXPECT_EQ(again.dump, "trace");
+  EXPECT_FALSE(again.control);
+  EXPECT_EQ(again.interface, "^eth1");
+  EXPECT_EQ(again.on_failure, OnFailure::tear_down);
+  EXPECT_TRUE(again.blocking_wait);
+  EXPECT_EQ(again.init_timeout, Timeout(90s));
+  EXPECT_EQ(again.watchdog_timeout, Timeout(7s));
 }
 
 TEST(Config, IsReadFromTheProcess) {

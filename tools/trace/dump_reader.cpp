@@ -270,7 +270,7 @@ bool Handler::scalar(const Scalar& value) {
       fill(dump_.groups.back(), group_fields(), value);
       break;
     case Scope::group_ranks:
-      dump_.groups.back().ranks->push_back(value.whole(-1));
+      if (auto& ranks = dump_.groups.back().ranks) ranks->push_back(value.whole(-1));
       break;
     case Scope::peer:
       fill(dump_.peers.back(), peer_fields(), value);
@@ -282,7 +282,7 @@ bool Handler::scalar(const Scalar& value) {
       dump_.waiting.back().missing.push_back(value.whole(-1));
       break;
     case Scope::call:
-      fill(*dump_.in_call, call_fields(), value);
+      if (auto& call = dump_.in_call) fill(*call, call_fields(), value);
       break;
     case Scope::entry:
       fill(entry_, entry_fields(), value);

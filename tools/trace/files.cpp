@@ -219,8 +219,9 @@ LoadedDumps load_dumps(const std::vector<std::string>& files, const std::string&
   std::vector<Dump> dumps;
   std::vector<ReadDump> read = read_all(files);
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!read[i].problem.empty()) notes.push_back({files[i], read[i].problem, !read[i].dump});
-    if (read[i].dump) dumps.push_back(std::move(*read[i].dump));
+    std::optional<Dump>& dump = read[i].dump;
+    if (!read[i].problem.empty()) notes.push_back({files[i], read[i].problem, !dump});
+    if (dump) dumps.push_back(std::move(*dump));
   }
   if (dumps.empty()) {
     std::string problem = "none of the files is a dump that can be read:";

@@ -91,7 +91,7 @@ class Writer {
       const auto group = static_cast<std::size_t>(job_.group(entry.group) - job_.groups().data());
       if (named.insert(group).second)
         name(dump.rank, group + 1, "thread_name", job_.groups()[group].label);
-      add(dump, entry, group + 1);
+      add(dump, entry, *entry.created_ns, group + 1);
     }
   }
 
@@ -100,9 +100,7 @@ class Writer {
         {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}});
   }
 
-  void add(const Dump& dump, const Entry& entry, std::size_t thread) {
-    // When it was found to have started is known only with timing; when it was called, always.
-    const std::int64_t created = *entry.created_ns;
+  void add(const Dump& dump, const Entry& entry, std::int64_t created, std::size_t thread) {
     const bool is_open = entry.state != EntryState::completed && !entry.retired;
     Json event{{"name", call_name(entry, dump.rank)},
                {"cat", entry.is_p2p ? "p2p" : "collective"},

@@ -144,7 +144,7 @@ class Maker {
     for (const int rank : ranks)
       if (const Dump* dump = job_.dump(rank))
         for (const Entry* entry : entries_shown(*dump, count_))
-          start_ = std::min(start_, *entry->created_ns);
+          start_ = std::min(start_, entry->created_ns.value_or(start_));
   }
 
   Row make_row(int rank) const {
@@ -166,7 +166,7 @@ class Maker {
     bar.op = entry.op;
     bar.is_failed = entry.state == EntryState::failed;
     bar.is_open = entry.state != EntryState::completed && !bar.is_failed;
-    bar.begin = seconds_between(start_, *entry.created_ns);
+    bar.begin = seconds_between(start_, entry.created_ns.value_or(start_));
     bar.end = bar.begin;
     if (entry.duration_ms && *entry.duration_ms > 0)
       bar.end = bar.begin + *entry.duration_ms * 1e-3;

@@ -96,9 +96,8 @@ std::vector<std::string> where_lines(const Case& all, const std::vector<int>& ra
   std::map<std::string, std::vector<int>> by_text;
   for (const int rank : ranks) {
     const Fate& fate = all.job.fate(rank);
-    std::string text = whereabouts(all.job, rank).text;
-    if (!fate.detail.empty()) text = fate.detail + "; " + text;
-    by_text[text].push_back(rank);
+    const std::string text = whereabouts(all.job, rank).text;
+    by_text[fate.detail.empty() ? text : fmt::format("{}; {}", fate.detail, text)].push_back(rank);
   }
   if (by_text.size() == 1) return {by_text.begin()->first};
   std::vector<std::string> lines;

@@ -82,7 +82,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 std::string who(const Job& job, const std::vector<int>& ranks) {
-  const std::string text = ranks_text(ranks);
+  std::string text = ranks_text(ranks);
   if (ranks.empty()) return text;
   const std::string host = host_of(job, ranks[0]);
   if (ranks.size() == 1) {
