@@ -108,6 +108,14 @@ TEST_F(AgentTest, LeftIsFinal) {
   EXPECT_THAT(take_sent(), IsEmpty());
 }
 
+TEST_F(AgentTest, LastWordsMayComeAfterTheEndWasSeen) {
+  agent.sight({.rank = 2, .state = PeerState::left});
+  agent.receive(News{{.rank = 2, .state = PeerState::left, .detail = "why", .culprits = {3}}});
+  EXPECT_THAT(agent.news_of(2).culprits, ElementsAre(3));
+  EXPECT_EQ(agent.news_of(2).detail, "why");
+  EXPECT_THAT(ears.take(), ElementsAre("2 is left", "2 is left"));
+}
+
 TEST_F(AgentTest, OfThoseInSightTheDeskIsNotBelieved) {
   agent.set_in_sight({2});
   hear(2, PeerState::lost);

@@ -120,6 +120,17 @@ TEST_F(DeskTest, LeavingIsFinalAndNoFailure) {
   EXPECT_EQ(desk->state_of(1), PeerState::left);
 }
 
+TEST_F(DeskTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {
+  all_join();
+  say(1, Goodbye{{}, "rank 3 has failed", {3}});
+  const auto told = take<News>();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].second.news.state, PeerState::left);
+  EXPECT_EQ(told[0].second.news.detail,
+            "it has ended its world because of an error: rank 3 has failed");
+  EXPECT_THAT(told[0].second.news.culprits, ElementsAre(3));
+}
+
 TEST_F(DeskTest, LostMayTurnOutToBeDead) {
   all_join();
   lose(1);
