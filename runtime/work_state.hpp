@@ -102,7 +102,9 @@ class WorkState {
   void finish(Ended how, std::exception_ptr error);
   /// True when nothing of them is left behind.
   bool give_up_parts(const std::string& reason);
-  PendingOp pending() const { return {type_, sequence_, -1}; }
+  PendingOp pending() const {
+    return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
+  }
   /// Of one of its parts; null while all may complete.
   std::exception_ptr hopeless() const;
   void settle_future();

@@ -121,8 +121,11 @@ void WorldState::look_at(Tale& tale, std::uint64_t uid) const {
     tale.completed = line.completed;
   }
   const int pid = persons_[static_cast<std::size_t>(tale.rank)].pid;
-  if (!is_gone(tale.state) && is_stopped(pid))
-    tale.doing = "its process is stopped; " + describe_doing(recorder->view());
+  if (is_gone(tale.state)) return;
+  const bool stopped = is_stopped(pid);
+  tale.doing = (stopped ? "its process is stopped; " : "") + describe_doing(recorder->view());
+  // It may be that only the keeper of the desk is stopped, and no answer gets through.
+  if (!stopped) tale.answered = true;
 }
 
 void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {
