@@ -77,7 +77,8 @@ struct ShrinkVerdict {
   friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
 };
 
-/// To a desk that has been silent for too long: this rank speaks with the next one from now on.
+/// To a desk that has been silent for too long: this rank speaks with the next one from now on. From
+/// that desk, to those who are still there: so shall they.
 struct Moved {
   friend bool operator==(const Moved&, const Moved&) = default;
 };
