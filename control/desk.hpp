@@ -82,6 +82,7 @@ class Desk {
   /// Says it to all if it is more than what was known.
   void learn(int rank, PeerState state, const std::string& detail);
   void send_to_others(int rank, const Message& message);
+  void withdraw(int rank, std::uint64_t uid);
   void settle_shrinking();
   bool is_settled(const Shrinking& shrinking) const;
 

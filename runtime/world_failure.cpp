@@ -1,6 +1,7 @@
 // What a world knows of the ranks in it, and does when one of them fails.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -16,6 +17,9 @@ constexpr std::uint64_t tag_control = 7;
 
 // So many ranks keep the desk, one after the other: each must be reached by all.
 constexpr std::size_t most_desks = 3;
+
+// Who is there answers in microseconds.
+constexpr Duration longest_question = std::chrono::milliseconds(300);
 
 /// Rank 0, then one on each other host, then any.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
@@ -58,6 +62,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
 }
 
 void WorldState::say_goodbye() {
+  if (watchdog_) watchdog_->leave();
   if (agent_) agent_->post(control::Goodbye{marks()});
   recorder_.say_farewell(RecorderHeader::farewell_goodbye);
 }
@@ -92,9 +97,15 @@ bool WorldState::has_failed(int rank) const {
 // Not by shared pointers: a group must not end, which takes its time, on the thread of the control
 // plane.
 void WorldState::enter_group(GroupState& group) {
+  std::optional<GroupState::Failure> failure;
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
+    if (const auto early = aborted_early_.extract(group.membership().uid)) failure = early.mapped();
+  }
+  if (failure && group.is_member()) {
+    group.abort_here(*failure);
+    group_failed(*failure);
   }
   if (!agent_) return;
   for (const PeerNews& news : agent_->all_news())
@@ -131,6 +142,8 @@ void WorldState::group_aborted(const control::AbortGroup& message) {
       group->abort_here(failure);
       concerned = true;
     }
+    // It may still be in the making here.
+    if (!concerned) aborted_early_.try_emplace(message.uid, failure);
   }
   if (concerned) group_failed(failure);
 }
@@ -149,8 +162,8 @@ ProcessGroup WorldState::shrink(GroupState& group) {
   if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
-  const auto verdict =
-      agent_->shrink(old.uid, old.ranks, Deadline::after(init_limit(), began), *clock_);
+  const Timeout limit = group.options().init_timeout.or_else(init_limit());
+  const auto verdict = agent_->shrink(old.uid, old.ranks, Deadline::after(limit, began), *clock_);
   if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
   Membership membership{.ranks = verdict->survivors,
                         .uid = verdict->new_uid,
@@ -159,15 +172,29 @@ ProcessGroup WorldState::shrink(GroupState& group) {
                         .tag = old.tag};
   GroupOptions options = group.options();
   options.timeout = group.timeout();
-  return ProcessGroup(make_group(std::move(membership), options));
+  try {
+    return ProcessGroup(make_group(std::move(membership), options));
+  } catch (...) {
+    agent_->reject_verdict(old.uid);
+    throw;
+  }
 }
 
 void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) const {
   ErrorContext context = group.context("shrink");
   context.remedy = "call shrink on every member of the group that is left";
-  throw TimeoutError(fmt::format("not all members that are left have called shrink within {:.3f} s",
-                                 std::chrono::duration<double>(waited).count()),
-                     waited, std::move(context));
+  std::vector<std::string> names;
+  const Membership& membership = group.membership();
+  for (const Tale& tale : ask(membership.uid, membership.ranks, longest_question)) {
+    if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
+    context.missing.push_back(tale.rank);
+    names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));
+  }
+  throw TimeoutError(
+      fmt::format("not all members that are left have called shrink within {:.3f} s{}{}",
+                  std::chrono::duration<double>(waited).count(),
+                  names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
+      waited, std::move(context));
 }
 
 std::string WorldState::describe_doing() const {
@@ -190,7 +217,8 @@ std::string WorldState::describe_doing() const {
 }
 
 Tale WorldState::tell(std::uint64_t uid) {
-  Tale tale{.rank = rank_, .doing = describe_doing()};
+  Tale tale{
+      .rank = rank_, .shrinks = agent_ && agent_->is_shrinking(uid), .doing = describe_doing()};
   for (const GroupMark& mark : marks()) {
     if (mark.uid != uid) continue;
     tale.knows_group = true;

@@ -62,6 +62,7 @@ WorldState::WorldState(WorldParts parts)
       algo_(std::move(parts.algo)),
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
       own_thread_(parts.own_thread),
+      in_one_process_(parts.in_one_process),
       site_(std::move(parts.site)),
       recorder_({.rank = rank_,
                  .world_size = size_,

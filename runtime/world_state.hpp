@@ -164,7 +164,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void end_control();
   void peer_changed(const PeerNews& news) override;
   void group_aborted(const control::AbortGroup& message) override;
-  void dump_asked(const std::string& reason) override;
+  void dump_asked(const control::DumpNow& message) override;
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing() const;
@@ -186,6 +186,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   AlgoPolicy algo_;
   Reproducibility reproducibility_;
   bool own_thread_;
+  bool in_one_process_;
   std::optional<PretendedSite> site_;
   CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
   bool crowded_ = true;  // until it is known

@@ -35,7 +35,8 @@ void WorldState::make_watchdog() {
       WatchdogOptions{.rank = rank_,
                       .dump_base = config_.dump,
                       .policy = config_.blocking_wait ? OnFailure::report : config_.on_failure,
-                      .monitor_timeout = config_.watchdog_timeout,
+                      // Threads that share one watchdog need not each watch it.
+                      .monitor_timeout = in_one_process_ ? Timeout::none() : config_.watchdog_timeout,
                       .clock = clock_},
       std::move(actions));
 }
@@ -51,11 +52,13 @@ void WorldState::group_failed(const GroupState::Failure& failure) {
 }
 
 void WorldState::dump(const std::string& reason) {
-  if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, reason)});
-  watchdog_->dump({"call", reason});
+  if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, reason), true});
+  watchdog_->dump({"call", reason, true});
 }
 
-void WorldState::dump_asked(const std::string& reason) { watchdog_->dump({"request", reason}); }
+void WorldState::dump_asked(const control::DumpNow& message) {
+  watchdog_->dump({"request", message.reason, message.asked_for});
+}
 
 // Of ranks of this host that can say nothing any more. The lowest that is left does it.
 void WorldState::dump_for(const PeerNews& news) {
