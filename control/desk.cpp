@@ -54,6 +54,8 @@ void Desk::tick(TimePoint now) {
       const std::chrono::duration<double> silent = now - own.last_sign;
       learn(rank, PeerState::stalled, fmt::format("no sign of life for {:.1f} s", silent.count()));
     }
+    if (!own.came && anybody_came_ && now - first_join_ >= options_.stalled_after)
+      learn(rank, PeerState::stalled, "it has not come to the control plane yet");
     if (!own.came && all_should_be_here)
       learn(rank, PeerState::lost, "it has not come to the control plane");
     if (own.present) send_(rank, Beat{});

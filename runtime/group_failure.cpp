@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "runtime/group_state.hpp"
 #include "runtime/world_state.hpp"
@@ -14,6 +15,8 @@ namespace {
 // Who is there answers in microseconds; who has been stopped never does.
 constexpr Duration longest_search = std::chrono::milliseconds(300);
 constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// How long a message of the control plane is waited for that must be on its way.
+constexpr Duration longest_news = std::chrono::milliseconds(100);
 // So many are told of in words; the error carries all.
 constexpr std::size_t most_named = 8;
 
@@ -159,6 +162,22 @@ GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error
   }
 }
 
+// Through shared memory the words of who gave the group up come first, and alone; all the rest, who
+// is missing, is on its way through the control plane.
+std::exception_ptr GroupState::full_story(std::exception_ptr error,
+                                          const std::string& title) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const AbortedError&) {
+  } catch (...) {
+    return error;
+  }
+  const auto latest = std::chrono::steady_clock::now() + longest_news;
+  while (world_->has_control() && !is_aborted() && std::chrono::steady_clock::now() < latest)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  return is_aborted() ? aborted_error(title) : error;
+}
+
 void GroupState::abort_here(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
@@ -182,9 +201,8 @@ void GroupState::abort_for(const std::string& reason) {
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
   if (is_aborted()) return;
   if (!is_member()) {
-    world_->logger().warning(
-        fmt::format("abort of group '{}' is ignored: rank {} is not a member of it", label(),
-                    world_->rank()));
+    world_->logger().warning(fmt::format(
+        "abort of group '{}' is ignored: rank {} is not a member of it", label(), world_->rank()));
     return;
   }
   const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};

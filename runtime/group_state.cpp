@@ -251,13 +251,18 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call) {
-  const Failure failure = describe_failure(std::current_exception(), title(call));
+  const std::exception_ptr error = full_story(std::current_exception(), title(call));
+  const Failure failure = describe_failure(error, title(call));
   std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
   if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
-  rethrow_with(context(title(call)));
+  try {
+    std::rethrow_exception(error);
+  } catch (...) {
+    rethrow_with(context(title(call)));
+  }
 }
 
 // --- Asynchronous calls

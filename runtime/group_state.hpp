@@ -75,6 +75,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Gives the group up on all ranks: everything in flight and every later call fails with this
   /// reason; the first reason stays.
   void abort(const Failure& failure);
+  /// What failed an operation, or, when that is only that another rank has given the group up, what
+  /// that rank says about it.
+  std::exception_ptr full_story(std::exception_ptr error, const std::string& title) const;
   /// The same on behalf of the application.
   void abort_for(const std::string& reason);
   /// Another rank has given it up.

@@ -145,6 +145,7 @@ bool WorkState::step_parts(long nanoseconds) {
 }
 
 void WorkState::fail(std::exception_ptr error) {
+  error = group_->full_story(std::move(error), title());
   const auto failure = group_->describe_failure(error, title());
   // A send or receive that went wrong and has left nothing behind is its own matter.
   const bool clean = give_up_parts(failure.reason);

@@ -101,7 +101,8 @@ void WorldState::enter_group(GroupState& group) {
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
-    if (const auto early = aborted_early_.extract(group.membership().uid)) failure = early.mapped();
+    if (const auto early = aborted_early_.extract(group.membership().uid); !early.empty())
+      failure = early.mapped();
   }
   if (failure && group.is_member()) {
     group.abort_here(*failure);

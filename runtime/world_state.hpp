@@ -1,6 +1,7 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -102,6 +103,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// Tells all others that the group is given up.
+  /// Whether others hear of failures by another way than that of the data.
+  bool has_control() const { return agent_ != nullptr; }
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
   /// Something has gone wrong here: this rank writes its dump, and all others do.
   void incident(const Incident& incident);
@@ -210,6 +213,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
 
   mutable std::mutex known_mutex_;  // guards the next; held for moments only
   std::vector<GroupState*> known_groups_;
+  /// Groups that others gave up before this rank had made them.
+  std::map<std::uint64_t, GroupState::Failure> aborted_early_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

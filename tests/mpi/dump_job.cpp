@@ -30,9 +30,13 @@ void write_file(const std::string& name, int number) {
   std::filesystem::rename(temporary, folder / name);
 }
 
+void wait_for(const std::string& name) {
+  while (!std::filesystem::exists(folder / name)) std::this_thread::sleep_for(5ms);
+}
+
 void wait_for_director(const World& world) {
   write_file("ready" + std::to_string(world.rank()), 1);
-  while (!std::filesystem::exists(folder / "go")) std::this_thread::sleep_for(5ms);
+  wait_for("go");
 }
 
 [[noreturn]] void sleep_for_ever() {
@@ -96,7 +100,10 @@ void stopped(World& world) {
 // The other ranks sleep while rank 0 asks for the dumps of all.
 void asks(World& world) {
   sum_matrices(world);
-  if (world.rank() == 0) world.dump("the program wants to know");
+  if (world.rank() == 0) {
+    for (int rank = 1; rank < world.size(); ++rank) wait_for("ready" + std::to_string(rank));
+    world.dump("the program wants to know");
+  }
   wait_for_director(world);
 }
 
@@ -112,9 +119,9 @@ void ending(World& world) {
 
 void live(const std::string& life) {
   const std::map<std::string, void (*)(World&)> lives = {
-      {"finished", finished}, {"left_alone", left_alone}, {"timed", timed},
-      {"asleep", asleep},     {"exits", exits},           {"killed", killed},
-      {"stopped", stopped},   {"asks", asks},             {"ending", ending}};
+      {"finished", finished}, {"left_alone", left_alone}, {"timed", timed},     {"asleep", asleep},
+      {"exits", exits},       {"killed", killed},         {"stopped", stopped}, {"asks", asks},
+      {"ending", ending}};
   World world;
   write_file("pid" + std::to_string(world.rank()), static_cast<int>(getpid()));
   lives.at(life)(world);

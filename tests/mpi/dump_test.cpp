@@ -41,8 +41,7 @@ void expect_valid(const Json& dump, int rank) {
     expect_required(group, schema["$defs"]["group"], "a group");
   for (const auto& entry : dump.value("entries", Json::array()))
     expect_required(entry, schema["$defs"]["entry"], "an entry");
-  for (const auto& peer : dump["peers"])
-    expect_required(peer, schema["$defs"]["peer"], "a peer");
+  for (const auto& peer : dump["peers"]) expect_required(peer, schema["$defs"]["peer"], "a peer");
 }
 
 class Dump : public ::testing::Test {

@@ -141,8 +141,7 @@ RANK_TEST(Abort, TheFirstReasonStays) {
   }
   signal_from_first(world);
   const auto limit = std::chrono::steady_clock::now() + at_once;
-  while (!group.is_aborted() && std::chrono::steady_clock::now() < limit)
-    std::this_thread::yield();
+  while (!group.is_aborted() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   group.abort("me too");
   const int peer = world.rank() == 0 ? 1 : 0;
   expect_enough([&] { group.all_reduce(view_of(one)); });

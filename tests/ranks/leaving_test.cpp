@@ -113,8 +113,8 @@ RANK_TEST(Leaving, FailsAReceiveFromAnyoneWhenAllHaveLeft) {
     return;
   }
   std::int32_t never = 0;
-  const Error error =
-      failure_of([&] { world.group().recv(view_of(never), any_source); }, {"it has ended its world"});
+  const Error error = failure_of([&] { world.group().recv(view_of(never), any_source); },
+                                 {"it has ended its world"});
   EXPECT_EQ(error.kind(), ErrorKind::peer) << error.what();
   EXPECT_EQ(error.context().missing.size(), ranks_as_size(world) - 1) << error.what();
 }
