@@ -121,8 +121,6 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// Tells all others that the group is given up.
-  /// Whether others hear of failures by another way than that of the data.
-  bool has_control() const { return agent_ != nullptr; }
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
   /// Something has gone wrong here: this rank writes its dump, and all others do.
   void incident(const Incident& incident);
