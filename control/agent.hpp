@@ -58,6 +58,7 @@ class Agent {
   /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
+  /// It has called this, and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
   /// What was settled last for this group is of no use here.
   void reject_verdict(std::uint64_t uid);
@@ -106,6 +107,7 @@ class Agent {
   std::uint64_t next_question_ = 0;
   std::map<std::uint64_t, Asking> askings_;
   std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
+  std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
 };
 
