@@ -133,6 +133,7 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
   {
     std::lock_guard lock(mutex_);
     shrinking_[uid] = call.members;
+    unsettled_.insert(uid);
   }
   send_(call);
   std::unique_lock lock(mutex_);
@@ -142,7 +143,10 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
   }
   shrinking_.erase(uid);
   const auto verdict = verdicts_.find(uid);
-  if (verdict != verdicts_.end()) return verdict->second;
+  if (verdict != verdicts_.end()) {
+    unsettled_.erase(uid);
+    return verdict->second;
+  }
   lock.unlock();
   send_(ShrinkCall{.uid = uid});
   return std::nullopt;
@@ -150,7 +154,7 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
 
 bool Agent::is_shrinking(std::uint64_t uid) const {
   std::lock_guard lock(mutex_);
-  return shrinking_.contains(uid);
+  return unsettled_.contains(uid);
 }
 
 void Agent::reject_verdict(std::uint64_t uid) {

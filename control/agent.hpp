@@ -59,6 +59,7 @@ class Agent {
   /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
+  /// It has called this, and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
   /// What was settled last for this group is of no use here.
   void reject_verdict(std::uint64_t uid);
@@ -104,6 +105,7 @@ class Agent {
   std::map<std::uint64_t, std::map<int, Tale>> askings_;  ///< what was answered, by rank
   std::map<std::uint64_t, AbortGroup> aborted_;           ///< the first word of each, heard or said
   std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
+  std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
 };
 

@@ -71,6 +71,7 @@ RANK_TEST(Shrink, WithWorkInFlight) {
   std::vector<double> values(1000, 1.0);
   Work work;
   if (world.rank() != 0) work = group.all_reduce_async(values);
+  world.group().barrier();
   ProcessGroup made = group.shrink();
   expect_group_works(made);
   if (world.rank() != 0) failure_of([&] { work.wait(); }, {"shrinks the group"});

@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
@@ -53,6 +54,14 @@ inline void expect_group_works(ProcessGroup group) {
 }
 
 inline void expect_world_works(World& world) { expect_group_works(world.group()); }
+
+/// Without moving anything forward.
+inline bool is_aborted_within(const ProcessGroup& group, Duration patience) {
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (!group.is_aborted() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return group.is_aborted();
+}
 
 /// The call must fail, with all of these words, long before any limit; other errors than hymn's
 /// are let through. Returns what it threw.
