@@ -129,10 +129,11 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
                                            Deadline deadline, const Clock& clock) {
   const ShrinkCall call{uid, {members.begin(), members.end()}};
+  reject_verdict(uid);  // of an earlier time
   {
     std::lock_guard lock(mutex_);
     shrinking_[uid] = call.members;
-    verdicts_.erase(uid);  // of an earlier time, since when another member has failed
+    unsettled_.insert(uid);
   }
   send_(call);
   std::unique_lock lock(mutex_);
@@ -142,8 +143,26 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
   }
   shrinking_.erase(uid);
   const auto verdict = verdicts_.find(uid);
-  if (verdict == verdicts_.end()) return std::nullopt;
-  return verdict->second;
+  if (verdict != verdicts_.end()) {
+    unsettled_.erase(uid);
+    return verdict->second;
+  }
+  lock.unlock();
+  send_(ShrinkCall{.uid = uid});
+  return std::nullopt;
+}
+
+bool Agent::is_shrinking(std::uint64_t uid) const {
+  std::lock_guard lock(mutex_);
+  return unsettled_.contains(uid);
+}
+
+void Agent::reject_verdict(std::uint64_t uid) {
+  {
+    std::lock_guard lock(mutex_);
+    if (verdicts_.erase(uid) == 0) return;
+  }
+  send_(ShrinkCall{.uid = uid});
 }
 
 void Agent::receive(Message message) {
@@ -179,7 +198,7 @@ void Agent::on(const AbortGroup& message) {
 }
 
 void Agent::on(const DumpNow& message) {
-  tell_listener([&](Listener& world) { world.dump_asked(message.reason); });
+  tell_listener([&](Listener& world) { world.dump_asked(message); });
 }
 
 void Agent::on(const Question& message) {

@@ -24,7 +24,7 @@ class Listener {
   /// A rank has come to be in another state.
   virtual void peer_changed(const PeerNews& news) = 0;
   virtual void group_aborted(const AbortGroup& message) = 0;
-  virtual void dump_asked(const std::string& reason) = 0;
+  virtual void dump_asked(const DumpNow& message) = 0;
   /// Where this rank is with this group.
   virtual Tale tell(std::uint64_t uid) = 0;
   /// How far this rank is with all its groups, those that have ended too.
@@ -55,9 +55,14 @@ class Agent {
   /// gone. One tale for each, in the same order; of those who have not answered it holds what is
   /// known without them.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
-  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes.
+  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes. Called
+  /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
+  /// It has called this, and nothing has been settled since.
+  bool is_shrinking(std::uint64_t uid) const;
+  /// What was settled last for this group is of no use here.
+  void reject_verdict(std::uint64_t uid);
 
   // --- For what carries the messages
 
@@ -100,6 +105,7 @@ class Agent {
   std::map<std::uint64_t, std::map<int, Tale>> askings_;  ///< what was answered, by rank
   std::map<std::uint64_t, AbortGroup> aborted_;           ///< the first word of each, heard or said
   std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
+  std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
 };
 

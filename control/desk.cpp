@@ -59,6 +59,8 @@ void Desk::tick(TimePoint now) {
       const std::chrono::duration<double> silent = now - own.last_sign;
       learn(rank, PeerState::stalled, fmt::format("no sign of life for {:.1f} s", silent.count()));
     }
+    if (!own.came && anybody_came_ && now - first_join_ >= options_.stalled_after)
+      learn(rank, PeerState::stalled, "it has not come to the control plane yet");
     if (!own.came && all_should_be_here)
       learn(rank, PeerState::lost, "it has not come to the control plane");
     if (own.present) send_(rank, Beat{});
@@ -156,6 +158,7 @@ void Desk::on(int rank, CallNote message, TimePoint) {
 }
 
 void Desk::on(int rank, ShrinkCall message, TimePoint) {
+  if (message.members.empty()) return withdraw(rank, message.uid);
   if (const auto known = verdicts_.find(message.uid); known != verdicts_.end()) {
     if (holds(known->second)) {
       send_(rank, known->second);
@@ -168,6 +171,20 @@ void Desk::on(int rank, ShrinkCall message, TimePoint) {
   shrinking.members = message.members;
   shrinking.callers.insert(rank);
   settle_shrinking();
+}
+
+// The number of a new group that not all have been able to make is not used again: what some of them
+// have said under it is still on its way.
+void Desk::withdraw(int rank, std::uint64_t uid) {
+  if (const auto waiting = shrinking_.find(uid); waiting != shrinking_.end()) {
+    waiting->second.callers.erase(rank);
+    if (waiting->second.callers.empty()) shrinking_.erase(waiting);
+  }
+  const auto known = verdicts_.find(uid);
+  if (known == verdicts_.end()) return;
+  const auto& survivors = known->second.survivors;
+  if (std::find(survivors.begin(), survivors.end(), rank) != survivors.end())
+    verdicts_.erase(known);
 }
 
 // From a desk that was lost when not all had heard it.

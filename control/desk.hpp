@@ -85,6 +85,7 @@ class Desk {
   /// Says it to all if it is more than what was known.
   void learn(int rank, PeerState state, const std::string& detail);
   void send_to_others(int rank, const Message& message);
+  void withdraw(int rank, std::uint64_t uid);
   void settle_shrinking();
   /// None of those that it names has gone since.
   bool holds(const ShrinkVerdict& verdict) const;

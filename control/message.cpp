@@ -38,7 +38,7 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, PeerNews>) {
     return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits);
   } else if constexpr (std::same_as<Kind, Tale>) {
-    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.doing);
+    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.shrinks, v.doing);
   } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
   } else if constexpr (std::same_as<Kind, Goodbye>) {
@@ -48,7 +48,7 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, AbortGroup>) {
     return std::tie(v.uid, v.reason, v.missing);
   } else if constexpr (std::same_as<Kind, DumpNow>) {
-    return std::tie(v.reason);
+    return std::tie(v.reason, v.asked_for);
   } else if constexpr (std::same_as<Kind, Question>) {
     return std::tie(v.id, v.asker, v.uid, v.asked);
   } else if constexpr (std::same_as<Kind, Answer>) {

@@ -38,6 +38,7 @@ struct AbortGroup {
 /// All ranks write what their flight recorders hold.
 struct DumpNow {
   std::string reason{};
+  bool asked_for = false;  ///< by the program, and not for a failure
   friend bool operator==(const DumpNow&, const DumpNow&) = default;
 };
 /// "Where are you in this group?" To the desk with those who are asked; from the desk to each.
@@ -63,7 +64,8 @@ struct CallNote {
   std::string words{};  ///< "all_reduce of 1024 float32 with sum"
   friend bool operator==(const CallNote&, const CallNote&) = default;
 };
-/// From a survivor who calls shrink().
+/// From a survivor who calls shrink(); or, without members, from one who does not wait any more for
+/// what it has called, or cannot use what was settled: that is void.
 struct ShrinkCall {
   std::uint64_t uid = 0;
   std::vector<int> members{};  ///< of the group as it was
@@ -77,7 +79,8 @@ struct ShrinkVerdict {
   friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
 };
 
-/// To a desk that has been silent for too long: this rank speaks with the next one from now on.
+/// To a desk that has been silent for too long: this rank speaks with the next one from now on. From
+/// that desk, to those who are still there: so shall they.
 struct Moved {
   friend bool operator==(const Moved&, const Moved&) = default;
 };

@@ -50,6 +50,7 @@ struct Tale {
   bool knows_group = false;     ///< it has made the group, and not ended it
   std::uint64_t entered = 0;    ///< collectives of the group
   std::uint64_t completed = 0;  ///< of these
+  bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end
   std::string doing{};          ///< in words: what it is doing now, or has done last
   /// It has told this itself, just now. Not sent.
   bool answered = false;

@@ -60,13 +60,13 @@ std::string how_it_ended(int pid) {
   char state = '?';
   fields >> state;
   if (state != 'Z') return {};
-  // The last of all fields; a shorter line says nothing.
+  // The last of all fields; a shorter line says nothing. Those before it may be as large as any.
   constexpr int fields_behind_state = 49;
-  long long value = 0;
+  std::string field;
   int read = 0;
+  while (read < fields_behind_state && fields >> field) ++read;
   int status = -1;
-  while (fields >> value)
-    if (++read == fields_behind_state) status = static_cast<int>(value);
+  if (read < fields_behind_state || !(std::istringstream(field) >> status)) return {};
   if (status < 0) return {};
   if (WIFSIGNALED(status)) return fmt::format("killed by signal {}", WTERMSIG(status));
   if (WIFEXITED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));

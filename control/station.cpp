@@ -128,7 +128,7 @@ void Station::send(const Message& message) {
 void Station::connected(std::size_t desk) {
   const bool first = !std::exchange(ever_connected_, true);
   connected_ = true;
-  last_word_ = now();
+  silent_beats_ = 0;
   sent_marks_.clear();
   // Those before it could not be reached any more.
   for (std::size_t passed = current_; passed < desk; ++passed) {
@@ -144,9 +144,11 @@ void Station::connected(std::size_t desk) {
 }
 
 void Station::received(std::span<const std::byte> bytes) {
-  last_word_ = now();
+  silent_beats_ = 0;
   try {
-    agent_->receive(unpack(bytes));
+    Message message = unpack(bytes);
+    if (std::holds_alternative<Moved>(message)) return leave_desk("");
+    agent_->receive(std::move(message));
   } catch (const Error& error) {
     options_.log(fmt::format("a message of the desk is dropped: {}", error.what()));
   }
@@ -166,9 +168,10 @@ void Station::leave_desk(const std::string& why) {
   if (current_ + 1 >= desks_) return;
   const int rank = options_.desk_ranks[current_];
   send(Moved{});
+  client_->close();  // what was said still goes out
   connected_ = false;
   ++current_;
-  if (rank != options_.rank)
+  if (!why.empty() && rank != options_.rank)
     agent_->sight({.rank = rank, .state = PeerState::stalled, .detail = why});
   client_->connect(current_, longest_search);
 }
@@ -189,7 +192,6 @@ void Station::give_up(const std::string& why) {
 
 void Station::beat() {
   if (closing_) return;
-  const TimePoint at = now();
   if (connected_) {
     Beat beat;
     for (const GroupMark& mark : marks_()) {
@@ -199,12 +201,12 @@ void Station::beat() {
       beat.marks.push_back(mark);
     }
     send(beat);
-    if (desk_ && current_ == static_cast<std::size_t>(options_.desk_index) && desk_->is_deserted())
-      leave_desk("");
-    else if (at - last_word_ >= options_.desk_silence)
+    if (++silent_beats_ > options_.desk_silence / options_.beat_every)
       leave_desk("its desk gives no sign of life");
   }
-  if (desk_) desk_->tick(at);
+  if (desk_) desk_->tick(now());
+  // Who stayed would be missed by the next desk, to which some have gone.
+  if (desk_ && desk_->is_deserted()) server_->send_to_all(pack(Moved{}));
   if (on_beat_) on_beat_();
   timer_->expires_after(options_.beat_every);
   timer_->async_wait([this](const asio::error_code& error) {

@@ -36,7 +36,8 @@ struct StationOptions {
   std::vector<int> desk_ranks{};  ///< who keeps each
   Endpoint listen{};              ///< of the own desk
   Duration beat_every = std::chrono::milliseconds(250);
-  /// A desk that gives no sign of life for so long is left for the next.
+  /// A desk that gives no sign of life for so long is left for the next. Counted in own beats: who
+  /// was stopped itself has not waited.
   Duration desk_silence = std::chrono::seconds(5);
   DeskOptions desk{};
   LinkLog log{};
@@ -66,7 +67,6 @@ class Station {
   void set_on_beat(std::function<void()> on_beat) { on_beat_ = std::move(on_beat); }
 
  private:
-  void connect(std::size_t desk);
   void connected(std::size_t desk);
   void received(std::span<const std::byte> bytes);
   void lost_desk(const std::string& why);
@@ -93,8 +93,8 @@ class Station {
   bool connected_ = false;
   bool ever_connected_ = false;
   bool closing_ = false;
-  std::vector<Message> waiting_;  ///< for a desk
-  TimePoint last_word_{};         ///< of the desk
+  std::vector<Message> waiting_;   ///< for a desk
+  std::int64_t silent_beats_ = 0;  ///< since the desk was heard
   std::map<std::uint64_t, GroupMark> sent_marks_;
   std::function<void()> on_beat_;
   std::unique_ptr<asio::steady_timer> timer_;

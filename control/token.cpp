@@ -14,7 +14,15 @@
 namespace hymn {
 namespace {
 
+/// Before anything else of libcrypto, which would clean up at the end of the process: the thread of
+/// the control plane may still use it then, where a program exits with its worlds alive.
+void keep_crypto() {
+  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  static_cast<void>(kept);
+}
+
 void draw(std::span<std::byte> bytes) {
+  keep_crypto();
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) !=
       1)
     throw ResourceError("the system gives no random numbers",
@@ -78,6 +86,7 @@ Proof prove(const Token& token, const ProofSubject& subject) {
       .bytes(subject.client_nonce);
   Proof proof{};
   unsigned length = 0;
+  keep_crypto();
   const auto* const made =
       HMAC(EVP_sha256(), token.bytes().data(), static_cast<int>(Token::size),
            reinterpret_cast<const unsigned char*>(message.packed().data()), message.packed().size(),

@@ -225,6 +225,11 @@ void GroupState::abort(const Failure& failure) {
 void GroupState::abort_for(const std::string& reason) {
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
   if (is_aborted()) return;
+  if (!is_member()) {
+    world_->logger().warning(fmt::format(
+        "abort of group '{}' is ignored: rank {} is not a member of it", label(), world_->rank()));
+    return;
+  }
   const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
   world_->incident({"abort", failure.reason});
   abort(failure);

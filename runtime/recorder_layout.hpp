@@ -93,6 +93,8 @@ struct RecorderHeader {
   static constexpr std::uint32_t farewell_goodbye = 1;
   static constexpr std::uint32_t farewell_exit = 0x100;
   static constexpr std::uint32_t farewell_error = 0x10000;
+  /// When this rank has last written a dump of itself, by the steady clock; 0: never.
+  std::atomic<std::int64_t> dumped_steady_ns{0};
   SharedText<64> host{};
   SharedText<64> program{};
   SharedText<256> executable{};  ///< its path; "" where it is too long

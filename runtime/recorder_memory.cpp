@@ -75,7 +75,9 @@ RecorderMemory::RecorderMemory(const Setup& setup)
       }()) {
   introduce(setup);
   ring_.set_timing(setup.timing);
-  if (file_) key_ = key_of(file_);
+  if (!file_) return;
+  key_ = key_of(file_);
+  exit_note_.emplace(*header_);
 }
 
 void RecorderMemory::introduce(const Setup& setup) {
@@ -141,6 +143,10 @@ std::uint16_t RecorderMemory::method_number(std::string_view path, std::string_v
     ++number;
   }
   return 0;
+}
+
+void RecorderMemory::note_dump() {
+  header_->dumped_steady_ns.store(ClockReading::now().steady_ns, std::memory_order_release);
 }
 
 PeerRecorder::PeerRecorder(const MemoryKey& key) {

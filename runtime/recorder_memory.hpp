@@ -9,6 +9,7 @@
 
 #include "p2p/shm/nameless_memory.hpp"
 #include "runtime/call_ring.hpp"
+#include "runtime/exit_note.hpp"
 #include "runtime/recorder_layout.hpp"
 #include "runtime/recorder_view.hpp"
 
@@ -73,6 +74,8 @@ class RecorderMemory {
   /// The number of an algorithm's path and name; 0 when the table is full.
   std::uint16_t method_number(std::string_view path, std::string_view algorithm);
   void set_job(std::uint64_t job) { header_->job.store(job, std::memory_order_release); }
+  /// A dump of this rank is being written.
+  void note_dump();
   /// This rank has ended its world; or its process exits without that. The first stays.
   void say_farewell(std::uint32_t farewell) {
     std::uint32_t none = 0;
@@ -95,6 +98,7 @@ class RecorderMemory {
   RecorderHeader* header_ = nullptr;
   CallRing ring_;
   std::optional<MemoryKey> key_;
+  std::optional<ExitNote> exit_note_;
   std::mutex mutex_;  // of whoever makes and ends groups
 };
 

@@ -11,10 +11,6 @@ namespace {
 // For so long what fails is taken to follow from what has failed first.
 constexpr Duration one_incident = std::chrono::seconds(10);
 
-bool is_asked_for(const Incident& incident) {
-  return incident.trigger == "call" || incident.trigger == "pipe" || incident.trigger == "watchdog";
-}
-
 }  // namespace
 
 Watchdog::Watchdog(WatchdogOptions options, WatchdogActions actions)
@@ -45,14 +41,15 @@ void Watchdog::beat() {
     }
     asked = pipe_ && pipe_->asked();
   }
-  if (asked) dump({"pipe", "asked for through the pipe"});
+  if (asked) dump({"pipe", "asked for through the pipe", true});
 }
 
 bool Watchdog::dump(const Incident& incident) {
   if (options_.dump_base.empty() || has_ended()) return false;
+  if (has_left_.load(std::memory_order_acquire) && !incident.asked_for) return false;
   std::lock_guard lock(mutex_);
   const TimePoint now = options_.clock->now();
-  if (has_dumped_ && !is_asked_for(incident) && now - last_dump_ < one_incident) return false;
+  if (has_dumped_ && !incident.asked_for && now - last_dump_ < one_incident) return false;
   try {
     write_dump(dump_path(options_.dump_base, options_.rank), actions_.dump(incident));
   } catch (const std::exception& error) {
@@ -65,7 +62,7 @@ bool Watchdog::dump(const Incident& incident) {
 }
 
 void Watchdog::failure(const Incident& incident) {
-  if (has_ended()) return;
+  if (has_ended() || has_left_.load(std::memory_order_acquire)) return;
   dump(incident);
   if (options_.policy != OnFailure::tear_down) return;
   actions_.warn(fmt::format("HYMN_ON_FAILURE=tear_down: the process ends: {}", incident.reason));

@@ -19,6 +19,7 @@ namespace hymn {
 struct Incident {
   std::string trigger;  ///< "timeout", "death", "error", "abort", "request", "pipe", "call" …
   std::string reason;
+  bool asked_for = false;  ///< by somebody: every such dump is written
 };
 
 struct WatchdogOptions {
@@ -54,6 +55,9 @@ class Watchdog {
   /// Something has failed in which this rank takes part: dumps, and does what the policy says.
   void failure(const Incident& incident);
   OnFailure policy() const { return options_.policy; }
+  /// This rank has done its part: no failure of others concerns it any more. It still dumps when
+  /// it is asked to.
+  void leave() { has_left_.store(true, std::memory_order_release); }
   /// The world ends: nothing is a failure any more, and the pipe is gone.
   void end();
   bool has_ended() const { return ended_.load(std::memory_order_acquire); }
@@ -65,6 +69,7 @@ class Watchdog {
   WatchdogOptions options_;
   WatchdogActions actions_;
   std::atomic<std::uint64_t> beats_{0};
+  std::atomic<bool> has_left_{false};
   std::atomic<bool> ended_{false};
   std::mutex mutex_;  // guards what follows; a dump is made under it
   TimePoint last_dump_{};

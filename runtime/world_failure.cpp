@@ -1,6 +1,7 @@
 // What a world knows of the ranks in it, and does when one of them fails.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -18,6 +19,9 @@ constexpr std::uint64_t tag_control = 7;
 
 // So many ranks keep the desk, one after the other: each must be reached by all.
 constexpr std::size_t most_desks = 3;
+
+// Who is there answers in microseconds.
+constexpr Duration longest_question = std::chrono::milliseconds(300);
 
 /// Rank 0, then one on each other host, then any.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
@@ -60,6 +64,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
 }
 
 void WorldState::say_goodbye() {
+  if (watchdog_) watchdog_->leave();
   // Who waits for this rank must not take it for the culprit.
   const GroupState::Failure failure = is_leaving() ? first_failure() : GroupState::Failure();
   if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
@@ -139,11 +144,16 @@ bool WorldState::has_failed(int rank) const {
 // Not by shared pointers: a group must not end, which takes its time, on the thread of the control
 // plane.
 void WorldState::enter_group(GroupState& group) {
+  std::optional<GroupState::Failure> failure;
   {
     std::lock_guard lock(known_mutex_);
     known_groups_.push_back(&group);
-    const auto abort = early_aborts_.find(group.membership().uid);
-    if (abort != early_aborts_.end() && group.is_member()) group.abort_here(abort->second);
+    if (const auto early = early_aborts_.extract(group.membership().uid); !early.empty())
+      failure = early.mapped();
+  }
+  if (failure && group.is_member()) {
+    group.abort_here(*failure);
+    group_failed(*failure);
   }
   if (!agent_) return;
   for (const PeerNews& news : agent_->all_news())
@@ -203,8 +213,8 @@ ProcessGroup WorldState::shrink(GroupState& group) {
   if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
-  const auto verdict =
-      agent_->shrink(old.uid, old.ranks, Deadline::after(init_limit(), began), *clock_);
+  const Timeout limit = group.options().init_timeout.or_else(init_limit());
+  const auto verdict = agent_->shrink(old.uid, old.ranks, Deadline::after(limit, began), *clock_);
   if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
   Membership membership{.ranks = verdict->survivors,
                         .uid = verdict->new_uid,
@@ -213,15 +223,29 @@ ProcessGroup WorldState::shrink(GroupState& group) {
                         .tag = old.tag};
   GroupOptions options = group.options();
   options.timeout = group.timeout();
-  return ProcessGroup(make_group(std::move(membership), options));
+  try {
+    return ProcessGroup(make_group(std::move(membership), options));
+  } catch (...) {
+    agent_->reject_verdict(old.uid);
+    throw;
+  }
 }
 
 void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) const {
   ErrorContext context = group.context("shrink");
   context.remedy = "call shrink on every member of the group that is left";
-  throw TimeoutError(fmt::format("not all members that are left have called shrink within {:.3f} s",
-                                 std::chrono::duration<double>(waited).count()),
-                     waited, std::move(context));
+  std::vector<std::string> names;
+  const Membership& membership = group.membership();
+  for (const Tale& tale : ask(membership.uid, membership.ranks, longest_question)) {
+    if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
+    context.missing.push_back(tale.rank);
+    names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));
+  }
+  throw TimeoutError(
+      fmt::format("not all members that are left have called shrink within {:.3f} s{}{}",
+                  std::chrono::duration<double>(waited).count(),
+                  names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
+      waited, std::move(context));
 }
 
 std::string WorldState::describe_doing(const RecorderView& view) const {
@@ -229,7 +253,9 @@ std::string WorldState::describe_doing(const RecorderView& view) const {
 }
 
 Tale WorldState::tell(std::uint64_t uid) {
-  Tale tale{.rank = rank_, .doing = describe_doing(recorder_.view())};
+  Tale tale{.rank = rank_,
+            .shrinks = agent_ && agent_->is_shrinking(uid),
+            .doing = describe_doing(recorder_.view())};
   for (const GroupMark& mark : marks()) {
     if (mark.uid != uid) continue;
     tale.knows_group = true;

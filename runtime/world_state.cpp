@@ -63,6 +63,7 @@ WorldState::WorldState(WorldParts parts)
       reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
       own_thread_(parts.own_thread),
       checks_(parts.options.checks.value_or(config_.checks)),
+      in_one_process_(parts.in_one_process),
       site_(std::move(parts.site)),
       recorder_({.rank = rank_,
                  .world_size = size_,

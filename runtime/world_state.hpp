@@ -182,7 +182,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void end_control();
   void peer_changed(const PeerNews& news) override;
   void group_aborted(const control::AbortGroup& message) override;
-  void dump_asked(const std::string& reason) override;
+  void dump_asked(const control::DumpNow& message) override;
   Tale tell(std::uint64_t uid) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing(const RecorderView& view) const;
@@ -208,6 +208,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   CheckLevel checks_;
   std::unique_ptr<CallMetrics> metrics_;
   std::unique_ptr<MetricsFile> metrics_file_;
+  bool in_one_process_;
   std::optional<PretendedSite> site_;
   CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
   bool crowded_ = true;  // until it is known

@@ -6,11 +6,15 @@
 
 #include "runtime/dump_file.hpp"
 #include "runtime/flight_dump.hpp"
+#include "runtime/recorder_clock.hpp"
 #include "runtime/work_state.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
 namespace {
+
+// A dump that is not older than this at a rank's end is about that end.
+constexpr Duration last_words = std::chrono::seconds(10);
 
 std::int64_t wall_now() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -24,6 +28,7 @@ void WorldState::make_watchdog() {
     DumpRequest request = dump_request();
     request.trigger = incident.trigger;
     request.reason = incident.reason;
+    recorder_.note_dump();
     return dump_json(recorder_.view(), request);
   };
   actions.warn = [this](std::string_view text) { logger_.warning(std::string(text)); };
@@ -32,11 +37,13 @@ void WorldState::make_watchdog() {
   };
   actions.abort_process = [] { std::abort(); };
   watchdog_ = std::make_unique<Watchdog>(
-      WatchdogOptions{.rank = rank_,
-                      .dump_base = config_.dump,
-                      .policy = config_.blocking_wait ? OnFailure::report : config_.on_failure,
-                      .monitor_timeout = config_.watchdog_timeout,
-                      .clock = clock_},
+      WatchdogOptions{
+          .rank = rank_,
+          .dump_base = config_.dump,
+          .policy = config_.blocking_wait ? OnFailure::report : config_.on_failure,
+          // Threads that share one watchdog need not each watch it.
+          .monitor_timeout = in_one_process_ ? Timeout::none() : config_.watchdog_timeout,
+          .clock = clock_},
       std::move(actions));
 }
 
@@ -51,13 +58,16 @@ void WorldState::group_failed(const GroupState::Failure& failure) {
 }
 
 void WorldState::dump(const std::string& reason) {
-  if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, reason)});
-  watchdog_->dump({"call", reason});
+  if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, reason), true});
+  watchdog_->dump({"call", reason, true});
 }
 
-void WorldState::dump_asked(const std::string& reason) { watchdog_->dump({"request", reason}); }
+void WorldState::dump_asked(const control::DumpNow& message) {
+  watchdog_->dump({"request", message.reason, message.asked_for});
+}
 
-// Of ranks of this host that can say nothing any more. The lowest that is left does it.
+// Of ranks of this host that can say nothing any more. The lowest that is left does it. What such a
+// rank has written itself when it saw its end come tells more.
 void WorldState::dump_for(const PeerNews& news) {
   if (config_.dump.empty() || !control_) return;
   const PeerRecorder* recorder = control_->recorder_of(news.rank);
@@ -66,11 +76,14 @@ void WorldState::dump_for(const PeerNews& news) {
     if (place.rank < rank_ && !hymn::is_gone(agent_->news_of(place.rank).state)) return;
   remove_pipe_of(config_.dump, news.rank);
   try {
+    const RecorderView view = recorder->view();
+    const std::int64_t dumped = view.header().dumped_steady_ns.load(std::memory_order_acquire);
+    if (dumped != 0 && Duration(ClockReading::now().steady_ns - dumped) < last_words) return;
     DumpRequest request = dump_request();
     request.trigger = "death";
     request.reason = fmt::format("{}: {}", name_of(news.rank), news.detail);
     request.written_by = rank_;
-    write_dump(dump_path(config_.dump, news.rank), dump_json(recorder->view(), request));
+    write_dump(dump_path(config_.dump, news.rank), dump_json(view, request));
   } catch (const std::exception& error) {
     logger_.warning(fmt::format("no dump of {}: {}", name_of(news.rank), error.what()));
   }

@@ -1,7 +1,6 @@
 // What the flight recorder tells of the calls of every rank.
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -11,6 +10,7 @@
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -32,18 +32,6 @@ class Matrix {
 
  private:
   std::vector<float> values_;
-};
-
-/// Every world that is made while it lives reads this value.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
 };
 
 Json record_of(const World& world, const RecordOptions& options = {}) {

@@ -1,32 +1,14 @@
 // What happens when time runs out: of a wait, of a call, of a group.
 #include <chrono>
-#include <numeric>
 #include <thread>
 
-#include "tests/support/blocks.hpp"
-#include "tests/support/data.hpp"
-#include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A group of all ranks that a test may ruin; messages between the ranks go through the world.
-ProcessGroup fresh_group(World& world, const std::string& name, Timeout timeout = {}) {
-  std::vector<int> ranks(ranks_as_size(world));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return world.new_group(ranks, {.description = name, .timeout = timeout});
-}
-
-/// Rank 0 lets the others go on; they wait for that.
-void signal_from_first(World& world) {
-  std::int32_t token = 1;
-  if (world.rank() != 0) world.group().recv(view_of(token), 0, 77);
-  for (int rank = 1; world.rank() == 0 && rank < world.size(); ++rank)
-    world.group().send(view_of(token), rank, 77);
-}
 
 /// `call` must throw a TimeoutError that says so, after at least `limit` and not long after.
 void expect_timeout(const std::function<void()>& call, Duration limit, Words words) {
@@ -53,12 +35,6 @@ void come_too_late(const std::function<void()>& call) {
   const auto before = std::chrono::steady_clock::now();
   error_text(call);
   EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
-}
-
-void expect_world_works(World& world) {
-  std::int32_t one = 1;
-  world.group().all_reduce(view_of(one));
-  EXPECT_EQ(one, world.size());
 }
 
 RANK_TEST(Timeout, OfAWaitLeavesTheWorkInFlight) {

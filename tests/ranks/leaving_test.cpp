@@ -1,0 +1,159 @@
+// A rank ends its world while others go on: no failure, but nobody need wait for it.
+#include <thread>
+
+#include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The call must fail at once, since this rank has left. Whoever sees it first throws a PeerError,
+/// and gives the group up on the others.
+void expect_left(int who, const std::function<void()>& call,
+                 std::source_location where = std::source_location::current()) {
+  const Error error =
+      failure_of(call, {"rank " + std::to_string(who) + " (", "it has ended its world"}, where);
+  EXPECT_TRUE(error.kind() == ErrorKind::peer || error.kind() == ErrorKind::aborted)
+      << where.line() << ": " << error.what();
+  EXPECT_EQ(error.context().missing, std::vector<int>{who}) << where.line() << ": " << error.what();
+}
+
+struct Leaver {
+  explicit Leaver(const World& world)
+      : rank(world.size() - 1), is_me(world.rank() == world.size() - 1) {}
+  int rank;
+  bool is_me;
+};
+
+/// All ranks but the last: such a group outlives it.
+ProcessGroup group_of_rest(World& world) {
+  std::vector<int> ranks(ranks_as_size(world) - 1);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.new_group(ranks, {.description = "rest"});
+}
+
+RANK_TEST(Leaving, FailsWhatWaitsForIt) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  ProcessGroup rest = group_of_rest(world);
+  if (leaver.is_me) {
+    await_tokens_of_all_others(world);
+    world.destroy();
+    return;
+  }
+  Work work = group.barrier_async();
+  send_token(world, leaver.rank);
+  expect_left(leaver.rank, [&] { work.wait(); });
+  EXPECT_TRUE(group.is_aborted());
+  expect_left(leaver.rank, [&] { group.barrier(); });
+  expect_group_works(rest);
+}
+
+RANK_TEST(Leaving, FailsBlockingCalls) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  std::vector<double> values(1000, 1.0);
+  if (leaver.is_me) {
+    world.destroy();
+    return;
+  }
+  expect_left(leaver.rank, [&] { group.all_reduce(values); });
+  // Of another group, and known before the call.
+  expect_left(leaver.rank, [&] { world.group().barrier(); });
+}
+
+RANK_TEST(Leaving, AfterItsPartIsDoneHarmsNobody) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup rest = group_of_rest(world);
+  std::vector<std::int32_t> values(1000, 1);
+  std::vector<std::int32_t> gathered(ranks_as_size(world));
+  const std::int32_t mine = world.rank();
+  world.group().all_reduce(values);
+  world.group().gather(view_of(mine), gathered, 0);
+  if (leaver.is_me) {
+    world.destroy();
+    return;
+  }
+  EXPECT_EQ(values[999], world.size());
+  for (int rank = 0; world.rank() == 0 && rank < world.size(); ++rank)
+    EXPECT_EQ(gathered[as_size(rank)], rank);
+  expect_group_works(rest);
+}
+
+RANK_TEST(Leaving, WhatItHasSentIsReceived) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup rest = group_of_rest(world);
+  std::int32_t value = 17;
+  if (leaver.is_me) {
+    for (int rank = 0; rank < leaver.rank; ++rank) world.group().send(view_of(value), rank);
+    world.destroy();
+    return;
+  }
+  // All the others know that it has left.
+  std::int32_t never = 0;
+  expect_left(leaver.rank, [&] { world.group().recv(view_of(never), leaver.rank, 1); });
+  value = 0;
+  world.group().recv(view_of(value), leaver.rank);
+  EXPECT_EQ(value, 17);
+  expect_left(leaver.rank, [&] { world.group().recv(view_of(never), leaver.rank); });
+  EXPECT_FALSE(world.group().is_aborted());  // messages between the others go on
+  expect_group_works(rest);
+}
+
+RANK_TEST(Leaving, FailsAReceiveFromAnyoneWhenAllHaveLeft) {
+  NEEDS_RANKS(2);
+  if (world.rank() != 0) {
+    world.destroy();
+    return;
+  }
+  std::int32_t never = 0;
+  const Error error = failure_of([&] { world.group().recv(view_of(never), any_source); },
+                                 {"it has ended its world"});
+  EXPECT_EQ(error.kind(), ErrorKind::peer) << error.what();
+  EXPECT_EQ(error.context().missing.size(), ranks_as_size(world) - 1) << error.what();
+}
+
+RANK_TEST(Leaving, AReceiveFromAnyoneGoesOnWhileOneIsLeft) {
+  NEEDS_RANKS(3);
+  const Leaver leaver(world);
+  std::int32_t value = 0;
+  if (world.rank() == 0) {
+    send_token(world, leaver.rank);
+    EXPECT_EQ(world.group().recv(view_of(value), any_source).source, 1);
+    EXPECT_EQ(value, 17);
+  } else if (leaver.is_me) {
+    await_token(world, 0);
+    world.destroy();
+  } else if (world.rank() == 1) {
+    // It is known to have left when the message comes.
+    expect_left(leaver.rank, [&] { world.group().recv(view_of(value), leaver.rank); });
+    std::this_thread::sleep_for(300ms);
+    value = 17;
+    world.group().send(view_of(value), 0);
+  }
+}
+
+RANK_TEST(Leaving, ShrinkGoesOnWithoutIt) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  if (leaver.is_me) {
+    world.destroy();
+    return;
+  }
+  failure_of([&] { group.barrier(); });
+  ProcessGroup rest = group.shrink();
+  EXPECT_EQ(rest.size(), world.size() - 1);
+  EXPECT_EQ(rest.rank(), world.rank());
+  EXPECT_EQ(rest.membership().epoch, 1u);
+  expect_group_works(rest);
+}
+
+}  // namespace
+}  // namespace hymn::test

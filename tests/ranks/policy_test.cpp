@@ -1,0 +1,99 @@
+// HYMN_ON_FAILURE and HYMN_BLOCKING_WAIT: what is done of its own accord about what has failed.
+#include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
+#include "tests/support/variable.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Rank 0 starts what no other rank takes part in, and does not look at it.
+Work start_alone(World& world, ProcessGroup& group) {
+  Work work;
+  if (world.rank() == 0) work = group.barrier_async({.timeout = 100ms});
+  return work;
+}
+
+TEST(Policy, ReportLeavesWhatNobodyWaitsFor) {
+  const Variable policy("HYMN_ON_FAILURE", "report");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    Work work = start_alone(world, group);
+    if (world.rank() == 0) {
+      EXPECT_FALSE(is_aborted_within(group, 1s));
+      EXPECT_FALSE(work.is_completed());
+      const Error error = failure_of([&] { work.wait(); }, {"barrier #1", "unattended"});
+      EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+    }
+    // The wait has found it; now all hear of it.
+    EXPECT_TRUE(is_aborted_within(group, at_once));
+    expect_world_works(world);
+  });
+}
+
+TEST(Policy, CleanUpGivesTheGroupUpOnAllRanks) {
+  const Variable policy("HYMN_ON_FAILURE", "clean_up");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    Work work = start_alone(world, group);
+    EXPECT_TRUE(is_aborted_within(group, at_once));
+    if (world.rank() == 0) failure_of([&] { work.wait(); }, {"barrier #1", "unattended"});
+    failure_of([&] { group.barrier(); }, {"rank 0", "barrier #1", "nobody waits for it"});
+    expect_world_works(world);
+  });
+}
+
+TEST(Policy, CleanUpLeavesWhatIsInTime) {
+  const Variable policy("HYMN_ON_FAILURE", "clean_up");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "slow");
+    Work work;
+    if (world.rank() == 0) work = group.barrier_async();
+    EXPECT_FALSE(is_aborted_within(group, 700ms));
+    if (world.rank() != 0) work = group.barrier_async();
+    work.wait();
+  });
+}
+
+TEST(BlockingWait, AWaitThatPassesGivesTheGroupUp) {
+  const Variable blocking("HYMN_BLOCKING_WAIT", "1");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "impatient");
+    if (world.rank() == 0) {
+      Work work = group.barrier_async();
+      Work after = group.barrier_async();
+      const Error error = failure_of([&] { work.wait(100ms); },
+                                     {"barrier #1", "impatient", "the group is given up"});
+      EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+      EXPECT_TRUE(work.is_completed());
+      EXPECT_NE(work.error(), nullptr);
+      expect_error(ErrorKind::timeout, [&] { work.wait(); }, {"barrier #1"});
+      expect_error(ErrorKind::aborted, [&] { after.wait(); }, {"barrier #1"});
+    }
+    EXPECT_TRUE(is_aborted_within(group, at_once));
+    failure_of([&] { group.barrier(); }, {"rank 0", "barrier #1"});
+    expect_world_works(world);
+  });
+}
+
+TEST(BlockingWait, LeavesFailuresToWhoWaits) {
+  const Variable blocking("HYMN_BLOCKING_WAIT", "1");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    Work work = start_alone(world, group);
+    if (world.rank() == 0) {
+      EXPECT_FALSE(is_aborted_within(group, 700ms));
+      failure_of([&] { work.wait(); }, {"barrier #1"});
+    }
+    world.group().barrier();
+  });
+}
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,161 @@
+// Other processes of this host: seen as they end, stop and go on.
+#include "control/process_watch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/support/child.hpp"
+#include "tests/unit/link_scene.hpp"
+#include "tests/unit/station_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string wait_for_ever() {
+  while (true) pause();
+}
+
+/// Waits until the child has ended, stopped or gone on; its parent has not asked about it.
+void await(const Child& child, int what) {
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, what | WNOWAIT), 0);
+}
+
+class ProcessWatchTest : public ::testing::Test {
+ protected:
+  asio::io_context io;
+  std::vector<int> ended;
+  std::optional<ProcessWatch> watch{std::in_place, io,
+                                    [this](int number) { ended.push_back(number); }};
+};
+
+TEST_F(ProcessWatchTest, SeesWhoIsKilledOnce) {
+  Child one(wait_for_ever);
+  Child other(wait_for_ever);
+  ASSERT_TRUE(watch->watch(5, one.pid()));
+  ASSERT_TRUE(watch->watch(6, other.pid()));
+  io.poll();
+  EXPECT_THAT(ended, IsEmpty());
+  ::kill(one.pid(), SIGKILL);
+  ASSERT_TRUE(turn_until(io, [&] { return !ended.empty(); }));
+  one.kill();
+  turn_for(io, 5ms);
+  EXPECT_THAT(ended, ElementsAre(5));
+}
+
+TEST_F(ProcessWatchTest, SeesWhoHasEndedAlready) {
+  Child child([] { return std::string(); });
+  await(child, WEXITED);
+  ASSERT_TRUE(watch->watch(5, child.pid()));
+  EXPECT_TRUE(turn_until(io, [&] { return !ended.empty(); }));
+}
+
+TEST_F(ProcessWatchTest, WhoIsNotThereCannotBeWatched) {
+  Child child([] { return std::string(); });
+  child.report();
+  EXPECT_FALSE(watch->watch(5, child.pid()));
+  EXPECT_FALSE(watch->watch(5, -1));
+}
+
+TEST_F(ProcessWatchTest, ANumberIsWatchedOnce) {
+  Child first(wait_for_ever);
+  Child second(wait_for_ever);
+  ASSERT_TRUE(watch->watch(5, first.pid()));
+  ASSERT_TRUE(watch->watch(5, second.pid()));
+  second.kill();
+  turn_for(io, 5ms);
+  EXPECT_THAT(ended, IsEmpty());
+  first.kill();
+  EXPECT_TRUE(turn_until(io, [&] { return !ended.empty(); }));
+}
+
+TEST_F(ProcessWatchTest, SaysNothingAfterItsEnd) {
+  Child child(wait_for_ever);
+  ASSERT_TRUE(watch->watch(5, child.pid()));
+  io.poll();
+  child.kill();
+  watch.reset();
+  turn_for(io, 5ms);
+  EXPECT_THAT(ended, IsEmpty());
+}
+
+TEST(Process, IsStoppedUntilItGoesOn) {
+  Child child(wait_for_ever);
+  EXPECT_FALSE(is_stopped(child.pid()));
+  ::kill(child.pid(), SIGSTOP);
+  await(child, WSTOPPED);
+  EXPECT_TRUE(is_stopped(child.pid()));
+  ::kill(child.pid(), SIGCONT);
+  await(child, WCONTINUED);
+  EXPECT_FALSE(is_stopped(child.pid()));
+  child.kill();
+  EXPECT_FALSE(is_stopped(child.pid()));
+}
+
+TEST(Process, TellsHowItEnded) {
+  Child killed(wait_for_ever);
+  EXPECT_EQ(how_it_ended(killed.pid()), "");
+  ::kill(killed.pid(), SIGKILL);
+  await(killed, WEXITED);
+  EXPECT_EQ(how_it_ended(killed.pid()), "killed by signal 9");
+  killed.kill();
+  EXPECT_EQ(how_it_ended(killed.pid()), "") << "it is forgotten";
+  Child ended([]() -> std::string { _exit(3); });
+  await(ended, WEXITED);
+  EXPECT_EQ(how_it_ended(ended.pid()), "ended with status 3");
+}
+
+TEST(StationNeighbours, AreSeenToDie) {
+  Child child(wait_for_ever);
+  StationRank rank(0, 3, {});
+  rank.run(Token::random(), {}, {{.rank = 2, .pid = child.pid()}});
+  ::kill(child.pid(), SIGKILL);
+  ASSERT_TRUE(rank.ears.hears("2 is dead"));
+  EXPECT_EQ(rank.agent->news_of(2).detail, "its process was killed by signal 9");
+  rank.end();
+}
+
+TEST(StationNeighbours, LeaveWordInTheirMemory) {
+  Child child(wait_for_ever);
+  StationRank rank(0, 3, {});
+  rank.run(Token::random(), {}, {{.rank = 2, .pid = child.pid(), .look = [] {
+                                    return PeerNews{.rank = 2,
+                                                    .state = PeerState::left,
+                                                    .detail = "it has ended its world",
+                                                    .marks = {{7, 3, 3}}};
+                                  }}});
+  ::kill(child.pid(), SIGKILL);
+  ASSERT_TRUE(rank.ears.hears("2 is left"));
+  EXPECT_THAT(rank.agent->news_of(2).marks, ElementsAre(GroupMark{7, 3, 3}));
+  rank.end();
+}
+
+// Nobody else knows more of them: when the desk is gone they are still seen.
+TEST(StationNeighbours, AreNotLostWithTheDesk) {
+  Child child(wait_for_ever);
+  const Token token = Token::random();
+  auto desk = std::make_unique<StationRank>(0, 4, std::vector<int>{0});
+  const std::vector<Endpoint> desks = {desk->station->open_desk(token)};
+  StationRank rank(1, 4, {0});
+  desk->run(token, desks);
+  rank.run(token, desks, {{.rank = 2, .pid = child.pid()}});
+  desk->agent->post(control::AbortGroup{7, "why"});
+  ASSERT_TRUE(rank.ears.hears("abort of 7"));
+  desk->end();
+  EXPECT_TRUE(rank.ears.hears("3 is lost"));
+  EXPECT_FALSE(rank.ears.has_heard("2 is lost"));
+  ::kill(child.pid(), SIGKILL);
+  EXPECT_TRUE(rank.ears.hears("2 is dead"));
+  rank.end();
+}
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,159 @@
+// Stations of a job over the loopback, each with a thread of its own, and what their worlds hear.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "control/station.hpp"
+
+namespace hymn::test {
+
+/// What one world hears, one line each: "2 is lost", "abort of 7", "dump: why".
+class WorldEars : public control::Listener {
+ public:
+  void peer_changed(const PeerNews& news) override {
+    hear(std::to_string(news.rank) + " is " + std::string(to_string(news.state)));
+  }
+  void group_aborted(const control::AbortGroup& message) override {
+    hear("abort of " + std::to_string(message.uid));
+  }
+  void dump_asked(const std::string& reason) override { hear("dump: " + reason); }
+  Tale tell(std::uint64_t uid) override { return {.knows_group = true, .entered = uid}; }
+  std::vector<GroupMark> marks() override { return {{7, 2, 1}}; }
+
+  /// Waits until this was heard; false when it was not within 60 s.
+  bool hears(const std::string& line) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return has(line); });
+  }
+  bool has_heard(const std::string& line) {
+    std::lock_guard lock(mutex_);
+    return has(line);
+  }
+
+ private:
+  void hear(std::string line) {
+    std::lock_guard lock(mutex_);
+    heard_.push_back(std::move(line));
+    changed_.notify_all();
+  }
+  bool has(const std::string& line) const {
+    return std::find(heard_.begin(), heard_.end(), line) != heard_.end();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> heard_;
+};
+
+/// Holds the thread that passes it, with each beat.
+class Gate {
+ public:
+  void close() { set(true); }
+  void open() { set(false); }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++passes_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !closed_; });
+  }
+  /// Waits until it has been passed so many times more.
+  void await(int passes) {
+    std::unique_lock lock(mutex_);
+    const int until = passes_ + passes;
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return passes_ >= until; }));
+  }
+
+ private:
+  void set(bool closed) {
+    std::lock_guard lock(mutex_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  int passes_ = 0;
+};
+
+/// A rank: a station, its agent and its world. It beats fast, and never takes silence for a
+/// failure, unless the test says so.
+struct StationRank {
+  StationRank(int rank, int size, const std::vector<int>& desk_ranks,
+              Duration desk_silence = std::chrono::hours(1)) {
+    control::StationOptions options;
+    options.rank = rank;
+    options.size = size;
+    const auto desk = std::find(desk_ranks.begin(), desk_ranks.end(), rank);
+    if (desk != desk_ranks.end()) options.desk_index = static_cast<int>(desk - desk_ranks.begin());
+    options.desk_ranks = desk_ranks;
+    options.listen = Endpoint(asio::ip::address_v4::loopback(), 0);
+    options.beat_every = std::chrono::milliseconds(10);
+    options.desk_silence = desk_silence;
+    options.desk.stalled_after = options.desk.absent_after = std::chrono::hours(1);
+    station = std::make_unique<control::Station>(std::move(options));
+    station->set_on_beat([this] { gate.pass(); });
+    agent =
+        std::make_shared<control::Agent>(rank, size, ears, [this](const control::Message& message) {
+          if (station) station->post(message);
+        });
+  }
+  ~StationRank() { end(); }
+  StationRank(const StationRank&) = delete;
+  StationRank& operator=(const StationRank&) = delete;
+
+  void run(const Token& token, const std::vector<Endpoint>& desks,
+           std::vector<control::Neighbour> neighbours = {}) {
+    station->run(token, desks, agent, [this] { return ears.marks(); }, std::move(neighbours));
+  }
+  /// As a process that ends: without a goodbye, unless one was posted.
+  void end() {
+    gate.open();
+    if (station) station->close();
+    station.reset();
+  }
+
+  WorldEars ears;
+  Gate gate;
+  std::shared_ptr<control::Agent> agent;
+  std::unique_ptr<control::Station> station;
+};
+
+/// All ranks of a job.
+class StationScene {
+ public:
+  StationScene(int size, const std::vector<int>& desk_ranks,
+               Duration desk_silence = std::chrono::hours(1))
+      : token_(Token::random()) {
+    for (int rank = 0; rank < size; ++rank)
+      ranks_.push_back(std::make_unique<StationRank>(rank, size, desk_ranks, desk_silence));
+    for (const int rank : desk_ranks) desks_.push_back(at(rank).station->open_desk(token_));
+    for (auto& rank : ranks_) rank->run(token_, desks_);
+  }
+  StationRank& at(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  WorldEars& ears(int rank) { return at(rank).ears; }
+  void end(int rank) { at(rank).end(); }
+  void abort(int rank, std::uint64_t uid) { at(rank).agent->post(control::AbortGroup{uid, "why"}); }
+
+  /// An abort of a group of this number, by `from`, is heard by those ranks.
+  void expect_abort(int from, std::uint64_t uid, std::initializer_list<int> by) {
+    abort(from, uid);
+    for (const int rank : by)
+      EXPECT_TRUE(ears(rank).hears("abort of " + std::to_string(uid)))
+          << "rank " << rank << " does not hear of rank " << from << "'s abort";
+  }
+
+ private:
+  Token token_;
+  std::vector<Endpoint> desks_;
+  std::vector<std::unique_ptr<StationRank>> ranks_;
+};
+
+}  // namespace hymn::test

@@ -1,0 +1,185 @@
+// The control plane over TCP: several ranks in one process, some of which end, or hang.
+#include "control/station.hpp"
+
+#include <gmock/gmock.h>
+
+#include <asio/ip/tcp.hpp>
+#include <filesystem>
+
+#include "tests/unit/station_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace control;
+using namespace std::chrono_literals;
+
+std::size_t entries_of(const char* folder) {
+  const std::filesystem::directory_iterator begin(folder);
+  return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
+}
+
+TEST(Station, AllHearAnAbortAndAreAsked) {
+  StationScene job(4, {0});
+  job.expect_abort(2, 7, {0, 1, 3});
+  job.expect_abort(0, 8, {1, 2, 3});
+  const std::vector<int> asked = {0, 1, 2, 3};
+  const auto tales = job.at(3).agent->ask(5, asked, 60s);
+  ASSERT_EQ(tales.size(), 4u);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(tales[static_cast<std::size_t>(rank)],
+              (Tale{.rank = rank, .knows_group = true, .entered = 5}));
+}
+
+TEST(Station, GoodbyeIsNoFailure) {
+  StationScene job(3, {0});
+  job.expect_abort(2, 7, {0, 1});
+  job.at(2).station->post(Goodbye{{{7, 3, 3}}});
+  job.end(2);
+  EXPECT_TRUE(job.ears(0).hears("2 is left"));
+  EXPECT_TRUE(job.ears(1).hears("2 is left"));
+  EXPECT_THAT(job.at(1).agent->news_of(2).marks, ::testing::ElementsAre(GroupMark{7, 3, 3}));
+  job.expect_abort(1, 8, {0});
+  job.expect_abort(0, 9, {1});
+  for (const int rank : {0, 1}) EXPECT_FALSE(job.ears(rank).has_heard("2 is lost"));
+}
+
+TEST(Station, WhoGoesWithoutAGoodbyeIsLost) {
+  StationScene job(3, {0});
+  job.expect_abort(2, 7, {0, 1});
+  job.end(2);
+  EXPECT_TRUE(job.ears(0).hears("2 is lost"));
+  EXPECT_TRUE(job.ears(1).hears("2 is lost"));
+}
+
+TEST(Station, WithoutItsDeskAJobGoesToTheNext) {
+  StationScene job(4, {0, 1});
+  job.expect_abort(2, 7, {0, 1, 3});
+  job.end(0);
+  for (const int rank : {1, 2, 3}) EXPECT_TRUE(job.ears(rank).hears("0 is lost")) << rank;
+  job.expect_abort(3, 8, {1, 2});
+  job.end(2);
+  for (const int rank : {1, 3}) EXPECT_TRUE(job.ears(rank).hears("2 is lost")) << rank;
+  EXPECT_FALSE(job.ears(1).has_heard("3 is lost"));
+}
+
+TEST(Station, TwoDesksMayGo) {
+  StationScene job(4, {0, 1, 2});
+  job.expect_abort(3, 7, {0, 1, 2});
+  job.end(0);
+  job.end(1);
+  for (const int rank : {2, 3})
+    for (const char* line : {"0 is lost", "1 is lost"})
+      EXPECT_TRUE(job.ears(rank).hears(line)) << rank;
+  job.expect_abort(3, 8, {2});
+  job.end(3);
+  EXPECT_TRUE(job.ears(2).hears("3 is lost"));
+}
+
+TEST(Station, WithoutAnyDeskAllOthersAreLost) {
+  StationScene job(3, {0});
+  job.expect_abort(1, 7, {0, 2});
+  job.end(0);
+  for (const char* line : {"0 is lost", "2 is lost"}) EXPECT_TRUE(job.ears(1).hears(line));
+}
+
+TEST(Station, ASilentDeskIsLeft) {
+  StationScene job(4, {0, 1}, 2s);
+  job.expect_abort(2, 7, {0, 1, 3});
+  job.at(0).gate.close();
+  for (const int rank : {1, 2, 3}) EXPECT_TRUE(job.ears(rank).hears("0 is stalled")) << rank;
+  job.expect_abort(2, 8, {1, 3});
+  // When it goes on it sees that it was deserted, and follows.
+  job.at(0).gate.open();
+  EXPECT_TRUE(job.ears(0).hears("abort of 8"));
+  for (const int rank : {1, 2, 3}) EXPECT_TRUE(job.ears(rank).hears("0 is alive")) << rank;
+  job.expect_abort(0, 9, {1, 2, 3});
+  for (int rank = 0; rank < 4; ++rank)
+    for (int other = 0; other < 4; ++other)
+      EXPECT_FALSE(job.ears(rank).has_heard(std::to_string(other) + " is lost"))
+          << "rank " << rank << " of rank " << other;
+}
+
+// A rank that was stopped for a while has heard nothing in that time, and it is not the desk's
+// fault.
+TEST(Station, WhoWasHeldItselfDoesNotBlameTheDesk) {
+  StationScene job(3, {0, 1}, 2s);
+  job.expect_abort(2, 7, {0, 1});
+  job.at(2).gate.close();
+  job.at(0).gate.await(250);  // beats of 10 ms
+  job.at(2).gate.open();
+  job.expect_abort(2, 8, {0, 1});
+  job.expect_abort(1, 9, {2});
+  EXPECT_FALSE(job.ears(2).has_heard("0 is stalled"));
+}
+
+// Some may find a desk silent that others hear: all go where the first one goes.
+TEST(Station, NobodyStaysWithADesertedDesk) {
+  StationScene job(4, {0, 1});
+  job.expect_abort(3, 7, {0, 1, 2});
+  job.at(3).station->post(Moved{});
+  job.expect_abort(3, 6, {0, 1, 2});
+  job.end(3);
+  job.at(0).gate.await(3);
+  // Whoever still spoke with the first desk would not be heard by the second, and be missed there.
+  job.expect_abort(2, 8, {0, 1});
+  job.expect_abort(0, 9, {1, 2});
+  for (const int rank : {0, 1, 2}) EXPECT_FALSE(job.ears(rank).has_heard("0 is lost"));
+}
+
+TEST(Station, LongTextsHarmNobody) {
+  StationScene job(2, {0});
+  job.at(1).agent->post(DumpNow{std::string(3'000'000, 'x')});
+  EXPECT_TRUE(job.ears(0).hears("dump: " + std::string(longest_text, 'x')));
+  job.expect_abort(0, 7, {1});
+}
+
+TEST(Station, MarksOutliveTheirRank) {
+  StationScene job(3, {0});
+  job.expect_abort(2, 7, {0, 1});
+  job.at(2).gate.await(2);
+  job.end(2);
+  EXPECT_TRUE(job.ears(1).hears("2 is lost"));
+  EXPECT_THAT(job.at(1).agent->news_of(2).marks, ::testing::ElementsAre(GroupMark{7, 2, 1}));
+}
+
+TEST(Station, FlushAndCloseMayComeAtAnyTime) {
+  const Token token = Token::random();
+  StationRank never_run(0, 2, {0});
+  never_run.station->flush();
+  never_run.station->open_desk(token);
+  never_run.station->flush();
+  never_run.end();
+
+  // Nobody is there; somebody is there who says nothing.
+  asio::io_context io;
+  asio::ip::tcp::acceptor mute(io, Endpoint(asio::ip::address_v4::loopback(), 0));
+  const Endpoint nobody(asio::ip::address_v4::loopback(), 1);
+  for (const Endpoint& desk : {nobody, mute.local_endpoint()}) {
+    StationRank searching(1, 2, {0});
+    searching.run(token, {desk});
+    searching.agent->post(DumpNow{"for nobody"});
+    searching.station->flush();
+    searching.end();
+  }
+  StationRank without_desks(1, 2, {});
+  without_desks.run(token, {});
+  without_desks.station->close();
+  without_desks.station->close();
+  without_desks.station->flush();
+}
+
+TEST(Station, LeavesNothingBehind) {
+  const std::size_t descriptors = entries_of("/proc/self/fd");
+  const std::size_t threads = entries_of("/proc/self/task");
+  for (int round = 0; round < 3; ++round) {
+    StationScene job(3, {0, 1});
+    job.expect_abort(2, 7, {0, 1});
+    if (round > 0) job.end(round - 1);
+  }
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+}
+
+}  // namespace
+}  // namespace hymn::test
