@@ -79,7 +79,7 @@ class Writer {
   }
   template <class Value>
   void field(const Value& value) {
-    std::apply([this](const auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](const auto&... part) { (this->field(part), ...); }, parts(value));
   }
   const Bytes& packed() const { return packer_.packed(); }
 
@@ -122,7 +122,7 @@ class Reader {
   }
   template <class Value>
   void field(Value& value) {
-    std::apply([this](auto&... part) { (field(part), ...); }, parts(value));
+    std::apply([this](auto&... part) { (this->field(part), ...); }, parts(value));
   }
   void finish() const {
     if (!unpacker_.empty()) refuse("more than a message");
