@@ -5,6 +5,9 @@
 # full marks the long campaigns that only scripts/test --full runs. For each label L the target
 # hymn_tests_L builds the programs it needs.
 
+# Tests are compiled quickly rather than well: only what they test must be optimised.
+set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE} -O1")
+
 foreach(label IN ITEMS unit threads mpi c launchers fault house package full)
   add_custom_target(hymn_tests_${label})
 endforeach()
