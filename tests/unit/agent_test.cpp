@@ -30,7 +30,7 @@ class Ears : public Listener {
   void group_aborted(const AbortGroup& message) override {
     heard.push_back("abort of " + std::to_string(message.uid) + ": " + message.reason);
   }
-  void dump_asked(const std::string& reason) override { heard.push_back("dump: " + reason); }
+  void dump_asked(const DumpNow& message) override { heard.push_back("dump: " + message.reason); }
   Tale tell(std::uint64_t uid) override { return {.rank = 99, .entered = uid + 1, .doing = "me"}; }
   std::vector<GroupMark> marks() override { return {}; }
 
@@ -321,7 +321,7 @@ TEST_F(AgentTest, AfterCloseTheListenerIsLeftAlone) {
 /// Stays in a call until it is let go.
 class SlowEars : public Ears {
  public:
-  void dump_asked(const std::string&) override {
+  void dump_asked(const DumpNow&) override {
     std::unique_lock lock(mutex);
     inside = true;
     changed.notify_all();
