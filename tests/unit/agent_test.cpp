@@ -30,7 +30,7 @@ class Ears : public Listener {
   void group_aborted(const AbortGroup& message) override {
     heard.push_back("abort of " + std::to_string(message.uid) + ": " + message.reason);
   }
-  void dump_asked(const std::string& reason) override { heard.push_back("dump: " + reason); }
+  void dump_asked(const DumpNow& dump) override { heard.push_back("dump: " + dump.reason); }
   Tale tell(std::uint64_t uid) override { return {.rank = 99, .entered = uid + 1, .doing = "me"}; }
   std::vector<GroupMark> marks() override { return {}; }
 
@@ -191,14 +191,14 @@ TEST_F(AgentTest, AsksThoseWhoAreThere) {
   EXPECT_EQ(question.uid, 7u);
   EXPECT_THAT(question.asked, ElementsAre(2, 0)) << "neither itself nor who is gone";
   ASSERT_EQ(tales.size(), 4u);
-  EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two"}));
+  EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two", .answered = true}));
   EXPECT_EQ(tales[1], (Tale{.rank = 3,
                             .state = PeerState::left,
                             .entered = 9,
                             .completed = 8,
                             .doing = "it has ended its world"}));
-  EXPECT_EQ(tales[2], (Tale{.rank = 1, .entered = 8, .doing = "me"}));
-  EXPECT_EQ(tales[3], (Tale{.rank = 0, .entered = 5, .doing = "null"}));
+  EXPECT_EQ(tales[2], (Tale{.rank = 1, .entered = 8, .doing = "me", .answered = true}));
+  EXPECT_EQ(tales[3], (Tale{.rank = 0, .entered = 5, .doing = "null", .answered = true}));
 }
 
 TEST_F(AgentTest, EachQuestionHasItsOwnNumber) {
@@ -321,7 +321,7 @@ TEST_F(AgentTest, AfterCloseTheListenerIsLeftAlone) {
 /// Stays in a call until it is let go.
 class SlowEars : public Ears {
  public:
-  void dump_asked(const std::string&) override {
+  void dump_asked(const DumpNow&) override {
     std::unique_lock lock(mutex);
     inside = true;
     changed.notify_all();
