@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/desk.hpp"
+
 namespace hymn::control {
 namespace {
 
@@ -128,6 +130,8 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
 
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
                                            Deadline deadline, const Clock& clock) {
+  // Without others there is no desk.
+  if (peers_.size() == 1) return ShrinkVerdict{uid, first_shrunk_uid + settled_alone_++, {rank_}};
   const ShrinkCall call{uid, {members.begin(), members.end()}};
   reject_verdict(uid);  // of an earlier time
   {

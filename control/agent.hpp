@@ -107,6 +107,7 @@ class Agent {
   std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
   std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
+  std::atomic<std::uint64_t> settled_alone_{0};
 };
 
 }  // namespace hymn::control

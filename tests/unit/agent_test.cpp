@@ -191,14 +191,14 @@ TEST_F(AgentTest, AsksThoseWhoAreThere) {
   EXPECT_EQ(question.uid, 7u);
   EXPECT_THAT(question.asked, ElementsAre(2, 0)) << "neither itself nor who is gone";
   ASSERT_EQ(tales.size(), 4u);
-  EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two"}));
+  EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two", .answered = true}));
   EXPECT_EQ(tales[1], (Tale{.rank = 3,
                             .state = PeerState::left,
                             .entered = 9,
                             .completed = 8,
                             .doing = "it has ended its world"}));
-  EXPECT_EQ(tales[2], (Tale{.rank = 1, .entered = 8, .doing = "me"}));
-  EXPECT_EQ(tales[3], (Tale{.rank = 0, .entered = 5, .doing = "null"}));
+  EXPECT_EQ(tales[2], (Tale{.rank = 1, .entered = 8, .doing = "me", .answered = true}));
+  EXPECT_EQ(tales[3], (Tale{.rank = 0, .entered = 5, .doing = "null", .answered = true}));
 }
 
 TEST_F(AgentTest, EachQuestionHasItsOwnNumber) {
