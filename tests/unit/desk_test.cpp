@@ -195,14 +195,13 @@ TEST_F(DeskTest, SilenceIsAStallAndAWordEndsIt) {
 
 TEST_F(DeskTest, StallsTellHowLong) {
   open({.stalled_after = 2s});
-  desk->join(0, now);
-  desk->join(1, now);
+  all_join();
   now += 2s;
-  say(0, Beat{});
+  for (const int rank : {0, 2, 3}) say(rank, Beat{});
   letters.clear();
   desk->tick(now);
   const auto told = take<News>();
-  ASSERT_EQ(told.size(), 1u);
+  ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[0].second.news.detail, "no sign of life for 2.0 s");
 }
 
@@ -211,7 +210,11 @@ TEST_F(DeskTest, AbsentRanksAreLostInTheEnd) {
   EXPECT_THAT(letters, IsEmpty()) << "the desk waits for the first";
   desk->join(0, now);
   pass_alive(10s, {0});
+  EXPECT_THAT(news(),
+              ElementsAre("to 0: 1 is stalled", "to 0: 2 is stalled", "to 0: 3 is stalled"));
   desk->join(2, now);
+  EXPECT_THAT(news(),
+              UnorderedElementsAre("to 0: 2 is alive", "to 2: 1 is stalled", "to 2: 3 is stalled"));
   pass_alive(19500ms, {0, 2});
   EXPECT_THAT(news(), IsEmpty());
   pass_alive(500ms, {0, 2});

@@ -23,7 +23,7 @@ class WorldEars : public control::Listener {
   void group_aborted(const control::AbortGroup& message) override {
     hear("abort of " + std::to_string(message.uid));
   }
-  void dump_asked(const std::string& reason) override { hear("dump: " + reason); }
+  void dump_asked(const control::DumpNow& dump) override { hear("dump: " + dump.reason); }
   Tale tell(std::uint64_t uid) override { return {.knows_group = true, .entered = uid}; }
   std::vector<GroupMark> marks() override { return {{7, 2, 1}}; }
 
