@@ -100,7 +100,7 @@ std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
   return gone_error(title(op), "cannot complete", missed);
 }
 
-void GroupState::require_members(OpType type) {
+void GroupState::require_members(OpType type, const Asked* asked) {
   const std::string name(to_string(type));
   if (is_aborted()) std::rethrow_exception(aborted_error(name));
   auto gone = gone_.failed();
@@ -109,7 +109,10 @@ void GroupState::require_members(OpType type) {
   if (gone.empty()) return;
   const Failure failure{fmt::format("a member is gone: {}", describe_gone(gone)),
                         culprits_of(gone)};
+  std::optional<std::uint64_t> record_id;
+  if (asked != nullptr) record_id = record_refused(*asked);
   abort(failure);
+  if (record_id) world_->ring().set_ended(*record_id, CallState::failed, true);
   std::rethrow_exception(aborted_error(name));
 }
 

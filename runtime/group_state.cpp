@@ -98,11 +98,11 @@ void GroupState::show_timeout() {
 // --- Before anything is sent
 // --------------------------------------------------------------------------
 
-bool GroupState::admit(OpType type) {
+bool GroupState::admit(OpType type, const Asked* asked) {
   if (is_destroyed() || world_->is_destroyed())
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
   if (!is_sound()) [[unlikely]]
-    require_members(type);
+    require_members(type, asked);
   if (is_member()) {
     if (!world_->may_drive()) [[unlikely]]
       world_->require_drive(context(std::string(to_string(type))));
@@ -149,7 +149,7 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
 }
 
 void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                             const Algorithm& algorithm, const CallNote& note) {
+                             const Algorithm* algorithm, const CallNote& note) {
   CallRing& ring = world_->ring();
   if (!ring.is_on()) return;
   CallRecord made;
@@ -160,7 +160,7 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   made.type = request.type;
   made.kind = request.op.kind();
   made.peer = request.peer;
-  made.method = algorithm.recorded_as();
+  made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
   made.timeout_ns = recorded_timeout(note.limit);
@@ -173,11 +173,23 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   ring.fill(record_id, made);
 }
 
+std::uint64_t GroupState::record_refused(const Asked& asked) {
+  Call call;
+  call.request = &asked.request;
+  call.sequence = take_sequence(asked.request.type);
+  CallRing& ring = world_->ring();
+  const std::uint64_t record_id = ring.claim();
+  fill_record(record_id, asked.request, call, nullptr,
+              {asked.site, limit_of(asked.options), ring.timing() ? time_stamp() : 0});
+  return record_id;
+}
+
 // --- Blocking calls
 // -----------------------------------------------------------------------------------
 
 RecvStatus GroupState::run(const Request& given, const CallOptions& options, const void* site) {
-  if (!admit(given.type)) return {};
+  const Asked asked{given, options, site};
+  if (!admit(given.type, &asked)) return {};
   Call call;
   std::unique_ptr<const Request> matched;
   const Request& request = checked(given, matched, call.peer);
@@ -195,18 +207,18 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   try {
     Operation& operation = *storage.get();
     if (blocks_ && note.limit.is_none() && operation.can_block()) {
-      fill_record(record_id, request, call, algorithm, note);
+      fill_record(record_id, request, call, &algorithm, note);
       world_->engine().finish_what_peers_need();
       operation.run();
     } else {
       operation.start();
       // While what it sent is on its way.
-      fill_record(record_id, request, call, algorithm, note);
+      fill_record(record_id, request, call, &algorithm, note);
       if (!operation.step()) drive(operation, note.limit, call);
     }
   } catch (...) {
     // It may have failed before there was time for it; a second time changes nothing.
-    fill_record(record_id, request, call, algorithm, note);
+    fill_record(record_id, request, call, &algorithm, note);
     ring.set_ended(record_id, CallState::failed, true);
     give_up(*storage.get(), call, watched);
   }
@@ -281,7 +293,8 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
 
 std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options,
                                              const void* site) {
-  const bool member = admit(request.type);
+  const Asked asked{request, options, site};
+  const bool member = admit(request.type, &asked);
   const std::uint64_t sequence = next_sequence(request.type);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
@@ -330,7 +343,7 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& 
   for (const auto& part : work->parts()) {
     part->call.sequence = take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();
-    fill_record(part->record_id, *part->call.request, part->call, *part->algorithm, note);
+    fill_record(part->record_id, *part->call.request, part->call, part->algorithm, note);
   }
   if (work->is_ordered() && is_member()) enqueue(*work);
   try {

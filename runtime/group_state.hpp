@@ -155,9 +155,14 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
  private:
   /// False, with a warning, for a rank that is not a member.
-  bool admit(OpType type);
+  struct Asked {
+    const Request& request;
+    const CallOptions& options;
+    const void* site;
+  };
+  bool admit(OpType type, const Asked* asked = nullptr);
   /// Throws where members are gone without whom the call cannot be.
-  void require_members(OpType type);
+  void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
   const Request& checked(const Request& request, std::unique_ptr<const Request>& matched,
                          int& peer) const;
@@ -172,7 +177,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::uint64_t next_sequence(OpType type) const;
   std::uint64_t take_sequence(OpType type);
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                   const Algorithm& algorithm, const CallNote& note);
+                   const Algorithm* algorithm, const CallNote& note);
+  /// For what does not even start, since members are gone: dumps tell of it. Its number.
+  std::uint64_t record_refused(const Asked& asked);
   /// A blocking collective has completed.
   void note_completed(std::uint64_t sequence) {
     // With nothing in flight all that came before have completed, too.

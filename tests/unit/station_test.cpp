@@ -28,7 +28,7 @@ TEST(Station, AllHearAnAbortAndAreAsked) {
   ASSERT_EQ(tales.size(), 4u);
   for (int rank = 0; rank < 4; ++rank)
     EXPECT_EQ(tales[static_cast<std::size_t>(rank)],
-              (Tale{.rank = rank, .knows_group = true, .entered = 5}));
+              (Tale{.rank = rank, .knows_group = true, .entered = 5, .answered = true}));
 }
 
 TEST(Station, GoodbyeIsNoFailure) {

@@ -199,7 +199,9 @@ TEST(Deadlines, WorksBehindAFailedOneFailWithItsReason) {
     second.wait();
     FAIL() << "nothing is thrown";
   } catch (const AbortedError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("barrier #1: not complete after 1.000 s"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("barrier #1 of group 'default_pg' has not completed on rank 0 after 1.000 s"));
   }
 }
 

@@ -86,9 +86,9 @@ TEST_F(WatchdogTest, DumpsOncePerIncident) {
 TEST_F(WatchdogTest, DumpsThatAreAskedForAreAlwaysMade) {
   make();
   EXPECT_TRUE(watchdog->dump({"timeout", "first"}));
-  EXPECT_TRUE(watchdog->dump({"call", "by the program"}));
+  EXPECT_TRUE(watchdog->dump({"call", "by the program", true}));
   EXPECT_EQ(dumped(), "call by the program");
-  EXPECT_TRUE(watchdog->dump({"pipe", "by somebody"}));
+  EXPECT_TRUE(watchdog->dump({"pipe", "by somebody", true}));
   EXPECT_EQ(dumped(), "pipe by somebody");
   EXPECT_FALSE(watchdog->dump({"death", "what follows"}));
 }
