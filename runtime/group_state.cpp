@@ -101,13 +101,11 @@ void GroupState::show_timeout() {
 bool GroupState::admit(OpType type, const Asked* asked) {
   if (is_destroyed() || world_->is_destroyed())
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
+  if (is_member() && !world_->may_drive()) [[unlikely]]
+    world_->require_drive(context(std::string(to_string(type))));
   if (!is_sound()) [[unlikely]]
     require_members(type, asked);
-  if (is_member()) {
-    if (!world_->may_drive()) [[unlikely]]
-      world_->require_drive(context(std::string(to_string(type))));
-    return true;
-  }
+  if (is_member()) return true;
   world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
                                        to_string(type), label(), world_->rank()));
   return false;

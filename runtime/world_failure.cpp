@@ -61,6 +61,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
       rank_, size_, listener,
       [control = control_.get()](const control::Message& message) { control->post(message); });
   control_->open(agent_, offers, {.marks = [this] { return marks(); }, .beat = [this] { beat(); }});
+  watchdog_->beat();  // whoever has a world can be asked for its dump
 }
 
 void WorldState::say_goodbye() {

@@ -90,6 +90,7 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     world->engine_ =
         std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
                                          world->crowded_, world->own_thread_, world->helper_cpus());
+    world->watched_engine_.store(world->engine_.get(), std::memory_order_release);
     Membership everybody;
     everybody.uid = world->next_uid_++;
     for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);

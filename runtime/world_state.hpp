@@ -217,6 +217,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   RecorderMemory recorder_;
   GroupRegistry registry_;
   std::unique_ptr<ProgressEngine> engine_;
+  std::atomic<ProgressEngine*> watched_engine_{nullptr};  // once the watchdog may look at it
 
   /// Of every rank: where it is, and what process.
   struct Person {

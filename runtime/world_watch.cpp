@@ -113,8 +113,9 @@ void WorldState::leave_outer_call() { outer_call_.store(nullptr, std::memory_ord
 
 // Operations whose limit has passed while nobody moves them forward.
 void WorldState::look_after_works() {
-  if (!engine_ || watchdog_->policy() == OnFailure::report) return;
-  for (const ProgressEngine::Overdue& overdue : engine_->overdue(clock_->now())) {
+  const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
+  if (engine == nullptr || watchdog_->policy() == OnFailure::report) return;
+  for (const ProgressEngine::Overdue& overdue : engine->overdue(clock_->now())) {
     const GroupState::Failure failure{
         fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it",
                     rank_, to_string(overdue.type), overdue.sequence)};
