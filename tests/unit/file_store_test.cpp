@@ -117,13 +117,13 @@ TEST_F(Files, AKilledWriterLeavesNothingHalfDone) {
     Wire wire;
     Child writer([&] {
       FileStore its_own(path);
-      wire.send("go");
       for (std::int64_t i = 1;; ++i) {
         const std::string text = std::to_string(i);
         std::string value = text;
         while (value.size() < 100000) value += "." + text;
         its_own.set("value", value);
         its_own.add("count", 1);
+        if (i == 1) wire.send("go");
       }
       return std::string();
     });
