@@ -60,4 +60,16 @@ void rethrow_with(const ErrorContext& context) {
   }
 }
 
+std::exception_ptr with_context(const std::exception_ptr& error, const ErrorContext& context) {
+  try {
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      rethrow_with(context);
+    }
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 }  // namespace hymn

@@ -30,6 +30,16 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   }
 }
 
+/// What was said may need this rank's calls to get there. Who never hears it will say so itself.
+void see_off(Exchange& exchange, int to, std::uint64_t tag, const Patience& patience) {
+  Waiter waiter(patience.crowded);
+  while (!exchange.has_left(to, tag)) {
+    if (patience.deadline.expired(patience.clock->now())) return;
+    if (patience.is_hopeless && patience.is_hopeless(to)) return;
+    waiter.pause();
+  }
+}
+
 // Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
 // given, and would free a vector that has been moved away once more.
 [[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
@@ -64,7 +74,8 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   verdict.number(members.size());
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
-  for (std::size_t i = 1; i < members.size(); ++i) exchange.send(members[i], tag, verdict.packed());
+  for (const int member : members.subspan(1)) exchange.send(member, tag, verdict.packed());
+  for (const int member : members.subspan(1)) see_off(exchange, member, tag, patience);
   if (!missing.empty()) throw_missing(patience, missing, started);
   return gathered;
 }

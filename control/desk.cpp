@@ -34,6 +34,7 @@ void Desk::join(int rank, TimePoint now) {
   for (int other = 0; other < static_cast<int>(seats_.size()); ++other)
     if (seat(other).state != PeerState::alive) send_(rank, News{news_of(other)});
   for (const auto& [uid, abort] : aborted_) send_(rank, abort);
+  if (const auto dump = std::exchange(own.early_dump, {})) send_(rank, *dump);
 }
 
 void Desk::receive(int rank, Message message, TimePoint now) {
@@ -125,7 +126,11 @@ void Desk::on(int rank, AbortGroup message, TimePoint) {
   send_to_others(rank, message);
 }
 
-void Desk::on(int rank, DumpNow message, TimePoint) { send_to_others(rank, message); }
+void Desk::on(int rank, DumpNow message, TimePoint) {
+  for (Seat& seat : seats_)
+    if (!seat.came) seat.early_dump = message;
+  send_to_others(rank, message);
+}
 
 void Desk::on(int rank, Question message, TimePoint) {
   message.asker = rank;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -53,6 +54,7 @@ class Desk {
     std::string detail{};
     std::vector<int> culprits{};
     std::map<std::uint64_t, GroupMark> marks{};
+    std::optional<DumpNow> early_dump{};  ///< asked of all before this one came
     TimePoint last_sign{};
   };
   /// Calls of shrink() on one group that wait for the others.

@@ -1,13 +1,13 @@
 #include "control/station.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
-#include <csignal>
 #include <future>
+
+#include "base/helper_thread.hpp"
 
 namespace hymn::control {
 namespace {
@@ -18,13 +18,6 @@ constexpr Duration longest_search = std::chrono::seconds(5);
 constexpr std::size_t most_waiting = 1000;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
-
-/// Signals are for the threads of the application.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 
 }  // namespace
 
@@ -85,8 +78,7 @@ void Station::run(const Token& token, std::vector<Endpoint> desks, std::shared_p
     beat();
   });
   thread_ = std::thread([this] {
-    block_signals();
-    pthread_setname_np(pthread_self(), "hymn-control");
+    become_helper_thread("hymn-control");
     io_.run();
   });
 }
@@ -133,7 +125,7 @@ void Station::connected(std::size_t desk) {
   // Those before it could not be reached any more.
   for (std::size_t passed = current_; passed < desk; ++passed) {
     const int rank = options_.desk_ranks[passed];
-    if (!is_neighbour(rank))
+    if (find_neighbour(rank) == nullptr)
       agent_->sight({.rank = rank,
                      .state = first ? PeerState::stalled : PeerState::lost,
                      .detail = "the connection to it is lost"});
@@ -183,7 +175,7 @@ void Station::give_up(const std::string& why) {
       why));
   if (!ever_connected_) return;
   for (int rank = 0; rank < options_.size; ++rank)
-    if (rank != options_.rank && !is_neighbour(rank))
+    if (rank != options_.rank && find_neighbour(rank) == nullptr)
       agent_->sight({.rank = rank,
                      .state = PeerState::lost,
                      .detail = "it cannot be reached from this host any more"});
@@ -214,9 +206,11 @@ void Station::beat() {
   });
 }
 
-bool Station::is_neighbour(int rank) const {
-  return std::any_of(neighbours_.begin(), neighbours_.end(),
-                     [rank](const Neighbour& neighbour) { return neighbour.rank == rank; });
+const Neighbour* Station::find_neighbour(int rank) const {
+  const auto found =
+      std::find_if(neighbours_.begin(), neighbours_.end(),
+                   [rank](const Neighbour& neighbour) { return neighbour.rank == rank; });
+  return found == neighbours_.end() ? nullptr : &*found;
 }
 
 void Station::watch() {
@@ -231,9 +225,7 @@ void Station::watch() {
 }
 
 void Station::neighbour_ended(int rank) {
-  const auto neighbour =
-      std::find_if(neighbours_.begin(), neighbours_.end(),
-                   [rank](const Neighbour& other) { return other.rank == rank; });
+  const Neighbour* const neighbour = find_neighbour(rank);
   PeerNews news{.rank = rank, .state = PeerState::dead};
   if (neighbour->look) news = neighbour->look();
   if (news.detail.empty()) {

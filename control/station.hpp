@@ -73,7 +73,8 @@ class Station {
   void leave_desk(const std::string& why);
   void send(const Message& message);
   void beat();
-  bool is_neighbour(int rank) const;
+  /// Null: its process cannot be seen from here.
+  const Neighbour* find_neighbour(int rank) const;
   void watch();
   void neighbour_ended(int rank);
   void give_up(const std::string& why);

@@ -8,11 +8,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <mutex>
 #include <utility>
 
+#include "base/message_queues.hpp"
 #include "base/meeting.hpp"
 #include "hymn/store.hpp"
 
@@ -51,14 +50,13 @@ class StoreExchange final : public Exchange {
   Peer& peer(int rank);
   void fetch(int from);
   void take_part(int from, const Bytes& value);
-  std::optional<ExchangeMessage> take(int from, std::uint64_t tag);
 
   std::shared_ptr<Store> store_;
   int rank_;
   std::mutex sending_;
   std::mutex receiving_;
   std::vector<Peer> peers_;  ///< `sent` under sending_, all else under receiving_
-  std::map<std::uint64_t, std::deque<ExchangeMessage>> arrived_;
+  MessageQueues arrived_;
 };
 
 StoreExchange::Peer& StoreExchange::peer(int rank) {
@@ -72,7 +70,7 @@ void StoreExchange::send(int to, std::uint64_t tag, std::span<const std::byte> b
   Peer& receiver = peer(to);
   if (to == rank_) {
     const std::lock_guard lock(receiving_);
-    arrived_[tag].push_back({.source = rank_, .bytes = {bytes.begin(), bytes.end()}});
+    arrived_.add(tag, {.source = rank_, .bytes = {bytes.begin(), bytes.end()}});
     return;
   }
   const std::lock_guard lock(sending_);
@@ -89,28 +87,14 @@ void StoreExchange::send(int to, std::uint64_t tag, std::span<const std::byte> b
 
 std::optional<ExchangeMessage> StoreExchange::try_receive(int from, std::uint64_t tag) {
   const std::lock_guard lock(receiving_);
-  if (auto message = take(from, tag)) return message;
+  if (auto message = arrived_.take(from, tag)) return message;
   if (from != from_anyone) {
     peer(from);
     fetch(from);
   } else {
     for (int rank = 0; rank < size(); ++rank) fetch(rank);
   }
-  return take(from, tag);
-}
-
-std::optional<ExchangeMessage> StoreExchange::take(int from, std::uint64_t tag) {
-  const auto queue = arrived_.find(tag);
-  if (queue == arrived_.end()) return std::nullopt;
-  auto& messages = queue->second;
-  const auto wanted = std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
-    return from == from_anyone || message.source == from;
-  });
-  if (wanted == messages.end()) return std::nullopt;
-  ExchangeMessage message = std::move(*wanted);
-  messages.erase(wanted);
-  if (messages.empty()) arrived_.erase(queue);
-  return message;
+  return arrived_.take(from, tag);
 }
 
 // All that is there from this rank, of whatever tag.
@@ -135,7 +119,7 @@ void StoreExchange::take_part(int from, const Bytes& value) {
   Bytes& message = peer(from).incomplete;
   message.insert(message.end(), value.begin() + sizeof head, value.end());
   if (message.size() < head.bytes) return;
-  arrived_[head.tag].push_back({.source = from, .bytes = std::exchange(message, {})});
+  arrived_.add(head.tag, {.source = from, .bytes = std::exchange(message, {})});
 }
 
 }  // namespace

@@ -39,27 +39,14 @@ void ThreadHub::deliver(int to, std::uint64_t tag, ExchangeMessage message) {
   throw_if_aborted();
   Mailbox& mailbox = *mailboxes_.at(static_cast<std::size_t>(to));
   std::lock_guard lock(mailbox.mutex);
-  mailbox.by_tag[tag].push_back(std::move(message));
+  mailbox.arrived.add(tag, std::move(message));
 }
 
 std::optional<ExchangeMessage> ThreadHub::take(int rank, int from, std::uint64_t tag) {
   Mailbox& mailbox = *mailboxes_.at(static_cast<std::size_t>(rank));
   {
     std::lock_guard lock(mailbox.mutex);
-    const auto queue = mailbox.by_tag.find(tag);
-    if (queue != mailbox.by_tag.end()) {
-      auto& messages = queue->second;
-      const auto wanted =
-          std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
-            return from == Exchange::from_anyone || message.source == from;
-          });
-      if (wanted != messages.end()) {
-        ExchangeMessage message = std::move(*wanted);
-        messages.erase(wanted);
-        if (messages.empty()) mailbox.by_tag.erase(queue);
-        return message;
-      }
-    }
+    if (auto message = mailbox.arrived.take(from, tag)) return message;
   }
   throw_if_aborted();
   return std::nullopt;

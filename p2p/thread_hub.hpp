@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/message_queues.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn {
@@ -58,7 +58,7 @@ class ThreadHub {
  private:
   struct Mailbox {
     std::mutex mutex;
-    std::map<std::uint64_t, std::deque<ExchangeMessage>> by_tag;
+    MessageQueues arrived;
   };
   struct AtAbort {
     std::weak_ptr<const void> owner;

@@ -28,26 +28,19 @@ void GoneMembers::forget(int group_rank) {
   std::erase_if(gone_, [group_rank](const Gone& gone) { return gone.group_rank == group_rank; });
 }
 
-GroupMark GoneMembers::mark_of(const Gone& gone, bool& known) const {
-  for (const GroupMark& mark : gone.news.marks) {
-    if (mark.uid != uid_) continue;
-    known = true;
-    return mark;
-  }
-  known = false;
-  return {.uid = uid_};
+const GroupMark* GoneMembers::mark_of(const Gone& gone) const {
+  for (const GroupMark& mark : gone.news.marks)
+    if (mark.uid == uid_) return &mark;
+  return nullptr;
 }
 
 bool GoneMembers::is_missed(const Gone& gone, const PendingOp& op, TimePoint now) const {
-  bool known = false;
-  const GroupMark mark = mark_of(gone, known);
-  const Duration way = known ? way_of_known : way_of_unknown;
-  const bool has_arrived = now - gone.since >= way;
-  if (is_collective(op.type)) {
-    if (known && mark.completed >= op.sequence) return false;
-    return (known && mark.entered < op.sequence) || has_arrived;
-  }
-  return (op.peer == gone.group_rank) && has_arrived;
+  const GroupMark* const mark = mark_of(gone);
+  const bool has_arrived = now - gone.since >= (mark != nullptr ? way_of_known : way_of_unknown);
+  if (!is_collective(op.type)) return op.peer == gone.group_rank && has_arrived;
+  if (mark == nullptr) return has_arrived;
+  if (mark->completed >= op.sequence) return false;
+  return mark->entered < op.sequence || has_arrived;
 }
 
 std::vector<PeerNews> GoneMembers::missed_by(const PendingOp& op, TimePoint now) const {
@@ -78,8 +71,8 @@ std::vector<PeerNews> GoneMembers::left_before(std::uint64_t sequence) const {
   std::lock_guard lock(mutex_);
   std::vector<PeerNews> left;
   for (const Gone& gone : gone_) {
-    bool known = false;
-    if (gone.news.state == PeerState::left && mark_of(gone, known).entered < sequence)
+    const GroupMark* const mark = mark_of(gone);
+    if (gone.news.state == PeerState::left && (mark == nullptr || mark->entered < sequence))
       left.push_back(gone.news);
   }
   return left;

@@ -41,7 +41,8 @@ class GoneMembers {
     PeerNews news;
     TimePoint since;
   };
-  GroupMark mark_of(const Gone& gone, bool& known) const;
+  /// Where it was in this group; null: nobody has said.
+  const GroupMark* mark_of(const Gone& gone) const;
   bool is_missed(const Gone& gone, const PendingOp& op, TimePoint now) const;
 
   std::uint64_t uid_;

@@ -10,6 +10,7 @@
 #include "collectives/reduce/find_nan.hpp"
 #include "runtime/call_check.hpp"
 #include "runtime/group_state.hpp"
+#include "runtime/some_names.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
@@ -178,16 +179,12 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
         fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
-  constexpr std::size_t most_named = 8;
-  const std::size_t all = words.size();
-  words.resize(std::min(all, most_named));
-  if (all > words.size()) words.push_back(fmt::format("and {} more", all - most_named));
   return std::make_exception_ptr(TimeoutError(
       fmt::format(
           "{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the group "
           "is given up",
           title(op), label(), world_->rank(), std::chrono::duration<double>(error.waited()).count(),
-          fmt::join(words, "; ")),
+          some_of(std::move(words))),
       error.waited(), error.context()));
 }
 

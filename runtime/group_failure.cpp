@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/group_state.hpp"
+#include "runtime/some_names.hpp"
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
@@ -18,19 +19,8 @@ constexpr Duration longest_search = std::chrono::milliseconds(300);
 constexpr Duration shortest_search = std::chrono::milliseconds(10);
 // What another has written to shared memory is here before what it sends at the same time.
 constexpr Duration way_of_news = std::chrono::milliseconds(100);
-// So many are told of in words; the error carries all.
-constexpr std::size_t most_named = 8;
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::string joined(std::vector<std::string> names) {
-  const std::size_t all = names.size();
-  if (all > most_named) {
-    names.resize(most_named);
-    names.push_back(fmt::format("and {} more", all - most_named));
-  }
-  return fmt::format("{}", fmt::join(names, "; "));
-}
 
 /// Those who are gone; but of one that has left because others had failed, these.
 std::vector<int> culprits_of(const std::vector<PeerNews>& gone) {
@@ -77,7 +67,7 @@ std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
       if (name.find(world_->name_of(culprit)) == std::string::npos)
         name += fmt::format(", a failure of {}", world_->name_of(culprit));
   }
-  return joined(std::move(names));
+  return some_of(std::move(names));
 }
 
 std::exception_ptr GroupState::gone_error(const std::string& title, std::string_view what,
@@ -139,7 +129,7 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
                                 is_known && !entered ? " has not entered it" : "", tale.doing));
   }
   if (!words.empty())
-    missing.words = (collective ? "missing: " : "waiting for ") + joined(std::move(words));
+    missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
   else if (!tales.empty())
     missing.words = "all its members have entered it";
   return missing;

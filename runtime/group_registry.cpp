@@ -46,18 +46,25 @@ std::string GroupRegistry::label(std::uint64_t uid) const {
   return found == groups_.end() ? std::to_string(uid) : found->second.known.label;
 }
 
+GroupMark GroupRegistry::mark_of(std::uint64_t uid, const Entry& entry) {
+  if (entry.line == nullptr) return {uid, entry.known.line.collectives, entry.known.line.completed};
+  return {uid, entry.line->collectives.load(std::memory_order_acquire),
+          entry.line->completed.load(std::memory_order_acquire)};
+}
+
 std::vector<GroupMark> GroupRegistry::marks() const {
   std::vector<GroupMark> marks;
   std::lock_guard lock(mutex_);
   marks.reserve(groups_.size());
-  for (const auto& [uid, entry] : groups_) {
-    if (entry.line == nullptr)
-      marks.push_back({uid, entry.known.line.collectives, entry.known.line.completed});
-    else
-      marks.push_back({uid, entry.line->collectives.load(std::memory_order_acquire),
-                       entry.line->completed.load(std::memory_order_acquire)});
-  }
+  for (const auto& [uid, entry] : groups_) marks.push_back(mark_of(uid, entry));
   return marks;
+}
+
+std::optional<GroupMark> GroupRegistry::mark(std::uint64_t uid) const {
+  std::lock_guard lock(mutex_);
+  const auto found = groups_.find(uid);
+  if (found == groups_.end()) return std::nullopt;
+  return mark_of(uid, found->second);
 }
 
 }  // namespace hymn

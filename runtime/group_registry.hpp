@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,16 @@ class GroupRegistry {
   std::string label(std::uint64_t uid) const;
   /// How far this rank is with each.
   std::vector<GroupMark> marks() const;
+  /// The same of one; empty: it is not known here.
+  std::optional<GroupMark> mark(std::uint64_t uid) const;
 
  private:
   struct Entry {
     KnownGroup known;
     const GroupLine* line = nullptr;  // null: it has ended
   };
+  static GroupMark mark_of(std::uint64_t uid, const Entry& entry);
+
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Entry> groups_;
   std::size_t ended_ = 0;

@@ -14,14 +14,6 @@
 
 namespace hymn::detail {
 
-namespace {
-
-std::int64_t recorded_timeout(Timeout timeout) {
-  return timeout.is_none() ? CallRecord::no_timeout : timeout.duration().count();
-}
-
-}  // namespace
-
 GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
                        GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
     : world_(std::move(world)),
@@ -91,10 +83,6 @@ void GroupState::set_timeout(Timeout timeout) {
   show_timeout();
 }
 
-void GroupState::show_timeout() {
-  line_->timeout_ns.store(recorded_timeout(timeout()), std::memory_order_release);
-}
-
 // --- Before anything is sent
 // --------------------------------------------------------------------------
 
@@ -144,42 +132,6 @@ const Request& GroupState::checked(const Request& request, std::unique_ptr<const
 
 Timeout GroupState::limit_of(const CallOptions& options) const {
   return options.timeout.is_set() ? options.timeout : timeout();
-}
-
-void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                             const Algorithm* algorithm, const CallNote& note) {
-  CallRing& ring = world_->ring();
-  if (!ring.is_on()) return;
-  CallRecord made;
-  made.group_uid = membership_.uid;
-  made.op_id =
-      call.sequence + (is_collective(request.type) ? p2p_sequence() : collective_sequence());
-  made.sequence = call.sequence;
-  made.type = request.type;
-  made.kind = request.op.kind();
-  made.peer = request.peer;
-  made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
-  made.input = side_of(request.inputs);
-  made.output = side_of(request.outputs);
-  made.timeout_ns = recorded_timeout(note.limit);
-  made.created = note.started != 0 ? note.started : time_stamp();
-  if (note.started != 0) {
-    made.started = note.started + 1;
-    made.state = CallState::started;
-  }
-  made.site = reinterpret_cast<std::uintptr_t>(note.site);
-  ring.fill(record_id, made);
-}
-
-std::uint64_t GroupState::record_refused(const Asked& asked) {
-  Call call;
-  call.request = &asked.request;
-  call.sequence = take_sequence(asked.request.type);
-  CallRing& ring = world_->ring();
-  const std::uint64_t record_id = ring.claim();
-  fill_record(record_id, asked.request, call, nullptr,
-              {asked.site, limit_of(asked.options), ring.timing() ? time_stamp() : 0});
-  return record_id;
 }
 
 // --- Blocking calls
@@ -267,23 +219,16 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
-  const std::exception_ptr error = explained(std::current_exception(), title(call));
+  std::exception_ptr error = explained(std::current_exception(), title(call));
   const Failure failure = describe_failure(error, title(call));
   std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
   if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
-  try {
-    try {
-      std::rethrow_exception(error);
-    } catch (...) {
-      rethrow_with(context(title(call)));
-    }
-  } catch (...) {
-    if (watched.is_on) note_ended(call, watched, std::current_exception());
-    throw;
-  }
+  error = with_context(error, context(title(call)));
+  if (watched.is_on) note_ended(call, watched, error);
+  std::rethrow_exception(error);
 }
 
 // --- Asynchronous calls
@@ -356,69 +301,6 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& 
     return;
   }
   world_->engine().add(work);
-}
-
-// --- Counts and order
-// ---------------------------------------------------------------------------------
-
-std::uint64_t GroupState::next_sequence(OpType type) const {
-  return (is_collective(type) ? line_->collectives : line_->p2ps).load(std::memory_order_relaxed) +
-         1;
-}
-
-std::uint64_t GroupState::take_sequence(OpType type) {
-  // Collectives of a group are ordered by their callers; sends and receives need not be.
-  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
-  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
-  line_->collectives.store(taken, std::memory_order_release);
-  return taken;
-}
-
-std::string GroupState::title(const PendingOp& op) {
-  return fmt::format("{} #{}", to_string(op.type), op.sequence);
-}
-
-std::string GroupState::title(const Call& call) { return title(pending(call)); }
-
-RecvStatus GroupState::to_global(RecvStatus status) const {
-  if (status.source >= 0) status.source = global_rank(status.source);
-  return status;
-}
-
-void GroupState::enqueue(const WorkState& work) {
-  std::lock_guard lock(mutex_);
-  ordered_.push_back(&work);
-  ordered_count_.fetch_add(1, std::memory_order_acq_rel);
-}
-
-bool GroupState::is_next(const WorkState& work) const {
-  std::lock_guard lock(mutex_);
-  return ordered_.empty() || ordered_.front() == &work;
-}
-
-void GroupState::dequeue(const WorkState& work, bool well) {
-  std::lock_guard lock(mutex_);
-  if (std::erase(ordered_, &work) == 0) return;
-  if (well)
-    completed_works_ = std::max(completed_works_, work.sequence());
-  else
-    one_has_failed_ = true;
-  if (one_has_failed_) return;
-  store_completed();
-  ordered_count_.fetch_sub(1, std::memory_order_acq_rel);
-}
-
-void GroupState::note_completed_early(std::uint64_t sequence) {
-  std::lock_guard lock(mutex_);
-  completed_early_ = sequence;
-  if (!one_has_failed_) store_completed();
-}
-
-void GroupState::store_completed() {
-  std::uint64_t completed = std::max(completed_early_, completed_works_);
-  if (!ordered_.empty()) completed = std::min(completed, ordered_.front()->sequence() - 1);
-  if (completed > line_->completed.load(std::memory_order_relaxed))
-    line_->completed.store(completed, std::memory_order_release);
 }
 
 // --- End

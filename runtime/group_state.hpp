@@ -62,6 +62,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Null for a handle that is empty.
   static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
 
+  /// Of a group with these members, as `rank` sees it: -1 where it is none of them.
+  static GroupShape shape_of(const Membership& membership, int rank);
+
   const Membership& membership() const { return membership_; }
   const GroupOptions& options() const { return options_; }
   const std::string& description() const { return description_; }
@@ -192,14 +195,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void store_completed();
   static std::string title(const Call& call);
   static std::string title(const PendingOp& op);
-  static GroupShape shape_of(const Membership& membership, int rank);
   static PendingOp pending(const Call& call) {
     return {call.request->type, call.sequence, call.peer};
   }
-  /// Who has not come, as far as can be found out soon.
   std::string describe_gone(const std::vector<PeerNews>& gone) const;
   std::exception_ptr gone_error(const std::string& title, std::string_view what,
                                 const std::vector<PeerNews>& gone) const;
+  /// Who has not come, as far as can be found out soon.
   struct Missing {
     std::vector<int> ranks{};
     std::string words{};  ///< empty: nothing could be found out

@@ -25,6 +25,7 @@ enum class WorldEnd : unsigned char {
 struct NewGroup {
   const Membership& membership;
   GroupShape shape;
+  Patience patience{};  ///< for what may block
   Algorithms algorithms{};
   /// The members on this host share memory, as do those on every other host that has several. One
   /// member alone on its host has none.

@@ -1,8 +1,6 @@
 #include "runtime/monitor.hpp"
 
-#include <pthread.h>
-
-#include <csignal>
+#include "base/helper_thread.hpp"
 
 namespace hymn {
 namespace {
@@ -28,11 +26,7 @@ Monitor::~Monitor() {
 }
 
 void Monitor::run() {
-  // Signals are for the threads of the application.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), "hymn-monitor");
+  become_helper_thread("hymn-monitor");
   BeatJudge judge(looks);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval_, [this] { return ending_; })) {

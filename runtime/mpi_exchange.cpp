@@ -31,12 +31,14 @@ MpiExchange::~MpiExchange() {
 void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> bytes) {
   std::lock_guard lock(mutex_);
   if (to == rank_) {
-    arrived_[tag].push_back({rank_, {bytes.begin(), bytes.end()}});
+    arrived_.add(tag, {rank_, {bytes.begin(), bytes.end()}});
     return;
   }
   MpiGate::Entry entry(*gate_);
   finish_sent();
   Outgoing& message = outgoing_.emplace_back();
+  message.to = to;
+  message.tag = tag;
   message.bytes.resize(header_bytes + bytes.size());
   std::memcpy(message.bytes.data(), &tag, header_bytes);
   if (!bytes.empty()) std::memcpy(message.bytes.data() + header_bytes, bytes.data(), bytes.size());
@@ -54,17 +56,17 @@ std::optional<ExchangeMessage> MpiExchange::try_receive(int from, std::uint64_t 
     take_found();
     finish_incoming();
   }
-  const auto queue = arrived_.find(tag);
-  if (queue == arrived_.end()) return std::nullopt;
-  auto& messages = queue->second;
-  const auto wanted = std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
-    return from == from_anyone || message.source == from;
+  return arrived_.take(from, tag);
+}
+
+// Of long messages MPI sends the greater part when the receiver has come, and only in its calls.
+bool MpiExchange::has_left(int to, std::uint64_t tag) {
+  std::lock_guard lock(mutex_);
+  MpiGate::Entry entry(*gate_);
+  finish_sent();
+  return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& message) {
+    return message.to == to && message.tag == tag;
   });
-  if (wanted == messages.end()) return std::nullopt;
-  ExchangeMessage message = std::move(*wanted);
-  messages.erase(wanted);
-  if (messages.empty()) arrived_.erase(queue);
-  return message;
 }
 
 void MpiExchange::finish_sent() {
@@ -111,7 +113,7 @@ void MpiExchange::finish_incoming() {
     std::uint64_t tag = 0;
     std::memcpy(&tag, message->bytes.data(), header_bytes);
     message->bytes.erase(message->bytes.begin(), message->bytes.begin() + header_bytes);
-    arrived_[tag].push_back({message->source, std::move(message->bytes)});
+    arrived_.add(tag, {message->source, std::move(message->bytes)});
     message = incoming_.erase(message);
   }
 }

@@ -1,11 +1,10 @@
 // The Exchange over a communicator of its own.
 #pragma once
 
-#include <deque>
 #include <list>
-#include <map>
 #include <mutex>
 
+#include "base/message_queues.hpp"
 #include "collectives/mpi/mpi_channel.hpp"
 #include "hymn/exchange.hpp"
 
@@ -21,6 +20,7 @@ class MpiExchange final : public Exchange {
   int size() const override { return size_; }
   void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override;
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override;
+  bool has_left(int to, std::uint64_t tag) override;
   std::string name() const override { return "MPI"; }
   bool is_open() const override { return gate_->is_open(); }
 
@@ -30,6 +30,8 @@ class MpiExchange final : public Exchange {
 
  private:
   struct Outgoing {
+    int to = -1;
+    std::uint64_t tag = 0;
     std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };
@@ -50,7 +52,7 @@ class MpiExchange final : public Exchange {
   std::mutex mutex_;
   std::list<Outgoing> outgoing_;
   std::list<Incoming> incoming_;  // in the order in which they were found
-  std::map<std::uint64_t, std::deque<ExchangeMessage>> arrived_;
+  MessageQueues arrived_;
 };
 
 }  // namespace hymn

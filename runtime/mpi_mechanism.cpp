@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/endless_call.hpp"
 #include "collectives/mpi/mpi_collective.hpp"
 #include "collectives/mpi/mpi_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "runtime/mpi_session.hpp"
 
 namespace hymn {
 
@@ -19,28 +21,35 @@ MpiMechanism::MpiMechanism(std::shared_ptr<MpiExchange> exchange, std::shared_pt
   if (found != 0) tag_bound_ = *bound;
 }
 
-// The parked communicators of these ranks. What all members still have, one group may use.
+// Whether it can make one, and the parked communicators of these ranks. What all members still
+// have, one group may use.
 Bytes MpiMechanism::offer(const Membership& membership) {
   std::lock_guard lock(mutex_);
   Packer packer;
+  packer.number(stuck_ ? 1 : 0);
   const auto found = parked_.find(membership.ranks);
   if (found != parked_.end())
     for (const Parked& parked : found->second) packer.number(parked.id);
   return packer.packed();
 }
 
-MpiMechanism::Parked MpiMechanism::take_or_make(const Membership& membership,
-                                                std::span<const Bytes> offers) {
+std::optional<MpiMechanism::Parked> MpiMechanism::take_or_make(const NewGroup& group,
+                                                               std::span<const Bytes> offers) {
   std::vector<std::uint64_t> common;
+  bool stuck = false;
   for (std::size_t member = 0; member < offers.size(); ++member) {
     std::vector<std::uint64_t> ids;
-    for (Unpacker unpacker(offers[member]); !unpacker.empty();) ids.push_back(unpacker.number());
+    Unpacker unpacker(offers[member]);
+    stuck = unpacker.number() != 0 || stuck;
+    while (!unpacker.empty()) ids.push_back(unpacker.number());
     if (member == 0) common = ids;
     std::erase_if(common, [&ids](std::uint64_t id) {
       return std::find(ids.begin(), ids.end(), id) == ids.end();
     });
   }
-  if (common.empty()) return {membership.uid, make_communicator(membership)};
+  const Membership& membership = group.membership;
+  if (common.empty() && stuck) return std::nullopt;
+  if (common.empty()) return Parked{membership.uid, make_communicator(group)};
   const std::uint64_t chosen = *std::min_element(common.begin(), common.end());
   auto& parked = parked_[membership.ranks];
   const auto found = std::find_if(parked.begin(), parked.end(),
@@ -50,32 +59,51 @@ MpiMechanism::Parked MpiMechanism::take_or_make(const Membership& membership,
   return taken;
 }
 
-MPI_Comm MpiMechanism::make_communicator(const Membership& membership) const {
+// MPI cannot be told to give up, and waits for members that have died in the midst of it. Where
+// threads may call MPI at the same time, one that nobody needs waits with it. Until it returns MPI
+// may keep waiting, too, who wants another communicator.
+MPI_Comm MpiMechanism::make_communicator(const NewGroup& group) {
+  const Membership& membership = group.membership;
   const MpiGate::Entry entry(*gate_);
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group members = MPI_GROUP_NULL;
-  MPI_Comm made = MPI_COMM_NULL;
   check_mpi(PMPI_Comm_group(exchange_->communicator(), &all), "MPI_Comm_group");
   check_mpi(PMPI_Group_incl(all, static_cast<int>(membership.ranks.size()), membership.ranks.data(),
                             &members),
             "MPI_Group_incl");
   // Only members call, and the handshake before has brought all of them here.
   const int tag = 1 + static_cast<int>(membership.uid % 32766);
-  check_mpi(PMPI_Comm_create_group(exchange_->communicator(), members, tag, &made),
-            "MPI_Comm_create_group");
-  check_mpi(PMPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  const auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  const auto create = [exchange = exchange_, members, tag, made] {
+    check_mpi(PMPI_Comm_create_group(exchange->communicator(), members, tag, made.get()),
+              "MPI_Comm_create_group");
+  };
+  if (gate_->level() == ThreadLevel::multiple) {
+    try {
+      finish_or_leave(create, membership.ranks, group.patience);
+    } catch (const TimeoutError&) {
+      stuck_ = true;
+      hold_finalize();  // for good: MPI would wait for the call
+      release_finalize(false);
+      throw;
+    }
+  } else {
+    create();
+  }
+  check_mpi(PMPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   PMPI_Group_free(&members);
   PMPI_Group_free(&all);
-  return made;
+  return *made;
 }
 
 void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers, std::span<const Bytes>) {
   auto channel = std::make_shared<MpiChannel>();
   {
     std::lock_guard lock(mutex_);
-    const Parked taken = take_or_make(group.membership, offers);
-    in_use_[group.membership.uid] = taken;
-    channel->communicator = taken.communicator;
+    const std::optional<Parked> taken = take_or_make(group, offers);
+    if (!taken) return;
+    in_use_[group.membership.uid] = *taken;
+    channel->communicator = taken->communicator;
   }
   channel->gate = gate_;
   channel->chunk_limit = chunk_limit_;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/mechanism.hpp"
@@ -34,14 +35,16 @@ class MpiMechanism final : public Mechanism {
     std::uint64_t id = 0;  ///< uid of the group it was made for, the same on all its ranks
     MPI_Comm communicator = MPI_COMM_NULL;
   };
-  MPI_Comm make_communicator(const Membership& membership) const;
-  Parked take_or_make(const Membership& membership, std::span<const Bytes> offers);
+  MPI_Comm make_communicator(const NewGroup& group);
+  /// None where some member can make no more.
+  std::optional<Parked> take_or_make(const NewGroup& group, std::span<const Bytes> offers);
 
   std::shared_ptr<MpiExchange> exchange_;
   std::shared_ptr<MpiGate> gate_;
   std::size_t chunk_limit_;
   int tag_bound_ = 32767;
   std::mutex mutex_;
+  bool stuck_ = false;  ///< MPI is still making one, for which a member is missing
   std::map<std::vector<int>, std::vector<Parked>> parked_;
   std::map<std::uint64_t, Parked> in_use_;  ///< by the uid of the group
 };

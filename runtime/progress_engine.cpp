@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/helper_thread.hpp"
 #include "base/waiter.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/work_state.hpp"

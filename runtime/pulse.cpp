@@ -1,9 +1,8 @@
 #include "runtime/pulse.hpp"
 
-#include <pthread.h>
-
 #include <chrono>
-#include <csignal>
+
+#include "base/helper_thread.hpp"
 
 namespace hymn {
 namespace {
@@ -33,11 +32,7 @@ void Pulse::remove(int rank) {
 }
 
 void Pulse::run() {
-  // Signals are for the threads of the application.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), "hymn-pulse");
+  become_helper_thread("hymn-pulse");
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval, [this] { return ending_; }))
     for (const auto& [rank, beat] : beats_) beat();

@@ -9,17 +9,12 @@
 #include "hymn/error.hpp"
 #include "p2p/shm/reservation.hpp"
 #include "runtime/recorder_clock.hpp"
+#include "topology/host.hpp"
 
 namespace hymn {
 namespace {
 
 constexpr std::align_val_t alignment{64};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.data();
-}
 
 /// "" where it cannot be read, or does not fit.
 std::string executable_path() {

@@ -44,18 +44,23 @@ void Watchdog::beat() {
   if (asked) dump({"pipe", "asked for through the pipe", true});
 }
 
+bool Watchdog::write(const Incident& incident) {
+  try {
+    write_dump(dump_path(options_.dump_base, options_.rank), actions_.dump(incident));
+    return true;
+  } catch (const std::exception& error) {
+    actions_.warn(fmt::format("the dump could not be written: {}", error.what()));
+    return false;
+  }
+}
+
 bool Watchdog::dump(const Incident& incident) {
   if (options_.dump_base.empty() || has_ended()) return false;
   if (has_left_.load(std::memory_order_acquire) && !incident.asked_for) return false;
   std::lock_guard lock(mutex_);
   const TimePoint now = options_.clock->now();
   if (has_dumped_ && !incident.asked_for && now - last_dump_ < one_incident) return false;
-  try {
-    write_dump(dump_path(options_.dump_base, options_.rank), actions_.dump(incident));
-  } catch (const std::exception& error) {
-    actions_.warn(fmt::format("the dump could not be written: {}", error.what()));
-    return false;
-  }
+  if (!write(incident)) return false;
   has_dumped_ = true;
   last_dump_ = now;
   return true;
@@ -74,13 +79,7 @@ void Watchdog::failure(const Incident& incident) {
 void Watchdog::beat_has_stopped() {
   const Incident incident{"watchdog", "the watchdog thread of hymn has hung"};
   actions_.warn("the watchdog thread of hymn has hung: the process ends");
-  if (!options_.dump_base.empty()) {
-    try {
-      write_dump(dump_path(options_.dump_base, options_.rank), actions_.dump(incident));
-    } catch (const std::exception& error) {
-      actions_.warn(fmt::format("the dump could not be written: {}", error.what()));
-    }
-  }
+  if (!options_.dump_base.empty()) write(incident);
   actions_.abort_process();
 }
 

@@ -64,6 +64,8 @@ class Watchdog {
 
  private:
   void open_pipe();
+  /// False, with a warning, where it cannot be done.
+  bool write(const Incident& incident);
   void beat_has_stopped();
 
   WatchdogOptions options_;

@@ -68,13 +68,10 @@ void WorkState::start() {
       if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
       group_->world().ring().set_retired(part->record_id);
     }
-    try {
-      rethrow_with(group_->context(title()));
-    } catch (...) {
-      if (group_->is_watched()) group_->note_ended(*this, std::current_exception());
-      group_->tell_ended();
-      throw;
-    }
+    const auto error = with_context(std::current_exception(), group_->context(title()));
+    if (group_->is_watched()) group_->note_ended(*this, error);
+    group_->tell_ended();
+    std::rethrow_exception(error);
   }
 }
 
@@ -157,15 +154,7 @@ void WorkState::fail(std::exception_ptr error) {
   // A send or receive that went wrong and has left nothing behind is its own matter.
   const bool clean = give_up_parts(failure.reason);
   if (must_abort_group(clean)) group_->abort(failure);
-  try {
-    try {
-      std::rethrow_exception(error);
-    } catch (...) {
-      rethrow_with(group_->context(title()));
-    }
-  } catch (...) {
-    finish(Ended::badly, std::current_exception());
-  }
+  finish(Ended::badly, with_context(error, group_->context(title())));
 }
 
 bool WorkState::give_up_parts(const std::string& reason) {

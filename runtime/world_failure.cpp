@@ -257,11 +257,10 @@ Tale WorldState::tell(std::uint64_t uid) {
   Tale tale{.rank = rank_,
             .shrinks = agent_ && agent_->is_shrinking(uid),
             .doing = describe_doing(recorder_.view())};
-  for (const GroupMark& mark : marks()) {
-    if (mark.uid != uid) continue;
+  if (const auto mark = registry_.mark(uid)) {
     tale.knows_group = true;
-    tale.entered = mark.entered;
-    tale.completed = mark.completed;
+    tale.entered = mark->entered;
+    tale.completed = mark->completed;
   }
   std::lock_guard lock(known_mutex_);
   for (const GroupState* group : known_groups_)

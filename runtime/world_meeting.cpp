@@ -155,6 +155,12 @@ bool WorldState::shares_memory() const {
   return job_.places.size() > 1 && (path_.allows("shm") || path_.allows("hierarchical"));
 }
 
+Timeout WorldState::making_limit(const GroupOptions& options) const {
+  return options.init_timeout.or_else(init_timeout_)
+      .or_else(options.timeout)
+      .or_else(default_timeout_);
+}
+
 // The members of a new group compare what they were called with, and learn where each other are and
 // what each mechanism of the others has to offer. Then all are known to be there.
 WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
@@ -163,7 +169,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
                   options.reproducibility ? to_string(*options.reproducibility) : "");
   const Timeout limit = options.timeout.or_else(default_timeout_);
-  const Timeout making = options.init_timeout.or_else(init_timeout_).or_else(limit);
+  const Timeout making = making_limit(options);
   // At level info a call that is under way may have to be given up.
   const bool blocks = limit.is_none() && !shares_memory() && checks_ != CheckLevel::info &&
                       std::all_of(mechanisms_.begin(), mechanisms_.end(),

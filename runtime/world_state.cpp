@@ -116,7 +116,7 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
 }
 
 bool WorldState::is_member(const Membership& membership) const {
-  return std::binary_search(membership.ranks.begin(), membership.ranks.end(), rank_);
+  return GroupState::shape_of(membership, rank_).rank >= 0;
 }
 
 ProcessGroup& WorldState::default_group() { return default_group_; }
@@ -161,6 +161,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
       give_back(true);  // all members have found it
       throw;
     } catch (...) {
+      mark_failed();
       give_back(false);
       throw;
     }
@@ -177,15 +178,19 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
 std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership,
                                                     const GroupOptions& options,
                                                     Agreement agreement) {
-  const auto found = std::lower_bound(membership.ranks.begin(), membership.ranks.end(), rank_);
-  const GroupShape shape{static_cast<int>(found - membership.ranks.begin()),
-                         static_cast<int>(membership.ranks.size()),
-                         options.reproducibility.value_or(reproducibility_)};
-  NewGroup made{.membership = membership, .shape = shape};
-  enter_outer_call("what makes a group's communicator");
-  for (std::size_t i = 0; i < mechanisms_.size(); ++i)
-    mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
-  leave_outer_call();
+  GroupShape shape = GroupState::shape_of(membership, rank_);
+  shape.reproducibility = options.reproducibility.value_or(reproducibility_);
+  NewGroup made{
+      .membership = membership,
+      .shape = shape,
+      .patience = patience(fmt::format("making the communicator of group {} of ranks [{}]",
+                                       membership.uid, fmt::join(membership.ranks, ", ")),
+                           making_limit(options))};
+  {
+    const OuterCall call(*this, "what makes a group's communicator");
+    for (std::size_t i = 0; i < mechanisms_.size(); ++i)
+      mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
+  }
   // What carried the bootstrap carries data too, where nothing better does.
   add_pairwise_algorithms(made.algorithms,
                           make_exchange_port(exchange_, membership.ranks, membership.uid), shape);

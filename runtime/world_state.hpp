@@ -128,8 +128,18 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void group_failed(const GroupState::Failure& failure);
   void dump(const std::string& reason);
   /// A call of another library in which this rank may be stuck; `name` must stay.
-  void enter_outer_call(const char* name);
-  void leave_outer_call();
+  class OuterCall {
+   public:
+    OuterCall(WorldState& world, const char* name) : world_(world) {
+      world_.enter_outer_call(name);
+    }
+    OuterCall(const OuterCall&) = delete;
+    OuterCall& operator=(const OuterCall&) = delete;
+    ~OuterCall() { world_.outer_call_.store(nullptr, std::memory_order_release); }
+
+   private:
+    WorldState& world_;
+  };
   /// Every group, from when it is made until it is destroyed.
   void enter_group(GroupState& group);
   void forget_group(const GroupState& group);
@@ -168,6 +178,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   PlanContext plan_context(GroupLayout layout) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;
+  /// How long the members of a new group wait for each other.
+  Timeout making_limit(const GroupOptions& options) const;
   Timeout init_limit() const { return init_timeout_.or_else(default_timeout_); }
   WorldEnd agree_to_end();
 
@@ -176,6 +188,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void say_goodbye();
   // In world_watch.cpp.
   void make_watchdog();
+  void enter_outer_call(const char* name);
   void dump_for(const PeerNews& news);
   void look_after_works();
   void beat();

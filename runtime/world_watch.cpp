@@ -109,8 +109,6 @@ void WorldState::enter_outer_call(const char* name) {
   outer_call_.store(name, std::memory_order_release);
 }
 
-void WorldState::leave_outer_call() { outer_call_.store(nullptr, std::memory_order_release); }
-
 // Operations whose limit has passed while nobody moves them forward.
 void WorldState::look_after_works() {
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);

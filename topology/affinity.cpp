@@ -1,6 +1,5 @@
 #include "topology/affinity.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -66,7 +65,5 @@ bool bind_this_thread(const CpuSet& cpus) {
     CPU_SET_S(static_cast<std::size_t>(cpu), CPU_ALLOC_SIZE(count), set.get());
   return sched_setaffinity(0, CPU_ALLOC_SIZE(count), set.get()) == 0;
 }
-
-void name_this_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
 }  // namespace hymn

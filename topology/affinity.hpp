@@ -30,7 +30,4 @@ CpuSet cpus_for_helper(const Machine& machine, const CpuSet& granted, const CpuS
 /// False when the kernel refuses (a CPU that the cpuset does not grant), or `cpus` is empty.
 bool bind_this_thread(const CpuSet& cpus);
 
-/// As `ps -L` and debuggers show it; at most 15 characters.
-void name_this_thread(const char* name);
-
 }  // namespace hymn

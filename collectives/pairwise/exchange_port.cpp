@@ -36,6 +36,9 @@ class Route {
     const auto* bytes = static_cast<const std::byte*>(view.data);
     exchange_->send(exchange_rank(peer), exchange_tag(tag), {bytes, view.bytes()});
   }
+  bool has_left(int peer, MessageTag tag) {
+    return exchange_->has_left(exchange_rank(peer), exchange_tag(tag));
+  }
   void post(const std::shared_ptr<Posted>& receive) {
     std::lock_guard lock(mutex_);
     posted_.push_back(receive);
@@ -117,12 +120,18 @@ class ExchangeTransfers final : public Transfers {
 
   void send(int peer, MessageTag tag, const ConstBufferView& view) override {
     route_->send(peer, tag, view);
+    sent_.emplace_back(peer, tag);
   }
   void recv(int peer, MessageTag tag, const BufferView& view) override {
     mine_.push_back(std::make_shared<Posted>(Posted{peer, tag, view}));
     route_->post(mine_.back());
   }
-  bool test() override { return mine_.empty() || route_->poll(mine_, status_); }
+  bool test() override {
+    if (!mine_.empty() && !route_->poll(mine_, status_)) return false;
+    std::erase_if(sent_,
+                  [this](const auto& sent) { return route_->has_left(sent.first, sent.second); });
+    return sent_.empty();
+  }
   RecvStatus status() const override { return status_; }
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     withdraw();  // afterwards nothing writes to the buffers
@@ -137,6 +146,7 @@ class ExchangeTransfers final : public Transfers {
 
   std::shared_ptr<Route> route_;
   std::vector<std::shared_ptr<Posted>> mine_;
+  std::vector<std::pair<int, MessageTag>> sent_;  ///< what may still need this rank's calls
   RecvStatus status_;
 };
 

@@ -60,6 +60,16 @@ TEST_F(Elastic, LosesAllButOne) {
   expect_survivors({2}, ": 1 left");
 }
 
+TEST_F(Elastic, AMemberDiesWhileAGroupIsMade) {
+  start(3, HYMN_MAKING_JOB " dies");
+  expect_survivors({0, 2}, " has gone on");
+}
+
+TEST_F(Elastic, AMemberIsStuckWhileAGroupIsMade) {
+  start(3, HYMN_MAKING_JOB " stays");
+  expect_survivors({0, 1, 2}, " has gone on");
+}
+
 /// The process of a rank, as the example tells it.
 int pid_in(const std::string& told, int rank) {
   std::smatch found;

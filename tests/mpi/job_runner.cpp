@@ -1,31 +1,18 @@
 #include "tests/mpi/job_runner.hpp"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <thread>
 
 #include "tests/support/shell.hpp"
 
 namespace hymn::test {
-namespace {
 
-std::string make_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "hymn-job-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for the test");
-  return name;
-}
-
-}  // namespace
-
-Job::Job() : folder_(make_folder()) {}
+Job::Job() = default;
 
 Job::~Job() {
   if (child_) child_->report();
-  std::filesystem::remove_all(folder_);
 }
 
 // Each rank is started by a shell, which notes how it ends: mpirun tells that of one of them only.
@@ -46,11 +33,11 @@ bool Job::wait_for(const std::string& name) const {
 }
 
 void Job::write(const std::string& name, const std::string& text) const {
-  std::ofstream(folder_ / name) << text;
+  std::ofstream(folder() / name) << text;
 }
 
 std::string Job::read(const std::string& name) const {
-  std::ifstream file(folder_ / name);
+  std::ifstream file(folder() / name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

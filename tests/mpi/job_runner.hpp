@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/child.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace hymn::test {
 
@@ -20,9 +21,9 @@ class Job {
   Job& operator=(const Job&) = delete;
   ~Job();
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
   /// A name in the folder as a word of a command line.
-  std::string word(const std::string& name) const { return "'" + (folder_ / name).string() + "'"; }
+  std::string word(const std::string& name) const { return "'" + (folder() / name).string() + "'"; }
   /// Starts so many ranks of a command line; `settings` are NAME=value words. Killed after a
   /// minute and a half.
   void start(int ranks, const std::string& command, const std::string& settings);
@@ -30,14 +31,14 @@ class Job {
   bool wait_for(const std::string& name) const;
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
-  bool has(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+  bool has(const std::string& name) const { return std::filesystem::exists(folder() / name); }
   /// Waits for the end of the job. What it has written.
   std::string output();
   /// How a rank's process has ended: its status, as a shell tells it (134: SIGABRT).
   int status(int rank) const;
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<Child> child_;
 };
 

@@ -16,17 +16,12 @@
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-ProcessGroup fresh_group(World& world, GroupOptions options = {}) {
-  std::vector<int> ranks(ranks_as_size(world));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return world.new_group(ranks, options);
-}
 
 /// Keeps what a hook is told.
 class Listener {

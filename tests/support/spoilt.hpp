@@ -19,10 +19,13 @@ namespace hymn::test {
 inline constexpr std::chrono::seconds at_once(20);
 
 /// A group of all ranks that a test may ruin; messages between the ranks go through the world.
-inline ProcessGroup fresh_group(World& world, const std::string& name, Timeout timeout = {}) {
+inline ProcessGroup fresh_group(World& world, const GroupOptions& options = {}) {
   std::vector<int> ranks(ranks_as_size(world));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return world.new_group(ranks, {.description = name, .timeout = timeout});
+  return world.new_group(ranks, options);
+}
+inline ProcessGroup fresh_group(World& world, const char* name, Timeout timeout = {}) {
+  return fresh_group(world, GroupOptions{.description = name, .timeout = timeout});
 }
 
 /// Rank 0 lets the others go on; they wait for that.

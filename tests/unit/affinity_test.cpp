@@ -8,6 +8,7 @@
 #include <array>
 #include <thread>
 
+#include "base/helper_thread.hpp"
 #include "tests/support/machines.hpp"
 
 namespace hymn::test {

@@ -1,16 +1,13 @@
 #include "tests/unit/allocation_count.hpp"
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
-std::atomic<std::size_t> all_threads{0};
 thread_local std::size_t this_thread = 0;
 
 void* allocate(std::size_t bytes, std::size_t alignment) {
-  all_threads.fetch_add(1, std::memory_order_relaxed);
   ++this_thread;
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
@@ -23,7 +20,6 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 namespace hymn::test {
 
 std::size_t allocations_of_this_thread() { return this_thread; }
-std::size_t allocations() { return all_threads.load(); }
 
 }  // namespace hymn::test
 

@@ -8,7 +8,5 @@ namespace hymn::test {
 
 /// By the calling thread, since it began.
 std::size_t allocations_of_this_thread();
-/// By all threads, since the program began.
-std::size_t allocations();
 
 }  // namespace hymn::test

@@ -266,6 +266,19 @@ TEST_F(DeskTest, DumpsAreAskedOfAllOthers) {
               ElementsAre(std::pair(0, DumpNow{"why"}), std::pair(2, DumpNow{"why"})));
 }
 
+TEST_F(DeskTest, DumpsAreAskedOfThoseWhoComeLaterToo) {
+  for (const int rank : {0, 1, 2}) desk->join(rank, now);
+  letters.clear();
+  say(1, DumpNow{"why"});
+  EXPECT_THAT(take<DumpNow>(),
+              ElementsAre(std::pair(0, DumpNow{"why"}), std::pair(2, DumpNow{"why"})));
+  desk->join(3, now);
+  EXPECT_THAT(take<DumpNow>(), ElementsAre(std::pair(3, DumpNow{"why"})));
+  lose(3);
+  desk->join(3, now);
+  EXPECT_THAT(take<DumpNow>(), IsEmpty());
+}
+
 TEST_F(DeskTest, QuestionsGoToThoseWhoAreAskedAndHere) {
   desk->join(0, now);
   desk->join(1, now);

@@ -13,7 +13,7 @@
 #include "control/store_log.hpp"
 #include "hymn/store.hpp"
 #include "tests/support/child.hpp"
-#include "tests/unit/store_scene.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace hymn::test {
 namespace {

@@ -22,6 +22,7 @@
 #include "runtime/dump_pipe.hpp"
 #include "runtime/recorder_memory.hpp"
 #include "runtime/world_state.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace hymn::test {
 namespace {
@@ -266,12 +267,6 @@ TEST(CallFrames, KnowLittleOfWhatHasNoDebugInformation) {
 
 class DumpFile : public ::testing::Test {
  protected:
-  DumpFile() {
-    std::string name = fs::temp_directory_path() / "hymn-dump-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    base_ = folder_ / "trace_";
-  }
-  ~DumpFile() override { fs::remove_all(folder_); }
   std::size_t files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
@@ -281,8 +276,9 @@ class DumpFile : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  fs::path folder_;
-  std::string base_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+  const std::string base_ = folder_ / "trace_";
 };
 
 TEST_F(DumpFile, IsReplacedInOneStep) {

@@ -10,7 +10,7 @@
 #include <future>
 #include <thread>
 
-#include "tests/unit/store_scene.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace hymn::test {
 namespace {

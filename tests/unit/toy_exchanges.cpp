@@ -56,7 +56,7 @@ SocketExchange::~SocketExchange() {
 
 void SocketExchange::send(int to, std::uint64_t tag, std::span<const std::byte> bytes) {
   if (to == rank_) {
-    arrived_[tag].push_back({rank_, {bytes.begin(), bytes.end()}});
+    arrived_.add(tag, {rank_, {bytes.begin(), bytes.end()}});
     return;
   }
   auto& outgoing = peers_.at(static_cast<std::size_t>(to)).outgoing;
@@ -69,17 +69,7 @@ void SocketExchange::send(int to, std::uint64_t tag, std::span<const std::byte> 
 
 std::optional<ExchangeMessage> SocketExchange::try_receive(int from, std::uint64_t tag) {
   move_all();
-  const auto queue = arrived_.find(tag);
-  if (queue == arrived_.end()) return std::nullopt;
-  auto& messages = queue->second;
-  const auto wanted = std::find_if(messages.begin(), messages.end(), [from](const auto& message) {
-    return from == from_anyone || message.source == from;
-  });
-  if (wanted == messages.end()) return std::nullopt;
-  ExchangeMessage message = std::move(*wanted);
-  messages.erase(wanted);
-  if (messages.empty()) arrived_.erase(queue);
-  return message;
+  return arrived_.take(from, tag);
 }
 
 void SocketExchange::move_all() {
@@ -124,7 +114,7 @@ void SocketExchange::unpack(int rank, std::vector<std::byte>& incoming) {
     std::memcpy(header.data(), incoming.data() + done, sizeof header);
     if (incoming.size() - done - sizeof header < header[1]) break;
     const auto begin = incoming.begin() + static_cast<std::ptrdiff_t>(done + sizeof header);
-    arrived_[header[0]].push_back({rank, {begin, begin + static_cast<std::ptrdiff_t>(header[1])}});
+    arrived_.add(header[0], {rank, {begin, begin + static_cast<std::ptrdiff_t>(header[1])}});
     done += sizeof header + header[1];
   }
   incoming.erase(incoming.begin(), incoming.begin() + static_cast<std::ptrdiff_t>(done));

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "base/message_queues.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn::test {
@@ -79,7 +80,7 @@ class SocketExchange final : public Exchange {
 
   int rank_;
   std::vector<Peer> peers_;
-  std::map<std::uint64_t, std::deque<ExchangeMessage>> arrived_;
+  MessageQueues arrived_;
 };
 
 }  // namespace hymn::test

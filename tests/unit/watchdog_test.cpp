@@ -12,6 +12,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "tests/support/temporary_folder.hpp"
 #include "tests/unit/fake_clock.hpp"
 
 namespace hymn::test {
@@ -27,15 +28,9 @@ using ::testing::IsEmpty;
 class WatchdogTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::path(::testing::TempDir()) / "hymn_watchdog.XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder = name;
     options = {.rank = 3, .dump_base = (folder / "trace_").string(), .clock = &clock};
   }
-  void TearDown() override {
-    watchdog.reset();
-    fs::remove_all(folder);
-  }
+  void TearDown() override { watchdog.reset(); }
   void make() {
     WatchdogActions actions;
     actions.dump = [this](const Incident& incident) {
@@ -62,7 +57,8 @@ class WatchdogTest : public ::testing::Test {
   std::vector<std::string> take() { return std::exchange(did, {}); }
 
   FakeClock clock;
-  fs::path folder;
+  const TemporaryFolder temporary;
+  const fs::path folder = temporary.path();
   WatchdogOptions options;
   std::vector<std::string> did;
   bool dump_fails = false;

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <deque>
+#include <future>
 #include <thread>
 
 #include "hymn/hymn.hpp"
@@ -259,6 +261,63 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   }
   EXPECT_THROW(world.group().all_reduce(view_of(value)), NetworkError);
   EXPECT_THROW(world.group().barrier(), AbortedError);
+}
+
+/// Sends long messages only in later calls, and takes several of these, as MPI may.
+class LazyExchange final : public Exchange {
+ public:
+  LazyExchange(std::shared_ptr<SlowPost> post, int rank) : inner_(std::move(post), rank) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    kept_.push_back({to, tag, {bytes.begin(), bytes.end()}});
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    move_on();
+    return inner_.try_receive(from, tag);
+  }
+  bool has_left(int to, std::uint64_t tag) override {
+    move_on();
+    return std::none_of(kept_.begin(), kept_.end(),
+                        [&](const Kept& kept) { return kept.to == to && kept.tag == tag; });
+  }
+  std::string name() const override { return "lazy"; }
+
+ private:
+  struct Kept {
+    int to;
+    std::uint64_t tag;
+    std::vector<std::byte> bytes;
+  };
+  void move_on() {
+    if (kept_.empty() || ++calls_ % 10 != 0) return;
+    inner_.send(kept_.front().to, kept_.front().tag, kept_.front().bytes);
+    kept_.pop_front();
+  }
+  SlowExchange inner_;
+  std::deque<Kept> kept_;
+  unsigned calls_ = 0;
+};
+
+TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  std::promise<void> over;
+  std::future<void> is_over = over.get_future();
+  const auto in_step = [](World& world) {
+    float sum = 1;
+    world.group().all_reduce(view_of(sum));
+    world.group().broadcast(view_of(sum), 0);
+  };
+  std::thread other([&] {
+    World world = World::over(std::make_shared<LazyExchange>(post, 1));
+    in_step(world);
+    over.set_value();
+  });
+  World world = World::over(std::make_shared<LazyExchange>(post, 0));
+  in_step(world);
+  // It has no part in it any more, and calls nothing.
+  EXPECT_EQ(is_over.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  other.join();
 }
 
 TEST(WorldOverExchange, NeedsOne) { EXPECT_THROW(World::over(nullptr), UsageError); }

@@ -1,4 +1,4 @@
-// What the tests of stores have in common.
+// A folder for the files of a test.
 #pragma once
 
 #include <stdlib.h>
@@ -23,6 +23,7 @@ class TemporaryFolder {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
+  const std::filesystem::path& path() const { return folder_; }
   std::string path(const std::string& name) const { return folder_ / name; }
 
  private:

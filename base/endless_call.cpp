@@ -1,0 +1,61 @@
+#include "base/endless_call.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+#include "base/helper_thread.hpp"
+
+namespace hymn {
+namespace {
+
+// How long a thread that waits for the call sleeps before it looks at its deadline again.
+constexpr auto longest_nap = std::chrono::milliseconds(10);
+
+std::vector<int> hopeless_of(const std::vector<int>& needed, const Patience& patience) {
+  std::vector<int> hopeless;
+  if (patience.is_hopeless)
+    std::copy_if(needed.begin(), needed.end(), std::back_inserter(hopeless), patience.is_hopeless);
+  return hopeless;
+}
+
+[[noreturn]] void throw_left(const Patience& patience, std::vector<int> hopeless, Duration waited) {
+  ErrorContext context = patience.context;
+  const std::string whom =
+      hopeless.empty() ? "" : fmt::format(", in vain: rank(s) {}", fmt::join(hopeless, ", "));
+  context.missing = std::move(hopeless);
+  if (context.remedy.empty())
+    context.remedy = "check that all of its ranks are alive and make the same calls";
+  throw TimeoutError(fmt::format("{}: waited {:.3f} s{}", patience.purpose,
+                                 std::chrono::duration<double>(waited).count(), whom),
+                     waited, std::move(context));
+}
+
+}  // namespace
+
+void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
+                     const Patience& patience) {
+  const TimePoint started = patience.clock->now();
+  std::packaged_task<void()> task(std::move(call));
+  std::future<void> returned = task.get_future();
+  std::thread thread([task = std::move(task)]() mutable {
+    become_helper_thread("hymn-call");
+    task();
+  });
+  while (returned.wait_for(longest_nap) != std::future_status::ready) {
+    std::vector<int> hopeless = hopeless_of(needed, patience);
+    const TimePoint now = patience.clock->now();
+    if (hopeless.empty() && !patience.deadline.expired(now)) continue;
+    // It may have returned just before.
+    if (returned.wait_for(longest_nap) == std::future_status::ready) break;
+    thread.detach();
+    throw_left(patience, std::move(hopeless), now - started);
+  }
+  thread.join();
+  returned.get();
+}
+
+}  // namespace hymn

@@ -1,0 +1,18 @@
+// Calls of other libraries that may never return, and that nothing can end early.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/meeting.hpp"
+
+namespace hymn {
+
+/// Makes the call on a thread of its own, and waits until it has returned. When the deadline has
+/// passed, or one of the ranks is hopeless that it cannot return without, it is left behind: this
+/// throws TimeoutError, which names those ranks, and the thread stays in the call, perhaps until
+/// the process ends; what the call uses must stay as long. What the call throws is thrown here.
+void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
+                     const Patience& patience);
+
+}  // namespace hymn
