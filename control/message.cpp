@@ -10,22 +10,6 @@
 
 namespace hymn {
 
-std::string_view to_string(PeerState state) noexcept {
-  switch (state) {
-    case PeerState::alive:
-      return "alive";
-    case PeerState::stalled:
-      return "stalled";
-    case PeerState::left:
-      return "left";
-    case PeerState::lost:
-      return "lost";
-    case PeerState::dead:
-      return "dead";
-  }
-  return "?";
-}
-
 namespace control {
 namespace {
 

@@ -43,6 +43,10 @@ struct PeerNews {
   friend bool operator==(const PeerNews&, const PeerNews&) = default;
 };
 
+/// Those who are to blame that these are missing: of one that has left because others had failed,
+/// these.
+std::vector<int> culprits_of(const std::vector<PeerNews>& missing);
+
 /// What a rank tells of itself to one who waits for it in a group.
 struct Tale {
   int rank = -1;

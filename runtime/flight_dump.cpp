@@ -96,15 +96,7 @@ void add_known(DumpJson& dump, const DumpRequest& request) {
                              {"state", peer.state},
                              {"host", peer.host},
                              {"pid", peer.pid},
-                             {"detail", peer.detail},
-                             {"since_ns", peer.since_ns}});
-  dump["waiting"] = DumpJson::array();
-  for (const DumpWaiting& waiting : request.waiting)
-    dump["waiting"].push_back({{"group", std::to_string(waiting.group_uid)},
-                               {"op", std::string(to_string(waiting.type))},
-                               {"collective_seq_id", waiting.sequence},
-                               {"since_ns", waiting.since_ns},
-                               {"missing", waiting.missing}});
+                             {"detail", peer.detail}});
   if (request.in_call)
     dump["in_call"] = {{"name", request.in_call->name}, {"since_ns", request.in_call->since_ns}};
 }

@@ -18,22 +18,12 @@ struct DumpPeer {
   std::string host;
   int pid = 0;
   std::string detail;
-  std::int64_t since_ns = 0;  ///< wall clock
-};
-
-/// An operation that this rank waits for.
-struct DumpWaiting {
-  std::uint64_t group_uid = 0;
-  OpType type = OpType::barrier;
-  std::uint64_t sequence = 0;
-  std::int64_t since_ns = 0;
-  std::vector<int> missing;  ///< global ranks that have not come, as far as is known
 };
 
 /// A call outside of hymn that this rank may be stuck in.
 struct DumpOuterCall {
   std::string name;
-  std::int64_t since_ns = 0;
+  std::int64_t since_ns = 0;  ///< wall clock
 };
 
 /// What a dump is to hold beside what the recorder's memory tells.
@@ -47,7 +37,6 @@ struct DumpRequest {
   std::optional<int> written_by;
   std::vector<KnownGroup> groups;  ///< that the *writer* knows
   std::vector<DumpPeer> peers;
-  std::vector<DumpWaiting> waiting;
   std::optional<DumpOuterCall> in_call;
 };
 

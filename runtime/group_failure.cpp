@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <thread>
 
 #include "runtime/group_state.hpp"
@@ -21,17 +20,6 @@ constexpr Duration shortest_search = std::chrono::milliseconds(10);
 constexpr Duration way_of_news = std::chrono::milliseconds(100);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-/// Those who are gone; but of one that has left because others had failed, these.
-std::vector<int> culprits_of(const std::vector<PeerNews>& gone) {
-  std::set<int> culprits;
-  for (const PeerNews& news : gone)
-    if (news.culprits.empty())
-      culprits.insert(news.rank);
-    else
-      culprits.insert(news.culprits.begin(), news.culprits.end());
-  return {culprits.begin(), culprits.end()};
-}
 
 }  // namespace
 

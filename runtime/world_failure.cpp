@@ -138,8 +138,18 @@ void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& fa
   if (agent_) agent_->post(control::AbortGroup{uid, failure.reason, failure.missing});
 }
 
-bool WorldState::has_failed(int rank) const {
-  return agent_ && hymn::has_failed(agent_->news_of(rank).state);
+// Who has left may still have sent something on its way out; but not who left because of a failure.
+bool WorldState::is_hopeless(int rank) const {
+  if (!agent_) return false;
+  const PeerNews news = agent_->news_of(rank);
+  return hymn::has_failed(news.state) || (is_gone(news.state) && !news.culprits.empty());
+}
+
+std::vector<int> WorldState::culprits_for(const std::vector<int>& missing) const {
+  if (!agent_) return missing;
+  std::vector<PeerNews> news;
+  for (const int rank : missing) news.push_back(agent_->news_of(rank));
+  return culprits_of(news);
 }
 
 // Not by shared pointers: a group must not end, which takes its time, on the thread of the control

@@ -110,7 +110,7 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   patience.clock = clock_;
   patience.crowded = crowded_;
   patience.purpose = std::move(purpose);
-  patience.is_hopeless = [this](int rank) { return has_failed(rank); };
+  patience.is_hopeless = [this](int rank) { return is_hopeless(rank); };
   patience.context.rank = rank_;
   return patience;
 }
@@ -160,6 +160,12 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     } catch (const ConfigError&) {
       give_back(true);  // all members have found it
       throw;
+    } catch (const TimeoutError& error) {
+      mark_failed();
+      give_back(false);
+      ErrorContext context = error.context();
+      context.missing = culprits_for(context.missing);
+      throw TimeoutError(error.problem(), error.waited(), std::move(context));
     } catch (...) {
       mark_failed();
       give_back(false);

@@ -202,7 +202,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void look_at(Tale& tale, std::uint64_t uid) const;
   [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
-  bool has_failed(int rank) const;
+  bool is_hopeless(int rank) const;
+  /// Who is to blame that these have not come.
+  std::vector<int> culprits_for(const std::vector<int>& missing) const;
 
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Mechanism>> mechanisms_;

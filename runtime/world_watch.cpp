@@ -96,7 +96,7 @@ DumpRequest WorldState::dump_request() const {
     for (const PeerNews& news : agent_->all_news()) {
       const Person& person = persons_[static_cast<std::size_t>(news.rank)];
       request.peers.push_back(
-          {news.rank, std::string(to_string(news.state)), person.host, person.pid, news.detail, 0});
+          {news.rank, std::string(to_string(news.state)), person.host, person.pid, news.detail});
     }
   }
   const char* outer = outer_call_.load(std::memory_order_acquire);

@@ -72,8 +72,10 @@ int main(int argc, char** argv) {
   const bool early = std::string_view(argv[5]) == "early";
   if (is_victim && early) die_after(delay, notes);
   try {
-    // News of a death end what is in flight long before this limit.
-    hymn::World world({.timeout = std::chrono::seconds(30)});
+    // News of a death end what is in flight long before this limit. Before there is a world there
+    // are no news.
+    hymn::World world(
+        {.timeout = std::chrono::seconds(30), .init_timeout = std::chrono::seconds(3)});
     try {
       mix_for_ever(world, std::strtoull(argv[2], nullptr, 10), [&] {
         if (is_victim && !early) die_after(delay, notes);

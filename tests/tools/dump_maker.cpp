@@ -163,18 +163,7 @@ DumpMaker& DumpMaker::peer(int rank, const std::string& state, const std::string
                             {"state", state},
                             {"host", "node" + std::string(1, static_cast<char>('A' + rank / 2))},
                             {"pid", 4711 + rank},
-                            {"detail", detail},
-                            {"since_ns", ago(29)}});
-  return *this;
-}
-
-DumpMaker& DumpMaker::waits(const std::string& uid, const std::string& op, std::int64_t sequence,
-                            const std::vector<int>& missing, double seconds) {
-  json_["waiting"].push_back({{"group", uid},
-                              {"op", op},
-                              {"collective_seq_id", sequence},
-                              {"since_ns", ago(seconds)},
-                              {"missing", missing}});
+                            {"detail", detail}});
   return *this;
 }
 

@@ -42,8 +42,6 @@ class DumpMaker {
   /// The same `count` times.
   DumpMaker& calls(int count, const std::string& uid, const MadeCall& call);
   DumpMaker& peer(int rank, const std::string& state, const std::string& detail = "");
-  DumpMaker& waits(const std::string& uid, const std::string& op, std::int64_t sequence,
-                   const std::vector<int>& missing, double seconds = 30);
   DumpMaker& in_call(const std::string& name, double seconds);
   DumpMaker& aborted(const std::string& uid, const std::string& reason);
   /// Forgets all but the last operations, as a ring does.

@@ -331,7 +331,6 @@ TEST(TraceSchema, HasEveryKeyThatIsRead) {
       {schema["properties"], keys_of(trace::dump_fields())},
       {definitions["group"]["properties"], keys_of(trace::group_fields())},
       {definitions["peer"]["properties"], keys_of(trace::peer_fields())},
-      {definitions["wait"]["properties"], keys_of(trace::wait_fields())},
       {schema["properties"]["in_call"]["properties"], keys_of(trace::call_fields())},
       {definitions["entry"]["properties"], keys_of(trace::entry_fields())},
       {definitions["entry"]["properties"]["frames"]["items"]["properties"],

@@ -44,7 +44,7 @@ TEST(TraceReader, TakesEveryValue) {
   call.elements = 12;
   DumpMaker maker(3, 4);
   maker.group("1", "dp", {0, 3}).call("1", call).call("0", send_to(2));
-  maker.peer(2, "dead", "killed by signal 9").waits("1", "reduce", 1, {0});
+  maker.peer(2, "dead", "killed by signal 9");
   maker.in_call("MPI_Comm_create_group", 30).aborted("1", "timed out");
   const Dump dump = maker.with("written_by", 0).dump();
   EXPECT_EQ(dump.version, "1.0");
@@ -74,9 +74,6 @@ TEST(TraceReader, TakesEveryValue) {
   EXPECT_EQ(dump.peers[0].rank, 2);
   EXPECT_EQ(dump.peers[0].state, "dead");
   EXPECT_EQ(dump.peers[0].detail, "killed by signal 9");
-  ASSERT_EQ(dump.waiting.size(), 1u);
-  EXPECT_EQ(dump.waiting[0].group, "1");
-  EXPECT_THAT(dump.waiting[0].missing, ElementsAre(0));
   EXPECT_EQ(dump.in_call.value_or(trace::CallReport()).name, "MPI_Comm_create_group");
 }
 
@@ -210,8 +207,8 @@ TEST(TraceReader, AbsurdNumbersBecomeSomething) {
   const std::string text =
       R"({"version":"1.0","rank":0,"world_size":2,"time_ns":)" + big + R"(,"pid":-)" + big +
       R"(,"pg_config":{"0":{"ranks":[0,1,-7,)" + big + R"(],"collective_seq":-5,"completed_seq":)" +
-      big + R"(}},"waiting":[{"group":"0","collective_seq_id":)" + big +
-      R"(,"since_ns":-9223372036854775808,"missing":[-1,99999]}],"entries":[{"op":"send","is_p2p":)"
+      big +
+      R"(}},"in_call":{"since_ns":-9223372036854775808},"entries":[{"op":"send","is_p2p":)"
       R"(true,"peer":)" +
       big + R"(,"time_created_ns":-)" + big +
       R"(,"duration_ms":1e308,"input_sizes":[[9223372036854775807,4,-1],[18446744073709551615]]},)"

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "control/process_watch.hpp"
 #include "hymn/store.hpp"
 #include "tests/support/child.hpp"
 #include "tests/unit/link_scene.hpp"
@@ -130,6 +131,7 @@ TEST(ATcpStore, AStoppedServerIsNotWaitedForForEver) {
   });
   to_test.receive();
   ::kill(server.process().pid(), SIGSTOP);
+  while (!is_stopped(server.process().pid())) std::this_thread::yield();
   to_client.send("stopped");
   const std::string report = client.report();
   EXPECT_NE(report.find("network: the server of the store does not answer in time"),

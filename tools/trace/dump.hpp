@@ -74,15 +74,6 @@ struct PeerReport {
   std::string detail;
 };
 
-/// An operation that the writer waited for, and who has not come, as far as it had found out.
-struct WaitReport {
-  std::string group;
-  std::string op;
-  std::int64_t collective_seq = 0;
-  std::optional<std::int64_t> since_ns;
-  std::vector<std::int64_t> missing;
-};
-
 struct CallReport {
   std::string name;
   std::optional<std::int64_t> since_ns;
@@ -108,7 +99,6 @@ struct Dump {
   bool has_entries = false;  ///< operations may be left out of a dump
   std::vector<GroupConfig> groups;
   std::vector<PeerReport> peers;
-  std::vector<WaitReport> waiting;
   std::optional<CallReport> in_call;
   std::vector<Entry> entries;  ///< oldest first
 };

@@ -140,16 +140,6 @@ std::span<const Field<PeerReport>> peer_fields() {
   return fields;
 }
 
-std::span<const Field<WaitReport>> wait_fields() {
-  static constexpr Field<WaitReport> fields[] = {
-      {"group", [](WaitReport& w, const Scalar& v) { w.group = v.text(); }},
-      {"op", [](WaitReport& w, const Scalar& v) { w.op = v.text(); }},
-      {"collective_seq_id", [](WaitReport& w, const Scalar& v) { w.collective_seq = v.whole(0); }},
-      {"since_ns", [](WaitReport& w, const Scalar& v) { w.since_ns = v.maybe_whole(); }},
-  };
-  return fields;
-}
-
 std::span<const Field<CallReport>> call_fields() {
   static constexpr Field<CallReport> fields[] = {
       {"name", [](CallReport& c, const Scalar& v) { c.name = v.text(); }},

@@ -26,9 +26,6 @@ enum class Scope : std::uint8_t {
   group_ranks,
   peers,
   peer,
-  waits,
-  wait,
-  wait_missing,
   call,
   entries,
   entry,
@@ -60,9 +57,6 @@ constexpr std::array doors{
     Door{Scope::group, "ranks", true, Scope::group_ranks},
     Door{Scope::dump, "peers", true, Scope::peers},
     Door{Scope::peers, "", false, Scope::peer},
-    Door{Scope::dump, "waiting", true, Scope::waits},
-    Door{Scope::waits, "", false, Scope::wait},
-    Door{Scope::wait, "missing", true, Scope::wait_missing},
     Door{Scope::dump, "in_call", false, Scope::call},
     Door{Scope::dump, "entries", true, Scope::entries},
     Door{Scope::entries, "", false, Scope::entry},
@@ -177,9 +171,6 @@ void Handler::begin(Scope scope) {
     case Scope::peer:
       dump_.peers.emplace_back();
       break;
-    case Scope::wait:
-      dump_.waiting.emplace_back();
-      break;
     case Scope::call:
       dump_.in_call.emplace();
       break;
@@ -274,12 +265,6 @@ bool Handler::scalar(const Scalar& value) {
       break;
     case Scope::peer:
       fill(dump_.peers.back(), peer_fields(), value);
-      break;
-    case Scope::wait:
-      fill(dump_.waiting.back(), wait_fields(), value);
-      break;
-    case Scope::wait_missing:
-      dump_.waiting.back().missing.push_back(value.whole(-1));
       break;
     case Scope::call:
       if (auto& call = dump_.in_call) fill(*call, call_fields(), value);

@@ -114,7 +114,6 @@ void Job::collect_groups() {
     for (const GroupConfig& config : dump.groups) uids.insert(config.uid);
     for (const Entry& entry : dump.entries)
       if (uids.empty() || *uids.rbegin() != entry.group) uids.insert(entry.group);
-    for (const WaitReport& wait : dump.waiting) uids.insert(wait.group);
   }
   std::vector<std::string> ordered(uids.begin(), uids.end());
   std::sort(ordered.begin(), ordered.end(), uid_before);
@@ -153,9 +152,6 @@ void Job::add_members() {
   for (const Dump& dump : dumps_) {
     for (const GroupConfig& config : dump.groups) show_itself(config.uid, dump.rank);
     for (const Entry& entry : dump.entries) show_itself(entry.group, dump.rank);
-    for (const WaitReport& wait : dump.waiting)
-      for (const std::int64_t rank : wait.missing)
-        if (rank >= 0 && rank < world_size_) show_itself(wait.group, static_cast<int>(rank));
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     std::vector<int>& list = ranks[g];

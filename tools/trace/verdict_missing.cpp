@@ -19,7 +19,6 @@ enum class Absence : std::uint8_t {
   lost,
   stalled,
   left,
-  no_dump,
   no_group,  ///< it does not know the group: not made yet, or destroyed
   busy,      ///< alive, and in another operation, another call, or in none
 };
@@ -38,7 +37,6 @@ Absence absence_of(const Case& all, const Wait& wait, int rank) {
       break;
   }
   const Member* member = wait.group->member(rank);
-  if (member == nullptr || member->dump == nullptr) return Absence::no_dump;
   return member->knows_group() ? Absence::busy : Absence::no_group;
 }
 
@@ -58,8 +56,6 @@ std::string title_of(const Case& all, const Wait& wait, Absence absence,
                          ranks.size() == 1 ? "is" : "are", what);
     case Absence::left:
       return fmt::format("{} left the job without entering {}", whose, what);
-    case Absence::no_dump:
-      return fmt::format("{} never entered {}, as those who wait have found out", whose, what);
     case Absence::no_group:
     case Absence::busy:
       break;
@@ -81,8 +77,6 @@ std::string advice_for(const Case& all, Absence absence, const std::vector<int>&
       return "look for who stopped it: a debugger, a batch system that suspends jobs, SIGSTOP";
     case Absence::left:
       return "the ranks disagree about how much there is to do: compare how often each calls";
-    case Absence::no_dump:
-      return "make a dump of it, or look at it with a debugger";
     case Absence::no_group:
       return "the group has to be made, and kept, on all of its ranks";
     case Absence::busy:

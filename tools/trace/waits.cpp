@@ -28,7 +28,6 @@ class OpenCollectives {
   OpenCollectives(const Job& job, const Group& group) : job_(job), group_(group) {
     for (const Member& member : group.members)
       if (member.dump != nullptr) add(member);
-    add_reports();
     while (waits_.size() > most_open) waits_.erase(std::prev(waits_.end()));
   }
 
@@ -59,40 +58,15 @@ class OpenCollectives {
     if (member.find(next) == nullptr) at(next).waiters.push_back({member.rank, nullptr, 0});
   }
 
-  // `waiting` also knows operations of which there are no entries, and when they began.
-  void add_reports() {
-    for (const Member& member : group_.members) {
-      if (member.dump == nullptr) continue;
-      for (const WaitReport& report : member.dump->waiting) {
-        if (report.group != group_.uid || report.collective_seq <= 0) continue;
-        Wait& wait = at(report.collective_seq);
-        if (wait.op.empty()) wait.op = report.op;
-        auto waiter =
-            std::find_if(wait.waiters.begin(), wait.waiters.end(),
-                         [&](const Waiter& candidate) { return candidate.rank == member.rank; });
-        if (waiter == wait.waiters.end())
-          waiter = wait.waiters.insert(wait.waiters.end(), {member.rank, nullptr, 0});
-        if (waiter->seconds == 0 && report.since_ns)
-          waiter->seconds = std::max(seconds_between(*report.since_ns, member.dump->time_ns), 0.0);
-        for (const std::int64_t rank : report.missing)
-          if (rank >= 0 && rank < job_.world_size())
-            reported_[report.collective_seq].push_back(static_cast<int>(rank));
-      }
-    }
-  }
-
   void add_absent(Wait& wait) {
     std::sort(wait.waiters.begin(), wait.waiters.end(),
               [](const Waiter& a, const Waiter& b) { return a.rank < b.rank; });
-    std::vector<int>& reported = reported_[wait.sequence];
-    std::sort(reported.begin(), reported.end());
     for (const Member& member : group_.members) {
       if (wait.has(member.rank)) continue;
-      const bool is_reported = std::binary_search(reported.begin(), reported.end(), member.rank);
       const bool tells = member.dump != nullptr && !member.outdated;
       if (tells && member.entered >= wait.sequence) continue;
       const bool is_gone = job_.fate(member.rank).kind != Fate::Kind::alive;
-      const bool is_missing = tells || is_reported || (member.dump == nullptr && is_gone);
+      const bool is_missing = tells || (member.dump == nullptr && is_gone);
       (is_missing ? wait.missing : wait.unknown).push_back(member.rank);
     }
     for (const Waiter& waiter : wait.waiters) {
@@ -122,7 +96,6 @@ class OpenCollectives {
   const Job& job_;
   const Group& group_;
   std::map<std::int64_t, Wait> waits_;
-  std::map<std::int64_t, std::vector<int>> reported_;
 };
 
 Wait wait_of(const Job& job, const Pair& pair, bool sender_waits) {
