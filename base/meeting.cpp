@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/waiter.hpp"
@@ -13,6 +14,8 @@ namespace {
 // Members other than the first wait a little longer than it does, so that the first can still tell
 // them who is missing.
 constexpr Duration verdict_grace = std::chrono::milliseconds(500);
+// Whoever is still not there after this is likely never to come.
+constexpr Duration longest_farewell = std::chrono::milliseconds(250);
 
 std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
                                              const Patience& patience, Deadline deadline) {
@@ -30,12 +33,13 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   }
 }
 
-/// What was said may need this rank's calls to get there. Who never hears it will say so itself.
-void see_off(Exchange& exchange, int to, std::uint64_t tag, const Patience& patience) {
-  Waiter waiter(patience.crowded);
-  while (!exchange.has_left(to, tag)) {
-    if (patience.deadline.expired(patience.clock->now())) return;
-    if (patience.is_hopeless && patience.is_hopeless(to)) return;
+/// What was said may need this rank's calls to get there. Who waits for it takes it at once.
+void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag, bool crowded) {
+  const Deadline deadline = Deadline::after(longest_farewell);
+  Waiter waiter(crowded);
+  const auto has_left = [&](int member) { return exchange.has_left(member, tag); };
+  while (!std::all_of(members.begin(), members.end(), has_left)) {
+    if (deadline.expired(std::chrono::steady_clock::now())) return;
     waiter.pause();
   }
 }
@@ -75,7 +79,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   if (missing.empty())
     for (const Bytes& bytes : gathered) verdict.bytes(bytes);
   for (const int member : members.subspan(1)) exchange.send(member, tag, verdict.packed());
-  for (const int member : members.subspan(1)) see_off(exchange, member, tag, patience);
+  see_off(exchange, members.subspan(1), tag, patience.crowded);
   if (!missing.empty()) throw_missing(patience, missing, started);
   return gathered;
 }

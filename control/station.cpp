@@ -216,8 +216,12 @@ const Neighbour* Station::find_neighbour(int rank) const {
 void Station::watch() {
   watch_ = std::make_unique<ProcessWatch>(io_, [this](int rank) { neighbour_ended(rank); });
   std::set<int> in_sight;
-  for (const Neighbour& neighbour : neighbours_)
-    if (watch_->watch(neighbour.rank, neighbour.pid)) in_sight.insert(neighbour.rank);
+  for (const auto& [rank, pid, look] : neighbours_) {
+    const bool is_watched = watch_->watch(rank, pid);
+    const bool is_over = !is_watched && has_ended(pid);
+    if (is_over) asio::post(io_, [this, rank = rank] { neighbour_ended(rank); });
+    if (is_watched || is_over) in_sight.insert(rank);
+  }
   // Whoever cannot be watched is heard of like those on other hosts.
   std::erase_if(neighbours_,
                 [&](const Neighbour& neighbour) { return !in_sight.contains(neighbour.rank); });

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "control/process_watch.hpp"
 #include "runtime/gpu_views.hpp"
 #include "topology/host.hpp"
 
@@ -36,6 +37,7 @@ Arrival Arrival::of_this_rank(const Config& config, const std::optional<Pretende
     if (config.topology_file.empty()) arrival.visible_gpus = hymn::visible_gpus();
   }
   arrival.pid = getpid();
+  arrival.pid_namespace = own_pid_namespace();
   arrival.topology_file = config.topology_file;
   arrival.gpu = config.gpu;
   arrival.bind = config.bind;
@@ -44,7 +46,8 @@ Arrival Arrival::of_this_rank(const Config& config, const std::optional<Pretende
 
 void Arrival::pack(Packer& packer) const {
   packer.text(host_key).text(host_name).number(process);
-  packer.number(static_cast<std::uint64_t>(pid)).text(topology_file).text(gpu);
+  packer.number(static_cast<std::uint64_t>(pid)).number(pid_namespace);
+  packer.text(topology_file).text(gpu);
   packer.text(visible_gpus);
   packer.number(static_cast<std::uint64_t>(bind)).text(cpus.to_string());
 }
@@ -55,6 +58,7 @@ Arrival Arrival::unpack(Unpacker& unpacker) {
   arrival.host_name = unpacker.text();
   arrival.process = unpacker.number();
   arrival.pid = static_cast<int>(unpacker.number());
+  arrival.pid_namespace = unpacker.number();
   arrival.topology_file = unpacker.text();
   arrival.gpu = unpacker.text();
   arrival.visible_gpus = unpacker.text();

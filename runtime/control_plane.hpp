@@ -10,14 +10,21 @@
 
 namespace hymn {
 
+/// A rank on this host.
+struct LocalRank {
+  int rank = 0;
+  int pid = 0;
+  bool in_sight = false;  ///< the number means the same process here
+};
+
 /// What is known of the ranks of a world when its control plane begins.
 struct ControlSite {
   int rank = 0;
   int size = 1;
   bool one_host = true;
-  std::vector<int> here{};   ///< the ranks on this host, this one among them
-  std::vector<int> desks{};  ///< the ranks that keep the desk, one after the other
-  std::string secret{};      ///< what rank 0 has drawn
+  std::vector<LocalRank> here{};  ///< this one among them
+  std::vector<int> desks{};       ///< the ranks that keep the desk, one after the other
+  std::string secret{};           ///< what rank 0 has drawn
   /// How others on this host find what this rank records.
   std::optional<MemoryKey> recorder{};
 };

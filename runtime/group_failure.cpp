@@ -110,7 +110,9 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
   const auto tales = world_->ask(membership_.uid, others, patience);
   for (const Tale& tale : tales) {
     const bool entered = !collective || tale.entered >= op.sequence;
-    if (collective && entered && tale.answered) continue;
+    // Who has entered it, and left since, has waited itself, but not so long.
+    const bool waited = tale.answered || tale.state == PeerState::left;
+    if (collective && entered && waited) continue;
     missing.ranks.push_back(tale.rank);
     const bool is_known = tale.answered || tale.knows_group;
     words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),

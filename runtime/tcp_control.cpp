@@ -1,11 +1,10 @@
 #include "runtime/tcp_control.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "control/interface.hpp"
+#include "control/process_watch.hpp"
 #include "control/station.hpp"
 
 namespace hymn {
@@ -16,24 +15,19 @@ using control::Station;
 
 /// What a rank tells the others.
 struct Offer {
-  int pid = 0;
   std::string endpoint{};  ///< of its desk; empty: it keeps none
   std::string problem{};   ///< why it could not open one
   std::optional<MemoryKey> recorder{};
 
   Bytes packed() const {
     Packer packer;
-    packer.number(static_cast<std::uint64_t>(pid))
-        .text(endpoint)
-        .text(problem)
-        .number(recorder ? 1 : 0);
+    packer.text(endpoint).text(problem).number(recorder ? 1 : 0);
     if (recorder) recorder->pack(packer);
     return packer.packed();
   }
   static Offer read(const Bytes& bytes) {
     Unpacker unpacker(bytes);
     Offer offer;
-    offer.pid = static_cast<int>(unpacker.number());
     offer.endpoint = unpacker.text();
     offer.problem = unpacker.text();
     if (unpacker.number() != 0) offer.recorder = MemoryKey::unpack(unpacker);
@@ -87,7 +81,7 @@ Bytes TcpControl::offer(const ControlSite& site) {
   options.size = site.size;
   options.desk_ranks = site.desks;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
-  Offer offer{.pid = getpid(), .recorder = site.recorder};
+  Offer offer{.recorder = site.recorder};
   if (desk == site.desks.end() || site.size == 1) {
     life_->station = std::make_unique<Station>(std::move(options));
     return offer.packed();
@@ -110,7 +104,7 @@ Bytes TcpControl::offer(const ControlSite& site) {
 
 std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
   std::vector<Neighbour> neighbours;
-  for (const int rank : life_->site.here) {
+  for (const auto& [rank, pid, in_sight] : life_->site.here) {
     if (rank == life_->site.rank) continue;
     const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
     if (!offer.recorder) continue;
@@ -118,10 +112,14 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
       // That it is there, behind this process, shows that the number means the right process.
       const PeerRecorder& recorder =
           life_->recorders.try_emplace(rank, *offer.recorder).first->second;
-      neighbours.push_back({.rank = rank, .pid = offer.pid, .look = [rank, &recorder] {
-                              return read_end(rank, recorder.view());
-                            }});
+      neighbours.push_back(
+          {rank, pid, [rank = rank, &recorder] { return read_end(rank, recorder.view()); }});
     } catch (const ResourceError& error) {
+      // It may have ended since it made its offer.
+      if (in_sight && has_ended(pid)) {
+        neighbours.push_back({.rank = rank, .pid = pid});
+        continue;
+      }
       logger_.info(fmt::format("rank {} is not watched from here: {}", rank, error.what()));
     }
   }

@@ -40,17 +40,27 @@ std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
 
 }  // namespace
 
+void WorldState::get_to_know(const std::vector<Arrival>& arrivals) {
+  const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
+  for (const Arrival& arrival : arrivals) {
+    const bool in_sight = arrival.host_key == own.host_key && own.pid_namespace != 0 &&
+                          arrival.pid_namespace == own.pid_namespace;
+    persons_.push_back({arrival.host_name, arrival.pid, in_sight});
+  }
+}
+
 void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
   make_watchdog();
-  for (const Arrival& arrival : arrivals) persons_.push_back({arrival.host_name, arrival.pid});
   if (!control_) return;
   ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
   site.secret = secret;
   site.recorder = recorder_.key();
   const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
-  for (int rank = 0; rank < size_; ++rank)
+  for (int rank = 0; rank < size_; ++rank) {
+    const Person& person = persons_[static_cast<std::size_t>(rank)];
     if (arrivals[static_cast<std::size_t>(rank)].host_key == own.host_key)
-      site.here.push_back(rank);
+      site.here.push_back({rank, person.pid, person.in_sight});
+  }
   site.one_host = site.here.size() == arrivals.size();
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
@@ -73,6 +83,14 @@ void WorldState::say_goodbye() {
                              ? RecorderHeader::farewell_goodbye
                              : RecorderHeader::farewell_error +
                                    static_cast<std::uint32_t>(failure.missing.front()));
+}
+
+void WorldState::leave_unmade(const Error& error) {
+  if (!agent_) return;
+  note_failure({error.problem(), error.context().missing});
+  mark_leaving();
+  say_goodbye();
+  control_->flush();
 }
 
 void WorldState::note_failure(const GroupState::Failure& failure) {
@@ -139,8 +157,12 @@ void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& fa
 }
 
 // Who has left may still have sent something on its way out; but not who left because of a failure.
+// Until there is a control plane, processes can at least be seen.
 bool WorldState::is_hopeless(int rank) const {
-  if (!agent_) return false;
+  if (!agent_) {
+    const auto index = static_cast<std::size_t>(rank);
+    return index < persons_.size() && persons_[index].in_sight && has_ended(persons_[index].pid);
+  }
   const PeerNews news = agent_->news_of(rank);
   return hymn::has_failed(news.state) || (is_gone(news.state) && !news.culprits.empty());
 }

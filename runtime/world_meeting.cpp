@@ -82,6 +82,7 @@ void WorldState::meet() {
     }
     arrivals.push_back(Arrival::unpack(unpacker));
   }
+  get_to_know(arrivals);
   job_ = map_job(*exchange_, arrivals, read, patience);
   crowded_ = job_.world.hosts[static_cast<std::size_t>(job_.host)].crowded;
   granted_ = arrivals[static_cast<std::size_t>(rank_)].cpus;

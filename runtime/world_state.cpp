@@ -100,6 +100,9 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     // All ranks have found it, and all are here.
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
+  } catch (const TimeoutError& error) {
+    world->leave_unmade(error);
+    throw;
   }
   return world;
 }

@@ -184,8 +184,11 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   WorldEnd agree_to_end();
 
   // In world_failure.cpp.
+  void get_to_know(const std::vector<Arrival>& arrivals);
   void start_control(const std::vector<Arrival>& arrivals, const std::string& secret);
   void say_goodbye();
+  /// The world does not come to be on this rank, because of this.
+  void leave_unmade(const Error& error);
   // In world_watch.cpp.
   void make_watchdog();
   void enter_outer_call(const char* name);
@@ -238,6 +241,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   struct Person {
     std::string host;
     int pid = 0;
+    bool in_sight = false;  ///< as LocalRank says
   };
   std::vector<Person> persons_;
   std::unique_ptr<ControlPlane> control_;
