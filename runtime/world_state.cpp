@@ -8,6 +8,7 @@
 #include "base/error_context.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "runtime/gpu_path.hpp"
 #include "runtime/work_state.hpp"
 
 namespace hymn::detail {
@@ -180,6 +181,9 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
                                                     Agreement agreement) {
   GroupShape shape = GroupState::shape_of(membership, rank_);
   shape.reproducibility = options.reproducibility.value_or(reproducibility_);
+  const PathPolicy path =
+      options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
+  require_gpu_path(path, agreement.layout);
   NewGroup made{
       .membership = membership,
       .shape = shape,
@@ -197,7 +201,7 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
   for (const auto& algorithm : made.algorithms)
     algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
   const SelectionRules rules{
-      .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
+      .path = path,
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
       .reproducibility = shape.reproducibility};
   return std::make_unique<Selector>(std::move(made.algorithms), rules,

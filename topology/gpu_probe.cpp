@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "topology/gpu_calls.hpp"
-#include "topology/gpu_functions.hpp"
+#include "gpu/gpu_functions.hpp"
 #include "topology/gpu_nvml.hpp"
 
 namespace hymn {
