@@ -13,14 +13,18 @@ using Result = int;
 using Device = int;
 using Pointer = unsigned long long;  ///< to memory of a GPU
 using Context = struct ContextHandle*;
+using Stream = struct StreamHandle*;
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
 constexpr Result success = 0;
 constexpr Result out_of_memory = 2;
+constexpr Result not_initialized = 3;
+constexpr Result deinitialized = 4;
 constexpr Result stub_library = 34;
 constexpr Result no_device = 100;
 constexpr Result invalid_device = 101;
+constexpr Result invalid_context = 201;
 constexpr Result uncorrectable_ecc = 214;
 constexpr Result illegal_address = 700;
 constexpr Result launch_failed = 719;
@@ -28,6 +32,18 @@ constexpr Result system_not_ready = 802;
 constexpr Result driver_mismatch = 803;
 constexpr int attribute_compute_major = 75;
 constexpr int attribute_compute_minor = 76;
+
+/// What can be asked of a pointer.
+using PointerAttribute = int;
+constexpr PointerAttribute attribute_memory_type = 2;  // unsigned: one of the values below
+constexpr PointerAttribute attribute_buffer_id = 7;    // unsigned long long
+constexpr PointerAttribute attribute_is_managed = 8;   // unsigned: 0 or 1
+constexpr PointerAttribute attribute_gpu = 9;          // int
+constexpr PointerAttribute attribute_range_begin = 11;  // Pointer
+constexpr PointerAttribute attribute_range_bytes = 12;  // std::size_t
+constexpr unsigned memory_of_host = 1;
+constexpr unsigned memory_of_gpu = 2;
+constexpr unsigned memory_unified = 4;
 
 struct Functions {
   Function<Result(unsigned)> init{"cuInit"};
@@ -55,6 +71,10 @@ struct Functions {
   Function<Result(Pointer, const void*, std::size_t)> to_gpu{"cuMemcpyHtoD_v2"};
   Function<Result(void*, Pointer, std::size_t)> to_host{"cuMemcpyDtoH_v2"};
   Function<Result(Pointer, Context, Pointer, Context, std::size_t)> between{"cuMemcpyPeer"};
+  Function<Result(void*, PointerAttribute, Pointer)> pointer_attribute{"cuPointerGetAttribute"};
+  /// Of a pointer that CUDA does not know it sets all to 0, and succeeds.
+  Function<Result(unsigned, PointerAttribute*, void**, Pointer)> pointer_attributes{
+      "cuPointerGetAttributes"};
 };
 
 }  // namespace hymn::cuda_api

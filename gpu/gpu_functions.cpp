@@ -9,7 +9,8 @@ std::string load(cuda_api::Functions& f) {
       "libcuda.so.1", f.init, f.error_name, f.error_text, f.driver_version, f.count, f.device,
       f.name, f.uuid, f.old_uuid, f.total_memory, f.attribute, f.pci_bus_id, f.can_access_peer,
       f.retain_context, f.release_context, f.set_context, f.enable_peer_access, f.synchronize,
-      f.allocate, f.release, f.fill, f.to_gpu, f.to_host, f.between);
+      f.allocate, f.release, f.fill, f.to_gpu, f.to_host, f.between,
+      f.pointer_attribute, f.pointer_attributes);
 }
 
 std::string load(nvml_api::Functions& f) {

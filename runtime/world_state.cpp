@@ -8,6 +8,7 @@
 #include "base/error_context.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "gpu/memory_query.hpp"
 #include "runtime/gpu_path.hpp"
 #include "runtime/work_state.hpp"
 
@@ -47,13 +48,15 @@ WorldParts::WorldParts(Config configured, WorldOptions chosen)
                                 : PathPolicy::parse(options.path, "WorldOptions.path")),
       algo(options.algo.empty() ? AlgoPolicy::parse(config.algo, "HYMN_ALGO")
                                 : AlgoPolicy::parse(options.algo, "WorldOptions.algo")),
-      own_thread(options.progress_thread.value_or(config.progress_thread)) {}
+      own_thread(options.progress_thread.value_or(config.progress_thread)),
+      memory(memory_query()) {}
 
 WorldState::WorldState(WorldParts parts)
     : exchange_(std::move(parts.exchange)),
       mechanisms_(std::move(parts.mechanisms)),
       config_(std::move(parts.config)),
       clock_(parts.clock),
+      memory_(parts.memory),
       rank_(exchange_->rank()),
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),

@@ -1,4 +1,5 @@
-// `hymn info`: facts about the build and the GPUs, every HYMN_* variable, and the table of measured costs.
+// `hymn info`: facts about the build and the GPUs, every HYMN_* variable, and the table of measured
+// costs.
 #include "tools/info_command.hpp"
 
 #include <fmt/format.h>

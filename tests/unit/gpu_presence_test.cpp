@@ -69,7 +69,9 @@ TEST(GpuPresence, TellsWhyADriverHasNoGpus) {
 }
 
 TEST(NcclLibrary, RefusesWhatIsTooOld) {
-  const auto problem = [](int (*get_version)(int*)) { return nccl_of_version(get_version).problem; };
+  const auto problem = [](int (*get_version)(int*)) {
+    return nccl_of_version(get_version).problem;
+  };
   EXPECT_EQ(problem([](int* version) { return *version = 21701, 0; }),
             "version 2.17.1 is too old: 2.18.0 or newer is needed");
   EXPECT_EQ(problem([](int* version) { return *version = 2708, 0; }),

@@ -36,8 +36,10 @@ TEST(PathPolicy, AllowsWhatIsNamed) {
 }
 
 TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
-  EXPECT_EQ(allowed_by("^mpi"), (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl"}));
-  EXPECT_EQ(allowed_by("^threads,mpi_p2p"), (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl"}));
+  EXPECT_EQ(allowed_by("^mpi"),
+            (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl"}));
+  EXPECT_EQ(allowed_by("^threads,mpi_p2p"),
+            (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl"}));
   EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,nccl"), Paths{});
 }
 

@@ -90,8 +90,7 @@ class CudaCopier final : public GpuCopier {
 
   // Without it the driver copies through host memory.
   void enable_peer_access(Context peer) {
-    if (enabled_.insert({current_, peer}).second)
-      call(cuda_, cuda_.enable_peer_access, peer, 0U);
+    if (enabled_.insert({current_, peer}).second) call(cuda_, cuda_.enable_peer_access, peer, 0U);
   }
 
   const cuda_api::Functions& cuda_;
