@@ -70,16 +70,10 @@ MemoryQuery::Known MemoryQuery::ask(Pointer pointer) const {
 
 void MemoryQuery::remember(const Known& known) {
   if (known_.size() >= most_remembered) known_.clear();
-  // What was there before, in whole or in part, is there no more.
-  const auto end = known_.lower_bound(known.memory.begin + known.memory.bytes);
-  auto first = known_.lower_bound(known.memory.begin);
-  if (first != known_.begin()) {
-    const auto before = std::prev(first);
-    const MemoryAt& old = before->second.memory;
-    if (known.memory.begin - old.begin < old.bytes) first = before;
-  }
-  known_.erase(first, end);
-  known_.emplace(known.memory.begin, known);
+  // What began there before is there no more; what reaches into it is found out by its id.
+  const MemoryAt& memory = known.memory;
+  known_.erase(known_.lower_bound(memory.begin), known_.lower_bound(memory.begin + memory.bytes));
+  known_.emplace(memory.begin, known);
 }
 
 MemoryQuery* memory_query() {
