@@ -15,14 +15,16 @@ namespace {
 // How long a thread that waits for the call sleeps before it looks at its deadline again.
 constexpr auto longest_nap = std::chrono::milliseconds(10);
 
-std::vector<int> hopeless_of(const std::vector<int>& needed, const Patience& patience) {
+}  // namespace
+
+std::vector<int> hopeless_among(const std::vector<int>& needed, const Patience& patience) {
   std::vector<int> hopeless;
   if (patience.is_hopeless)
     std::copy_if(needed.begin(), needed.end(), std::back_inserter(hopeless), patience.is_hopeless);
   return hopeless;
 }
 
-[[noreturn]] void throw_left(const Patience& patience, std::vector<int> hopeless, Duration waited) {
+void throw_left(const Patience& patience, std::vector<int> hopeless, Duration waited) {
   ErrorContext context = patience.context;
   const std::string whom =
       hopeless.empty() ? "" : fmt::format(", in vain: rank(s) {}", fmt::join(hopeless, ", "));
@@ -34,8 +36,6 @@ std::vector<int> hopeless_of(const std::vector<int>& needed, const Patience& pat
                      waited, std::move(context));
 }
 
-}  // namespace
-
 void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
                      const Patience& patience) {
   const TimePoint started = patience.clock->now();
@@ -46,7 +46,7 @@ void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
     task();
   });
   while (returned.wait_for(longest_nap) != std::future_status::ready) {
-    std::vector<int> hopeless = hopeless_of(needed, patience);
+    std::vector<int> hopeless = hopeless_among(needed, patience);
     const TimePoint now = patience.clock->now();
     if (hopeless.empty() && !patience.deadline.expired(now)) continue;
     // It may have returned just before.

@@ -15,4 +15,10 @@ namespace hymn {
 void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
                      const Patience& patience);
 
+/// Those of `needed` of whom nothing is to be expected any more.
+std::vector<int> hopeless_among(const std::vector<int>& needed, const Patience& patience);
+
+/// Throws the TimeoutError of who has waited so long, perhaps in vain for ranks that are hopeless.
+[[noreturn]] void throw_left(const Patience& patience, std::vector<int> hopeless, Duration waited);
+
 }  // namespace hymn

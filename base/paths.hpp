@@ -19,7 +19,8 @@ inline constexpr std::string_view exchange =
     "exchange";  ///< the same over the Exchange of the bootstrap
 inline constexpr std::string_view hierarchical =
     "hierarchical";  ///< shared memory inside each host, messages between hosts
-inline constexpr std::array all = {threads, shm, hierarchical, mpi, mpi_p2p, exchange};
+inline constexpr std::string_view nccl = "nccl";  ///< NCCL, between GPUs
+inline constexpr std::array all = {threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl};
 }  // namespace paths
 
 /// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.

@@ -7,9 +7,12 @@
 
 namespace hymn {
 
+class MemoryQuery;
+
 /// Throws UsageError or UnsupportedError, without context. `root` is the request's peer as a group
-/// rank. Whether dtype and reduction go together is the selector's question.
-void validate(const Request& request, GroupShape shape, int root);
+/// rank. Whether dtype and reduction go together is the selector's question. `memory` tells where
+/// buffers are; null: all are where their views say.
+void validate(const Request& request, GroupShape shape, int root, MemoryQuery* memory = nullptr);
 
 /// all_gather may be given a complex buffer on one side and its real view on the other: the input
 /// is then described as the outputs are. Null: the request needs no change.

@@ -123,7 +123,10 @@ const Request& GroupState::checked(const Request& request, std::unique_ptr<const
     if (request.type == OpType::all_gather) matched = match_complex_views(request);
     const Request& used = matched ? *matched : request;
     peer = peer_of(used);
-    if (!is_plainly_right(used, shape_, peer)) validate(used, shape_, peer);
+    // Without a GPU this costs a branch: then no pointer has to be asked for.
+    MemoryQuery* const memory = world_->memory();
+    if (memory != nullptr || !is_plainly_right(used, shape_, peer))
+      validate(used, shape_, peer, memory);
     return used;
   } catch (...) {
     rethrow_with(context(std::string(to_string(request.type))));

@@ -4,6 +4,7 @@
 
 #include "base/config.hpp"
 #include "collectives/mpi/mpi_channel.hpp"
+#include "gpu/presence.hpp"
 #include "hymn_build_info.hpp"
 #include "runtime/tuning_library.hpp"
 
@@ -39,8 +40,16 @@ std::vector<BuildFact> build_facts() {
       {"MPI library", mpi_library()},
       {"Highway", build_info::highway},
       {"fmt", build_info::fmt},
-      {"CUDA", build_info::cuda},
-      {"NCCL", build_info::nccl},
+  };
+}
+
+std::vector<BuildFact> gpu_facts() {
+  const GpuPresence found = describe_presence(loaded_gpu_functions(), loaded_nccl());
+  return {
+      {"GPUs", found.gpus},
+      {"CUDA driver", found.driver},
+      {"NVML", found.nvml},
+      {"NCCL", found.nccl},
   };
 }
 

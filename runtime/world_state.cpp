@@ -8,6 +8,8 @@
 #include "base/error_context.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "gpu/memory_query.hpp"
+#include "runtime/gpu_path.hpp"
 #include "runtime/work_state.hpp"
 
 namespace hymn::detail {
@@ -46,13 +48,15 @@ WorldParts::WorldParts(Config configured, WorldOptions chosen)
                                 : PathPolicy::parse(options.path, "WorldOptions.path")),
       algo(options.algo.empty() ? AlgoPolicy::parse(config.algo, "HYMN_ALGO")
                                 : AlgoPolicy::parse(options.algo, "WorldOptions.algo")),
-      own_thread(options.progress_thread.value_or(config.progress_thread)) {}
+      own_thread(options.progress_thread.value_or(config.progress_thread)),
+      memory(memory_query()) {}
 
 WorldState::WorldState(WorldParts parts)
     : exchange_(std::move(parts.exchange)),
       mechanisms_(std::move(parts.mechanisms)),
       config_(std::move(parts.config)),
       clock_(parts.clock),
+      memory_(parts.memory),
       rank_(exchange_->rank()),
       size_(exchange_->size()),
       logger_(config_.log_level, rank_),
@@ -189,6 +193,9 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
                                                     Agreement agreement) {
   GroupShape shape = GroupState::shape_of(membership, rank_);
   shape.reproducibility = options.reproducibility.value_or(reproducibility_);
+  const PathPolicy path =
+      options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
+  require_gpu_path(path, agreement.layout);
   NewGroup made{
       .membership = membership,
       .shape = shape,
@@ -206,7 +213,7 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
   for (const auto& algorithm : made.algorithms)
     algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
   const SelectionRules rules{
-      .path = options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path"),
+      .path = path,
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
       .reproducibility = shape.reproducibility};
   return std::make_unique<Selector>(std::move(made.algorithms), rules,

@@ -27,7 +27,8 @@
 
 namespace hymn {
 struct DumpRequest;
-}
+class MemoryQuery;
+}  // namespace hymn
 
 namespace hymn::detail {
 
@@ -43,6 +44,7 @@ struct WorldParts {
   PathPolicy path;
   AlgoPolicy algo;
   bool own_thread;
+  MemoryQuery* memory;  ///< of pointers; null: no GPU can be used
   std::shared_ptr<Exchange> exchange{};
   std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
   /// What carries news of failures; null: none.
@@ -66,6 +68,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   int size() const { return size_; }
   const Config& config() const { return config_; }
   const Clock& clock() const { return *clock_; }
+  /// Of pointers; null: no GPU can be used.
+  MemoryQuery* memory() const { return memory_; }
   const Logger& logger() const { return logger_; }
   const JobMap& job_map() const { return job_; }
   /// The costs that were measured on machines like those of rank 0; null: none.
@@ -214,6 +218,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<const Mechanism*> gates_;  ///< of those: has_gate()
   Config config_;
   const Clock* clock_;
+  MemoryQuery* memory_;
   int rank_;
   int size_;
   Logger logger_;

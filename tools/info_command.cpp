@@ -1,4 +1,5 @@
-// `hymn info`: facts about the build, every HYMN_* variable, and the table of measured costs.
+// `hymn info`: facts about the build and the GPUs, every HYMN_* variable, and the table of measured
+// costs.
 #include "tools/info_command.hpp"
 
 #include <fmt/format.h>
@@ -25,8 +26,11 @@ TuningSource tuning_here() {
 }
 
 std::string json_text() {
-  Json build = Json::object();
-  for (const BuildFact& fact : build_facts()) build[fact.name] = fact.value;
+  const auto object_of = [](const std::vector<BuildFact>& facts) {
+    Json object = Json::object();
+    for (const BuildFact& fact : facts) object[fact.name] = fact.value;
+    return object;
+  };
   Json all = Json::array();
   for (const Setting& setting : settings())
     all.push_back({{"name", setting.name},
@@ -40,8 +44,11 @@ std::string json_text() {
   table["measured"] = in_effect ? Json(tuning.choice.table->measured) : Json(nullptr);
   table["rows"] = in_effect ? tuning.choice.table->rows.size() : 0;
   table["problem"] = tuning.choice.problem;
-  const Json json{
-      {"version", version()}, {"build", build}, {"settings", all}, {"tuning", std::move(table)}};
+  const Json json{{"version", version()},
+                  {"build", object_of(build_facts())},
+                  {"gpus", object_of(gpu_facts())},
+                  {"settings", all},
+                  {"tuning", std::move(table)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -52,16 +59,21 @@ std::size_t widest(const Rows& rows, Length&& length) {
   return width;
 }
 
+std::string lines_of(const std::vector<BuildFact>& facts) {
+  const auto width = widest(facts, [](const BuildFact& fact) { return fact.name.size(); });
+  std::string text;
+  for (const BuildFact& fact : facts)
+    text += fmt::format("  {:<{}}  {}\n", fact.name, width, fact.value);
+  return text;
+}
+
 }  // namespace
 
 std::string info_text(bool json) {
   if (json) return json_text();
-  const auto facts = build_facts();
   const auto variables = settings();
-  std::string text = fmt::format("hymn {}\n\nBuild\n", version());
-  const auto fact_width = widest(facts, [](const BuildFact& fact) { return fact.name.size(); });
-  for (const BuildFact& fact : facts)
-    text += fmt::format("  {:<{}}  {}\n", fact.name, fact_width, fact.value);
+  std::string text = fmt::format("hymn {}\n\nBuild\n{}\nGPUs\n{}", version(),
+                                 lines_of(build_facts()), lines_of(gpu_facts()));
 
   text += "\nSettings: environment variables and their values in effect\n";
   const auto width = widest(variables, [](const Setting& s) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "topology/gpu_functions.hpp"
+#include "gpu/gpu_functions.hpp"
 
 namespace hymn {
 

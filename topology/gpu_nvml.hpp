@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "gpu/gpu_functions.hpp"
 #include "topology/gpu_calls.hpp"
-#include "topology/gpu_functions.hpp"
+#include "topology/gpu_probe.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {

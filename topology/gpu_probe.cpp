@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/gpu_functions.hpp"
 #include "topology/gpu_calls.hpp"
-#include "topology/gpu_functions.hpp"
 #include "topology/gpu_nvml.hpp"
 
 namespace hymn {

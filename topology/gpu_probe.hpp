@@ -20,7 +20,7 @@ struct GpuInventory {
 };
 
 /// The functions that are asked: libcuda.so.1 and libnvidia-ml.so.1 where they are there. Tests
-/// give doubles (topology/gpu_functions.hpp).
+/// give doubles (gpu/gpu_functions.hpp).
 struct GpuFunctions;
 
 /// Never throws for want of a GPU or a driver: then there are no GPUs, and a remark says why.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collectives/nccl/nccl_types.hpp"
 #include "collectives/planner/links.hpp"
 #include "collectives/planner/models.hpp"
 
@@ -62,11 +63,8 @@ Verdict reach_each_other(const PlanContext& context) {
 Verdict nccl_has(const PlanQuery& query) {
   if (query.type == OpType::barrier) return Verdict::no("a barrier has no data on a device");
   if (!reduces(query.type)) return Verdict::yes();
-  if (query.dtype == DataType::boolean || query.dtype == DataType::complex64 ||
-      query.dtype == DataType::complex128)
-    return Verdict::no(fmt::format("NCCL cannot reduce {}", to_string(query.dtype)));
-  if (query.op == ReduceKind::band || query.op == ReduceKind::bor || query.op == ReduceKind::bxor)
-    return Verdict::no(fmt::format("NCCL has no {}", to_string(query.op)));
+  const std::string refusal = nccl_refusal(query.dtype, query.op);
+  if (!refusal.empty()) return Verdict::no(refusal);
   return Verdict::yes();
 }
 

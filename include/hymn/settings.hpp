@@ -30,6 +30,10 @@ struct BuildFact {
 /// Version, build and libraries. Does not initialise MPI.
 HYMN_API std::vector<BuildFact> build_facts();
 
+/// The GPUs and their libraries, which are loaded for this: {"NCCL", "2.28.9"}. What is not there
+/// is "none", with the reason. Makes no context on a GPU.
+HYMN_API std::vector<BuildFact> gpu_facts();
+
 /// "0.1.0"
 HYMN_API const char* version() noexcept;
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "tools/doctor/cuda.hpp"
+#include "gpu/cuda_api.hpp"
 
 // The types are those that hymn declares: UBSan compares them at each call through a pointer.
 using hymn::cuda_api::Context;

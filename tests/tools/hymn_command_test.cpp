@@ -86,7 +86,8 @@ TEST(HymnInfo, TellsTheSameAsJson) {
   EXPECT_EQ(info.exit_code, 0);
   const Json json = Json::parse(info.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << info.output;
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"version", "build", "settings", "tuning"}));
+  EXPECT_EQ(keys_of(json),
+            (std::vector<std::string>{"version", "build", "gpus", "settings", "tuning"}));
   EXPECT_FALSE(json["build"].empty());
   std::set<std::string> sources;
   for (const Json& setting : json["settings"]) {
@@ -98,6 +99,23 @@ TEST(HymnInfo, TellsTheSameAsJson) {
     }
   }
   EXPECT_EQ(sources, (std::set<std::string>{"default", "environment"}));
+}
+
+// A library in place of CUDA's pretends two GPUs.
+TEST(HymnInfo, TellsOfGpus) {
+  const auto gpus_of = [](const std::string& variables) {
+    const Outcome info = run_shell("LD_LIBRARY_PATH=" HYMN_FAKE_CUDA ":$LD_LIBRARY_PATH " +
+                                   variables + command + " info --json");
+    const Json json = Json::parse(info.output, nullptr, false);
+    return json.is_object() ? json["gpus"] : Json(info.output);
+  };
+  const Json both = gpus_of("");
+  EXPECT_EQ(keys_of(both), (std::vector<std::string>{"GPUs", "CUDA driver", "NVML", "NCCL"}));
+  EXPECT_EQ(both["GPUs"], "2");
+  EXPECT_EQ(both["CUDA driver"], "CUDA 13.0");
+  const Json none = gpus_of("CUDA_VISIBLE_DEVICES= ");
+  EXPECT_EQ(none["GPUs"], "none (the CUDA driver lists none; CUDA_VISIBLE_DEVICES may hide them)");
+  EXPECT_EQ(none["CUDA driver"], "CUDA 13.0");
 }
 
 TEST(HymnInfo, RefusesMalformedAndUnknownVariables) {

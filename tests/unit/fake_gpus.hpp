@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/gpu_functions.hpp"
+#include "gpu/gpu_functions.hpp"
 
 namespace hymn::test {
 

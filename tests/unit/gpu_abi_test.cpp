@@ -1,14 +1,17 @@
-// What topology/gpu_functions.hpp declares by itself, held against NVIDIA's headers where these are
+// What the tables of gpu/ declare by themselves, held against NVIDIA's headers where these are
 // installed. All of it is checked by the compiler; a program is made of it so that ctest tells.
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <type_traits>
 
-#include "tools/doctor/cuda.hpp"
-#include "topology/gpu_functions.hpp"
+#include "gpu/gpu_functions.hpp"
+#include "gpu/nccl_api.hpp"
 #ifdef HYMN_TEST_CUDA_H
 #include <cuda.h>
+#endif
+#ifdef HYMN_TEST_NCCL_H
+#include <nccl.h>
 #endif
 #ifdef HYMN_TEST_NVML_H
 #include <nvml.h>
@@ -42,6 +45,7 @@ constexpr bool fits = SameSignature<decltype((Table{}.*member).pointer), Declare
 using Cuda = cuda_api::Functions;
 FITS(Cuda, init, cuInit);
 FITS(Cuda, error_name, cuGetErrorName);
+FITS(Cuda, error_text, cuGetErrorString);
 FITS(Cuda, driver_version, cuDriverGetVersion);
 FITS(Cuda, count, cuDeviceGetCount);
 FITS(Cuda, device, cuDeviceGet);
@@ -51,19 +55,41 @@ FITS(Cuda, total_memory, cuDeviceTotalMem);
 FITS(Cuda, attribute, cuDeviceGetAttribute);
 FITS(Cuda, pci_bus_id, cuDeviceGetPCIBusId);
 FITS(Cuda, can_access_peer, cuDeviceCanAccessPeer);
-using Copy = cuda_api::CopyFunctions;
-FITS(Copy, retain_context, cuDevicePrimaryCtxRetain);
-FITS(Copy, release_context, cuDevicePrimaryCtxRelease);
-FITS(Copy, set_context, cuCtxSetCurrent);
-FITS(Copy, enable_peer_access, cuCtxEnablePeerAccess);
-FITS(Copy, synchronize, cuCtxSynchronize);
-FITS(Copy, allocate, cuMemAlloc);
-FITS(Copy, release, cuMemFree);
-FITS(Copy, fill, cuMemsetD8);
-FITS(Copy, to_gpu, cuMemcpyHtoD);
-FITS(Copy, to_host, cuMemcpyDtoH);
-FITS(Copy, between, cuMemcpyPeer);
+FITS(Cuda, retain_context, cuDevicePrimaryCtxRetain);
+FITS(Cuda, release_context, cuDevicePrimaryCtxRelease);
+FITS(Cuda, set_context, cuCtxSetCurrent);
+FITS(Cuda, enable_peer_access, cuCtxEnablePeerAccess);
+FITS(Cuda, synchronize, cuCtxSynchronize);
+FITS(Cuda, allocate, cuMemAlloc);
+FITS(Cuda, release, cuMemFree);
+FITS(Cuda, fill, cuMemsetD8);
+FITS(Cuda, to_gpu, cuMemcpyHtoD);
+FITS(Cuda, to_host, cuMemcpyDtoH);
+FITS(Cuda, between, cuMemcpyPeer);
+FITS(Cuda, pointer_attribute, cuPointerGetAttribute);
+FITS(Cuda, pointer_attributes, cuPointerGetAttributes);
+static_assert(cuda_api::attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(cuda_api::attribute_buffer_id == CU_POINTER_ATTRIBUTE_BUFFER_ID);
+static_assert(cuda_api::attribute_is_managed == CU_POINTER_ATTRIBUTE_IS_MANAGED);
+static_assert(cuda_api::attribute_gpu == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+static_assert(cuda_api::attribute_range_begin == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+static_assert(cuda_api::attribute_range_bytes == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+static_assert(cuda_api::memory_of_host == CU_MEMORYTYPE_HOST);
+static_assert(cuda_api::memory_of_gpu == CU_MEMORYTYPE_DEVICE);
+static_assert(cuda_api::memory_unified == CU_MEMORYTYPE_UNIFIED);
+static_assert(cuda_api::not_initialized == CUDA_ERROR_NOT_INITIALIZED);
+static_assert(cuda_api::deinitialized == CUDA_ERROR_DEINITIALIZED);
+static_assert(cuda_api::invalid_context == CUDA_ERROR_INVALID_CONTEXT);
 static_assert(cuda_api::success == CUDA_SUCCESS);
+static_assert(cuda_api::out_of_memory == CUDA_ERROR_OUT_OF_MEMORY);
+static_assert(cuda_api::stub_library == CUDA_ERROR_STUB_LIBRARY);
+static_assert(cuda_api::no_device == CUDA_ERROR_NO_DEVICE);
+static_assert(cuda_api::invalid_device == CUDA_ERROR_INVALID_DEVICE);
+static_assert(cuda_api::uncorrectable_ecc == CUDA_ERROR_ECC_UNCORRECTABLE);
+static_assert(cuda_api::illegal_address == CUDA_ERROR_ILLEGAL_ADDRESS);
+static_assert(cuda_api::launch_failed == CUDA_ERROR_LAUNCH_FAILED);
+static_assert(cuda_api::system_not_ready == CUDA_ERROR_SYSTEM_NOT_READY);
+static_assert(cuda_api::driver_mismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 static_assert(cuda_api::attribute_compute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(cuda_api::attribute_compute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(sizeof(cuda_api::Uuid) == sizeof(CUuuid));
@@ -114,6 +140,68 @@ TEST(GpuAbi, DeclarationsAgreeWithNvmlH) {
 }
 #else
 TEST(GpuAbi, DeclarationsAgreeWithNvmlH) { GTEST_SKIP() << "nvml.h is not installed"; }
+#endif
+
+#ifdef HYMN_TEST_NCCL_H
+using Nccl = nccl_api::Functions;
+FITS(Nccl, get_version, ncclGetVersion);
+FITS(Nccl, error_text, ncclGetErrorString);
+FITS(Nccl, last_error, ncclGetLastError);
+FITS(Nccl, get_unique_id, ncclGetUniqueId);
+FITS(Nccl, init_rank, ncclCommInitRankConfig);
+FITS(Nccl, split, ncclCommSplit);
+FITS(Nccl, get_async_error, ncclCommGetAsyncError);
+FITS(Nccl, finalize, ncclCommFinalize);
+FITS(Nccl, destroy, ncclCommDestroy);
+FITS(Nccl, abort, ncclCommAbort);
+FITS(Nccl, group_start, ncclGroupStart);
+FITS(Nccl, group_end, ncclGroupEnd);
+FITS(Nccl, all_reduce, ncclAllReduce);
+FITS(Nccl, broadcast, ncclBroadcast);
+FITS(Nccl, reduce, ncclReduce);
+FITS(Nccl, all_gather, ncclAllGather);
+FITS(Nccl, reduce_scatter, ncclReduceScatter);
+FITS(Nccl, send, ncclSend);
+FITS(Nccl, recv, ncclRecv);
+FITS(Nccl, make_premul_sum, ncclRedOpCreatePreMulSum);
+FITS(Nccl, destroy_op, ncclRedOpDestroy);
+static_assert(nccl_api::int8 == ncclInt8 && nccl_api::uint8 == ncclUint8);
+static_assert(nccl_api::int32 == ncclInt32 && nccl_api::uint32 == ncclUint32);
+static_assert(nccl_api::int64 == ncclInt64 && nccl_api::uint64 == ncclUint64);
+static_assert(nccl_api::float16 == ncclFloat16 && nccl_api::bfloat16 == ncclBfloat16);
+static_assert(nccl_api::float32 == ncclFloat32 && nccl_api::float64 == ncclFloat64);
+static_assert(nccl_api::sum == ncclSum && nccl_api::product == ncclProd);
+static_assert(nccl_api::max == ncclMax && nccl_api::min == ncclMin && nccl_api::avg == ncclAvg);
+static_assert(nccl_api::factor_on_host == ncclScalarHostImmediate);
+static_assert(sizeof(nccl_api::UniqueId) == sizeof(ncclUniqueId));
+static_assert(offsetof(nccl_api::Config, magic) == offsetof(ncclConfig_t, magic));
+static_assert(offsetof(nccl_api::Config, version) == offsetof(ncclConfig_t, version));
+static_assert(offsetof(nccl_api::Config, blocking) == offsetof(ncclConfig_t, blocking));
+static_assert(offsetof(nccl_api::Config, cga_cluster_size) ==
+              offsetof(ncclConfig_t, cgaClusterSize));
+static_assert(offsetof(nccl_api::Config, min_ctas) == offsetof(ncclConfig_t, minCTAs));
+static_assert(offsetof(nccl_api::Config, max_ctas) == offsetof(ncclConfig_t, maxCTAs));
+static_assert(offsetof(nccl_api::Config, net_name) == offsetof(ncclConfig_t, netName));
+static_assert(offsetof(nccl_api::Config, split_share) == offsetof(ncclConfig_t, splitShare));
+static_assert(sizeof(nccl_api::Config) <= sizeof(ncclConfig_t));
+static_assert(nccl_api::Config::unset == NCCL_CONFIG_UNDEF_INT);
+static_assert(nccl_api::no_color == NCCL_SPLIT_NOCOLOR);
+TEST(GpuAbi, ConfigOfNcclIsMarkedAsItsOwnIs) {
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(nccl_api::Config().magic, theirs.magic);
+}
+static_assert(nccl_api::success == ncclSuccess);
+static_assert(nccl_api::unhandled_cuda_error == ncclUnhandledCudaError);
+static_assert(nccl_api::system_error == ncclSystemError);
+static_assert(nccl_api::internal_error == ncclInternalError);
+static_assert(nccl_api::invalid_argument == ncclInvalidArgument);
+static_assert(nccl_api::invalid_usage == ncclInvalidUsage);
+static_assert(nccl_api::remote_error == ncclRemoteError);
+static_assert(nccl_api::in_progress == ncclInProgress);
+static_assert(nccl_api::oldest_version == NCCL_VERSION(2, 18, 0));
+TEST(GpuAbi, DeclarationsAgreeWithNcclH) { SUCCEED() << NCCL_VERSION_CODE; }
+#else
+TEST(GpuAbi, DeclarationsAgreeWithNcclH) { GTEST_SKIP() << "nccl.h is not installed"; }
 #endif
 
 }  // namespace

@@ -195,14 +195,14 @@ TEST(GpuProbe, WithoutADriverThereAreNoGpusAndOneRemark) {
   EXPECT_THAT(inventory.remarks, ElementsAre(HasSubstr("libcuda.so.1: cannot open")));
 }
 
-/// Gives every function that returns a result to `visit`.
+/// Gives every function that the probe calls, and that returns a result, to `visit`.
 template <typename Visit>
 void for_each_function(GpuFunctions& functions, Visit visit) {
-  auto& [init, error_name, version, count, device, name, uuid, old_uuid, memory, attribute, pci,
-         peer] = functions.cuda;
   const auto visit_all = [&](auto&... all) { (visit(all), ...); };
-  visit_all(init, error_name, version, count, device, name, uuid, old_uuid, memory, attribute, pci,
-            peer);
+  cuda_api::Functions& cuda = functions.cuda;
+  visit_all(cuda.init, cuda.error_name, cuda.driver_version, cuda.count, cuda.device, cuda.name,
+            cuda.uuid, cuda.old_uuid, cuda.total_memory, cuda.attribute, cuda.pci_bus_id,
+            cuda.can_access_peer);
   auto& [start, shutdown, text, driver, number, handle, id, info, state, capability, type, remote,
          fields, ancestor] = functions.nvml;
   visit_all(start, shutdown, driver, number, handle, id, info, state, capability, type, remote,

@@ -36,9 +36,11 @@ TEST(PathPolicy, AllowsWhatIsNamed) {
 }
 
 TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
-  EXPECT_EQ(allowed_by("^mpi"), (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange"}));
-  EXPECT_EQ(allowed_by("^threads,mpi_p2p"), (Paths{"shm", "hierarchical", "mpi", "exchange"}));
-  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange"), Paths{});
+  EXPECT_EQ(allowed_by("^mpi"),
+            (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl"}));
+  EXPECT_EQ(allowed_by("^threads,mpi_p2p"),
+            (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl"}));
+  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,nccl"), Paths{});
 }
 
 TEST(PathPolicy, RefusesUnknownNames) {
@@ -50,7 +52,7 @@ TEST(PathPolicy, RefusesUnknownNames) {
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("GroupOptions.path='" + std::string(text) + "'"));
       EXPECT_THAT(error.context().remedy,
-                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange"));
+                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl"));
     }
   }
 }

@@ -1,59 +1,11 @@
-// The functions of the CUDA driver and of NVML that tell about GPUs, as tables that tests can fill.
-//
-// They are declared here, so that building needs no header of NVIDIA's and running no driver. Names
-// and values are those of the CUDA Driver API and the NVML API reference (docs.nvidia.com);
-// tests/unit/gpu_abi_test.cpp holds them against cuda.h and nvml.h where these are installed. Both
-// interfaces are stable: what changes gets a new name, such as "_v2".
+// What hymn uses of NVML: names and values are those of its API reference (docs.nvidia.com).
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <string>
 
-#include "topology/gpu_probe.hpp"
+#include "gpu/function.hpp"
 
-namespace hymn {
-
-/// A function of a library that is loaded at run time.
-template <typename Signature>
-struct Function {
-  const char* name;
-  Signature* pointer = nullptr;  ///< null: this version of the library does not have it
-};
-
-/// A driver that counts more is out of its mind.
-constexpr unsigned max_gpus_of_a_host = 1024;
-
-namespace cuda_api {
-
-using Result = int;
-using Device = int;
-struct Uuid {
-  std::array<unsigned char, 16> bytes;
-};
-constexpr Result success = 0;
-constexpr int attribute_compute_major = 75;
-constexpr int attribute_compute_minor = 76;
-
-struct Functions {
-  Function<Result(unsigned)> init{"cuInit"};
-  Function<Result(Result, const char**)> error_name{"cuGetErrorName"};
-  Function<Result(int*)> driver_version{"cuDriverGetVersion"};
-  Function<Result(int*)> count{"cuDeviceGetCount"};
-  Function<Result(Device*, int)> device{"cuDeviceGet"};
-  Function<Result(char*, int, Device)> name{"cuDeviceGetName"};
-  /// The first version tells the UUID of the whole GPU where the second tells that of a slice.
-  Function<Result(Uuid*, Device)> uuid{"cuDeviceGetUuid_v2"};
-  Function<Result(Uuid*, Device)> old_uuid{"cuDeviceGetUuid"};
-  Function<Result(std::size_t*, Device)> total_memory{"cuDeviceTotalMem_v2"};
-  Function<Result(int*, int, Device)> attribute{"cuDeviceGetAttribute"};
-  Function<Result(char*, int, Device)> pci_bus_id{"cuDeviceGetPCIBusId"};
-  Function<Result(int*, Device, Device)> can_access_peer{"cuDeviceCanAccessPeer"};
-};
-
-}  // namespace cuda_api
-
-namespace nvml_api {
+namespace hymn::nvml_api {
 
 using Result = int;
 using Device = struct DeviceHandle*;
@@ -123,16 +75,4 @@ struct Functions {
       "nvmlDeviceGetTopologyCommonAncestor"};
 };
 
-}  // namespace nvml_api
-
-struct GpuFunctions {
-  cuda_api::Functions cuda;
-  nvml_api::Functions nvml;
-  std::string cuda_problem;  ///< why the library could not be loaded; empty: it was
-  std::string nvml_problem;
-};
-
-/// Loads both libraries once and keeps them: drivers do not expect to be unloaded.
-const GpuFunctions& loaded_gpu_functions();
-
-}  // namespace hymn
+}  // namespace hymn::nvml_api

@@ -1,0 +1,21 @@
+// What NCCL can reduce, and how it names types and operations.
+#pragma once
+
+#include <string>
+
+#include "gpu/nccl_api.hpp"
+#include "hymn/types.hpp"
+
+namespace hymn {
+
+/// Why NCCL cannot reduce these as docs/dtypes.md defines it; empty: it can.
+std::string nccl_refusal(DataType dtype, ReduceKind kind);
+
+/// Of a type that nccl_refusal() does not refuse.
+nccl_api::DataType nccl_type(DataType dtype);
+
+/// Of a kind that nccl_refusal() does not refuse, other than premul_sum, which is made for each
+/// communicator.
+nccl_api::Op nccl_op(ReduceKind kind);
+
+}  // namespace hymn

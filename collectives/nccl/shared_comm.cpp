@@ -1,0 +1,136 @@
+#include "collectives/nccl/shared_comm.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/helper_thread.hpp"
+#include "gpu/nccl_calls.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr auto pause_between_looks = std::chrono::milliseconds(1);
+constexpr const char* thread_name = "hymn-nccl";
+
+}  // namespace
+
+SharedComm::SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu)
+    : nccl_(nccl), enter_gpu_(std::move(enter_gpu)) {}
+
+void SharedComm::begin(std::function<void(nccl_api::Comm*)> make, bool gives_one) {
+  {
+    std::lock_guard lock(mutex_);
+    gives_one_ = gives_one;
+    stage_ = Stage::calling;
+  }
+  try {
+    std::thread([self = shared_from_this(), make = std::move(make)] {
+      become_helper_thread(thread_name);
+      self->run_call(make);
+    }).detach();
+  } catch (const std::system_error& error) {
+    std::lock_guard lock(mutex_);
+    stage_ = Stage::gone;
+    throw ResourceError(std::string("no thread could be started for NCCL: ") + error.what(),
+                        {.remedy = "raise the limit on threads (ulimit -u)"});
+  }
+}
+
+void SharedComm::run_call(const std::function<void(nccl_api::Comm*)>& make) {
+  std::exception_ptr error;
+  try {
+    enter_gpu_();
+    make(&comm_);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    error_ = error;
+    stage_ = given_up_ ? Stage::ending : Stage::returned;
+    if (!given_up_) return;
+  }
+  do_abort();
+}
+
+bool SharedComm::has_returned() {
+  std::lock_guard lock(mutex_);
+  if (stage_ < Stage::returned) return false;
+  if (error_) std::rethrow_exception(error_);
+  return true;
+}
+
+nccl_api::Comm SharedComm::comm() const {
+  return std::atomic_ref(const_cast<nccl_api::Comm&>(comm_)).load(std::memory_order_acquire);
+}
+
+void SharedComm::abort() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    given_up_ = true;
+    if (stage_ == Stage::fresh) stage_ = Stage::gone;
+    if (stage_ != Stage::returned) return;  // a thread that is in NCCL does it, or nobody needs to
+    stage_ = Stage::ending;
+  }
+  end_on_thread(&SharedComm::do_abort);
+}
+
+void SharedComm::finish() {
+  {
+    std::lock_guard lock(mutex_);
+    if (stage_ != Stage::returned) return;
+    stage_ = Stage::ending;
+  }
+  end_on_thread(&SharedComm::do_finish);
+}
+
+bool SharedComm::is_gone() const {
+  std::lock_guard lock(mutex_);
+  return stage_ == Stage::gone;
+}
+
+// Without a thread it stays as it is: to call here could block for ever.
+void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
+  try {
+    std::thread([self = shared_from_this(), end] {
+      become_helper_thread(thread_name);
+      ((*self).*end)();
+    }).detach();
+  } catch (...) {  // NOLINT: see above
+  }
+}
+
+// A call that has failed has made none; of one that has not, NCCL may still be about to give it.
+void SharedComm::do_abort() {
+  while (gives_one_ && comm() == nullptr && !error_)
+    std::this_thread::sleep_for(pause_between_looks);
+  if (comm() != nullptr && nccl_.abort.pointer != nullptr) nccl_.abort.pointer(comm());
+  std::lock_guard lock(mutex_);
+  stage_ = Stage::gone;
+}
+
+// Ranks wait for each other in finalize. Where it fails, abort frees what is left.
+void SharedComm::do_finish() {
+  try {
+    nccl_api::Result state = call(nccl_, nccl_.finalize, comm());
+    while (state == nccl_api::in_progress) {
+      std::this_thread::sleep_for(pause_between_looks);
+      call(nccl_, nccl_.get_async_error, comm(), &state);
+      if (std::lock_guard lock(mutex_); given_up_) break;
+    }
+    if (state == nccl_api::success) {
+      call(nccl_, nccl_.destroy, comm());
+      std::lock_guard lock(mutex_);
+      stage_ = Stage::gone;
+      return;
+    }
+  } catch (const Error&) {  // NOLINT: abort is the answer
+  }
+  do_abort();
+}
+
+}  // namespace hymn

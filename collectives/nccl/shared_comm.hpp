@@ -1,0 +1,55 @@
+// A communicator of NCCL as the rank that uses it and the threads that are in NCCL for it share it.
+//
+// Every call that may block is made on a thread of its own, so that whoever waits sees its deadline
+// even then. A thread that NCCL never lets go is left behind, perhaps until the process ends; it
+// keeps this alive.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "gpu/nccl_api.hpp"
+
+namespace hymn {
+
+/// Thread-safe.
+class SharedComm : public std::enable_shared_from_this<SharedComm> {
+ public:
+  /// `enter_gpu` makes the rank's GPU current on the thread that calls it.
+  SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu);
+
+  /// Calls `make` on a thread; it makes the communicator, if `gives_one`, and has NCCL put it where
+  /// it is told. Once.
+  void begin(std::function<void(nccl_api::Comm*)> make, bool gives_one = true);
+  /// Whether that call has returned. Throws what it threw.
+  bool has_returned();
+  /// Null: NCCL has not given one yet.
+  nccl_api::Comm comm() const;
+
+  /// Gives the communicator up, now or as soon as there is one. Never blocks.
+  void abort() noexcept;
+  /// Takes it down in good order, when nothing is in flight on it on any rank. Never blocks.
+  void finish();
+  /// Whether NCCL holds nothing of it any more, neither buffers nor memory.
+  bool is_gone() const;
+
+ private:
+  enum class Stage : unsigned char { fresh, calling, returned, ending, gone };
+  void run_call(const std::function<void(nccl_api::Comm*)>& make);
+  void end_on_thread(void (SharedComm::*end)()) noexcept;
+  void do_abort();
+  void do_finish();
+
+  const nccl_api::Functions nccl_;
+  const std::function<void()> enter_gpu_;
+  mutable std::mutex mutex_;
+  Stage stage_ = Stage::fresh;
+  bool gives_one_ = true;
+  bool given_up_ = false;
+  std::exception_ptr error_;
+  nccl_api::Comm comm_ = nullptr;  // NCCL may set it some time after its call has returned
+};
+
+}  // namespace hymn

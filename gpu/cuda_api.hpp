@@ -1,0 +1,80 @@
+// What hymn uses of the CUDA Driver API: names and values are those of its reference
+// (docs.nvidia.com).
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "gpu/function.hpp"
+
+namespace hymn::cuda_api {
+
+using Result = int;
+using Device = int;
+using Pointer = unsigned long long;  ///< to memory of a GPU
+using Context = struct ContextHandle*;
+using Stream = struct StreamHandle*;
+struct Uuid {
+  std::array<unsigned char, 16> bytes;
+};
+constexpr Result success = 0;
+constexpr Result out_of_memory = 2;
+constexpr Result not_initialized = 3;
+constexpr Result deinitialized = 4;
+constexpr Result stub_library = 34;
+constexpr Result no_device = 100;
+constexpr Result invalid_device = 101;
+constexpr Result invalid_context = 201;
+constexpr Result uncorrectable_ecc = 214;
+constexpr Result illegal_address = 700;
+constexpr Result launch_failed = 719;
+constexpr Result system_not_ready = 802;
+constexpr Result driver_mismatch = 803;
+constexpr int attribute_compute_major = 75;
+constexpr int attribute_compute_minor = 76;
+
+/// What can be asked of a pointer.
+using PointerAttribute = int;
+constexpr PointerAttribute attribute_memory_type = 2;  // unsigned: one of the values below
+constexpr PointerAttribute attribute_buffer_id = 7;    // unsigned long long
+constexpr PointerAttribute attribute_is_managed = 8;   // unsigned: 0 or 1
+constexpr PointerAttribute attribute_gpu = 9;          // int
+constexpr PointerAttribute attribute_range_begin = 11;  // Pointer
+constexpr PointerAttribute attribute_range_bytes = 12;  // std::size_t
+constexpr unsigned memory_of_host = 1;
+constexpr unsigned memory_of_gpu = 2;
+constexpr unsigned memory_unified = 4;
+
+struct Functions {
+  Function<Result(unsigned)> init{"cuInit"};
+  Function<Result(Result, const char**)> error_name{"cuGetErrorName"};
+  Function<Result(Result, const char**)> error_text{"cuGetErrorString"};
+  Function<Result(int*)> driver_version{"cuDriverGetVersion"};
+  Function<Result(int*)> count{"cuDeviceGetCount"};
+  Function<Result(Device*, int)> device{"cuDeviceGet"};
+  Function<Result(char*, int, Device)> name{"cuDeviceGetName"};
+  /// The first version tells the UUID of the whole GPU where the second tells that of a slice.
+  Function<Result(Uuid*, Device)> uuid{"cuDeviceGetUuid_v2"};
+  Function<Result(Uuid*, Device)> old_uuid{"cuDeviceGetUuid"};
+  Function<Result(std::size_t*, Device)> total_memory{"cuDeviceTotalMem_v2"};
+  Function<Result(int*, int, Device)> attribute{"cuDeviceGetAttribute"};
+  Function<Result(char*, int, Device)> pci_bus_id{"cuDeviceGetPCIBusId"};
+  Function<Result(int*, Device, Device)> can_access_peer{"cuDeviceCanAccessPeer"};
+  Function<Result(Context*, Device)> retain_context{"cuDevicePrimaryCtxRetain"};
+  Function<Result(Device)> release_context{"cuDevicePrimaryCtxRelease_v2"};
+  Function<Result(Context)> set_context{"cuCtxSetCurrent"};
+  Function<Result(Context, unsigned)> enable_peer_access{"cuCtxEnablePeerAccess"};
+  Function<Result()> synchronize{"cuCtxSynchronize"};
+  Function<Result(Pointer*, std::size_t)> allocate{"cuMemAlloc_v2"};
+  Function<Result(Pointer)> release{"cuMemFree_v2"};
+  Function<Result(Pointer, unsigned char, std::size_t)> fill{"cuMemsetD8_v2"};
+  Function<Result(Pointer, const void*, std::size_t)> to_gpu{"cuMemcpyHtoD_v2"};
+  Function<Result(void*, Pointer, std::size_t)> to_host{"cuMemcpyDtoH_v2"};
+  Function<Result(Pointer, Context, Pointer, Context, std::size_t)> between{"cuMemcpyPeer"};
+  Function<Result(void*, PointerAttribute, Pointer)> pointer_attribute{"cuPointerGetAttribute"};
+  /// Of a pointer that CUDA does not know it sets all to 0, and succeeds.
+  Function<Result(unsigned, PointerAttribute*, void**, Pointer)> pointer_attributes{
+      "cuPointerGetAttributes"};
+};
+
+}  // namespace hymn::cuda_api

@@ -1,0 +1,37 @@
+// Loading the CUDA driver and NVML.
+#include "gpu/gpu_functions.hpp"
+
+namespace hymn {
+namespace {
+
+std::string load(cuda_api::Functions& f) {
+  return load_table<cuda_api::Functions>(
+      "libcuda.so.1", f.init, f.error_name, f.error_text, f.driver_version, f.count, f.device,
+      f.name, f.uuid, f.old_uuid, f.total_memory, f.attribute, f.pci_bus_id, f.can_access_peer,
+      f.retain_context, f.release_context, f.set_context, f.enable_peer_access, f.synchronize,
+      f.allocate, f.release, f.fill, f.to_gpu, f.to_host, f.between,
+      f.pointer_attribute, f.pointer_attributes);
+}
+
+std::string load(nvml_api::Functions& f) {
+  return load_table<nvml_api::Functions>(
+      "libnvidia-ml.so.1", f.init, f.shutdown, f.error_string, f.driver_version, f.count, f.device,
+      f.uuid, f.pci_info, f.link_state, f.link_capability, f.link_remote_type, f.link_remote_pci,
+      f.field_values, f.common_ancestor);
+}
+
+GpuFunctions load_all() {
+  GpuFunctions all;
+  all.cuda_problem = load(all.cuda);
+  all.nvml_problem = load(all.nvml);
+  return all;
+}
+
+}  // namespace
+
+const GpuFunctions& loaded_gpu_functions() {
+  static const GpuFunctions functions = load_all();
+  return functions;
+}
+
+}  // namespace hymn

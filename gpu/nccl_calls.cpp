@@ -1,0 +1,40 @@
+#include "gpu/nccl_calls.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+using namespace nccl_api;
+
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
+const char* remedy_for(Result result) {
+  switch (result) {
+    case unhandled_cuda_error:
+      return "look at the error of CUDA in this text; NCCL_DEBUG=WARN tells more";
+    case system_error:
+      return "look for exhausted memory, /dev/shm or open files, and at NCCL_SOCKET_IFNAME; "
+             "NCCL_DEBUG=WARN tells more";
+    case remote_error:
+      return "look for a rank that has failed, or a network that has: NCCL has lost a peer";
+    default:
+      return "NCCL_DEBUG=WARN tells more";
+  }
+}
+
+}  // namespace
+
+void throw_nccl_error(const Functions& nccl, const std::string& what, Result result, Comm comm) {
+  std::string words = nccl.error_text.pointer != nullptr ? text_of(nccl.error_text.pointer(result))
+                                                         : "";
+  if (words.empty()) words = fmt::format("error {}", result);
+  const std::string last =
+      nccl.last_error.pointer != nullptr ? text_of(nccl.last_error.pointer(comm)) : "";
+  throw BackendError(fmt::format("{} failed with {}{}{}", what, words, last.empty() ? "" : ": ", last),
+                     "NCCL", result, {.remedy = remedy_for(result)});
+}
+
+}  // namespace hymn

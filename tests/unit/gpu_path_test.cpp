@@ -1,0 +1,81 @@
+// Asking for NCCL and nothing else, where it cannot be had.
+#include "runtime/gpu_path.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "hymn/hymn.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+GroupLayout layout_of(int ranks, int without_gpu) {
+  GroupLayout layout;
+  layout.size = ranks;
+  layout.hosts.emplace_back().ranks_without_gpu = without_gpu;
+  return layout;
+}
+
+std::string refusal_of(std::string_view path, int ranks, int without_gpu) {
+  return refusal_of([&] {
+    require_gpu_path(PathPolicy::parse(path, "HYMN_PATH"), layout_of(ranks, without_gpu));
+  });
+}
+
+TEST(GpuPath, IsRefusedWithoutGpus) {
+  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("only supported with GPUs, no GPUs found"));
+  EXPECT_THAT(refusal_of("nccl", 3, 2), HasSubstr("2 of 3 ranks have none"));
+  EXPECT_THAT(refusal_of("nccl", 3, 0), HasSubstr("has no collectives"));
+  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("'nccl'"));
+  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("remedy: allow another path"));
+  EXPECT_THAT(refusal_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange", 1, 1),
+              HasSubstr("no GPUs found"));
+}
+
+TEST(GpuPath, IsNotMissedWhereAnotherPathIsLeft) {
+  for (const char* path : {"", "nccl,mpi", "mpi", "^nccl", "^mpi"})
+    EXPECT_EQ(refusal_of(path, 2, 2), "nothing was thrown") << path;
+}
+
+// A machine without GPUs, whatever this one has.
+TEST(GpuPath, EveryRankOfAWorldIsTold) {
+  setenv("HYMN_GPU", "none", 1);
+  const auto ask = [](const WorldOptions& options, const auto& rank_main) {
+    return refusal_of([&] {
+      try {
+        run_ranks(2, rank_main, options);
+      } catch (const RanksFailed& failed) {
+        EXPECT_THAT(failed.what(), HasSubstr("2 rank(s) failed"));
+        failed.rethrow_first();
+      }
+    });
+  };
+  EXPECT_THAT(ask({.path = "nccl"}, [](World&) { ADD_FAILURE() << "there is a world"; }),
+              HasSubstr("no GPUs found"));
+  EXPECT_THAT(ask({}, [](World& world) { world.new_group({0, 1}, {.path = "nccl"}); }),
+              HasSubstr("no GPUs found"));
+  run_ranks(2, [](World& world) {
+    EXPECT_THROW(world.new_group({0, 1}, {.path = "nccl"}), ConfigError);
+    std::int32_t sum = 1;
+    world.group().all_reduce(view_of(sum));
+    EXPECT_EQ(sum, 2) << "the world is out of step";
+  });
+  unsetenv("HYMN_GPU");
+}
+
+}  // namespace
+}  // namespace hymn::test
