@@ -1,0 +1,29 @@
+#include "hymn/join.hpp"
+
+#include "runtime/join_state.hpp"
+
+namespace hymn {
+
+JoinHook::~JoinHook() = default;
+Joinable::~Joinable() = default;
+EarlyTermination::~EarlyTermination() = default;
+
+Join::Join(std::vector<Joinable*> joinables, JoinOptions options)
+    : state_(std::make_unique<detail::JoinState>(std::move(joinables), std::move(options))) {}
+Join::~Join() = default;
+
+void Join::run(const std::function<void()>& body) { state_->run(body); }
+JoinStatus Join::status() const { return state_->status(); }
+void Join::notify_running(Joinable& joinable) { joinable.join_->notify(joinable); }
+
+int Join::divisor(const Joinable& joinable) {
+  if (joinable.join_ == nullptr) return joinable.join_group().size();
+  return joinable.join_->divisor(joinable);
+}
+
+ReduceOp Join::average(const Joinable& joinable) {
+  const int ranks = divisor(joinable);
+  return ranks == joinable.join_group().size() ? ReduceOp::avg : ReduceOp::premul_sum(1.0 / ranks);
+}
+
+}  // namespace hymn
