@@ -1,6 +1,8 @@
 #include "hymn/join.hpp"
 
+#include "runtime/group_shadow.hpp"
 #include "runtime/join_state.hpp"
+#include "runtime/leave_groups.hpp"
 
 namespace hymn {
 
@@ -14,6 +16,21 @@ Join::~Join() = default;
 
 void Join::run(const std::function<void()>& body) { state_->run(body); }
 JoinStatus Join::status() const { return state_->status(); }
+std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
+                               const std::function<void()>& body) {
+  std::vector<detail::GroupShadow> shadows;
+  for (const ProcessGroup& group : groups)
+    if (group.is_member()) shadows.emplace_back(group);
+  if (shadows.empty()) return body(), 0;
+  try {
+    body();
+    return detail::shadow_until_the_end(shadows);
+  } catch (...) {
+    detail::give_up_groups(groups, std::current_exception(), "shadow_all");
+    throw;
+  }
+}
+
 void Join::notify_running(Joinable& joinable) { joinable.join_->notify(joinable); }
 
 int Join::divisor(const Joinable& joinable) {

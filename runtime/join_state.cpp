@@ -7,23 +7,10 @@
 #include <array>
 
 #include "runtime/group_state.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/leave_groups.hpp"
 
 namespace hymn::detail {
 namespace {
-
-/// Whether the group was given up, or its members are gone, through no fault of the rank that got
-/// this error.
-bool is_fault_of_others(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& typed) {
-    return typed.kind() == ErrorKind::aborted || typed.kind() == ErrorKind::timeout ||
-           typed.kind() == ErrorKind::peer;
-  } catch (...) {
-    return false;
-  }
-}
 
 bool is_in(const ProcessGroup& group, int rank) {
   return std::ranges::binary_search(group.membership().ranks, rank);
@@ -72,9 +59,15 @@ void JoinState::run(const std::function<void()>& body) {
     if (thrown_in_step_) std::rethrow_exception(thrown_in_step_);
     close();
   } catch (...) {
-    if (!thrown_in_step_) give_up_groups(std::current_exception());
+    if (!thrown_in_step_) give_up_groups(groups(), std::current_exception(), "join");
     throw;
   }
+}
+
+std::vector<ProcessGroup> JoinState::groups() const {
+  std::vector<ProcessGroup> groups;
+  for (const Part& part : parts_) groups.push_back(part.group);
+  return groups;
 }
 
 std::vector<JoinState::Part> JoinState::look_up() const {
@@ -215,18 +208,6 @@ ErrorContext JoinState::context(std::string remedy) const {
   ErrorContext where = GroupState::of(group())->context("join");
   where.remedy = std::move(remedy);
   return where;
-}
-
-void JoinState::give_up_groups(const std::exception_ptr& error) const {
-  for (const Part& part : parts_) {
-    GroupState& state = *GroupState::of(part.group);
-    if (!state.is_member() || state.is_destroyed() || state.is_aborted()) continue;
-    GroupState::Failure failure = state.describe_failure(error, "join");
-    if (failure.missing.empty() && !is_fault_of_others(error))
-      failure.missing = {state.world().rank()};
-    state.world().incident({"abort", failure.reason});
-    state.abort(failure);
-  }
 }
 
 // --- Questions

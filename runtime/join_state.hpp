@@ -29,6 +29,7 @@ class JoinState {
   class Attachment;
 
   const ProcessGroup& group() const { return parts_.front().group; }
+  std::vector<ProcessGroup> groups() const;
   std::vector<Part> look_up() const;
   void require_free(const std::vector<Part>& parts) const;
   void require_within(const std::vector<Part>& parts) const;
@@ -43,7 +44,6 @@ class JoinState {
   /// All ranks throw this here, so that nobody is out of step.
   template <class Failure>
   [[noreturn]] void throw_in_step(const Failure& failure);
-  void give_up_groups(const std::exception_ptr& error) const;
   ErrorContext context(std::string remedy) const;
 
   const std::vector<Joinable*> joinables_;

@@ -6,8 +6,9 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -161,6 +162,24 @@ class HYMN_API Join {
   /// How far the ranks are in this run, or were in the last one, as of the last iteration of this
   /// rank, its own or shadowed.
   JoinStatus status() const;
+
+  /// Without joinables: runs the body, and then, where this rank has run out of input, makes
+  /// whatever collectives the other members of these groups still make, with what changes no
+  /// result (zeros, where nothing is reduced), until all members have run out. Returns how many
+  /// those were. It learns of them from what the others record, so that these pay nothing.
+  ///
+  /// All members of each group call it, with the groups that have more than one member in common in
+  /// the same order; groups in which this rank is not are left out. docs/join.md tells which calls
+  /// can be shadowed. Throws UnsupportedError, before the body, where members are on other hosts,
+  /// or without control plane or flight recorder. An exception afterwards gives the groups up, as
+  /// one in run() does: of the body, of a collective, or because a call cannot be shadowed; and
+  /// TimeoutError when the others neither make a collective nor run out within a group's timeout.
+  static std::uint64_t shadow_all(std::span<const ProcessGroup> groups,
+                                  const std::function<void()>& body);
+  static std::uint64_t shadow_all(std::initializer_list<ProcessGroup> groups,
+                                  const std::function<void()>& body) {
+    return shadow_all(std::span<const ProcessGroup>(groups.begin(), groups.size()), body);
+  }
 
   /// To be called by each joinable before its first collective of an iteration. Only that of the
   /// first joinable does anything: it counts who still runs. Outside of a run, and where joins are

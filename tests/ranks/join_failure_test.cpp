@@ -1,5 +1,7 @@
 // Joins that go wrong: a rank that leaves the scope by an exception, dies, or comes too late is
 // named on all others, which go on.
+#include <algorithm>
+
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
 
@@ -130,7 +132,8 @@ RANK_TEST(JoinFailure, ARankThatDoesNotComeIsNamed) {
                                    {"rank " + std::to_string(last) + " ("});
     EXPECT_TRUE(error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::aborted)
         << error.what();
-    EXPECT_EQ(error.context().missing, std::vector<int>{last}) << error.what();
+    // Others may be late, too, on a machine that is busy.
+    EXPECT_EQ(std::ranges::count(error.context().missing, last), 1) << error.what();
   }
   expect_world_works(world);
 }
