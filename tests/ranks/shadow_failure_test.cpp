@@ -4,6 +4,7 @@
 
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -114,6 +115,62 @@ RANK_TEST(ShadowFailure, GroupsWithBlockingCallsAreRefused) {
   EXPECT_EQ(runs, text.empty() ? 1 : 0);
   EXPECT_TRUE(text.empty() || text.find("blocking calls") != std::string::npos) << text;
   expect_group_works(group);
+}
+
+/// On all ranks, before anything is sent.
+void expect_unsupported(World& world, std::string_view why) {
+  NEEDS_RANKS(2);
+  int runs = 0;
+  expect_error(ErrorKind::unsupported, [&] { Join::shadow_all({world.group()}, [&] { ++runs; }); },
+               {"shadow_all", why, "remedy"});
+  EXPECT_EQ(runs, 0);
+  expect_world_works(world);
+}
+
+TEST(ShadowFailure, WithoutFlightRecorder) {
+  const Variable size("HYMN_RECORDER_SIZE", "0");
+  on_ranks([](World& world) { expect_unsupported(world, "no flight recorder"); });
+}
+
+TEST(ShadowFailure, WithoutControlPlane) {
+  if (ranks_are_threads()) GTEST_SKIP() << "threads need no control plane to hear of each other";
+  const Variable control("HYMN_CONTROL", "0");
+  on_ranks([](World& world) { expect_unsupported(world, "no control plane"); });
+}
+
+TEST(ShadowFailure, WithChecksThatMeet) {
+  on_ranks([](World& world) { expect_unsupported(world, "level detail"); },
+           {.checks = CheckLevel::detail});
+}
+
+/// Rank 0 comes when the others have forgotten where they have begun.
+void overwrite_records(World& world) {
+  NEEDS_RANKS(2);
+  constexpr std::size_t works = 40;
+  ProcessGroup group = fresh_group(world, "given up");
+  std::vector<std::int32_t> values(works, 1);
+  std::vector<Work> in_flight;
+  const auto run = [&] {
+    Join::shadow_all({group}, [&] {
+      if (world.rank() == 0) return await_tokens_of_all_others(world);
+      for (std::int32_t& value : values)
+        in_flight.push_back(group.all_reduce_async(view_of(value)));
+      send_token(world, 0);
+    });
+  };
+  if (world.rank() == 0) {
+    const Error error = failure_of(run, {"#1 is overwritten", "HYMN_RECORDER_SIZE"});
+    EXPECT_EQ(error.kind(), ErrorKind::resource) << error.what();
+  } else {
+    const Error error = failure_of(run, {"rank 0: shadow_all", "is overwritten"});
+    EXPECT_EQ(error.context().missing, std::vector<int>{0}) << error.what();
+  }
+  expect_world_works(world);
+}
+
+TEST(ShadowFailure, OfRecordsThatAreOverwritten) {
+  const Variable size("HYMN_RECORDER_SIZE", "10");
+  on_ranks(overwrite_records);
 }
 
 }  // namespace
