@@ -38,6 +38,8 @@ class AllReducer : public Joinable {
     return total;
   }
   std::int32_t brought() const { return brought_; }
+  /// What its post-hook was told.
+  bool was_last() const { return was_last_; }
 
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override {
     return std::make_unique<Hook>(*this, arguments.get_or(Shadowing{}));
@@ -52,6 +54,7 @@ class AllReducer : public Joinable {
       for (int i = 0; i < shadowing_.all_reduces; ++i) reduced(owner_.group_, 0);
     }
     void post_hook(bool is_last_joiner) override {
+      owner_.was_last_ = is_last_joiner;
       if (shadowing_.post_hooks) owner_.bring(is_last_joiner);
     }
 
@@ -70,6 +73,7 @@ class AllReducer : public Joinable {
 
   ProcessGroup group_;
   std::int32_t brought_ = before;
+  bool was_last_ = false;
 };
 
 /// Sum over `inputs` iterations of the ranks that are still there, where rank i has as many inputs
@@ -108,8 +112,11 @@ void run_case(World& world, Case the_case) {
   });
   EXPECT_EQ(total, total_of(world.size(), inputs_of(world.rank()), inputs_of) *
                        static_cast<int>(the_case.joinables) * the_case.shadowing.all_reduces);
-  for (const auto& reducer : reducers)
+  const bool is_last = inputs_of(world.rank()) == inputs_of(world.size() - 1);
+  for (const auto& reducer : reducers) {
     EXPECT_EQ(reducer->brought(), the_case.shadowing.post_hooks ? after : before);
+    EXPECT_EQ(reducer->was_last(), is_last && the_case.options.enable);
+  }
   expect_world_works(world);
 }
 
@@ -215,6 +222,7 @@ RANK_TEST(Join, OfJoinablesOnSeveralGroups) {
   });
   EXPECT_EQ(total, world.rank() == 0 ? 6 : world.rank() == 2 ? 8 : 0);
   EXPECT_EQ(narrow.brought(), pair.is_member() ? after : before);
+  EXPECT_EQ(narrow.was_last(), world.rank() == 2);
 }
 
 RANK_TEST(Join, OfDisjointGroupsAtTheSameTime) {
