@@ -60,6 +60,7 @@ class GroupShadow {
   Work part() { return group_.barrier_async(); }
   std::uint64_t shadowed() const { return shadowed_; }
   WorldState& world() const { return state_->world(); }
+  std::uint64_t uid() const { return state_->membership().uid; }
 
  private:
   struct InFlight {

@@ -1,5 +1,7 @@
 #include "hymn/join.hpp"
 
+#include <algorithm>
+
 #include "runtime/group_shadow.hpp"
 #include "runtime/join_state.hpp"
 #include "runtime/leave_groups.hpp"
@@ -19,8 +21,14 @@ JoinStatus Join::status() const { return state_->status(); }
 std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
                                const std::function<void()>& body) {
   std::vector<detail::GroupShadow> shadows;
-  for (const ProcessGroup& group : groups)
-    if (group.is_member()) shadows.emplace_back(group);
+  for (const ProcessGroup& group : groups) {
+    if (!group.is_member()) continue;
+    if (std::ranges::count(shadows, group.membership().uid, &detail::GroupShadow::uid) != 0)
+      throw UsageError("a group is given twice", {.group = group.description(),
+                                                  .operation = "shadow_all",
+                                                  .remedy = "give each group once"});
+    shadows.emplace_back(group);
+  }
   if (shadows.empty()) return body(), 0;
   try {
     body();

@@ -168,12 +168,13 @@ class HYMN_API Join {
   /// result (zeros, where nothing is reduced), until all members have run out. Returns how many
   /// those were. It learns of them from what the others record, so that these pay nothing.
   ///
-  /// All members of each group call it, with the groups that have more than one member in common in
-  /// the same order; groups in which this rank is not are left out. docs/join.md tells which calls
-  /// can be shadowed. Throws UnsupportedError, before the body, where members are on other hosts,
-  /// or without control plane or flight recorder. An exception afterwards gives the groups up, as
-  /// one in run() does: of the body, of a collective, or because a call cannot be shadowed; and
-  /// TimeoutError when the others neither make a collective nor run out within a group's timeout.
+  /// All members of these groups call it, each with all of the groups that it is in; others that it
+  /// gives are left out. docs/join.md tells which calls can be shadowed. Throws, before the body,
+  /// UnsupportedError where members are on other hosts, or without control plane or flight
+  /// recorder, and UsageError for a group that is given twice. An exception afterwards gives the
+  /// groups up, as one in run() does: of the body, of a collective, or because a call cannot be
+  /// shadowed; and TimeoutError when the others neither make a collective nor run out within a
+  /// group's timeout.
   static std::uint64_t shadow_all(std::span<const ProcessGroup> groups,
                                   const std::function<void()>& body);
   static std::uint64_t shadow_all(std::initializer_list<ProcessGroup> groups,

@@ -117,6 +117,12 @@ RANK_TEST(ShadowFailure, GroupsWithBlockingCallsAreRefused) {
   expect_group_works(group);
 }
 
+RANK_TEST(ShadowFailure, OfAGroupGivenTwice) {
+  expect_error(ErrorKind::usage, [&] { Join::shadow_all({world.group(), world.group()}, [] {}); },
+               {"twice", "shadow_all", "remedy"});
+  expect_world_works(world);
+}
+
 /// On all ranks, before anything is sent.
 void expect_unsupported(World& world, std::string_view why) {
   NEEDS_RANKS(2);
