@@ -27,6 +27,8 @@ struct ControlSite {
   std::string secret{};           ///< what rank 0 has drawn
   /// How others on this host find what this rank records.
   std::optional<MemoryKey> recorder{};
+  /// The same for ranks that are threads of this process.
+  SharedRecord shared_record{};
 };
 
 /// Made once for a world. The calls come in this order, from one thread, but for post().
@@ -41,12 +43,12 @@ class ControlPlane {
   virtual std::string draw_secret() { return {}; }
   /// What this rank tells all others, for open().
   virtual Bytes offer(const ControlSite&) { return {}; }
-  /// With what each rank has offered. From now on messages come.
   /// What the thread of a control plane calls, where it has one.
   struct Calls {
     std::function<std::vector<GroupMark>()> marks;  ///< how far this rank is
     std::function<void()> beat;                     ///< several times a second
   };
+  /// With what each rank has offered. From now on messages come.
   virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
                     Calls calls) = 0;
   /// To the desk. Never blocks; any thread.
@@ -56,6 +58,11 @@ class ControlPlane {
   virtual void flush() {}
   /// What another rank has recorded, dead or alive; null where that cannot be read.
   virtual const PeerRecorder* recorder_of(int /*rank*/) const { return nullptr; }
+  /// What another rank records now; nothing where that cannot be read.
+  virtual std::optional<RecorderView> view_of(int rank) const {
+    const PeerRecorder* const recorder = recorder_of(rank);
+    return recorder == nullptr ? std::nullopt : std::optional(recorder->view());
+  }
   /// The last thing: what was posted before still goes out.
   virtual void close() = 0;
 };

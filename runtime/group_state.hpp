@@ -70,6 +70,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const std::string& description() const { return description_; }
   GroupShape shape() const { return shape_; }
   bool is_member() const { return shape_.rank >= 0; }
+  /// Whether calls without a limit may be the mechanism's own blocking ones.
+  bool blocks() const { return blocks_; }
   WorldState& world() const { return *world_; }
 
   int global_rank(int group_rank) const;

@@ -57,6 +57,10 @@ struct alignas(64) GroupLine {
   std::atomic<std::uint32_t> flags{0};
   std::atomic<std::uint32_t> members{0};
   SharedText<48> description{};
+  // Join::shadow_all: how often this rank has run out of input, and how many collectives it had
+  // entered the last time. The count comes after the number.
+  std::atomic<std::uint64_t> joins{0};
+  std::atomic<std::uint64_t> joined_at{0};
 };
 static_assert(sizeof(GroupLine) == 128);
 
@@ -68,7 +72,7 @@ struct MethodName {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 1;
+  static constexpr std::uint32_t right_layout = 2;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t method_names = 128;
 

@@ -41,10 +41,6 @@ GroupLineLease::~GroupLineLease() {
   if (owner_ != nullptr) owner_->give_back(*line_);
 }
 
-void RecorderMemory::FreeAligned::operator()(std::byte* memory) const {
-  ::operator delete(memory, alignment);
-}
-
 bool RecorderMemory::make_shared() {
   try {
     file_ = make_nameless_memory(bytes_, "recorder");
@@ -63,7 +59,8 @@ RecorderMemory::RecorderMemory(const Setup& setup)
         if (setup.for_peers && make_shared()) {
           begin_ = mapping_.base();
         } else {
-          heap_.reset(static_cast<std::byte*>(::operator new(bytes_, alignment)));
+          heap_.reset(static_cast<std::byte*>(::operator new(bytes_, alignment)),
+                      [](std::byte* memory) { ::operator delete(memory, alignment); });
           begin_ = heap_.get();
         }
         return CallRing::create(bytes().subspan(sizeof(RecorderHeader)), setup.ring, setup.writers);
@@ -98,7 +95,8 @@ void RecorderMemory::introduce(const Setup& setup) {
 GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view description,
                                          std::size_t members, bool shown) {
   const auto set_up = [&](GroupLine& line) {
-    for (auto* count : {&line.collectives, &line.completed, &line.p2ps})
+    for (auto* count :
+         {&line.collectives, &line.completed, &line.p2ps, &line.joins, &line.joined_at})
       count->store(0, std::memory_order_relaxed);
     line.timeout_ns.store(CallRecord::no_timeout, std::memory_order_relaxed);
     line.flags.store(0, std::memory_order_relaxed);

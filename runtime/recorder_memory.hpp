@@ -44,6 +44,12 @@ class GroupLineLease {
   GroupLine* line_ = nullptr;
 };
 
+/// Memory of a recorder that lives as long as somebody looks at it.
+struct SharedRecord {
+  std::shared_ptr<const std::byte> begin{};
+  std::size_t bytes = 0;
+};
+
 /// One for each world of a process.
 class RecorderMemory {
  public:
@@ -67,6 +73,9 @@ class RecorderMemory {
   /// How peers on this host find it; empty: they cannot.
   const std::optional<MemoryKey>& key() const { return key_; }
 
+  /// For other ranks that are threads of this process; null where processes share it.
+  SharedRecord share() const { return {heap_, bytes_}; }
+
   /// A line for a new group. `shown`: in the table, where there is still room.
   GroupLineLease take_line(std::uint64_t uid, std::string_view description, std::size_t members,
                            bool shown);
@@ -83,9 +92,6 @@ class RecorderMemory {
   }
 
  private:
-  struct FreeAligned {
-    void operator()(std::byte* memory) const;
-  };
   std::span<std::byte> bytes() const { return {begin_, bytes_}; }
   bool make_shared();
   void introduce(const Setup& setup);
@@ -93,7 +99,7 @@ class RecorderMemory {
   std::size_t bytes_;
   Descriptor file_;
   SharedMapping mapping_;
-  std::unique_ptr<std::byte[], FreeAligned> heap_;
+  std::shared_ptr<std::byte> heap_;
   std::byte* begin_ = nullptr;
   RecorderHeader* header_ = nullptr;
   CallRing ring_;

@@ -61,6 +61,12 @@ std::vector<GroupLineSeen> RecorderView::groups() const {
   return found;
 }
 
+const GroupLine* RecorderView::line_of(std::uint64_t uid) const {
+  for (const GroupLine& line : header_->groups)
+    if (line.uid_plus_one.load(std::memory_order_acquire) == uid + 1) return &line;
+  return nullptr;
+}
+
 RecorderView::Method RecorderView::method(std::uint16_t number) const {
   if (number == 0 || number > header_->methods.size()) return {};
   const MethodName& name = header_->methods[number - 1u];

@@ -37,6 +37,8 @@ class RecorderView {
   std::size_t capacity() const { return ring_.entries(); }
   /// The groups that have a line now.
   std::vector<GroupLineSeen> groups() const;
+  /// The line of this group; null: it has none now. Later it may become that of another group.
+  const GroupLine* line_of(std::uint64_t uid) const;
   struct Method {
     std::string path;
     std::string algorithm;

@@ -99,10 +99,12 @@ struct Common {
   explicit Common(int ranks)
       : hub(std::make_shared<ThreadHub>(ranks)),
         switchboard(std::make_shared<control::Switchboard>(ranks)),
-        pulse(std::make_shared<Pulse>()) {}
+        pulse(std::make_shared<Pulse>()),
+        records(std::make_shared<RecordTable>(ranks)) {}
   std::shared_ptr<ThreadHub> hub;
   std::shared_ptr<control::Switchboard> switchboard;
   std::shared_ptr<Pulse> pulse;
+  std::shared_ptr<RecordTable> records;
 };
 
 Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
@@ -117,7 +119,8 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
-    parts.control = std::make_unique<ThreadControl>(common.switchboard, common.pulse, rank);
+    parts.control =
+        std::make_unique<ThreadControl>(common.switchboard, common.pulse, common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });

@@ -55,6 +55,7 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
   ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
   site.secret = secret;
   site.recorder = recorder_.key();
+  site.shared_record = recorder_.share();
   const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
   for (int rank = 0; rank < size_; ++rank) {
     const Person& person = persons_[static_cast<std::size_t>(rank)];

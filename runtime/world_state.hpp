@@ -124,6 +124,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<int> failed_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
+  /// What another rank of this host records now; nothing where that cannot be read.
+  std::optional<RecorderView> records_of(int rank) const {
+    return control_ ? control_->view_of(rank) : std::nullopt;
+  }
   /// Tells all others that the group is given up.
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
   /// Something has gone wrong here: this rank writes its dump, and all others do.

@@ -3,6 +3,7 @@
 
 #include "hymn/allocate.hpp"       // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export
+#include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
 #include "hymn/store.hpp"          // IWYU pragma: export

@@ -32,6 +32,7 @@ struct Kill {
   int victim;
   int delay_us;
   bool early;  ///< while the world and its groups are made
+  std::string activity = "mix";
 
   explicit Kill(unsigned number) : seed(number) {
     std::mt19937 random(number);
@@ -40,9 +41,15 @@ struct Kill {
     delay_us = static_cast<int>(random() % 100000);
     early = random() % 3 == 0;
   }
+  static Kill within(std::string activity, unsigned number) {
+    Kill made(number);
+    made.early = false;
+    made.activity = std::move(activity);
+    return made;
+  }
   std::string describe() const {
-    return fmt::format("seed {}: rank {} of {} killed {}, after {} us", seed, victim, ranks,
-                       early ? "early" : "late", delay_us);
+    return fmt::format("{}, seed {}: rank {} of {} killed {}, after {} us", activity, seed, victim,
+                       ranks, early ? "early" : "late", delay_us);
   }
 };
 
@@ -97,7 +104,7 @@ void Killing::kill(const Kill& kill) {
   const NotesFolder folder;
   JobPlan plan{.program = HYMN_KILLED_JOB, .hosts = {kill.ranks}, .recovery = true};
   plan.words = {std::to_string(kill.seed), std::to_string(kill.victim),
-                std::to_string(kill.delay_us), kill.early ? "early" : "late"};
+                std::to_string(kill.delay_us), kill.early ? "early" : "late", kill.activity};
   const JobRun run = run_job(plan, folder);
   EXPECT_FALSE(run.hung);
   EXPECT_THAT(run.left, IsEmpty());
@@ -116,6 +123,12 @@ TEST_F(Killing, AtRandom) {
   for (unsigned seed = first; seed <= last; ++seed) kill(Kill(seed));
   EXPECT_LT(memory_in_use() - before, 65536) << "KiB of shared memory are left";
   std::printf("%u kills; heard of: %s\n", last - first + 1, describe_times(times_).c_str());
+}
+
+// Of any rank: of the one that has run out as of one that others shadow.
+TEST_F(Killing, WithinAJoin) {
+  for (const char* const activity : {"join", "shadow"})
+    for (unsigned seed = 1; seed <= 5; ++seed) kill(Kill::within(activity, seed));
 }
 
 }  // namespace

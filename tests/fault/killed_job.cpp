@@ -1,9 +1,10 @@
-// A job that mixes collectives for ever, until one of its ranks is killed; kill_test.cpp starts it
+// A job that makes collectives for ever, until one of its ranks is killed; kill_test.cpp starts it
 // and looks at how it ends, and at what it leaves.
-//   killed_job FOLDER SEED VICTIM MICROSECONDS early|late
+//   killed_job FOLDER SEED VICTIM MICROSECONDS early|late mix|join|shadow
 // The rank VICTIM ends by SIGKILL so long after MPI has come up (early: also while the world and
 // its groups are made), or after the groups were made (late). Each of the others notes in FOLDER
-// what it heard of that. Three seeds of four use shared memory alone, where it is.
+// what it heard of that. They mix all collectives, where three seeds of four use shared memory
+// alone, if it is there; or they are in a join, in which rank 0 has run out of input.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -46,6 +47,41 @@ void mix_for_ever(World& world, std::uint64_t seed, const std::function<void()>&
   }
 }
 
+class Summer : public Joinable {
+ public:
+  explicit Summer(ProcessGroup group) : group_(std::move(group)) {}
+  void step(std::int32_t value) {
+    Join::notify(*this);
+    group_.all_reduce(view_of(value));
+  }
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments&) override {
+    struct Hook : JoinHook {
+      explicit Hook(Summer& summer) : owner(summer) {}
+      void main_hook() override { owner.step(0); }
+      Summer& owner;
+    };
+    return std::make_unique<Hook>(*this);
+  }
+  ProcessGroup join_group() const override { return group_; }
+
+ private:
+  ProcessGroup group_;
+};
+
+/// Ends only for rank 0, which has no input.
+void join_for_ever(World& world, bool has_hooks, const std::function<void()>& ready) {
+  world.group().barrier();
+  ready();
+  Summer summer(world.group());
+  const auto body = [&] {
+    while (world.rank() != 0) summer.step(1);
+  };
+  if (has_hooks)
+    Join({&summer}).run(body);
+  else
+    Join::shadow_all({world.group()}, body);
+}
+
 void note_error(const hymn::Error& error, int rank, const Notes& notes) {
   notes.write(report_note(0, rank), {{"kind", to_string(error.kind())},
                                      {"text", error.what()},
@@ -60,7 +96,7 @@ void note_error(const hymn::Error& error, int rank, const Notes& notes) {
 int main(int argc, char** argv) {
   using namespace hymn::test;
   ::testing::InitGoogleTest(&argc, argv);
-  if (argc != 6) return 2;
+  if (argc != 7) return 2;
   int level = 0;
   int rank = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
@@ -70,6 +106,7 @@ int main(int argc, char** argv) {
   const bool is_victim = rank == std::atoi(argv[3]);
   const std::chrono::microseconds delay(std::atoi(argv[4]));
   const bool early = std::string_view(argv[5]) == "early";
+  const std::string_view activity = argv[6];
   if (is_victim && early) die_after(delay, notes);
   try {
     // News of a death end what is in flight long before this limit. Before there is a world there
@@ -77,9 +114,13 @@ int main(int argc, char** argv) {
     hymn::World world(
         {.timeout = std::chrono::seconds(30), .init_timeout = std::chrono::seconds(3)});
     try {
-      mix_for_ever(world, std::strtoull(argv[2], nullptr, 10), [&] {
+      const auto ready = [&] {
         if (is_victim && !early) die_after(delay, notes);
-      });
+      };
+      if (activity == "mix")
+        mix_for_ever(world, std::strtoull(argv[2], nullptr, 10), ready);
+      else
+        join_for_ever(world, activity == "join", ready);
     } catch (const hymn::Error& error) {
       note_error(error, rank, notes);
       throw;

@@ -114,7 +114,7 @@ TEST(RecorderMemory, OtherMemoryIsRefused) {
   header.frames = std::uint64_t{1} << 60;
   EXPECT_THROW(RecorderView{memory}, ResourceError);
   header.frames = 0;
-  header.layout = 2;
+  header.layout = RecorderHeader::right_layout + 1;
   EXPECT_THROW(RecorderView{memory}, ResourceError);
 }
 

@@ -1,0 +1,113 @@
+#include "collectives/reduce/identity.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace hymn {
+namespace {
+
+template <class Value>
+bool fill(std::span<std::byte> memory, std::optional<Value> value) {
+  if (!value) return false;
+  for (std::size_t at = 0; at + sizeof(Value) <= memory.size(); at += sizeof(Value))
+    std::memcpy(memory.data() + at, &*value, sizeof(Value));
+  return true;
+}
+
+bool is_sum(ReduceKind kind) {
+  return kind == ReduceKind::sum || kind == ReduceKind::avg || kind == ReduceKind::premul_sum;
+}
+
+template <class Value>
+std::optional<Value> whole_number(ReduceKind kind) {
+  using Limits = std::numeric_limits<Value>;
+  if (is_sum(kind) || kind == ReduceKind::bor || kind == ReduceKind::bxor) return Value{0};
+  if (kind == ReduceKind::product) return Value{1};
+  if (kind == ReduceKind::min) return Limits::max();
+  if (kind == ReduceKind::max) return Limits::lowest();
+  if (kind == ReduceKind::band) return static_cast<Value>(~Value{0});
+  return std::nullopt;
+}
+
+// As a float, which the small types can hold, too.
+std::optional<float> real_number(ReduceKind kind) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  // Plus zero would make plus zero of minus zero.
+  if (is_sum(kind)) return -0.0F;
+  if (kind == ReduceKind::product) return 1.0F;
+  if (kind == ReduceKind::min) return infinity;
+  if (kind == ReduceKind::max) return -infinity;
+  return std::nullopt;
+}
+
+template <class Value>
+std::optional<Value> real_as(ReduceKind kind) {
+  const auto number = real_number(kind);
+  return number ? std::optional(Value(*number)) : std::nullopt;
+}
+
+template <class Part>
+std::optional<std::complex<Part>> complex_number(ReduceKind kind) {
+  if (is_sum(kind)) return std::complex<Part>(Part(-0.0F), Part(-0.0F));
+  if (kind == ReduceKind::product) return std::complex<Part>(1, 0);
+  return std::nullopt;
+}
+
+// One byte, 0 or 1: whole_number() would give other values, which all count as true.
+std::optional<std::uint8_t> truth(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::product:
+    case ReduceKind::min:
+    case ReduceKind::band:
+      return std::uint8_t{1};
+    case ReduceKind::sum:
+    case ReduceKind::max:
+    case ReduceKind::bor:
+    case ReduceKind::bxor:
+      return std::uint8_t{0};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+bool fill_identity(std::span<std::byte> memory, DataType dtype, ReduceKind kind) {
+  switch (dtype) {
+    case DataType::boolean:
+      return fill(memory, truth(kind));
+    case DataType::int8:
+      return fill(memory, whole_number<std::int8_t>(kind));
+    case DataType::uint8:
+      return fill(memory, whole_number<std::uint8_t>(kind));
+    case DataType::int32:
+      return fill(memory, whole_number<std::int32_t>(kind));
+    case DataType::uint32:
+      return fill(memory, whole_number<std::uint32_t>(kind));
+    case DataType::int64:
+      return fill(memory, whole_number<std::int64_t>(kind));
+    case DataType::uint64:
+      return fill(memory, whole_number<std::uint64_t>(kind));
+    case DataType::float16:
+      return fill(memory, real_as<float16>(kind));
+    case DataType::bfloat16:
+      return fill(memory, real_as<bfloat16>(kind));
+    case DataType::float32:
+      return fill(memory, real_as<float>(kind));
+    case DataType::float64:
+      return fill(memory, real_as<double>(kind));
+    case DataType::complex64:
+      return fill(memory, complex_number<float>(kind));
+    case DataType::complex128:
+      return fill(memory, complex_number<double>(kind));
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
+  }
+  return false;
+}
+
+}  // namespace hymn
