@@ -19,6 +19,7 @@ void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
 std::vector<int> hopeless_among(const std::vector<int>& needed, const Patience& patience);
 
 /// Throws the TimeoutError of who has waited so long, perhaps in vain for ranks that are hopeless.
-[[noreturn]] void throw_left(const Patience& patience, std::vector<int> hopeless, Duration waited);
+[[noreturn]] void throw_left(const Patience& patience, const std::vector<int>& hopeless,
+                             Duration waited);
 
 }  // namespace hymn

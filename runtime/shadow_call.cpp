@@ -8,10 +8,10 @@
 namespace hymn {
 namespace {
 
-[[noreturn]] void refuse(const CallRecord& record, std::string_view why, std::string remedy) {
+[[noreturn]] void refuse(const CallRecord& record, std::string_view why, const char* remedy) {
   throw UnsupportedError(fmt::format("{} #{} cannot be shadowed: {}", describe(facts_of(record)),
                                      record.sequence, why),
-                         {.remedy = std::move(remedy)});
+                         {.remedy = remedy});
 }
 
 [[noreturn]] void refuse_root(const CallRecord& record) {

@@ -155,10 +155,10 @@ void NcclCommunicator::complete(const Patience& patience) {
   Waiter waiter(patience.crowded);
   try {
     while (!step()) {
-      std::vector<int> hopeless = hopeless_among(members_, patience);
+      const std::vector<int> hopeless = hopeless_among(members_, patience);
       const TimePoint now = patience.clock->now();
       if (!hopeless.empty() || patience.deadline.expired(now))
-        throw_left(patience, std::move(hopeless), now - started);
+        throw_left(patience, hopeless, now - started);
       if (patience.meanwhile) patience.meanwhile();
       waiter.pause();
     }
