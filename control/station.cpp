@@ -219,7 +219,7 @@ void Station::watch() {
   for (const auto& [rank, pid, look] : neighbours_) {
     const bool is_watched = watch_->watch(rank, pid);
     const bool is_over = !is_watched && has_ended(pid);
-    if (is_over) asio::post(io_, [this, rank = rank] { neighbour_ended(rank); });
+    if (is_over) asio::post(io_, [this, ended = rank] { neighbour_ended(ended); });
     if (is_watched || is_over) in_sight.insert(rank);
   }
   // Whoever cannot be watched is heard of like those on other hosts.

@@ -113,7 +113,7 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
       const PeerRecorder& recorder =
           life_->recorders.try_emplace(rank, *offer.recorder).first->second;
       neighbours.push_back(
-          {rank, pid, [rank = rank, &recorder] { return read_end(rank, recorder.view()); }});
+          {rank, pid, [who = rank, &recorder] { return read_end(who, recorder.view()); }});
     } catch (const ResourceError& error) {
       // It may have ended since it made its offer.
       if (in_sight && has_ended(pid)) {

@@ -172,6 +172,8 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
       give_back(false);
       ErrorContext context = error.context();
       context.missing = culprits_for(context.missing);
+      // If this rank leaves now, those who wait for it must not take it for the culprit.
+      note_failure({error.problem(), context.missing});
       throw TimeoutError(error.problem(), error.waited(), std::move(context));
     } catch (...) {
       mark_failed();
