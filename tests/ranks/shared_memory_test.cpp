@@ -3,12 +3,12 @@
 #include <fstream>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "hymn/allocate.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
@@ -104,12 +104,9 @@ RANK_TEST(SharedMemory, GivenUpBuffersStayAlone) {
   Floats out(in.size());
   for (int turn = 0; turn < 3; ++turn) expect_sum(group, in, out);
   group.set_timeout(std::chrono::milliseconds(50));
-  if (world.rank() == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    EXPECT_NE(error_text([&] { group.all_reduce(in, out); }), "");
-  } else {
-    EXPECT_NE(error_text([&] { group.all_reduce(in, out); }), "");
-  }
+  if (world.rank() == 0) await_tokens_of_all_others(world);
+  EXPECT_NE(error_text([&] { group.all_reduce(in, out); }), "");
+  if (world.rank() != 0) send_token(world, 0);
   std::fill(out.begin(), out.end(), -1.0f);
   world.group().barrier();
   EXPECT_EQ(std::count(out.begin(), out.end(), -1.0f), static_cast<std::ptrdiff_t>(out.size()));
