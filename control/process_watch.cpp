@@ -1,7 +1,6 @@
 #include "control/process_watch.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,11 +51,6 @@ bool ProcessWatch::watch(int number, int pid) {
 }
 
 bool has_ended(int pid) { return pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH; }
-
-std::uint64_t own_pid_namespace() {
-  struct stat found {};
-  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
-}
 
 bool is_stopped(int pid) {
   std::istringstream fields(stat_fields(pid));

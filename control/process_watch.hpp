@@ -3,7 +3,6 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,9 +31,6 @@ class ProcessWatch {
 
 /// Whether there is no process with this id, as it is seen here, any more.
 bool has_ended(int pid);
-
-/// What all processes have in common that see each other under the same ids; 0: it cannot be told.
-std::uint64_t own_pid_namespace();
 
 /// Whether the process is stopped (by SIGSTOP, a terminal or a debugger). False where it cannot be
 /// told.

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "control/process_watch.hpp"
+#include "base/kernel_namespace.hpp"
 #include "runtime/gpu_views.hpp"
 #include "topology/host.hpp"
 
@@ -37,7 +37,7 @@ Arrival Arrival::of_this_rank(const Config& config, const std::optional<Pretende
     if (config.topology_file.empty()) arrival.visible_gpus = hymn::visible_gpus();
   }
   arrival.pid = getpid();
-  arrival.pid_namespace = own_pid_namespace();
+  arrival.pid_namespace = own_namespace("pid");
   arrival.topology_file = config.topology_file;
   arrival.gpu = config.gpu;
   arrival.bind = config.bind;

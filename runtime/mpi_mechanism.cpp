@@ -83,8 +83,7 @@ MPI_Comm MpiMechanism::make_communicator(const NewGroup& group) {
       finish_or_leave(create, membership.ranks, group.patience);
     } catch (const TimeoutError&) {
       stuck_ = true;
-      hold_finalize();  // for good: MPI would wait for the call
-      release_finalize(false);
+      never_finalize();  // MPI would wait for the call
       throw;
     }
   } else {

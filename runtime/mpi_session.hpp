@@ -20,6 +20,9 @@ std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log = {});
 /// finalize.
 void hold_finalize();
 void release_finalize(bool clean);
+/// The end of the process does not finalize, whatever worlds there are: something of MPI's is left
+/// that never ends.
+void never_finalize();
 
 /// Throws ConfigError when the launcher has started more tasks than MPI sees: each is then alone in
 /// its own MPI_COMM_WORLD, as when srun starts an Open MPI program without PMIx.

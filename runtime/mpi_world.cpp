@@ -44,8 +44,7 @@ void wait_for_all(MPI_Request& request, Timeout limit) {
     if (done != 0) return;
     const TimePoint now = std::chrono::steady_clock::now();
     if (deadline.expired(now)) {
-      hold_finalize();
-      release_finalize(false);
+      never_finalize();
       throw TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
                                      std::chrono::duration<double>(now - began).count()),
                          now - began,

@@ -1,22 +1,16 @@
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <array>
 #include <fstream>
 
+#include "base/kernel_namespace.hpp"
 #include "p2p/shm/handover.hpp"
 
 namespace hymn {
 namespace {
-
-std::uint64_t name_space(const char* kind) {
-  struct stat status{};
-  const std::string path = fmt::format("/proc/self/ns/{}", kind);
-  return stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
 
 /// Whether /proc numbers processes as this process's own PID namespace does.
 bool has_own_proc() {
@@ -42,9 +36,9 @@ std::string rights_of_this_process() {
 }  // namespace
 
 Standing Standing::of_this_process() {
-  return {.pid_namespace = name_space("pid"),
-          .network_namespace = name_space("net"),
-          .user_namespace = name_space("user"),
+  return {.pid_namespace = own_namespace("pid"),
+          .network_namespace = own_namespace("net"),
+          .user_namespace = own_namespace("user"),
           .user = geteuid(),
           .rights = rights_of_this_process()};
 }

@@ -1,0 +1,12 @@
+// The kernel's namespaces that a process lives in.
+#pragma once
+
+#include <cstdint>
+
+namespace hymn {
+
+/// What all processes have in common that share this process's namespace of a kind ("pid", "net",
+/// "user"); 0: it cannot be told.
+std::uint64_t own_namespace(const char* kind);
+
+}  // namespace hymn
