@@ -130,6 +130,17 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
 
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
                                            Deadline deadline, const Clock& clock) {
+  return settle(uid, members, deadline, clock, [] { return false; });
+}
+
+std::optional<ShrinkVerdict> Agent::confirm(std::uint64_t uid, std::span<const int> members,
+                                            Deadline deadline, const Clock& clock) {
+  return settle(uid, members, deadline, clock, [&] { return aborted_.contains(uid); });
+}
+
+std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const int> members,
+                                           Deadline deadline, const Clock& clock,
+                                           const std::function<bool()>& is_vain) {
   // Without others there is no desk.
   if (peers_.size() == 1) return ShrinkVerdict{uid, first_shrunk_uid + settled_alone_++, {rank_}};
   const ShrinkCall call{uid, {members.begin(), members.end()}};
@@ -142,7 +153,7 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
   send_(call);
   std::unique_lock lock(mutex_);
   while (!verdicts_.contains(uid)) {
-    if (deadline.expired(clock.now())) break;
+    if (is_vain() || deadline.expired(clock.now())) break;
     changed_.wait_for(lock, longest_nap);
   }
   shrinking_.erase(uid);
@@ -197,6 +208,7 @@ void Agent::on(const AbortGroup& message) {
     std::lock_guard lock(mutex_);
     // Each desk says what it knows, to all who come to it.
     if (!aborted_.try_emplace(message.uid, message).second) return;
+    changed_.notify_all();
   }
   tell_listener([&](Listener& world) { world.group_aborted(message); });
 }

@@ -59,7 +59,11 @@ class Agent {
   /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
-  /// It has called this, and nothing has been settled since.
+  /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear the
+  /// same of who has. Null when it has been given up, too.
+  std::optional<ShrinkVerdict> confirm(std::uint64_t uid, std::span<const int> members,
+                                       Deadline deadline, const Clock& clock);
+  /// It has called shrink(), and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
   /// What was settled last for this group is of no use here.
   void reject_verdict(std::uint64_t uid);
@@ -84,6 +88,11 @@ class Agent {
   void on(const ShrinkCall&) {}
   void on(const ShrinkVerdict& message);
   void on(const Moved&) {}
+  /// Waits until all members have called with this group; not any more once `is_vain`, which is
+  /// asked under the lock.
+  std::optional<ShrinkVerdict> settle(std::uint64_t uid, std::span<const int> members,
+                                      Deadline deadline, const Clock& clock,
+                                      const std::function<bool()>& is_vain);
   /// True when it is news.
   bool learn(const PeerNews& news, bool own_eyes);
 

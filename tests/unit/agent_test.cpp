@@ -16,6 +16,7 @@ namespace {
 
 using namespace control;
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -264,6 +265,28 @@ TEST_F(AgentTest, ShrinkEndsWithItsDeadline) {
   take_sent();
   agent.reached_desk();
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
+}
+
+TEST_F(AgentTest, ConfirmsWhatAllHaveMade) {
+  const ShrinkVerdict verdict{1000, 1001, {0, 1, 2}};
+  desk = [&](const Message& message) {
+    EXPECT_EQ(message, Message(ShrinkCall{1000, {0, 1, 2}}));
+    agent.receive(verdict);
+  };
+  const std::vector<int> members = {0, 1, 2};
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), verdict);
+}
+
+TEST_F(AgentTest, ConfirmsNothingThatIsGivenUp) {
+  desk = [&](const Message& message) {
+    if (message == Message(ShrinkCall{1000, {0, 1, 2}})) agent.receive(AbortGroup{1000, "lost"});
+  };
+  const std::vector<int> members = {0, 1, 2};
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
+  // It does not wait any more.
+  EXPECT_THAT(take_sent(), Contains(Message(ShrinkCall{.uid = 1000})));
+  // Nor later, when that is known.
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
 }
 
 TEST_F(AgentTest, TellsTheNextDeskWhatItKnows) {
