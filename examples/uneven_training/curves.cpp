@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace uneven {
 namespace {
 
 constexpr double width = 420;
-constexpr double height = 300;
+constexpr double height = 316;
 constexpr double left = 56;
 constexpr double right = 16;
-constexpr double top = 56;
+constexpr double top = 72;
 constexpr double bottom = 44;
 
 /// One of the two diagrams: its place in the picture, and what its axes stand for.
@@ -88,7 +89,8 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& tit
   }
   const std::size_t epochs = curves.front().loss.size();
   const Frame loss{0, 0, std::max(most_loss, 1e-6), epochs};
-  const Frame accuracy{width, std::min(least_accuracy, 0.99), 1, epochs};
+  // Whole steps of 5 %, so that the axis tells round numbers.
+  const Frame accuracy{width, std::min(std::floor(20 * least_accuracy) / 20, 0.95), 1, epochs};
 
   std::string svg;
   put(svg,

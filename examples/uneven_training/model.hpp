@@ -13,7 +13,7 @@ struct Settings {
   int epochs = 12;
   std::size_t batch = 16;  ///< samples of one rank in a step
   std::size_t hidden = 32;
-  float rate = 0.1f;
+  float rate = 0.05f;
   float momentum = 0.9f;
   std::uint64_t seed = 1;
 };

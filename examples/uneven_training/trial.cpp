@@ -43,12 +43,6 @@ T reduced(hymn::ProcessGroup& group, T value, hymn::ReduceOp op) {
   return value;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 }  // namespace
 
 Trial::Trial(hymn::World& world, Way way, const Split& data, const Deal& deal,
@@ -65,8 +59,7 @@ void Trial::run_epoch(int epoch) {
   group_.barrier();
   const auto begin = Clock::now();
   worker_.run_epoch(way_, epoch);
-  milliseconds_.push_back(
-      reduced(group_, Milliseconds(Clock::now() - begin).count(), hymn::ReduceOp::max));
+  milliseconds_ += reduced(group_, Milliseconds(Clock::now() - begin).count(), hymn::ReduceOp::max);
   curve_.loss.push_back(model().mean_loss());
   // Only rank 0 shows it.
   curve_.accuracy.push_back(group_.rank() == 0 ? model().accuracy(data_.test) : 0);
@@ -83,7 +76,7 @@ Outcome Trial::outcome(int epochs) {
       std::ranges::all_of(uses, [&](std::int32_t times) { return times == epochs; });
   outcome.used =
       std::accumulate(uses.begin(), uses.end(), std::size_t{0}) / static_cast<std::size_t>(epochs);
-  outcome.ms = median(milliseconds_);
+  outcome.ms = milliseconds_ / epochs;
   const auto mean = [&](std::chrono::duration<double> spent) {
     return reduced(group_, Milliseconds(spent).count() / epochs, Op::avg);
   };

@@ -15,7 +15,7 @@ struct Outcome {
   bool same_bits = false;          ///< of the model, on all ranks
   bool used_all_alike = false;     ///< each sample once in each epoch
   std::size_t used = 0;            ///< samples in an epoch, the mean
-  double ms = 0;                   ///< of an epoch, the median; of the slowest rank
+  double ms = 0;                   ///< of an epoch, the mean; of the slowest rank
   double waited_ms = 0;            ///< of that in all_reduce, the mean over ranks and epochs
   double asked_ms = 0;             ///< of that asking for work, the same
   std::size_t least_computed = 0;  ///< batches or chunks in an epoch, of the rank with least
@@ -40,7 +40,7 @@ class Trial {
   const Split& data_;
   Worker worker_;
   Curve curve_;
-  std::vector<double> milliseconds_;
+  double milliseconds_ = 0;
 };
 
 /// One epoch in which nobody knows that the ranks have not as many batches, with a limit of time

@@ -48,7 +48,7 @@ awk 'BEGIN {
 
 equal='weights are those of the serial training, bit for bit'
 for ranks in "$@"; do
-  run "$ranks" 0 "$work/corners.csv" --epochs 3 --batch 8 --ways drop,join,joinables,steal \
+  run "$ranks" 0 "$work/corners.csv" --epochs 5 --batch 8 --rate 0.1 --ways drop,join,joinables,steal \
     --plot "$work/curves-$ranks.svg"
   shows '184 samples for training, 46 for the test; 3 features, 3 classes' "$equal" \
     '^ join 184 of 184 ' '^ joinables 184 of 184 ' '^ steal 184 of 184 ' "curves-$ranks.svg$"
