@@ -187,12 +187,12 @@ bool judge(const hymn::World& world, const Options& options, Trial& trial, const
 /// Whether all holds, the same on all ranks.
 bool report(hymn::World& world, const Options& options, const Deal& deal,
             std::vector<std::unique_ptr<Trial>>& trials, const Model& serial, const Curve& alone) {
-  print(world, "\n  {:<10}{:>14}{:>12}{:>16}{:>12}{:>18}{:>12}\n", "", "samples used",
-        "ms an epoch", "in all_reduce", "asking", "computed by rank", "accuracy");
+  print(world, "\n  {:<10}{:>14}{:>14}{:>16}{:>12}{:>18}{:>12}\n", "", "samples used",
+        "ms per epoch", "in all_reduce", "asking", "computed by rank", "accuracy");
   int holds = 1;
   for (const auto& trial : trials) {
     const Outcome outcome = trial->outcome(options.settings.epochs);
-    print(world, "  {:<10}{:>14}{:>12.2f}{:>16.2f}{:>12.2f}{:>18}{:>10.1f} %\n",
+    print(world, "  {:<10}{:>14}{:>14.2f}{:>16.2f}{:>12.2f}{:>18}{:>10.1f} %\n",
           to_string(trial->way()), fmt::format("{} of {}", outcome.used, deal.samples()),
           outcome.ms, outcome.waited_ms, outcome.asked_ms,
           fmt::format("{} to {}", outcome.least_computed, outcome.most_computed),

@@ -43,6 +43,14 @@ T reduced(hymn::ProcessGroup& group, T value, hymn::ReduceOp op) {
   return value;
 }
 
+/// Over epochs, of what the ranks' values come to in each.
+double median_of(hymn::ProcessGroup& group, std::vector<double> values, hymn::ReduceOp op) {
+  group.all_reduce(values, op);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 }  // namespace
 
 Trial::Trial(hymn::World& world, Way way, const Split& data, const Deal& deal,
@@ -57,9 +65,13 @@ Trial::Trial(hymn::World& world, Way way, const Split& data, const Deal& deal,
 
 void Trial::run_epoch(int epoch) {
   group_.barrier();
+  const auto waited = worker_.waited();
+  const auto asked = worker_.asked();
   const auto begin = Clock::now();
   worker_.run_epoch(way_, epoch);
-  milliseconds_ += reduced(group_, Milliseconds(Clock::now() - begin).count(), hymn::ReduceOp::max);
+  took_.push_back(Milliseconds(Clock::now() - begin).count());
+  waited_.push_back(Milliseconds(worker_.waited() - waited).count());
+  asked_.push_back(Milliseconds(worker_.asked() - asked).count());
   curve_.loss.push_back(model().mean_loss());
   // Only rank 0 shows it.
   curve_.accuracy.push_back(group_.rank() == 0 ? model().accuracy(data_.test) : 0);
@@ -76,12 +88,9 @@ Outcome Trial::outcome(int epochs) {
       std::ranges::all_of(uses, [&](std::int32_t times) { return times == epochs; });
   outcome.used =
       std::accumulate(uses.begin(), uses.end(), std::size_t{0}) / static_cast<std::size_t>(epochs);
-  outcome.ms = milliseconds_ / epochs;
-  const auto mean = [&](std::chrono::duration<double> spent) {
-    return reduced(group_, Milliseconds(spent).count() / epochs, Op::avg);
-  };
-  outcome.waited_ms = mean(worker_.waited());
-  outcome.asked_ms = mean(worker_.asked());
+  outcome.ms = median_of(group_, took_, Op::max);
+  outcome.waited_ms = median_of(group_, waited_, Op::avg);
+  outcome.asked_ms = median_of(group_, asked_, Op::avg);
   const std::size_t computed = worker_.computed() / static_cast<std::size_t>(epochs);
   outcome.least_computed = reduced(group_, computed, Op::min);
   outcome.most_computed = reduced(group_, computed, Op::max);

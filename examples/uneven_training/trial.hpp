@@ -12,12 +12,13 @@ namespace uneven {
 
 /// What all ranks find out together.
 struct Outcome {
-  bool same_bits = false;          ///< of the model, on all ranks
-  bool used_all_alike = false;     ///< each sample once in each epoch
-  std::size_t used = 0;            ///< samples in an epoch, the mean
-  double ms = 0;                   ///< of an epoch, the mean; of the slowest rank
-  double waited_ms = 0;            ///< of that in all_reduce, the mean over ranks and epochs
-  double asked_ms = 0;             ///< of that asking for work, the same
+  bool same_bits = false;       ///< of the model, on all ranks
+  bool used_all_alike = false;  ///< each sample once in each epoch
+  std::size_t used = 0;         ///< samples in an epoch, the mean
+  // Milliseconds of an epoch, medians:
+  double ms = 0;                   ///< of the slowest rank
+  double waited_ms = 0;            ///< in all_reduce, the mean of the ranks
+  double asked_ms = 0;             ///< asking for work, the mean of the ranks
   std::size_t least_computed = 0;  ///< batches or chunks in an epoch, of the rank with least
   std::size_t most_computed = 0;
 };
@@ -40,7 +41,10 @@ class Trial {
   const Split& data_;
   Worker worker_;
   Curve curve_;
-  double milliseconds_ = 0;
+  // Milliseconds of each epoch on this rank.
+  std::vector<double> took_;
+  std::vector<double> waited_;
+  std::vector<double> asked_;
 };
 
 /// One epoch in which nobody knows that the ranks have not as many batches, with a limit of time
