@@ -77,6 +77,7 @@ void ShadowCall::fill_root(const CallRecord& record, std::span<std::byte> memory
 }
 
 void ShadowCall::fill(const CallRecord& record, std::span<std::byte> memory, double value) const {
+  if (memory.empty()) return;
   if (!fill_number(memory, dtype_, value))
     refuse(record, fmt::format("its elements cannot be {}, which ShadowOptions asks for", value),
            "give a number that the type can hold");

@@ -429,7 +429,8 @@ std::pair<std::vector<std::uint64_t>, std::size_t> shadowed_in(const World& worl
                                                                std::uint64_t uid) {
   std::vector<std::uint64_t> marked;
   std::size_t all = 0;
-  for (const Json& entry : record_of(world)["entries"]) {
+  const Json record = record_of(world);
+  for (const Json& entry : record["entries"]) {
     if (entry["pg_id"] != uid) continue;
     ++all;
     if (entry.value("shadowed", false)) marked.push_back(entry["collective_seq_id"]);
