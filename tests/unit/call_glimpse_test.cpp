@@ -39,17 +39,14 @@ std::vector<std::uint64_t> numbers_of(const CallGlimpse& glimpse) {
 
 /// A rank with a group whose calls are made here.
 struct Rank {
-  explicit Rank(std::size_t entries = 512) : ring({.entries = entries}) {}
   void call(std::uint64_t sequence) {
     line.collectives = sequence;
     ring->record(call_number(sequence));
   }
   CallGlimpse look(std::uint64_t sequence) const {
-    return look_at_calls(line, CallRing::attach(ring.memory(), ring_size()), group, sequence);
+    return look_at_calls(line, CallRing::attach(ring.memory(), {}), group, sequence);
   }
-  CallRing::Size ring_size() const { return {.entries = entries}; }
 
-  std::size_t entries = 512;
   GroupLine line;
   OwnRing ring;
 };
