@@ -128,6 +128,31 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
   return tales;
 }
 
+std::uint64_t Agent::ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
+                                   std::span<const int> ranks) {
+  CallQuestion question{
+      .asker = rank_, .uid = uid, .sequence = sequence, .asked = {ranks.begin(), ranks.end()}};
+  {
+    std::lock_guard lock(mutex_);
+    question.id = next_question_++;
+    call_askings_[question.id];
+  }
+  send_(question);
+  return question.id;
+}
+
+std::vector<CallTale> Agent::take_calls(std::uint64_t question) {
+  std::lock_guard lock(mutex_);
+  const auto asking = call_askings_.find(question);
+  return asking == call_askings_.end() ? std::vector<CallTale>()
+                                       : std::exchange(asking->second, {});
+}
+
+void Agent::forget_calls(std::uint64_t question) {
+  std::lock_guard lock(mutex_);
+  call_askings_.erase(question);
+}
+
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
                                            Deadline deadline, const Clock& clock) {
   return settle(uid, members, deadline, clock, [] { return false; });
@@ -230,6 +255,20 @@ void Agent::on(const Answer& message) {
   if (asking == askings_.end()) return;
   asking->second.emplace(message.tale.rank, message.tale);
   changed_.notify_all();
+}
+
+void Agent::on(const CallQuestion& message) {
+  CallAnswer answer{message.id, message.asker, {}};
+  tell_listener(
+      [&](Listener& world) { answer.tale = world.tell_calls(message.uid, message.sequence); });
+  answer.tale.rank = rank_;
+  send_(answer);
+}
+
+void Agent::on(const CallAnswer& message) {
+  std::lock_guard lock(mutex_);
+  const auto asking = call_askings_.find(message.id);
+  if (asking != call_askings_.end()) asking->second.push_back(message.tale);
 }
 
 void Agent::on(const ShrinkVerdict& message) {

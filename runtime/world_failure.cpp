@@ -8,6 +8,7 @@
 #include <set>
 
 #include "control/process_watch.hpp"
+#include "runtime/call_glimpse.hpp"
 #include "runtime/last_call.hpp"
 #include "runtime/world_state.hpp"
 
@@ -343,6 +344,21 @@ Tale WorldState::tell(std::uint64_t uid) {
   for (const GroupState* group : known_groups_)
     if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
   return tale;
+}
+
+CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
+  std::lock_guard lock(known_mutex_);
+  for (GroupState* group : known_groups_)
+    if (group->membership().uid == uid && group->is_member())
+      return tale_of(look_at_calls(group->line(), ring(), uid, sequence));
+  return {};
+}
+
+std::optional<RecorderView> WorldState::records_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const bool pretends_to_be_elsewhere = site_ && persons_.at(index).host != site_->host;
+  if (!control_ || pretends_to_be_elsewhere) return std::nullopt;
+  return control_->view_of(rank);
 }
 
 std::vector<GroupMark> WorldState::marks() { return registry_.marks(); }

@@ -127,9 +127,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// What another rank of this host records now; nothing where that cannot be read.
-  std::optional<RecorderView> records_of(int rank) const {
-    return control_ ? control_->view_of(rank) : std::nullopt;
-  }
+  std::optional<RecorderView> records_of(int rank) const;
+  /// By which this rank speaks with the others; null: there is no control plane.
+  control::Agent* agent() const { return agent_.get(); }
   /// Tells all others that the group is given up.
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
   /// Something has gone wrong here: this rank writes its dump, and all others do.
@@ -212,6 +212,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void group_aborted(const control::AbortGroup& message) override;
   void dump_asked(const control::DumpNow& message) override;
   Tale tell(std::uint64_t uid) override;
+  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing(const RecorderView& view) const;
   void look_at(Tale& tale, std::uint64_t uid) const;
