@@ -10,6 +10,12 @@
 #include "runtime/world_state.hpp"
 
 namespace hymn::detail {
+namespace {
+
+// Few calls are in flight at a time.
+constexpr std::size_t most_spare = 4;
+
+}  // namespace
 
 GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
     : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
@@ -121,6 +127,7 @@ bool GroupShadow::retire() {
   bool any = false;
   while (!in_flight_.empty() && in_flight_.front().work.test()) {
     if (const auto error = in_flight_.front().work.error()) std::rethrow_exception(error);
+    if (spare_.size() < most_spare) spare_.push_back(in_flight_.front().call->take_memory());
     in_flight_.pop_front();
     any = true;
   }
@@ -152,8 +159,13 @@ void GroupShadow::refuse_silent(int rank) const {
 }
 
 void GroupShadow::start(const CallRecord& record) {
-  auto call =
-      std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape(), options_);
+  ShadowMemory memory;
+  if (!spare_.empty()) {
+    memory = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  auto call = std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape(),
+                                           options_, std::move(memory));
   const Request& request = call->request();
   in_flight_.push_back({std::move(call), {}});
   in_flight_.back().work = group_.start(request);

@@ -65,6 +65,7 @@ class GroupShadow {
   std::unique_ptr<AskedMembers> asked_;
   std::uint64_t round_ = 0;  // of shadow_all on this group
   std::deque<InFlight> in_flight_;
+  std::vector<ShadowMemory> spare_;  // of calls that have completed
   std::uint64_t shadowed_ = 0;
   bool ended_ = false;
 };

@@ -43,11 +43,16 @@ DataType dtype_of(const CallRecord& record) {
   return gives ? record.input.dtype : record.output.dtype;
 }
 
+std::span<std::byte> as_much_of(std::vector<std::byte>& memory, std::size_t bytes) {
+  if (memory.size() < bytes) memory.resize(bytes);
+  return std::span(memory).first(bytes);
+}
+
 }  // namespace
 
 ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape,
-                       const ShadowOptions& options)
-    : shape_(shape), options_(options), dtype_(dtype_of(record)) {
+                       const ShadowOptions& options, ShadowMemory memory)
+    : shape_(shape), options_(options), dtype_(dtype_of(record)), memory_(std::move(memory)) {
   if (dtype_ == DataType::opaque)
     refuse(record, "only another library knows the type of its elements",
            "use joinables, whose hooks can make the call");
@@ -56,30 +61,40 @@ ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape,
            "give equal blocks, or use joinables");
   const bool is_root = record.peer == rank;
   request_ = reduces(record.type) ? reduction(record, is_root) : movement(record, is_root);
-  if (reduces(record.type)) {
-    if (!fill_identity(given_, dtype_, record.kind))
-      refuse(record, "nothing is known that would not change its result", "use joinables");
-  } else if (is_root && record.type == OpType::broadcast) {
-    fill_root(record, taken_);
-  } else if (is_root && record.type == OpType::scatter) {
-    fill_root(record, given_);
-  } else {
-    fill(record, given_, options_.fill);
-  }
+  if (reduces(record.type))
+    fill_given(record, {.dtype = dtype_, .identity_of = record.kind});
+  else if (is_root && record.type == OpType::broadcast)
+    fill_number(record, taken_, root_fill(record));
+  else if (is_root && record.type == OpType::scatter)
+    fill_given(record, {.dtype = dtype_, .number = root_fill(record)});
+  else
+    fill_given(record, {.dtype = dtype_, .number = options_.fill});
 }
 
-void ShadowCall::fill_root(const CallRecord& record, std::span<std::byte> memory) const {
+double ShadowCall::root_fill(const CallRecord& record) const {
   if (!options_.root_fill)
     refuse(
         record, "its root has run out of input, and has nothing to give",
         "let Join::acting_root choose the root, give ShadowOptions::root_fill, or use joinables");
-  fill(record, memory, *options_.root_fill);
+  return *options_.root_fill;
 }
 
-void ShadowCall::fill(const CallRecord& record, std::span<std::byte> memory, double value) const {
+void ShadowCall::fill_given(const CallRecord& record, const ShadowMemory::Content& content) {
+  if (memory_.content == content && memory_.filled >= given_.size()) return;
+  memory_.filled = 0;
+  if (!content.identity_of)
+    fill_number(record, given_, content.number);
+  else if (!fill_identity(given_, dtype_, *content.identity_of))
+    refuse(record, "nothing is known that would not change its result", "use joinables");
+  memory_.content = content;
+  memory_.filled = given_.size();
+}
+
+void ShadowCall::fill_number(const CallRecord& record, std::span<std::byte> memory,
+                             double number) const {
   if (memory.empty()) return;
-  if (!fill_number(memory, dtype_, value))
-    refuse(record, fmt::format("its elements cannot be {}, which ShadowOptions asks for", value),
+  if (!hymn::fill_number(memory, dtype_, number))
+    refuse(record, fmt::format("its elements cannot be {}, which ShadowOptions asks for", number),
            "give a number that the type can hold");
 }
 
@@ -140,12 +155,12 @@ OutputBlocks ShadowCall::output_blocks(const CallSide& side) {
 }
 
 ConstBufferView ShadowCall::input(std::size_t count) {
-  given_.assign(count * size_of(dtype_), std::byte{0});
+  given_ = as_much_of(memory_.given, count * size_of(dtype_));
   return ConstBufferView(given_.data(), count, dtype_);
 }
 
 BufferView ShadowCall::output(std::size_t count) {
-  taken_.resize(count * size_of(dtype_));
+  taken_ = as_much_of(memory_.taken, count * size_of(dtype_));
   return BufferView(taken_.data(), count, dtype_);
 }
 
