@@ -186,8 +186,9 @@ TEST(HymnExplain, SaysItInWords) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* text :
        {"all_reduce of float32, sum, in the memory of GPUs", "8 ranks on 1 host", "8 GPUs in use",
-        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nothing", "planned best",
-        "cuda_p2p (all_reduce_one_shot)*: ", "not taken", "slower: ", "* not in this build"})
+        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nccl (all_reduce_nccl)",
+        "planned best", "cuda_p2p (all_reduce_one_shot)*: ", "not taken",
+        "slower: ", "* not in this build"})
     EXPECT_THAT(outcome.output, HasSubstr(text));
 }
 

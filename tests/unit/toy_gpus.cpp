@@ -1,0 +1,344 @@
+#include "tests/unit/toy_gpus.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/unit/toy_state.hpp"
+
+namespace hymn::test {
+
+ToyState* toy = nullptr;
+
+// --- Arithmetic, as exact as it has to be for small whole numbers
+
+namespace {
+
+template <class Visit>
+void with_type(int type, Visit visit) {
+  switch (type) {
+    case nccl_api::int8:
+      return visit(std::int8_t());
+    case nccl_api::uint8:
+      return visit(std::uint8_t());
+    case nccl_api::int32:
+      return visit(std::int32_t());
+    case nccl_api::int64:
+      return visit(std::int64_t());
+    case nccl_api::float32:
+      return visit(float());
+    case nccl_api::float64:
+      return visit(double());
+    default:
+      toy->violation("a type that the toy has not: " + std::to_string(type));
+  }
+}
+
+std::size_t bytes_of(int type) {
+  std::size_t bytes = 1;
+  with_type(type, [&bytes](auto value) { bytes = sizeof(value); });
+  return bytes;
+}
+
+std::vector<std::byte> reduced(const std::vector<ToyCall*>& parts, std::size_t count) {
+  const ToyCall& first = *parts.front();
+  std::vector<std::byte> result(count * bytes_of(first.type));
+  with_type(first.type, [&](auto example) {
+    using T = decltype(example);
+    auto* const out = reinterpret_cast<T*>(result.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      double value = first.op == nccl_api::product ? 1 : 0;
+      for (const ToyCall* const part : parts) {
+        const double in = static_cast<double>(static_cast<const T*>(part->in)[i]);
+        if (part->op >= 100)
+          value += in * part->comm->factors.at(part->op);
+        else if (part->op == nccl_api::product)
+          value *= in;
+        else if (part->op == nccl_api::min || part->op == nccl_api::max)
+          value = part == parts.front()       ? in
+                  : part->op == nccl_api::min ? std::min(value, in)
+                                              : std::max(value, in);
+        else
+          value += in;
+      }
+      if (first.op == nccl_api::avg) value /= static_cast<double>(parts.size());
+      out[i] = static_cast<T>(value);
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+void toy_collective(const std::vector<ToyCall*>& parts) {
+  const ToyCall& first = *parts.front();
+  const std::size_t bytes = first.count * bytes_of(first.type);
+  for (const ToyCall* const part : parts)
+    if (part->name != first.name || part->count != first.count || part->peer != first.peer)
+      return toy->violation("ranks make different calls: " + first.name + " and " + part->name);
+  if (first.name == "broadcast") {
+    const void* const from = parts[static_cast<std::size_t>(first.peer)]->in;
+    for (const ToyCall* const part : parts) std::memmove(part->out, from, bytes);
+  } else if (first.name == "all_gather") {
+    std::vector<std::byte> all;
+    for (const ToyCall* const part : parts) {
+      const auto* const in = static_cast<const std::byte*>(part->in);
+      all.insert(all.end(), in, in + bytes);
+    }
+    for (const ToyCall* const part : parts) std::memcpy(part->out, all.data(), all.size());
+  } else if (first.name == "reduce_scatter") {
+    const auto all = reduced(parts, first.count * parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      std::memcpy(parts[i]->out, all.data() + i * bytes, bytes);
+  } else {
+    const auto all = reduced(parts, first.count);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (first.name == "all_reduce" || static_cast<int>(i) == first.peer)
+        std::memcpy(parts[i]->out, all.data(), all.size());
+  }
+}
+
+// --- What streams do
+
+bool ToyState::is_held(const std::string& name) const {
+  return std::find(held.begin(), held.end(), name) != held.end();
+}
+
+void ToyState::progress() {
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (ToyStream& stream : streams)
+      while (!stream.tasks.empty() && step(stream)) moved = true;
+  }
+}
+
+/// Whether the first task has ended.
+bool ToyState::step(ToyStream& stream) {
+  ToyTask& task = stream.tasks.front();
+  if (task.awaits && !*task.awaits) return false;
+  bool all = true;
+  for (ToyCall& call : task.calls) all = (call.done || carry_out(call)) && all;
+  if (!all) return false;
+  const ToyTask done = std::move(task);
+  stream.tasks.pop_front();
+  if (done.work) done.work();
+  if (done.sets) *done.sets = true;
+  return true;
+}
+
+std::vector<ToyCall*> ToyState::at_front(const ToyTeam& team) {
+  std::vector<ToyCall*> found;
+  for (ToyStream& stream : streams)
+    if (!stream.tasks.empty() && (!stream.tasks.front().awaits || *stream.tasks.front().awaits))
+      for (ToyCall& call : stream.tasks.front().calls)
+        if (call.comm->team.get() == &team && !call.done) found.push_back(&call);
+  return found;
+}
+
+bool ToyState::carry_out(ToyCall& call) {
+  if (is_held("collective")) return false;
+  const ToyTeam& team = *call.comm->team;
+  if (call.kind == ToyCall::Kind::recv) return false;  // by its send
+  std::vector<ToyCall*> parts(team.size, nullptr);
+  for (ToyCall* const other : at_front(team)) {
+    if (call.kind == ToyCall::Kind::send && other->kind == ToyCall::Kind::recv &&
+        other->comm->rank == call.peer && other->peer == call.comm->rank) {
+      if (other->count != call.count) violation("a send and a receive of different sizes");
+      std::memcpy(other->out, call.in, std::min(other->count, call.count) * bytes_of(call.type));
+      return other->done = call.done = true;
+    }
+    if (call.kind == ToyCall::Kind::collective && other->kind == call.kind &&
+        other->sequence == call.sequence)
+      parts[static_cast<std::size_t>(other->comm->rank)] = other;
+  }
+  if (call.kind != ToyCall::Kind::collective ||
+      std::find(parts.begin(), parts.end(), nullptr) != parts.end())
+    return false;
+  toy_collective(parts);
+  for (ToyCall* const part : parts) part->done = true;
+  return true;
+}
+
+// --- What tests see
+
+ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
+  toy = state_.get();
+  state_->gpus = gpus;
+  functions_.cuda = toy_cuda(*state_);
+  memory_ = std::make_unique<MemoryQuery>(functions_.cuda);
+  nccl_ = judge_nccl(toy_nccl(), "");
+  pretended_ = {{&functions_, [this]() -> const NcclLibrary& { return nccl_; }}, memory_.get()};
+  Machine machine;
+  machine.name = "toys";
+  machine.cpus = CpuSet::range(0, 0);
+  for (int i = 0; i < gpus; ++i) {
+    Gpu& gpu = machine.gpus.emplace_back();
+    gpu.index = i;
+    gpu.name = "toy";
+    gpu.uuid = "GPU";
+    for (int byte = 0; byte < 16; ++byte)
+      gpu.uuid +=
+          std::string(byte == 0 || byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "") +
+          "0" + std::to_string(i);
+  }
+  machine.gpu_links.resize(machine.gpus.size() * machine.gpus.size());
+  machine_ = std::make_shared<const Machine>(std::move(machine));
+}
+
+ToyGpus::~ToyGpus() {
+  release();
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->held_up == 0; });
+  toy = nullptr;
+}
+
+void ToyGpus::set_version(int version) {
+  state_->version = version;
+  nccl_ = judge_nccl(toy_nccl(), "");
+}
+
+std::vector<PretendedRank> ToyGpus::ranks(int count, const Config& config) const {
+  std::vector<PretendedRank> made;
+  for (int i = 0; i < count; ++i) {
+    PretendedRank& rank = made.emplace_back();
+    rank = {.host = machine_->name, .machine = machine_, .cpus = machine_->cpus, .config = config};
+    rank.config.gpu = i < state_->gpus ? std::to_string(i) : "none";
+    rank.gpus = &pretended_;
+  }
+  return made;
+}
+
+void ToyGpus::run(const std::function<void(World&)>& body, const WorldOptions& options,
+                  const Config& config) const {
+  run_pretended_ranks(ranks(state_->gpus, config), body, options);
+}
+
+void ToyGpus::run_with_others(int count, const std::function<void(World&)>& body,
+                              const Config& config) const {
+  run_pretended_ranks(ranks(count, config), body);
+}
+
+void ToyGpus::run_mixed(const std::vector<const PretendedGpus*>& libraries,
+                        const std::function<void(World&)>& body) const {
+  std::vector<PretendedRank> mixed = ranks(static_cast<int>(libraries.size()), {});
+  for (std::size_t i = 0; i < libraries.size(); ++i) mixed[i].gpus = libraries[i];
+  run_pretended_ranks(mixed, body);
+}
+
+void* ToyGpus::allocate(int gpu, std::size_t bytes, MemoryKind kind) {
+  void* const made = ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
+  state_->memory.allocate(
+      {.kind = kind, .gpu = gpu, .begin = reinterpret_cast<std::uintptr_t>(made), .bytes = bytes});
+  return made;
+}
+
+void ToyGpus::free(void* pointer) {
+  state_->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
+  ::operator delete(pointer, std::align_val_t(64));
+}
+
+void* ToyGpus::make_stream(int gpu) {
+  std::lock_guard lock(state_->mutex);
+  ToyStream& made = state_->streams.emplace_back();
+  made.gpu = gpu;
+  return &made;
+}
+
+void ToyGpus::capture(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  static_cast<ToyStream*>(stream)->is_capturing = true;
+}
+
+void ToyGpus::end_capture(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  static_cast<ToyStream*>(stream)->is_capturing = false;
+}
+
+void ToyGpus::launch_graph(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  for (ToyTask task : static_cast<ToyStream*>(stream)->graph) {
+    for (ToyCall& call : task.calls)
+      if (call.kind == ToyCall::Kind::collective) call.sequence = call.comm->collectives++;
+    static_cast<ToyStream*>(stream)->tasks.push_back(std::move(task));
+  }
+  state_->progress();
+}
+
+void ToyGpus::enqueue(void* stream, std::function<void()> work) {
+  std::lock_guard lock(state_->mutex);
+  toy_enqueue(static_cast<cuda_api::Stream>(stream), {.work = std::move(work)});
+}
+
+bool ToyGpus::synchronize(void* stream) {
+  for (int i = 0; i < 60000; ++i) {
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->progress();
+      if (static_cast<ToyStream*>(stream)->tasks.empty()) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+void ToyGpus::hold(const std::string& name) {
+  std::lock_guard lock(state_->mutex);
+  state_->held.push_back(name);
+}
+
+void ToyGpus::release() {
+  std::lock_guard lock(state_->mutex);
+  state_->held.clear();
+  state_->progress();
+  state_->changed.notify_all();
+}
+
+void ToyGpus::fail(const std::string& name, int result) {
+  std::lock_guard lock(state_->mutex);
+  state_->failures[name] = result;
+}
+
+void ToyGpus::set_state(int state) {
+  std::lock_guard lock(state_->mutex);
+  state_->comm_state = state;
+}
+
+std::vector<std::string> ToyGpus::calls(int gpu) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->calls[gpu];
+}
+
+int ToyGpus::count(const std::string& name) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->counts[name];
+}
+
+std::vector<std::string> ToyGpus::violations() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->violations;
+}
+
+nccl_api::Config ToyGpus::last_config() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->config;
+}
+
+int ToyGpus::streams_of_high_priority() const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<int>(std::count_if(state_->streams.begin(), state_->streams.end(),
+                                        [](const ToyStream& stream) { return stream.high; }));
+}
+
+int ToyGpus::open_events() const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<int>(state_->events.size());
+}
+
+int ToyGpus::queries() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->event_queries;
+}
+
+}  // namespace hymn::test
