@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/machines.hpp"
 #include "tests/unit/toy_state.hpp"
 
 namespace hymn::test {
@@ -163,6 +164,20 @@ bool ToyState::carry_out(ToyCall& call) {
 
 // --- What tests see
 
+namespace {
+
+/// As the driver's bytes read: toy_cuda.cpp.
+std::string uuid_of(int gpu) {
+  std::string text = "GPU";
+  for (const int bytes : {4, 2, 2, 2, 6}) {
+    text += '-';
+    for (int i = 0; i < bytes; ++i) text += "0" + std::to_string(gpu);
+  }
+  return text;
+}
+
+}  // namespace
+
 ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
   toy = state_.get();
   state_->gpus = gpus;
@@ -170,20 +185,9 @@ ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
   memory_ = std::make_unique<MemoryQuery>(functions_.cuda);
   nccl_ = judge_nccl(toy_nccl(), "");
   pretended_ = {{&functions_, [this]() -> const NcclLibrary& { return nccl_; }}, memory_.get()};
-  Machine machine;
+  Machine machine = make_box({.cores = 8, .gpus = gpus});
   machine.name = "toys";
-  machine.cpus = CpuSet::range(0, 0);
-  for (int i = 0; i < gpus; ++i) {
-    Gpu& gpu = machine.gpus.emplace_back();
-    gpu.index = i;
-    gpu.name = "toy";
-    gpu.uuid = "GPU";
-    for (int byte = 0; byte < 16; ++byte)
-      gpu.uuid +=
-          std::string(byte == 0 || byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "") +
-          "0" + std::to_string(i);
-  }
-  machine.gpu_links.resize(machine.gpus.size() * machine.gpus.size());
+  for (Gpu& gpu : machine.gpus) gpu.uuid = uuid_of(gpu.index);
   machine_ = std::make_shared<const Machine>(std::move(machine));
 }
 
