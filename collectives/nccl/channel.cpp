@@ -72,21 +72,21 @@ void NcclChannel::make(const Patience& patience, bool until_ready) {
     communicator_->begin(patience);
 }
 
-std::unique_ptr<NcclCommunicator> NcclChannel::split(int color) {
+std::unique_ptr<NcclCommunicator> NcclChannel::split(const NcclParts& part, int color) {
   ++splits_;
-  return std::make_unique<NcclCommunicator>(parts_.nccl, *communicator_, color);
+  return std::make_unique<NcclCommunicator>(part, *communicator_, color);
 }
 
 void NcclChannel::split_from(const std::shared_ptr<NcclChannel>& parent, const Patience& patience) {
   parent->await_quiet(patience);
   parent_ = parent;
-  keep(parent->split(part_color));
+  keep(parent->split(parts_.nccl, part_color));
   communicator_->complete(patience);
 }
 
 void NcclChannel::split_nothing_from(NcclChannel& parent, const Patience& patience) {
   parent.await_quiet(patience);
-  parent.split(nccl_api::no_color)->complete(patience);
+  parent.split(parent.parts_.nccl, nccl_api::no_color)->complete(patience);
 }
 
 // NCCL splits no communicator on which something is in flight.
@@ -104,9 +104,10 @@ void NcclChannel::await_quiet(const Patience& patience) {
 }
 
 bool NcclChannel::step() {
+  std::lock_guard stepping(step_mutex_);
   if (communicator_ == nullptr) {
     if (parent_ == nullptr || !parent_->is_quiet()) return false;
-    keep(parent_->split(part_color));
+    keep(parent_->split(parts_.nccl, part_color));
   }
   if (std::lock_guard lock(mutex_); given_up_) throw_given_up();
   return communicator_->step() && check();

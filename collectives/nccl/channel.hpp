@@ -88,7 +88,7 @@ class NcclChannel {
   bool is_gone() const;
 
  private:
-  std::unique_ptr<NcclCommunicator> split(int color);
+  std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
   /// Whether its communicator may be split now.
   bool is_quiet() { return step() && in_flight_ == 0; }
   void await_quiet(const Patience& patience);
@@ -101,6 +101,7 @@ class NcclChannel {
   std::shared_ptr<NcclChannel> twin_;
   std::shared_ptr<NcclChannel> parent_;  // from which it is split
   std::unique_ptr<NcclCommunicator> communicator_;
+  std::mutex step_mutex_;     // groups that are made ask their parent, too
   mutable std::mutex mutex_;  // guards it against abort(): NCCL frees what is aborted
   bool given_up_ = false;
   std::atomic<int> in_flight_{0};

@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <thread>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "hymn/hymn.hpp"
 #include "tests/unit/toy_gpus.hpp"
@@ -14,28 +13,10 @@
 namespace hymn::test {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Ints = std::vector<std::int32_t>;
 using Buffer = ToyBuffer<std::int32_t>;
-
-template <class Thrown>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Thrown& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another error: ") + error.what();
-  }
-  return "nothing was thrown";
-}
-
-/// What the failure of all ranks says on the first of them.
-std::string failure_of(const std::function<void()>& run) { return thrown_by<RanksFailed>(run); }
 
 class GpuGroups : public testing::TestWithParam<int> {
  protected:
