@@ -36,8 +36,8 @@ void LaunchQueue::advance(Lane& lane) {
       // What fails concerns those alone that it was done for.
       std::vector<NcclLaunch*> concerned = std::exchange(lane.calling, {});
       if (concerned.empty()) {
-        concerned.push_back(lane.waiting.front());
-        lane.waiting.pop_front();
+        concerned.push_back(lane.asked);
+        std::erase(lane.waiting, lane.asked);
       }
       for (NcclLaunch* const launch : concerned) {
         launch->error_ = std::current_exception();
@@ -54,7 +54,7 @@ bool LaunchQueue::launch_first(Lane& lane) {
     const std::size_t count = is_message ? lane.waiting.size() : 1;
     const std::vector<NcclLaunch*> together(
         lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
-    if (!are_ready(together)) return false;
+    if (!are_ready(lane, together)) return false;
     lane.waiting.erase(lane.waiting.begin(),
                        lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     lane.calling = together;
@@ -62,16 +62,19 @@ bool LaunchQueue::launch_first(Lane& lane) {
       launch->stage_.store(NcclLaunch::Stage::calling, std::memory_order_release);
     enqueue(lane.calling);
   }
-  if (!are_ready(lane.calling)) return false;
+  if (!are_ready(lane, lane.calling)) return false;
   for (NcclLaunch* const launch : lane.calling) settle(*launch);
   lane.calling.clear();
   return true;
 }
 
 // All are asked, so that all go on.
-bool LaunchQueue::are_ready(std::span<NcclLaunch* const> together) {
+bool LaunchQueue::are_ready(Lane& lane, std::span<NcclLaunch* const> together) {
   bool all = true;
-  for (NcclLaunch* const launch : together) all = launch->channel_.step() && all;
+  for (NcclLaunch* const launch : together) {
+    lane.asked = launch;
+    all = launch->channel_.step() && all;
+  }
   return all;
 }
 

@@ -71,12 +71,13 @@ class LaunchQueue {
   struct Lane {
     std::deque<NcclLaunch*> waiting{};
     std::vector<NcclLaunch*> calling{};  ///< the first of all, which NCCL has not enqueued yet
+    NcclLaunch* asked = nullptr;         ///< of those that wait: whose channel was stepped last
     bool is_empty() const { return waiting.empty() && calling.empty(); }
   };
   static void advance(Lane& lane);
   /// True when it is through; false: it has to wait, and all behind it.
   static bool launch_first(Lane& lane);
-  static bool are_ready(std::span<NcclLaunch* const> together);
+  static bool are_ready(Lane& lane, std::span<NcclLaunch* const> together);
   static void enqueue(std::span<NcclLaunch* const> together);
   static void settle(NcclLaunch& launch);
 
