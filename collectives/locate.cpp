@@ -32,6 +32,7 @@ class Locator {
                                    "knows none at {}",
                                    side, view.data),
                        {.remedy = "look whether it has been freed"});
+    if (on_gpu && reach_.gpu == nullptr) refuse(side, name_of(found));
     if (!first_) {
       first_ = Side{side, found};
     } else if ((first_->found.kind == MemoryKind::device) != on_gpu ||
@@ -79,7 +80,6 @@ class Locator {
 
   void require_reach(std::string_view side, const ConstBufferView& view,
                      const MemoryAt& found) const {
-    if (reach_.gpu == nullptr) refuse(side, name_of(found));
     if (found.gpu >= 0 && found.gpu != reach_.gpu->index())
       throw UsageError(fmt::format("the {} buffer is in the memory of GPU {}, but this rank works "
                                    "on GPU {}",

@@ -160,8 +160,10 @@ TEST_F(GpuFailures, AnotherThreadCanAbort) {
 
 TEST_F(GpuFailures, AnAbortThatHangsHoldsNobody) {
   gpus.hold("abort");
-  gpus.run([this](World& world) {
-    Buffer buffer(gpus, world.rank(), {1});
+  // Until NCCL has let go of them the GPUs may still use them.
+  Buffer buffers[] = {{gpus, 0, {1}}, {gpus, 1, {1}}};
+  gpus.run([&](World& world) {
+    const Buffer& buffer = buffers[world.rank()];
     use_and_hold(gpus, world.group());
     EXPECT_THAT(thrown_by<Error>([&] {
                   world.group().all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)});
