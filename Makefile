@@ -1,7 +1,7 @@
 # The front door. Everything is built by CMake; this file only names the presets and scripts.
 #
 # make              the library and the programs, optimised, in build/
-# make run          the main job on real input (FOLDER=… for other text files)
+# make run          the main jobs on real input (FOLDER=… other text files, DATA=… another CSV)
 # make test         every check there is (FULL=1: the long campaigns, too)
 # make bench        the benchmarks, and hymn beside other libraries (FULL=1: at all sizes)
 # make format       formats all sources

@@ -16,36 +16,20 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/turns.hpp"
 #include "hymn/hymn.hpp"
 #include "hymn/interop_mpi.hpp"
 
 namespace hymn {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using namespace bench;
 
 constexpr std::size_t blocks = 101;
-constexpr double block_us = 1000;
-constexpr std::size_t most_iterations = 10000;
 constexpr std::size_t largest_bytes = std::size_t{4} << 20;
 constexpr int worlds = 21;
 // Long enough never to pass: what counts is that there is one.
 constexpr auto deadline = std::chrono::seconds(30);
-
-double microseconds(Clock::duration duration) {
-  return std::chrono::duration<double, std::micro>(duration).count();
-}
-
-struct Figures {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
-
-Figures figures_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
-}
 
 class Job {
  public:
@@ -71,42 +55,6 @@ class Job {
   int rank_ = 0;
   int size_ = 1;
 };
-
-/// The buffers of one size.
-struct Data {
-  explicit Data(std::size_t bytes) : in(bytes / sizeof(float)), out(in.size()) {}
-  int count() const { return static_cast<int>(in.size()); }
-  // Another input each time, at a price that both sides pay alike and that does not show.
-  void alter(std::size_t iteration) { in.front() = static_cast<float>(iteration % 1024); }
-
-  std::vector<float> in;
-  std::vector<float> out;
-};
-
-template <class Call>
-double time_block(const Job& job, Data& data, std::size_t iterations, Call&& call) {
-  job.meet();
-  const auto begin = Clock::now();
-  for (std::size_t i = 0; i < iterations; ++i) {
-    data.alter(i);
-    call();
-  }
-  return microseconds(Clock::now() - begin) / static_cast<double>(iterations);
-}
-
-template <class Call>
-std::size_t enough_iterations(const Job& job, Data& data, Call&& call) {
-  for (std::size_t iterations = 1;; iterations *= 8) {
-    // The best of five: an interruption must not pass for a slow operation.
-    std::vector<double> tries(5);
-    for (double& mean : tries) mean = time_block(job, data, iterations, call);
-    const double us = figures_of(job.slowest(std::move(tries))).min;
-    if (us * static_cast<double>(iterations) < block_us / 8 && iterations < most_iterations)
-      continue;
-    return static_cast<std::size_t>(
-        std::clamp(block_us / us, 1.0, static_cast<double>(most_iterations)));
-  }
-}
 
 template <class Plain, class Ours>
 void compare(const Job& job, Data& data, Plain&& plain, Ours&& ours) {

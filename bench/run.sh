@@ -43,6 +43,9 @@ keep overhead-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_overhead
 # shellcheck disable=SC2086
 keep overhead-2-ranks-threads scripts/mpirun -n 2 $pinned build/bin/bench_overhead multiple
 keep overhead-4-ranks scripts/mpirun -n 4 build/bin/bench_overhead
+# shellcheck disable=SC2086
+keep join-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_join
+keep join-4-ranks scripts/mpirun -n 4 build/bin/bench_join
 
 for collective in all_reduce broadcast all_gather reduce_scatter all_to_all send_recv; do
   # shellcheck disable=SC2086

@@ -1,5 +1,15 @@
 # How rooms, the library and programs are made.
 
+# hymn_precompile(TARGET [HEADER …]): sanitized builds, which are for tests alone and rather large,
+# read the standard library, and these headers, once for a target. All other builds do without, so
+# that a source which forgets to include what it uses is found there.
+function(hymn_precompile target)
+  if(HYMN_SANITIZE)
+    target_precompile_headers(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp>" ${ARGN})
+  endif()
+endfunction()
+
 # hymn_add_room(NAME base SOURCES … [ROOMS …] [LINKS …])
 #
 # The static library hymn_<name>. ROOMS are the rooms whose headers it includes, which
@@ -22,6 +32,7 @@ function(hymn_add_room)
   if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|topology|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
   endif()
+  hymn_precompile(${target})
 endfunction()
 
 # libhymn.so, made of the objects of all rooms: only what HYMN_API marks can be seen from outside.
@@ -59,6 +70,9 @@ function(hymn_add_program)
   endif()
   add_executable(${program_NAME} ${program_SOURCES})
   hymn_set_up_program(${program_NAME} ${library} ${program_LINKS})
+  if(HYMN_SANITIZE)
+    target_compile_options(${program_NAME} PRIVATE -O0)
+  endif()
   if(program_OUTPUT_NAME)
     set_target_properties(${program_NAME} PROPERTIES OUTPUT_NAME ${program_OUTPUT_NAME})
   endif()

@@ -25,11 +25,19 @@ if(HYMN_SANITIZE)
   set(timeout_factor 5)
 endif()
 
+set(test_headers <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
+add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
+hymn_set_up_program(hymn_test_headers hymn_headers GTest::gmock GTest::gtest Threads::Threads)
+hymn_precompile(hymn_test_headers ${test_headers})
+
 # hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
 function(hymn_test_program)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
   add_executable(${test_NAME} ${test_SOURCES})
   hymn_set_up_program(${test_NAME} ${test_LINKS} Threads::Threads)
+  if(HYMN_SANITIZE AND test_SOURCES MATCHES "\\.cpp")
+    target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
+  endif()
   set_target_properties(${test_NAME} PROPERTIES
                         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()

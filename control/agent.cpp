@@ -128,8 +128,44 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
   return tales;
 }
 
+std::uint64_t Agent::ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
+                                   std::span<const int> ranks) {
+  CallQuestion question{
+      .asker = rank_, .uid = uid, .sequence = sequence, .asked = {ranks.begin(), ranks.end()}};
+  {
+    std::lock_guard lock(mutex_);
+    question.id = next_question_++;
+    call_askings_[question.id];
+  }
+  send_(question);
+  return question.id;
+}
+
+std::vector<CallTale> Agent::take_calls(std::uint64_t question) {
+  std::lock_guard lock(mutex_);
+  const auto asking = call_askings_.find(question);
+  return asking == call_askings_.end() ? std::vector<CallTale>()
+                                       : std::exchange(asking->second, {});
+}
+
+void Agent::forget_calls(std::uint64_t question) {
+  std::lock_guard lock(mutex_);
+  call_askings_.erase(question);
+}
+
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
                                            Deadline deadline, const Clock& clock) {
+  return settle(uid, members, deadline, clock, [] { return false; });
+}
+
+std::optional<ShrinkVerdict> Agent::confirm(std::uint64_t uid, std::span<const int> members,
+                                            Deadline deadline, const Clock& clock) {
+  return settle(uid, members, deadline, clock, [&] { return aborted_.contains(uid); });
+}
+
+std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const int> members,
+                                           Deadline deadline, const Clock& clock,
+                                           const std::function<bool()>& is_vain) {
   // Without others there is no desk.
   if (peers_.size() == 1) return ShrinkVerdict{uid, first_shrunk_uid + settled_alone_++, {rank_}};
   const ShrinkCall call{uid, {members.begin(), members.end()}};
@@ -142,7 +178,7 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
   send_(call);
   std::unique_lock lock(mutex_);
   while (!verdicts_.contains(uid)) {
-    if (deadline.expired(clock.now())) break;
+    if (is_vain() || deadline.expired(clock.now())) break;
     changed_.wait_for(lock, longest_nap);
   }
   shrinking_.erase(uid);
@@ -197,6 +233,7 @@ void Agent::on(const AbortGroup& message) {
     std::lock_guard lock(mutex_);
     // Each desk says what it knows, to all who come to it.
     if (!aborted_.try_emplace(message.uid, message).second) return;
+    changed_.notify_all();
   }
   tell_listener([&](Listener& world) { world.group_aborted(message); });
 }
@@ -218,6 +255,20 @@ void Agent::on(const Answer& message) {
   if (asking == askings_.end()) return;
   asking->second.emplace(message.tale.rank, message.tale);
   changed_.notify_all();
+}
+
+void Agent::on(const CallQuestion& message) {
+  CallAnswer answer{message.id, message.asker, {}};
+  tell_listener(
+      [&](Listener& world) { answer.tale = world.tell_calls(message.uid, message.sequence); });
+  answer.tale.rank = rank_;
+  send_(answer);
+}
+
+void Agent::on(const CallAnswer& message) {
+  std::lock_guard lock(mutex_);
+  const auto asking = call_askings_.find(message.id);
+  if (asking != call_askings_.end()) asking->second.push_back(message.tale);
 }
 
 void Agent::on(const ShrinkVerdict& message) {

@@ -27,6 +27,8 @@ class Listener {
   virtual void dump_asked(const DumpNow& message) = 0;
   /// Where this rank is with this group.
   virtual Tale tell(std::uint64_t uid) = 0;
+  /// What this rank has called in this group, from this collective on.
+  virtual CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) = 0;
   /// How far this rank is with all its groups, those that have ended too.
   virtual std::vector<GroupMark> marks() = 0;
 };
@@ -55,11 +57,22 @@ class Agent {
   /// gone. One tale for each, in the same order; of those who have not answered it holds what is
   /// known without them.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
+  /// Asks those ranks for their collectives of the group from `sequence` on, and does not wait. The
+  /// number of the question; it is kept until forget_calls().
+  std::uint64_t ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
+                              std::span<const int> ranks);
+  /// What has been answered since this was called last.
+  std::vector<CallTale> take_calls(std::uint64_t question);
+  void forget_calls(std::uint64_t question);
   /// Waits for all members that are not gone to call this, too. Null when `deadline` passes. Called
   /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
-  /// It has called this, and nothing has been settled since.
+  /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear the
+  /// same of who has. Null when it has been given up, too.
+  std::optional<ShrinkVerdict> confirm(std::uint64_t uid, std::span<const int> members,
+                                       Deadline deadline, const Clock& clock);
+  /// It has called shrink(), and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
   /// What was settled last for this group is of no use here.
   void reject_verdict(std::uint64_t uid);
@@ -84,6 +97,13 @@ class Agent {
   void on(const ShrinkCall&) {}
   void on(const ShrinkVerdict& message);
   void on(const Moved&) {}
+  void on(const CallQuestion& message);
+  void on(const CallAnswer& message);
+  /// Waits until all members have called with this group; not any more once `is_vain`, which is
+  /// asked under the lock.
+  std::optional<ShrinkVerdict> settle(std::uint64_t uid, std::span<const int> members,
+                                      Deadline deadline, const Clock& clock,
+                                      const std::function<bool()>& is_vain);
   /// True when it is news.
   bool learn(const PeerNews& news, bool own_eyes);
 
@@ -103,6 +123,7 @@ class Agent {
   std::set<int> in_sight_;
   std::uint64_t next_question_ = 0;
   std::map<std::uint64_t, std::map<int, Tale>> askings_;  ///< what was answered, by rank
+  std::map<std::uint64_t, std::vector<CallTale>> call_askings_;  ///< what was answered
   std::map<std::uint64_t, AbortGroup> aborted_;           ///< the first word of each, heard or said
   std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
   std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more

@@ -132,7 +132,8 @@ void Desk::on(int rank, DumpNow message, TimePoint) {
   send_to_others(rank, message);
 }
 
-void Desk::on(int rank, Question message, TimePoint) {
+template <class AnyQuestion>
+void Desk::pass_question(int rank, AnyQuestion message) {
   message.asker = rank;
   const std::vector<int> asked = std::exchange(message.asked, {});
   for (const int other : asked) {
@@ -141,10 +142,18 @@ void Desk::on(int rank, Question message, TimePoint) {
   }
 }
 
-void Desk::on(int rank, Answer message, TimePoint) {
+template <class AnyAnswer>
+void Desk::pass_answer(int rank, AnyAnswer message) {
   message.tale.rank = rank;
   if (is_rank(message.asker) && seat(message.asker).present) send_(message.asker, message);
 }
+
+void Desk::on(int rank, Question message, TimePoint) { pass_question(rank, std::move(message)); }
+void Desk::on(int rank, Answer message, TimePoint) { pass_answer(rank, std::move(message)); }
+void Desk::on(int rank, CallQuestion message, TimePoint) {
+  pass_question(rank, std::move(message));
+}
+void Desk::on(int rank, CallAnswer message, TimePoint) { pass_answer(rank, std::move(message)); }
 
 void Desk::on(int rank, CallNote message, TimePoint) {
   const std::pair call(message.uid, message.sequence);

@@ -79,6 +79,12 @@ class Desk {
   void on(int rank, ShrinkCall message, TimePoint now);
   void on(int rank, ShrinkVerdict message, TimePoint now);
   void on(int rank, Moved message, TimePoint now);
+  void on(int rank, CallQuestion message, TimePoint now);
+  void on(int rank, CallAnswer message, TimePoint now);
+  template <class AnyQuestion>
+  void pass_question(int rank, AnyQuestion message);
+  template <class AnyAnswer>
+  void pass_answer(int rank, AnyAnswer message);
 
   bool is_rank(int rank) const { return rank >= 0 && rank < static_cast<int>(seats_.size()); }
   Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }

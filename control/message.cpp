@@ -43,9 +43,16 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.members);
   } else if constexpr (std::same_as<Kind, ShrinkVerdict>) {
     return std::tie(v.uid, v.new_uid, v.survivors);
-  } else {
-    static_assert(std::same_as<Kind, Moved>);
+  } else if constexpr (std::same_as<Kind, Moved>) {
     return std::tuple<>();
+  } else if constexpr (std::same_as<Kind, CallTale>) {
+    return std::tie(v.rank, v.knows_group, v.is_recorded, v.is_overwritten, v.joins, v.joined_at,
+                    v.calls);
+  } else if constexpr (std::same_as<Kind, CallQuestion>) {
+    return std::tie(v.id, v.asker, v.uid, v.sequence, v.asked);
+  } else {
+    static_assert(std::same_as<Kind, CallAnswer>);
+    return std::tie(v.id, v.asker, v.tale);
   }
 }
 

@@ -85,8 +85,26 @@ struct Moved {
   friend bool operator==(const Moved&, const Moved&) = default;
 };
 
+/// "What have you called in this group, from this collective on?" From a rank that shadows; it
+/// travels as a Question does.
+struct CallQuestion {
+  std::uint64_t id = 0;  ///< the asker's own
+  int asker = -1;
+  std::uint64_t uid = 0;
+  std::uint64_t sequence = 0;
+  std::vector<int> asked{};
+  friend bool operator==(const CallQuestion&, const CallQuestion&) = default;
+};
+/// The answer, by way of the desk.
+struct CallAnswer {
+  std::uint64_t id = 0;
+  int asker = -1;
+  CallTale tale{};
+  friend bool operator==(const CallAnswer&, const CallAnswer&) = default;
+};
+
 using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, CallNote,
-                             ShrinkCall, ShrinkVerdict, Moved>;
+                             ShrinkCall, ShrinkVerdict, Moved, CallQuestion, CallAnswer>;
 
 /// No text in a message is longer, so that a message always fits into a frame.
 inline constexpr std::size_t longest_text = 16384;

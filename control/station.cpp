@@ -199,6 +199,7 @@ void Station::beat() {
   if (desk_) desk_->tick(now());
   // Who stayed would be missed by the next desk, to which some have gone.
   if (desk_ && desk_->is_deserted()) server_->send_to_all(pack(Moved{}));
+  look_for_goodbyes();
   if (on_beat_) on_beat_();
   timer_->expires_after(options_.beat_every);
   timer_->async_wait([this](const asio::error_code& error) {
@@ -216,16 +217,24 @@ const Neighbour* Station::find_neighbour(int rank) const {
 void Station::watch() {
   watch_ = std::make_unique<ProcessWatch>(io_, [this](int rank) { neighbour_ended(rank); });
   std::set<int> in_sight;
-  for (const auto& [rank, pid, look] : neighbours_) {
-    const bool is_watched = watch_->watch(rank, pid);
-    const bool is_over = !is_watched && has_ended(pid);
-    if (is_over) asio::post(io_, [this, ended = rank] { neighbour_ended(ended); });
+  for (const Neighbour& neighbour : neighbours_) {
+    const int rank = neighbour.rank;
+    const bool is_watched = watch_->watch(rank, neighbour.pid);
+    const bool is_over = !is_watched && has_ended(neighbour.pid);
+    if (is_over) asio::post(io_, [this, rank] { neighbour_ended(rank); });
     if (is_watched || is_over) in_sight.insert(rank);
   }
   // Whoever cannot be watched is heard of like those on other hosts.
   std::erase_if(neighbours_,
                 [&](const Neighbour& neighbour) { return !in_sight.contains(neighbour.rank); });
   agent_->set_in_sight(std::move(in_sight));
+}
+
+void Station::look_for_goodbyes() {
+  for (const Neighbour& neighbour : neighbours_)
+    if (neighbour.has_left && neighbour.has_left() &&
+        !is_gone(agent_->news_of(neighbour.rank).state))
+      agent_->sight(neighbour.look());
 }
 
 void Station::neighbour_ended(int rank) {

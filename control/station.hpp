@@ -27,6 +27,9 @@ struct Neighbour {
   /// What can be read in its memory when it has ended: whether it has left, how, and how far it had
   /// come. Empty: nothing can be read.
   std::function<PeerNews()> look{};
+  /// Whether it has ended its world, by the same memory: it may have told a desk that this rank has
+  /// never reached. Empty: not known.
+  std::function<bool()> has_left{};
 };
 
 struct StationOptions {
@@ -76,6 +79,7 @@ class Station {
   /// Null: its process cannot be seen from here.
   const Neighbour* find_neighbour(int rank) const;
   void watch();
+  void look_for_goodbyes();
   void neighbour_ended(int rank);
   void give_up(const std::string& why);
 

@@ -67,6 +67,7 @@ struct CallRecord {
   OpType type = OpType::barrier;
   ReduceKind kind = ReduceKind::sum;
   CallState state = CallState::scheduled;
+  bool shadowed = false;     ///< made beside the others by a rank that has run out of input
   bool retired = false;      ///< it has ended, and nothing of it is in flight any more
   std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive
   std::uint16_t method = 0;  ///< which algorithm of which path, by the recorder's table; 0: unknown

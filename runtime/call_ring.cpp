@@ -121,6 +121,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.kind = static_cast<ReduceKind>((kinds >> 8) & 0xff);
   call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(kinds >> 32));
   call.method = static_cast<std::uint16_t>(words[6] >> 44);
+  call.shadowed = ((words[6] >> 60) & 1) != 0;
   const auto side = [&](CallSide& to, std::uint64_t dtype, std::uint64_t count, std::uint64_t form,
                         std::uint64_t shape) {
     to.dtype = static_cast<DataType>(dtype & 0xff);

@@ -161,19 +161,19 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   };
   // Release on every word: a reader that sees a new word also sees the odd version before it, and
   // so rejects what it read. On common processors these are plain stores.
-  const std::uint64_t words[] = {
-      call.group_uid,
-      call.op_id,
-      call.sequence,
-      kinds,
-      call.input.count,
-      call.output.count,
-      form(call.input) | form(call.output) << 22 | number(call.method) << 44,
-      shape(call.input),
-      shape(call.output),
-      number(call.timeout_ns),
-      call.created,
-      call.site};
+  const std::uint64_t words[] = {call.group_uid,
+                                 call.op_id,
+                                 call.sequence,
+                                 kinds,
+                                 call.input.count,
+                                 call.output.count,
+                                 form(call.input) | form(call.output) << 22 |
+                                     number(call.method) << 44 | number(call.shadowed) << 60,
+                                 shape(call.input),
+                                 shape(call.output),
+                                 number(call.timeout_ns),
+                                 call.created,
+                                 call.site};
   static_assert(std::size(words) == word_count);
   for (std::size_t i = 0; i < word_count; ++i)
     entry.words[i].store(words[i], std::memory_order_release);

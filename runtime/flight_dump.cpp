@@ -68,6 +68,7 @@ DumpJson group_json(std::uint64_t uid, const Described& group) {
   told["completed_seq"] = group.line.completed;
   told["p2p_seq"] = group.line.p2ps;
   told["timeout_ms"] = timeout_ms(group.line.timeout_ns);
+  if (group.line.shadows_since) told["shadows_since"] = *group.line.shadows_since;
   const bool reason_known = group.known != nullptr && !group.known->abort_reason.empty();
   if (group.line.aborted)
     told["aborted"] = reason_known ? group.known->abort_reason : "for a reason not known here";
@@ -109,7 +110,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
   const std::uint64_t job = header.job.load(std::memory_order_acquire);
   DumpJson dump = {
-      {"version", "1.0"},
+      {"version", "1.1"},
       {"hymn_version", version()},
       {"job", job == 0 ? std::string() : fmt::format("{:016x}", job)},
       {"rank", header.rank},

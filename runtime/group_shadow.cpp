@@ -11,60 +11,19 @@
 
 namespace hymn::detail {
 
-// --- Another member
-
-const GroupLine* ShadowedMember::line() {
-  if (line_ == nullptr) line_ = view_.line_of(uid_);
-  return line_;
-}
-
-std::uint64_t ShadowedMember::entered() {
-  return line() == nullptr ? 0 : line_->collectives.load(std::memory_order_acquire);
-}
-
-std::optional<std::uint64_t> ShadowedMember::joined_at(std::uint64_t n) {
-  if (line() == nullptr || line_->joins.load(std::memory_order_acquire) < n) return std::nullopt;
-  return line_->joined_at.load(std::memory_order_acquire);
-}
-
-std::optional<CallRecord> ShadowedMember::find(std::uint64_t sequence) {
-  const CallRing& ring = view_.ring();
-  next_record_ = std::max(next_record_, ring.first_id());
-  for (; next_record_ < ring.next_id(); ++next_record_) {
-    const auto record = ring.read(next_record_);
-    // It is being written, or has just been overwritten: the next look tells.
-    if (!record) return std::nullopt;
-    if (record->group_uid != uid_ || !is_collective(record->type)) continue;
-    if (record->sequence == sequence) return record;
-    if (record->sequence > sequence)
-      throw ResourceError(
-          fmt::format("rank {} has made so many calls that its record of collective #{} is "
-                      "overwritten",
-                      rank_, sequence),
-          {.remedy = "let fewer calls be in flight, or raise HYMN_RECORDER_SIZE"});
-  }
-  return std::nullopt;
-}
-
-// --- This one
-
-GroupShadow::GroupShadow(ProcessGroup group)
-    : group_(std::move(group)), state_(GroupState::of(group_)) {
+GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
+    : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
   require_support();
+  WorldState& world = state_->world();
   const Membership& membership = state_->membership();
+  readable_ = std::make_unique<ReadableMembers>(membership.uid);
+  asked_ = std::make_unique<AskedMembers>(world.agent(), world.clock(), membership.uid);
   for (const int rank : membership.ranks) {
-    if (rank == state_->world().rank()) continue;
-    const auto view = state_->world().records_of(rank);
-    if (!view || !view->ring().is_on()) {
-      ErrorContext where = state_->context("shadow_all");
-      where.remedy = "use joinables; or leave HYMN_CONTROL and HYMN_RECORDER_SIZE on";
-      throw UnsupportedError(
-          fmt::format("what {} records cannot be read here: it is on another host, or there is no "
-                      "control plane, or no flight recorder",
-                      state_->world().name_of(rank)),
-          std::move(where));
-    }
-    others_.emplace_back(rank, membership.uid, *view);
+    if (rank == world.rank()) continue;
+    if (const auto view = world.records_of(rank))
+      readable_->add(rank, *view);
+    else
+      asked_->add(rank);
   }
   round_ = state_->line().joins.load(std::memory_order_relaxed) + 1;
 }
@@ -84,6 +43,13 @@ void GroupShadow::require_support() const {
     where.remedy = remedy;
     throw UnsupportedError(why, std::move(where));
   };
+  if (state_->membership().ranks.size() == 1) return;
+  if (!state_->world().ring().is_on())
+    refuse("there is no flight recorder, by which ranks see what the others call",
+           "leave HYMN_RECORDER_SIZE on, or use joinables");
+  if (state_->world().agent() == nullptr)
+    refuse("there is no control plane, by which ranks see what the others call",
+           "leave HYMN_CONTROL on, or use joinables");
   if (state_->world().checks() == CheckLevel::detail)
     refuse("with checks of level detail a call meets the others before it is recorded",
            "use HYMN_CHECKS=info, or joinables");
@@ -96,16 +62,59 @@ void GroupShadow::join() {
   GroupLine& line = state_->line();
   line.joined_at.store(state_->collective_sequence(), std::memory_order_relaxed);
   line.joins.store(round_, std::memory_order_release);
+  line.flags.fetch_or(GroupLine::shadows, std::memory_order_acq_rel);
 }
 
-std::optional<std::uint64_t> GroupShadow::total() {
+// A failure leaves the mark, for dumps that come later.
+Work GroupShadow::part() {
+  state_->line().flags.fetch_and(~GroupLine::shadows, std::memory_order_acq_rel);
+  return group_.barrier_async();
+}
+
+template <class Visit>
+void GroupShadow::for_each_other(Visit&& visit) const {
+  for (const ShadowSource* source : {static_cast<const ShadowSource*>(readable_.get()),
+                                     static_cast<const ShadowSource*>(asked_.get())})
+    for (const ShadowedMember& other : source->members()) visit(other);
+}
+
+std::optional<std::uint64_t> GroupShadow::total() const {
   std::uint64_t most = state_->line().joined_at.load(std::memory_order_relaxed);
-  for (ShadowedMember& other : others_) {
+  bool all = true;
+  for_each_other([&](const ShadowedMember& other) {
     const auto joined_at = other.joined_at(round_);
-    if (!joined_at) return std::nullopt;
-    most = std::max(most, *joined_at);
-  }
-  return most;
+    all = all && joined_at;
+    most = std::max(most, joined_at.value_or(0));
+  });
+  return all ? std::optional(most) : std::nullopt;
+}
+
+const CallRecord* GroupShadow::find(std::uint64_t next) const {
+  const CallRecord* found = nullptr;
+  int lost = -1;
+  for_each_other([&](const ShadowedMember& other) {
+    // What those call that have run out may belong to what comes after the join.
+    if (!other.makes(next, round_)) return;
+    if (found == nullptr) found = other.find(next);
+    if (other.has_lost(next)) lost = other.rank();
+  });
+  if (found == nullptr && lost >= 0)
+    throw ResourceError(
+        fmt::format("rank {} has made so many calls that its record of collective #{} is "
+                    "overwritten",
+                    lost, next),
+        {.remedy = "let fewer calls be in flight, or raise HYMN_RECORDER_SIZE"});
+  return found;
+}
+
+void GroupShadow::look(std::uint64_t next) {
+  readable_->look(next, round_);
+  // Who still has input makes all collectives of the group: one that can be seen is enough.
+  const auto makes = [&](const ShadowedMember& member) { return member.makes(next, round_); };
+  if (std::ranges::any_of(readable_->members(), makes)) return;
+  asked_->look(next, round_);
+  for (const ShadowedMember& other : asked_->members())
+    if (other.is_silent()) refuse_silent(other.rank());
 }
 
 bool GroupShadow::retire() {
@@ -122,22 +131,29 @@ bool GroupShadow::follow() {
   if (ended_) return false;
   const bool retired = retire();
   const std::uint64_t next = state_->collective_sequence() + 1;
-  // Who is ahead before who has run out: while one has not, what is ahead belongs to this round.
-  const auto ahead = std::ranges::find_if(
-      others_, [next](ShadowedMember& other) { return other.entered() >= next; });
+  look(next);
+  if (const CallRecord* const record = find(next)) {
+    start(*record);
+    return true;
+  }
   if (const auto all = total(); all && *all < next) {
     ended_ = in_flight_.empty();
     return retired || ended_;
   }
-  if (ahead == others_.end()) return retired;
-  const auto record = ahead->find(next);
-  if (!record) return retired;
-  start(*record);
-  return true;
+  return retired;
+}
+
+void GroupShadow::refuse_silent(int rank) const {
+  ErrorContext where = state_->context("shadow_all");
+  where.remedy = "set HYMN_RECORDER_SIZE alike on all ranks, or use joinables";
+  throw UnsupportedError(fmt::format("{} keeps no records of its calls that could be shadowed",
+                                     state_->world().name_of(rank)),
+                         std::move(where));
 }
 
 void GroupShadow::start(const CallRecord& record) {
-  auto call = std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape());
+  auto call =
+      std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape(), options_);
   const Request& request = call->request();
   in_flight_.push_back({std::move(call), {}});
   in_flight_.back().work = group_.start(request);
@@ -151,9 +167,13 @@ void GroupShadow::require_hope(Duration idle) {
     if (const auto error = state_->hopeless(next)) std::rethrow_exception(error);
   const Timeout limit = state_->timeout();
   if (limit.is_none() || idle < limit.duration()) return;
+  // Those who have run out since they were last seen are not to blame.
+  readable_->look_at_all(next.sequence, round_);
+  asked_->look_at_all(next.sequence, round_);
   ErrorContext where = state_->context("shadow_all");
-  for (ShadowedMember& other : others_)
+  for_each_other([&](const ShadowedMember& other) {
     if (!other.joined_at(round_)) where.missing.push_back(other.rank());
+  });
   where.remedy = "look for a rank that has failed or is stuck; or allow more time";
   const double seconds = std::chrono::duration<double>(idle).count();
   throw TimeoutError(

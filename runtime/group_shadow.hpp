@@ -1,5 +1,5 @@
 // Follows the collectives of one group on a rank that has run out of input, by what the other
-// members record where this rank can read it.
+// members record.
 #pragma once
 
 #include <deque>
@@ -7,40 +7,18 @@
 #include <optional>
 #include <vector>
 
+#include "hymn/join.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/shadow_call.hpp"
+#include "runtime/shadow_source.hpp"
 
 namespace hymn::detail {
-
-/// Another member, as far as the memory of its recorder shows it.
-class ShadowedMember {
- public:
-  ShadowedMember(int rank, std::uint64_t uid, RecorderView view)
-      : rank_(rank), uid_(uid), view_(view) {}
-  int rank() const { return rank_; }
-  /// Collectives that it has entered.
-  std::uint64_t entered();
-  /// How many collectives it had entered when it ran out for the n-th time; nothing: it has not.
-  std::optional<std::uint64_t> joined_at(std::uint64_t n);
-  /// What it has recorded of that collective, each time of the same or a later one; nothing: not
-  /// yet. Throws ResourceError when it has been overwritten.
-  std::optional<CallRecord> find(std::uint64_t sequence);
-
- private:
-  const GroupLine* line();
-
-  int rank_;
-  std::uint64_t uid_;
-  RecorderView view_;
-  const GroupLine* line_ = nullptr;  // once it has been there
-  std::uint64_t next_record_ = 0;
-};
 
 /// Used by one thread, in the order of the calls.
 class GroupShadow {
  public:
   /// Throws UnsupportedError where this rank could not follow; nothing is sent.
-  explicit GroupShadow(ProcessGroup group);
+  GroupShadow(ProcessGroup group, const ShadowOptions& options);
   GroupShadow(GroupShadow&&) = default;
   GroupShadow& operator=(GroupShadow&&) = delete;
   /// What is still in flight because of a failure keeps its buffers.
@@ -57,7 +35,7 @@ class GroupShadow {
   void require_hope(Duration idle);
   /// The last collective, which all members make: nobody leaves before the others have seen that
   /// all have run out.
-  Work part() { return group_.barrier_async(); }
+  Work part();
   std::uint64_t shadowed() const { return shadowed_; }
   WorldState& world() const { return state_->world(); }
   std::uint64_t uid() const { return state_->membership().uid; }
@@ -69,13 +47,22 @@ class GroupShadow {
   };
   void require_support() const;
   bool retire();
+  void look(std::uint64_t next);
+  /// Calls `visit` with every other member.
+  template <class Visit>
+  void for_each_other(Visit&& visit) const;
+  /// Another member's record of that collective of this round; null: none has been seen.
+  const CallRecord* find(std::uint64_t next) const;
   /// How many collectives the group makes in all, once that is known.
-  std::optional<std::uint64_t> total();
+  std::optional<std::uint64_t> total() const;
+  [[noreturn]] void refuse_silent(int rank) const;
   void start(const CallRecord& record);
 
   ProcessGroup group_;
   GroupState* state_;
-  std::vector<ShadowedMember> others_;
+  ShadowOptions options_;
+  std::unique_ptr<ReadableMembers> readable_;
+  std::unique_ptr<AskedMembers> asked_;
   std::uint64_t round_ = 0;  // of shadow_all on this group
   std::deque<InFlight> in_flight_;
   std::uint64_t shadowed_ = 0;

@@ -7,6 +7,14 @@
 #include "runtime/leave_groups.hpp"
 
 namespace hymn {
+namespace {
+
+/// With all of them the bits are those of a loop without a join.
+ReduceOp average_over(int ranks, const ProcessGroup& group) {
+  return ranks == group.size() ? ReduceOp::avg : ReduceOp::premul_sum(1.0 / ranks);
+}
+
+}  // namespace
 
 JoinHook::~JoinHook() = default;
 Joinable::~Joinable() = default;
@@ -19,7 +27,7 @@ Join::~Join() = default;
 void Join::run(const std::function<void()>& body) { state_->run(body); }
 JoinStatus Join::status() const { return state_->status(); }
 std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
-                               const std::function<void()>& body) {
+                               const std::function<void()>& body, const ShadowOptions& options) {
   std::vector<detail::GroupShadow> shadows;
   for (const ProcessGroup& group : groups) {
     if (!group.is_member()) continue;
@@ -27,7 +35,7 @@ std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
       throw UsageError("a group is given twice", {.group = group.description(),
                                                   .operation = "shadow_all",
                                                   .remedy = "give each group once"});
-    shadows.emplace_back(group);
+    shadows.emplace_back(group, options);
   }
   if (shadows.empty()) return body(), 0;
   try {
@@ -47,8 +55,33 @@ int Join::divisor(const Joinable& joinable) {
 }
 
 ReduceOp Join::average(const Joinable& joinable) {
-  const int ranks = divisor(joinable);
-  return ranks == joinable.join_group().size() ? ReduceOp::avg : ReduceOp::premul_sum(1.0 / ranks);
+  return average_over(divisor(joinable), joinable.join_group());
+}
+
+int Join::acting_root(const Joinable& joinable, int preferred) {
+  const ProcessGroup group = joinable.join_group();
+  group.group_rank(preferred);  // throws where it is no member
+  return joinable.join_ == nullptr ? preferred : joinable.join_->acting_root(joinable, preferred);
+}
+
+// In the body of shadow_all a rank that has run out adds what changes no sum and no minimum: so
+// only those count that make the call themselves, and they get the same answer.
+
+int Join::count_active(const ProcessGroup& group) {
+  std::int32_t active = 1;
+  ProcessGroup(group).all_reduce(view_of(active));
+  return active;
+}
+
+int Join::acting_root(const ProcessGroup& group, int preferred) {
+  const int first = group.group_rank(preferred);
+  std::int32_t nearest = (group.rank() - first + group.size()) % group.size();
+  ProcessGroup(group).all_reduce(view_of(nearest), ReduceOp::min);
+  return group.global_rank((first + nearest) % group.size());
+}
+
+ReduceOp Join::average(const ProcessGroup& group) {
+  return average_over(count_active(group), group);
 }
 
 }  // namespace hymn

@@ -226,4 +226,15 @@ int JoinState::divisor(const Joinable& joinable) const {
   return std::max(ranks, 1);
 }
 
+int JoinState::acting_root(const Joinable& joinable, int preferred) const {
+  const auto part = std::ranges::find(parts_, &joinable, &Part::joinable);
+  std::vector<int> ranks = part->group.membership().ranks;
+  std::ranges::rotate(ranks, std::ranges::find(ranks, preferred));
+  const auto is_active = [this](int rank) {
+    return std::ranges::count(status_.joined, rank, &JoinedRank::rank) == 0;
+  };
+  const auto root = std::ranges::find_if(ranks, is_active);
+  return root == ranks.end() ? preferred : *root;
+}
+
 }  // namespace hymn::detail

@@ -17,6 +17,7 @@ class JoinState {
   JoinStatus status() const;
   void notify(const Joinable& joinable);
   int divisor(const Joinable& joinable) const;
+  int acting_root(const Joinable& joinable, int preferred) const;
 
  private:
   /// A joinable in this run. Without a hook where this rank is not in its group.

@@ -81,6 +81,8 @@ class Mechanism {
   virtual void require_drive() const {}
   /// Whether two threads of this process may call at the same time.
   virtual bool calls_may_overlap() const { return true; }
+  /// Whether threads may call that the application knows nothing of.
+  virtual bool serves_own_threads() const { return true; }
   /// Whether a thread may be left in a blocking call of the mechanism.
   virtual bool may_block() const { return true; }
   /// Whether ranks must wait for each other before the last trace of their world is removed.

@@ -24,6 +24,7 @@ class MpiMechanism final : public Mechanism {
   bool may_drive() const override { return gate_->may_enter(); }
   void require_drive() const override { const MpiGate::Entry entry(*gate_); }
   bool calls_may_overlap() const override { return gate_->level() > ThreadLevel::funneled; }
+  bool serves_own_threads() const override { return gate_->level() == ThreadLevel::multiple; }
   bool may_block() const override { return gate_->may_block(); }
   bool ends_together() const override { return true; }
   void shut_down(WorldEnd end) override;

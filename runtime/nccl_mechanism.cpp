@@ -193,13 +193,17 @@ std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) 
 // By what all members see alike: their options, and what the group of all ranks is like.
 void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel) {
   Patience patience = group.patience;
-  patience.meanwhile = group.step_others;
+  patience.meanwhile = [look = patience.meanwhile, step = group.step_others] {
+    if (look) look();
+    if (step) step();
+  };
   const bool is_early = is_made_early(group.options);
-  if (splits_early(group.options)) {
+  if (splits_early(group.membership, group.options)) {
     channel->split_from(world_, patience);
   } else if (is_early) {
     channel->make(patience, nccl_of(group.options).init == NcclInit::eager);
-  } else if (world_ != nullptr && world_->parts().members == channel->parts().members) {
+  } else if (world_ != nullptr && group.membership.epoch == 0 &&
+             world_->parts().members == channel->parts().members) {
     channel->set_twin(world_);
   }
   if (group.membership.uid != 0) return;
@@ -208,13 +212,15 @@ void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclCha
   world_is_early_ = is_early;
 }
 
-bool NcclMechanism::splits_early(const GroupOptions& options) const {
-  return world_ != nullptr && world_is_early_ && policy_of(options).allows(paths::nccl);
+// What is left of a group that has shrunk cannot be split from one that has lost ranks.
+bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
+  return world_ != nullptr && world_is_early_ && membership.epoch == 0 &&
+         policy_of(options).allows(paths::nccl);
 }
 
-void NcclMechanism::stand_by(const Membership&, const GroupOptions& options,
+void NcclMechanism::stand_by(const Membership& membership, const GroupOptions& options,
                              const Patience& patience) {
-  if (splits_early(options)) NcclChannel::split_nothing_from(*world_, patience);
+  if (splits_early(membership, options)) NcclChannel::split_nothing_from(*world_, patience);
 }
 
 void NcclMechanism::close(const Membership& membership, bool clean) {

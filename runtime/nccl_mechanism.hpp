@@ -42,6 +42,9 @@ class NcclMechanism final : public Mechanism {
             std::span<const Bytes> answers) override;
   void stand_by(const Membership& membership, const GroupOptions& options,
                 const Patience& patience) override;
+  /// Splits take their place between the collectives of the group that is split, on all ranks
+  /// alike.
+  bool serves_own_threads() const override { return !world_is_early_; }
   void close(const Membership& membership, bool clean) override;
   void shut_down(WorldEnd end) override;
 
@@ -60,7 +63,7 @@ class NcclMechanism final : public Mechanism {
   void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
   /// Whether groups with these options are split from the world's group when they are made: all its
   /// ranks know.
-  bool splits_early(const GroupOptions& options) const;
+  bool splits_early(const Membership& membership, const GroupOptions& options) const;
 
   std::shared_ptr<Exchange> exchange_;
   GpuLibraries libraries_;
@@ -75,7 +78,7 @@ class NcclMechanism final : public Mechanism {
 
   std::mutex mutex_;                    // guards what follows
   std::shared_ptr<NcclChannel> world_;  ///< of the group of all ranks
-  bool world_is_early_ = false;
+  bool world_is_early_ = false;         ///< stays as it is when the world has been made
   std::map<std::uint64_t, std::shared_ptr<NcclChannel>> open_;  ///< by uid
   std::vector<std::shared_ptr<NcclChannel>> ending_;
 };

@@ -48,6 +48,7 @@ class SharedText {
 struct alignas(64) GroupLine {
   static constexpr std::uint32_t aborted = 1;
   static constexpr std::uint32_t ended = 2;
+  static constexpr std::uint32_t shadows = 4;  ///< it has run out, and follows the others
 
   std::atomic<std::uint64_t> uid_plus_one{0};  ///< 0: the line is free
   std::atomic<std::uint64_t> collectives{0};   ///< that this rank has entered
@@ -72,7 +73,7 @@ struct MethodName {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 2;
+  static constexpr std::uint32_t right_layout = 3;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t method_names = 128;
 

@@ -43,6 +43,8 @@ GroupLineSeen read_line(const GroupLine& line) {
   const std::uint32_t flags = line.flags.load(std::memory_order_acquire);
   seen.aborted = (flags & GroupLine::aborted) != 0;
   seen.ended = (flags & GroupLine::ended) != 0;
+  if ((flags & GroupLine::shadows) != 0)
+    seen.shadows_since = line.joined_at.load(std::memory_order_acquire);
   seen.description = line.description.load();
   return seen;
 }

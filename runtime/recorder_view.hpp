@@ -22,6 +22,8 @@ struct GroupLineSeen {
   std::uint32_t members = 0;
   bool aborted = false;
   bool ended = false;
+  /// It has run out of input, and follows the others since it had entered so many collectives.
+  std::optional<std::uint64_t> shadows_since{};
 };
 
 GroupLineSeen read_line(const GroupLine& line);

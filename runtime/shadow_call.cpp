@@ -14,11 +14,6 @@ namespace {
                          {.remedy = remedy});
 }
 
-[[noreturn]] void refuse_root(const CallRecord& record) {
-  refuse(record, "its root has run out of input, and has nothing to give",
-         "give the role of the root to a rank that runs as long as any, or use joinables");
-}
-
 /// The side whose blocks lie as all ranks must give them; null: there are no blocks.
 const CallSide* blocks_of(const CallRecord& record) {
   switch (record.type) {
@@ -50,8 +45,9 @@ DataType dtype_of(const CallRecord& record) {
 
 }  // namespace
 
-ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape)
-    : shape_(shape), dtype_(dtype_of(record)) {
+ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape,
+                       const ShadowOptions& options)
+    : shape_(shape), options_(options), dtype_(dtype_of(record)) {
   if (dtype_ == DataType::opaque)
     refuse(record, "only another library knows the type of its elements",
            "use joinables, whose hooks can make the call");
@@ -60,9 +56,31 @@ ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape)
            "give equal blocks, or use joinables");
   const bool is_root = record.peer == rank;
   request_ = reduces(record.type) ? reduction(record, is_root) : movement(record, is_root);
-  if (!reduces(record.type)) return;
-  if (!fill_identity(given_, dtype_, record.kind))
-    refuse(record, "nothing is known that would not change its result", "use joinables");
+  if (reduces(record.type)) {
+    if (!fill_identity(given_, dtype_, record.kind))
+      refuse(record, "nothing is known that would not change its result", "use joinables");
+  } else if (is_root && record.type == OpType::broadcast) {
+    fill_root(record, taken_);
+  } else if (is_root && record.type == OpType::scatter) {
+    fill_root(record, given_);
+  } else {
+    fill(record, given_, options_.fill);
+  }
+}
+
+void ShadowCall::fill_root(const CallRecord& record, std::span<std::byte> memory) const {
+  if (!options_.root_fill)
+    refuse(
+        record, "its root has run out of input, and has nothing to give",
+        "let Join::acting_root choose the root, give ShadowOptions::root_fill, or use joinables");
+  fill(record, memory, *options_.root_fill);
+}
+
+void ShadowCall::fill(const CallRecord& record, std::span<std::byte> memory, double value) const {
+  if (memory.empty()) return;
+  if (!fill_number(memory, dtype_, value))
+    refuse(record, fmt::format("its elements cannot be {}, which ShadowOptions asks for", value),
+           "give a number that the type can hold");
 }
 
 Request ShadowCall::reduction(const CallRecord& record, bool is_root) {
@@ -82,12 +100,11 @@ Request ShadowCall::movement(const CallRecord& record, bool is_root) {
   const auto members = static_cast<std::size_t>(shape_.size);
   switch (record.type) {
     case OpType::broadcast:
-      if (is_root) refuse_root(record);
       return Request::broadcast(output(record.output.count), record.peer);
     case OpType::scatter:
-      if (is_root) refuse_root(record);
-      return Request::scatter(InputBlocks::equal(input(0)), output(record.output.count),
-                              record.peer);
+      return Request::scatter(
+          InputBlocks::equal(input(is_root ? record.output.count * members : 0)),
+          output(record.output.count), record.peer);
     case OpType::gather: {
       const ConstBufferView in = input(record.input.count);
       const std::size_t all = is_root ? record.input.count * members : 0;

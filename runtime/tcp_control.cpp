@@ -35,7 +35,12 @@ struct Offer {
   }
 };
 
-/// What a process that has ended tells by its memory.
+bool has_ended_its_world(const RecorderView& view) {
+  const std::uint32_t farewell = view.header().farewell.load(std::memory_order_acquire);
+  return farewell == RecorderHeader::farewell_goodbye || farewell >= RecorderHeader::farewell_error;
+}
+
+/// What a process that has ended, or has ended its world, tells by its memory.
 PeerNews read_end(int rank, const RecorderView& view) {
   PeerNews news{.rank = rank, .state = PeerState::dead};
   const std::uint32_t farewell = view.header().farewell.load(std::memory_order_acquire);
@@ -113,7 +118,10 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
       const PeerRecorder& recorder =
           life_->recorders.try_emplace(rank, *offer.recorder).first->second;
       neighbours.push_back(
-          {rank, pid, [who = rank, &recorder] { return read_end(who, recorder.view()); }});
+          {.rank = rank,
+           .pid = pid,
+           .look = [who = rank, &recorder] { return read_end(who, recorder.view()); },
+           .has_left = [&recorder] { return has_ended_its_world(recorder.view()); }});
     } catch (const ResourceError& error) {
       // It may have ended since it made its offer.
       if (in_sight && has_ended(pid)) {

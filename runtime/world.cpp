@@ -51,6 +51,11 @@ ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& op
   return state_->new_group(ranks, options);
 }
 
+Future<ProcessGroup> World::new_group_async(std::span<const int> ranks,
+                                            const GroupOptions& options) {
+  return state_->new_group_async(ranks, options);
+}
+
 std::vector<OperationMetrics> World::metrics() const {
   const CallMetrics* metrics = state_->metrics();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();

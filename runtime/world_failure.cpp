@@ -8,6 +8,7 @@
 #include <set>
 
 #include "control/process_watch.hpp"
+#include "runtime/call_glimpse.hpp"
 #include "runtime/last_call.hpp"
 #include "runtime/world_state.hpp"
 
@@ -244,42 +245,86 @@ ProcessGroup WorldState::shrink(GroupState& group) {
                             .operation = context.operation,
                             .remedy = "do not switch it off (HYMN_CONTROL)"});
   require_drive(context);
+  maker_->settle();
   if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
-  const Timeout limit = group.options().init_timeout.or_else(init_limit());
-  const auto verdict = agent_->shrink(old.uid, old.ranks, Deadline::after(limit, began), *clock_);
-  if (!verdict) throw_nobody_shrinks(group, clock_->now() - began);
-  Membership membership{.ranks = verdict->survivors,
-                        .uid = verdict->new_uid,
-                        .parent = old.uid,
-                        .epoch = old.epoch + 1,
-                        .tag = old.tag};
+  const Deadline deadline = Deadline::after(shrink_limit(group), began);
+  while (true) {
+    const auto verdict = agent_->shrink(old.uid, old.ranks, deadline, *clock_);
+    if (!verdict)
+      throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
+    try {
+      if (auto heir = make_heir(group, *verdict)) return ProcessGroup(std::move(heir));
+    } catch (...) {
+      agent_->reject_verdict(old.uid);
+      throw;
+    }
+  }
+}
+
+Timeout WorldState::shrink_limit(const GroupState& group) const {
+  return group.options().init_timeout.or_else(init_limit());
+}
+
+// Some may have made the group, and others not, when one of those that were left is lost, too. Then
+// all throw it away, and try again without that one: it is made for all or for none.
+std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
+                                                  const control::ShrinkVerdict& verdict) {
+  const Membership& old = group.membership();
   GroupOptions options = group.options();
   options.timeout = group.timeout();
+  std::shared_ptr<GroupState> heir;
   try {
-    return ProcessGroup(make_group(std::move(membership), options));
-  } catch (...) {
-    agent_->reject_verdict(old.uid);
+    heir = make_group({.ranks = verdict.survivors,
+                       .uid = verdict.new_uid,
+                       .parent = old.uid,
+                       .epoch = old.epoch + 1,
+                       .tag = old.tag},
+                      options);
+  } catch (const std::exception& error) {
+    std::vector<int> lost;
+    std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
+                 [this](int rank) { return is_hopeless(rank); });
+    announce_abort(verdict.new_uid, {error.what(), lost});
+    if (lost.empty()) throw;
+    return nullptr;
+  }
+  const TimePoint began = clock_->now();
+  const auto made = agent_->confirm(verdict.new_uid, verdict.survivors,
+                                    Deadline::after(shrink_limit(group), began), *clock_);
+  if (made && made->survivors == verdict.survivors) return heir;
+  if (made) {
+    heir->abort_here({"a rank was lost before all had the group"});
+    return nullptr;
+  }
+  if (heir->is_aborted()) {
+    if (!heir->abort_failure().missing.empty()) return nullptr;
+    std::rethrow_exception(heir->aborted_error("shrink"));
+  }
+  try {
+    throw_not_all_have(group, "made the new group", verdict.new_uid, verdict.survivors,
+                       clock_->now() - began);
+  } catch (const Error& error) {
+    heir->abort({error.problem()});
     throw;
   }
 }
 
-void WorldState::throw_nobody_shrinks(const GroupState& group, Duration waited) const {
+void WorldState::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                    const std::vector<int>& ranks, Duration waited) const {
   ErrorContext context = group.context("shrink");
   context.remedy = "call shrink on every member of the group that is left";
   std::vector<std::string> names;
-  const Membership& membership = group.membership();
-  for (const Tale& tale : ask(membership.uid, membership.ranks, longest_question)) {
+  for (const Tale& tale : ask(uid, ranks, longest_question)) {
     if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
     context.missing.push_back(tale.rank);
     names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));
   }
-  throw TimeoutError(
-      fmt::format("not all members that are left have called shrink within {:.3f} s{}{}",
-                  std::chrono::duration<double>(waited).count(),
-                  names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
-      waited, std::move(context));
+  throw TimeoutError(fmt::format("not all members that are left have {} within {:.3f} s{}{}", done,
+                                 std::chrono::duration<double>(waited).count(),
+                                 names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
+                     waited, std::move(context));
 }
 
 std::string WorldState::describe_doing(const RecorderView& view) const {
@@ -299,6 +344,21 @@ Tale WorldState::tell(std::uint64_t uid) {
   for (const GroupState* group : known_groups_)
     if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
   return tale;
+}
+
+CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
+  std::lock_guard lock(known_mutex_);
+  for (GroupState* group : known_groups_)
+    if (group->membership().uid == uid && group->is_member())
+      return tale_of(look_at_calls(group->line(), ring(), uid, sequence));
+  return {};
+}
+
+std::optional<RecorderView> WorldState::records_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const bool pretends_to_be_elsewhere = site_ && persons_.at(index).host != site_->host;
+  if (!control_ || pretends_to_be_elsewhere) return std::nullopt;
+  return control_->view_of(rank);
 }
 
 std::vector<GroupMark> WorldState::marks() { return registry_.marks(); }

@@ -97,6 +97,7 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     world->engine_ =
         std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
                                          world->crowded_, world->own_thread_, world->helper_cpus());
+    world->maker_ = std::make_unique<GroupMaker>(world->helper_cpus());
     world->watched_engine_.store(world->engine_.get(), std::memory_order_release);
     Membership everybody;
     everybody.uid = world->next_uid_++;
@@ -121,6 +122,10 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   patience.crowded = crowded_;
   patience.purpose = std::move(purpose);
   patience.is_hopeless = [this](int rank) { return is_hopeless(rank); };
+  // What is made by another thread must not keep a rank that leaves.
+  patience.meanwhile = [this, purpose = patience.purpose] {
+    if (is_leaving()) throw AbortedError("this rank leaves: " + purpose, {.rank = rank_});
+  };
   patience.context.rank = rank_;
   return patience;
 }
@@ -132,6 +137,30 @@ bool WorldState::is_member(const Membership& membership) const {
 ProcessGroup& WorldState::default_group() { return default_group_; }
 
 ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOptions& options) {
+  Membership membership = new_membership(ranks, options);
+  maker_->settle();
+  return ProcessGroup(make_group(std::move(membership), options));
+}
+
+Future<ProcessGroup> WorldState::new_group_async(std::span<const int> ranks,
+                                                 const GroupOptions& options) {
+  auto made = std::make_shared<FutureState<ProcessGroup>>(nullptr);
+  auto make = [this, made, options, membership = new_membership(ranks, options)] {
+    try {
+      made->set_value(ProcessGroup(make_group(membership, options)));
+    } catch (...) {
+      made->set_error(std::current_exception());
+    }
+  };
+  if (std::all_of(mechanisms_.begin(), mechanisms_.end(),
+                  [](const auto& mechanism) { return mechanism->serves_own_threads(); }))
+    maker_->add(std::move(make));
+  else
+    make();
+  return Future<ProcessGroup>(std::move(made));
+}
+
+Membership WorldState::new_membership(std::span<const int> ranks, const GroupOptions& options) {
   const ErrorContext context{.rank = rank_, .operation = "new_group"};
   if (is_destroyed()) throw UsageError("the world has been destroyed", context);
   Membership membership;
@@ -149,11 +178,9 @@ ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOption
   nccl_options(options.nccl, config_.nccl, "GroupOptions.nccl");
   AlgoPolicy::parse(options.algo, "GroupOptions.algo");
   require_drive(context);
-  {
-    std::lock_guard lock(groups_mutex_);
-    membership.uid = next_uid_++;
-  }
-  return ProcessGroup(make_group(std::move(membership), options));
+  std::lock_guard lock(groups_mutex_);
+  membership.uid = next_uid_++;
+  return membership;
 }
 
 std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
@@ -188,7 +215,10 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     Patience standing = patience(fmt::format("standing by while group {} of ranks [{}] is made",
                                              membership.uid, fmt::join(membership.ranks, ", ")),
                                  making_limit(options));
-    standing.meanwhile = [this] { engine_->step_all(); };
+    standing.meanwhile = [this, look = standing.meanwhile] {
+      look();
+      engine_->step_all();
+    };
     for (const auto& mechanism : mechanisms_) mechanism->stand_by(membership, options, standing);
   }
   auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
@@ -268,7 +298,7 @@ WorldEnd WorldState::agree_to_end() {
       std::any_of(mechanisms_.begin(), mechanisms_.end(),
                   [](const auto& mechanism) { return mechanism->ends_together(); });
   if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
-  if (leaving_ || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
+  if (is_leaving() || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
   Duration limit = has_failed() ? longest_end_of_failed : longest_end;
   if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
   Packer word;
@@ -287,6 +317,7 @@ WorldEnd WorldState::agree_to_end() {
 
 void WorldState::destroy() {
   if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  maker_->finish();
   std::vector<std::weak_ptr<GroupState>> groups;
   {
     std::lock_guard lock(groups_mutex_);

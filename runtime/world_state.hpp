@@ -16,6 +16,7 @@
 #include "runtime/call_metrics.hpp"
 #include "runtime/call_ring.hpp"
 #include "runtime/control_plane.hpp"
+#include "runtime/group_maker.hpp"
 #include "runtime/group_registry.hpp"
 #include "runtime/group_state.hpp"
 #include "runtime/job_map.hpp"
@@ -104,6 +105,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
 
   ProcessGroup& default_group();
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);
   ProcessGroup shrink(GroupState& group);
   /// A group has ended on this rank.
   void group_ended(const GroupState& group, bool clean);
@@ -116,8 +118,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   GroupState::Failure first_failure() const;
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
-  void mark_leaving() { leaving_ = true; }
-  bool is_leaving() const { return leaving_; }
+  void mark_leaving() { leaving_.store(true, std::memory_order_release); }
+  bool is_leaving() const { return leaving_.load(std::memory_order_acquire); }
 
   // --- Failures, in world_failure.cpp
   /// "rank 3 (nodeB, pid 4711)"
@@ -127,9 +129,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
   /// What another rank of this host records now; nothing where that cannot be read.
-  std::optional<RecorderView> records_of(int rank) const {
-    return control_ ? control_->view_of(rank) : std::nullopt;
-  }
+  std::optional<RecorderView> records_of(int rank) const;
+  /// By which this rank speaks with the others; null: there is no control plane.
+  control::Agent* agent() const { return agent_.get(); }
   /// Tells all others that the group is given up.
   void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
   /// Something has gone wrong here: this rank writes its dump, and all others do.
@@ -171,6 +173,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void warn_of_tuning(const std::string& problem) const;
   void bind_caller();
   CpuSet helper_cpus() const;
+  /// Of a group that is about to be made. Throws UsageError.
+  Membership new_membership(std::span<const int> ranks, const GroupOptions& options);
   std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
   /// What the members of a new group have told each other.
   struct Agreement {
@@ -210,10 +214,17 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void group_aborted(const control::AbortGroup& message) override;
   void dump_asked(const control::DumpNow& message) override;
   Tale tell(std::uint64_t uid) override;
+  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
   std::vector<GroupMark> marks() override;
   std::string describe_doing(const RecorderView& view) const;
   void look_at(Tale& tale, std::uint64_t uid) const;
-  [[noreturn]] void throw_nobody_shrinks(const GroupState& group, Duration waited) const;
+  Timeout shrink_limit(const GroupState& group) const;
+  /// Nothing where one that it is made of is lost before all have it.
+  std::shared_ptr<GroupState> make_heir(const GroupState& group,
+                                        const control::ShrinkVerdict& verdict);
+  /// Whom shrink() of this group still waits for to have done that with the group `uid`.
+  [[noreturn]] void throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                       const std::vector<int>& ranks, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool is_hopeless(int rank) const;
   /// Who is to blame that these have not come.
@@ -271,8 +282,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::uint64_t next_uid_ = 0;
   std::vector<std::weak_ptr<GroupState>> groups_;
   ProcessGroup default_group_;
+  std::unique_ptr<GroupMaker> maker_;
   std::atomic<bool> failed_{false};
-  bool leaving_ = false;
+  std::atomic<bool> leaving_{false};
   std::atomic<bool> destroyed_{false};
 };
 

@@ -39,9 +39,9 @@ constexpr std::string_view copies =
     "two copies by the GPU's copy engine and two waits for the stream, 10 us each, 20 GB/s as PCIe "
     "4.0 x16 reaches; not measured with hymn";
 
-constexpr auto one_host = Setting::one_host;
-constexpr auto crowded = Setting::crowded;
-constexpr auto several_hosts = Setting::several_hosts;
+constexpr auto one_host = CostSetting::one_host;
+constexpr auto crowded = CostSetting::crowded;
+constexpr auto several_hosts = CostSetting::several_hosts;
 
 // The figures of mpi and mpi_p2p are those of the same messages, and the same on purpose: what
 // sets the two apart by default is the number of messages. Which of them is really faster at some
@@ -106,12 +106,12 @@ constexpr std::array links = {
 
 std::span<const CostRow> cost_table() { return table; }
 
-const CostRow& cost_row(std::string_view path, std::string_view method, Setting setting) {
+const CostRow& cost_row(std::string_view path, std::string_view method, CostSetting setting) {
   const CostRow* found = nullptr;
   for (const CostRow& row : table) {
     if (row.path != path || row.method != method) continue;
     if (row.setting == setting) return row;
-    if (row.setting == Setting::one_host) found = &row;
+    if (row.setting == CostSetting::one_host) found = &row;
   }
   static constexpr CostRow unknown;
   return found == nullptr ? unknown : *found;

@@ -9,7 +9,7 @@
 namespace hymn {
 
 /// What surrounds the ranks that a row is about.
-enum class Setting : unsigned char {
+enum class CostSetting : unsigned char {
   one_host,       ///< with a core for every rank
   crowded,        ///< one host, more ranks than cores
   several_hosts,  ///< what software adds between hosts; the wire comes on top
@@ -20,7 +20,7 @@ enum class Setting : unsigned char {
 struct CostRow {
   std::string_view path;
   std::string_view method;
-  Setting setting = Setting::one_host;
+  CostSetting setting = CostSetting::one_host;
   double start = 0;             ///< seconds
   double per_round = 0;         ///< seconds
   double per_byte_moved = 0;    ///< seconds, where data is only moved
@@ -33,7 +33,7 @@ std::span<const CostRow> cost_table();
 
 /// The row of a method in a setting, or of the method on one host where the setting has none.
 /// There is one for all that path_models() names.
-const CostRow& cost_row(std::string_view path, std::string_view method, Setting setting);
+const CostRow& cost_row(std::string_view path, std::string_view method, CostSetting setting);
 
 /// What a link of that kind carries where the machine's description does not say: bytes per second
 /// in one direction.

@@ -79,13 +79,13 @@ Verdict one_shot_can_run(const PlanQuery& query, const PlanContext& context) {
 
 // Every GPU reads all of every other GPU's buffer.
 double one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
-  return cost_of(cost_row("cuda_p2p", "one_shot", Setting::one_host), query, 0,
+  return cost_of(cost_row("cuda_p2p", "one_shot", CostSetting::one_host), query, 0,
                  context.layout.size - 1, peer_bandwidth(context));
 }
 
 // Every GPU reads its share of every other GPU's buffer, then everybody's result.
 double two_shot_seconds(const PlanQuery& query, const PlanContext& context) {
-  return cost_of(cost_row("cuda_p2p", "two_shot", Setting::one_host), query, 0,
+  return cost_of(cost_row("cuda_p2p", "two_shot", CostSetting::one_host), query, 0,
                  bytes_moved(OpType::all_reduce, context.layout.size), peer_bandwidth(context));
 }
 
@@ -103,13 +103,14 @@ double nccl_seconds(const PlanQuery& query, const PlanContext& context) {
   if (!context.layout.one_host()) {
     const double bandwidth = std::min(ring, network_bandwidth(context, Interfaces::all));
     const auto hosts = static_cast<double>(context.layout.hosts.size());
-    return cost_of(cost_row("nccl", "nccl", Setting::several_hosts), query, hosts, moved,
+    return cost_of(cost_row("nccl", "nccl", CostSetting::several_hosts), query, hosts, moved,
                    bandwidth);
   }
   // NCCL chooses the better of its protocols itself.
   return std::min(
-      cost_of(cost_row("nccl", "low_latency", Setting::one_host), query, ranks - 1, moved, ring),
-      cost_of(cost_row("nccl", "nccl", Setting::one_host), query, ranks - 1, moved, ring));
+      cost_of(cost_row("nccl", "low_latency", CostSetting::one_host), query, ranks - 1, moved,
+              ring),
+      cost_of(cost_row("nccl", "nccl", CostSetting::one_host), query, ranks - 1, moved, ring));
 }
 
 Verdict staged_can_run(const PlanQuery& query, const PlanContext& context) {
@@ -121,7 +122,7 @@ Verdict staged_can_run(const PlanQuery& query, const PlanContext& context) {
 
 double staged_seconds(const PlanQuery& query, const PlanContext& context) {
   return mpi_seconds(query, context) +
-         cost_of(cost_row("staged", "staged", Setting::one_host), query, 0, 1, 0);
+         cost_of(cost_row("staged", "staged", CostSetting::one_host), query, 0, 1, 0);
 }
 
 }  // namespace hymn

@@ -14,9 +14,9 @@ namespace {
 // The most elements of a block that one call of MPI can count, by default.
 constexpr std::size_t mpi_block_limit = std::size_t{1} << 30;
 
-Setting setting_of(const PlanContext& context) {
-  if (!context.layout.one_host()) return Setting::several_hosts;
-  return context.layout.crowded() ? Setting::crowded : Setting::one_host;
+CostSetting setting_of(const PlanContext& context) {
+  if (!context.layout.one_host()) return CostSetting::several_hosts;
+  return context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
 }
 
 Verdict needs_host_memory(const PlanQuery& query) {
@@ -70,7 +70,8 @@ Verdict threads_can_run(const PlanQuery& query, const PlanContext&) {
 
 double threads_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
+  const CostSetting setting =
+      context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
   return cost_of(cost_row("threads", "direct", setting), query, tree_rounds(ranks),
                  bytes_moved(query.type, ranks), 0);
 }
@@ -133,14 +134,14 @@ double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) 
   double crossing = steps * others / (others + 1);
   if (whole) crossing = others;
   if (!whole && rooted) crossing = 1;
-  const Setting setting = layout.crowded() ? Setting::crowded : Setting::one_host;
+  const CostSetting setting = layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
   double copies = 2;
   if (reduces(query.type))
     copies += static_cast<double>(layout.largest_host()) /
               std::min(HostMap::most_leaders, layout.smallest_host());
   const double within = cost_of(cost_row("shm", "slots", setting), query, 2, copies, 0);
   const double between =
-      cost_of(cost_row("mpi", "mpi", Setting::several_hosts), query, steps * others, crossing,
+      cost_of(cost_row("mpi", "mpi", CostSetting::several_hosts), query, steps * others, crossing,
               network_bandwidth(context, Interfaces::widest));
   const double pieces =
       std::max(1.0, static_cast<double>(query.bytes) / static_cast<double>(Hierarchy::large_bytes));

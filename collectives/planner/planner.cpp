@@ -15,7 +15,7 @@ namespace {
 
 // What a model stands on is written beside its figures.
 std::string_view source_of(std::string_view path, std::string_view method) {
-  return cost_row(path, method, Setting::one_host).stands_on;
+  return cost_row(path, method, CostSetting::one_host).stands_on;
 }
 
 // It has no data that could be on a GPU.

@@ -21,7 +21,8 @@ Effort effort_of(const PlanQuery& query, const PlanContext& context) {
 
 double seconds(std::string_view method, const PlanQuery& query, const PlanContext& context,
                Effort effort) {
-  const Setting setting = context.layout.crowded() ? Setting::crowded : Setting::one_host;
+  const CostSetting setting =
+      context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
   return cost_of(cost_row("shm", method, setting), query, effort.rounds, effort.bytes, 0);
 }
 

@@ -1,5 +1,6 @@
 #include "collectives/reduce/identity.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -72,7 +73,57 @@ std::optional<std::uint8_t> truth(ReduceKind kind) {
   }
 }
 
+template <class Value>
+std::optional<Value> whole_number_of(double number) {
+  // The first one that is too large: as a double it is exact, as the largest one may not be.
+  const double end = std::ldexp(1.0, std::numeric_limits<Value>::digits);
+  const bool fits = std::trunc(number) == number && number < end &&
+                    number >= static_cast<double>(std::numeric_limits<Value>::lowest());
+  return fits ? std::optional(static_cast<Value>(number)) : std::nullopt;
+}
+
 }  // namespace
+
+bool fill_number(std::span<std::byte> memory, DataType dtype, double number) {
+  const auto real = static_cast<float>(number);
+  switch (dtype) {
+    case DataType::boolean: {
+      const bool is_truth = number == 0 || number == 1;
+      return is_truth && fill(memory, whole_number_of<std::uint8_t>(number));
+    }
+    case DataType::int8:
+      return fill(memory, whole_number_of<std::int8_t>(number));
+    case DataType::uint8:
+      return fill(memory, whole_number_of<std::uint8_t>(number));
+    case DataType::int32:
+      return fill(memory, whole_number_of<std::int32_t>(number));
+    case DataType::uint32:
+      return fill(memory, whole_number_of<std::uint32_t>(number));
+    case DataType::int64:
+      return fill(memory, whole_number_of<std::int64_t>(number));
+    case DataType::uint64:
+      return fill(memory, whole_number_of<std::uint64_t>(number));
+    case DataType::float16:
+      return fill(memory, std::optional(float16(real)));
+    case DataType::bfloat16:
+      return fill(memory, std::optional(bfloat16(real)));
+    case DataType::float32:
+      return fill(memory, std::optional(real));
+    case DataType::float64:
+      return fill(memory, std::optional(number));
+    case DataType::complex64:
+      return fill(memory, std::optional(std::complex<float>(real)));
+    case DataType::complex128:
+      return fill(memory, std::optional(std::complex<double>(number)));
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+      // No arithmetic is defined for these; zero has no bits.
+      return number == 0 && fill(memory, whole_number_of<std::uint8_t>(number));
+    case DataType::opaque:
+      break;
+  }
+  return false;
+}
 
 bool fill_identity(std::span<std::byte> memory, DataType dtype, ReduceKind kind) {
   switch (dtype) {

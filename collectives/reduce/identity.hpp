@@ -1,4 +1,5 @@
-// What changes nothing where it is combined with others.
+// What a rank gives that has nothing to give: what changes nothing where it is combined with
+// others, or one number throughout.
 #pragma once
 
 #include <cstddef>
@@ -12,5 +13,9 @@ namespace hymn {
 /// to the sign of a zero. False where there are none: the reduction is not defined for the type.
 /// premul_sum: for a factor of 1.
 bool fill_identity(std::span<std::byte> memory, DataType dtype, ReduceKind kind);
+
+/// Fills memory with this number, rounded where the type has fractions. False where the type has no
+/// such number.
+bool fill_number(std::span<std::byte> memory, DataType dtype, double number);
 
 }  // namespace hymn

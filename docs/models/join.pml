@@ -44,16 +44,29 @@ inline complete(me) {
 #define HAS_JOINED(member) (joins[member] >= round)
 #endif
 
+/* A member that has not run out makes what it enters itself; one that has, up to then. */
+#ifdef ANY_AHEAD
+#define MAKES_MORE(me, member) true
+#else
+#define MAKES_MORE(me, member) (!HAS_JOINED(member) || joined_at[member] > entered[me])
+#endif
+#define IS_AHEAD(me, member) (entered[member] > entered[me])
+
+/* In two steps, between which anything may happen; and what was seen may be old when it is used. */
 inline look_ahead(me) {
   ahead = false;
   other = 0;
   do
   :: other < MEMBERS ->
+#ifdef RUN_OUT_LOOKED_FOR_FIRST
+    seen = MAKES_MORE(me, other);
+    seen = seen && IS_AHEAD(me, other);
+#else
+    seen = IS_AHEAD(me, other);
+    seen = seen && MAKES_MORE(me, other);
+#endif
     atomic {
-      if
-      :: entered[other] > entered[me] -> ahead = true
-      :: else
-      fi;
+      ahead = ahead || seen;
       other++
     }
   :: else -> break
@@ -94,12 +107,12 @@ inline join(me) {
 /* Somebody is ahead of this member, or all have run out: until then there is nothing to do. Members
  * look all the time; here, where nothing may go round in circles, once more than they need.
  */
+#define CAN_FOLLOW(me, member) (IS_AHEAD(me, member) && MAKES_MORE(me, member))
 #if MEMBERS == 2
-#define SOMEBODY_AHEAD(me) (entered[1 - me] > entered[me])
+#define SOMEBODY_AHEAD(me) CAN_FOLLOW(me, 1 - me)
 #define ALL_JOINED (HAS_JOINED(0) && HAS_JOINED(1))
 #else
-#define SOMEBODY_AHEAD(me) \
-  (entered[0] > entered[me] || entered[1] > entered[me] || entered[2] > entered[me])
+#define SOMEBODY_AHEAD(me) (CAN_FOLLOW(me, 0) || CAN_FOLLOW(me, 1) || CAN_FOLLOW(me, 2))
 #define ALL_JOINED (HAS_JOINED(0) && HAS_JOINED(1) && HAS_JOINED(2))
 #endif
 
@@ -111,22 +124,17 @@ inline follow(me) {
       :: (SOMEBODY_AHEAD(me) || ALL_JOINED)
       :: looks > 0 -> looks--
       fi }
-#ifdef END_LOOKED_FOR_FIRST
-    look_for_the_end(me);
     look_ahead(me);
-#else
-    look_ahead(me);
-    look_for_the_end(me);
-#endif
     if
-#ifdef END_NOT_COUNTED
-    :: all -> break
-#else
-    :: all && most <= entered[me] -> break
-#endif
+    :: ahead -> enter(me, 2 * round) /* not without what others are in */
     :: else ->
+      look_for_the_end(me);
       if
-      :: ahead -> enter(me, 2 * round) /* not without what others are in */
+#ifdef END_NOT_COUNTED
+      :: all -> break
+#else
+      :: all && most <= entered[me] -> break
+#endif
       :: else
       fi
     fi
@@ -135,7 +143,7 @@ inline follow(me) {
 
 proctype member(byte me) {
   byte round = 1, inputs, other, most, looks;
-  bool ahead, all;
+  bool ahead, all, seen;
   do
   :: round <= ROUNDS ->
     select(inputs : 0 .. MOST);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "hymn/allocate.hpp"       // IWYU pragma: export
+#include "hymn/chunk_queue.hpp"    // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
+#include "hymn/shard.hpp"          // IWYU pragma: export
 #include "hymn/store.hpp"          // IWYU pragma: export
 #include "hymn/threads.hpp"        // IWYU pragma: export
 #include "hymn/world.hpp"          // IWYU pragma: export

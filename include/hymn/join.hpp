@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -104,6 +105,17 @@ struct JoinOptions {
   JoinArguments arguments{};
 };
 
+/// What a rank that has run out of input gives in Join::shadow_all where nothing is reduced.
+/// Numbers are converted to the type of the call; one that it cannot hold, as -1 for unsigned
+/// integers, is an UnsupportedError when such a call comes.
+struct ShadowOptions {
+  /// Every element that it gives in all_gather, gather and all_to_all.
+  double fill = 0;
+  /// Every element that it gives as the root of broadcast and scatter. Unset: it has nothing to
+  /// give, and such a call is an UnsupportedError.
+  std::optional<double> root_fill{};
+};
+
 /// With JoinOptions::throw_on_early_termination: thrown on all ranks of the join at the same point,
 /// so that all groups can still be used. context().missing are the ranks that have run out.
 class HYMN_API EarlyTermination : public UsageError {
@@ -170,17 +182,31 @@ class HYMN_API Join {
   ///
   /// All members of these groups call it, each with all of the groups that it is in; others that it
   /// gives are left out. docs/join.md tells which calls can be shadowed. Throws, before the body,
-  /// UnsupportedError where members are on other hosts, or without control plane or flight
-  /// recorder, and UsageError for a group that is given twice. An exception afterwards gives the
-  /// groups up, as one in run() does: of the body, of a collective, or because a call cannot be
-  /// shadowed; and TimeoutError when the others neither make a collective nor run out within a
-  /// group's timeout.
+  /// UnsupportedError without control plane or flight recorder, and UsageError for a group that is
+  /// given twice. An exception afterwards gives the groups up, as one in run() does: of the body,
+  /// of a collective, or because a call cannot be shadowed; and TimeoutError when the others
+  /// neither make a collective nor run out within a group's timeout.
   static std::uint64_t shadow_all(std::span<const ProcessGroup> groups,
-                                  const std::function<void()>& body);
+                                  const std::function<void()>& body,
+                                  const ShadowOptions& options = {});
   static std::uint64_t shadow_all(std::initializer_list<ProcessGroup> groups,
-                                  const std::function<void()>& body) {
-    return shadow_all(std::span<const ProcessGroup>(groups.begin(), groups.size()), body);
+                                  const std::function<void()>& body,
+                                  const ShadowOptions& options = {}) {
+    return shadow_all(std::span<const ProcessGroup>(groups.begin(), groups.size()), body, options);
   }
+
+  /// How many members of the group have not run out, for the body of shadow_all: one all_reduce of
+  /// four bytes, which all of them make, and the others shadow. The same on all that call it.
+  /// Elsewhere: the size of the group.
+  static int count_active(const ProcessGroup& group);
+  /// Who stands in for `preferred` (a global rank) as a root: itself while it has not run out, else
+  /// the first member after it, in the order of ranks and around, that has not. Likewise one
+  /// all_reduce of four bytes, with the same answer on all that call it. Throws UsageError for a
+  /// rank that is no member.
+  static int acting_root(const ProcessGroup& group, int preferred);
+  /// The reduction that averages over the members that have not run out, for element types that can
+  /// hold fractions: avg while none has, else a premul_sum. Likewise one all_reduce.
+  static ReduceOp average(const ProcessGroup& group);
 
   /// To be called by each joinable before its first collective of an iteration. Only that of the
   /// first joinable does anything: it counts who still runs. Outside of a run, and where joins are
@@ -193,8 +219,12 @@ class HYMN_API Join {
   /// By what a sum on the joinable's group is to be divided in this iteration, at least 1; the same
   /// on all ranks of the group. Outside of a run: the size of the group.
   static int divisor(const Joinable& joinable);
-  /// The reduction that averages so, for element types that can hold fractions: avg where all ranks
-  /// of the group count, so that the bits are those of a loop without a join; else a premul_sum.
+  /// As above, in this iteration, and without a message. In post-hooks, where all have run out, and
+  /// outside of a run: `preferred`.
+  static int acting_root(const Joinable& joinable, int preferred);
+  /// The reduction that averages by divisor(), for element types that can hold fractions: avg where
+  /// all ranks of the group count, so that the bits are those of a loop without a join; else a
+  /// premul_sum.
   static ReduceOp average(const Joinable& joinable);
 
  private:

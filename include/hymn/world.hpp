@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hymn/exchange.hpp"
+#include "hymn/future.hpp"
 #include "hymn/process_group.hpp"
 
 namespace hymn {
@@ -98,6 +99,19 @@ class HYMN_API World {
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options = {});
   ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);
+  }
+
+  /// As new_group(), without waiting for the other members: the group is made by a thread of
+  /// hymn's, after all that were asked for before. Calls of both kinds count as calls of new_group
+  /// in the order that all ranks must keep; ranks may differ in the kind. Arguments that are wrong
+  /// by themselves are thrown here, everything else by the future, within the time that making a
+  /// group may take (GroupOptions::init_timeout). A continuation must not end the world. Over MPI
+  /// below MPI_THREAD_MULTIPLE there is no such thread: the group is made before this returns.
+  Future<ProcessGroup> new_group_async(std::span<const int> ranks,
+                                       const GroupOptions& options = {});
+  Future<ProcessGroup> new_group_async(std::initializer_list<int> ranks,
+                                       const GroupOptions& options = {}) {
+    return new_group_async(std::span<const int>(ranks.begin(), ranks.size()), options);
   }
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the

@@ -3,15 +3,20 @@
 #include <span>
 
 #include "control/message.hpp"
+#include "runtime/call_glimpse.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace hymn;
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const Bytes again = control::pack(control::unpack(bytes));
+    const control::Message message = control::unpack(bytes);
+    const Bytes again = control::pack(message);
     fuzz::require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
                   "a message goes back to the bytes it came from");
+    if (const auto* answer = std::get_if<control::CallAnswer>(&message))
+      fuzz::require(tale_of(glimpse_of(answer->tale)).calls == answer->tale.calls,
+                    "calls go back to the words they came from");
   } catch (const NetworkError& error) {
     fuzz::require(!error.problem().empty(), "an error has a text");
   }

@@ -70,6 +70,16 @@ TEST_F(Elastic, AMemberIsStuckWhileAGroupIsMade) {
   expect_survivors({0, 1, 2}, " has gone on");
 }
 
+TEST_F(Elastic, AMemberDiesWhileTheLeftMakeAGroup) {
+  start(3, HYMN_MAKING_JOB " shrinks");
+  expect_survivors({0, 2}, " has gone on");
+}
+
+TEST_F(Elastic, AMemberDiesWhenTheLeftHaveMadeAGroup) {
+  start(3, HYMN_MAKING_JOB " leaves");
+  expect_survivors({0, 2}, " has gone on");
+}
+
 /// The process of a rank, as the example tells it.
 int pid_in(const std::string& told, int rank) {
   std::smatch found;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/mpi/check.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace {
 
@@ -44,11 +45,14 @@ std::vector<std::vector<int>> some_lists(int ranks) {
   return lists;
 }
 
-/// 500 groups of each list, one at a time: one communicator each will do.
+// Sanitized code is slow; what runs out is found without.
+constexpr int shorter = sanitized ? 5 : 1;
+
+/// Hundreds of groups of each list, one at a time: one communicator each will do.
 void check_one_at_a_time(World& world) {
   const int before = communicators_made;
   const auto lists = some_lists(world.size());
-  for (int cycle = 0; cycle < 500; ++cycle) {
+  for (int cycle = 0; cycle < 500 / shorter; ++cycle) {
     for (const auto& list : lists) {
       ProcessGroup group = world.new_group(list);
       if (cycle % 50 == 0) check_group(group);
@@ -63,7 +67,7 @@ void check_several_at_a_time(World& world) {
   const int before = communicators_made;
   constexpr int at_once = 10;
   std::vector<int> everybody = some_lists(world.size()).front();
-  for (int cycle = 0; cycle < 50; ++cycle) {
+  for (int cycle = 0; cycle < 50 / shorter; ++cycle) {
     std::vector<ProcessGroup> groups;
     std::vector<Work> works;
     for (int i = 0; i < at_once; ++i) groups.push_back(world.new_group(everybody));
@@ -87,7 +91,7 @@ void check_several_at_a_time(World& world) {
 
 /// Worlds, too, leave nothing behind.
 void check_worlds() {
-  for (int cycle = 0; cycle < 100; ++cycle) {
+  for (int cycle = 0; cycle < 100 / shorter; ++cycle) {
     World world;
     check_group(world.group());
     ProcessGroup group = world.new_group({0});

@@ -75,7 +75,7 @@ void check_short(World& world, bool timing, bool collectives) {
     work.wait();
   }
   const Json record = record_of(world, {.collectives = collectives});
-  EXPECT_EQ(record["version"], "1.0");
+  EXPECT_EQ(record["version"], "1.1");
   EXPECT_EQ(record["hymn_version"], version());
   EXPECT_EQ(record["rank"], world.rank());
   EXPECT_EQ(record["written_by"], world.rank());
@@ -422,6 +422,56 @@ TEST(FlightRecord, CallersAreKeptWhereAsked) {
     EXPECT_EQ(without[0]["address"], with_names[0]["address"]);
     EXPECT_FALSE(without[0].contains("filename"));
   });
+}
+
+/// The entries of this group that are marked, and how many there are.
+std::pair<std::vector<std::uint64_t>, std::size_t> shadowed_in(const World& world,
+                                                               std::uint64_t uid) {
+  std::vector<std::uint64_t> marked;
+  std::size_t all = 0;
+  const Json record = record_of(world);
+  for (const Json& entry : record["entries"]) {
+    if (entry["pg_id"] != uid) continue;
+    ++all;
+    if (entry.value("shadowed", false)) marked.push_back(entry["collective_seq_id"]);
+  }
+  return {marked, all};
+}
+
+// Rank i makes as many barriers, shadows those of the others, and meets them at the end.
+RANK_TEST(FlightRecord, MarksWhatIsShadowed) {
+  ProcessGroup group = everybody(world);
+  const std::uint64_t uid = group.membership().uid;
+  const std::string key = std::to_string(uid);
+  Join::shadow_all({group}, [&] {
+    for (int i = 0; i < world.rank(); ++i) group.barrier();
+    EXPECT_FALSE(record_of(world)["pg_config"][key].contains("shadows_since"));
+  });
+  std::vector<std::uint64_t> expected;
+  for (int i = world.rank() + 1; i < world.size(); ++i)
+    expected.push_back(static_cast<std::uint64_t>(i));
+  const auto [marked, all] = shadowed_in(world, uid);
+  EXPECT_EQ(marked, expected);
+  EXPECT_EQ(all, ranks_as_size(world));
+  EXPECT_FALSE(record_of(world)["pg_config"][key].contains("shadows_since"));
+}
+
+RANK_TEST(FlightRecord, TellsWhoShadowsAtAFailure) {
+  if (world.size() < 2) return;
+  ProcessGroup group = everybody(world);
+  const std::string key = std::to_string(group.membership().uid);
+  const bool fails = world.rank() == 0;
+  const auto body = [&] {
+    group.barrier();
+    tell_first(world.group(), world);
+    if (fails) throw UsageError("no luck");
+  };
+  EXPECT_ANY_THROW(Join::shadow_all({group}, body));
+  const Json config = record_of(world)["pg_config"][key];
+  EXPECT_EQ(config.contains("shadows_since"), !fails);
+  if (!fails) {
+    EXPECT_EQ(config["shadows_since"], 1);
+  }
 }
 
 }  // namespace

@@ -120,6 +120,53 @@ void run_case(World& world, Case the_case) {
   expect_world_works(world);
 }
 
+/// Broadcasts from whoever stands in for rank 0, which runs out first; its hook does the same.
+class FromFirst : public Joinable {
+ public:
+  explicit FromFirst(ProcessGroup group) : group_(std::move(group)) {}
+  /// The root, and what came from it.
+  std::pair<int, std::int32_t> operator()() {
+    Join::notify(*this);
+    return bring();
+  }
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments&) override {
+    return std::make_unique<Hook>(*this);
+  }
+  ProcessGroup join_group() const override { return group_; }
+
+ private:
+  class Hook : public JoinHook {
+   public:
+    explicit Hook(FromFirst& owner) : owner_(owner) {}
+    void main_hook() override { owner_.bring(); }
+
+   private:
+    FromFirst& owner_;
+  };
+  std::pair<int, std::int32_t> bring() {
+    const int root = Join::acting_root(*this, 0);
+    std::int32_t value = group_.global_rank(group_.rank());
+    group_.broadcast(view_of(value), root);
+    return {root, value};
+  }
+
+  ProcessGroup group_;
+};
+
+RANK_TEST(Join, RootsAreStoodInFor) {
+  FromFirst from_first(world.group());
+  const auto inputs_of = [&](int rank) { return 1 + (rank + 1) % world.size(); };
+  Join join({&from_first});
+  join.run([&] {
+    for (int input = 0; input < inputs_of(world.rank()); ++input) {
+      int expected = 0;
+      while (inputs_of(expected) <= input) ++expected;
+      EXPECT_EQ(from_first(), std::pair(expected, expected));
+    }
+  });
+  EXPECT_EQ(from_first(), std::pair(0, 0)) << "outside of a run";
+}
+
 RANK_TEST(Join, MainHooksShadow) { run_case(world, {}); }
 
 RANK_TEST(Join, PostHooksRunOnAllRanks) {

@@ -66,6 +66,18 @@ RANK_TEST(Leaving, FailsBlockingCalls) {
   expect_left(leaver.rank, [&] { world.group().barrier(); });
 }
 
+// It keeps the first desk of the control plane, which some may not have reached by then.
+TEST(Leaving, OfTheFirstAtOnce) {
+  for (int round = 0; round < 3; ++round)
+    on_ranks([](World& world) {
+      NEEDS_RANKS(2);
+      if (world.rank() == 0)
+        world.destroy();
+      else
+        expect_left(0, [&] { world.group().barrier(); });
+    });
+}
+
 RANK_TEST(Leaving, AfterItsPartIsDoneHarmsNobody) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);

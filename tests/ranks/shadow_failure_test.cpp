@@ -13,13 +13,14 @@ using namespace std::chrono_literals;
 
 /// Rank 0 has no input, and cannot shadow what the others call. All hear of it.
 void expect_not_shadowed(World& world, const std::function<void(ProcessGroup&)>& call,
-                         std::string_view why,
+                         std::string_view why, const ShadowOptions& options = {},
                          std::source_location where = std::source_location::current()) {
   ProcessGroup group = fresh_group(world, "given up");
   const auto run = [&] {
-    Join::shadow_all({group}, [&] {
+    const auto body = [&] {
       if (world.rank() != 0) call(group);
-    });
+    };
+    Join::shadow_all({group}, body, options);
   };
   if (world.rank() == 0) {
     const Error error = failure_of(run, {"cannot be shadowed", why, "remedy"}, where);
@@ -50,6 +51,17 @@ RANK_TEST(ShadowFailure, OfBlocksThatAreNotKnown) {
   expect_not_shadowed(
       world, [&](ProcessGroup& group) { group.all_gather(view_of(mine), all, counts); },
       "sizes of their own");
+}
+
+RANK_TEST(ShadowFailure, OfANumberThatTheTypeDoesNotHave) {
+  NEEDS_RANKS(2);
+  std::vector<std::uint32_t> all(ranks_as_size(world));
+  const std::uint32_t mine = 1;
+  expect_not_shadowed(world, [&](ProcessGroup& group) { group.all_gather(view_of(mine), all); },
+                      "cannot be -3", {.fill = -3});
+  std::int8_t value = 1;
+  expect_not_shadowed(world, [&](ProcessGroup& group) { group.broadcast(view_of(value), 0); },
+                      "cannot be 128", {.root_fill = 128});
 }
 
 struct NoLuck : std::runtime_error {
@@ -95,8 +107,9 @@ RANK_TEST(ShadowFailure, ARankThatEndsItsWorldIsNamed) {
 
 RANK_TEST(ShadowFailure, ARankThatDoesNotComeIsNamed) {
   NEEDS_RANKS(2);
-  ProcessGroup group =
-      fresh_group(world, "incomplete", world.rank() == 0 ? Timeout(500ms) : Timeout(50s));
+  ProcessGroup group = fresh_group(world, "incomplete", Timeout(50s));
+  // Not for the making of the group, to which ranks may come late.
+  if (world.rank() == 0) group.set_timeout(500ms);
   if (world.rank() == world.size() - 1)
     EXPECT_TRUE(is_aborted_within(group, at_once));
   else

@@ -269,7 +269,7 @@ TEST(HymnDoctor, MovesBytesBetweenGpus) {
 
 TEST(HymnDoctor, FindsGpusThatAreSharedOrHidden) {
   const Diagnosis own = diagnose(fake_gpus + under_mpirun(2) + doctor + " --json");
-  for (const char* id : {"gpu.shared", "gpu.hidden", "gpu.missing"})
+  for (const char* id : {"gpu.shared", "gpu.hidden", "gpu.missing", "hymn.world"})
     EXPECT_TRUE(own.finding(id).is_null()) << own.finding(id).dump(2);
   const Diagnosis shared =
       diagnose(fake_gpus + "HYMN_GPU=1 " + under_mpirun(2) + doctor + " --json");

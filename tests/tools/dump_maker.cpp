@@ -90,6 +90,12 @@ DumpMaker& DumpMaker::group(const std::string& uid, const std::string& descripti
   return *this;
 }
 
+DumpMaker& DumpMaker::shadows(const std::string& uid) {
+  Json& config = json_["pg_config"][uid];
+  config["shadows_since"] = config["collective_seq"];
+  return *this;
+}
+
 DumpMaker& DumpMaker::without_members(const std::string& uid) {
   json_["pg_config"][uid]["ranks"] = nullptr;
   return *this;
@@ -136,6 +142,7 @@ DumpMaker& DumpMaker::call(const std::string& uid, const MadeCall& call) {
              {"path", "shm"},
              {"algorithm", call.op + "_one_shot"}};
   if (entry["retired"] == true) entry["time_discovered_completed_ns"] = ago(call.age) + 12000;
+  if (call.shadowed) entry["shadowed"] = true;
   if (reduces(call.op)) entry["reduce_op"] = call.reduce_op;
   if (call.root >= 0) entry["root"] = call.root;
   if (call.peer >= -1) entry["peer"] = call.peer;

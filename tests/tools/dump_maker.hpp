@@ -23,6 +23,7 @@ struct MadeCall {
   double age = 31.0;               ///< seconds from the call to the dump
   double duration_ms = -1;         ///< negative: not recorded
   std::string signature = "made";  ///< "made": from the call; "": none
+  bool shadowed = false;
   std::string file = "/home/x/solver.cpp";
   int line = 88;
 };
@@ -43,6 +44,8 @@ class DumpMaker {
   DumpMaker& calls(int count, const std::string& uid, const MadeCall& call);
   DumpMaker& peer(int rank, const std::string& state, const std::string& detail = "");
   DumpMaker& in_call(const std::string& name, double seconds);
+  /// It has run out of input, and follows the others from now on.
+  DumpMaker& shadows(const std::string& uid);
   DumpMaker& aborted(const std::string& uid, const std::string& reason);
   /// Forgets all but the last operations, as a ring does.
   DumpMaker& keep_last(std::size_t count);

@@ -113,6 +113,8 @@ int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
   std::memcpy(to, memory(from), bytes);
   return 0;
 }
+// No memory that it is asked about is its own.
+int cuPointerGetAttributes(unsigned, int*, void**, unsigned long long) { return 0; }
 int cuMemcpyPeer(unsigned long long to, Context to_context, unsigned long long from,
                  Context from_context, std::size_t bytes) {
   std::memcpy(memory(to), memory(from), bytes);

@@ -26,6 +26,39 @@ TEST(TraceMissing, ARankThatNeverEntered) {
             "     next: see what keeps rank 3: gdb -p 4714 on nodeB\n");
 }
 
+TEST(TraceMissing, OthersInTheShadow) {
+  std::vector<DumpMaker> makers = after_steps(411);
+  makers[0].call("1", open_call());
+  MadeCall shadow = open_call();
+  shadow.shadowed = true;
+  for (const int rank : {1, 2}) makers[rank].shadows("1").call("1", shadow);
+  EXPECT_THAT(first_text(makers),
+              HasSubstr("missing: rank 3 (nodeB, pid 4714) never entered all_reduce #412"));
+  EXPECT_THAT(first_text(makers), HasSubstr("ranks 0-2 have waited 30.0 s at solver.cpp:91; "
+                                            "ranks 1-2 in the shadow of the others\n"));
+  EXPECT_THAT(trace::last_text(job_of(makers), 1), HasSubstr("; shadowed by ranks 1-2"));
+}
+
+TEST(TraceMissing, AShadowThatDoesNotFollow) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers[3].shadows("1");
+  EXPECT_THAT(first_text(makers), HasSubstr("it has run out of input after #411 of group 'dp#1', "
+                                            "and shadows the others\n"));
+}
+
+TEST(TraceMissing, ARankThatShadowsWaitFor) {
+  std::vector<DumpMaker> makers = after_steps(411);
+  for (const int rank : {0, 2, 3}) makers[rank].shadows("1").aborted("1", "nothing to shadow");
+  makers[1].with("trigger", "abort");
+  EXPECT_EQ(verdict_text(makers),
+            "1. missing: rank 1 (nodeA, pid 4712) has more input, but makes no call on group "
+            "'dp#1'\n"
+            "     last seen leaving all_reduce #411 of group 'dp#1' at solver.cpp:88, 40.0 s "
+            "before its dump\n"
+            "     ranks 0, 2-3 have run out of input, and would shadow it: nothing to shadow\n"
+            "     next: see what keeps rank 1: gdb -p 4712 on nodeA\n");
+}
+
 TEST(TraceMissing, TellsTheNumbers) {
   const std::vector<Finding> findings = findings_of(waiting_for_three());
   ASSERT_EQ(findings.size(), 1u);

@@ -16,6 +16,7 @@ namespace {
 
 using namespace control;
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -32,6 +33,9 @@ class Ears : public Listener {
   }
   void dump_asked(const DumpNow& message) override { heard.push_back("dump: " + message.reason); }
   Tale tell(std::uint64_t uid) override { return {.rank = 99, .entered = uid + 1, .doing = "me"}; }
+  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
+    return {.rank = 99, .knows_group = true, .calls = {uid, sequence}};
+  }
   std::vector<GroupMark> marks() override { return {}; }
 
   std::vector<std::string> take() { return std::exchange(heard, {}); }
@@ -242,6 +246,27 @@ TEST_F(AgentTest, WhoDiesIsNotWaitedFor) {
       (Tale{.rank = 0, .state = PeerState::dead, .entered = 3, .completed = 2, .doing = "killed"}));
 }
 
+TEST_F(AgentTest, TellsWhatItHasCalled) {
+  agent.receive(CallQuestion{.id = 5, .asker = 3, .uid = 7, .sequence = 4});
+  EXPECT_THAT(take_sent_of<CallAnswer>(),
+              ElementsAre(CallAnswer{5, 3, {.rank = 1, .knows_group = true, .calls = {7, 4}}}));
+}
+
+TEST_F(AgentTest, AsksForCallsAndDoesNotWait) {
+  const std::vector<int> ranks = {0, 2};
+  const std::uint64_t question = agent.ask_for_calls(7, 4, ranks);
+  EXPECT_THAT(take_sent_of<CallQuestion>(), ElementsAre(CallQuestion{question, 1, 7, 4, {0, 2}}));
+  EXPECT_THAT(agent.take_calls(question), IsEmpty());
+  const CallTale tale{.rank = 2, .knows_group = true, .calls = {1}};
+  agent.receive(CallAnswer{question + 1, 1, {.rank = 0}});
+  agent.receive(CallAnswer{question, 1, tale});
+  EXPECT_THAT(agent.take_calls(question), ElementsAre(tale));
+  EXPECT_THAT(agent.take_calls(question), IsEmpty()) << "each is told once";
+  agent.forget_calls(question);
+  agent.receive(CallAnswer{question, 1, tale});
+  EXPECT_THAT(agent.take_calls(question), IsEmpty());
+}
+
 TEST_F(AgentTest, ShrinksWithTheVerdictOfTheDesk) {
   const ShrinkVerdict verdict{7, 1000, {0, 1}};
   desk = [&](const Message& message) {
@@ -264,6 +289,28 @@ TEST_F(AgentTest, ShrinkEndsWithItsDeadline) {
   take_sent();
   agent.reached_desk();
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
+}
+
+TEST_F(AgentTest, ConfirmsWhatAllHaveMade) {
+  const ShrinkVerdict verdict{1000, 1001, {0, 1, 2}};
+  desk = [&](const Message& message) {
+    EXPECT_EQ(message, Message(ShrinkCall{1000, {0, 1, 2}}));
+    agent.receive(verdict);
+  };
+  const std::vector<int> members = {0, 1, 2};
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), verdict);
+}
+
+TEST_F(AgentTest, ConfirmsNothingThatIsGivenUp) {
+  desk = [&](const Message& message) {
+    if (message == Message(ShrinkCall{1000, {0, 1, 2}})) agent.receive(AbortGroup{1000, "lost"});
+  };
+  const std::vector<int> members = {0, 1, 2};
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
+  // It does not wait any more.
+  EXPECT_THAT(take_sent(), Contains(Message(ShrinkCall{.uid = 1000})));
+  // Nor later, when that is known.
+  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
 }
 
 TEST_F(AgentTest, TellsTheNextDeskWhatItKnows) {

@@ -7,33 +7,14 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <memory>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/unit/own_ring.hpp"
+
 namespace hymn::test {
 namespace {
-
-constexpr std::align_val_t alignment{64};
-struct Free {
-  void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
-};
-
-/// A ring in memory of its own.
-class OwnRing {
- public:
-  explicit OwnRing(CallRing::Size size = {})
-      : memory_(static_cast<std::byte*>(::operator new(CallRing::memory_bytes(size), alignment))),
-        ring_(CallRing::create({memory_.get(), CallRing::memory_bytes(size)}, size)) {}
-  CallRing* operator->() { return &ring_; }
-  CallRing& operator*() { return ring_; }
-
- private:
-  std::unique_ptr<std::byte, Free> memory_;
-  CallRing ring_;
-};
 
 constexpr std::uint64_t entries = CallRing::Size{}.entries;
 
@@ -60,6 +41,7 @@ CallRecord record_of(std::uint64_t number) {
   record.kind = static_cast<ReduceKind>(number % reduce_kind_count);
   record.peer = static_cast<std::int32_t>(number % 1000) - 1;
   record.method = static_cast<std::uint16_t>(number * 13);
+  record.shadowed = number % 2 == 1;
   record.input = side_of_number(number);
   record.output = side_of_number(number + 1);
   record.timeout_ns = static_cast<std::int64_t>(number * 17);
@@ -226,11 +208,9 @@ TEST(CallRing, LateNewsDoNotReachAnotherCall) {
 }
 
 TEST(CallRing, IsSeenThroughASecondView) {
-  std::unique_ptr<std::byte, Free> memory(
-      static_cast<std::byte*>(::operator new(CallRing::memory_bytes({}), alignment)));
-  CallRing writer = CallRing::create({memory.get(), CallRing::memory_bytes({})}, {});
-  const CallRing reader = CallRing::attach({memory.get(), CallRing::memory_bytes({})}, {});
-  writer.record(record_of(5));
+  OwnRing writer;
+  const CallRing reader = CallRing::attach(writer.memory(), {});
+  writer->record(record_of(5));
   EXPECT_EQ(reader.next_id(), 1u);
   EXPECT_TRUE(is_whole(*reader.read(0), 0));
 }

@@ -302,6 +302,20 @@ TEST_F(DeskTest, AnswersGoToTheAskerAlone) {
   EXPECT_THAT(letters, IsEmpty());
 }
 
+TEST_F(DeskTest, PassesOnWhatIsAskedOfCalls) {
+  all_join();
+  say(0, CallQuestion{.id = 5, .asker = 3, .uid = 7, .sequence = 4, .asked = {1, 0, 99}});
+  EXPECT_THAT(
+      take<CallQuestion>(),
+      ElementsAre(std::pair(1, CallQuestion{.id = 5, .asker = 0, .uid = 7, .sequence = 4})));
+  say(1, CallAnswer{5, 0, {.rank = 3, .joins = 2, .calls = {1, 2}}});
+  EXPECT_THAT(
+      take<CallAnswer>(),
+      ElementsAre(std::pair(0, CallAnswer{5, 0, {.rank = 1, .joins = 2, .calls = {1, 2}}})));
+  say(1, CallAnswer{5, 99, {}});
+  EXPECT_THAT(letters, IsEmpty());
+}
+
 TEST_F(DeskTest, DifferentCallsAbortTheGroup) {
   all_join();
   say(0, CallNote{7, 12, 1, "all_reduce of 4"});

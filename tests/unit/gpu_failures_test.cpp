@@ -41,14 +41,6 @@ bool tells(const Explanation& told, std::string_view path, std::string_view reas
   });
 }
 
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 60000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
-
 class GpuFailures : public testing::Test {
  protected:
   ~GpuFailures() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }

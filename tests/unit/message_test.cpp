@@ -26,6 +26,13 @@ std::vector<Message> samples() {
                   .entered = 5,
                   .completed = 4,
                   .doing = "it is in all_reduce #5"};
+  const CallTale calls{.rank = 2,
+                       .knows_group = true,
+                       .is_recorded = true,
+                       .is_overwritten = true,
+                       .joins = 3,
+                       .joined_at = most,
+                       .calls = {1, most, 0}};
   return {Beat{},
           Beat{marks},
           Goodbye{marks},
@@ -39,7 +46,10 @@ std::vector<Message> samples() {
           CallNote{7, 12, most, "all_reduce of 4 float32 with sum"},
           ShrinkCall{7, {0, 1, 2}},
           ShrinkVerdict{7, most, {0, 2}},
-          Moved{}};
+          Moved{},
+          CallQuestion{9, 1, 7, most, {0, 2}},
+          CallAnswer{9, 1, calls},
+          CallAnswer{}};
 }
 
 /// Numbers behind one another, as a message is made of them.
@@ -62,6 +72,9 @@ TEST(ControlMessage, ComesBackAsItWas) {
 
 TEST(ControlMessage, KindsKeepTheirNumbers) {
   EXPECT_EQ(pack(Moved{}), numbers({10}));
+  EXPECT_EQ(pack(CallQuestion{1, 2, 3, 4, {5}}), numbers({11, 1, 2, 3, 4, 1, 5}));
+  EXPECT_EQ(pack(CallAnswer{1, 2, {.rank = 3, .joins = 4, .joined_at = 5, .calls = {6}}}),
+            numbers({12, 1, 2, 3, 0, 0, 0, 4, 5, 1, 6}));
   EXPECT_EQ(pack(Beat{{{7, 2, 1}}}), numbers({0, 1, 7, 2, 1}));
   EXPECT_EQ(pack(ShrinkVerdict{1, 2, {-1}}), numbers({9, 1, 2, 1, most}));
 }
@@ -84,7 +97,7 @@ TEST(ControlMessage, RefusesWhatGoesOn) {
 }
 
 TEST(ControlMessage, RefusesKindsThatAreNone) {
-  for (const std::uint64_t kind : {std::uint64_t{11}, std::uint64_t{1} << 32, most})
+  for (const std::uint64_t kind : {std::uint64_t{13}, std::uint64_t{1} << 32, most})
     EXPECT_THROW(unpack(numbers({kind})), NetworkError) << kind;
 }
 

@@ -165,6 +165,8 @@ TEST(NcclCommunicator, TheFirstEntersOnlyWhenTheIdHasLeft) {
 TEST(NcclCommunicator, TheDeadlineIsSeenWhileInitBlocks) {
   Ranks ranks(1);
   ranks.nccl.hold("init");
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(ranks[0].step());
+  ASSERT_TRUE(ranks.nccl.wait_for("init 0 of 1"));
   const ShortPatience patience;
   const auto error = thrown_by<TimeoutError>([&] { ranks[0].complete(patience.patience); });
   EXPECT_THAT(error.what(), HasSubstr("making NCCL's communicator of group 3: waited"));

@@ -138,6 +138,22 @@ TEST(StationNeighbours, LeaveWordInTheirMemory) {
   rank.end();
 }
 
+TEST(StationNeighbours, AreSeenToLeaveWithoutADesk) {
+  Child child(wait_for_ever);
+  std::atomic<bool> leaves = false;
+  StationRank rank(0, 3, {});
+  rank.run(Token::random(), {},
+           {{.rank = 2,
+             .pid = child.pid(),
+             .look = [] { return PeerNews{.rank = 2, .state = PeerState::left}; },
+             .has_left = [&leaves] { return leaves.load(); }}});
+  rank.gate.await(3);
+  EXPECT_FALSE(rank.ears.has_heard("2 is left"));
+  leaves = true;
+  EXPECT_TRUE(rank.ears.hears("2 is left"));
+  rank.end();
+}
+
 // Nobody else knows more of them: when the desk is gone they are still seen.
 TEST(StationNeighbours, AreNotLostWithTheDesk) {
   Child child(wait_for_ever);

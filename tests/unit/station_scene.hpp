@@ -25,6 +25,9 @@ class WorldEars : public control::Listener {
   }
   void dump_asked(const control::DumpNow& dump) override { hear("dump: " + dump.reason); }
   Tale tell(std::uint64_t uid) override { return {.knows_group = true, .entered = uid}; }
+  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
+    return {.knows_group = true, .calls = {uid, sequence}};
+  }
   std::vector<GroupMark> marks() override { return {{7, 2, 1}}; }
 
   /// Waits until this was heard; false when it was not within 60 s.

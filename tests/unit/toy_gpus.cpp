@@ -23,6 +23,14 @@ std::string uuid_of(int gpu) {
 
 }  // namespace
 
+bool eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 60000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
 ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
   toy = state_.get();
   state_->gpus = gpus;
@@ -121,15 +129,11 @@ void ToyGpus::enqueue(void* stream, std::function<void()> work) {
 }
 
 bool ToyGpus::synchronize(void* stream) {
-  for (int i = 0; i < 60000; ++i) {
-    {
-      std::lock_guard lock(state_->mutex);
-      state_->progress();
-      if (static_cast<ToyStream*>(stream)->tasks.empty()) return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return eventually([this, stream] {
+    std::lock_guard lock(state_->mutex);
+    state_->progress();
+    return static_cast<ToyStream*>(stream)->tasks.empty();
+  });
 }
 
 void ToyGpus::hold(const std::string& name) {

@@ -16,6 +16,9 @@ namespace hymn::test {
 
 struct ToyState;
 
+/// Whether it comes to hold within a minute.
+bool eventually(const std::function<bool()>& holds);
+
 /// One at a time: the functions know no other. Thread-safe.
 class ToyGpus {
  public:

@@ -56,9 +56,9 @@ bool is_in_this_build(const CostRow& row) {
   return path_is && method_is;
 }
 
-std::string_view name_of(Setting setting) {
-  if (setting == Setting::one_host) return "one host";
-  return setting == Setting::crowded ? "crowded" : "several hosts";
+std::string_view name_of(CostSetting setting) {
+  if (setting == CostSetting::one_host) return "one host";
+  return setting == CostSetting::crowded ? "crowded" : "several hosts";
 }
 
 Cells expected_cells(const CostRow& row) {

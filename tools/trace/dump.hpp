@@ -41,6 +41,7 @@ struct Entry {
   std::optional<std::int64_t> peer;  ///< global rank; negative: any
   bool is_p2p = false;
   bool retired = false;
+  bool shadowed = false;  ///< by a rank that has run out of input
   EntryState state = EntryState::scheduled;
   std::int64_t collective_seq = 0;
   std::int64_t p2p_seq = 0;
@@ -62,6 +63,8 @@ struct GroupConfig {
   std::optional<std::vector<std::int64_t>> ranks;
   std::optional<std::int64_t> collective_seq;
   std::optional<std::int64_t> completed_seq;
+  /// The rank has run out of input, and shadows the others since so many collectives.
+  std::optional<std::int64_t> shadows_since;
   std::optional<std::string> aborted;
 };
 

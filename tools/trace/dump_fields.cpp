@@ -120,6 +120,7 @@ std::span<const Field<GroupConfig>> group_fields() {
       {"collective_seq",
        [](GroupConfig& g, const Scalar& v) { g.collective_seq = v.maybe_whole(); }},
       {"completed_seq", [](GroupConfig& g, const Scalar& v) { g.completed_seq = v.maybe_whole(); }},
+      {"shadows_since", [](GroupConfig& g, const Scalar& v) { g.shadows_since = v.maybe_whole(); }},
       {"aborted",
        [](GroupConfig& g, const Scalar& v) {
          // null, or false, is what others may write for "it is not"
@@ -171,6 +172,7 @@ std::span<const Field<Entry>> entry_fields() {
       {"time_discovered_completed_ns",
        [](Entry& e, const Scalar& v) { e.completed_ns = v.maybe_whole(); }},
       {"duration_ms", [](Entry& e, const Scalar& v) { e.duration_ms = v.maybe_real(); }},
+      {"shadowed", [](Entry& e, const Scalar& v) { e.shadowed = v.flag(false); }},
       {"retired", [](Entry& e, const Scalar& v) { e.retired = v.flag(false); }},
       {"path", [](Entry& e, const Scalar& v) { e.path = v.text(); }},
       {"algorithm", [](Entry& e, const Scalar& v) { e.algorithm = v.text(); }},

@@ -61,11 +61,16 @@ std::string place_text(const Group& group, std::int64_t sequence) {
   std::map<std::string, std::map<int, std::vector<int>>> calls;
   std::map<std::string, std::string> sites;
   std::map<int, std::vector<int>> others;
+  std::vector<int> shadows;
   for (const Member& member : group.members) {
     if (const Entry* entry = member.find(sequence)) {
       const std::string call = call_words(*entry);
       calls[call][static_cast<int>(entry->state)].push_back(member.rank);
-      sites.try_emplace(call, site_text(entry->site));
+      // A shadow's call is made by hymn itself.
+      if (entry->shadowed)
+        shadows.push_back(member.rank);
+      else
+        sites.try_emplace(call, site_text(entry->site));
     } else if (member.dump != nullptr) {
       others[member.entered < sequence ? not_entered : not_recorded].push_back(member.rank);
     }
@@ -73,7 +78,10 @@ std::string place_text(const Group& group, std::int64_t sequence) {
   std::string text;
   for (auto& [call, ranks] : calls) {
     if (text.empty()) ranks.insert(others.begin(), others.end());
-    text += line(sequence, call, ranks_by_progress(ranks), sites[call]);
+    const bool first = text.empty();
+    std::string progress = ranks_by_progress(ranks);
+    if (first && !shadows.empty()) progress += "; shadowed by " + ranks_text(shadows);
+    text += line(sequence, call, progress, sites[call]);
   }
   return text;
 }

@@ -53,6 +53,7 @@ Json arguments_of(const Entry& entry) {
   add("path", entry.path);
   add("algorithm", entry.algorithm);
   add("site", site_text(entry.site));
+  if (entry.shadowed) json["shadowed"] = true;
   if (entry.root) json["root"] = *entry.root;
   if (entry.peer) json["peer"] = *entry.peer;
   return json;

@@ -86,7 +86,13 @@ std::string waiting_text(const Wait& wait) {
   const bool one = wait.waiters.size() == 1;
   std::string text = ranks_text(wait.ranks()) + (one ? " has waited" : " have waited");
   text += wait.longest > 0 ? " " + seconds_text(wait.longest) : " for a time that is not known";
-  return text + at_site(wait.site());
+  text += at_site(wait.site());
+  std::vector<int> shadows;
+  for (const Waiter& waiter : wait.waiters)
+    if (waiter.entry != nullptr && waiter.entry->shadowed) shadows.push_back(waiter.rank);
+  return shadows.empty()
+             ? text
+             : fmt::format("{}; {} in the shadow of the others", text, ranks_text(shadows));
 }
 
 std::vector<Finding> judge(const Job& job) {

@@ -144,6 +144,37 @@ Finding suspicion(const Case& all, const Wait& wait) {
   return finding;
 }
 
+// Whoever has run out of input waits in nothing for those that have not: so no wait tells of it.
+std::vector<Finding> find_idle(const Case& all, const Group& group) {
+  std::vector<int> shadows;
+  std::vector<int> others;
+  for (const Member& member : group.members) {
+    if (all.job.fate(member.rank).kind != Fate::Kind::alive) return {};
+    if (member.config == nullptr) continue;
+    (member.config->shadows_since ? shadows : others).push_back(member.rank);
+  }
+  const bool has_wait = std::ranges::any_of(
+      all.waits, [&](const Wait& wait) { return wait.group == &group && !wait.is_p2p; });
+  if (group.aborted.empty() || shadows.empty() || others.empty() || has_wait) return {};
+  Finding finding;
+  finding.kind = FindingKind::missing;
+  finding.group_uid = group.uid;
+  finding.group_label = group.label;
+  finding.culprits = others;
+  finding.waiting = shadows;
+  finding.title = fmt::format("{} {} more input, but {} no call on group '{}'",
+                              who(all.job, others), others.size() == 1 ? "has" : "have",
+                              others.size() == 1 ? "makes" : "make", group.label);
+  finding.details = where_lines(all, others);
+  finding.details.push_back(fmt::format("{} {} run out of input, and would shadow it: {}",
+                                        ranks_text(shadows), shadows.size() == 1 ? "has" : "have",
+                                        group.aborted));
+  finding.advice = advice_for(all, Absence::busy, others);
+  finding.is_consequence = std::ranges::all_of(
+      others, [&](int rank) { return !all.waits_of[static_cast<std::size_t>(rank)].empty(); });
+  return {finding};
+}
+
 }  // namespace
 
 std::vector<Finding> find_missing(const Case& all) {
@@ -164,6 +195,8 @@ std::vector<Finding> find_missing(const Case& all) {
     const bool is_worth_it = wait.is_fault && wait.missing.empty();
     if (is_worth_it && !wait.unknown.empty()) findings.push_back(suspicion(all, wait));
   }
+  for (const Group& group : all.job.groups())
+    for (Finding& finding : find_idle(all, group)) findings.push_back(std::move(finding));
   return findings;
 }
 

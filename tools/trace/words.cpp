@@ -60,6 +60,28 @@ std::string outside_text(const Job& job, const Dump& dump) {
   return text;
 }
 
+Whereabouts last_seen(const Job& job, const Dump& dump) {
+  using Kind = Whereabouts::Kind;
+  if (const Entry* open = open_entry(dump))
+    return {Kind::in_operation,
+            fmt::format("it is in {}{}{}",
+                        of_group(call_name(*open, dump.rank), job.label(open->group)),
+                        for_seconds(dump, open->created_ns), at_site(open->site))};
+  if (dump.in_call)
+    return {Kind::in_call, fmt::format("it is in {}{}", dump.in_call->name,
+                                       for_seconds(dump, dump.in_call->since_ns))};
+  return {Kind::outside, outside_text(job, dump)};
+}
+
+std::string shadow_text(const Dump& dump) {
+  std::string text;
+  for (const GroupConfig& group : dump.groups)
+    if (group.shadows_since)
+      text += fmt::format("{} #{} of group '{}'", text.empty() ? "" : ",", *group.shadows_since,
+                          group.label);
+  return text.empty() ? "" : "it has run out of input after" + text + ", and shadows the others";
+}
+
 }  // namespace
 
 std::string rank_list(std::vector<int> ranks) {
@@ -154,17 +176,11 @@ double seconds_between(std::int64_t from_ns, std::int64_t to_ns) {
 }
 
 Whereabouts whereabouts(const Job& job, int rank) {
-  using Kind = Whereabouts::Kind;
   const Dump* dump = job.dump(rank);
-  if (dump == nullptr) return {Kind::no_dump, "there is no dump of it"};
-  if (const Entry* open = open_entry(*dump))
-    return {Kind::in_operation,
-            fmt::format("it is in {}{}{}", of_group(call_name(*open, rank), job.label(open->group)),
-                        for_seconds(*dump, open->created_ns), at_site(open->site))};
-  if (dump->in_call)
-    return {Kind::in_call, fmt::format("it is in {}{}", dump->in_call->name,
-                                       for_seconds(*dump, dump->in_call->since_ns))};
-  return {Kind::outside, outside_text(job, *dump)};
+  if (dump == nullptr) return {Whereabouts::Kind::no_dump, "there is no dump of it"};
+  Whereabouts where = last_seen(job, *dump);
+  if (const std::string shadow = shadow_text(*dump); !shadow.empty()) where.text += "; " + shadow;
+  return where;
 }
 
 }  // namespace hymn::trace

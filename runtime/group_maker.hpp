@@ -1,0 +1,46 @@
+// Makes groups on a thread of its own, one after the other, while the application goes on.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "topology/cpu_set.hpp"
+
+namespace hymn {
+
+/// One order for all: members of several groups that made them in different orders would wait for
+/// each other. Any thread may call anything, but finish() is for one.
+class GroupMaker {
+ public:
+  /// The thread will be bound to `cpus`.
+  explicit GroupMaker(CpuSet cpus) : cpus_(std::move(cpus)) {}
+  GroupMaker(const GroupMaker&) = delete;
+  GroupMaker& operator=(const GroupMaker&) = delete;
+  ~GroupMaker() { finish(); }
+
+  /// `make` is called after all that was added before; it must not throw. On this thread, before
+  /// this returns, where no other can be started.
+  void add(std::function<void()> make);
+  /// Returns when all that was added has been made; at once when it is called by what is made.
+  void settle();
+  /// As settle(), and ends the thread. Nothing may be added any more.
+  void finish();
+
+ private:
+  void run();
+  bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+  CpuSet cpus_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  bool busy_ = false;  // with one that is not in waiting_ any more
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hymn

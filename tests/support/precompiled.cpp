@@ -1,0 +1,2 @@
+// Whose precompiled headers all programs of tests use.
+int main() { return 0; }
