@@ -66,7 +66,7 @@ TEST(HymnExplain, SwitchedGpus) {
   EXPECT_EQ(plan.planned(512 * KiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(8 * MiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(1024 * MiB), "all_reduce_nccl");
-  EXPECT_EQ(plan.build(4 * KiB), "nothing");
+  EXPECT_EQ(plan.build(4 * KiB), "all_reduce_nccl");
   EXPECT_EQ(plan.reason(8, "all_reduce_one_shot"), "the size is no multiple of 16 bytes");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
 }
