@@ -5,108 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <numeric>
 #include <utility>
 
+#include "base/config_parse.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
 
-[[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view expected) {
-  throw ConfigError(fmt::format("{}='{}' is not valid", name, value),
-                    {.remedy = fmt::format("give {}, or unset it", expected)});
-}
+using namespace config;  // NOLINT: the values' names
 
-template <class Number>
-bool parse_number(std::string_view text, Number& number) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end;
-}
-
-bool parse_bool(std::string_view name, std::string_view value) {
-  for (std::string_view yes : {"1", "true", "yes", "on"})
-    if (value == yes) return true;
-  for (std::string_view no : {"0", "false", "no", "off"})
-    if (value == no) return false;
-  refuse(name, value, "1, true, yes, on, 0, false, no or off");
-}
-
-Timeout parse_timeout(std::string_view name, std::string_view value) {
-  if (value == "none") return Timeout::none();
-  double seconds = 0;
-  // 1e9 seconds are 31 years: anything longer is a mistake, and would overflow nanoseconds.
-  if (!parse_number(value, seconds) || !(seconds > 0) || seconds > 1e9)
-    refuse(name, value, "seconds above 0 and up to 1e9, or none");
-  return std::chrono::duration<double>(seconds);
-}
-
-template <class Enum, std::size_t n>
-Enum parse_enum(std::string_view name, std::string_view value, const std::array<Enum, n>& all) {
-  std::string expected;
-  for (Enum candidate : all) {
-    if (value == to_string(candidate)) return candidate;
-    expected += fmt::format("{}{}", expected.empty() ? "" : ", ", to_string(candidate));
-  }
-  refuse(name, value, "one of " + expected);
-}
-
-std::size_t parse_chunk_limit(std::string_view name, std::string_view value) {
-  std::size_t limit = 0;
-  // One MPI call takes a C int.
-  if (!parse_number(value, limit) || limit == 0 || limit > (std::size_t{1} << 31) - 1)
-    refuse(name, value, "elements from 1 to 2147483647");
-  return limit;
-}
-
-std::size_t parse_up_to(std::size_t most, std::string_view name, std::string_view value) {
-  std::size_t number = 0;
-  if (!parse_number(value, number) || number > most)
-    refuse(name, value, fmt::format("a number from 0 to {}", most));
-  return number;
-}
-
-constexpr std::array log_levels = {LogLevel::off, LogLevel::error, LogLevel::warning,
-                                   LogLevel::info, LogLevel::debug};
-constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled,
-                                      ThreadLevel::serialized, ThreadLevel::multiple};
-
-constexpr std::array bind_targets = {BindTo::none, BindTo::core, BindTo::numa, BindTo::package};
-
-constexpr std::array reproducibility_levels = {Reproducibility::ranks, Reproducibility::runs,
-                                               Reproducibility::placement, Reproducibility::size};
-
-constexpr std::array failure_policies = {OnFailure::report, OnFailure::clean_up,
-                                         OnFailure::tear_down};
-constexpr std::array check_levels = {CheckLevel::off, CheckLevel::info, CheckLevel::detail};
-
-std::string parse_gpu(std::string_view name, std::string_view value) {
-  unsigned index = 0;
-  if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
-    refuse(name, value, "an index from 0 to 255, none, or nothing for a near one");
-  return std::string(value);
-}
-
-/// <base>[:seconds]
-MetricsPlace parse_metrics(std::string_view name, std::string_view value) {
-  MetricsPlace place{.text = std::string(value)};
-  const std::size_t colon = value.rfind(':');
-  // A colon in a folder's name is none that seconds follow.
-  if (colon != std::string_view::npos && value.find('/', colon) == std::string_view::npos) {
-    const std::string_view after = value.substr(colon + 1);
-    double seconds = 0;
-    if (!parse_number(after, seconds) || !(seconds >= 0.1) || seconds > 1e9)
-      refuse(name, value, "the beginning of file names, and :seconds from 0.1 to 1e9 if at all");
-    place.period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-    value = value.substr(0, colon);
-  }
-  constexpr std::string_view json = ".json";
-  place.json = value.ends_with(json);
-  if (place.json) value.remove_suffix(json.size());
-  place.base = value;
-  return place;
+std::string print_number(const std::optional<int>& number) {
+  return number ? std::to_string(*number) : "";
 }
 
 struct Variable {
@@ -273,6 +184,52 @@ const std::array variables = {
         ":10, every 10 seconds, too; empty: nowhere.",
         [](Config& c, std::string_view n, std::string_view v) { c.metrics = parse_metrics(n, v); },
         [](const Config& c) { return c.metrics.text; }},
+    Variable{"HYMN_NCCL_INIT",
+             "When communicators of NCCL are made: lazy (at the first use of a group), eager (when "
+             "the group is made) or background (begun then).",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.nccl.init = parse_enum(n, v, nccl_inits);
+             },
+             [](const Config& c) {
+               return std::string(to_string(c.nccl.init.value_or(NcclInit::lazy)));
+             }},
+    Variable{
+        "HYMN_NCCL_MIN_CTAS",
+        "The least blocks of threads that NCCL uses on a GPU, from 1 to 64; empty: its choice.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.nccl.min_ctas = parse_number_or_none(1, most_ctas, n, v);
+        },
+        [](const Config& c) { return print_number(c.nccl.min_ctas); }},
+    Variable{"HYMN_NCCL_MAX_CTAS", "The most of them; empty: NCCL's choice.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.nccl.max_ctas = parse_number_or_none(1, most_ctas, n, v);
+             },
+             [](const Config& c) { return print_number(c.nccl.max_ctas); }},
+    Variable{"HYMN_NCCL_CGA_SIZE",
+             "How many blocks of threads NCCL puts into a cluster, from 0 to 8; empty: its choice.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.nccl.cga_size = parse_number_or_none(0, most_in_cluster, n, v);
+             },
+             [](const Config& c) { return print_number(c.nccl.cga_size); }},
+    Variable{"HYMN_NCCL_NET",
+             "The network that NCCL uses: Socket, IB, or the name of a plugin; empty: its choice.",
+             [](Config& c, std::string_view, std::string_view v) { c.nccl.net_name = v; },
+             [](const Config& c) { return c.nccl.net_name; }},
+    Variable{
+        "HYMN_NCCL_BLOCKING",
+        "Whether calls of NCCL may block; its communicators are made beside the caller anyway.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.nccl.blocking = parse_bool(n, v);
+        },
+        [](const Config& c) { return std::string(c.nccl.blocking.value_or(false) ? "1" : "0"); }},
+    Variable{
+        "HYMN_STREAM_PRIORITY",
+        "The priority of the stream on a GPU for operations that are given none: normal or "
+        "high.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.high_priority_stream = parse_priority(n, v);
+        },
+        [](const Config& c) { return std::string(c.high_priority_stream ? "high" : "normal"); }},
     Variable{
         "HYMN_CHUNK_LIMIT",
         "For tests: the most elements given to one MPI call, so that the code for counts above "
@@ -308,46 +265,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
-
-std::string_view to_string(BindTo target) noexcept {
-  switch (target) {
-    case BindTo::none:
-      return "none";
-    case BindTo::core:
-      return "core";
-    case BindTo::numa:
-      return "numa";
-    case BindTo::package:
-      return "package";
-  }
-  return "?";
-}
-
-std::string_view to_string(OnFailure policy) noexcept {
-  switch (policy) {
-    case OnFailure::report:
-      return "report";
-    case OnFailure::clean_up:
-      return "clean_up";
-    case OnFailure::tear_down:
-      return "tear_down";
-  }
-  return "?";
-}
-
-std::string_view to_string(ThreadLevel level) noexcept {
-  switch (level) {
-    case ThreadLevel::single:
-      return "single";
-    case ThreadLevel::funneled:
-      return "funneled";
-    case ThreadLevel::serialized:
-      return "serialized";
-    case ThreadLevel::multiple:
-      return "multiple";
-  }
-  return "unknown";
-}
 
 Config Config::parse(const std::vector<std::string>& environment) {
   Config config;

@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/paths.hpp"
+#include "hymn/nccl_options.hpp"
 #include "hymn/settings.hpp"
 #include "hymn/timeout.hpp"
 #include "hymn/types.hpp"
@@ -29,6 +30,13 @@ std::string_view to_string(BindTo target) noexcept;
 enum class OnFailure : unsigned char { report, clean_up, tear_down };
 
 std::string_view to_string(OnFailure policy) noexcept;
+
+/// Those of `group`, and where it sets nothing, of `otherwise`. Throws ConfigError for values that
+/// are out of range, or do not fit each other; `source` says where they come from.
+NcclOptions nccl_options(const NcclOptions& group, const NcclOptions& otherwise,
+                         std::string_view source);
+/// "init eager, min_ctas 2, net Socket": what is set, in one line.
+std::string describe(const NcclOptions& options);
 
 /// Where metrics are written: `<base><rank>.prom`, or `<base><rank>.json`.
 struct MetricsPlace {
@@ -65,6 +73,8 @@ struct Config {
   CheckLevel checks = CheckLevel::off;
   bool nan_check = false;
   MetricsPlace metrics;
+  NcclOptions nccl;  ///< of groups that do not say otherwise
+  bool high_priority_stream = false;
   std::size_t chunk_limit = std::size_t{1} << 30;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a

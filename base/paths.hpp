@@ -20,7 +20,10 @@ inline constexpr std::string_view exchange =
 inline constexpr std::string_view hierarchical =
     "hierarchical";  ///< shared memory inside each host, messages between hosts
 inline constexpr std::string_view nccl = "nccl";  ///< NCCL, between GPUs
-inline constexpr std::array all = {threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl};
+inline constexpr std::string_view staged =
+    "staged";  ///< from GPUs through memory of the host, where another path carries it
+inline constexpr std::array all = {threads, shm,      hierarchical, mpi,
+                                   mpi_p2p, exchange, nccl,         staged};
 }  // namespace paths
 
 /// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.

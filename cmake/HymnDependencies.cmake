@@ -18,14 +18,18 @@ target_include_directories(hymn_asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
 target_compile_definitions(hymn_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
                                                ASIO_DISABLE_VISIBILITY
                                                ASIO_DISABLE_STD_ALIGNED_ALLOC)
-find_package(CLI11 REQUIRED)
+if(HYMN_PROGRAMS)
+  find_package(CLI11 REQUIRED)
+endif()
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.5)
 pkg_check_modules(libdw REQUIRED IMPORTED_TARGET libdw)
-pkg_check_modules(rsvg REQUIRED IMPORTED_TARGET librsvg-2.0)
-# Its -pthread is one more flag than those that precompiled headers are made with.
-set_property(TARGET PkgConfig::rsvg PROPERTY INTERFACE_COMPILE_OPTIONS "")
+if(HYMN_PROGRAMS)
+  pkg_check_modules(rsvg REQUIRED IMPORTED_TARGET librsvg-2.0)
+  # Its -pthread is one more flag than those that precompiled headers are made with.
+  set_property(TARGET PkgConfig::rsvg PROPERTY INTERFACE_COMPILE_OPTIONS "")
+endif()
 if(HYMN_TESTS STREQUAL "AUTO")
   find_package(GTest QUIET)
   if(PROJECT_IS_TOP_LEVEL AND GTest_FOUND)

@@ -1,7 +1,7 @@
 # How tests are built and registered with ctest.
 #
 # One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
-# threads (what the ThreadSanitizer build runs), mpi, large, c, programs (what is started as a user
+# gpu (what needs one, and passes without unless HYMN_REQUIRE_GPU=1), threads (what the ThreadSanitizer build runs), mpi, large, c, programs (what is started as a user
 # starts it; sanitized builds leave it out), launchers, fault, house, package; full marks the long
 # campaigns that only scripts/test --full runs. For each label L the target hymn_tests_L builds the
 # programs it needs.
@@ -13,7 +13,7 @@ if(HYMN_SANITIZE)
   set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_CXX_FLAGS_DEBUG} -O0")
 endif()
 
-foreach(label IN ITEMS unit threads mpi c programs launchers fault house package full)
+foreach(label IN ITEMS unit gpu threads mpi c programs launchers fault house package full)
   add_custom_target(hymn_tests_${label})
 endforeach()
 

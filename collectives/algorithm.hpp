@@ -50,7 +50,11 @@ class Algorithm {
   /// The mechanism, as HYMN_PATH names it: "mpi".
   virtual std::string_view path() const = 0;
   virtual bool serves(OpType type) const = 0;
-  /// Asked only for types that it serves. May look at anything that all members see alike.
+  /// The one kind of memory that it reads and writes: all that the host can reach is `host`, be it
+  /// pinned or managed. Then `device` means that its buffers are in the memory of a GPU.
+  virtual bool takes(MemoryKind memory) const { return memory != MemoryKind::device; }
+  /// Asked only for types that it serves, and memory that it takes. May look at anything that all
+  /// members see alike.
   virtual Verdict can_run(const Request& request) const = 0;
   /// How far it keeps the bits of a result that depends on the order of the steps, when made for a
   /// group that asks for that much. Asked only for requests that it can run.

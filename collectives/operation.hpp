@@ -53,7 +53,16 @@ class Operation {
   virtual bool awaits_other_cores() const { return false; }
 
   /// Whether peers wait for what step() sends: then it must be stepped before this thread blocks.
+  /// May be asked by any thread.
   virtual bool peers_need_steps() const { return false; }
+
+  /// After start(), of a request that is ordered by a stream: whether all of it is on the stream,
+  /// so that what the caller enqueues next comes after it. Otherwise step() brings it there.
+  virtual bool is_enqueued() const { return true; }
+  /// Whether let_wait() exists: what is enqueued on `stream` from now on waits until this has
+  /// completed, and the host does not. Asked of what is enqueued only.
+  virtual bool can_let_wait() const { return false; }
+  virtual void let_wait(void* /*stream*/) {}
 
   /// Whether run() exists: the whole operation as one blocking call, cheaper than start and step,
   /// but without deadline.

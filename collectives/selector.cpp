@@ -29,7 +29,8 @@ std::optional<PlanQuery> query_of(const Request& request, int ranks) {
   const BufferView& out = request.outputs.flat();
   const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
   const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
-  PlanQuery query{.type = type, .dtype = counts_output ? out.dtype : in.dtype};
+  PlanQuery query{
+      .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
   if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
     return std::nullopt;
   query.op = request.op.kind();
@@ -87,9 +88,11 @@ std::uint64_t Selector::key(const Request& request) const {
   const auto at = [](auto value, unsigned place) {
     return static_cast<std::uint64_t>(value) << (answer_bits + count_bits + place);
   };
-  return std::uint64_t{1} << 62 | at(request.type, 18) | at(request.op.kind(), 14) |
-         at(request.inputs.dtype(), 10) | at(request.outputs.dtype(), 6) |
-         at(request.inputs.layout(), 3) | at(request.outputs.layout(), 0) | count << answer_bits;
+  const std::uint64_t is_on_gpu = request.memory() == MemoryKind::device ? 1 : 0;
+  return is_on_gpu << 63 | std::uint64_t{1} << 62 | at(request.type, 18) |
+         at(request.op.kind(), 14) | at(request.inputs.dtype(), 10) |
+         at(request.outputs.dtype(), 6) | at(request.inputs.layout(), 3) |
+         at(request.outputs.layout(), 0) | count << answer_bits;
 }
 
 Algorithm& Selector::pick(const Request& request) {
@@ -147,6 +150,10 @@ Candidate Selector::ask(std::size_t index, const Request& request) const {
     candidate.reason = fmt::format("not allowed by the path setting '{}'", rules_.path.text());
   } else if (!is_allowed(index, request.type)) {
     candidate.reason = fmt::format("not allowed by the algorithm setting '{}'", rules_.algo.text());
+  } else if (!algorithm.takes(request.memory())) {
+    candidate.reason = request.memory() == MemoryKind::device
+                           ? "the buffers are in the memory of a GPU"
+                           : "the buffers are in host memory";
   } else {
     Verdict verdict = algorithm.can_run(request);
     candidate.can_run = verdict.ok;
@@ -164,8 +171,8 @@ std::size_t Selector::search(const Request& request) const {
   std::optional<std::size_t> chosen;
   Cost cost;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
-    if (!is_allowed(i, request.type) || !algorithms_[i]->can_run(request).ok ||
-        promise(i, request) < rules_.reproducibility)
+    if (!is_allowed(i, request.type) || !algorithms_[i]->takes(request.memory()) ||
+        !algorithms_[i]->can_run(request).ok || promise(i, request) < rules_.reproducibility)
       continue;
     Cost other = cost_of(i, query);
     if (chosen && !is_faster(other, cost)) continue;

@@ -73,8 +73,8 @@ void validate_blocks(std::string_view side, const Blocks<View>& blocks, GroupSha
 }
 
 template <class View>
-void validate_views(std::string_view side, const Blocks<View>& blocks, MemoryQuery* memory) {
-  for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view), memory);
+void validate_views(std::string_view side, const Blocks<View>& blocks) {
+  for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view));
 }
 
 void require_one_dtype(std::span<const ConstBufferView> inputs,
@@ -199,18 +199,16 @@ std::unique_ptr<const Request> match_complex_views(const Request& request) {
   return matched;
 }
 
-void validate(const Request& request, GroupShape shape, int root, MemoryQuery* memory) {
+void validate(const Request& request, GroupShape shape, int root) {
   // What a rank other than the root passes on the root's side is not looked at.
-  const bool is_other = shape.rank != root;
-  const bool has_input = request.type != OpType::scatter || !is_other;
-  const bool has_output =
-      (request.type != OpType::reduce && request.type != OpType::gather) || !is_other;
+  const bool has_input = uses_inputs(request.type, shape.rank == root);
+  const bool has_output = uses_outputs(request.type, shape.rank == root);
   static constexpr InputBlocks no_inputs;
   static constexpr OutputBlocks no_outputs;
   const InputBlocks& inputs = has_input ? request.inputs : no_inputs;
   const OutputBlocks& outputs = has_output ? request.outputs : no_outputs;
-  validate_views("input", inputs, memory);
-  validate_views("output", outputs, memory);
+  validate_views("input", inputs);
+  validate_views("output", outputs);
   require_one_dtype(inputs.views(), outputs.views());
   switch (request.type) {
     case OpType::all_reduce:

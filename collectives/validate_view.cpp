@@ -7,8 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/memory_query.hpp"
-
 namespace hymn {
 namespace {
 
@@ -66,26 +64,11 @@ void validate_layout(std::string_view side, const ConstBufferView& view) {
                      {.remedy = "copy it into contiguous memory first"});
 }
 
-[[noreturn]] void refuse_memory(std::string_view side, std::string_view where) {
-  throw UnsupportedError(
-      fmt::format("the {} buffer is in {}, which no path of this group reaches", side, where),
-      {.remedy = "copy it to host memory; device buffers need a group on GPUs"});
-}
-
-void validate_memory(std::string_view side, const ConstBufferView& view, MemoryQuery* memory) {
-  if (view.memory == MemoryKind::device) refuse_memory(side, "device memory");
-  if (memory == nullptr || view.memory != MemoryKind::host || view.bytes() == 0) return;
-  const MemoryAt found = memory->at(view.data);
-  if (found.kind == MemoryKind::device)
-    refuse_memory(side, fmt::format("the memory of GPU {}", found.gpu));
-}
-
 }  // namespace
 
-void validate_view(std::string_view side, const ConstBufferView& view, MemoryQuery* memory) {
+void validate_view(std::string_view side, const ConstBufferView& view) {
   validate_size(side, view);
   validate_layout(side, view);
-  validate_memory(side, view, memory);
 }
 
 bool overlap(const ConstBufferView& a, const ConstBufferView& b) {

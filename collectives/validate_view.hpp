@@ -6,13 +6,9 @@
 
 namespace hymn {
 
-class MemoryQuery;
-
 /// Throws UsageError for a null buffer with elements, a count that no memory can hold, a shape that
-/// does not fit the count, and a layout with gaps or overlaps; UnsupportedError for memory of a
-/// GPU, which `memory` finds where the view does not say so (null: there is none).
-void validate_view(std::string_view side, const ConstBufferView& view,
-                   MemoryQuery* memory = nullptr);
+/// does not fit the count, and a layout with gaps or overlaps.
+void validate_view(std::string_view side, const ConstBufferView& view);
 
 /// Whether they share a byte.
 bool overlap(const ConstBufferView& a, const ConstBufferView& b);

@@ -14,6 +14,7 @@ using Device = int;
 using Pointer = unsigned long long;  ///< to memory of a GPU
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
+using Event = struct EventHandle*;
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
@@ -27,6 +28,7 @@ constexpr Result invalid_device = 101;
 constexpr Result invalid_context = 201;
 constexpr Result uncorrectable_ecc = 214;
 constexpr Result illegal_address = 700;
+constexpr Result not_ready = 600;
 constexpr Result launch_failed = 719;
 constexpr Result system_not_ready = 802;
 constexpr Result driver_mismatch = 803;
@@ -35,15 +37,24 @@ constexpr int attribute_compute_minor = 76;
 
 /// What can be asked of a pointer.
 using PointerAttribute = int;
-constexpr PointerAttribute attribute_memory_type = 2;  // unsigned: one of the values below
-constexpr PointerAttribute attribute_buffer_id = 7;    // unsigned long long
-constexpr PointerAttribute attribute_is_managed = 8;   // unsigned: 0 or 1
-constexpr PointerAttribute attribute_gpu = 9;          // int
+constexpr PointerAttribute attribute_memory_type = 2;   // unsigned: one of the values below
+constexpr PointerAttribute attribute_buffer_id = 7;     // unsigned long long
+constexpr PointerAttribute attribute_is_managed = 8;    // unsigned: 0 or 1
+constexpr PointerAttribute attribute_gpu = 9;           // int
 constexpr PointerAttribute attribute_range_begin = 11;  // Pointer
 constexpr PointerAttribute attribute_range_bytes = 12;  // std::size_t
 constexpr unsigned memory_of_host = 1;
 constexpr unsigned memory_of_gpu = 2;
 constexpr unsigned memory_unified = 4;
+
+/// A stream that does not wait for the default stream, nor that for it.
+constexpr unsigned stream_non_blocking = 1;
+/// An event without times, which is cheaper.
+constexpr unsigned event_without_timing = 2;
+constexpr unsigned wait_by_default = 0;
+using CaptureStatus = int;
+constexpr CaptureStatus capture_none = 0;
+constexpr CaptureStatus capture_active = 1;
 
 struct Functions {
   Function<Result(unsigned)> init{"cuInit"};
@@ -75,6 +86,24 @@ struct Functions {
   /// Of a pointer that CUDA does not know it sets all to 0, and succeeds.
   Function<Result(unsigned, PointerAttribute*, void**, Pointer)> pointer_attributes{
       "cuPointerGetAttributes"};
+  Function<Result(Context)> push_context{"cuCtxPushCurrent_v2"};
+  Function<Result(Context*)> pop_context{"cuCtxPopCurrent_v2"};
+  /// Least and greatest; the greatest is the smaller number.
+  Function<Result(int*, int*)> priorities{"cuCtxGetStreamPriorityRange"};
+  Function<Result(Stream*, unsigned, int)> make_stream{"cuStreamCreateWithPriority"};
+  Function<Result(Stream)> destroy_stream{"cuStreamDestroy_v2"};
+  /// Of the default streams it tells the context of the thread that asks.
+  Function<Result(Stream, Context*)> context_of_stream{"cuStreamGetCtx"};
+  Function<Result(Stream, CaptureStatus*)> is_capturing{"cuStreamIsCapturing"};
+  Function<Result(Stream, Event, unsigned)> wait_event{"cuStreamWaitEvent"};
+  Function<Result(Event*, unsigned)> make_event{"cuEventCreate"};
+  Function<Result(Event)> destroy_event{"cuEventDestroy_v2"};
+  Function<Result(Event, Stream)> record_event{"cuEventRecord"};
+  Function<Result(Event)> query_event{"cuEventQuery"};
+  Function<Result(void**, std::size_t, unsigned)> allocate_pinned{"cuMemHostAlloc"};
+  Function<Result(void*)> free_pinned{"cuMemFreeHost"};
+  Function<Result(Pointer, const void*, std::size_t, Stream)> to_gpu_on{"cuMemcpyHtoDAsync_v2"};
+  Function<Result(void*, Pointer, std::size_t, Stream)> to_host_on{"cuMemcpyDtoHAsync_v2"};
 };
 
 }  // namespace hymn::cuda_api

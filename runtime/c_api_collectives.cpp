@@ -221,7 +221,8 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
     std::vector<hymn::P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
     call.hand_out([&] {
-      return hymn::Work(hymn::detail::GroupState::of(target)->start_batch(batch, {}, call.site));
+      return hymn::Work(hymn::detail::GroupState::of(target)->start_batch(
+          batch, {.stream = call.stream}, call.site));
     });
   });
 }

@@ -88,6 +88,10 @@ hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds) {
   return guarded(__func__, [&] { need(work, "work")->work.wait(timeout_of(seconds)); });
 }
 
+hymnResult_t hymnWorkWaitOn(hymnWork_t work, hymnStream_t stream) {
+  return guarded(__func__, [&] { need(work, "work")->work.wait_on(stream); });
+}
+
 hymnResult_t hymnWorkError(hymnWork_t work, hymnResult_t* error) {
   return guarded(__func__, [&] {
     need(error, "error");

@@ -95,20 +95,17 @@ std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& g
 
 ProcessGroup& Call::checked_group() const {
   if (asynchronous) *need(work, "work") = nullptr;
-  ProcessGroup& target = need(group, "group")->group;
-  if (stream != nullptr) {
-    throw UsageError("stream must be NULL: operations on host memory are not ordered by a stream");
-  }
-  return target;
+  return need(group, "group")->group;
 }
 
 void Call::finish(ProcessGroup& target, const Request& request) const {
   detail::GroupState& state = *detail::GroupState::of(target);
+  const CallOptions options{.stream = stream};
   if (asynchronous) {
-    hand_out([&] { return Work(state.start(request, {}, site)); });
+    hand_out([&] { return Work(state.start(request, options, site)); });
     return;
   }
-  const RecvStatus received = state.run(request, {}, site);
+  const RecvStatus received = state.run(request, options, site);
   if (status != nullptr) *status = {received.source, received.tag, received.count};
 }
 

@@ -15,13 +15,13 @@
 namespace hymn::detail {
 
 GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
-                       GroupOptions options, std::unique_ptr<Selector> selector, bool blocks)
+                       GroupOptions options, Means means, bool blocks)
     : world_(std::move(world)),
       membership_(std::move(membership)),
       options_(std::move(options)),
       description_(options_.description.empty() ? "undefined" : options_.description),
       shape_(shape_of(membership_, world_->rank())),
-      selector_(std::move(selector)),
+      means_(std::move(means)),
       blocks_(blocks),
       timeout_(options_.timeout.or_else(world_->default_timeout())),
       gone_(membership_.uid, shape_.rank, shape_.size),
@@ -117,7 +117,7 @@ int GroupState::peer_of(const Request& request) const {
   return peer;
 }
 
-const Request& GroupState::checked(const Request& request, std::unique_ptr<const Request>& matched,
+const Request& GroupState::checked(const Request& request, std::shared_ptr<const Request>& matched,
                                    int& peer) const {
   try {
     if (request.type == OpType::all_gather) matched = match_complex_views(request);
@@ -125,9 +125,13 @@ const Request& GroupState::checked(const Request& request, std::unique_ptr<const
     peer = peer_of(used);
     // Without a GPU this costs a branch: then no pointer has to be asked for.
     MemoryQuery* const memory = world_->memory();
-    if (memory != nullptr || !is_plainly_right(used, shape_, peer))
-      validate(used, shape_, peer, memory);
-    return used;
+    if (memory == nullptr && used.domain.kind == OrderingDomain::Kind::host &&
+        is_plainly_right(used, shape_, peer))
+      return used;
+    validate(used, shape_, peer);
+    auto located = locate(used, shape_.rank == peer, memory, means_.reach);
+    if (located) matched = std::move(located);
+    return matched ? *matched : request;
   } catch (...) {
     rethrow_with(context(std::string(to_string(request.type))));
   }
@@ -141,10 +145,14 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
 // -----------------------------------------------------------------------------------
 
 RecvStatus GroupState::run(const Request& given, const CallOptions& options, const void* site) {
+  if (options.stream != nullptr) [[unlikely]] {
+    start(given, options, site);
+    return {};
+  }
   const Asked asked{given, options, site};
   if (!admit(given.type, &asked)) return {};
   Call call;
-  std::unique_ptr<const Request> matched;
+  std::shared_ptr<const Request> matched;
   const Request& request = checked(given, matched, call.peer);
   call.request = &request;
   call.sequence = next_sequence(request.type);
@@ -184,7 +192,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
 
 const Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
   try {
-    Algorithm& algorithm = selector_->pick(*call.request);
+    Algorithm& algorithm = means_.selector->pick(*call.request);
     algorithm.prepare(storage, call);
     return algorithm;
   } catch (...) {
@@ -244,9 +252,17 @@ std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallO
   const std::uint64_t sequence = next_sequence(request.type);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
-  if (member) add_part(*work, request);
+  if (member) add_part(*work, ordered_by(request, options));
   launch(work, {site, limit_of(options)});
+  if (options.stream != nullptr) work->await_enqueued();
   return work;
+}
+
+// What stays in order with a stream says so itself, for it outlives the call.
+Request GroupState::ordered_by(const Request& request, const CallOptions& options) {
+  Request ordered = request;
+  if (options.stream != nullptr) ordered.domain = {OrderingDomain::Kind::stream, options.stream};
+  return ordered;
 }
 
 std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operations,
@@ -261,21 +277,23 @@ std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operat
                                           next_sequence(OpType::batch));
   // All are checked and prepared before the first one starts.
   if (member)
-    for (const P2POp& operation : operations) add_part(*work, operation.request);
+    for (const P2POp& operation : operations)
+      add_part(*work, ordered_by(operation.request, options));
   launch(work, {site, limit_of(options)});
+  if (options.stream != nullptr) work->await_enqueued();
   return work;
 }
 
 void GroupState::add_part(WorkState& work, const Request& given) {
   int peer = -1;
-  std::unique_ptr<const Request> matched;
+  std::shared_ptr<const Request> matched;
   auto part = std::make_unique<WorkPart>(checked(given, matched, peer));
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence =
       next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
   try {
-    part->algorithm = &selector_->pick(part->request.get());
+    part->algorithm = &means_.selector->pick(part->request.get());
     part->algorithm->prepare(part->storage, part->call);
   } catch (...) {
     rethrow_with(context(title(part->call)));
@@ -314,8 +332,16 @@ Explanation GroupState::explain(const Request& given) const {
     throw UsageError(fmt::format("rank {} is not part of group '{}'", world_->rank(), label()),
                      context("explain"));
   int peer = -1;
-  std::unique_ptr<const Request> matched;
-  return selector_->explain(checked(given, matched, peer));
+  std::shared_ptr<const Request> matched;
+  return means_.selector->explain(checked(given, matched, peer));
+}
+
+void GroupState::require_stream(void* stream, const std::string& operation) const {
+  try {
+    require_own_stream(stream, means_.reach);
+  } catch (...) {
+    rethrow_with(context(operation));
+  }
 }
 
 void GroupState::destroy() {

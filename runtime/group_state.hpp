@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "collectives/locate.hpp"
+#include "collectives/nccl/channel.hpp"
 #include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
 #include "runtime/completions.hpp"
@@ -52,12 +54,18 @@ struct WatchedCall {
 
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
-  /// `selector` is null on a rank that is not a member. `blocks`: blocking calls without a limit
+  /// What carries its requests out; empty on a rank that is not a member.
+  struct Means {
+    std::unique_ptr<Selector> selector{};
+    DeviceReach reach{};
+    std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
+  };
+  /// `blocks`: blocking calls without a limit
   /// are the mechanism's own blocking calls. They do not match the non-blocking ones of another
   /// rank, so this is settled among the members when the group is made, and never by what one rank
   /// alone sees.
   GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
-             std::unique_ptr<Selector> selector, bool blocks);
+             Means means, bool blocks);
   ~GroupState();
   /// Null for a handle that is empty.
   static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
@@ -70,6 +78,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const std::string& description() const { return description_; }
   GroupShape shape() const { return shape_; }
   bool is_member() const { return shape_.rank >= 0; }
+  /// Communicators of NCCL that were split from this group's on this rank.
+  std::uint64_t comm_splits() const { return means_.nccl ? means_.nccl->splits() : 0; }
   /// Whether calls without a limit may be the mechanism's own blocking ones.
   bool blocks() const { return blocks_; }
   WorldState& world() const { return *world_; }
@@ -94,6 +104,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
                                          const CallOptions& options, const void* site = nullptr);
   Explanation explain(const Request& request) const;
+  /// Throws where this rank's GPU cannot order anything by this stream.
+  void require_stream(void* stream, const std::string& operation) const;
 
   /// Why a group was given up.
   struct Failure {
@@ -169,8 +181,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
-  const Request& checked(const Request& request, std::unique_ptr<const Request>& matched,
+  const Request& checked(const Request& request, std::shared_ptr<const Request>& matched,
                          int& peer) const;
+  static Request ordered_by(const Request& request, const CallOptions& options);
   int peer_of(const Request& request) const;
   void show_timeout();
   /// -1: it is not a member.
@@ -247,7 +260,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupOptions options_;
   std::string description_;
   GroupShape shape_;
-  std::unique_ptr<Selector> selector_;
+  Means means_;
   bool blocks_;
 
   /// A timeout that is read on every call and may be changed by another thread.

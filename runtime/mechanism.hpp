@@ -1,13 +1,17 @@
 // A way to move data that groups can use: each one gives a group its candidates.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
 #include "base/meeting.hpp"
 #include "collectives/algorithm.hpp"
+#include "collectives/locate.hpp"
+#include "collectives/nccl/channel.hpp"
 #include "collectives/pairwise/message_port.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/staged/staged.hpp"
 #include "hymn/process_group.hpp"
 #include "topology/placement.hpp"
 
@@ -34,6 +38,12 @@ struct NewGroup {
   std::vector<int> host_of{};  ///< by group rank: index of the host in the world's layout; empty:
                                ///< not all hosts share memory, or nobody said
   std::shared_ptr<MessagePort> port{};  ///< between any two members
+  const GroupOptions& options;
+  /// Moves what is in flight on other groups, for which who waits here may have to wait.
+  std::function<void()> step_others{};
+  DeviceReach reach{};                  ///< what its candidates can do on GPUs
+  std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
+  StagedAlgorithm* staged = nullptr;    ///< among the algorithms; null: none
 };
 
 /// Made once for a world, in order of preference. Its calls are made by one thread at a time.
@@ -47,7 +57,7 @@ class Mechanism {
   /// The ranks have met, and know where they are. Called once, before any group is made.
   virtual void placed(const JobMap&) {}
   /// What this rank has to say to the other members of a group that is about to be made.
-  virtual Bytes offer(const Membership&) { return {}; }
+  virtual Bytes offer(const Membership&, const GroupOptions&) { return {}; }
   /// What it says when it has heard what all members offered; it may wait for what another member
   /// does for up to `patience`. Never throws: what fails is said.
   virtual Bytes answer(const Membership&, std::span<const Bytes> /*offers*/,
@@ -58,6 +68,8 @@ class Mechanism {
   /// member offered and answered, and all members are known to be there.
   virtual void open(NewGroup& group, std::span<const Bytes> offers,
                     std::span<const Bytes> answers) = 0;
+  /// On a rank that is no member: others make this group, and may need this rank for it.
+  virtual void stand_by(const Membership&, const GroupOptions&, const Patience&) {}
   /// The group has ended on this rank; `clean` when nothing of it can be in flight any more. Called
   /// before the candidates are destroyed. Local.
   virtual void close(const Membership&, bool /*clean*/) {}

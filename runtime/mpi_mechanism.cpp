@@ -23,7 +23,7 @@ MpiMechanism::MpiMechanism(std::shared_ptr<MpiExchange> exchange, std::shared_pt
 
 // Whether it can make one, and the parked communicators of these ranks. What all members still
 // have, one group may use.
-Bytes MpiMechanism::offer(const Membership& membership) {
+Bytes MpiMechanism::offer(const Membership& membership, const GroupOptions&) {
   std::lock_guard lock(mutex_);
   Packer packer;
   packer.number(stuck_ ? 1 : 0);

@@ -16,7 +16,7 @@ class MpiMechanism final : public Mechanism {
   MpiMechanism(std::shared_ptr<MpiExchange> exchange, std::shared_ptr<MpiGate> gate,
                std::size_t chunk_limit);
 
-  Bytes offer(const Membership& membership) override;
+  Bytes offer(const Membership& membership, const GroupOptions& options) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;

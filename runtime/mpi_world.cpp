@@ -9,6 +9,7 @@
 #include "runtime/mpi_exchange.hpp"
 #include "runtime/mpi_mechanism.hpp"
 #include "runtime/mpi_session.hpp"
+#include "runtime/nccl_mechanism.hpp"
 #include "runtime/process_regions.hpp"
 #include "runtime/tcp_control.hpp"
 #include "runtime/world_state.hpp"
@@ -94,6 +95,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
+  parts.mechanisms.push_back(
+      std::make_unique<NcclMechanism>(exchange, parts.gpus, parts.path, parts.config));
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
   if (parts.config.control)
     parts.control = std::make_unique<TcpControl>(parts.config.interface,

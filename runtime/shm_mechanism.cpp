@@ -83,7 +83,7 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
   return found;
 }
 
-Bytes ShmMechanism::offer(const Membership& membership) {
+Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
   Offer mine;
   mine.host = host_;
   const Neighbours here = neighbours_in(membership);

@@ -36,7 +36,7 @@ class ShmMechanism final : public Mechanism {
   ShmMechanism(std::unique_ptr<RegionSource> source, Logger logger);
 
   void placed(const JobMap& job) override;
-  Bytes offer(const Membership& membership) override;
+  Bytes offer(const Membership& membership, const GroupOptions& options) override;
   Bytes answer(const Membership& membership, std::span<const Bytes> offers,
                Duration patience) override;
   void open(NewGroup& group, std::span<const Bytes> offers,

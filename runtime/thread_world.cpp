@@ -12,6 +12,7 @@
 #include "p2p/thread_board.hpp"
 #include "p2p/thread_hub.hpp"
 #include "runtime/hierarchical_mechanism.hpp"
+#include "runtime/nccl_mechanism.hpp"
 #include "runtime/shm_mechanism.hpp"
 #include "runtime/thread_control.hpp"
 #include "runtime/thread_world.hpp"
@@ -119,6 +120,8 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
+    parts.mechanisms.push_back(
+        std::make_unique<NcclMechanism>(parts.exchange, parts.gpus, parts.path, parts.config));
     parts.control =
         std::make_unique<ThreadControl>(common.switchboard, common.pulse, common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
@@ -210,6 +213,10 @@ void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
     const PretendedRank& pretended = ranks.at(static_cast<std::size_t>(rank));
     detail::WorldParts parts(pretended.config, options);
     parts.site = {pretended.host, pretended.machine, pretended.cpus, pretended.visible_gpus};
+    if (pretended.gpus != nullptr) {
+      parts.gpus = pretended.gpus->libraries;
+      parts.memory = pretended.gpus->memory;
+    }
     return parts;
   };
   run_all(static_cast<int>(ranks.size()), make_parts, rank_main);

@@ -8,9 +8,16 @@
 
 #include "base/config.hpp"
 #include "hymn/world.hpp"
+#include "runtime/nccl_mechanism.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
+
+/// GPUs that are not there, by doubles of NVIDIA's libraries.
+struct PretendedGpus {
+  GpuLibraries libraries;
+  MemoryQuery* memory = nullptr;
+};
 
 /// Where a rank pretends to be, and with what settings.
 struct PretendedRank {
@@ -19,6 +26,7 @@ struct PretendedRank {
   CpuSet cpus;
   Config config{};
   std::string visible_gpus{};  ///< ranks of a host with different values have machines of their own
+  const PretendedGpus* gpus = nullptr;  ///< null: those of this host
 };
 
 /// As run_ranks, one rank for each of `ranks`. They meet as processes of their own do; nothing is

@@ -20,6 +20,7 @@ bool Work::test() {
 bool Work::is_completed() const { return need(state_).is_completed(); }
 void Work::wait() { need(state_).wait({}); }
 void Work::wait(Timeout timeout) { need(state_).wait(timeout); }
+void Work::wait_on(void* stream) { need(state_).wait_on(stream); }
 std::exception_ptr Work::error() const { return need(state_).error(); }
 std::vector<BufferView> Work::result() const { return need(state_).result(); }
 

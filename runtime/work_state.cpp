@@ -244,6 +244,44 @@ void WorkState::wait(Timeout timeout) {
   if (error_) std::rethrow_exception(error_);
 }
 
+bool WorkState::is_enqueued() const {
+  return is_completed() || std::all_of(parts_.begin(), parts_.end(), [](const auto& part) {
+           return part->done || part->storage.get()->is_enqueued();
+         });
+}
+
+void WorkState::await_enqueued() {
+  ProgressEngine& engine = group_->world().engine();
+  Waiter waiter(engine.crowded());
+  while (true) {
+    {
+      std::lock_guard lock(step_mutex_);
+      if (is_enqueued()) break;
+    }
+    // Others may have to go first; its own limit is looked at in its steps.
+    if (!step()) engine.step_all();
+    waiter.pause();
+  }
+  if (is_completed() && error_) std::rethrow_exception(error_);
+}
+
+void WorkState::wait_on(void* stream) {
+  require_driver();
+  group_->require_stream(stream, title());
+  await_enqueued();
+  {
+    std::lock_guard lock(step_mutex_);
+    if (is_completed()) return;
+    if (std::all_of(parts_.begin(), parts_.end(),
+                    [](const auto& part) { return part->storage.get()->can_let_wait(); })) {
+      for (const auto& part : parts_)
+        if (!part->done) part->storage.get()->let_wait(stream);
+      return;
+    }
+  }
+  wait({});
+}
+
 // HYMN_BLOCKING_WAIT: the patience of who waits is the operation's limit.
 void WorkState::fail_waiting(Duration waited, Timeout limit) {
   auto error = group_->timeout_error(pending(), waited, limit);

@@ -62,6 +62,11 @@ class WorkState {
   bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
   /// Waits for at most `timeout`; unset: the operation's own limit. Throws as Work::wait says.
   void wait(Timeout timeout);
+  /// Of one that is ordered by a stream: moves it on until all of it is on the stream, or it has
+  /// ended. Throws its error.
+  void await_enqueued();
+  /// As Work::wait_on().
+  void wait_on(void* stream);
   /// Gives it up with an AbortedError.
   void abandon(const std::string& reason);
 
@@ -109,6 +114,7 @@ class WorkState {
   std::exception_ptr hopeless() const;
   void settle_future();
   void settle(FutureState<std::vector<BufferView>>& state) const;
+  bool is_enqueued() const;
   static ErrorContext merged_context(std::string remedy, ErrorContext context);
 
   std::shared_ptr<GroupState> group_;

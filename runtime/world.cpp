@@ -11,6 +11,8 @@ World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& option
   if (!exchange) throw UsageError("the exchange of a world is null");
   detail::WorldParts parts(Config::from_environment(), options);
   parts.exchange = std::move(exchange);
+  parts.mechanisms.push_back(
+      std::make_unique<NcclMechanism>(parts.exchange, parts.gpus, parts.path, parts.config));
   return World(detail::WorldState::make(std::move(parts)));
 }
 

@@ -166,9 +166,10 @@ Timeout WorldState::making_limit(const GroupOptions& options) const {
 // what each mechanism of the others has to offer. Then all are known to be there.
 WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
   const std::string mine =
-      fmt::format("ranks [{}], path '{}', algo '{}', reproducibility '{}'",
+      fmt::format("ranks [{}], path '{}', algo '{}', reproducibility '{}', nccl '{}'",
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
-                  options.reproducibility ? to_string(*options.reproducibility) : "");
+                  options.reproducibility ? to_string(*options.reproducibility) : "",
+                  hymn::describe(nccl_options(options.nccl, config_.nccl, "GroupOptions.nccl")));
   const Timeout limit = options.timeout.or_else(default_timeout_);
   const Timeout making = making_limit(options);
   // At level info a call that is under way may have to be given up.
@@ -178,7 +179,7 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
   Packer packer;
   packer.text(mine).number(blocks ? 1 : 0);
   pack_spot(packer, job_, membership.ranks);
-  for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership));
+  for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership, options));
   const auto said =
       all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
                  patience(fmt::format("making group {} of ranks [{}]", membership.uid,

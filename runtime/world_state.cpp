@@ -49,7 +49,10 @@ WorldParts::WorldParts(Config configured, WorldOptions chosen)
       algo(options.algo.empty() ? AlgoPolicy::parse(config.algo, "HYMN_ALGO")
                                 : AlgoPolicy::parse(options.algo, "WorldOptions.algo")),
       own_thread(options.progress_thread.value_or(config.progress_thread)),
-      memory(memory_query()) {}
+      memory(memory_query()),
+      gpus(GpuLibraries::loaded()) {
+  nccl_options({}, config.nccl, "HYMN_NCCL_*");
+}
 
 WorldState::WorldState(WorldParts parts)
     : exchange_(std::move(parts.exchange)),
@@ -172,6 +175,7 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
       membership.ranks.end())
     throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
   PathPolicy::parse(options.path, "GroupOptions.path");
+  nccl_options(options.nccl, config_.nccl, "GroupOptions.nccl");
   AlgoPolicy::parse(options.algo, "GroupOptions.algo");
   require_drive(context);
   std::lock_guard lock(groups_mutex_);
@@ -181,7 +185,7 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
 
 std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
                                                    const GroupOptions& options) {
-  std::unique_ptr<Selector> selector;
+  GroupState::Means means;
   bool blocks = false;
   if (is_member(membership)) {
     const auto give_back = [&](bool clean) {
@@ -190,7 +194,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     try {
       Agreement agreement = agree(membership, options);
       blocks = agreement.blocks;
-      selector = make_selector(membership, options, std::move(agreement));
+      means = find_means(membership, options, std::move(agreement));
     } catch (const ConfigError&) {
       give_back(true);  // all members have found it
       throw;
@@ -207,9 +211,18 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
       give_back(false);
       throw;
     }
+  } else {
+    Patience standing = patience(fmt::format("standing by while group {} of ranks [{}] is made",
+                                             membership.uid, fmt::join(membership.ranks, ", ")),
+                                 making_limit(options));
+    standing.meanwhile = [this, look = standing.meanwhile] {
+      look();
+      engine_->step_all();
+    };
+    for (const auto& mechanism : mechanisms_) mechanism->stand_by(membership, options, standing);
   }
   auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
-                                            std::move(selector), blocks);
+                                            std::move(means), blocks);
   enter_group(*group);
   std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
@@ -217,9 +230,8 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   return group;
 }
 
-std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership,
-                                                    const GroupOptions& options,
-                                                    Agreement agreement) {
+GroupState::Means WorldState::find_means(const Membership& membership, const GroupOptions& options,
+                                         Agreement agreement) {
   GroupShape shape = GroupState::shape_of(membership, rank_);
   shape.reproducibility = options.reproducibility.value_or(reproducibility_);
   const PathPolicy path =
@@ -230,7 +242,9 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
       .shape = shape,
       .patience = patience(fmt::format("making the communicator of group {} of ranks [{}]",
                                        membership.uid, fmt::join(membership.ranks, ", ")),
-                           making_limit(options))};
+                           making_limit(options)),
+      .options = options,
+      .step_others = [this] { engine_->step_all(); }};
   {
     const OuterCall call(*this, "what makes a group's communicator");
     for (std::size_t i = 0; i < mechanisms_.size(); ++i)
@@ -245,8 +259,15 @@ std::unique_ptr<Selector> WorldState::make_selector(const Membership& membership
       .path = path,
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
       .reproducibility = shape.reproducibility};
-  return std::make_unique<Selector>(std::move(made.algorithms), rules,
-                                    plan_context(std::move(agreement.layout)));
+  auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
+                                             plan_context(std::move(agreement.layout)));
+  if (made.staged != nullptr)
+    made.staged->carry_by([all = selector.get()](const Request& request) -> Algorithm& {
+      return all->pick(request);
+    });
+  return {.selector = std::move(selector),
+          .reach = std::move(made.reach),
+          .nccl = std::move(made.nccl)};
 }
 
 bool WorldState::may_drive() const {

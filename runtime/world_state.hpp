@@ -22,6 +22,7 @@
 #include "runtime/job_map.hpp"
 #include "runtime/mechanism.hpp"
 #include "runtime/metrics_file.hpp"
+#include "runtime/nccl_mechanism.hpp"
 #include "runtime/progress_engine.hpp"
 #include "runtime/recorder_memory.hpp"
 #include "runtime/watchdog.hpp"
@@ -46,6 +47,7 @@ struct WorldParts {
   AlgoPolicy algo;
   bool own_thread;
   MemoryQuery* memory;  ///< of pointers; null: no GPU can be used
+  GpuLibraries gpus;    ///< for mechanisms
   std::shared_ptr<Exchange> exchange{};
   std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
   /// What carries news of failures; null: none.
@@ -185,8 +187,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<std::vector<Bytes>> answer(const Membership& membership,
                                          const std::vector<std::vector<Bytes>>& offers,
                                          Timeout limit);
-  std::unique_ptr<Selector> make_selector(const Membership& membership, const GroupOptions& options,
-                                          Agreement agreement);
+  GroupState::Means find_means(const Membership& membership, const GroupOptions& options,
+                               Agreement agreement);
   PlanContext plan_context(GroupLayout layout) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;

@@ -178,4 +178,14 @@ GpuInventory probe_gpus(const GpuFunctions& functions) {
 
 GpuInventory probe_gpus() { return probe_gpus(loaded_gpu_functions()); }
 
+int index_in_driver(const GpuFunctions& functions, const Gpu& gpu) {
+  std::vector<std::string> remarks;
+  const std::vector<Gpu> seen = Cuda(functions, remarks).gpus();
+  for (const Gpu& other : seen)
+    if (!gpu.uuid.empty() && other.uuid == gpu.uuid) return other.index;
+  for (const Gpu& other : seen)
+    if (gpu.pci && other.pci == gpu.pci) return other.index;
+  return -1;
+}
+
 }  // namespace hymn

@@ -28,4 +28,8 @@ struct GpuFunctions;
 GpuInventory probe_gpus();
 GpuInventory probe_gpus(const GpuFunctions& functions);
 
+/// The number by which the driver knows that GPU in this process, which may see others than those
+/// who described it; -1: it does not see it.
+int index_in_driver(const GpuFunctions& functions, const Gpu& gpu);
+
 }  // namespace hymn

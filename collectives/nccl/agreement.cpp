@@ -15,16 +15,24 @@ Bytes introduce(const NcclLibrary& nccl) {
   return packer.packed();
 }
 
+std::string who_lacks_nccl(std::span<const int> members, std::span<const Bytes> words) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Unpacker unpacker(words[i]);
+    unpacker.number();
+    if (const std::string problem = unpacker.text(); !problem.empty())
+      return fmt::format("NCCL cannot be used on rank {}: {}", members[i], problem);
+  }
+  return "";
+}
+
 void require_same_nccl(std::span<const int> members, std::span<const Bytes> words) {
+  if (const std::string lacking = who_lacks_nccl(members, words); !lacking.empty())
+    throw ConfigError(lacking, {.remedy = "install the same NCCL, 2.18 or newer, on all hosts, or "
+                                          "allow another path"});
   std::map<int, std::vector<int>> ranks_by_version;
   for (std::size_t i = 0; i < members.size(); ++i) {
     Unpacker unpacker(words[i]);
-    const int version = static_cast<int>(unpacker.number());
-    if (const std::string problem = unpacker.text(); !problem.empty())
-      throw ConfigError(fmt::format("NCCL cannot be used on rank {}: {}", members[i], problem),
-                        {.remedy = "install the same NCCL, 2.18 or newer, on all hosts, or allow "
-                                   "another path"});
-    ranks_by_version[version].push_back(members[i]);
+    ranks_by_version[static_cast<int>(unpacker.number())].push_back(members[i]);
   }
   if (ranks_by_version.size() < 2) return;
   std::string versions;

@@ -92,7 +92,7 @@ bool NcclCommunicator::receive_id() {
 
 nccl_api::Config NcclCommunicator::config() const {
   nccl_api::Config config;
-  config.blocking = 0;
+  config.blocking = parts_.settings.blocking ? 1 : 0;
   config.min_ctas = parts_.settings.min_ctas;
   config.max_ctas = parts_.settings.max_ctas;
   config.cga_cluster_size = parts_.settings.cga_cluster_size;
@@ -144,17 +144,28 @@ bool NcclCommunicator::is_settled(Comm comm, const std::string& what) const {
   return true;
 }
 
-void NcclCommunicator::check() {
-  if (is_ready() && handle() != nullptr) is_settled(handle(), "the communicator");
+bool NcclCommunicator::check() {
+  return !is_ready() || handle() == nullptr || is_settled(handle(), "the communicator");
 }
 
 // --- Waiting for it
 
 void NcclCommunicator::complete(const Patience& patience) {
+  step_until([this] { return is_ready(); }, patience);
+}
+
+void NcclCommunicator::begin(const Patience& patience) {
+  step_until([this] { return stage_ >= Stage::calling; }, patience);
+}
+
+template <class Until>
+void NcclCommunicator::step_until(Until until, const Patience& patience) {
   const TimePoint started = patience.clock->now();
   Waiter waiter(patience.crowded);
   try {
-    while (!step()) {
+    while (true) {
+      step();
+      if (until()) return;
       const std::vector<int> hopeless = hopeless_among(members_, patience);
       const TimePoint now = patience.clock->now();
       if (!hopeless.empty() || patience.deadline.expired(now))

@@ -19,6 +19,9 @@ struct NcclSettings {
   int max_ctas = nccl_api::Config::unset;
   int cga_cluster_size = nccl_api::Config::unset;
   std::string net_name{};  ///< "Socket", "IB", or a plugin's
+  /// Whether NCCL's own calls may block until they are through. The making of communicators, which
+  /// takes longest, has a thread of its own anyway.
+  bool blocking = false;
 };
 
 /// What a communicator is made with.
@@ -51,13 +54,16 @@ class NcclCommunicator {
   /// Steps until it is ready. Aborts it, and throws, when that fails, or TimeoutError when the
   /// deadline passes, or a member is hopeless, whom the error names: NCCL may be stuck by then.
   void complete(const Patience& patience);
+  /// The same, but only until NCCL is at work by itself: steps find out when it is ready.
+  void begin(const Patience& patience);
 
   bool is_ready() const { return stage_ == Stage::ready; }
   /// Once it is ready.
   nccl_api::Comm handle() const { return shared_->comm(); }
-  /// Throws BackendError when NCCL has found, since it was made, that it cannot go on: a peer or a
-  /// network was lost. To be asked again and again while something is in flight.
-  void check();
+  /// Whether NCCL is done with all that was asked of it, so that more may be. Throws BackendError
+  /// when it has found, since it was made, that it cannot go on: a peer or a network was lost. To
+  /// be asked again and again while something is in flight.
+  bool check();
 
   /// Gives it up: what is in flight on it ends, some time later, with undefined results. From any
   /// thread.
@@ -69,6 +75,8 @@ class NcclCommunicator {
 
  private:
   enum class Stage : unsigned char { fresh, sending, receiving, calling, settling, ready };
+  template <class Until>
+  void step_until(Until until, const Patience& patience);
   bool is_first() const { return exchange_->rank() == members_.front(); }
   void send_id();
   bool has_sent() const;

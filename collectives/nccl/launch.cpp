@@ -229,8 +229,10 @@ class Launch {
   int peer_;
 };
 
+}  // namespace
+
 // NCCL reads what others have written by then.
-void require_apart(const Request& request) {
+void require_apart_for_nccl(const Request& request) {
   if (request.type != OpType::all_to_all && request.type != OpType::reduce_scatter) return;
   for (const ConstBufferView& in : request.inputs.views())
     for (const BufferView& out : request.outputs.views())
@@ -238,8 +240,6 @@ void require_apart(const Request& request) {
         throw UnsupportedError(fmt::format("NCCL has no {} in place", to_string(request.type)),
                                {.remedy = "give an output apart from the input"});
 }
-
-}  // namespace
 
 Verdict nccl_can_run(const Request& request) {
   if (request.type == OpType::barrier || request.type == OpType::batch)
@@ -255,8 +255,14 @@ Verdict nccl_can_run(const Request& request) {
 }
 
 bool launch_nccl(const NcclPlace& place, const Request& request, int peer) {
-  require_apart(request);
   return Launch(place, request, peer).run() == nccl_api::success;
+}
+
+bool launch_nccl_together(std::span<const NcclMessage> messages) {
+  NcclGroup group(messages.front().place.nccl);
+  for (const NcclMessage& message : messages)
+    Launch(message.place, *message.request, message.peer).run();
+  return group.end() == nccl_api::success;
 }
 
 }  // namespace hymn

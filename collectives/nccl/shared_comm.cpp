@@ -43,7 +43,8 @@ void SharedComm::begin(std::function<void(nccl_api::Comm*)> make, bool gives_one
 void SharedComm::run_call(const std::function<void(nccl_api::Comm*)>& make) {
   std::exception_ptr error;
   try {
-    enter_gpu_();
+    // What it holds is let go before anybody can see that NCCL has.
+    std::exchange(enter_gpu_, nullptr)();
     make(&comm_);
   } catch (...) {
     error = std::current_exception();

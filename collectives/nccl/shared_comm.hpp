@@ -43,7 +43,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   void do_finish();
 
   const nccl_api::Functions nccl_;
-  const std::function<void()> enter_gpu_;
+  std::function<void()> enter_gpu_;  // of the thread that makes it
   mutable std::mutex mutex_;
   Stage stage_ = Stage::fresh;
   bool gives_one_ = true;

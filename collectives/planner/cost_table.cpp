@@ -85,7 +85,7 @@ constexpr std::array table = {
     CostRow{"nccl", "low_latency", one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
     CostRow{"nccl", "nccl", one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
     CostRow{"nccl", "nccl", several_hosts, 30 * us, 10 * us, 0, 0, 0.9, nccl_network},
-    CostRow{"mpi", "staged", one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, copies},
+    CostRow{"staged", "staged", one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, copies},
 };
 
 struct LinkRow {

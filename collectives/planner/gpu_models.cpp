@@ -1,5 +1,5 @@
-// Paths for buffers in the memory of GPUs. None of them is in this build; their rules and figures
-// are here so that `hymn explain` can tell what a machine is good for.
+// Paths for buffers in the memory of GPUs. Of those that are not in this build the rules and
+// figures are here, too, so that `hymn explain` can tell what a machine is good for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ Verdict staged_can_run(const PlanQuery& query, const PlanContext& context) {
 
 double staged_seconds(const PlanQuery& query, const PlanContext& context) {
   return mpi_seconds(query, context) +
-         cost_of(cost_row("mpi", "staged", CostSetting::one_host), query, 0, 1, 0);
+         cost_of(cost_row("staged", "staged", CostSetting::one_host), query, 0, 1, 0);
 }
 
 }  // namespace hymn

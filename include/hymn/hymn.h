@@ -24,7 +24,8 @@ typedef struct hymnWorld* hymnWorld_t;  ///< all ranks of a job
 typedef struct hymnGroup* hymnGroup_t;  ///< some of them
 typedef struct hymnWork* hymnWork_t;    ///< an operation in flight
 
-/// The device stream that orders an operation. There is no device path yet: it must be NULL.
+/// A CUDA stream of this rank's GPU in whose order operations on its memory come (docs/gpu.md), or
+/// NULL. Functions without an I, too, return when all is on the stream.
 typedef void* hymnStream_t;
 
 /// What became of a call. docs/errors.md says, kind by kind, what can be used after a failure.
@@ -200,6 +201,8 @@ HYMN_API hymnResult_t hymnWorkWait(hymnWork_t work);
 /// limit. When they pass: hymnTimeoutError; the operation stays in flight and can be waited for
 /// again.
 HYMN_API hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds);
+/// What is enqueued on the stream from now on waits for the operation. As Work::wait_on().
+HYMN_API hymnResult_t hymnWorkWaitOn(hymnWork_t work, hymnStream_t stream);
 /// *error is why the operation failed, with the text in hymnGetLastError; hymnSuccess while it is
 /// in flight and after it has succeeded. The call itself succeeds in all these cases.
 HYMN_API hymnResult_t hymnWorkError(hymnWork_t work, hymnResult_t* error);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hymn/export.hpp"
+#include "hymn/nccl_options.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -20,6 +21,14 @@ class GroupState;
 /// Options of one call.
 struct CallOptions {
   Timeout timeout{};  ///< unset: the group's
+  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
+  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
+  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
+  /// stream; the limit holds on, and a failure gives the group up. The default stream is given as
+  /// cudaStreamLegacy or cudaStreamPerThread. Of a stream that is captured into a graph the
+  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
+  /// runs.
+  void* stream = nullptr;
 };
 
 /// Options of a group.
@@ -38,6 +47,11 @@ struct GroupOptions {
   std::optional<Reproducibility> reproducibility{};
   /// As HYMN_NAN_CHECK, for this group on this rank; unset: HYMN_NAN_CHECK.
   std::optional<bool> nan_check{};
+  /// For the memory of GPUs.
+  NcclOptions nccl{};
+  /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
+  /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
+  std::optional<bool> high_priority_stream{};
 };
 
 /// One operation that has ended, as it is told to hooks.
@@ -137,6 +151,9 @@ class HYMN_API ProcessGroup {
   /// The number of collectives (sends and receives) started so far.
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
+
+  /// How many communicators of NCCL were split from this group's on this rank.
+  std::uint64_t comm_split_count() const;
 
   // --- Everything below comes down to these three, and is inlined: the flight recorder keeps where
   // they are called from.

@@ -76,6 +76,9 @@ class Blocks {
   constexpr DataType dtype() const {
     return layout_ == Layout::list && !list_.empty() ? list_.front().dtype : flat_.dtype;
   }
+  constexpr MemoryKind memory() const {
+    return layout_ == Layout::list && !list_.empty() ? list_.front().memory : flat_.memory;
+  }
   constexpr std::size_t element_bytes() const {
     return views().empty() ? 0 : views().front().element_bytes();
   }
@@ -219,6 +222,13 @@ struct Request {
   }
 
   constexpr Request() = default;
+
+  /// Where its buffers are: in the memory of a GPU, or where the host reaches them.
+  constexpr MemoryKind memory() const {
+    return inputs.memory() == MemoryKind::device || outputs.memory() == MemoryKind::device
+               ? MemoryKind::device
+               : MemoryKind::host;
+  }
 
  private:
   constexpr Request(OpType type_, InputBlocks in, OutputBlocks out, int peer_ = -1, int tag_ = 0)

@@ -45,6 +45,12 @@ class HYMN_API Work {
   /// TimeoutError is thrown and the operation stays in flight: it can be waited for again.
   void wait(Timeout timeout);
 
+  /// What is enqueued on this CUDA stream (of this rank's GPU) from now on waits until the
+  /// operation has completed; the host does not. Where it is not on the GPU, or not yet, the host
+  /// waits until it is, or has completed. Throws as wait(), UnsupportedError where the group has no
+  /// GPU, and UsageError for a stream of another GPU.
+  void wait_on(void* stream);
+
   /// Why it failed; null while in flight and after success.
   std::exception_ptr error() const;
   /// The buffers written, after success. Throws the error after a failure, UsageError while in

@@ -28,6 +28,7 @@ static void test_null_handles(hymnGroup_t group) {
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkTest(NULL, &value));
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkWait(NULL));
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkWaitTimeout(NULL, 1));
+  CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkWaitOn(NULL, NULL));
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkError(NULL, &error));
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkStatus(NULL, 0, &status));
   CHECK_FAILS(hymnUsageError, "work is NULL", hymnWorkFree(NULL));
@@ -37,7 +38,7 @@ static void test_bad_arguments(hymnGroup_t group, int size) {
   int32_t in[2] = {1, 2}, out[2] = {0, 0};
   float single = 1;
   hymnWork_t work = (hymnWork_t)&single;
-  CHECK_FAILS(hymnUsageError, "stream",
+  CHECK_FAILS(hymnUnsupportedError, "stream",
               hymnAllReduce(in, out, 1, hymnInt32, hymnSum, group, &single));
   CHECK_FAILS(hymnUsageError, "hymnDataType_t",
               hymnAllReduce(in, out, 1, (hymnDataType_t)15, hymnSum, group, NULL));

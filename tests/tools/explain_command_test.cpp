@@ -66,7 +66,7 @@ TEST(HymnExplain, SwitchedGpus) {
   EXPECT_EQ(plan.planned(512 * KiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(8 * MiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(1024 * MiB), "all_reduce_nccl");
-  EXPECT_EQ(plan.build(4 * KiB), "nothing");
+  EXPECT_EQ(plan.build(4 * KiB), "all_reduce_nccl");
   EXPECT_EQ(plan.reason(8, "all_reduce_one_shot"), "the size is no multiple of 16 bytes");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
 }
@@ -186,8 +186,9 @@ TEST(HymnExplain, SaysItInWords) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* text :
        {"all_reduce of float32, sum, in the memory of GPUs", "8 ranks on 1 host", "8 GPUs in use",
-        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nothing", "planned best",
-        "cuda_p2p (all_reduce_one_shot)*: ", "not taken", "slower: ", "* not in this build"})
+        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nccl (all_reduce_nccl)",
+        "planned best", "cuda_p2p (all_reduce_one_shot)*: ", "not taken",
+        "slower: ", "* not in this build"})
     EXPECT_THAT(outcome.output, HasSubstr(text));
 }
 

@@ -310,6 +310,13 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_CHECKS", "off", "off"},
       {"HYMN_NAN_CHECK", "0", "0"},
       {"HYMN_METRICS", "", ""},
+      {"HYMN_NCCL_INIT", "lazy", "lazy"},
+      {"HYMN_NCCL_MIN_CTAS", "", ""},
+      {"HYMN_NCCL_MAX_CTAS", "", ""},
+      {"HYMN_NCCL_CGA_SIZE", "", ""},
+      {"HYMN_NCCL_NET", "", ""},
+      {"HYMN_NCCL_BLOCKING", "0", "0"},
+      {"HYMN_STREAM_PRIORITY", "normal", "normal"},
       {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());

@@ -48,9 +48,13 @@ FakeMemory::FakeMemory() {
 
 FakeMemory::~FakeMemory() { memory = nullptr; }
 
-void FakeMemory::allocate(MemoryAt made) { allocations_.push_back({made, ++last_id_}); }
+void FakeMemory::allocate(MemoryAt made) {
+  std::lock_guard lock(mutex_);
+  allocations_.push_back({made, ++last_id_});
+}
 
 void FakeMemory::free(std::uintptr_t begin) {
+  std::lock_guard lock(mutex_);
   std::erase_if(allocations_,
                 [begin](const Allocation& known) { return known.memory.begin == begin; });
 }
@@ -65,6 +69,7 @@ const FakeMemory::Allocation* FakeMemory::find(cuda_api::Pointer pointer) const 
 
 cuda_api::Result FakeMemory::get_one(void* answer, cuda_api::PointerAttribute attribute,
                                      cuda_api::Pointer pointer) {
+  std::lock_guard lock(memory->mutex_);
   ++memory->asked_id;
   const Allocation* found = memory->find(pointer);
   if (found == nullptr) return 1;  // invalid value
@@ -74,6 +79,7 @@ cuda_api::Result FakeMemory::get_one(void* answer, cuda_api::PointerAttribute at
 
 cuda_api::Result FakeMemory::get_all(unsigned count, cuda_api::PointerAttribute* attributes,
                                      void** answers, cuda_api::Pointer pointer) {
+  std::lock_guard lock(memory->mutex_);
   ++memory->asked_all;
   if (memory->failure != cuda_api::success) return memory->failure;
   const Allocation* found = memory->find(pointer);

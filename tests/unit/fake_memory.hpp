@@ -1,13 +1,14 @@
 // A driver that knows allocations which the test makes up.
 #pragma once
 
+#include <mutex>
 #include <vector>
 
 #include "gpu/memory_query.hpp"
 
 namespace hymn::test {
 
-/// One at a time: the driver's functions know no other.
+/// One at a time: the driver's functions know no other. Allocations may come and go on any thread.
 class FakeMemory {
  public:
   FakeMemory();
@@ -35,6 +36,7 @@ class FakeMemory {
                                   void** answers, cuda_api::Pointer pointer);
   const Allocation* find(cuda_api::Pointer pointer) const;
 
+  std::mutex mutex_;
   std::vector<Allocation> allocations_;
   unsigned long long last_id_ = 0;
 };

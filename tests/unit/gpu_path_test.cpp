@@ -39,16 +39,16 @@ std::string refusal_of(std::string_view path, int ranks, int without_gpu) {
 TEST(GpuPath, IsRefusedWithoutGpus) {
   EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("only supported with GPUs, no GPUs found"));
   EXPECT_THAT(refusal_of("nccl", 3, 2), HasSubstr("2 of 3 ranks have none"));
-  EXPECT_THAT(refusal_of("nccl", 3, 0), HasSubstr("has no collectives"));
   EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("'nccl'"));
   EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("remedy: allow another path"));
-  EXPECT_THAT(refusal_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange", 1, 1),
+  EXPECT_THAT(refusal_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,staged", 1, 1),
               HasSubstr("no GPUs found"));
 }
 
 TEST(GpuPath, IsNotMissedWhereAnotherPathIsLeft) {
   for (const char* path : {"", "nccl,mpi", "mpi", "^nccl", "^mpi"})
     EXPECT_EQ(refusal_of(path, 2, 2), "nothing was thrown") << path;
+  EXPECT_EQ(refusal_of("nccl", 3, 0), "nothing was thrown") << "all ranks have one";
 }
 
 // A machine without GPUs, whatever this one has.

@@ -132,7 +132,7 @@ TEST_F(NcclLaunch, NothingIsEnqueuedForBuffersThatOverlap) {
        {Request::all_to_all(InputBlocks::equal(six), OutputBlocks::equal(six)),
         Request::reduce_scatter(InputBlocks::equal(six), std::span(six).first(2))}) {
     try {
-      launch_nccl(place(), request, -1);
+      require_apart_for_nccl(request);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const UnsupportedError& error) {
       EXPECT_THAT(error.what(), HasSubstr("in place"));

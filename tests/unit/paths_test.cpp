@@ -37,10 +37,10 @@ TEST(PathPolicy, AllowsWhatIsNamed) {
 
 TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
   EXPECT_EQ(allowed_by("^mpi"),
-            (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl"}));
+            (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl", "staged"}));
   EXPECT_EQ(allowed_by("^threads,mpi_p2p"),
-            (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl"}));
-  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,nccl"), Paths{});
+            (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl", "staged"}));
+  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,nccl,staged"), Paths{});
 }
 
 TEST(PathPolicy, RefusesUnknownNames) {
@@ -52,7 +52,7 @@ TEST(PathPolicy, RefusesUnknownNames) {
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("GroupOptions.path='" + std::string(text) + "'"));
       EXPECT_THAT(error.context().remedy,
-                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl"));
+                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl, staged"));
     }
   }
 }

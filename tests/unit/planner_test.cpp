@@ -144,7 +144,7 @@ TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   query.op = ReduceKind::product;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
   query.op = ReduceKind::max;
-  EXPECT_EQ(best(query, context), "mpi *_staged") << "a NaN would not be what dtypes.md says";
+  EXPECT_EQ(best(query, context), "staged *_staged") << "a NaN would not be what dtypes.md says";
   query.op = ReduceKind::avg;
   EXPECT_EQ(best(query, context), "cuda_p2p all_reduce_one_shot");
   query = on_device(64 * KiB);
@@ -156,7 +156,7 @@ TEST(Planner, BitwiseReductionsGoThroughTheHost) {
   PlanQuery query = on_device(64 * KiB);
   query.dtype = DataType::int32;
   query.op = ReduceKind::bxor;
-  EXPECT_EQ(best(query, nvswitch8()), "mpi *_staged");
+  EXPECT_EQ(best(query, nvswitch8()), "staged *_staged");
   EXPECT_EQ(refusal_of("nccl", query, nvswitch8()), "NCCL has no bxor");
 }
 
@@ -172,7 +172,7 @@ TEST(Planner, SharedGpusGoThroughTheHost) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].gpus = 4;
   context.layout.hosts[0].most_sharers = 2;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "mpi *_staged");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "staged *_staged");
   EXPECT_EQ(refusal_of("nccl", on_device(4 * KiB), context),
             "2 ranks share one GPU, which NCCL refuses");
   EXPECT_EQ(refusal_of("cuda_p2p", on_device(4 * KiB), context), "2 ranks share one GPU");
@@ -182,7 +182,7 @@ TEST(Planner, RanksWithoutGpuGoThroughTheHost) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].ranks_without_gpu = 3;
   context.layout.hosts[0].gpus = 5;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "mpi *_staged");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "staged *_staged");
   EXPECT_EQ(refusal_of("nccl", on_device(4 * KiB), context), "3 of 8 ranks have no GPU");
 }
 

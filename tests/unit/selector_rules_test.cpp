@@ -136,7 +136,7 @@ TEST(SelectorRules, KnowsAlgorithmsThatOnlyOtherGroupsHave) {
                               "all_reduce_pairwise; mpi (all_reduce_mpi): not allowed by"));
   EXPECT_THAT(text, HasSubstr("allow more"));
   // Its cost is known, but there is none to run.
-  for (const char* algo : {"all_reduce_nccl", "^all_reduce_two_shots", "send_recv"})
+  for (const char* algo : {"all_reduce_low_latency", "^all_reduce_two_shots", "send_recv"})
     EXPECT_THROW(selector_with(algo), ConfigError) << algo;
 }
 

@@ -1,6 +1,7 @@
 // What is found wrong with a request on one rank: every refusal, and what must not be refused.
 // (tests/ranks/bad_input_test.cpp shows that nothing is sent then, and that the group goes on.)
 #include "collectives/validate.hpp"
+#include "collectives/locate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +61,9 @@ TEST(ValidateView, MemoryAndOpaqueTypes) {
     EXPECT_EQ(refused(), "fine") << to_string(kind);
   }
   view.memory = MemoryKind::device;
-  EXPECT_THAT(refused(), HasSubstr("unsupported: the output buffer is in device memory"));
+  EXPECT_EQ(refused(), "fine") << "where it is, is locate()'s question";
+  EXPECT_THAT(text_of([&] { locate(Request::all_reduce(view, view), false, nullptr, {}); }),
+              HasSubstr("unsupported: the input buffer is in device memory"));
   view = part(0, 4);
   const OpaqueType type{.handle = memory, .library = "mpi", .element_bytes = 12};
   view.opaque = &type;  // of a type that is not opaque

@@ -1,0 +1,52 @@
+// A request whose lists of views are its own, so that they can be changed.
+#pragma once
+
+#include <vector>
+
+#include "hymn/request.hpp"
+
+namespace hymn {
+
+struct LocatedRequest {
+  /// All its views say that they are in that memory.
+  LocatedRequest(const Request& given, MemoryKind memory)
+      : inputs(given.inputs.views().begin(), given.inputs.views().end()),
+        outputs(given.outputs.views().begin(), given.outputs.views().end()),
+        request(given) {
+    for (ConstBufferView& view : inputs) view.memory = memory;
+    for (BufferView& view : outputs) view.memory = memory;
+    point_to_views();
+  }
+  LocatedRequest(const LocatedRequest&) = delete;
+  LocatedRequest& operator=(const LocatedRequest&) = delete;
+
+  /// After the views have changed.
+  void point_to_views() {
+    request.inputs = with_views(request.inputs, inputs);
+    request.outputs = with_views(request.outputs, outputs);
+  }
+
+  std::vector<ConstBufferView> inputs;
+  std::vector<BufferView> outputs;
+  Request request;  ///< its counts are the given one's
+
+ private:
+  template <class View>
+  static Blocks<View> with_views(const Blocks<View>& blocks, const std::vector<View>& views) {
+    switch (blocks.layout()) {
+      case Layout::whole:
+        return Blocks<View>::whole(views.front());
+      case Layout::equal:
+        return Blocks<View>::equal(views.front());
+      case Layout::counted:
+        return Blocks<View>::counted(views.front(), blocks.counts());
+      case Layout::list:
+        return Blocks<View>::list(views);
+      case Layout::none:
+        break;
+    }
+    return blocks;
+  }
+};
+
+}  // namespace hymn

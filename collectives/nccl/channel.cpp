@@ -1,0 +1,150 @@
+#include "collectives/nccl/channel.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/endless_call.hpp"
+#include "base/waiter.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr int part_color = 0;
+
+[[noreturn]] void throw_given_up() {
+  throw AbortedError("NCCL's communicator of this group was given up");
+}
+
+}  // namespace
+
+NcclChannel::~NcclChannel() {
+  if (own_stream_ != nullptr) gpu().destroy_stream(own_stream_);
+}
+
+std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
+  std::lock_guard lock(mutex_);
+  auto& pair = pairs_[group_rank];
+  if (pair == nullptr) {
+    const int me = parts_.shape.rank;
+    NcclChannelParts parts = parts_;
+    parts.members = {parts_.members[static_cast<std::size_t>(std::min(me, group_rank))],
+                     parts_.members[static_cast<std::size_t>(std::max(me, group_rank))]};
+    parts.tag = parts_.pair_tag;
+    parts.shape.rank = me < group_rank ? 0 : 1;
+    parts.shape.size = 2;
+    pair = std::make_shared<NcclChannel>(std::move(parts));
+    pair->is_pair_ = true;
+    if (given_up_) pair->abort();
+  }
+  return pair;
+}
+
+cuda_api::Stream NcclChannel::stream() {
+  if (!is_pair_) return gpu().stream(parts_.high_priority);
+  std::lock_guard lock(mutex_);
+  if (own_stream_ == nullptr) own_stream_ = gpu().make_stream(parts_.high_priority);
+  return own_stream_;
+}
+
+void NcclChannel::keep(std::unique_ptr<NcclCommunicator> made) {
+  std::lock_guard lock(mutex_);
+  communicator_ = std::move(made);
+  if (given_up_) communicator_->abort();
+}
+
+void NcclChannel::begin() {
+  if (has_begun() || parent_ != nullptr) return;
+  if (twin_ != nullptr && twin_->has_begun()) {
+    parent_ = std::exchange(twin_, nullptr);
+    return;  // it is split when the parent is ready and quiet
+  }
+  twin_ = nullptr;
+  keep(
+      std::make_unique<NcclCommunicator>(parts_.nccl, parts_.exchange, parts_.members, parts_.tag));
+}
+
+void NcclChannel::make(const Patience& patience, bool until_ready) {
+  begin();
+  if (until_ready)
+    communicator_->complete(patience);
+  else
+    communicator_->begin(patience);
+}
+
+std::unique_ptr<NcclCommunicator> NcclChannel::split(const NcclParts& part, int color) {
+  ++splits_;
+  return std::make_unique<NcclCommunicator>(part, *communicator_, color);
+}
+
+void NcclChannel::split_from(const std::shared_ptr<NcclChannel>& parent, const Patience& patience) {
+  parent->await_quiet(patience);
+  parent_ = parent;
+  keep(parent->split(parts_.nccl, part_color));
+  communicator_->complete(patience);
+}
+
+void NcclChannel::split_nothing_from(NcclChannel& parent, const Patience& patience) {
+  parent.await_quiet(patience);
+  parent.split(parent.parts_.nccl, nccl_api::no_color)->complete(patience);
+}
+
+// NCCL splits no communicator on which something is in flight.
+void NcclChannel::await_quiet(const Patience& patience) {
+  const TimePoint started = patience.clock->now();
+  Waiter waiter(patience.crowded);
+  while (!is_quiet()) {
+    const std::vector<int> hopeless = hopeless_among(parts_.members, patience);
+    const TimePoint now = patience.clock->now();
+    if (!hopeless.empty() || patience.deadline.expired(now))
+      throw_left(patience, hopeless, now - started);
+    if (patience.meanwhile) patience.meanwhile();
+    waiter.pause();
+  }
+}
+
+bool NcclChannel::step() {
+  std::lock_guard stepping(step_mutex_);
+  if (communicator_ == nullptr) {
+    if (parent_ == nullptr || !parent_->is_quiet()) return false;
+    keep(parent_->split(parts_.nccl, part_color));
+  }
+  if (std::lock_guard lock(mutex_); given_up_) throw_given_up();
+  return communicator_->step() && check();
+}
+
+bool NcclChannel::check() {
+  std::lock_guard lock(mutex_);
+  if (given_up_) throw_given_up();
+  return communicator_->check();
+}
+
+NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
+  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape};
+}
+
+void NcclChannel::abort() noexcept {
+  std::lock_guard lock(mutex_);
+  given_up_ = true;
+  if (communicator_ != nullptr) communicator_->abort();
+  for (const auto& [rank, pair] : pairs_) pair->abort();
+}
+
+void NcclChannel::finish() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [rank, pair] : pairs_) pair->finish();
+  if (communicator_ == nullptr) return;
+  if (communicator_->is_ready())
+    communicator_->finish();
+  else
+    communicator_->abort();
+}
+
+bool NcclChannel::is_gone() const {
+  std::lock_guard lock(mutex_);
+  return (communicator_ == nullptr || communicator_->is_gone()) &&
+         std::all_of(pairs_.begin(), pairs_.end(),
+                     [](const auto& pair) { return pair.second->is_gone(); });
+}
+
+}  // namespace hymn

@@ -1,0 +1,111 @@
+// What one rank of a group has of NCCL: a communicator, made when it is needed, and the GPU that it
+// is for.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "collectives/nccl/communicator.hpp"
+#include "collectives/nccl/launch.hpp"
+#include "gpu/gpu_device.hpp"
+
+namespace hymn {
+
+class LaunchQueue;
+
+/// What a channel is made of.
+struct NcclChannelParts {
+  NcclParts nccl;
+  std::shared_ptr<GpuDevice> gpu;
+  std::shared_ptr<LaunchQueue> queue;  ///< of this rank: all its channels have the same
+  std::shared_ptr<Exchange> exchange;
+  std::vector<int> members;    ///< global ranks
+  std::uint64_t tag = 0;       ///< of the exchange, for this group alone
+  std::uint64_t pair_tag = 0;  ///< the same, for its pairs
+  GroupShape shape;
+  bool high_priority = false;  ///< of the stream for what is given none
+};
+
+/// Its calls are made by one thread at a time, under the queue's lock or before the group is used;
+/// but for those that say otherwise.
+class NcclChannel {
+ public:
+  explicit NcclChannel(NcclChannelParts parts) : parts_(std::move(parts)) {}
+  ~NcclChannel();
+  NcclChannel(const NcclChannel&) = delete;
+  NcclChannel& operator=(const NcclChannel&) = delete;
+
+  const NcclChannelParts& parts() const { return parts_; }
+  GpuDevice& gpu() const { return *parts_.gpu; }
+  LaunchQueue& queue() const { return *parts_.queue; }
+
+  /// The same ranks have one already: if that has begun when this one is first used, this one is
+  /// split from it.
+  void set_twin(std::shared_ptr<NcclChannel> twin) { twin_ = std::move(twin); }
+  /// From now on it has begun to be: settles what it is made from, which must come out the same on
+  /// all ranks, so it looks at nothing but the order of this rank's calls. Twice changes nothing.
+  void begin();
+  bool has_begun() const { return communicator_ != nullptr; }
+  /// Begins, and waits until it is ready, or only until NCCL is at work by itself. Throws as
+  /// NcclCommunicator::complete().
+  void make(const Patience& patience, bool until_ready);
+  /// Splits it from `parent`, which has begun and all of whose ranks do so, and waits until it is
+  /// ready. Throws as NcclCommunicator::complete().
+  void split_from(const std::shared_ptr<NcclChannel>& parent, const Patience& patience);
+  /// The same on a rank of the parent that is in no part.
+  static void split_nothing_from(NcclChannel& parent, const Patience& patience);
+
+  /// For the messages between this rank and that one of the group: a channel of these two. A
+  /// message concerns no others, who may never come to make a communicator of all; and one that
+  /// waits must not hold up the group's collectives. Thread-safe.
+  std::shared_ptr<NcclChannel> pair_with(int group_rank);
+  /// That of its operations which are given none; pairs have one each.
+  cuda_api::Stream stream();
+
+  /// Goes on making the communicator; true when something may be launched on it. Throws
+  /// BackendError.
+  bool step();
+  /// To be asked again and again while something is in flight. Throws BackendError when NCCL has
+  /// found that it cannot go on, and AbortedError when the channel was given up. Thread-safe.
+  /// False: NCCL is busy with what was asked of it.
+  bool check();
+  NcclPlace place(cuda_api::Stream stream) const;
+  /// Operations on the GPU of which the host does not know yet that they have ended. Thread-safe.
+  void took_off() { ++in_flight_; }
+  void landed() { --in_flight_; }
+
+  /// How often a communicator was split from this one. Thread-safe.
+  std::uint64_t splits() const { return splits_; }
+
+  /// Gives it up. Thread-safe.
+  void abort() noexcept;
+  /// The group has ended in good order.
+  void finish();
+  /// Whether NCCL has let go of everything. Thread-safe.
+  bool is_gone() const;
+
+ private:
+  std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
+  /// Whether its communicator may be split now.
+  bool is_quiet() { return step() && in_flight_ == 0; }
+  void await_quiet(const Patience& patience);
+  void keep(std::unique_ptr<NcclCommunicator> made);
+
+  const NcclChannelParts parts_;
+  bool is_pair_ = false;
+  cuda_api::Stream own_stream_ = nullptr;
+  std::map<int, std::shared_ptr<NcclChannel>> pairs_;  // by group rank
+  std::shared_ptr<NcclChannel> twin_;
+  std::shared_ptr<NcclChannel> parent_;  // from which it is split
+  std::unique_ptr<NcclCommunicator> communicator_;
+  std::mutex step_mutex_;     // groups that are made ask their parent, too
+  mutable std::mutex mutex_;  // guards it against abort(): NCCL frees what is aborted
+  bool given_up_ = false;
+  std::atomic<int> in_flight_{0};
+  std::atomic<std::uint64_t> splits_{0};
+};
+
+}  // namespace hymn

@@ -1,0 +1,151 @@
+#include "collectives/nccl/nccl_algorithm.hpp"
+
+#include <utility>
+
+#include "base/paths.hpp"
+#include "collectives/nccl/launch_queue.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+/// What an operation that was given up has left on the GPU. NCCL ends it some time after the abort.
+class NcclResidue final : public Residue {
+ public:
+  NcclResidue(std::shared_ptr<NcclChannel> channel, cuda_api::Event event)
+      : channel_(std::move(channel)), event_(event) {}
+  ~NcclResidue() override {
+    if (event_ != nullptr) channel_->gpu().give_back(event_);
+  }
+  // An operation that has failed on the GPU is over, too.
+  bool done() override {
+    if (!channel_->is_gone()) return false;
+    try {
+      return event_ == nullptr || channel_->gpu().has_happened(event_);
+    } catch (const Error&) {
+      return true;
+    }
+  }
+
+ private:
+  std::shared_ptr<NcclChannel> channel_;
+  cuda_api::Event event_;
+};
+
+class NcclOperation final : public Operation {
+ public:
+  NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call)
+      : channel_(std::move(channel)),
+        is_message_(!is_collective(call.request->type)),
+        launch_(*channel_, *call.request,
+                is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
+    if (call.request->type == OpType::recv)
+      status_ = {.source = call.peer, .count = call.request->outputs.flat().count};
+  }
+  // One that never started has no place, and one that has ended has none any more.
+  ~NcclOperation() override = default;
+
+  // Messages wait for those that come right after them: see LaunchQueue::advance().
+  void start() override {
+    channel_->queue().add(launch_);
+    if (!is_message_) channel_->queue().advance();
+  }
+
+  bool step() override {
+    if (has_landed_) return true;
+    if (!is_through()) channel_->queue().advance();
+    if (launch_.stage() == NcclLaunch::Stage::failed) std::rethrow_exception(launch_.error());
+    if (!is_through()) return false;
+    if (launch_.event() == nullptr) return has_landed_ = true;
+    if (!channel_->gpu().has_happened(launch_.event())) {
+      channel_->check();
+      return false;
+    }
+    land();
+    return true;
+  }
+
+  bool is_enqueued() const override { return is_through(); }
+  bool can_let_wait() const override { return true; }
+  void let_wait(void* stream) override {
+    if (launch_.event() != nullptr && !has_landed_)
+      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
+  }
+  bool peers_need_steps() const override { return !is_through(); }
+
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    channel_->queue().remove(launch_);
+    if (has_landed_ || launch_.stage() == NcclLaunch::Stage::waiting) return nullptr;
+    if (launch_.event() != nullptr) channel_->landed();
+    has_landed_ = true;
+    channel_->abort();
+    return std::make_unique<NcclResidue>(channel_, launch_.event());
+  }
+
+  RecvStatus status() const override { return status_; }
+
+ private:
+  bool is_through() const { return launch_.stage() >= NcclLaunch::Stage::enqueued; }
+  void land() {
+    has_landed_ = true;
+    channel_->landed();
+    channel_->gpu().give_back(launch_.event());
+  }
+
+  std::shared_ptr<NcclChannel> channel_;
+  bool is_message_;
+  NcclLaunch launch_;
+  RecvStatus status_;
+  bool has_landed_ = false;
+};
+
+class NcclAlgorithm final : public Algorithm {
+ public:
+  explicit NcclAlgorithm(std::shared_ptr<NcclChannel> channel) : channel_(std::move(channel)) {}
+  std::string_view name() const override { return "send_recv_nccl"; }
+  std::string_view path() const override { return paths::nccl; }
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override {
+    return type != OpType::barrier && type != OpType::batch;
+  }
+  Verdict can_run(const Request& request) const override { return nccl_can_run(request); }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    require_apart_for_nccl(*call.request);
+    const bool is_message = !is_collective(call.request->type);
+    return storage.emplace<NcclOperation>(is_message ? channel_->pair_with(call.peer) : channel_,
+                                          call);
+  }
+
+ private:
+  std::shared_ptr<NcclChannel> channel_;
+};
+
+class NoNccl final : public Algorithm {
+ public:
+  explicit NoNccl(std::string reason) : reason_(std::move(reason)) {}
+  std::string_view name() const override { return "send_recv_nccl"; }
+  std::string_view path() const override { return paths::nccl; }
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override {
+    return type != OpType::barrier && type != OpType::batch;
+  }
+  Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
+  Operation& prepare(OperationStorage&, const Call&) override {
+    throw Error(ErrorKind::internal, "NCCL is asked for, but cannot be used: " + reason_);
+  }
+
+ private:
+  std::string reason_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel) {
+  return std::make_unique<NcclAlgorithm>(std::move(channel));
+}
+
+std::unique_ptr<Algorithm> make_no_nccl(std::string reason) {
+  return std::make_unique<NoNccl>(std::move(reason));
+}
+
+}  // namespace hymn

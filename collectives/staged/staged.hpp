@@ -1,0 +1,46 @@
+// Requests on the memory of a GPU that nothing carries from there: copied to pinned memory of the
+// host, carried by another path, and copied back.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "collectives/algorithm.hpp"
+#include "gpu/pinned_pool.hpp"
+
+namespace hymn {
+
+/// What stages on one rank: its GPU, and pinned memory.
+struct StagingArea {
+  explicit StagingArea(std::shared_ptr<GpuDevice> rank_gpu) : gpu(rank_gpu), pool(rank_gpu) {}
+  std::shared_ptr<GpuDevice> gpu;
+  PinnedPool pool;
+};
+
+class StagedAlgorithm final : public Algorithm {
+ public:
+  /// `rank`: of this rank in the group.
+  StagedAlgorithm(std::shared_ptr<StagingArea> area, int rank)
+      : area_(std::move(area)), rank_(rank) {}
+
+  /// Chooses who carries a request on host memory. Throws UnsupportedError where nobody does.
+  using Picker = std::function<Algorithm&(const Request&)>;
+  void carry_by(Picker picker) { pick_ = std::move(picker); }
+
+  std::string_view name() const override { return "send_recv_staged"; }
+  std::string_view path() const override;
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override {
+    return type != OpType::barrier && type != OpType::batch;
+  }
+  Verdict can_run(const Request& request) const override;
+  Reproducibility promises(const Request& request) const override;
+  Operation& prepare(OperationStorage& storage, const Call& call) override;
+
+ private:
+  std::shared_ptr<StagingArea> area_;
+  int rank_;
+  Picker pick_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,131 @@
+#include "gpu/gpu_device.hpp"
+
+#include <fmt/format.h>
+
+#include "gpu/cuda_calls.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+using namespace cuda_api;
+
+// The driver may be gone by now, at the end of the process: nothing is done about failures.
+GpuDevice::~GpuDevice() {
+  if (context_ == nullptr) return;
+  if (cuda_.push_context.pointer == nullptr || cuda_.push_context.pointer(context_) != success)
+    return;
+  for (const Event event : free_events_) cuda_.destroy_event.pointer(event);
+  for (const Stream stream : streams_)
+    if (stream != nullptr) cuda_.destroy_stream.pointer(stream);
+  Context popped = nullptr;
+  cuda_.pop_context.pointer(&popped);
+  cuda_.release_context.pointer(device_);
+}
+
+Context GpuDevice::context() {
+  std::lock_guard lock(mutex_);
+  if (context_ == nullptr) {
+    call(cuda_, cuda_.device, &device_, index_);
+    call(cuda_, cuda_.retain_context, &context_, device_);
+  }
+  return context_;
+}
+
+GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu) {
+  call(gpu_.cuda_, gpu_.cuda_.push_context, gpu_.context());
+}
+
+GpuDevice::Entry::~Entry() {
+  Context popped = nullptr;
+  gpu_.cuda_.pop_context.pointer(&popped);
+}
+
+void GpuDevice::make_current() { call(cuda_, cuda_.set_context, context()); }
+
+Stream GpuDevice::stream(bool high_priority) {
+  const Entry entry(*this);
+  std::lock_guard lock(mutex_);
+  Stream& stream = streams_[high_priority ? 1 : 0];
+  if (stream == nullptr) stream = create(high_priority);
+  return stream;
+}
+
+Stream GpuDevice::make_stream(bool high_priority) {
+  const Entry entry(*this);
+  return create(high_priority);
+}
+
+Stream GpuDevice::create(bool high_priority) const {
+  int least = 0;
+  int greatest = 0;
+  if (high_priority) call(cuda_, cuda_.priorities, &least, &greatest);
+  Stream made = nullptr;
+  call(cuda_, cuda_.make_stream, &made, stream_non_blocking, greatest);
+  return made;
+}
+
+void GpuDevice::destroy_stream(Stream stream) noexcept {
+  if (cuda_.push_context.pointer(context_) != success) return;
+  cuda_.destroy_stream.pointer(stream);
+  Context popped = nullptr;
+  cuda_.pop_context.pointer(&popped);
+}
+
+void GpuDevice::require_own(Stream stream) {
+  // Of the default streams it tells whose the thread's context is: they are used from there.
+  Context found = nullptr;
+  call(cuda_, cuda_.context_of_stream, stream, &found);
+  if (found == context()) return;
+  throw UsageError(
+      fmt::format("the stream does not belong to GPU {}, on which this rank works", index_),
+      {.remedy = fmt::format("give a stream of that GPU (cudaSetDevice({}) before it is made), or "
+                             "choose this rank's GPU by HYMN_GPU",
+                             index_)});
+}
+
+bool GpuDevice::is_capturing(Stream stream) {
+  CaptureStatus status = capture_none;
+  call(cuda_, cuda_.is_capturing, stream, &status);
+  return status == capture_active;
+}
+
+Event GpuDevice::mark(Stream stream) {
+  const Entry entry(*this);
+  Event event = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_events_.empty()) {
+      event = free_events_.back();
+      free_events_.pop_back();
+    }
+  }
+  if (event == nullptr) call(cuda_, cuda_.make_event, &event, event_without_timing);
+  try {
+    call(cuda_, cuda_.record_event, event, stream);
+  } catch (...) {
+    give_back(event);
+    throw;
+  }
+  return event;
+}
+
+bool GpuDevice::has_happened(Event event) const {
+  const auto& query = cuda_.query_event;
+  if (query.pointer == nullptr) throw_lacking("libcuda.so.1", query.name);
+  const Result result = query.pointer(event);
+  if (result == not_ready) return false;
+  if (result != success) throw_cuda_error(cuda_, query.name, result);
+  return true;
+}
+
+void GpuDevice::wait_on(Stream stream, Event event) {
+  const Entry entry(*this);
+  call(cuda_, cuda_.wait_event, stream, event, wait_by_default);
+}
+
+void GpuDevice::give_back(Event event) {
+  std::lock_guard lock(mutex_);
+  free_events_.push_back(event);
+}
+
+}  // namespace hymn

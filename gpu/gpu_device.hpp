@@ -1,0 +1,72 @@
+// One GPU as one rank uses it: its context, a stream of hymn's own, and events that are used again.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "gpu/cuda_api.hpp"
+
+namespace hymn {
+
+/// Thread-safe. Its users share it: what NCCL still holds may outlive the group, and the world.
+class GpuDevice {
+ public:
+  /// `index` as the driver numbers GPUs in this process. Nothing happens on the GPU before it is
+  /// needed: a context takes long to make.
+  GpuDevice(const cuda_api::Functions& cuda, int index) : cuda_(cuda), index_(index) {}
+  ~GpuDevice();
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  const cuda_api::Functions& cuda() const { return cuda_; }
+  int index() const { return index_; }
+
+  /// While it lives the GPU is current on its thread; then what was so before.
+  class Entry {
+   public:
+    explicit Entry(GpuDevice& gpu);
+    ~Entry();
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    GpuDevice& gpu_;
+  };
+  /// For threads that hymn has started for the GPU.
+  void make_current();
+  /// The primary context, which the CUDA runtime uses, too.
+  cuda_api::Context context();
+
+  /// hymn's own, one of each priority; made at the first call.
+  cuda_api::Stream stream(bool high_priority);
+  /// Another one, for who has to have one alone.
+  cuda_api::Stream make_stream(bool high_priority);
+  void destroy_stream(cuda_api::Stream stream) noexcept;
+  /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
+  void require_own(cuda_api::Stream stream);
+  /// Whether what is enqueued there goes into a graph instead.
+  bool is_capturing(cuda_api::Stream stream);
+
+  /// An event that is recorded behind all that is on the stream now. To be given back.
+  cuda_api::Event mark(cuda_api::Stream stream);
+  /// Whether all before it has happened. Throws BackendError when something of it has failed.
+  bool has_happened(cuda_api::Event event) const;
+  /// What is enqueued on the stream from now on waits for it. The host does not.
+  void wait_on(cuda_api::Stream stream, cuda_api::Event event);
+  /// It may still be waited for by streams: these hold on to what they wait for.
+  void give_back(cuda_api::Event event);
+
+ private:
+  cuda_api::Stream create(bool high_priority) const;
+
+  const cuda_api::Functions& cuda_;
+  const int index_;
+  std::mutex mutex_;  // guards what follows
+  cuda_api::Device device_ = 0;
+  cuda_api::Context context_ = nullptr;
+  std::array<cuda_api::Stream, 2> streams_{};
+  std::vector<cuda_api::Event> free_events_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,36 @@
+// How groups use NCCL: hymn's own settings, without any type of NCCL.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hymn/export.hpp"
+
+namespace hymn {
+
+/// When the communicator of a group is made.
+enum class NcclInit : std::uint8_t {
+  lazy,        ///< at the first use of the group on the memory of GPUs
+  eager,       ///< when the group is made, which waits until it is ready
+  background,  ///< it is begun when the group is made, and waited for at the first use
+};
+
+/// "lazy", "eager" or "background".
+HYMN_API std::string_view to_string(NcclInit init) noexcept;
+
+/// What is not set comes from the HYMN_NCCL_* variables, and else from NCCL itself. The same on all
+/// members of a group. docs/gpu.md tells what each one does.
+struct NcclOptions {
+  std::optional<NcclInit> init{};
+  std::optional<int> min_ctas{};  ///< blocks of threads on the GPU for one operation, from 1 to 64
+  std::optional<int> max_ctas{};  ///< the same; not below min_ctas
+  std::optional<int> cga_size{};  ///< blocks in a cluster, from 0 to 8
+  std::string net_name{};         ///< "Socket", "IB", or that of a plugin; empty: not set
+  /// Whether NCCL's calls may block. Communicators are made on a thread of their own anyway, so
+  /// that limits are kept; a first launch that connects GPUs may then hold its caller up.
+  std::optional<bool> blocking{};
+};
+
+}  // namespace hymn

@@ -1,0 +1,111 @@
+#include "tests/gpu/real_gpu.hpp"
+
+#include <dlfcn.h>
+
+#include "gpu/cuda_calls.hpp"
+#include "gpu/presence.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace cuda_api;
+
+const cuda_api::Functions& cuda() { return loaded_gpu_functions().cuda; }
+
+template <class... Parameters, class... Arguments>
+void run(const char* name, Result (*)(Parameters...), Arguments... arguments) {
+  using Pointer = Result (*)(Parameters...);
+  call_driver(name, reinterpret_cast<Pointer>(driver_function(name))(arguments...));
+}
+template <class... Parameters>
+constexpr Result (*takes)(Parameters...) = nullptr;
+
+}  // namespace
+
+std::string why_no_gpu() {
+  if (std::string why = why_no_gpus(loaded_gpu_functions()); !why.empty()) return why;
+  return loaded_nccl().problem;
+}
+
+GpuDevice& real_gpu() {
+  static GpuDevice gpu(cuda(), 0);
+  return gpu;
+}
+
+void call_driver(const char* function, Result result) {
+  if (result != success) throw_cuda_error(cuda(), function, result);
+}
+
+void* driver_function(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const found = dlsym(library, name);
+  if (found == nullptr) throw_lacking("libcuda.so.1", name);
+  return found;
+}
+
+RealMemory::RealMemory(std::size_t bytes) {
+  const GpuDevice::Entry entry(real_gpu());
+  call(cuda(), cuda().allocate, &address_, bytes);
+}
+
+RealMemory::~RealMemory() {
+  const GpuDevice::Entry entry(real_gpu());
+  cuda().release.pointer(address_);
+}
+
+void RealMemory::write(const void* from, std::size_t bytes) {
+  const GpuDevice::Entry entry(real_gpu());
+  call(cuda(), cuda().to_gpu, address_, from, bytes);
+}
+
+void RealMemory::read(void* to, std::size_t bytes) const {
+  const GpuDevice::Entry entry(real_gpu());
+  call(cuda(), cuda().to_host, to, address_, bytes);
+}
+
+RealStream::RealStream() {
+  const GpuDevice::Entry entry(real_gpu());
+  call(cuda(), cuda().make_stream, &stream_, stream_non_blocking, 0);
+}
+
+RealStream::~RealStream() {
+  const GpuDevice::Entry entry(real_gpu());
+  cuda().destroy_stream.pointer(stream_);
+}
+
+void RealStream::synchronize() const { run("cuStreamSynchronize", takes<Stream>, stream_); }
+
+void RealStream::copy(Pointer to, Pointer from, std::size_t bytes) const {
+  run("cuMemcpyDtoDAsync_v2", takes<Pointer, Pointer, std::size_t, Stream>, to, from, bytes,
+      stream_);
+}
+
+void RealStream::await_value(Pointer flag, std::uint32_t value) const {
+  constexpr unsigned equal = 1;
+  run("cuStreamWaitValue32_v2", takes<Stream, Pointer, std::uint32_t, unsigned>, stream_, flag,
+      value, equal);
+}
+
+RealCapture::RealCapture(const RealStream& stream) : stream_(stream) {
+  constexpr int of_this_thread = 1;
+  run("cuStreamBeginCapture_v2", takes<Stream, int>, stream_.get(), of_this_thread);
+}
+
+RealCapture::~RealCapture() {
+  using Destroy = Result (*)(void*);
+  if (executable_ != nullptr)
+    reinterpret_cast<Destroy>(driver_function("cuGraphExecDestroy"))(executable_);
+  if (graph_ != nullptr) reinterpret_cast<Destroy>(driver_function("cuGraphDestroy"))(graph_);
+}
+
+void RealCapture::end() {
+  run("cuStreamEndCapture", takes<Stream, void**>, stream_.get(), &graph_);
+  run("cuGraphInstantiateWithFlags", takes<void**, void*, unsigned long long>, &executable_, graph_,
+      0ull);
+}
+
+void RealCapture::launch() const {
+  run("cuGraphLaunch", takes<void*, Stream>, executable_, stream_.get());
+}
+
+}  // namespace hymn::test

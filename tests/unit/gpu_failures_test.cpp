@@ -1,0 +1,330 @@
+// What goes wrong on GPUs, and what is wrong with calls on their memory: ranks as threads over
+// doubles of the driver and of NCCL.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "hymn/hymn.hpp"
+#include "tests/unit/toy_gpus.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Ints = std::vector<std::int32_t>;
+using Buffer = ToyBuffer<std::int32_t>;
+using std::chrono::milliseconds;
+
+template <class Thrown>
+std::string thrown_by(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Thrown& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// Whether that is why this path was not taken.
+bool tells(const Explanation& told, std::string_view path, std::string_view reason) {
+  return std::any_of(told.candidates.begin(), told.candidates.end(), [&](const Candidate& other) {
+    return other.path == path && !other.can_run && other.reason == reason;
+  });
+}
+
+class GpuFailures : public testing::Test {
+ protected:
+  ~GpuFailures() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
+  /// What the first rank is told, if all are told something of that kind.
+  template <class Thrown>
+  std::string refusal(const std::function<void()>& run) {
+    return thrown_by<Thrown>([&] {
+      try {
+        run();
+      } catch (const RanksFailed& failed) {
+        failed.rethrow_first();
+      }
+    });
+  }
+  ToyGpus gpus{2};
+};
+
+// --- Time and death
+
+/// Uses the group once, so that its communicator is there, and then lets collectives get stuck.
+void use_and_hold(ToyGpus& gpus, ProcessGroup& group) {
+  Buffer buffer(gpus, group.rank(), {1});
+  group.all_reduce(buffer.view());
+  group.barrier();
+  if (group.rank() == 0) gpus.hold("collective");
+  group.barrier();
+}
+
+TEST_F(GpuFailures, AStuckCollectiveIsAbortedWhenItsTimeHasPassed) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    ProcessGroup group = world.new_group({0, 1}, {.description = "layers"});
+    use_and_hold(gpus, group);
+    const std::string text = thrown_by<Error>(
+        [&] { group.all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)}); });
+    EXPECT_THAT(text, HasSubstr("all_reduce #"));
+    EXPECT_THAT(text, HasSubstr("layers"));
+    EXPECT_TRUE(group.is_aborted());
+    EXPECT_THAT(thrown_by<AbortedError>([&] { group.all_reduce(buffer.view()); }),
+                HasSubstr("all_reduce"));
+    EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
+    // Other groups go on.
+    gpus.release();
+    world.group().all_reduce(buffer.view());
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 6);
+}
+
+TEST_F(GpuFailures, TheDeadlineIsSeenWhileNcclIsInInit) {
+  gpus.hold("init");
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    ProcessGroup group = world.new_group({0, 1});
+    const std::string text = thrown_by<Error>(
+        [&] { group.all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)}); });
+    EXPECT_THAT(text, HasSubstr("all_reduce #1"));
+    EXPECT_TRUE(group.is_aborted());
+    group.destroy();
+    gpus.release();
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 0);
+  EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; })) << "made after all";
+}
+
+TEST_F(GpuFailures, ARankThatDoesNotCallIsNamed) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    world.group().all_reduce(buffer.view());
+    if (world.rank() == 0) {
+      const std::string text = thrown_by<TimeoutError>(
+          [&] { world.group().all_reduce(buffer.view(), {}, {.timeout = milliseconds(100)}); });
+      EXPECT_THAT(text, HasSubstr("rank 1"));
+    }
+    EXPECT_TRUE(eventually([&] { return world.group().is_aborted(); }));
+    EXPECT_EQ(buffer.values(), Ints{2});
+  });
+  EXPECT_EQ(gpus.count("destroy"), 0) << "a communicator ended as if all were well";
+}
+
+TEST_F(GpuFailures, ADeadRankReleasesTheOthers) {
+  const std::string text = thrown_by<RanksFailed>([this] {
+    gpus.run([this](World& world) {
+      Buffer buffer(gpus, world.rank(), {1});
+      if (world.rank() == 1) throw std::runtime_error("it has had enough");
+      world.group().all_reduce(buffer.view());
+    });
+  });
+  EXPECT_THAT(text, HasSubstr("rank 1: it has had enough"));
+}
+
+TEST_F(GpuFailures, AnotherThreadCanAbort) {
+  gpus.hold("collective");
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    ProcessGroup group = world.new_group({0, 1});
+    std::thread other;
+    if (world.rank() == 0)
+      other = std::thread([&] {
+        EXPECT_TRUE(eventually([this] { return gpus.count("all_reduce") == 2; }));
+        group.abort("the test wants it");
+      });
+    EXPECT_THAT(thrown_by<AbortedError>([&] { group.all_reduce(buffer.view()); }),
+                HasSubstr("the test wants it"));
+    if (other.joinable()) other.join();
+    EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
+    gpus.release();
+  });
+}
+
+TEST_F(GpuFailures, AnAbortThatHangsHoldsNobody) {
+  gpus.hold("abort");
+  // Until NCCL has let go of them the GPUs may still use them.
+  Buffer buffers[] = {{gpus, 0, {1}}, {gpus, 1, {1}}};
+  gpus.run([&](World& world) {
+    const Buffer& buffer = buffers[world.rank()];
+    use_and_hold(gpus, world.group());
+    EXPECT_THAT(thrown_by<Error>([&] {
+                  world.group().all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)});
+                }),
+                HasSubstr("all_reduce #"));
+  });
+  gpus.release();
+  EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
+}
+
+// --- Errors of the libraries
+
+TEST_F(GpuFailures, ErrorsThatNcclFindsLaterAreThrown) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    world.group().all_reduce(buffer.view());
+    world.group().barrier();
+    if (world.rank() == 0) {
+      gpus.hold("collective");
+      gpus.set_state(nccl_api::remote_error);
+    }
+    world.group().barrier();
+    EXPECT_THAT(thrown_by<Error>([&] { world.group().all_reduce(buffer.view()); }),
+                HasSubstr("remote process exited"));
+    EXPECT_TRUE(world.group().is_aborted());
+  });
+  gpus.release();
+}
+
+TEST_F(GpuFailures, CallsThatNcclRefusesAreThrown) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    ProcessGroup group = world.new_group({0, 1});
+    group.all_reduce(buffer.view());
+    group.barrier();
+    if (world.rank() == 0) {
+      gpus.fail("broadcast", nccl_api::system_error);
+      EXPECT_THAT(thrown_by<BackendError>([&] { group.broadcast(buffer.view(), 0); }),
+                  HasSubstr("ncclBroadcast failed with unhandled system error"));
+    } else {
+      EXPECT_TRUE(eventually([&] { return group.is_aborted(); }));
+      EXPECT_THAT(thrown_by<AbortedError>([&] { group.broadcast(buffer.view(), 0); }),
+                  HasSubstr("ncclBroadcast"));
+    }
+  });
+}
+
+TEST_F(GpuFailures, ErrorsOnTheGpuAreThrown) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    world.group().barrier();
+    if (world.rank() == 0) gpus.fail("query", cuda_api::out_of_memory);
+    world.group().barrier();
+    EXPECT_THAT(thrown_by<Error>([&] { world.group().all_reduce(buffer.view()); }),
+                HasSubstr("cuEventQuery"));
+  });
+}
+
+// --- When groups are made
+
+TEST_F(GpuFailures, VersionsMustBeTheSame) {
+  NcclLibrary older = gpus.pretended().libraries.nccl();
+  older.version = 21803;
+  PretendedGpus other = gpus.pretended();
+  other.libraries.nccl = [&older]() -> const NcclLibrary& { return older; };
+  const std::string text = refusal<ConfigError>([&] {
+    gpus.run_mixed({&gpus.pretended(), &other},
+                   [](World&) { ADD_FAILURE() << "a world was made"; });
+  });
+  EXPECT_THAT(text, HasSubstr("2.18.3 on rank(s) 1; 2.28.9 on rank(s) 0"));
+}
+
+TEST_F(GpuFailures, WithoutNcclOnOneRankThereIsNone) {
+  const NcclLibrary none{.functions = {}, .version = 0, .problem = "libnccl.so.2: no such file"};
+  PretendedGpus other = gpus.pretended();
+  other.libraries.nccl = [&none]() -> const NcclLibrary& { return none; };
+  gpus.run_mixed({&gpus.pretended(), &other}, [this](World& world) {
+    Buffer buffer(gpus, world.rank(), {1});
+    const Explanation told =
+        world.group().explain(Request::all_reduce(buffer.view(), buffer.view()));
+    EXPECT_EQ(told.path, "staged");
+    EXPECT_TRUE(tells(told, "nccl", "NCCL cannot be used on rank 1: libnccl.so.2: no such file"));
+    world.group().all_reduce(buffer.view());
+    EXPECT_EQ(buffer.values(), Ints{2});
+    EXPECT_THAT(thrown_by<ConfigError>([&] { world.new_group({0, 1}, {.path = "nccl"}); }),
+                HasSubstr("leaves only NCCL, but NCCL cannot be used on rank 1"));
+    std::int32_t sum = 1;
+    world.group().all_reduce(view_of(sum));
+    EXPECT_EQ(sum, 2);
+  });
+}
+
+TEST_F(GpuFailures, OptionsAreChecked) {
+  Config config;
+  config.nccl = {.min_ctas = 9, .max_ctas = 8};
+  EXPECT_THAT(refusal<ConfigError>([&] { gpus.run([](World&) {}, {}, config); }),
+              HasSubstr("at least 9 blocks of threads for NCCL, but at most 8"));
+  gpus.run([](World& world) {
+    EXPECT_THAT(thrown_by<ConfigError>([&] { world.new_group({0, 1}, {.nccl = {.cga_size = 9}}); }),
+                HasSubstr("cga_size is 9"));
+    // What differs on the ranks is found before anything is made.
+    GroupOptions options;
+    if (world.rank() == 0) options.nccl.init = NcclInit::eager;
+    EXPECT_THAT(thrown_by<UsageError>([&] { world.new_group({0, 1}, options); }),
+                HasSubstr("init eager"));
+  });
+}
+
+// --- Calls that are wrong
+
+TEST_F(GpuFailures, BadBuffersAreRefused) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    ProcessGroup group = world.group();
+    Buffer mine(gpus, me, {1, 2, 3, 4});
+    Buffer others(gpus, 1 - me, {1, 2, 3, 4});
+    Ints host{1, 2, 3, 4};
+    const auto refused = [&](BufferView in, BufferView out) {
+      return thrown_by<UsageError>([&] { group.all_reduce(in, out); });
+    };
+    EXPECT_THAT(refused(others.view(), others.view()),
+                HasSubstr("the input buffer is in the memory of GPU " + std::to_string(1 - me) +
+                          ", but this rank works on GPU " + std::to_string(me)));
+    EXPECT_THAT(refused(mine.view(), others.view()), HasSubstr("in different memories"));
+    EXPECT_THAT(
+        refused(host, mine.view()),
+        HasSubstr("the input buffer is in host memory, the output buffer in the memory of"));
+    BufferView odd = mine.view().slice(0, 1);
+    odd.data = static_cast<std::byte*>(odd.data) + 2;
+    EXPECT_THAT(refused(odd, odd), HasSubstr("which is no address of a int32"));
+    BufferView freed = mine.view();
+    freed.memory = MemoryKind::device;
+    freed.data = host.data();
+    EXPECT_THAT(refused(freed, freed), HasSubstr("look whether it has been freed"));
+    EXPECT_EQ(group.collective_sequence(), 0u) << "something was enqueued";
+    EXPECT_EQ(gpus.count("init"), 0);
+    // What only NCCL may carry, in host memory.
+    ProcessGroup nccl = world.new_group({0, 1}, {.path = "nccl"});
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { nccl.all_reduce(host); }),
+                HasSubstr("nccl (all_reduce_nccl): the buffers are in host memory"));
+    // Managed memory goes with either.
+    Buffer managed(gpus, me, {5, 6, 7, 8}, MemoryKind::managed);
+    group.all_reduce(mine.view(), managed.view());
+    EXPECT_EQ(managed.values(), (Ints{2, 4, 6, 8}));
+    group.barrier();
+  });
+}
+
+TEST_F(GpuFailures, WhatNcclHasNotIsToldSo) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    ProcessGroup group = world.group();
+    Buffer mine(gpus, me, {1, 2});
+    ProcessGroup nccl = world.new_group({0, 1}, {.path = "nccl"});
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { nccl.all_reduce(mine.view(), ReduceOp::bor); }),
+                HasSubstr("NCCL has no bor"));
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { nccl.recv(mine.view(), any_source); }),
+                HasSubstr("any source"));
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { nccl.send(mine.view(), 1 - me, 7); }),
+                HasSubstr("tags"));
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { group.all_to_all(mine.view(), mine.view()); }),
+                HasSubstr("in place"));
+    EXPECT_EQ(group.collective_sequence(), 0u);
+    const Explanation told = group.explain(Request::all_reduce(mine.view(), mine.view()));
+    EXPECT_EQ(told.algorithm, "all_reduce_nccl");
+    EXPECT_TRUE(tells(told, "threads", "the buffers are in the memory of a GPU"));
+    group.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace hymn::test

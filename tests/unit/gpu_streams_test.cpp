@@ -1,0 +1,178 @@
+// Operations in the order of streams: ranks as threads over doubles of the driver and of NCCL.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "hymn/hymn.h"
+#include "hymn/hymn.hpp"
+#include "runtime/c_api.hpp"
+#include "tests/unit/toy_gpus.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Ints = std::vector<std::int32_t>;
+using Buffer = ToyBuffer<std::int32_t>;
+
+template <class Thrown>
+std::string thrown_by(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Thrown& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "nothing was thrown";
+}
+
+class GpuStreams : public testing::Test {
+ protected:
+  ~GpuStreams() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
+  ToyGpus gpus{2};
+};
+
+TEST_F(GpuStreams, TheOperationComesBetweenWhatIsBeforeAndAfter) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer buffer(gpus, me, {0});
+    Buffer copy(gpus, me, {0});
+    // The collective is held back: the host goes on nevertheless.
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    gpus.enqueue(stream, [&] { *buffer.data() = me + 1; });
+    world.group().all_reduce(buffer.view(), {}, {.stream = stream});
+    gpus.enqueue(stream, [&] { *copy.data() = *buffer.data(); });
+    EXPECT_EQ(copy.values(), Ints{0}) << "what comes after it did not wait";
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(copy.values(), Ints{3});
+    world.group().wait_for_pending_works();
+    world.group().barrier();
+  });
+}
+
+TEST_F(GpuStreams, AStreamCanWaitForAWork) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const mine = gpus.make_stream(me);
+    Buffer buffer(gpus, me, {me + 1});
+    Buffer copy(gpus, me, {0});
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    Work work = world.group().all_reduce_async(buffer.view());
+    work.wait_on(mine);
+    gpus.enqueue(mine, [&] { *copy.data() = *buffer.data(); });
+    EXPECT_FALSE(work.test());
+    EXPECT_EQ(copy.values(), Ints{0}) << "the stream did not wait";
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(mine));
+    EXPECT_EQ(copy.values(), Ints{3});
+    work.wait();
+    work.wait_on(mine);
+    world.group().barrier();
+  });
+}
+
+TEST_F(GpuStreams, EventsAreUsedAgain) {
+  gpus.run([this](World& world) {
+    Buffer buffer(gpus, world.rank(), {0});
+    for (int i = 0; i < 50; ++i) world.group().all_reduce(buffer.view());
+    world.group().barrier();
+    EXPECT_LE(gpus.open_events(), 2);
+    world.group().barrier();
+  });
+}
+
+TEST_F(GpuStreams, WhatIsCapturedIsNeverAskedFor) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer buffer(gpus, me, {1});
+    world.group().all_reduce(buffer.view());  // the communicator is made outside of the capture
+    world.group().barrier();
+    const int before = gpus.queries();
+    world.group().barrier();
+    gpus.capture(stream);
+    world.group().all_reduce(buffer.view(), {}, {.stream = stream});
+    Work work = world.group().all_reduce_async(buffer.view(), {}, {.stream = stream});
+    work.wait();
+    gpus.end_capture(stream);
+    EXPECT_EQ(buffer.values(), Ints{2}) << "nothing happens before the graph is launched";
+    world.group().barrier();
+    EXPECT_EQ(gpus.queries(), before);
+    world.group().barrier();
+    gpus.launch_graph(stream);
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(buffer.values(), Ints{8});
+    world.group().barrier();
+  });
+}
+
+TEST_F(GpuStreams, BadStreamsAreRefused) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    ProcessGroup group = world.group();
+    Buffer buffer(gpus, me, {1});
+    void* const others = gpus.make_stream(1 - me);
+    void* const mine = gpus.make_stream(me);
+    EXPECT_THAT(
+        thrown_by<UsageError>([&] { group.all_reduce(buffer.view(), {}, {.stream = others}); }),
+        HasSubstr("the stream does not belong to GPU " + std::to_string(me)));
+    Ints host{1};
+    EXPECT_THAT(thrown_by<UsageError>([&] { group.all_reduce(host, {}, {.stream = mine}); }),
+                HasSubstr("the input buffer is in host memory, or has been freed"));
+    EXPECT_EQ(group.collective_sequence(), 0u) << "something was enqueued";
+    Work work = group.all_reduce_async(buffer.view());
+    EXPECT_THAT(thrown_by<UsageError>([&] { work.wait_on(others); }),
+                HasSubstr("does not belong to GPU"));
+    work.wait();
+    group.barrier();
+  });
+}
+
+TEST_F(GpuStreams, WithoutAGpuThereAreNone) {
+  setenv("HYMN_GPU", "none", 1);
+  run_ranks(1, [](World& world) {
+    Ints host{1};
+    int no_stream = 0;
+    EXPECT_THAT(thrown_by<UnsupportedError>(
+                    [&] { world.group().all_reduce(host, {}, {.stream = &no_stream}); }),
+                HasSubstr("no path of this group works on streams"));
+    EXPECT_EQ(world.group().collective_sequence(), 0u);
+  });
+  unsetenv("HYMN_GPU");
+}
+
+TEST_F(GpuStreams, TheCApiTakesThem) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer in(gpus, me, {me + 1});
+    Buffer out(gpus, me, {0});
+    hymnGroup group{world.group()};
+    EXPECT_EQ(hymnAllReduce(in.data(), out.data(), 1, hymnInt32, hymnSum, &group, stream),
+              hymnSuccess);
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(out.values(), Ints{3});
+    hymnWork_t work = nullptr;
+    EXPECT_EQ(hymnIAllReduce(out.data(), out.data(), 1, hymnInt32, hymnSum, &group, NULL, &work),
+              hymnSuccess);
+    EXPECT_EQ(hymnWorkWaitOn(work, stream), hymnSuccess);
+    EXPECT_EQ(hymnWorkWait(work), hymnSuccess);
+    EXPECT_EQ(out.values(), Ints{6});
+    EXPECT_EQ(hymnWorkFree(work), hymnSuccess);
+    world.group().barrier();
+  });
+}
+
+}  // namespace
+}  // namespace hymn::test

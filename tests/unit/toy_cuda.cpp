@@ -1,0 +1,174 @@
+// The CUDA driver of the toy GPUs: contexts, streams and events.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/toy_state.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace cuda_api;
+
+thread_local std::vector<Context> contexts;  // of this thread, the current one last
+
+Context context_of(int gpu) {
+  return reinterpret_cast<Context>(static_cast<std::uintptr_t>(gpu) + 1);
+}
+
+/// The legacy and the per-thread default stream have no object.
+ToyStream* find_stream(Stream stream) {
+  for (ToyStream& known : toy->streams)
+    if (static_cast<void*>(&known) == static_cast<void*>(stream)) return &known;
+  return nullptr;
+}
+
+ToyEvent* as_event(Event event) { return static_cast<ToyEvent*>(static_cast<void*>(event)); }
+
+Result get_init(unsigned) { return success; }
+Result get_count(int* count) { return *count = toy->gpus, success; }
+Result get_device(Device* device, int index) { return *device = 100 + index, success; }
+Result get_uuid(Uuid* uuid, Device device) {
+  uuid->bytes.fill(static_cast<unsigned char>(device - 100));
+  return success;
+}
+Result get_context(Context* context, Device device) {
+  return *context = context_of(device - 100), success;
+}
+Result release_context(Device) { return success; }
+Result set_context(Context context) {
+  contexts.assign({context});
+  return success;
+}
+Result push_context(Context context) {
+  contexts.push_back(context);
+  return success;
+}
+Result pop_context(Context* context) {
+  *context = contexts.back();
+  contexts.pop_back();
+  return success;
+}
+Result get_priorities(int* least, int* greatest) { return *least = 0, *greatest = -5, success; }
+
+Result make_stream(Stream* stream, unsigned, int priority) {
+  std::lock_guard lock(toy->mutex);
+  ToyStream& made = toy->streams.emplace_back();
+  made.gpu = toy_current_gpu();
+  made.high = priority < 0;
+  *stream = static_cast<Stream>(static_cast<void*>(&made));
+  return success;
+}
+Result destroy_stream(Stream) { return success; }
+Result context_of_stream(Stream stream, Context* context) {
+  std::lock_guard lock(toy->mutex);
+  const ToyStream* const found = find_stream(stream);
+  *context = found != nullptr   ? context_of(found->gpu)
+             : contexts.empty() ? nullptr
+                                : contexts.back();
+  return success;
+}
+Result is_capturing(Stream stream, CaptureStatus* status) {
+  std::lock_guard lock(toy->mutex);
+  *status = find_stream(stream)->is_capturing ? capture_active : capture_none;
+  return success;
+}
+
+Result make_event(Event* event, unsigned) {
+  std::lock_guard lock(toy->mutex);
+  *event = static_cast<Event>(static_cast<void*>(&toy->events.emplace_back()));
+  return success;
+}
+Result destroy_event(Event event) {
+  std::lock_guard lock(toy->mutex);
+  toy->events.remove_if([event](const ToyEvent& known) { return &known == as_event(event); });
+  return success;
+}
+Result record_event(Event event, Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  as_event(event)->happened = std::make_shared<bool>(false);
+  as_event(event)->is_captured = find_stream(stream)->is_capturing;
+  toy_enqueue(stream, {.sets = as_event(event)->happened});
+  return success;
+}
+Result query_event(Event event) {
+  std::lock_guard lock(toy->mutex);
+  ++toy->event_queries;
+  if (as_event(event)->is_captured) toy->violation("an event of a graph was asked for");
+  if (const auto failure = toy->failures.find("query"); failure != toy->failures.end())
+    return failure->second;
+  toy->progress();
+  return *as_event(event)->happened ? success : not_ready;
+}
+Result wait_event(Stream stream, Event event, unsigned) {
+  std::lock_guard lock(toy->mutex);
+  toy_enqueue(stream, {.awaits = as_event(event)->happened});
+  return success;
+}
+
+Result allocate_pinned(void** pointer, std::size_t bytes, unsigned) {
+  return *pointer = ::operator new(bytes), success;
+}
+Result free_pinned(void* pointer) {
+  ::operator delete(pointer);
+  return success;
+}
+Result copy(void* to, const void* from, std::size_t bytes, Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  toy_enqueue(stream, {.work = [=] { std::memcpy(to, from, bytes); }});
+  return success;
+}
+Result to_gpu_on(Pointer to, const void* from, std::size_t bytes, Stream stream) {
+  return copy(reinterpret_cast<void*>(to), from, bytes, stream);
+}
+Result to_host_on(void* to, Pointer from, std::size_t bytes, Stream stream) {
+  return copy(to, reinterpret_cast<const void*>(from), bytes, stream);
+}
+
+}  // namespace
+
+int toy_current_gpu() {
+  return contexts.empty() ? -1
+                          : static_cast<int>(reinterpret_cast<std::uintptr_t>(contexts.back())) - 1;
+}
+
+void toy_enqueue(Stream stream, ToyTask task) {
+  ToyStream* const found = find_stream(stream);
+  if (found == nullptr) {
+    toy->violation("a stream that is none");
+  } else if (found->is_capturing) {
+    found->graph.push_back(std::move(task));
+  } else {
+    found->tasks.push_back(std::move(task));
+    toy->progress();
+  }
+}
+
+cuda_api::Functions toy_cuda(const ToyState& state) {
+  cuda_api::Functions functions = state.memory.functions;
+  functions.init.pointer = get_init;
+  functions.count.pointer = get_count;
+  functions.device.pointer = get_device;
+  functions.uuid.pointer = get_uuid;
+  functions.retain_context.pointer = get_context;
+  functions.release_context.pointer = release_context;
+  functions.set_context.pointer = set_context;
+  functions.push_context.pointer = push_context;
+  functions.pop_context.pointer = pop_context;
+  functions.priorities.pointer = get_priorities;
+  functions.make_stream.pointer = make_stream;
+  functions.destroy_stream.pointer = destroy_stream;
+  functions.context_of_stream.pointer = context_of_stream;
+  functions.is_capturing.pointer = is_capturing;
+  functions.make_event.pointer = make_event;
+  functions.destroy_event.pointer = destroy_event;
+  functions.record_event.pointer = record_event;
+  functions.query_event.pointer = query_event;
+  functions.wait_event.pointer = wait_event;
+  functions.allocate_pinned.pointer = allocate_pinned;
+  functions.free_pinned.pointer = free_pinned;
+  functions.to_gpu_on.pointer = to_gpu_on;
+  functions.to_host_on.pointer = to_host_on;
+  return functions;
+}
+
+}  // namespace hymn::test

@@ -1,0 +1,197 @@
+#include "tests/unit/toy_gpus.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "tests/support/machines.hpp"
+#include "tests/unit/toy_state.hpp"
+
+namespace hymn::test {
+
+namespace {
+
+/// As the driver's bytes read: toy_cuda.cpp.
+std::string uuid_of(int gpu) {
+  std::string text = "GPU";
+  for (const int bytes : {4, 2, 2, 2, 6}) {
+    text += '-';
+    for (int i = 0; i < bytes; ++i) text += "0" + std::to_string(gpu);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 60000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
+  toy = state_.get();
+  state_->gpus = gpus;
+  functions_.cuda = toy_cuda(*state_);
+  memory_ = std::make_unique<MemoryQuery>(functions_.cuda);
+  nccl_ = judge_nccl(toy_nccl(), "");
+  pretended_ = {{&functions_, [this]() -> const NcclLibrary& { return nccl_; }}, memory_.get()};
+  Machine machine = make_box({.cores = 8, .gpus = gpus});
+  machine.name = "toys";
+  for (Gpu& gpu : machine.gpus) gpu.uuid = uuid_of(gpu.index);
+  machine_ = std::make_shared<const Machine>(std::move(machine));
+}
+
+ToyGpus::~ToyGpus() {
+  release();
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->held_up == 0; });
+  toy = nullptr;
+}
+
+void ToyGpus::set_version(int version) {
+  state_->version = version;
+  nccl_ = judge_nccl(toy_nccl(), "");
+}
+
+std::vector<PretendedRank> ToyGpus::ranks(int count, const Config& config) const {
+  std::vector<PretendedRank> made;
+  for (int i = 0; i < count; ++i) {
+    PretendedRank& rank = made.emplace_back();
+    rank = {.host = machine_->name, .machine = machine_, .cpus = machine_->cpus, .config = config};
+    rank.config.gpu = i < state_->gpus ? std::to_string(i) : "none";
+    rank.gpus = &pretended_;
+  }
+  return made;
+}
+
+void ToyGpus::run(const std::function<void(World&)>& body, const WorldOptions& options,
+                  const Config& config) const {
+  run_pretended_ranks(ranks(state_->gpus, config), body, options);
+}
+
+void ToyGpus::run_with_others(int count, const std::function<void(World&)>& body,
+                              const Config& config) const {
+  run_pretended_ranks(ranks(count, config), body);
+}
+
+void ToyGpus::run_mixed(const std::vector<const PretendedGpus*>& libraries,
+                        const std::function<void(World&)>& body) const {
+  std::vector<PretendedRank> mixed = ranks(static_cast<int>(libraries.size()), {});
+  for (std::size_t i = 0; i < libraries.size(); ++i) mixed[i].gpus = libraries[i];
+  run_pretended_ranks(mixed, body);
+}
+
+void* ToyGpus::allocate(int gpu, std::size_t bytes, MemoryKind kind) {
+  void* const made = ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
+  state_->memory.allocate(
+      {.kind = kind, .gpu = gpu, .begin = reinterpret_cast<std::uintptr_t>(made), .bytes = bytes});
+  return made;
+}
+
+void ToyGpus::free(void* pointer) {
+  state_->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
+  ::operator delete(pointer, std::align_val_t(64));
+}
+
+void* ToyGpus::make_stream(int gpu) {
+  std::lock_guard lock(state_->mutex);
+  ToyStream& made = state_->streams.emplace_back();
+  made.gpu = gpu;
+  return &made;
+}
+
+void ToyGpus::capture(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  static_cast<ToyStream*>(stream)->is_capturing = true;
+}
+
+void ToyGpus::end_capture(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  static_cast<ToyStream*>(stream)->is_capturing = false;
+}
+
+void ToyGpus::launch_graph(void* stream) {
+  std::lock_guard lock(state_->mutex);
+  for (ToyTask task : static_cast<ToyStream*>(stream)->graph) {
+    for (ToyCall& call : task.calls)
+      if (call.kind == ToyCall::Kind::collective) call.sequence = call.comm->collectives++;
+    static_cast<ToyStream*>(stream)->tasks.push_back(std::move(task));
+  }
+  state_->progress();
+}
+
+void ToyGpus::enqueue(void* stream, std::function<void()> work) {
+  std::lock_guard lock(state_->mutex);
+  toy_enqueue(static_cast<cuda_api::Stream>(stream), {.work = std::move(work)});
+}
+
+bool ToyGpus::synchronize(void* stream) {
+  return eventually([this, stream] {
+    std::lock_guard lock(state_->mutex);
+    state_->progress();
+    return static_cast<ToyStream*>(stream)->tasks.empty();
+  });
+}
+
+void ToyGpus::hold(const std::string& name) {
+  std::lock_guard lock(state_->mutex);
+  state_->held.push_back(name);
+}
+
+void ToyGpus::release() {
+  std::lock_guard lock(state_->mutex);
+  state_->held.clear();
+  state_->progress();
+  state_->changed.notify_all();
+}
+
+void ToyGpus::fail(const std::string& name, int result) {
+  std::lock_guard lock(state_->mutex);
+  state_->failures[name] = result;
+}
+
+void ToyGpus::set_state(int state) {
+  std::lock_guard lock(state_->mutex);
+  state_->comm_state = state;
+}
+
+std::vector<std::string> ToyGpus::calls(int gpu) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->calls[gpu];
+}
+
+int ToyGpus::count(const std::string& name) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->counts[name];
+}
+
+std::vector<std::string> ToyGpus::violations() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->violations;
+}
+
+nccl_api::Config ToyGpus::last_config() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->config;
+}
+
+int ToyGpus::streams_of_high_priority() const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<int>(std::count_if(state_->streams.begin(), state_->streams.end(),
+                                        [](const ToyStream& stream) { return stream.high; }));
+}
+
+int ToyGpus::open_events() const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<int>(state_->events.size());
+}
+
+int ToyGpus::queries() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->event_queries;
+}
+
+}  // namespace hymn::test

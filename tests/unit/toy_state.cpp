@@ -1,0 +1,161 @@
+// What the toy GPUs' streams do, and how a collective is carried out.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/toy_state.hpp"
+
+namespace hymn::test {
+
+ToyState* toy = nullptr;
+
+// --- Arithmetic, as exact as it has to be for small whole numbers
+
+namespace {
+
+template <class Visit>
+void with_type(int type, Visit visit) {
+  switch (type) {
+    case nccl_api::int8:
+      return visit(std::int8_t());
+    case nccl_api::uint8:
+      return visit(std::uint8_t());
+    case nccl_api::int32:
+      return visit(std::int32_t());
+    case nccl_api::int64:
+      return visit(std::int64_t());
+    case nccl_api::float32:
+      return visit(float());
+    case nccl_api::float64:
+      return visit(double());
+    default:
+      toy->violation("a type that the toy has not: " + std::to_string(type));
+  }
+}
+
+std::size_t bytes_of(int type) {
+  std::size_t bytes = 1;
+  with_type(type, [&bytes](auto value) { bytes = sizeof(value); });
+  return bytes;
+}
+
+std::vector<std::byte> reduced(const std::vector<ToyCall*>& parts, std::size_t count) {
+  const ToyCall& first = *parts.front();
+  std::vector<std::byte> result(count * bytes_of(first.type));
+  with_type(first.type, [&](auto example) {
+    using T = decltype(example);
+    auto* const out = reinterpret_cast<T*>(result.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      double value = first.op == nccl_api::product ? 1 : 0;
+      for (const ToyCall* const part : parts) {
+        const double in = static_cast<double>(static_cast<const T*>(part->in)[i]);
+        if (part->op >= 100)
+          value += in * part->comm->factors.at(part->op);
+        else if (part->op == nccl_api::product)
+          value *= in;
+        else if (part->op == nccl_api::min || part->op == nccl_api::max)
+          value = part == parts.front()       ? in
+                  : part->op == nccl_api::min ? std::min(value, in)
+                                              : std::max(value, in);
+        else
+          value += in;
+      }
+      if (first.op == nccl_api::avg) value /= static_cast<double>(parts.size());
+      out[i] = static_cast<T>(value);
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+void toy_collective(const std::vector<ToyCall*>& parts) {
+  const ToyCall& first = *parts.front();
+  const std::size_t bytes = first.count * bytes_of(first.type);
+  for (const ToyCall* const part : parts)
+    if (part->name != first.name || part->count != first.count || part->peer != first.peer)
+      return toy->violation("ranks make different calls: " + first.name + " and " + part->name);
+  if (first.name == "broadcast") {
+    const void* const from = parts[static_cast<std::size_t>(first.peer)]->in;
+    for (const ToyCall* const part : parts) std::memmove(part->out, from, bytes);
+  } else if (first.name == "all_gather") {
+    std::vector<std::byte> all;
+    for (const ToyCall* const part : parts) {
+      const auto* const in = static_cast<const std::byte*>(part->in);
+      all.insert(all.end(), in, in + bytes);
+    }
+    for (const ToyCall* const part : parts) std::memcpy(part->out, all.data(), all.size());
+  } else if (first.name == "reduce_scatter") {
+    const auto all = reduced(parts, first.count * parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      std::memcpy(parts[i]->out, all.data() + i * bytes, bytes);
+  } else {
+    const auto all = reduced(parts, first.count);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (first.name == "all_reduce" || static_cast<int>(i) == first.peer)
+        std::memcpy(parts[i]->out, all.data(), all.size());
+  }
+}
+
+// --- What streams do
+
+bool ToyState::is_held(const std::string& name) const {
+  return std::find(held.begin(), held.end(), name) != held.end();
+}
+
+void ToyState::progress() {
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (ToyStream& stream : streams)
+      while (!stream.tasks.empty() && step(stream)) moved = true;
+  }
+}
+
+/// Whether the first task has ended.
+bool ToyState::step(ToyStream& stream) {
+  ToyTask& task = stream.tasks.front();
+  if (task.awaits && !*task.awaits) return false;
+  bool all = true;
+  for (ToyCall& call : task.calls) all = (call.done || carry_out(call)) && all;
+  if (!all) return false;
+  const ToyTask done = std::move(task);
+  stream.tasks.pop_front();
+  if (done.work) done.work();
+  if (done.sets) *done.sets = true;
+  return true;
+}
+
+std::vector<ToyCall*> ToyState::at_front(const ToyTeam& team) {
+  std::vector<ToyCall*> found;
+  for (ToyStream& stream : streams)
+    if (!stream.tasks.empty() && (!stream.tasks.front().awaits || *stream.tasks.front().awaits))
+      for (ToyCall& call : stream.tasks.front().calls)
+        if (call.comm->team.get() == &team && !call.done) found.push_back(&call);
+  return found;
+}
+
+bool ToyState::carry_out(ToyCall& call) {
+  if (is_held("collective")) return false;
+  const ToyTeam& team = *call.comm->team;
+  if (call.kind == ToyCall::Kind::recv) return false;  // by its send
+  std::vector<ToyCall*> parts(team.size, nullptr);
+  for (ToyCall* const other : at_front(team)) {
+    if (call.kind == ToyCall::Kind::send && other->kind == ToyCall::Kind::recv &&
+        other->comm->rank == call.peer && other->peer == call.comm->rank) {
+      if (other->count != call.count) violation("a send and a receive of different sizes");
+      std::memcpy(other->out, call.in, std::min(other->count, call.count) * bytes_of(call.type));
+      return other->done = call.done = true;
+    }
+    if (call.kind == ToyCall::Kind::collective && other->kind == call.kind &&
+        other->sequence == call.sequence)
+      parts[static_cast<std::size_t>(other->comm->rank)] = other;
+  }
+  if (call.kind != ToyCall::Kind::collective ||
+      std::find(parts.begin(), parts.end(), nullptr) != parts.end())
+    return false;
+  toy_collective(parts);
+  for (ToyCall* const part : parts) part->done = true;
+  return true;
+}
+
+}  // namespace hymn::test

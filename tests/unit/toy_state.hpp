@@ -1,0 +1,129 @@
+// What the toy GPUs' driver and NCCL share: tests/unit/toy_gpus.hpp.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu_functions.hpp"
+#include "gpu/nccl_api.hpp"
+#include "tests/unit/fake_memory.hpp"
+
+namespace hymn::test {
+
+struct ToyTeam;
+
+/// NCCL's communicator of one rank.
+struct ToyComm {
+  int number = 0;
+  int gpu = 0;
+  int rank = 0;
+  std::shared_ptr<ToyTeam> team;
+  int busy = 0;           ///< so often it will still say that it is in progress
+  bool was_used = false;  ///< the first use connects GPUs, and takes longer
+  bool is_finalized = false;
+  bool is_gone = false;
+  std::shared_ptr<int> waits_for;  ///< a split: ranks of the parent that have not come
+  std::size_t collectives = 0;
+  std::size_t splits = 0;
+  std::map<int, double> factors;  ///< of its own operations
+};
+
+struct ToyTeam {
+  std::size_t size = 0;
+  std::vector<ToyComm*> ranks;
+  std::map<std::size_t, std::map<int, std::pair<int, ToyComm*>>> splits;  ///< by count, by rank
+  int finalized = 0;
+  bool is_full() const { return ranks.size() == size; }
+};
+
+/// One call of NCCL as a stream holds it.
+struct ToyCall {
+  enum class Kind { collective, send, recv };
+  Kind kind = Kind::collective;
+  std::string name;
+  ToyComm* comm = nullptr;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;
+  int type = 0;
+  int op = 0;
+  int peer = -1;
+  std::size_t sequence = 0;  ///< of the communicator's collectives
+  bool done = false;
+};
+
+/// What a stream does at one time.
+struct ToyTask {
+  std::vector<ToyCall> calls{};
+  std::function<void()> work{};
+  std::shared_ptr<bool> sets{};
+  std::shared_ptr<bool> awaits{};
+};
+
+struct ToyStream {
+  int gpu = 0;
+  bool high = false;
+  bool is_capturing = false;
+  std::deque<ToyTask> tasks;
+  std::vector<ToyTask> graph;
+};
+
+struct ToyEvent {
+  std::shared_ptr<bool> happened = std::make_shared<bool>(true);
+  bool is_captured = false;
+};
+
+/// Its members are used under its mutex.
+struct ToyState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int gpus = 0;
+  FakeMemory memory;
+  std::list<ToyStream> streams;
+  std::list<ToyEvent> events;
+  std::list<ToyComm> comms;
+  std::map<std::string, std::shared_ptr<ToyTeam>> teams;  ///< by id
+  std::vector<std::string> held;
+  std::map<std::string, int> failures;
+  std::map<int, std::vector<std::string>> calls;  ///< by GPU
+  std::map<std::string, int> counts;
+  std::vector<std::string> violations;
+  nccl_api::Config config;
+  int comm_state = 0;
+  int version = 22809;
+  int ids = 0;
+  int event_queries = 0;
+  int held_up = 0;  ///< threads in calls that do not return
+
+  /// Does whatever can be done on any stream.
+  void progress();
+  bool is_held(const std::string& name) const;
+  void violation(const std::string& text) { violations.push_back(text); }
+
+ private:
+  bool step(ToyStream& stream);
+  bool carry_out(ToyCall& call);
+  std::vector<ToyCall*> at_front(const ToyTeam& team);
+};
+
+extern ToyState* toy;  // plain functions know nothing else
+
+/// Puts it on the stream, or into the graph that is captured from it.
+void toy_enqueue(cuda_api::Stream stream, ToyTask task);
+/// Carries a collective out for all its ranks.
+void toy_collective(const std::vector<ToyCall*>& parts);
+
+cuda_api::Functions toy_cuda(const ToyState& state);
+nccl_api::Functions toy_nccl();
+
+/// Of this thread; -1: none is current.
+int toy_current_gpu();
+
+}  // namespace hymn::test
