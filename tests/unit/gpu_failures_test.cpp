@@ -22,18 +22,6 @@ using Ints = std::vector<std::int32_t>;
 using Buffer = ToyBuffer<std::int32_t>;
 using std::chrono::milliseconds;
 
-template <class Thrown>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Thrown& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another error: ") + error.what();
-  }
-  return "nothing was thrown";
-}
-
 /// Whether that is why this path was not taken.
 bool tells(const Explanation& told, std::string_view path, std::string_view reason) {
   return std::any_of(told.candidates.begin(), told.candidates.end(), [&](const Candidate& other) {

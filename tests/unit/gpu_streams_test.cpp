@@ -19,18 +19,6 @@ using ::testing::IsEmpty;
 using Ints = std::vector<std::int32_t>;
 using Buffer = ToyBuffer<std::int32_t>;
 
-template <class Thrown>
-std::string thrown_by(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Thrown& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another error: ") + error.what();
-  }
-  return "nothing was thrown";
-}
-
 class GpuStreams : public testing::Test {
  protected:
   ~GpuStreams() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }

@@ -4,6 +4,7 @@
 // here. What NCCL's documentation forbids is noted as a violation.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -115,5 +116,18 @@ class ToyBuffer {
   std::size_t count_;
   T* data_;
 };
+
+/// The words of what `act` throws of this type, or what else becomes of it.
+template <class Thrown>
+std::string thrown_by(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Thrown& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "nothing was thrown";
+}
 
 }  // namespace hymn::test
