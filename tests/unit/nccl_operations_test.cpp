@@ -114,6 +114,10 @@ class NcclOperations : public testing::Test {
     return eventually([this] { return step_all(); });
   }
 
+  int count(const std::string& call) {
+    std::lock_guard lock(state.mutex);
+    return state.counts[call];
+  }
   std::vector<std::string> reductions(int gpu) {
     std::vector<std::string> found;
     std::lock_guard lock(state.mutex);
@@ -183,7 +187,7 @@ TEST_F(NcclOperations, MessagesConcernTheirPairAlone) {
   EXPECT_THAT(at_one, ElementsAre(7));
   EXPECT_THAT(at_zero, ElementsAre(8));
   EXPECT_EQ(received.storage.get()->status().source, 0);
-  EXPECT_EQ(state.counts["init"], 2);
+  EXPECT_EQ(count("init"), 2);
 }
 
 TEST_F(NcclOperations, AReceiveThatWaitsHoldsUpNoCollective) {
@@ -219,8 +223,8 @@ TEST_F(NcclOperations, TwinsAreSplitWhenTheParentIsQuiet) {
   EXPECT_TRUE(finish_all());
   EXPECT_THAT(more[0], ElementsAre(6));
   EXPECT_EQ(channel(parent, 0).splits(), 1u);
-  EXPECT_EQ(state.counts["split"], ranks);
-  EXPECT_EQ(state.counts["init"], ranks);
+  EXPECT_EQ(count("split"), ranks);
+  EXPECT_EQ(count("init"), ranks);
 }
 
 TEST_F(NcclOperations, WhatIsGivenUpIsAbortedAndKept) {
@@ -236,7 +240,7 @@ TEST_F(NcclOperations, WhatIsGivenUpIsAbortedAndKept) {
   }
   EXPECT_TRUE(eventually([this] {
     step_all();
-    return state.counts["all_reduce"] == ranks && works[0]->storage.get()->is_enqueued();
+    return count("all_reduce") == ranks && works[0]->storage.get()->is_enqueued();
   }));
   const std::unique_ptr<Residue> residue = works[0]->storage.get()->abandon("the test wants it");
   ASSERT_NE(residue, nullptr);
