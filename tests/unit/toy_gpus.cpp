@@ -93,6 +93,8 @@ void* ToyGpus::allocate(int gpu, std::size_t bytes, MemoryKind kind) {
 
 void ToyGpus::free(void* pointer) {
   state_->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
+  // Another rank's thread may have carried out what wrote to it last.
+  std::lock_guard lock(state_->mutex);
   ::operator delete(pointer, std::align_val_t(64));
 }
 
