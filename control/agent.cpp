@@ -243,10 +243,12 @@ void Agent::on(const DumpNow& message) {
 }
 
 void Agent::on(const Question& message) {
-  Answer answer{message.id, message.asker, {}};
-  tell_listener([&](Listener& world) { answer.tale = world.tell(message.uid); });
-  answer.tale.rank = rank_;
-  send_(answer);
+  // Within the call: what carries messages may be gone as soon as this is closed.
+  tell_listener([&](Listener& world) {
+    Answer answer{message.id, message.asker, world.tell(message.uid)};
+    answer.tale.rank = rank_;
+    send_(answer);
+  });
 }
 
 void Agent::on(const Answer& message) {
