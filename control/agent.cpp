@@ -242,12 +242,16 @@ void Agent::on(const DumpNow& message) {
   tell_listener([&](Listener& world) { world.dump_asked(message); });
 }
 
+// Within a call of the listener: what carries messages may be gone as soon as this is closed.
+template <class AnyAnswer>
+void Agent::answer(AnyAnswer answer) {
+  answer.tale.rank = rank_;
+  send_(answer);
+}
+
 void Agent::on(const Question& message) {
-  // Within the call: what carries messages may be gone as soon as this is closed.
   tell_listener([&](Listener& world) {
-    Answer answer{message.id, message.asker, world.tell(message.uid)};
-    answer.tale.rank = rank_;
-    send_(answer);
+    answer(Answer{message.id, message.asker, world.tell(message.uid)});
   });
 }
 
@@ -260,11 +264,9 @@ void Agent::on(const Answer& message) {
 }
 
 void Agent::on(const CallQuestion& message) {
-  CallAnswer answer{message.id, message.asker, {}};
-  tell_listener(
-      [&](Listener& world) { answer.tale = world.tell_calls(message.uid, message.sequence); });
-  answer.tale.rank = rank_;
-  send_(answer);
+  tell_listener([&](Listener& world) {
+    answer(CallAnswer{message.id, message.asker, world.tell_calls(message.uid, message.sequence)});
+  });
 }
 
 void Agent::on(const CallAnswer& message) {

@@ -99,6 +99,8 @@ class Agent {
   void on(const Moved&) {}
   void on(const CallQuestion& message);
   void on(const CallAnswer& message);
+  template <class AnyAnswer>
+  void answer(AnyAnswer answer);
   /// Waits until all members have called with this group; not any more once `is_vain`, which is
   /// asked under the lock.
   std::optional<ShrinkVerdict> settle(std::uint64_t uid, std::span<const int> members,

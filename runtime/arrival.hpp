@@ -26,7 +26,7 @@ struct Arrival {
   std::string host_name;
   std::uint64_t process = 0;        ///< equal exactly for ranks of one process
   int pid = 0;                      ///< of its process, as seen there
-  std::uint64_t pid_namespace = 0;  ///< as own_namespace()
+  std::uint64_t pid_namespace = 0;  ///< as own_namespace("pid")
   std::string topology_file;
   std::string gpu;           ///< as HYMN_GPU
   std::string visible_gpus;  ///< as visible_gpus()

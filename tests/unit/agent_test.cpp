@@ -359,10 +359,15 @@ TEST_F(AgentTest, AfterCloseTheListenerIsLeftAlone) {
   agent.receive(AbortGroup{7, "why"});
   agent.receive(DumpNow{"asked"});
   agent.receive(Question{.id = 5, .asker = 3, .uid = 7});
+  agent.receive(CallQuestion{.id = 6, .asker = 3, .uid = 7});
   agent.sight({.rank = 3, .state = PeerState::dead});
   EXPECT_THAT(ears.take(), IsEmpty());
   EXPECT_EQ(state_of(2), PeerState::dead) << "it goes on learning";
-  EXPECT_THAT(take_sent_of<Answer>(), IsEmpty()) << "what would carry it may be gone";
+  const auto sent_after = take_sent();
+  for (const Message& message : sent_after) {
+    EXPECT_FALSE(std::holds_alternative<Answer>(message)) << "what would carry it may be gone";
+    EXPECT_FALSE(std::holds_alternative<CallAnswer>(message)) << "this, too";
+  }
 }
 
 /// Stays in a call until it is let go.
