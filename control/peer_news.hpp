@@ -39,7 +39,7 @@ struct PeerNews {
   PeerState state = PeerState::alive;
   std::string detail{};            ///< "its process has ended", "no sign of life for 3 s"
   std::vector<GroupMark> marks{};  ///< where it was, as far as that is known
-  std::vector<int> culprits{};     ///< it has left because these had failed
+  std::vector<int> culprits{};     ///< it has left because these (itself, too) had failed
   friend bool operator==(const PeerNews&, const PeerNews&) = default;
 };
 

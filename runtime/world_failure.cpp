@@ -78,13 +78,19 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
 
 void WorldState::say_goodbye() {
   if (watchdog_) watchdog_->leave();
-  // Who waits for this rank must not take it for the culprit.
-  const GroupState::Failure failure = is_leaving() ? first_failure() : GroupState::Failure();
+  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : GroupState::Failure();
   if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
   recorder_.say_farewell(failure.missing.empty()
                              ? RecorderHeader::farewell_goodbye
                              : RecorderHeader::farewell_error +
                                    static_cast<std::uint32_t>(failure.missing.front()));
+}
+
+// Who waits for this rank must not take it for the culprit, unless it is.
+GroupState::Failure WorldState::cause_of_leaving() const {
+  const GroupState::Failure failure = first_failure();
+  if (!failure.missing.empty()) return failure;
+  return {"an exception has come out of the scope of its World", {rank_}};
 }
 
 void WorldState::leave_unmade(const Error& error) {

@@ -201,6 +201,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void get_to_know(const std::vector<Arrival>& arrivals);
   void start_control(const std::vector<Arrival>& arrivals, const std::string& secret);
   void say_goodbye();
+  GroupState::Failure cause_of_leaving() const;
   /// The world does not come to be on this rank, because of this.
   void leave_unmade(const Error& error);
   // In world_watch.cpp.

@@ -151,6 +151,24 @@ RANK_TEST(Leaving, AReceiveFromAnyoneGoesOnWhileOneIsLeft) {
   }
 }
 
+// Not at the end of the world, either, where all who leave in order wait for each other.
+RANK_TEST(Leaving, ByAnExceptionIsWaitedForByNobody) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  if (leaver.is_me) {
+    const auto fail = [&] {
+      const World own(std::move(world));
+      throw std::runtime_error("an error of the application");
+    };
+    EXPECT_THROW(fail(), std::runtime_error);
+    return;
+  }
+  const auto began = std::chrono::steady_clock::now();
+  failure_of([&] { world.group().barrier(); }, {"it has ended its world because of an error"});
+  world.destroy();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, at_once);
+}
+
 RANK_TEST(Leaving, ShrinkGoesOnWithoutIt) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);
