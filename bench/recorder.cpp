@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "runtime/call_ring.hpp"
+#include "recorder/call_ring.hpp"
 
 namespace hymn {
 namespace {

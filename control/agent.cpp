@@ -250,9 +250,8 @@ void Agent::answer(AnyAnswer answer) {
 }
 
 void Agent::on(const Question& message) {
-  tell_listener([&](Listener& world) {
-    answer(Answer{message.id, message.asker, world.tell(message.uid)});
-  });
+  tell_listener(
+      [&](Listener& world) { answer(Answer{message.id, message.asker, world.tell(message.uid)}); });
 }
 
 void Agent::on(const Answer& message) {

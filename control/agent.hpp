@@ -68,8 +68,8 @@ class Agent {
   /// again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       Deadline deadline, const Clock& clock);
-  /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear the
-  /// same of who has. Null when it has been given up, too.
+  /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear
+  /// the same of who has. Null when it has been given up, too.
   std::optional<ShrinkVerdict> confirm(std::uint64_t uid, std::span<const int> members,
                                        Deadline deadline, const Clock& clock);
   /// It has called shrink(), and nothing has been settled since.
@@ -124,10 +124,10 @@ class Agent {
   std::vector<PeerNews> peers_;
   std::set<int> in_sight_;
   std::uint64_t next_question_ = 0;
-  std::map<std::uint64_t, std::map<int, Tale>> askings_;  ///< what was answered, by rank
+  std::map<std::uint64_t, std::map<int, Tale>> askings_;         ///< what was answered, by rank
   std::map<std::uint64_t, std::vector<CallTale>> call_askings_;  ///< what was answered
-  std::map<std::uint64_t, AbortGroup> aborted_;           ///< the first word of each, heard or said
-  std::map<std::uint64_t, std::vector<int>> shrinking_;   ///< called here, not yet settled
+  std::map<std::uint64_t, AbortGroup> aborted_;          ///< the first word of each, heard or said
+  std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
   std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
   std::map<std::uint64_t, ShrinkVerdict> verdicts_;
   std::atomic<std::uint64_t> settled_alone_{0};

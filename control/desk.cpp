@@ -187,8 +187,8 @@ void Desk::on(int rank, ShrinkCall message, TimePoint) {
   settle_shrinking();
 }
 
-// The number of a new group that not all have been able to make is not used again: what some of them
-// have said under it is still on its way.
+// The number of a new group that not all have been able to make is not used again: what some of
+// them have said under it is still on its way.
 void Desk::withdraw(int rank, std::uint64_t uid) {
   if (const auto waiting = shrinking_.find(uid); waiting != shrinking_.end()) {
     waiting->second.callers.erase(rank);

@@ -108,9 +108,9 @@ void LinkClient::Impl::try_candidate() {
   } catch (const ResourceError& error) {
     return fail_candidate(error.problem());
   }
-  timer_.expires_after(
-      until_.is_never() ? options_.per_candidate_limit
-                        : std::min(options_.per_candidate_limit, std::max(time_left(), Duration{})));
+  timer_.expires_after(until_.is_never() ? options_.per_candidate_limit
+                                         : std::min(options_.per_candidate_limit,
+                                                    std::max(time_left(), Duration{})));
   timer_.async_wait(in_this_attempt([](Impl& self, asio::error_code cancelled) {
     if (!cancelled) self.fail_candidate("no answer in time");
   }));
@@ -127,11 +127,10 @@ void LinkClient::Impl::start_handshake(asio::ip::tcp::socket& socket) {
   handshake_ = std::make_shared<ClientHandshake>(options_.token, options_.service, options_.rank);
   stream_ = std::make_shared<Stream>(std::move(socket), options_.limits.queue_bytes);
   connecting_ = nullptr;
-  stream_->start({.frame = in_this_attempt(
-                      [](Impl& self, const Bytes& frame) { self.hear_handshake(frame); }),
-                  .closed = in_this_attempt([](Impl& self, const std::string& why) {
-                    self.fail_candidate(why);
-                  })});
+  stream_->start(
+      {.frame = in_this_attempt([](Impl& self, const Bytes& frame) { self.hear_handshake(frame); }),
+       .closed =
+           in_this_attempt([](Impl& self, const std::string& why) { self.fail_candidate(why); })});
 }
 
 void LinkClient::Impl::hear_handshake(const Bytes& frame) {
@@ -154,16 +153,16 @@ void LinkClient::Impl::be_connected() {
   timer_.cancel();
   connected_ = true;
   stream_->set_frame_limit(options_.limits.frame_bytes);
-  stream_->set_events({.frame = in_this_attempt([](Impl& self, const Bytes& message) {
-                         if (self.handlers_.message) self.handlers_.message(message);
-                       }),
-                       .closed = in_this_attempt([](Impl& self, const std::string& why) {
-                         const std::string where = to_string(self.options_.candidates[self.candidate_]);
-                         self.drop();
-                         if (self.handlers_.lost)
-                           self.handlers_.lost(
-                               fmt::format("the connection to {} was lost: {}", where, why));
-                       })});
+  stream_->set_events(
+      {.frame = in_this_attempt([](Impl& self, const Bytes& message) {
+         if (self.handlers_.message) self.handlers_.message(message);
+       }),
+       .closed = in_this_attempt([](Impl& self, const std::string& why) {
+         const std::string where = to_string(self.options_.candidates[self.candidate_]);
+         self.drop();
+         if (self.handlers_.lost)
+           self.handlers_.lost(fmt::format("the connection to {} was lost: {}", where, why));
+       })});
   if (handlers_.connected) handlers_.connected(candidate_);
 }
 

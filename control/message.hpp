@@ -19,7 +19,7 @@ struct Beat {
 /// From a rank that ends its world. It is no failure; but it may have met one.
 struct Goodbye {
   std::vector<GroupMark> marks{};
-  std::string why{};  ///< the error that makes it leave; empty: it is done
+  std::string why{};            ///< the error that makes it leave; empty: it is done
   std::vector<int> culprits{};  ///< whose failure that was
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
@@ -79,8 +79,8 @@ struct ShrinkVerdict {
   friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
 };
 
-/// To a desk that has been silent for too long: this rank speaks with the next one from now on. From
-/// that desk, to those who are still there: so shall they.
+/// To a desk that has been silent for too long: this rank speaks with the next one from now on.
+/// From that desk, to those who are still there: so shall they.
 struct Moved {
   friend bool operator==(const Moved&, const Moved&) = default;
 };

@@ -64,11 +64,11 @@ struct Tale {
 /// What a rank tells of its collectives of one group to one who follows them.
 struct CallTale {
   int rank = -1;
-  bool knows_group = false;    ///< it has made the group, and not ended it
-  bool is_recorded = false;    ///< it keeps records of its calls
-  bool is_overwritten = false; ///< the record of the first one asked for is gone
-  std::uint64_t joins = 0;     ///< how often it has run out of input
-  std::uint64_t joined_at = 0; ///< collectives that it had entered the last time
+  bool knows_group = false;     ///< it has made the group, and not ended it
+  bool is_recorded = false;     ///< it keeps records of its calls
+  bool is_overwritten = false;  ///< the record of the first one asked for is gone
+  std::uint64_t joins = 0;      ///< how often it has run out of input
+  std::uint64_t joined_at = 0;  ///< collectives that it had entered the last time
   /// The calls, packed by who has recorded them; the control plane does not look into them.
   std::vector<std::uint64_t> calls{};
   friend bool operator==(const CallTale&, const CallTale&) = default;

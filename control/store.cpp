@@ -19,9 +19,9 @@ std::string quoted(const std::string& key) {
 
 void check_key(const std::string& key) {
   if (key.size() > Store::most_key_bytes)
-    throw UsageError(fmt::format("the key {} is longer than {} bytes", quoted(key),
-                                 Store::most_key_bytes),
-                     {.remedy = "use a shorter key; large things are values"});
+    throw UsageError(
+        fmt::format("the key {} is longer than {} bytes", quoted(key), Store::most_key_bytes),
+        {.remedy = "use a shorter key; large things are values"});
 }
 
 void check_keys(const std::vector<std::string>& keys) {

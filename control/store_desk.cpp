@@ -16,9 +16,8 @@ bool may_change(StoreCall call) {
 
 bool StoreDesk::handle(int client, const StoreRequest& request, TimePoint now) {
   if (request.call == StoreCall::get || request.call == StoreCall::wait) {
-    const Deadline deadline = request.wait_ns < 0
-                                  ? Deadline::never()
-                                  : Deadline::after(Duration(request.wait_ns), now);
+    const Deadline deadline =
+        request.wait_ns < 0 ? Deadline::never() : Deadline::after(Duration(request.wait_ns), now);
     return wait({.client = client, .request = request, .deadline = deadline}, now);
   }
   StoreReply reply;
@@ -74,9 +73,9 @@ bool StoreDesk::wait(Waiter waiter, TimePoint now) {
   if (serve(waiter)) return false;
   auto missing = map_.missing(waiter.request.keys);
   if (waiter.deadline.expired(now)) {
-    answer_(waiter.client, {.id = waiter.request.id,
-                            .outcome = StoreOutcome::missing,
-                            .texts = std::move(missing)});
+    answer_(
+        waiter.client,
+        {.id = waiter.request.id, .outcome = StoreOutcome::missing, .texts = std::move(missing)});
     return false;
   }
   waiting_[missing[0]].push_back(std::move(waiter));

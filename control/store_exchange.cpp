@@ -11,8 +11,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/message_queues.hpp"
 #include "base/meeting.hpp"
+#include "base/message_queues.hpp"
 #include "hymn/store.hpp"
 
 namespace hymn {

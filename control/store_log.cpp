@@ -54,7 +54,7 @@ void StoreLog::open() {
   file_ = Descriptor(
       ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!file_) fail_with_errno("cannot be opened");
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be looked at");
   if (!S_ISREG(status.st_mode)) fail("is no regular file", "give the path of a file of its own");
   // In a folder that everybody may write, somebody else may have put it there.
@@ -66,7 +66,7 @@ void StoreLog::open() {
 // Asked for again and again: a process that was stopped while it held the lock must not make this
 // one wait for ever.
 void StoreLog::lock(int kind, Deadline deadline) {
-  struct flock wanted {};
+  struct flock wanted{};
   wanted.l_type = static_cast<short>(kind);
   wanted.l_whence = SEEK_SET;
   long nap_ns = first_nap_ns;
@@ -85,7 +85,7 @@ StoreLog::Lock::Lock(StoreLog& log, Access access, Deadline deadline) : log_(log
   if (log.process_ != ::getpid()) log.open();
   while (true) {
     log.lock(access == Access::write ? F_WRLCK : F_RDLCK, deadline);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(log.file_.number(), &status) != 0) log.fail_with_errno("cannot be looked at");
     // Its last user has removed it between our opening it and locking it. Whoever has already read
     // it keeps to it.
@@ -95,7 +95,7 @@ StoreLog::Lock::Lock(StoreLog& log, Access access, Deadline deadline) : log_(log
   try {
     log.catch_up(access == Access::write);
   } catch (...) {
-    struct flock none {};
+    struct flock none{};
     none.l_type = F_UNLCK;
     ::fcntl(log.file_.number(), F_OFD_SETLK, &none);
     throw;
@@ -103,7 +103,7 @@ StoreLog::Lock::Lock(StoreLog& log, Access access, Deadline deadline) : log_(log
 }
 
 StoreLog::Lock::~Lock() {
-  struct flock none {};
+  struct flock none{};
   none.l_type = F_UNLCK;
   none.l_whence = SEEK_SET;
   ::fcntl(log_.file_.number(), F_OFD_SETLK, &none);
@@ -143,7 +143,7 @@ StoreLog::Header StoreLog::read_header() {
 }
 
 void StoreLog::catch_up(bool may_write) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be looked at");
   if (status.st_size < static_cast<off_t>(sizeof(Header))) {
     // New, or its maker was killed before it had written the header. Nothing is in it.

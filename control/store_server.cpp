@@ -41,10 +41,10 @@ StoreServer::~StoreServer() {
 }
 
 LinkServer::Handlers StoreServer::handlers() {
-  return {.joined = {},
-          .message = [this](int client,
-                            std::span<const std::byte> message) { hear(client, message); },
-          .lost = [this](int client, const std::string&) { desk_.forget(client); }};
+  return {
+      .joined = {},
+      .message = [this](int client, std::span<const std::byte> message) { hear(client, message); },
+      .lost = [this](int client, const std::string&) { desk_.forget(client); }};
 }
 
 void StoreServer::hear(int client, std::span<const std::byte> message) {

@@ -15,7 +15,8 @@ std::string words_of(const cuda_api::Functions& cuda, cuda_api::Result result);
 /// function, has the driver's words and, where one is known, a remedy.
 [[noreturn]] void throw_cuda_error(const cuda_api::Functions& cuda, const char* function,
                                    cuda_api::Result result);
-/// Throws the UnsupportedError for a function that the library, perhaps an older one, does not have.
+/// Throws the UnsupportedError for a function that the library, perhaps an older one, does not
+/// have.
 [[noreturn]] void throw_lacking(const char* library, const char* function);
 
 /// Calls `function`. Throws as the functions above. Thread-safe as far as the driver's function is,

@@ -13,8 +13,9 @@ namespace hymn {
 
 struct MemoryAt {
   MemoryKind kind = MemoryKind::host;
-  int gpu = -1;              ///< as the driver numbers them; -1: plain memory of the host
-  std::uintptr_t begin = 0;  ///< of the allocation, which holds `bytes` bytes; plain memory has none
+  int gpu = -1;  ///< as the driver numbers them; -1: plain memory of the host
+  std::uintptr_t begin =
+      0;  ///< of the allocation, which holds `bytes` bytes; plain memory has none
   std::size_t bytes = 0;
   friend bool operator==(const MemoryAt&, const MemoryAt&) = default;
 };
@@ -22,9 +23,10 @@ struct MemoryAt {
 /// Asks the driver, and remembers allocations by their addresses.
 ///
 /// The driver gives every allocation an id that it never uses again in the process. What is
-/// remembered holds as long as the driver still gives the pointer that id, which is asked each time:
-/// one attribute instead of all. So memory that has been freed, and addresses that have come back as
-/// something else, are never mistaken. Plain memory of the host has no id and is not remembered.
+/// remembered holds as long as the driver still gives the pointer that id, which is asked each
+/// time: one attribute instead of all. So memory that has been freed, and addresses that have come
+/// back as something else, are never mistaken. Plain memory of the host has no id and is not
+/// remembered.
 ///
 /// Thread-safe.
 class MemoryQuery {

@@ -28,13 +28,14 @@ const char* remedy_for(Result result) {
 }  // namespace
 
 void throw_nccl_error(const Functions& nccl, const std::string& what, Result result, Comm comm) {
-  std::string words = nccl.error_text.pointer != nullptr ? text_of(nccl.error_text.pointer(result))
-                                                         : "";
+  std::string words =
+      nccl.error_text.pointer != nullptr ? text_of(nccl.error_text.pointer(result)) : "";
   if (words.empty()) words = fmt::format("error {}", result);
   const std::string last =
       nccl.last_error.pointer != nullptr ? text_of(nccl.last_error.pointer(comm)) : "";
-  throw BackendError(fmt::format("{} failed with {}{}{}", what, words, last.empty() ? "" : ": ", last),
-                     "NCCL", result, {.remedy = remedy_for(result)});
+  throw BackendError(
+      fmt::format("{} failed with {}{}{}", what, words, last.empty() ? "" : ": ", last), "NCCL",
+      result, {.remedy = remedy_for(result)});
 }
 
 }  // namespace hymn

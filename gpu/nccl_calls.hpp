@@ -9,8 +9,8 @@
 namespace hymn {
 
 /// Throws the BackendError ("NCCL", with its code) of a call that failed, or of a communicator that
-/// has: it has NCCL's words for the code, those it last had to say, and a remedy where one is known.
-/// `comm` may be null.
+/// has: it has NCCL's words for the code, those it last had to say, and a remedy where one is
+/// known. `comm` may be null.
 [[noreturn]] void throw_nccl_error(const nccl_api::Functions& nccl, const std::string& what,
                                    nccl_api::Result result, nccl_api::Comm comm);
 

@@ -26,9 +26,9 @@ NcclLibrary judge_nccl(const nccl_api::Functions& functions, std::string load_pr
       functions.get_version.pointer(&library.version) != nccl_api::success) {
     library.problem = "it does not tell its version";
   } else if (library.version < nccl_api::oldest_version) {
-    library.problem =
-        fmt::format("version {} is too old: {} or newer is needed",
-                    nccl_version_text(library.version), nccl_version_text(nccl_api::oldest_version));
+    library.problem = fmt::format("version {} is too old: {} or newer is needed",
+                                  nccl_version_text(library.version),
+                                  nccl_version_text(nccl_api::oldest_version));
   }
   return library;
 }

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "control/message.hpp"
-#include "runtime/call_glimpse.hpp"
+#include "recorder/call_glimpse.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

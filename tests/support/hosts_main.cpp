@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/thread_world.hpp"
+#include "runtime/world/thread_world.hpp"
 #include "tests/support/hosts.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/rank_test.hpp"

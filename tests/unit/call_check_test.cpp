@@ -1,5 +1,5 @@
 // What calls have in common, how they are told, and when they do not fit together.
-#include "runtime/call_check.hpp"
+#include "runtime/group/call_check.hpp"
 
 #include <gtest/gtest.h>
 

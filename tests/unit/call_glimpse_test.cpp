@@ -1,12 +1,12 @@
 // What a rank shows of its collectives to those that follow it: read in its ring, told in a
 // message, and remembered by who asks for it.
-#include "runtime/call_glimpse.hpp"
+#include "recorder/call_glimpse.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "hymn/error.hpp"
-#include "runtime/shadow_source.hpp"
+#include "runtime/join/shadow_source.hpp"
 #include "tests/unit/fake_clock.hpp"
 #include "tests/unit/own_ring.hpp"
 

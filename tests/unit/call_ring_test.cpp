@@ -1,5 +1,5 @@
 // The ring of the last calls, read while it is written, by threads and by another process.
-#include "runtime/call_ring.hpp"
+#include "recorder/call_ring.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hymn/hymn.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 
 namespace hymn::test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "hymn/world.hpp"
 #include "p2p/thread_hub.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tests/unit/fake_clock.hpp"
 
 namespace hymn::test {

@@ -1,5 +1,5 @@
 // Dumps: what they hold, and how they come into files; the pipe that asks for them.
-#include "runtime/flight_dump.hpp"
+#include "recorder/flight_dump.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@
 
 #include "hymn/hymn.h"
 #include "hymn/hymn.hpp"
-#include "runtime/c_api.hpp"
-#include "runtime/call_facts.hpp"
-#include "runtime/call_frames.hpp"
-#include "runtime/dump_file.hpp"
-#include "runtime/dump_pipe.hpp"
-#include "runtime/recorder_memory.hpp"
-#include "runtime/world_state.hpp"
+#include "recorder/call_facts.hpp"
+#include "recorder/call_frames.hpp"
+#include "recorder/dump_file.hpp"
+#include "recorder/dump_pipe.hpp"
+#include "recorder/recorder_memory.hpp"
+#include "runtime/c_api/c_api.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace hymn::test {

@@ -1,5 +1,5 @@
 // What the end of a member means for the operations of its group.
-#include "runtime/gone_members.hpp"
+#include "runtime/group/gone_members.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

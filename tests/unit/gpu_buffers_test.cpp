@@ -6,7 +6,7 @@
 
 #include "hymn/hymn.hpp"
 #include "p2p/thread_hub.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tests/unit/fake_memory.hpp"
 
 namespace hymn::test {

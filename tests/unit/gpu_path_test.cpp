@@ -1,5 +1,5 @@
 // Asking for NCCL and nothing else, where it cannot be had.
-#include "runtime/gpu_path.hpp"
+#include "runtime/mechanisms/gpu_path.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

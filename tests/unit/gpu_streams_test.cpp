@@ -7,7 +7,7 @@
 
 #include "hymn/hymn.h"
 #include "hymn/hymn.hpp"
-#include "runtime/c_api.hpp"
+#include "runtime/c_api/c_api.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
 namespace hymn::test {

@@ -1,5 +1,5 @@
 // How ranks on several hosts learn where they all are: ranks as threads that pretend to be there.
-#include "runtime/job_map.hpp"
+#include "runtime/world/job_map.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 
 #include "hymn/hymn.hpp"
 #include "p2p/thread_hub.hpp"
-#include "runtime/group_spots.hpp"
-#include "runtime/machine_cache.hpp"
-#include "runtime/thread_world.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/group_spots.hpp"
+#include "runtime/world/machine_cache.hpp"
+#include "runtime/world/thread_world.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tests/support/machines.hpp"
 #include "topology/read_machine.hpp"
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/completions.hpp"
-#include "runtime/metrics_file.hpp"
+#include "recorder/metrics_file.hpp"
+#include "runtime/group/completions.hpp"
 
 namespace hymn::test {
 namespace {

@@ -1,5 +1,5 @@
 // Who watches the watchdog.
-#include "runtime/monitor.hpp"
+#include "recorder/monitor.hpp"
 
 #include <gtest/gtest.h>
 

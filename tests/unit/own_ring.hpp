@@ -5,7 +5,7 @@
 #include <new>
 #include <span>
 
-#include "runtime/call_ring.hpp"
+#include "recorder/call_ring.hpp"
 
 namespace hymn::test {
 

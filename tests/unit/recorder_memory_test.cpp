@@ -1,6 +1,6 @@
 // The recorder's memory: the lines of groups, the names of algorithms, and what a peer sees of it
 // after its owner has died.
-#include "runtime/recorder_memory.hpp"
+#include "recorder/recorder_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "hymn/error.hpp"
-#include "runtime/flight_dump.hpp"
-#include "runtime/recorder_clock.hpp"
+#include "recorder/flight_dump.hpp"
+#include "recorder/recorder_clock.hpp"
 
 namespace hymn::test {
 namespace {

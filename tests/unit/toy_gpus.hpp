@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpu/memory_query.hpp"
-#include "runtime/thread_world.hpp"
+#include "runtime/world/thread_world.hpp"
 
 namespace hymn::test {
 

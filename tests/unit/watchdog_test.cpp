@@ -1,5 +1,5 @@
 // What a process does about failures by itself; and who watches that it can.
-#include "runtime/watchdog.hpp"
+#include "recorder/watchdog.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -8,7 +8,7 @@
 
 #include "base/log.hpp"
 #include "p2p/thread_hub.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "topology/affinity.hpp"
 #include "topology/core_use.hpp"
 

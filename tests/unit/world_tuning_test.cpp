@@ -12,9 +12,9 @@
 #include "base/log.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/hymn.hpp"
-#include "runtime/thread_world.hpp"
-#include "runtime/tuning_library.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/thread_world.hpp"
+#include "runtime/world/tuning_library.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tests/support/machines.hpp"
 
 namespace hymn::test {

@@ -8,7 +8,7 @@
 #include "base/config.hpp"
 #include "hymn/error.hpp"
 #include "hymn/settings.hpp"
-#include "runtime/mpi_session.hpp"
+#include "runtime/mechanisms/mpi_session.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/doctor/job.hpp"
 #include "tools/doctor/judge.hpp"

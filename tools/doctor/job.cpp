@@ -9,7 +9,7 @@
 #include "collectives/mpi/mpi_channel.hpp"
 #include "hymn/error.hpp"
 #include "hymn/world.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tools/doctor/gather.hpp"
 #include "tools/doctor/wire.hpp"
 

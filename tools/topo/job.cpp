@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/world_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tools/bad_arguments.hpp"
 #include "topology/machine_json_job.hpp"
 #include "topology/read_machine.hpp"

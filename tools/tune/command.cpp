@@ -13,8 +13,8 @@
 
 #include "base/config.hpp"
 #include "hymn/threads.hpp"
-#include "runtime/tuning_library.hpp"
-#include "runtime/world_state.hpp"
+#include "runtime/world/tuning_library.hpp"
+#include "runtime/world/world_state.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/names.hpp"
 #include "tools/say.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hymn/error.hpp"
-#include "runtime/tuning_library.hpp"
+#include "runtime/world/tuning_library.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn {

@@ -1,0 +1,108 @@
+#include "recorder/call_facts.hpp"
+
+#include <fmt/format.h>
+
+namespace hymn {
+namespace {
+
+/// FNV-1a over 64-bit words.
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    for (int i = 0; i < 8; ++i) {
+      value_ ^= (word >> (8 * i)) & 0xff;
+      value_ *= 0x100000001b3;
+    }
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+std::string name_of_rank(int rank) { return rank == any_source ? "any" : std::to_string(rank); }
+
+}  // namespace
+
+bool has_root(OpType type) {
+  return type == OpType::broadcast || type == OpType::reduce || type == OpType::gather ||
+         type == OpType::scatter;
+}
+
+CallFacts facts_of(const CallRecord& call) {
+  const bool by_output = call.type == OpType::scatter || call.type == OpType::broadcast;
+  const CallSide& own = by_output ? call.output : call.input;
+  // The side that tells how the blocks lie.
+  const bool blocks_in = call.type == OpType::scatter || call.type == OpType::reduce_scatter ||
+                         call.type == OpType::all_to_all;
+  const CallSide& blocks = blocks_in ? call.input : call.output;
+  CallFacts facts{.type = call.type, .dtype = own.dtype, .count = own.count};
+  // Only the root has the list that it scatters or gathers to.
+  const bool at_root =
+      has_root(call.type) && blocks.layout == Layout::none && call.type != OpType::reduce;
+  facts.form = at_root ? Layout::list : blocks.layout;
+  if (call.type == OpType::reduce) facts.form = Layout::none;
+  if (facts.is_uneven()) {
+    if (call.type == OpType::all_gather) facts.count = call.output.count;
+    if (has_root(call.type) || call.type == OpType::all_to_all) facts.count = 0;
+  }
+  // One rank's elements may be several of another's.
+  if (facts.dtype == DataType::opaque) facts.count = 0;
+  if (reduces(call.type)) facts.kind = call.kind;
+  if (has_root(call.type)) facts.root = call.peer;
+  return facts;
+}
+
+CallFacts facts_of(const Request& request) {
+  CallRecord call;
+  call.type = request.type;
+  call.kind = request.op.kind();
+  call.peer = request.peer;
+  call.input = side_of(request.inputs);
+  call.output = side_of(request.outputs);
+  return facts_of(call);
+}
+
+std::uint64_t signature_of(const CallFacts& facts) {
+  Hash hash;
+  hash.add(static_cast<std::uint64_t>(facts.type));
+  hash.add(static_cast<std::uint64_t>(facts.dtype));
+  hash.add(facts.count);
+  hash.add(static_cast<std::uint64_t>(facts.kind));
+  hash.add(static_cast<std::uint64_t>(facts.root) + 1);
+  hash.add(static_cast<std::uint64_t>(facts.form));
+  return hash.value();
+}
+
+std::uint64_t signature_of(const CallRecord& call) { return signature_of(facts_of(call)); }
+
+std::string describe(const CallFacts& facts) {
+  std::string words(to_string(facts.type));
+  if (facts.type == OpType::barrier) return words;
+  const bool counts_differ =
+      facts.count == 0 && (facts.is_uneven() || facts.dtype == DataType::opaque);
+  words += counts_differ ? fmt::format(" of {}", to_string(facts.dtype))
+                         : fmt::format(" of {} {}", facts.count, to_string(facts.dtype));
+  if (reduces(facts.type)) words += fmt::format(" with {}", to_string(facts.kind));
+  const bool to_root = facts.type == OpType::gather || facts.type == OpType::reduce;
+  if (has_root(facts.type))
+    words += fmt::format(" {} root {}", to_root ? "to" : "from", facts.root);
+  if (facts.form == Layout::counted) words += " in blocks of given counts";
+  if (facts.form == Layout::list) words += " in a list of buffers";
+  return words;
+}
+
+std::string profiling_name(OpType type, int rank, int peer) {
+  const std::string_view name = to_string(type);
+  if (type == OpType::send) return fmt::format("hymn:{} {}->{}", name, rank, name_of_rank(peer));
+  if (type == OpType::recv) return fmt::format("hymn:{} {}<-{}", name, rank, name_of_rank(peer));
+  return fmt::format("hymn:{}", name);
+}
+
+std::size_t payload_of(const Request& request) {
+  const bool gets = request.type == OpType::scatter || request.type == OpType::recv;
+  return gets ? request.outputs.total_count() * request.outputs.element_bytes()
+              : request.inputs.total_count() * request.inputs.element_bytes();
+}
+
+}  // namespace hymn

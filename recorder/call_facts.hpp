@@ -1,0 +1,47 @@
+// What the calls of different ranks have in common when they are right: told in words, and as a
+// number that can be compared.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "recorder/call_record.hpp"
+
+namespace hymn {
+
+/// What must be the same on all ranks of a right collective call.
+struct CallFacts {
+  OpType type = OpType::barrier;
+  DataType dtype = DataType::uint8;
+  /// Elements of the side that all ranks have. 0 where ranks may rightly give different counts:
+  /// counted or listed blocks of gather, scatter and all_to_all, and types of other libraries.
+  std::uint64_t count = 0;
+  ReduceKind kind = ReduceKind::sum;
+  std::int32_t root = -1;      ///< global rank; -1: there is none
+  Layout form = Layout::none;  ///< of the blocks
+  friend bool operator==(const CallFacts&, const CallFacts&) = default;
+
+  /// Blocks of given sizes, which may differ.
+  bool is_uneven() const { return form == Layout::counted || form == Layout::list; }
+};
+
+CallFacts facts_of(const CallRecord& call);
+CallFacts facts_of(const Request& request);
+
+/// A hash over the facts.
+std::uint64_t signature_of(const CallFacts& facts);
+std::uint64_t signature_of(const CallRecord& call);
+
+/// "all_reduce of 1024 float32 with sum", "broadcast of 3 int8 from root 0"
+std::string describe(const CallFacts& facts);
+
+/// "hymn:all_reduce", "hymn:send 1->0", "hymn:recv 0<-any"; `rank` is this one.
+std::string profiling_name(OpType type, int rank, int peer);
+
+/// Bytes that this rank gives; those that it gets, where it gives nothing. Of a collective's
+/// rooted forms only the side that every rank has.
+std::size_t payload_of(const Request& request);
+
+bool has_root(OpType type);
+
+}  // namespace hymn

@@ -1,0 +1,38 @@
+// What a rank shows of its collectives of one group to those that follow them: read in its memory,
+// or told in a message.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "control/peer_news.hpp"
+#include "recorder/call_ring.hpp"
+#include "recorder/recorder_layout.hpp"
+
+namespace hymn {
+
+struct CallGlimpse {
+  /// No more are shown at once.
+  static constexpr std::size_t most_calls = 64;
+
+  bool is_recorded = false;     ///< it keeps records of its calls
+  bool is_overwritten = false;  ///< the first one asked for is not there any more
+  std::uint64_t joins = 0;      ///< as GroupLine
+  std::uint64_t joined_at = 0;
+  /// From the first one asked for on, without gaps, as far as they have been written: what makes a
+  /// call the same on all ranks.
+  std::vector<CallRecord> calls{};
+  friend bool operator==(const CallGlimpse&, const CallGlimpse&) = default;
+};
+
+/// Reads the collectives from `sequence` on, and after them whether the rank has run out. Nothing
+/// here waits or takes a lock; the rank may be writing.
+CallGlimpse look_at_calls(const GroupLine& line, const CallRing& ring, std::uint64_t uid,
+                          std::uint64_t sequence);
+
+/// For a message.
+CallTale tale_of(const CallGlimpse& glimpse);
+/// Throws NetworkError for what no rank tells.
+CallGlimpse glimpse_of(const CallTale& tale);
+
+}  // namespace hymn

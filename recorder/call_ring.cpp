@@ -1,0 +1,156 @@
+#include "recorder/call_ring.hpp"
+
+#include <execinfo.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <new>
+
+namespace hymn {
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+std::size_t CallRing::slots_of(Size size) {
+  return size.entries == 0 ? 0 : std::bit_ceil(size.entries);
+}
+
+std::size_t CallRing::memory_bytes(Size size) {
+  static_assert(sizeof(Entry) == 128);
+  return sizeof(Memory) +
+         slots_of(size) * (sizeof(Entry) + size.frames * sizeof(std::atomic<std::uint64_t>));
+}
+
+CallRing::CallRing(Memory* memory, Size size, Writers writers)
+    : memory_(memory),
+      first_entry_(std::launder(reinterpret_cast<Entry*>(memory + 1))),
+      first_frame_(std::launder(
+          reinterpret_cast<std::atomic<std::uint64_t>*>(first_entry_ + slots_of(size)))),
+      mask_(size.entries == 0 ? off : slots_of(size) - 1),
+      round_shift_(static_cast<unsigned>(std::bit_width(slots_of(size)))),
+      size_(size),
+      writers_(writers) {
+  if (round_shift_ > 0) --round_shift_;
+}
+
+CallRing CallRing::create(std::span<std::byte> memory, Size size, Writers writers) {
+  std::byte* place = memory.data();
+  auto* const head = ::new (static_cast<void*>(place)) Memory();
+  place += sizeof(Memory);
+  const std::size_t slots = slots_of(size);
+  for (std::size_t i = 0; i < slots; ++i, place += sizeof(Entry))
+    ::new (static_cast<void*>(place)) Entry();
+  for (std::size_t i = 0; i < slots * size.frames; ++i, place += sizeof(std::uint64_t))
+    ::new (static_cast<void*>(place)) std::atomic<std::uint64_t>();
+  if (size.frames != 0) {
+    // The first time it loads a library, which no call should wait for.
+    std::array<void*, 1> none{};
+    backtrace(none.data(), 1);
+  }
+  return CallRing(head, size, writers);
+}
+
+CallRing CallRing::attach(std::span<const std::byte> memory, Size size) {
+  // Not written: only the writer's calls write, and nobody makes them here.
+  auto* const begin = const_cast<std::byte*>(memory.data());
+  return CallRing(std::launder(reinterpret_cast<Memory*>(begin)), size, Writers::many);
+}
+
+std::uint64_t CallRing::next_id() const { return memory_->next.load(std::memory_order_acquire); }
+
+std::uint64_t CallRing::first_id() const {
+  const std::uint64_t end = next_id();
+  return end > size_.entries ? end - size_.entries : 0;
+}
+
+void CallRing::store_frames(std::uint64_t id, std::uint64_t site) {
+  constexpr int most = 96;
+  std::array<void*, most> found{};
+  const int count = backtrace(found.data(), most);
+  const auto end = found.begin() + std::max(count, 0);
+  // From the user's code on: what hymn does between the call and here says nothing. Where the call
+  // site is not among them, it stands alone.
+  const auto begin = std::find(found.begin(), end, std::bit_cast<void*>(std::uintptr_t{site}));
+  std::atomic<std::uint64_t>* const frames = frames_of(id);
+  for (std::size_t i = 0; i < size_.frames; ++i) {
+    std::uint64_t address = i == 0 ? site : 0;
+    if (static_cast<std::ptrdiff_t>(i) < end - begin)
+      address = std::bit_cast<std::uintptr_t>(begin[static_cast<std::ptrdiff_t>(i)]);
+    frames[i].store(address, std::memory_order_release);
+  }
+}
+
+std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
+                                 std::uint64_t created) const {
+  // Of another round: the news of a record that was here before.
+  if ((word & ((1u << round_bits) - 1)) != round_of(id)) return 0;
+  const std::uint64_t passed = word >> round_bits;
+  return passed == 0 ? 0 : created + passed;
+}
+
+std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
+                                         std::vector<std::uint64_t>* frames) const {
+  if (!is_on() || record_id < first_id()) return std::nullopt;
+  const Entry& entry = entry_of(record_id);
+  const std::uint64_t wanted = 2 * (record_id + 1);
+  if (entry.version.load(std::memory_order_acquire) != wanted) return std::nullopt;
+  // The state first: who sees that it has completed sees when.
+  const std::uint64_t state = entry.state.load(std::memory_order_acquire);
+  const std::uint64_t started = entry.started.load(std::memory_order_acquire);
+  const std::uint64_t completed = entry.completed.load(std::memory_order_acquire);
+  std::uint64_t words[word_count];
+  for (std::size_t i = 0; i < word_count; ++i)
+    words[i] = entry.words[i].load(std::memory_order_acquire);
+  std::vector<std::uint64_t> addresses;
+  if (frames != nullptr) {
+    for (std::size_t i = 0; i < size_.frames; ++i) {
+      const std::uint64_t address = frames_of(record_id)[i].load(std::memory_order_acquire);
+      if (address != 0) addresses.push_back(address);
+    }
+  }
+  if (entry.version.load(std::memory_order_acquire) != wanted || state / 8 != record_id)
+    return std::nullopt;
+
+  CallRecord call;
+  call.record_id = record_id;
+  call.group_uid = words[0];
+  call.op_id = words[1];
+  call.sequence = words[2];
+  const std::uint64_t kinds = words[3];
+  call.type = static_cast<OpType>(kinds & 0xff);
+  call.kind = static_cast<ReduceKind>((kinds >> 8) & 0xff);
+  call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(kinds >> 32));
+  call.method = static_cast<std::uint16_t>(words[6] >> 44);
+  call.shadowed = ((words[6] >> 60) & 1) != 0;
+  const auto side = [&](CallSide& to, std::uint64_t dtype, std::uint64_t count, std::uint64_t form,
+                        std::uint64_t shape) {
+    to.dtype = static_cast<DataType>(dtype & 0xff);
+    to.count = count;
+    to.layout = static_cast<Layout>(form & 7);
+    to.dimensions = static_cast<std::uint8_t>((form >> 3) & 3);
+    to.even = ((form >> 5) & 1) != 0;
+    to.buffers = static_cast<std::uint16_t>((form >> 6) & 0xffff);
+    to.shape[0] = static_cast<std::uint32_t>(shape);
+    to.shape[1] = static_cast<std::uint32_t>(shape >> 32);
+  };
+  side(call.input, kinds >> 16, words[4], words[6], words[7]);
+  side(call.output, kinds >> 24, words[5], words[6] >> 22, words[8]);
+  call.timeout_ns = static_cast<std::int64_t>(words[9]);
+  call.created = words[created_word];
+  call.site = words[11];
+  call.started = stamp_of(started, record_id, call.created);
+  call.completed = stamp_of(completed, record_id, call.created);
+  call.state = static_cast<CallState>((state / 2) % 4);
+  call.retired = (state & 1) != 0;
+  const bool ended = call.state == CallState::completed || call.state == CallState::failed;
+  // A stamp that a late writer has spoilt takes its record with it.
+  if (call.state == CallState::started && call.started == 0) return std::nullopt;
+  if (ended && call.completed == 0) return std::nullopt;
+  // The stamps come before the state that they belong to.
+  if (!ended) call.completed = 0;
+  if (call.state == CallState::scheduled) call.started = 0;
+  if (frames != nullptr) *frames = std::move(addresses);
+  return call;
+}
+
+}  // namespace hymn

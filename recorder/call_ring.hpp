@@ -1,0 +1,218 @@
+// The last calls of a process, in memory that others can read while they are written: what the
+// flight recorder, cross-rank checks and the search for a culprit stand on.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "recorder/call_record.hpp"
+#include "recorder/stamp.hpp"
+
+namespace hymn {
+
+/// A ring of the last calls in memory given by the owner, who may have mapped it for others to
+/// read. It holds no pointers. Any number of threads may write and read at the same time without
+/// locks; a reader that meets a half-written record is told so. Without entries nothing is
+/// recorded.
+class CallRing {
+ public:
+  /// What a ring holds. `frames`: return addresses kept of each call, beside its call site.
+  struct Size {
+    std::size_t entries = 512;
+    std::size_t frames = 0;
+  };
+  /// Bytes of memory for one ring, aligned to 64.
+  static std::size_t memory_bytes(Size size);
+  /// Whether records may be added by several threads at the same time.
+  enum class Writers : std::uint8_t { many, one_at_a_time };
+  /// Makes a ring.
+  static CallRing create(std::span<std::byte> memory, Size size, Writers writers = Writers::many);
+  /// Looks at a ring that somebody else writes. Only reads may be asked of it.
+  static CallRing attach(std::span<const std::byte> memory, Size size);
+
+  bool is_on() const { return mask_ != off; }
+  std::size_t entries() const { return size_.entries; }
+  std::size_t frames() const { return size_.frames; }
+  /// Whether the start of operations is recorded, too.
+  bool timing() const { return memory_->timing.load(std::memory_order_relaxed) != 0; }
+  void set_timing(bool on) { memory_->timing.store(on ? 1 : 0, std::memory_order_relaxed); }
+
+  /// Adds a record and returns its id.
+  std::uint64_t record(const CallRecord& call) {
+    const std::uint64_t id = claim();
+    fill(id, call);
+    return id;
+  }
+  /// The same in two parts, for a caller that has something urgent to do in between: the first
+  /// takes an id and its place, with locked instructions where there are many writers; the second
+  /// only stores. Every claim is filled.
+  std::uint64_t claim();
+  /// `call` says when it was created and, if that is known by now, started; and what will not
+  /// change.
+  void fill(std::uint64_t record_id, const CallRecord& call);
+  // The news of a record; what has been overwritten is left alone.
+  void set_started(std::uint64_t record_id);
+  /// It has completed or failed now.
+  void set_ended(std::uint64_t record_id, CallState state, bool retired);
+  /// Nothing of it is in flight any more.
+  void set_retired(std::uint64_t record_id);
+
+  /// How many records were ever added.
+  std::uint64_t next_id() const;
+  /// The oldest record that may still be there.
+  std::uint64_t first_id() const;
+  /// Empty when the record was overwritten, is being written, or never was. `frames` receives the
+  /// return addresses of the call, innermost first.
+  std::optional<CallRecord> read(std::uint64_t record_id,
+                                 std::vector<std::uint64_t>* frames = nullptr) const;
+
+ private:
+  static constexpr std::size_t word_count = 12;
+  static constexpr std::uint64_t off = ~std::uint64_t{0};
+  // A version: odd while it is being written, else 2 * (id + 1). The three words at the end change
+  // after that, and tell whose they are, so that a late writer cannot change another record: the
+  // state is id * 8 + state * 2 + retired; the times are ticks since the creation, with the number
+  // of the ring's round in the lowest bits.
+  struct alignas(64) Entry {
+    std::atomic<std::uint64_t> version;
+    std::atomic<std::uint64_t> words[word_count];
+    std::atomic<std::uint64_t> state;
+    std::atomic<std::uint64_t> started;
+    std::atomic<std::uint64_t> completed;
+  };
+  static constexpr std::size_t created_word = 10;
+  static constexpr unsigned round_bits = 12;
+  struct Memory {
+    alignas(64) std::atomic<std::uint64_t> next;
+    std::atomic<std::uint64_t> timing;
+  };
+
+  CallRing(Memory* memory, Size size, Writers writers);
+  Entry& entry_of(std::uint64_t id) const { return first_entry_[id & mask_]; }
+  std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
+    return first_frame_ + (id & mask_) * size_.frames;
+  }
+  std::uint64_t round_of(std::uint64_t id) const {
+    return (id >> round_shift_) & ((1u << round_bits) - 1);
+  }
+  std::uint64_t passed(std::uint64_t from, std::uint64_t to, std::uint64_t id) const {
+    constexpr std::uint64_t longest = (std::uint64_t{1} << (64 - round_bits)) - 1;
+    const std::uint64_t ticks = to > from ? to - from : 1;
+    return (ticks < longest ? ticks : longest) << round_bits | round_of(id);
+  }
+  /// Ticks since the entry's creation until now, for the record with this id.
+  std::uint64_t since_creation(const Entry& entry, std::uint64_t id) const {
+    return passed(entry.words[created_word].load(std::memory_order_relaxed), time_stamp(), id);
+  }
+  static std::size_t slots_of(Size size);
+  void store_frames(std::uint64_t id, std::uint64_t site);
+  std::uint64_t stamp_of(std::uint64_t word, std::uint64_t id, std::uint64_t created) const;
+
+  Memory* memory_;
+  Entry* first_entry_;
+  std::atomic<std::uint64_t>* first_frame_;
+  std::uint64_t mask_;  // a power of two of entries, at least size_.entries; less one
+  unsigned round_shift_;
+  Size size_;
+  Writers writers_;
+};
+
+// In the header because every call makes all of them.
+
+inline std::uint64_t CallRing::claim() {
+  if (!is_on()) return 0;
+  if (writers_ == Writers::one_at_a_time) {
+    const std::uint64_t id = memory_->next.load(std::memory_order_relaxed);
+    entry_of(id).version.store(2 * id + 1, std::memory_order_relaxed);
+    memory_->next.store(id + 1, std::memory_order_release);
+    return id;
+  }
+  const std::uint64_t id = memory_->next.fetch_add(1, std::memory_order_relaxed);
+  Entry& entry = entry_of(id);
+  std::uint64_t seen = entry.version.load(std::memory_order_relaxed);
+  // A writer that lost its core for as long as the others took to come round finds the entry taken,
+  // or is found in it: one of the two records is lost, but none is torn.
+  while (seen % 2 == 0 && seen <= 2 * id &&
+         !entry.version.compare_exchange_weak(seen, 2 * id + 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed)) {
+  }
+  return id;
+}
+
+inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
+  if (!is_on()) return;
+  Entry& entry = entry_of(id);
+  if (entry.version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: see claim()
+  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t kinds = number(call.type) | number(call.kind) << 8 |
+                              number(call.input.dtype) << 16 | number(call.output.dtype) << 24 |
+                              number(static_cast<std::uint32_t>(call.peer)) << 32;
+  const auto form = [&](const CallSide& side) {
+    return number(side.layout) | number(side.dimensions) << 3 | number(side.even) << 5 |
+           number(side.buffers) << 6;
+  };
+  const auto shape = [&](const CallSide& side) {
+    return number(side.shape[0]) | number(side.shape[1]) << 32;
+  };
+  // Release on every word: a reader that sees a new word also sees the odd version before it, and
+  // so rejects what it read. On common processors these are plain stores.
+  const std::uint64_t words[] = {call.group_uid,
+                                 call.op_id,
+                                 call.sequence,
+                                 kinds,
+                                 call.input.count,
+                                 call.output.count,
+                                 form(call.input) | form(call.output) << 22 |
+                                     number(call.method) << 44 | number(call.shadowed) << 60,
+                                 shape(call.input),
+                                 shape(call.output),
+                                 number(call.timeout_ns),
+                                 call.created,
+                                 call.site};
+  static_assert(std::size(words) == word_count);
+  for (std::size_t i = 0; i < word_count; ++i)
+    entry.words[i].store(words[i], std::memory_order_release);
+  entry.started.store(call.started == 0 ? round_of(id) : passed(call.created, call.started, id),
+                      std::memory_order_release);
+  entry.completed.store(round_of(id), std::memory_order_release);
+  entry.state.store(id * 8 + number(call.state) * 2, std::memory_order_release);
+  if (size_.frames != 0) [[unlikely]]
+    store_frames(id, call.site);
+  entry.version.store(2 * (id + 1), std::memory_order_release);
+}
+
+// News are not exchanged in one step, which would cost each call some nanoseconds: a thread that
+// loses its core between looking and storing for as long as the others take to come round makes
+// their record unreadable, never wrong.
+
+inline void CallRing::set_started(std::uint64_t id) {
+  if (!is_on()) return;
+  Entry& entry = entry_of(id);
+  if (entry.state.load(std::memory_order_relaxed) / 8 != id) return;
+  entry.started.store(since_creation(entry, id), std::memory_order_release);
+  entry.state.store(id * 8 + static_cast<std::uint64_t>(CallState::started) * 2,
+                    std::memory_order_release);
+}
+
+inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired) {
+  if (!is_on()) return;
+  Entry& entry = entry_of(id);
+  if (entry.state.load(std::memory_order_relaxed) / 8 != id) return;
+  entry.completed.store(since_creation(entry, id), std::memory_order_release);
+  entry.state.store(id * 8 + static_cast<std::uint64_t>(state) * 2 + (retired ? 1 : 0),
+                    std::memory_order_release);
+}
+
+inline void CallRing::set_retired(std::uint64_t id) {
+  if (!is_on()) return;
+  Entry& entry = entry_of(id);
+  const std::uint64_t state = entry.state.load(std::memory_order_relaxed);
+  if (state / 8 == id) entry.state.store(state | 1, std::memory_order_release);
+}
+
+}  // namespace hymn

@@ -1,0 +1,54 @@
+#include "recorder/dump_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw ResourceError(fmt::format("the dump {} cannot be written: {}", path, std::strerror(error)),
+                      {.remedy = "let HYMN_DUMP name a place in a folder that is there and can be "
+                                 "written to, with room for some megabytes"});
+}
+
+/// 0, or errno.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string dump_path(std::string_view base, int rank) { return fmt::format("{}{}", base, rank); }
+
+int replace_file(const std::string& path, std::string_view text) {
+  // In the same folder: a file can only be renamed within a file system. Made with mode 0600.
+  std::string temporary = path + ".XXXXXX";
+  Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file) return errno;
+  int error = write_all(file.number(), text);
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(temporary.c_str());
+  return error;
+}
+
+void write_dump(const std::string& path, std::string_view text) {
+  if (const int error = replace_file(path, text); error != 0) fail(path, error);
+}
+
+}  // namespace hymn

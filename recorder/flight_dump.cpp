@@ -1,0 +1,147 @@
+#include "recorder/flight_dump.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "hymn/settings.hpp"
+#include "recorder/flight_dump_entry.hpp"
+
+namespace hymn {
+namespace {
+
+/// A group in the dump: its numbers, and what the writer knows of it, if anything.
+struct Described {
+  GroupLineSeen line;
+  const KnownGroup* known = nullptr;
+
+  const std::string& description() const {
+    return known != nullptr ? known->description : line.description;
+  }
+};
+using Groups = std::map<std::uint64_t, Described>;
+
+/// Whether it is the memory of the rank that writes.
+bool is_own(const RecorderView& view, const DumpRequest& request) {
+  return !request.written_by || *request.written_by == view.header().rank;
+}
+
+Groups collect(const RecorderView& view, const DumpRequest& request) {
+  Groups groups;
+  for (GroupLineSeen& line : view.groups()) {
+    const std::uint64_t uid = line.uid;
+    groups[uid].line = std::move(line);
+  }
+  const bool own = is_own(view, request);
+  for (const KnownGroup& known : request.groups) {
+    const auto found = groups.find(known.membership.uid);
+    if (found != groups.end()) {
+      found->second.known = &known;
+    } else if (own) {
+      // Ended, or without a place in the table.
+      groups[known.membership.uid] = {known.line, &known};
+    }
+  }
+  return groups;
+}
+
+DumpJson group_json(std::uint64_t uid, const Described& group) {
+  const std::string& description = group.description();
+  const std::string label = group.known != nullptr ? group.known->label
+                            : uid == 0             ? description
+                                                   : fmt::format("{}#{}", description, uid);
+  DumpJson told = {{"name", std::to_string(uid)}, {"desc", description}, {"label", label}};
+  if (group.known != nullptr) {
+    const Membership& membership = group.known->membership;
+    told["ranks"] = membership.ranks;
+    told["parent"] = membership.parent;
+    told["epoch"] = membership.epoch;
+    told["tag"] = membership.tag;
+  } else {
+    told["ranks"] = nullptr;
+    told["parent"] = 0;
+    told["epoch"] = 0;
+    told["tag"] = "";
+  }
+  told["collective_seq"] = group.line.collectives;
+  told["completed_seq"] = group.line.completed;
+  told["p2p_seq"] = group.line.p2ps;
+  told["timeout_ms"] = timeout_ms(group.line.timeout_ns);
+  if (group.line.shadows_since) told["shadows_since"] = *group.line.shadows_since;
+  const bool reason_known = group.known != nullptr && !group.known->abort_reason.empty();
+  if (group.line.aborted)
+    told["aborted"] = reason_known ? group.known->abort_reason : "for a reason not known here";
+  return told;
+}
+
+DumpJson entries_json(const EntryWriter& writer, const Groups& groups, bool only_active) {
+  const CallRing& ring = writer.view.ring();
+  DumpJson entries = DumpJson::array();
+  const std::uint64_t end = ring.next_id();
+  std::vector<std::uint64_t> callers;
+  for (std::uint64_t id = ring.first_id(); id < end; ++id) {
+    const auto call = ring.read(id, &callers);
+    if (!call || (only_active && call->retired)) continue;
+    const auto group = groups.find(call->group_uid);
+    entries.push_back(writer.write(
+        *call, callers, group == groups.end() ? std::string() : group->second.description()));
+  }
+  return entries;
+}
+
+void add_known(DumpJson& dump, const DumpRequest& request) {
+  dump["peers"] = DumpJson::array();
+  for (const DumpPeer& peer : request.peers)
+    dump["peers"].push_back({{"rank", peer.rank},
+                             {"state", peer.state},
+                             {"host", peer.host},
+                             {"pid", peer.pid},
+                             {"detail", peer.detail}});
+  if (request.in_call)
+    dump["in_call"] = {{"name", request.in_call->name}, {"since_ns", request.in_call->since_ns}};
+}
+
+}  // namespace
+
+std::string dump_json(const RecorderView& view, const DumpRequest& request) {
+  const RecorderHeader& header = view.header();
+  const ClockReading now = ClockReading::now();
+  const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
+  const std::uint64_t job = header.job.load(std::memory_order_acquire);
+  DumpJson dump = {
+      {"version", "1.1"},
+      {"hymn_version", version()},
+      {"job", job == 0 ? std::string() : fmt::format("{:016x}", job)},
+      {"rank", header.rank},
+      {"world_size", header.world_size},
+      {"host", header.host.load()},
+      {"pid", header.pid},
+      {"program", header.program.load()},
+      {"written_by", request.written_by.value_or(header.rank)},
+      {"trigger", request.trigger},
+      {"reason", request.reason},
+      {"time_ns", now.wall_ns},
+      {"timing", view.ring().timing()},
+      {"capacity", view.capacity()},
+      {"recorded", view.ring().next_id()},
+  };
+  const Groups groups = collect(view, request);
+  dump["pg_config"] = DumpJson::object();
+  for (const auto& [uid, group] : groups)
+    dump["pg_config"][std::to_string(uid)] = group_json(uid, group);
+  add_known(dump, request);
+  if (request.collectives) {
+    FrameSource source;
+    // Of a rank that has died only the executable is known, not where its libraries lay.
+    const bool own = is_own(view, request);
+    if (!own) source = {header.executable.load(), header.executable_base};
+    const bool can_name = own || !source.executable.empty();
+    const EntryWriter writer{view, clock, source, request.symbols && can_name};
+    dump["entries"] = entries_json(writer, groups, request.only_active);
+  }
+  // Texts may hold anything: what is no UTF-8 is replaced.
+  return dump.dump(1, ' ', false, DumpJson::error_handler_t::replace);
+}
+
+}  // namespace hymn

@@ -1,0 +1,152 @@
+#include "recorder/recorder_memory.hpp"
+
+#include <link.h>
+#include <unistd.h>
+
+#include <array>
+#include <new>
+
+#include "hymn/error.hpp"
+#include "p2p/shm/reservation.hpp"
+#include "recorder/recorder_clock.hpp"
+#include "topology/host.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+/// "" where it cannot be read, or does not fit.
+std::string executable_path() {
+  std::array<char, 255> path{};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0 || static_cast<std::size_t>(length) == path.size()) return "";
+  return {path.data(), static_cast<std::size_t>(length)};
+}
+
+std::uint64_t executable_base() {
+  std::uint64_t base = 0;
+  // The program comes first.
+  const auto look = [](dl_phdr_info* module, std::size_t, void* found) {
+    *static_cast<std::uint64_t*>(found) = module->dlpi_addr;
+    return 1;
+  };
+  dl_iterate_phdr(look, &base);
+  return base;
+}
+
+}  // namespace
+
+GroupLineLease::~GroupLineLease() {
+  if (owner_ != nullptr) owner_->give_back(*line_);
+}
+
+bool RecorderMemory::make_shared() {
+  try {
+    file_ = make_nameless_memory(bytes_, "recorder");
+    mapping_ = SharedMapping(file_, bytes_);
+    // A page that is missing when a call is recorded would kill the process.
+    if (reserve_memory(mapping_, file_, 0, bytes_, 1, Need::all).bytes >= bytes_) return true;
+  } catch (const ResourceError&) {
+  }
+  mapping_ = SharedMapping();
+  file_ = Descriptor();
+  return false;
+}
+
+RecorderMemory::RecorderMemory(const Setup& setup)
+    : bytes_(sizeof(RecorderHeader) + CallRing::memory_bytes(setup.ring)), ring_([&] {
+        if (setup.for_peers && make_shared()) {
+          begin_ = mapping_.base();
+        } else {
+          heap_.reset(static_cast<std::byte*>(::operator new(bytes_, alignment)),
+                      [](std::byte* memory) { ::operator delete(memory, alignment); });
+          begin_ = heap_.get();
+        }
+        return CallRing::create(bytes().subspan(sizeof(RecorderHeader)), setup.ring, setup.writers);
+      }()) {
+  introduce(setup);
+  ring_.set_timing(setup.timing);
+  if (!file_) return;
+  key_ = key_of(file_);
+  exit_note_.emplace(*header_);
+}
+
+void RecorderMemory::introduce(const Setup& setup) {
+  header_ = ::new (static_cast<void*>(begin_)) RecorderHeader();
+  header_->layout = RecorderHeader::right_layout;
+  header_->rank = setup.rank;
+  header_->world_size = setup.world_size;
+  header_->pid = getpid();
+  header_->bytes = bytes_;
+  header_->capacity = setup.ring.entries;
+  header_->frames = setup.ring.frames;
+  const ClockReading now = ClockReading::now();
+  header_->made_stamp = now.stamp;
+  header_->made_steady_ns = now.steady_ns;
+  header_->made_wall_ns = now.wall_ns;
+  header_->executable_base = executable_base();
+  header_->host.store(host_name());
+  header_->program.store(program_invocation_short_name);
+  header_->executable.store(executable_path());
+  header_->magic = RecorderHeader::right_magic;
+}
+
+GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view description,
+                                         std::size_t members, bool shown) {
+  const auto set_up = [&](GroupLine& line) {
+    for (auto* count :
+         {&line.collectives, &line.completed, &line.p2ps, &line.joins, &line.joined_at})
+      count->store(0, std::memory_order_relaxed);
+    line.timeout_ns.store(CallRecord::no_timeout, std::memory_order_relaxed);
+    line.flags.store(0, std::memory_order_relaxed);
+    line.members.store(static_cast<std::uint32_t>(members), std::memory_order_relaxed);
+    line.description.store(description);
+    line.uid_plus_one.store(uid + 1, std::memory_order_release);
+  };
+  if (shown) {
+    std::lock_guard lock(mutex_);
+    for (GroupLine& line : header_->groups) {
+      if (line.uid_plus_one.load(std::memory_order_relaxed) != 0) continue;
+      set_up(line);
+      return GroupLineLease(this, &line);
+    }
+  }
+  auto own = std::make_unique<GroupLine>();
+  set_up(*own);
+  return GroupLineLease(std::move(own));
+}
+
+void RecorderMemory::give_back(GroupLine& line) {
+  std::lock_guard lock(mutex_);
+  line.uid_plus_one.store(0, std::memory_order_release);
+}
+
+std::uint16_t RecorderMemory::method_number(std::string_view path, std::string_view algorithm) {
+  std::lock_guard lock(mutex_);
+  std::uint16_t number = 1;
+  for (MethodName& name : header_->methods) {
+    const std::string known = name.algorithm.load();
+    if (known.empty()) {
+      name.path.store(path);
+      name.algorithm.store(algorithm);
+      return number;
+    }
+    if (known == algorithm && name.path.load() == path) return number;
+    ++number;
+  }
+  return 0;
+}
+
+void RecorderMemory::note_dump() {
+  header_->dumped_steady_ns.store(ClockReading::now().steady_ns, std::memory_order_release);
+}
+
+PeerRecorder::PeerRecorder(const MemoryKey& key) {
+  const Descriptor file = open_nameless_memory(key);
+  check_fixed_size(file, key);
+  mapping_ = SharedMapping(file, key.bytes, SharedMapping::Access::read);
+  view();
+}
+
+}  // namespace hymn

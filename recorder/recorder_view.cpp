@@ -1,0 +1,78 @@
+#include "recorder/recorder_view.hpp"
+
+#include <new>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::uint64_t most_entries = std::uint64_t{1} << 20;
+constexpr std::uint64_t most_frames = 32;
+
+const RecorderHeader* header_of(std::span<const std::byte> memory) {
+  if (memory.size() >= sizeof(RecorderHeader)) {
+    const auto* header = std::launder(reinterpret_cast<const RecorderHeader*>(memory.data()));
+    const bool right = header->magic == RecorderHeader::right_magic &&
+                       header->layout == RecorderHeader::right_layout &&
+                       header->capacity <= most_entries && header->frames <= most_frames;
+    if (right && memory.size() >= sizeof(RecorderHeader) +
+                                      CallRing::memory_bytes({header->capacity, header->frames}))
+      return header;
+  }
+  throw ResourceError("this is not the memory of a flight recorder",
+                      {.remedy = "run the same version of hymn on all ranks"});
+}
+
+}  // namespace
+
+RecorderView::RecorderView(std::span<const std::byte> memory)
+    : header_(header_of(memory)),
+      ring_(CallRing::attach(memory.subspan(sizeof(RecorderHeader)),
+                             {header_->capacity, header_->frames})) {}
+
+GroupLineSeen read_line(const GroupLine& line) {
+  GroupLineSeen seen;
+  seen.uid = line.uid_plus_one.load(std::memory_order_acquire) - 1;
+  // Completed before entered: what has completed was entered before.
+  seen.completed = line.completed.load(std::memory_order_acquire);
+  seen.collectives = line.collectives.load(std::memory_order_acquire);
+  seen.p2ps = line.p2ps.load(std::memory_order_acquire);
+  seen.timeout_ns = line.timeout_ns.load(std::memory_order_acquire);
+  seen.members = line.members.load(std::memory_order_acquire);
+  const std::uint32_t flags = line.flags.load(std::memory_order_acquire);
+  seen.aborted = (flags & GroupLine::aborted) != 0;
+  seen.ended = (flags & GroupLine::ended) != 0;
+  if ((flags & GroupLine::shadows) != 0)
+    seen.shadows_since = line.joined_at.load(std::memory_order_acquire);
+  seen.description = line.description.load();
+  return seen;
+}
+
+std::vector<GroupLineSeen> RecorderView::groups() const {
+  std::vector<GroupLineSeen> found;
+  for (const GroupLine& line : header_->groups) {
+    const std::uint64_t owner = line.uid_plus_one.load(std::memory_order_acquire);
+    if (owner == 0) continue;
+    GroupLineSeen seen = read_line(line);
+    // Given to another group meanwhile: that one came after the question.
+    if (line.uid_plus_one.load(std::memory_order_acquire) != owner || seen.uid + 1 != owner)
+      continue;
+    found.push_back(std::move(seen));
+  }
+  return found;
+}
+
+const GroupLine* RecorderView::line_of(std::uint64_t uid) const {
+  for (const GroupLine& line : header_->groups)
+    if (line.uid_plus_one.load(std::memory_order_acquire) == uid + 1) return &line;
+  return nullptr;
+}
+
+RecorderView::Method RecorderView::method(std::uint16_t number) const {
+  if (number == 0 || number > header_->methods.size()) return {};
+  const MethodName& name = header_->methods[number - 1u];
+  return {name.path.load(), name.algorithm.load()};
+}
+
+}  // namespace hymn

@@ -1,0 +1,56 @@
+// Reads a recorder's memory, this process's own or that of a rank which may have died.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "recorder/call_ring.hpp"
+#include "recorder/recorder_layout.hpp"
+
+namespace hymn {
+
+/// A group as its line shows it.
+struct GroupLineSeen {
+  std::uint64_t uid = 0;
+  std::string description;
+  std::uint64_t collectives = 0;
+  std::uint64_t completed = 0;
+  std::uint64_t p2ps = 0;
+  std::int64_t timeout_ns = 0;
+  std::uint32_t members = 0;
+  bool aborted = false;
+  bool ended = false;
+  /// It has run out of input, and follows the others since it had entered so many collectives.
+  std::optional<std::uint64_t> shadows_since{};
+};
+
+GroupLineSeen read_line(const GroupLine& line);
+
+/// Nothing here writes, waits or takes a lock. Nothing in the memory is trusted but its size.
+class RecorderView {
+ public:
+  /// Throws ResourceError when this is no recorder's memory, or another version's.
+  explicit RecorderView(std::span<const std::byte> memory);
+
+  const RecorderHeader& header() const { return *header_; }
+  const CallRing& ring() const { return ring_; }
+  std::size_t capacity() const { return ring_.entries(); }
+  /// The groups that have a line now.
+  std::vector<GroupLineSeen> groups() const;
+  /// The line of this group; null: it has none now. Later it may become that of another group.
+  const GroupLine* line_of(std::uint64_t uid) const;
+  struct Method {
+    std::string path;
+    std::string algorithm;
+  };
+  /// Empty texts for a number that has no name.
+  Method method(std::uint16_t number) const;
+
+ private:
+  const RecorderHeader* header_;
+  CallRing ring_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,255 @@
+// The C API: errors, version, options, worlds, and ranks as threads.
+#include "runtime/c_api/c_api.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "hymn/settings.hpp"
+#include "hymn/threads.hpp"
+
+namespace hymn::c_api {
+namespace {
+
+// A fixed place: recording an error must work when memory has run out.
+thread_local std::array<char, 4096> last_error{};
+
+constexpr std::array descriptions{
+    "success",
+    "usage error: the call is wrong, nothing was sent",
+    "unsupported: this dtype, operation or machine cannot do it",
+    "configuration error: an environment variable or option is unknown or malformed",
+    "timeout: the time given has passed",
+    "aborted: the group was given up earlier",
+    "peer error: another rank failed",
+    "network error: a connection was lost or could not be made",
+    "store error: a key-value store failed or did not have a key in time",
+    "backend error: MPI or another library reported a failure",
+    "resource error: memory, descriptors or the like ran out",
+    "internal error: a fault in hymn itself",
+};
+static_assert(descriptions.size() == hymnInternalError + 1);
+static_assert(static_cast<int>(ErrorKind::usage) + 1 == hymnUsageError);
+static_assert(static_cast<int>(ErrorKind::internal) + 1 == hymnInternalError);
+
+void set_last_error(const char* function, const char* text) noexcept {
+  std::size_t used = 0;
+  for (const char* part : {function, ": ", text}) {
+    const std::size_t length = std::min(std::strlen(part), last_error.size() - 1 - used);
+    std::memcpy(last_error.data() + used, part, length);
+    used += length;
+  }
+  last_error[used] = '\0';
+}
+
+/// Of ranks as threads, the lowest rank's own code is told, not that some rank failed.
+hymnResult_t code_of_first(const RanksFailed& failed) noexcept {
+  try {
+    failed.rethrow_first();
+  } catch (const Error& first) {
+    return code_of(first.kind());
+  } catch (const std::bad_alloc&) {
+    return hymnResourceError;
+  } catch (...) {
+    return hymnInternalError;
+  }
+}
+
+/// What a rank of hymnThreadsRun has returned, as an exception on its thread.
+[[noreturn]] void throw_rank_failure(hymnResult_t code) {
+  const std::string text =
+      fmt::format("rank_main returned {} ({}); last error of its thread: '{}'",
+                  static_cast<int>(code), hymnGetErrorString(code), hymnGetLastError());
+  // By its type run_ranks tells a rank that was freed from one that has failed.
+  if (code == hymnAbortedError) throw AbortedError(text);
+  const bool known = code > hymnSuccess && code <= hymnInternalError;
+  throw Error(known ? static_cast<ErrorKind>(static_cast<int>(code) - 1) : ErrorKind::usage, text);
+}
+
+/// Copies what the caller's version of a struct of options has; fields it does not know are 0.
+template <class Options>
+Options read_options(const Options* given, const char* type) {
+  Options options{};
+  if (given == nullptr) return options;
+  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options)) {
+    throw UsageError(
+        fmt::format("options->size is {}, but {} has {} bytes", given->size, type, sizeof(Options)),
+        {.remedy = "start from its _INIT macro, and run with the libhymn that belongs "
+                   "to the header, or a newer one"});
+  }
+  std::memcpy(&options, given, given->size);
+  return options;
+}
+
+Timeout option_timeout(double seconds) {
+  return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
+}
+
+std::optional<Reproducibility> option_level(int level) {
+  if (level == hymnReproducibleDefault) return std::nullopt;
+  // Whatever number the caller's memory held.
+  const auto index = static_cast<std::size_t>(level) - 1;
+  if (index >= reproducibility_count)
+    throw UsageError(
+        fmt::format("options->reproducibility is {}, which is no hymnReproducibility_t", level));
+  return static_cast<Reproducibility>(index);
+}
+
+GroupOptions group_options(const hymnGroupOptions_t* options) {
+  const hymnGroupOptions_t given = read_options(options, "hymnGroupOptions_t");
+  GroupOptions result;
+  result.timeout = option_timeout(given.timeout_seconds);
+  if (given.description != nullptr) result.description = given.description;
+  if (given.path != nullptr) result.path = given.path;
+  if (given.algo != nullptr) result.algo = given.algo;
+  result.reproducibility = option_level(given.reproducibility);
+  return result;
+}
+
+hymnWorld_t adopt(std::unique_ptr<hymnWorld> handle, World* world) {
+  handle->world = world;
+  handle->group.group = world->group();
+  handle->group.of_world = true;
+  return handle.release();
+}
+
+template <class T, class Get>
+hymnResult_t query(const char* function, hymnWorld_t world, T* result, const char* name,
+                   Get&& get) {
+  return guarded(function, [&] { *need(result, name) = get(*need(world, "world")->world); });
+}
+
+}  // namespace
+
+hymnResult_t code_of(ErrorKind kind) noexcept {
+  return static_cast<hymnResult_t>(static_cast<int>(kind) + 1);
+}
+
+hymnResult_t record_failure(const char* function, const std::exception_ptr& error) noexcept {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RanksFailed& failed) {
+    set_last_error(function, failed.what());
+    return code_of_first(failed);
+  } catch (const Error& failure) {
+    set_last_error(function, failure.what());
+    return code_of(failure.kind());
+  } catch (const std::bad_alloc&) {
+    set_last_error(function, "out of memory");
+    return hymnResourceError;
+  } catch (const std::exception& failure) {
+    set_last_error(function, failure.what());
+    return hymnInternalError;
+  } catch (...) {
+    set_last_error(function, "an exception of an unknown type");
+    return hymnInternalError;
+  }
+}
+
+void throw_null(const char* name) { throw UsageError(fmt::format("{} is NULL", name)); }
+
+Timeout timeout_of(double seconds) {
+  if (std::isnan(seconds)) throw UsageError("a timeout is not a number (NaN)");
+  // More than any clock can count is as good as none.
+  if (seconds < 0 || seconds > 9e9) return Timeout::none();
+  return std::chrono::duration<double>(seconds);
+}
+
+WorldOptions world_options(const hymnWorldOptions_t* options) {
+  const hymnWorldOptions_t given = read_options(options, "hymnWorldOptions_t");
+  WorldOptions result;
+  result.timeout = option_timeout(given.timeout_seconds);
+  if (given.progress_thread != 0) result.progress_thread = given.progress_thread > 0;
+  if (given.path != nullptr) result.path = given.path;
+  if (given.algo != nullptr) result.algo = given.algo;
+  result.reproducibility = option_level(given.reproducibility);
+  return result;
+}
+
+hymnWorld_t make_world(World&& world) {
+  auto handle = std::make_unique<hymnWorld>();
+  World& own = handle->own.emplace(std::move(world));
+  return adopt(std::move(handle), &own);
+}
+
+}  // namespace hymn::c_api
+
+using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
+using hymn::World;
+
+const char* hymnGetLastError(void) { return last_error.data(); }
+
+const char* hymnGetErrorString(hymnResult_t code) {
+  const auto index = static_cast<std::size_t>(code);
+  return index < descriptions.size() ? descriptions[index] : "not a hymnResult_t";
+}
+
+const char* hymnGetVersion(void) { return hymn::version(); }
+
+hymnResult_t hymnInit(hymnWorld_t* world, const hymnWorldOptions_t* options) {
+  return guarded(__func__, [&] {
+    *need(world, "world") = nullptr;
+    *world = make_world(World(world_options(options)));
+  });
+}
+
+hymnResult_t hymnFinalize(hymnWorld_t world) {
+  return guarded(__func__, [&] {
+    if (!need(world, "world")->own) {
+      throw hymn::UsageError("this world belongs to hymnThreadsRun and ends with its rank");
+    }
+    const std::unique_ptr<hymnWorld> handle(world);
+    handle->world->destroy();
+  });
+}
+
+hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
+                            const hymnWorldOptions_t* options) {
+  return guarded(__func__, [&] {
+    if (rank_main == nullptr) throw_null("rank_main");
+    auto run_rank = [&](World& world) {
+      const std::unique_ptr<hymnWorld> handle(adopt(std::make_unique<hymnWorld>(), &world));
+      const hymnResult_t result = rank_main(handle.get(), user);
+      if (result != hymnSuccess) throw_rank_failure(result);
+    };
+    hymn::run_ranks(ranks, run_rank, world_options(options));
+  });
+}
+
+hymnResult_t hymnWorldRank(hymnWorld_t world, int* rank) {
+  return query(__func__, world, rank, "rank", [](World& w) { return w.rank(); });
+}
+hymnResult_t hymnWorldSize(hymnWorld_t world, int* size) {
+  return query(__func__, world, size, "size", [](World& w) { return w.size(); });
+}
+hymnResult_t hymnWorldLocalRank(hymnWorld_t world, int* local_rank) {
+  return query(__func__, world, local_rank, "local_rank", [](World& w) { return w.local_rank(); });
+}
+hymnResult_t hymnWorldLocalSize(hymnWorld_t world, int* local_size) {
+  return query(__func__, world, local_size, "local_size", [](World& w) { return w.local_size(); });
+}
+hymnResult_t hymnWorldHostCount(hymnWorld_t world, int* host_count) {
+  return query(__func__, world, host_count, "host_count", [](World& w) { return w.host_count(); });
+}
+
+hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group) {
+  return guarded(__func__, [&] {
+    *need(group, "group") = nullptr;
+    *group = &need(world, "world")->group;
+  });
+}
+
+hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
+                             const hymnGroupOptions_t* options, hymnGroup_t* group) {
+  return guarded(__func__, [&] {
+    *need(group, "group") = nullptr;
+    World& of = *need(world, "world")->world;
+    if (n > 0) need(ranks, "ranks");
+    auto handle = std::make_unique<hymnGroup>();
+    handle->group = of.new_group(std::span<const int>(ranks, n), group_options(options));
+    *group = handle.release();
+  });
+}

@@ -1,0 +1,126 @@
+// The C API: groups and works.
+#include <chrono>
+
+#include "runtime/c_api/c_api.hpp"
+
+using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
+using hymn::ProcessGroup;
+
+namespace {
+
+template <class T, class Get>
+hymnResult_t query(const char* function, hymnGroup_t group, T* result, const char* name,
+                   Get&& get) {
+  return guarded(function, [&] {
+    need(result, name);
+    *result = get(need(group, "group")->group);
+  });
+}
+
+double seconds_of(hymn::Timeout timeout) {
+  if (!timeout.is_set() || timeout.is_none()) return HYMN_TIMEOUT_NONE;
+  return std::chrono::duration<double>(timeout.duration()).count();
+}
+
+}  // namespace
+
+hymnResult_t hymnGroupDestroy(hymnGroup_t group) {
+  return guarded(__func__, [&] { need(group, "group")->group.destroy(); });
+}
+
+hymnResult_t hymnGroupFree(hymnGroup_t group) {
+  return guarded(__func__, [&] {
+    if (need(group, "group")->of_world) {
+      throw hymn::UsageError("the group of all ranks belongs to its world and ends with it");
+    }
+    const std::unique_ptr<hymnGroup> handle(group);
+    handle->group.destroy();
+  });
+}
+
+hymnResult_t hymnGroupRank(hymnGroup_t group, int* group_rank) {
+  return query(__func__, group, group_rank, "group_rank",
+               [](const ProcessGroup& g) { return g.rank(); });
+}
+
+hymnResult_t hymnGroupSize(hymnGroup_t group, int* size) {
+  return query(__func__, group, size, "size", [](const ProcessGroup& g) { return g.size(); });
+}
+
+hymnResult_t hymnGroupToGlobal(hymnGroup_t group, int group_rank, int* rank) {
+  return query(__func__, group, rank, "rank",
+               [=](const ProcessGroup& g) { return g.global_rank(group_rank); });
+}
+
+hymnResult_t hymnGroupFromGlobal(hymnGroup_t group, int rank, int* group_rank) {
+  return query(__func__, group, group_rank, "group_rank",
+               [=](const ProcessGroup& g) { return g.group_rank(rank); });
+}
+
+hymnResult_t hymnGroupSetTimeout(hymnGroup_t group, double seconds) {
+  return guarded(__func__, [&] {
+    ProcessGroup& target = need(group, "group")->group;
+    if (seconds == HYMN_TIMEOUT_DEFAULT) {
+      throw hymn::UsageError("a timeout of 0 seconds has no meaning here",
+                             {.remedy = "give a positive number, or a negative one for no limit"});
+    }
+    target.set_timeout(timeout_of(seconds));
+  });
+}
+
+hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds) {
+  return query(__func__, group, seconds, "seconds",
+               [](const ProcessGroup& g) { return seconds_of(g.timeout()); });
+}
+
+hymnResult_t hymnWorkTest(hymnWork_t work, int* done) {
+  return guarded(__func__, [&] {
+    need(done, "done");
+    *done = need(work, "work")->work.test() ? 1 : 0;
+  });
+}
+
+hymnResult_t hymnWorkWait(hymnWork_t work) {
+  return guarded(__func__, [&] { need(work, "work")->work.wait(); });
+}
+
+hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds) {
+  return guarded(__func__, [&] { need(work, "work")->work.wait(timeout_of(seconds)); });
+}
+
+hymnResult_t hymnWorkWaitOn(hymnWork_t work, hymnStream_t stream) {
+  return guarded(__func__, [&] { need(work, "work")->work.wait_on(stream); });
+}
+
+hymnResult_t hymnWorkError(hymnWork_t work, hymnResult_t* error) {
+  return guarded(__func__, [&] {
+    need(error, "error");
+    const std::exception_ptr failure = need(work, "work")->work.error();
+    *error = failure ? record_failure("hymnWorkError", failure) : hymnSuccess;
+  });
+}
+
+hymnResult_t hymnWorkStatus(hymnWork_t work, size_t index, hymnRecvStatus_t* status) {
+  return guarded(__func__, [&] {
+    need(status, "status");
+    const hymn::Work& of = need(work, "work")->work;
+    hymn::RecvStatus received;
+    if (of.type() == hymn::OpType::batch) {
+      const std::vector<hymn::RecvStatus> all = of.statuses();
+      if (index >= all.size()) {
+        throw hymn::UsageError("the batch has no receive number " + std::to_string(index) +
+                               " counted from 0; it has " + std::to_string(all.size()));
+      }
+      received = all[index];
+    } else if (index == 0) {
+      received = of.status();
+    } else {
+      throw hymn::UsageError("a work that is no batch has at most one receive, with index 0");
+    }
+    *status = {received.source, received.tag, received.count};
+  });
+}
+
+hymnResult_t hymnWorkFree(hymnWork_t work) {
+  return guarded(__func__, [&] { delete need(work, "work"); });
+}

@@ -1,0 +1,147 @@
+#include "runtime/group/call_check.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "recorder/call_frames.hpp"
+
+namespace hymn {
+namespace {
+
+// So many different calls are told; of a thousand ranks each may make its own.
+constexpr std::size_t most_told = 8;
+
+using Counts = std::vector<std::uint64_t>;
+
+template <class View>
+Counts counts_of(const Blocks<View>& blocks, int size) {
+  Counts counts;
+  blocks.for_each(size, [&](int, const View& block) { counts.push_back(block.count); });
+  return counts;
+}
+
+template <class View>
+bool tells_blocks(const Blocks<View>& blocks, GroupShape shape, int root) {
+  if (blocks.layout() == Layout::counted) return true;
+  // In a list that is ignored, anything may stand.
+  return blocks.layout() == Layout::list && (root < 0 || shape.rank == root);
+}
+
+std::uint64_t at(const Counts& counts, std::size_t member) {
+  return counts.size() == 1 ? counts.front() : counts[member];
+}
+
+void pack_counts(Packer& packer, const Counts& counts) {
+  packer.number(counts.size());
+  for (const std::uint64_t count : counts) packer.number(count);
+}
+
+Counts unpack_counts(Unpacker& unpacker) {
+  Counts counts(unpacker.count());
+  for (std::uint64_t& count : counts) count = unpacker.number();
+  return counts;
+}
+
+}  // namespace
+
+CheckedCall CheckedCall::of(const Request& request, GroupShape shape, int root) {
+  CheckedCall call{.facts = facts_of(request)};
+  // What another library's elements amount to is its own affair.
+  if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
+  const auto own = [](const auto& blocks) { return Counts{blocks.total_count()}; };
+  switch (request.type) {
+    case OpType::gather:
+    case OpType::all_gather:
+      call.gives = own(request.inputs);
+      if (tells_blocks(request.outputs, shape, root))
+        call.takes = counts_of(request.outputs, shape.size);
+      break;
+    case OpType::scatter:
+    case OpType::reduce_scatter:
+      call.takes = own(request.outputs);
+      if (tells_blocks(request.inputs, shape, root))
+        call.gives = counts_of(request.inputs, shape.size);
+      break;
+    case OpType::all_to_all:
+      call.gives = counts_of(request.inputs, shape.size);
+      call.takes = counts_of(request.outputs, shape.size);
+      break;
+    default:
+      break;
+  }
+  return call;
+}
+
+void CheckedCall::pack(Packer& packer) const {
+  packer.number(static_cast<std::uint64_t>(facts.type));
+  packer.number(static_cast<std::uint64_t>(facts.dtype)).number(facts.count);
+  packer.number(static_cast<std::uint64_t>(facts.kind));
+  packer.number(static_cast<std::uint64_t>(facts.root + 1));
+  packer.number(static_cast<std::uint64_t>(facts.form));
+  pack_counts(packer, gives);
+  pack_counts(packer, takes);
+}
+
+CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
+  CheckedCall call;
+  call.facts.type = static_cast<OpType>(unpacker.number());
+  call.facts.dtype = static_cast<DataType>(unpacker.number());
+  call.facts.count = unpacker.number();
+  call.facts.kind = static_cast<ReduceKind>(unpacker.number());
+  call.facts.root = static_cast<std::int32_t>(unpacker.number()) - 1;
+  call.facts.form = static_cast<Layout>(unpacker.number());
+  call.gives = unpack_counts(unpacker);
+  call.takes = unpack_counts(unpacker);
+  return call;
+}
+
+std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
+                                       std::span<const int> ranks) {
+  for (const CheckedCall& call : calls)
+    if (call.facts != calls.front().facts) return "";
+  for (std::size_t giver = 0; giver < calls.size(); ++giver) {
+    if (calls[giver].gives.empty()) continue;
+    for (std::size_t taker = 0; taker < calls.size(); ++taker) {
+      if (calls[taker].takes.empty()) continue;
+      const std::uint64_t given = at(calls[giver].gives, taker);
+      const std::uint64_t taken = at(calls[taker].takes, giver);
+      if (given != taken)
+        return fmt::format("rank {} gives rank {} {} elements, which takes {}", ranks[giver],
+                           ranks[taker], given, taken);
+    }
+  }
+  return std::nullopt;
+}
+
+std::string tell_calls(std::span<const std::string> words, std::span<const int> ranks) {
+  std::vector<std::pair<std::string, std::vector<int>>> told;
+  for (std::size_t member = 0; member < words.size(); ++member) {
+    auto same = std::find_if(told.begin(), told.end(),
+                             [&](const auto& one) { return one.first == words[member]; });
+    if (same == told.end()) same = told.insert(same, {words[member], {}});
+    same->second.push_back(ranks[member]);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [call, callers] : told) {
+    if (parts.size() == most_told) break;
+    parts.push_back(fmt::format("{} {} {} {}", callers.size() > 1 ? "ranks" : "rank",
+                                fmt::join(callers, ", "), callers.size() > 1 ? "call" : "calls",
+                                call));
+  }
+  if (told.size() > most_told)
+    parts.push_back(fmt::format("and {} more calls differ", told.size() - most_told));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string describe_site(const void* site) {
+  if (site == nullptr) return "an unknown place";
+  const CallFrame frame = frames_at(reinterpret_cast<std::uintptr_t>(site)).front();
+  if (!frame.file.empty()) return fmt::format("{}:{}", frame.file, frame.line);
+  if (!frame.module.empty()) return fmt::format("{}+{:#x}", frame.module, frame.offset);
+  return fmt::format("{:#x}", frame.address);
+}
+
+}  // namespace hymn

@@ -1,0 +1,42 @@
+// Compares what the members of a group are about to call: level "detail" of the checks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/meeting.hpp"
+#include "collectives/algorithm.hpp"
+#include "recorder/call_facts.hpp"
+
+namespace hymn {
+
+/// What a member tells the others of its call.
+struct CheckedCall {
+  CallFacts facts{};
+  /// Elements of uneven blocks, by member; a single number: the same for every member; empty: this
+  /// rank does not say, or all blocks are equal.
+  std::vector<std::uint64_t> gives{};
+  std::vector<std::uint64_t> takes{};
+  friend bool operator==(const CheckedCall&, const CheckedCall&) = default;
+
+  /// `root`: the request's peer as a group rank.
+  static CheckedCall of(const Request& request, GroupShape shape, int root);
+  void pack(Packer& packer) const;
+  static CheckedCall unpack(Unpacker& unpacker);
+};
+
+/// Why the calls of all members do not fit together: a sentence on blocks, or empty where `facts`
+/// tell enough. nullopt: they fit.
+std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
+                                       std::span<const int> ranks);
+
+/// "ranks 0, 2 call A; rank 1 calls B": members that call the same are told together.
+std::string tell_calls(std::span<const std::string> words, std::span<const int> ranks);
+
+/// The call site as far as it can be told: "main.cpp:12", "libuser.so+0x1234" or "0x7f00".
+std::string describe_site(const void* site);
+
+}  // namespace hymn

@@ -1,0 +1,245 @@
+// How a group tells what went wrong, and remembers it.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/some_names.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// Who is there answers in microseconds; who has been stopped never does.
+constexpr Duration longest_search = std::chrono::milliseconds(300);
+constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// What another has written to shared memory is here before what it sends at the same time.
+constexpr Duration way_of_news = std::chrono::milliseconds(100);
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+std::string GroupState::label() const {
+  // Many groups may share a description; the number tells which one.
+  return membership_.uid == 0 ? description_ : fmt::format("{}#{}", description_, membership_.uid);
+}
+
+ErrorContext GroupState::context(std::string operation) const {
+  return {.rank = world_->rank(), .group = label(), .operation = std::move(operation)};
+}
+
+// --- Members that are gone
+
+void GroupState::member_changed(const PeerNews& news) {
+  const int member = find_rank(news.rank);
+  if (member < 0 || !is_member()) return;
+  if (!is_gone(news.state)) {
+    gone_.forget(member);
+    return;
+  }
+  gone_.note(member, news, world_->clock().now());
+  Standing sound = Standing::sound;
+  standing_.compare_exchange_strong(sound, Standing::bereaved, std::memory_order_acq_rel);
+}
+
+std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
+  std::vector<std::string> names;
+  for (const PeerNews& news : gone) {
+    std::string& name =
+        names.emplace_back(fmt::format("{}: {}", world_->name_of(news.rank), news.detail));
+    for (const int culprit : news.culprits)
+      if (name.find(world_->name_of(culprit)) == std::string::npos)
+        name += fmt::format(", a failure of {}", world_->name_of(culprit));
+  }
+  return some_of(std::move(names));
+}
+
+std::exception_ptr GroupState::gone_error(const std::string& title, std::string_view what,
+                                          const std::vector<PeerNews>& gone) const {
+  ErrorContext where = context(title);
+  where.remedy = "find out why it has ended; shrink() makes a group of the ranks that are left";
+  where.missing = culprits_of(gone);
+  const std::string problem = fmt::format("{} of group '{}' on rank {} {}: {}", title, label(),
+                                          world_->rank(), what, describe_gone(gone));
+  world_->note_failure({problem, where.missing});
+  return std::make_exception_ptr(PeerError(problem, std::move(where)));
+}
+
+std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
+  if (is_aborted()) return aborted_error(title(op));
+  const auto missed = gone_.missed_by(op, world_->clock().now());
+  if (missed.empty()) return nullptr;
+  world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
+                                         describe_gone(missed))});
+  return gone_error(title(op), "cannot complete", missed);
+}
+
+void GroupState::require_members(OpType type, const Asked* asked) {
+  const std::string name(to_string(type));
+  if (is_aborted()) std::rethrow_exception(aborted_error(name));
+  auto gone = gone_.failed();
+  // Who has left may be missed by collectives only.
+  if (gone.empty() && is_collective(type)) gone = gone_.left_before(collective_sequence() + 1);
+  if (gone.empty()) return;
+  const Failure failure{fmt::format("a member is gone: {}", describe_gone(gone)),
+                        culprits_of(gone)};
+  std::optional<std::uint64_t> record_id;
+  if (asked != nullptr) record_id = record_refused(*asked);
+  abort(failure);
+  if (record_id) world_->ring().set_ended(*record_id, CallState::failed, true);
+  std::rethrow_exception(aborted_error(name));
+}
+
+// --- Limits that have passed
+
+GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit) const {
+  std::vector<int> others;
+  for (const int rank : membership_.ranks)
+    if (rank != world_->rank()) others.push_back(rank);
+  const bool collective = is_collective(op.type);
+  if (!collective && op.peer >= 0) others = {global_rank(op.peer)};
+  const Duration patience = limit.is_none()
+                                ? longest_search
+                                : std::clamp(limit.duration() / 4, shortest_search, longest_search);
+  Missing missing;
+  std::vector<std::string> words;
+  const auto tales = world_->ask(membership_.uid, others, patience);
+  for (const Tale& tale : tales) {
+    const bool entered = !collective || tale.entered >= op.sequence;
+    // Who has entered it, and left since, has waited itself, but not so long.
+    const bool waited = tale.answered || tale.state == PeerState::left;
+    if (collective && entered && waited) continue;
+    missing.ranks.push_back(tale.rank);
+    const bool is_known = tale.answered || tale.knows_group;
+    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
+                                is_known && !entered ? " has not entered it" : "", tale.doing));
+  }
+  if (!words.empty())
+    missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
+  else if (!tales.empty())
+    missing.words = "all its members have entered it";
+  return missing;
+}
+
+std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
+                                             bool gives_up) const {
+  ErrorContext where = context(title(op));
+  where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
+  // Before anything is changed by what follows.
+  if (gives_up)
+    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
+                                             title(op), label(), seconds(waited))});
+  Missing missing = find_missing(op, limit);
+  where.missing = std::move(missing.ranks);
+  if (!missing.words.empty()) missing.words += "; ";
+  return std::make_exception_ptr(TimeoutError(
+      fmt::format(
+          "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
+          title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
+          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
+      waited, std::move(where)));
+}
+
+// --- Giving the group up
+
+std::exception_ptr GroupState::explained(std::exception_ptr error, const std::string& title) const {
+  std::string reason;
+  try {
+    std::rethrow_exception(error);
+  } catch (const AbortedError& typed) {
+    if (!typed.context().missing.empty() || !world_->has_control()) return error;
+    reason = typed.problem();
+  } catch (...) {
+    return error;
+  }
+  const Deadline deadline = Deadline::after(way_of_news);
+  while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (is_aborted()) return aborted_error(title);
+  // The news are lost, perhaps, with those who would have told them.
+  ErrorContext where = context(title);
+  where.missing = world_->failed_ranks_in(reason);
+  if (where.missing.empty()) return error;
+  return std::make_exception_ptr(AbortedError(reason, std::move(where)));
+}
+
+GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
+                                                 const std::string& title) const {
+  const auto told = [&](std::string_view what) {
+    return fmt::format("rank {}: {}: {}", world_->rank(), title, what);
+  };
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& typed) {
+    // These two say themselves in what they happened, and on which rank.
+    const bool says_all = typed.kind() == ErrorKind::timeout || typed.kind() == ErrorKind::peer;
+    return {says_all ? typed.problem() : told(typed.problem()), typed.context().missing};
+  } catch (const std::exception& other) {
+    return {told(other.what())};
+  } catch (...) {
+    return {told("an unknown failure")};
+  }
+}
+
+void GroupState::abort_here(const Failure& failure) {
+  {
+    std::lock_guard lock(mutex_);
+    if (is_aborted()) return;
+    failure_ = failure;
+    world_->registry().set_aborted(membership_.uid, failure.reason);
+    standing_.store(Standing::aborted, std::memory_order_release);
+  }
+  line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
+  world_->mark_failed();
+  world_->note_failure(failure);
+}
+
+void GroupState::abort(const Failure& failure) {
+  if (is_aborted()) return;
+  abort_here(failure);
+  world_->announce_abort(membership_.uid, abort_failure());
+  world_->group_failed(failure);
+}
+
+void GroupState::abort_for(const std::string& reason) {
+  if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
+  if (is_aborted()) return;
+  if (!is_member()) {
+    world_->logger().warning(fmt::format(
+        "abort of group '{}' is ignored: rank {} is not a member of it", label(), world_->rank()));
+    return;
+  }
+  const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
+  world_->incident({"abort", failure.reason});
+  abort(failure);
+}
+
+void GroupState::leave_because_of_failure() {
+  const Failure first = world_->first_failure();
+  if (first.missing.empty() || is_aborted()) return;
+  const Failure failure{
+      fmt::format("rank {} leaves because of an error: {}", world_->rank(), first.reason),
+      first.missing};
+  abort_here(failure);
+  world_->announce_abort(membership_.uid, failure);
+}
+
+GroupState::Failure GroupState::abort_failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
+  ErrorContext where = context(operation);
+  where.remedy = "make a new group, or a new World, of the ranks that are left";
+  Failure failure = abort_failure();
+  where.missing = std::move(failure.missing);
+  return std::make_exception_ptr(
+      AbortedError(fmt::format("the group was aborted: {}", failure.reason), std::move(where)));
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,125 @@
+// What a group counts and records of its calls, and the order in which they end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+std::int64_t recorded_timeout(Timeout timeout) {
+  return timeout.is_none() ? CallRecord::no_timeout : timeout.duration().count();
+}
+
+}  // namespace
+
+// --- Records
+
+void GroupState::show_timeout() {
+  line_->timeout_ns.store(recorded_timeout(timeout()), std::memory_order_release);
+}
+
+void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
+                             const Algorithm* algorithm, const CallNote& note) {
+  CallRing& ring = world_->ring();
+  if (!ring.is_on()) return;
+  CallRecord made;
+  made.group_uid = membership_.uid;
+  made.op_id =
+      call.sequence + (is_collective(request.type) ? p2p_sequence() : collective_sequence());
+  made.sequence = call.sequence;
+  made.type = request.type;
+  made.kind = request.op.kind();
+  made.peer = request.peer;
+  made.shadowed = is_collective(request.type) &&
+                  (line_->flags.load(std::memory_order_relaxed) & GroupLine::shadows) != 0;
+  made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
+  made.input = side_of(request.inputs);
+  made.output = side_of(request.outputs);
+  made.timeout_ns = recorded_timeout(note.limit);
+  made.created = note.started != 0 ? note.started : time_stamp();
+  if (note.started != 0) {
+    made.started = note.started + 1;
+    made.state = CallState::started;
+  }
+  made.site = reinterpret_cast<std::uintptr_t>(note.site);
+  ring.fill(record_id, made);
+}
+
+std::uint64_t GroupState::record_refused(const Asked& asked) {
+  Call call;
+  call.request = &asked.request;
+  call.sequence = take_sequence(asked.request.type);
+  CallRing& ring = world_->ring();
+  const std::uint64_t record_id = ring.claim();
+  fill_record(record_id, asked.request, call, nullptr,
+              {asked.site, limit_of(asked.options), ring.timing() ? time_stamp() : 0});
+  return record_id;
+}
+
+// --- Numbers and order
+
+std::uint64_t GroupState::next_sequence(OpType type) const {
+  return (is_collective(type) ? line_->collectives : line_->p2ps).load(std::memory_order_relaxed) +
+         1;
+}
+
+std::uint64_t GroupState::take_sequence(OpType type) {
+  // Collectives of a group are ordered by their callers; sends and receives need not be.
+  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
+  line_->collectives.store(taken, std::memory_order_release);
+  return taken;
+}
+
+std::string GroupState::title(const PendingOp& op) {
+  return fmt::format("{} #{}", to_string(op.type), op.sequence);
+}
+
+std::string GroupState::title(const Call& call) { return title(pending(call)); }
+
+RecvStatus GroupState::to_global(RecvStatus status) const {
+  if (status.source >= 0) status.source = global_rank(status.source);
+  return status;
+}
+
+void GroupState::enqueue(const WorkState& work) {
+  std::lock_guard lock(mutex_);
+  ordered_.push_back(&work);
+  ordered_count_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+bool GroupState::is_next(const WorkState& work) const {
+  std::lock_guard lock(mutex_);
+  return ordered_.empty() || ordered_.front() == &work;
+}
+
+void GroupState::dequeue(const WorkState& work, bool well) {
+  std::lock_guard lock(mutex_);
+  if (std::erase(ordered_, &work) == 0) return;
+  if (well)
+    completed_works_ = std::max(completed_works_, work.sequence());
+  else
+    one_has_failed_ = true;
+  if (one_has_failed_) return;
+  store_completed();
+  ordered_count_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+void GroupState::note_completed_early(std::uint64_t sequence) {
+  std::lock_guard lock(mutex_);
+  completed_early_ = sequence;
+  if (!one_has_failed_) store_completed();
+}
+
+void GroupState::store_completed() {
+  std::uint64_t completed = std::max(completed_early_, completed_works_);
+  if (!ordered_.empty()) completed = std::min(completed, ordered_.front()->sequence() - 1);
+  if (completed > line_->completed.load(std::memory_order_relaxed))
+    line_->completed.store(completed, std::memory_order_release);
+}
+
+}  // namespace hymn::detail

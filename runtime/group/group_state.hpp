@@ -1,0 +1,305 @@
+// What stands behind a ProcessGroup: its members, its candidates, its counts, and whether it can
+// still be used.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "collectives/locate.hpp"
+#include "collectives/nccl/channel.hpp"
+#include "collectives/selector.hpp"
+#include "hymn/process_group.hpp"
+#include "recorder/recorder_memory.hpp"
+#include "runtime/group/completions.hpp"
+#include "runtime/group/gone_members.hpp"
+
+namespace hymn {
+struct CheckedCall;
+struct Patience;
+}  // namespace hymn
+
+namespace hymn::detail {
+
+class WorkState;
+class WorldState;
+
+/// What is recorded of a call beside its request.
+struct CallNote {
+  const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
+  Timeout limit{};
+  std::uint64_t started = 0;  ///< a stamp, where starts are recorded and it starts at once
+};
+
+/// What is asked of the calls of a group beyond carrying them out; a set of these.
+struct Watch {
+  static constexpr unsigned nan_check = 1;  ///< no NaN may be sent
+  static constexpr unsigned info = 2;       ///< CheckLevel::info
+  static constexpr unsigned detail = 4;     ///< CheckLevel::detail
+  static constexpr unsigned metrics = 8;    ///< operations are counted
+  static constexpr unsigned hooks = 16;     ///< somebody wants to know what has ended
+};
+
+/// A blocking call under watch.
+struct WatchedCall {
+  bool is_on = false;
+  TimePoint entered{};
+  TimePoint started{};
+  std::string_view path{};  ///< that carries it
+};
+
+class GroupState : public std::enable_shared_from_this<GroupState> {
+ public:
+  /// What carries its requests out; empty on a rank that is not a member.
+  struct Means {
+    std::unique_ptr<Selector> selector{};
+    DeviceReach reach{};
+    std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
+  };
+  /// `blocks`: blocking calls without a limit
+  /// are the mechanism's own blocking calls. They do not match the non-blocking ones of another
+  /// rank, so this is settled among the members when the group is made, and never by what one rank
+  /// alone sees.
+  GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
+             Means means, bool blocks);
+  ~GroupState();
+  /// Null for a handle that is empty.
+  static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
+
+  /// Of a group with these members, as `rank` sees it: -1 where it is none of them.
+  static GroupShape shape_of(const Membership& membership, int rank);
+
+  const Membership& membership() const { return membership_; }
+  const GroupOptions& options() const { return options_; }
+  const std::string& description() const { return description_; }
+  GroupShape shape() const { return shape_; }
+  bool is_member() const { return shape_.rank >= 0; }
+  /// Communicators of NCCL that were split from this group's on this rank.
+  std::uint64_t comm_splits() const { return means_.nccl ? means_.nccl->splits() : 0; }
+  /// Whether calls without a limit may be the mechanism's own blocking ones.
+  bool blocks() const { return blocks_; }
+  WorldState& world() const { return *world_; }
+
+  int global_rank(int group_rank) const;
+  int group_rank(int global_rank) const;
+
+  Timeout timeout() const { return timeout_.load(); }
+  void set_timeout(Timeout timeout);
+  std::uint64_t collective_sequence() const {
+    return line_->collectives.load(std::memory_order_acquire);
+  }
+  std::uint64_t p2p_sequence() const { return line_->p2ps.load(std::memory_order_acquire); }
+
+  /// What others may see of it.
+  GroupLine& line() const { return *line_; }
+
+  /// `site`: where the call returns to in the user's code.
+  RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr);
+  std::shared_ptr<WorkState> start(const Request& request, const CallOptions& options,
+                                   const void* site = nullptr);
+  std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
+                                         const CallOptions& options, const void* site = nullptr);
+  Explanation explain(const Request& request) const;
+  /// Throws where this rank's GPU cannot order anything by this stream.
+  void require_stream(void* stream, const std::string& operation) const;
+
+  /// Why a group was given up.
+  struct Failure {
+    std::string reason;
+    std::vector<int> missing{};  ///< global ranks
+  };
+  /// Gives the group up on all ranks: everything in flight and every later call fails with this
+  /// reason; the first reason stays.
+  void abort(const Failure& failure);
+  /// The same on behalf of the application.
+  void abort_for(const std::string& reason);
+  /// Another rank has given it up.
+  void abort_here(const Failure& failure);
+  bool is_aborted() const { return standing_.load(std::memory_order_acquire) == Standing::aborted; }
+  Failure abort_failure() const;
+
+  /// What has become of a member; of other ranks it is not interested.
+  void member_changed(const PeerNews& news);
+  /// Nothing has happened to the group or its members: no need to ask hopeless().
+  bool is_sound() const { return standing_.load(std::memory_order_acquire) == Standing::sound; }
+  /// The error of an operation that cannot complete for want of members that are gone; null while
+  /// it may.
+  std::exception_ptr hopeless(const PendingOp& op) const;
+  bool has_failed_members() const { return !gone_.failed().empty(); }
+
+  // --- In group_watch.cpp and group_checks.cpp
+  void on_completion(CompletionHook hook);
+  void wait_for_pending_works(Timeout timeout);
+  /// Whether any of Watch is asked for: all that calls ask themselves where nothing is.
+  bool is_watched() const { return watch_.load(std::memory_order_relaxed) != 0; }
+  /// Of a work that is about to end; possibly under locks.
+  void note_ended(const WorkState& work, const std::exception_ptr& error);
+  /// To be called outside of locks where note_ended() was called.
+  void tell_ended() {
+    if (is_watched()) [[unlikely]]
+      tell_hooks();
+  }
+  /// A thread was blocked in waiting for this work.
+  void note_waited(const WorkState& work, Duration waited);
+  /// The collective for which this rank has come to meet the others, before it is entered; 0: none.
+  std::uint64_t compared() const { return comparing_.load(std::memory_order_acquire); }
+
+  void destroy();
+  bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
+
+  // For works.
+  /// The group as messages name it.
+  std::string label() const;
+  ErrorContext context(std::string operation) const;
+  std::exception_ptr aborted_error(const std::string& operation) const;
+  /// Asks the others who is missing. `gives_up`: the operation's own limit has passed; otherwise
+  /// only somebody's patience.
+  std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
+                                   bool gives_up = true) const;
+  /// An operation through shared memory hears there, in words, that another member has given the
+  /// group up. This waits a moment for the news of it, which tell whose fault it was.
+  std::exception_ptr explained(std::exception_ptr error, const std::string& title) const;
+  /// A failure as a reason: who, in what, what.
+  Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
+  RecvStatus to_global(RecvStatus status) const;
+  /// Collectives complete in the order in which they started.
+  bool is_next(const WorkState& work) const;
+  void dequeue(const WorkState& work, bool well);
+
+ private:
+  /// False, with a warning, for a rank that is not a member.
+  struct Asked {
+    const Request& request;
+    const CallOptions& options;
+    const void* site;
+  };
+  bool admit(OpType type, const Asked* asked = nullptr);
+  /// Throws where members are gone without whom the call cannot be.
+  void require_members(OpType type, const Asked* asked);
+  /// The request as it will be carried out, in `matched` where it differs from what was given.
+  const Request& checked(const Request& request, std::shared_ptr<const Request>& matched,
+                         int& peer) const;
+  static Request ordered_by(const Request& request, const CallOptions& options);
+  int peer_of(const Request& request) const;
+  void show_timeout();
+  /// -1: it is not a member.
+  int find_rank(int global_rank) const;
+  Timeout limit_of(const CallOptions& options) const;
+
+  // The number is looked at when an operation is prepared and taken when nothing can go wrong on
+  // this rank any more: a refused call must not put the ranks out of step.
+  std::uint64_t next_sequence(OpType type) const;
+  std::uint64_t take_sequence(OpType type);
+  void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
+                   const Algorithm* algorithm, const CallNote& note);
+  /// For what does not even start, since members are gone: dumps tell of it. Its number.
+  std::uint64_t record_refused(const Asked& asked);
+  /// A blocking collective has completed.
+  void note_completed(std::uint64_t sequence) {
+    // With nothing in flight all that came before have completed, too.
+    if (ordered_count_.load(std::memory_order_acquire) == 0) [[likely]]
+      line_->completed.store(sequence, std::memory_order_release);
+    else
+      note_completed_early(sequence);
+  }
+  void note_completed_early(std::uint64_t sequence);
+  void store_completed();
+  static std::string title(const Call& call);
+  static std::string title(const PendingOp& op);
+  static PendingOp pending(const Call& call) {
+    return {call.request->type, call.sequence, call.peer};
+  }
+  std::string describe_gone(const std::vector<PeerNews>& gone) const;
+  std::exception_ptr gone_error(const std::string& title, std::string_view what,
+                                const std::vector<PeerNews>& gone) const;
+  /// Who has not come, as far as can be found out soon.
+  struct Missing {
+    std::vector<int> ranks{};
+    std::string words{};  ///< empty: nothing could be found out
+  };
+  Missing find_missing(const PendingOp& op, Timeout limit) const;
+
+  const Algorithm& prepare(OperationStorage& storage, const Call& call);
+  void drive(Operation& operation, Timeout limit, const Call& call);
+  /// In a catch block: gives up the operation, and the group where that must be, and throws on.
+  [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
+
+  // In group_watch.cpp.
+  unsigned watch_from(const GroupOptions& options) const;
+  bool watches(unsigned what) const { return (watch_.load(std::memory_order_relaxed) & what) != 0; }
+  void note_ended(const Call& call, const WatchedCall& watched, const std::exception_ptr& error);
+  void tell_hooks();
+
+  // In group_checks.cpp: what the checks ask of a call that nothing else is wrong with, before its
+  // number is taken.
+  WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallNote& note);
+  void examine_part(const Call& call, const CallNote& note);
+  void require_numbers(const Request& request) const;
+  void compare(const Call& call, const CallNote& note);
+  void announce(const Call& call);
+  [[noreturn]] void refuse_apart(const Call& call, const CallNote& note, const Patience& patience,
+                                 const CheckedCall& mine, const std::string& misfit);
+  /// From what the meeting has found out: who has not come, and what they do instead.
+  std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
+  [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
+
+  void add_part(WorkState& work, const Request& request);
+  void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
+  void enqueue(const WorkState& work);
+  /// Those who take part in what is in flight learn whose fault it is that it will not complete.
+  void leave_because_of_failure();
+  /// True when everything in flight has completed.
+  bool drain();
+
+  std::shared_ptr<WorldState> world_;
+  Membership membership_;
+  GroupOptions options_;
+  std::string description_;
+  GroupShape shape_;
+  Means means_;
+  bool blocks_;
+
+  /// A timeout that is read on every call and may be changed by another thread.
+  class AtomicTimeout {
+   public:
+    explicit AtomicTimeout(Timeout timeout) { store(timeout); }
+    void store(Timeout timeout) {
+      nanoseconds_.store(timeout.is_none() ? none : timeout.duration().count(),
+                         std::memory_order_relaxed);
+    }
+    Timeout load() const {
+      const std::int64_t stored = nanoseconds_.load(std::memory_order_relaxed);
+      return stored == none ? Timeout::none() : Timeout(Duration(stored));
+    }
+
+   private:
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+    std::atomic<std::int64_t> nanoseconds_{none};
+  };
+  AtomicTimeout timeout_;
+
+  mutable std::mutex mutex_;  // guards what follows up to the counts
+  Failure failure_;
+  std::deque<const WorkState*> ordered_;
+  std::uint64_t completed_early_ = 0;  // of the blocking ones, before what was in flight
+  std::uint64_t completed_works_ = 0;
+  bool one_has_failed_ = false;
+
+  // Those in flight; stays above 0 when one has failed, for no later one completes the count.
+  std::atomic<std::size_t> ordered_count_{0};
+  GroupLineLease line_;  // the counts are there
+  /// Ordered: it never gets better, but for members that were only lost.
+  enum class Standing : unsigned char { sound, bereaved, aborted };
+  std::atomic<Standing> standing_{Standing::sound};
+  GoneMembers gone_;
+  std::atomic<unsigned> watch_;
+  std::atomic<std::uint64_t> comparing_{0};
+  Completions completions_;
+  std::atomic<bool> destroyed_{false};
+};
+
+}  // namespace hymn::detail

@@ -1,0 +1,121 @@
+// What a group tells of operations that have ended: to hooks, and to the counts of metrics.
+#include "recorder/call_facts.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+std::string text_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "what is no std::exception";
+  }
+}
+
+std::size_t payload_of_parts(const WorkState& work) {
+  std::size_t bytes = 0;
+  for (const auto& part : work.parts()) bytes += payload_of(part->request.get());
+  return bytes;
+}
+
+}  // namespace
+
+unsigned GroupState::watch_from(const GroupOptions& options) const {
+  unsigned watch = 0;
+  if (!is_member()) return watch;
+  if (options.nan_check.value_or(world_->config().nan_check)) watch |= Watch::nan_check;
+  if (world_->metrics() != nullptr) watch |= Watch::metrics;
+  if (shape_.size == 1) return watch;
+  if (world_->checks() == CheckLevel::detail) watch |= Watch::detail;
+  if (world_->checks() == CheckLevel::info && world_->has_control()) watch |= Watch::info;
+  return watch;
+}
+
+void GroupState::on_completion(CompletionHook hook) {
+  if (!hook) throw UsageError("a completion hook is empty", context("on_completion"));
+  if (is_destroyed()) throw UsageError("the group has been destroyed", context("on_completion"));
+  if (!is_member()) return;
+  completions_.add_hook(std::move(hook));
+  watch_.fetch_or(Watch::hooks, std::memory_order_relaxed);
+}
+
+void GroupState::note_ended(const Call& call, const WatchedCall& watched,
+                            const std::exception_ptr& error) {
+  const TimePoint now = world_->clock().now();
+  const Request& request = *call.request;
+  const std::size_t bytes = payload_of(request);
+  if (watches(Watch::metrics)) {
+    const Duration total = now - watched.entered;
+    world_->metrics()->add(watched.path, request.type, bytes, error == nullptr, total, total);
+  }
+  if (!watches(Watch::hooks)) return;
+  CompletionInfo info{.type = request.type,
+                      .name = profiling_name(request.type, world_->rank(), request.peer),
+                      .group = label(),
+                      .sequence = call.sequence,
+                      .p2p = !is_collective(request.type),
+                      .bytes = bytes,
+                      .error = text_of(error)};
+  if (world_->ring().timing()) info.active = now - watched.started;
+  completions_.note(std::move(info));
+  tell_hooks();
+}
+
+void GroupState::note_ended(const WorkState& work, const std::exception_ptr& error) {
+  if (!is_member()) return;
+  const TimePoint now = world_->clock().now();
+  const std::size_t bytes = payload_of_parts(work);
+  if (watches(Watch::metrics))
+    world_->metrics()->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
+                           Duration::zero());
+  if (!watches(Watch::hooks)) return;
+  const int peer = work.parts().empty() ? -1 : work.parts().front()->request.get().peer;
+  CompletionInfo info{.type = work.type(),
+                      .name = profiling_name(work.type(), world_->rank(), peer),
+                      .group = label(),
+                      .sequence = work.sequence(),
+                      .p2p = !is_collective(work.type()),
+                      .bytes = bytes,
+                      .error = text_of(error)};
+  if (world_->ring().timing()) info.active = now - work.started();
+  completions_.note(std::move(info));
+}
+
+void GroupState::note_waited(const WorkState& work, Duration waited) {
+  if (is_member() && watches(Watch::metrics))
+    world_->metrics()->add_waiting(work.path(), work.type(), waited);
+}
+
+void GroupState::tell_hooks() {
+  if (watches(Watch::hooks)) completions_.tell(world_->logger());
+}
+
+void GroupState::wait_for_pending_works(Timeout timeout) {
+  const auto mine =
+      world_->engine().pending([this](const WorkState& work) { return &work.group() == this; });
+  const Clock& clock = world_->clock();
+  const Deadline deadline = Deadline::after(timeout, clock.now());
+  std::exception_ptr first;
+  for (const auto& work : mine) {
+    Timeout left = timeout;
+    if (timeout.is_set() && !deadline.is_never())
+      left = std::max(deadline.when() - clock.now(), Duration::zero());
+    try {
+      work->wait(left);
+    } catch (const std::exception&) {
+      // The patience of this call has ended, not the operation.
+      if (!work->is_completed()) throw;
+      if (!first) first = work->error();
+    }
+  }
+  completions_.settle(world_->logger());
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,63 @@
+#include "hymn/process_group.hpp"
+
+#include "runtime/group/group_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn {
+namespace {
+
+detail::GroupState& need(const std::shared_ptr<detail::GroupState>& state) {
+  if (!state) throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
+  return *state;
+}
+
+}  // namespace
+
+int ProcessGroup::rank() const { return need(state_).shape().rank; }
+int ProcessGroup::size() const { return need(state_).shape().size; }
+const std::string& ProcessGroup::description() const { return need(state_).description(); }
+const Membership& ProcessGroup::membership() const { return need(state_).membership(); }
+int ProcessGroup::global_rank(int group_rank) const { return need(state_).global_rank(group_rank); }
+int ProcessGroup::group_rank(int global_rank) const { return need(state_).group_rank(global_rank); }
+std::uint64_t ProcessGroup::comm_split_count() const { return need(state_).comm_splits(); }
+Timeout ProcessGroup::timeout() const { return need(state_).timeout(); }
+void ProcessGroup::set_timeout(Timeout timeout) { need(state_).set_timeout(timeout); }
+
+std::uint64_t ProcessGroup::collective_sequence() const {
+  return need(state_).collective_sequence();
+}
+std::uint64_t ProcessGroup::p2p_sequence() const { return need(state_).p2p_sequence(); }
+
+RecvStatus ProcessGroup::run(const Request& request, const CallOptions& options) {
+  return need(state_).run(request, options, __builtin_return_address(0));
+}
+Work ProcessGroup::start(const Request& request, const CallOptions& options) {
+  return Work(need(state_).start(request, options, __builtin_return_address(0)));
+}
+Explanation ProcessGroup::explain(const Request& request) const {
+  return need(state_).explain(request);
+}
+Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
+                                     const CallOptions& options) {
+  return Work(need(state_).start_batch(operations, options, __builtin_return_address(0)));
+}
+
+void ProcessGroup::abort(const std::string& reason) { need(state_).abort_for(reason); }
+bool ProcessGroup::is_aborted() const { return need(state_).is_aborted(); }
+
+ProcessGroup ProcessGroup::shrink() {
+  detail::GroupState& state = need(state_);
+  return state.world().shrink(state);
+}
+
+void ProcessGroup::on_completion(CompletionHook hook) {
+  need(state_).on_completion(std::move(hook));
+}
+void ProcessGroup::wait_for_pending_works(Timeout timeout) {
+  need(state_).wait_for_pending_works(timeout);
+}
+
+void ProcessGroup::destroy() { need(state_).destroy(); }
+bool ProcessGroup::is_destroyed() const { return need(state_).is_destroyed(); }
+
+}  // namespace hymn

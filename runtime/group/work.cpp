@@ -1,0 +1,46 @@
+#include "hymn/work.hpp"
+
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_state.hpp"
+
+namespace hymn {
+namespace {
+
+detail::WorkState& need(const std::shared_ptr<detail::WorkState>& state) {
+  if (!state) throw UsageError("this Work is empty", {.remedy = "take one from a group's call"});
+  return *state;
+}
+
+}  // namespace
+
+bool Work::test() {
+  detail::WorkState& state = need(state_);
+  return state.test();
+}
+bool Work::is_completed() const { return need(state_).is_completed(); }
+void Work::wait() { need(state_).wait({}); }
+void Work::wait(Timeout timeout) { need(state_).wait(timeout); }
+void Work::wait_on(void* stream) { need(state_).wait_on(stream); }
+std::exception_ptr Work::error() const { return need(state_).error(); }
+std::vector<BufferView> Work::result() const { return need(state_).result(); }
+
+RecvStatus Work::status() const {
+  const auto statuses = need(state_).statuses();
+  if (statuses.size() != 1)
+    throw UsageError("this Work is not a single receive", {.remedy = "use statuses()"});
+  return statuses.front();
+}
+
+std::vector<RecvStatus> Work::statuses() const { return need(state_).statuses(); }
+
+Future<std::vector<BufferView>> Work::get_future() const {
+  need(state_);
+  return state_->future(state_);
+}
+
+OpType Work::type() const { return need(state_).type(); }
+std::uint64_t Work::sequence() const { return need(state_).sequence(); }
+std::string_view Work::path() const { return need(state_).path(); }
+std::string_view Work::algorithm() const { return need(state_).algorithm(); }
+
+}  // namespace hymn

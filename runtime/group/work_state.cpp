@@ -1,0 +1,357 @@
+#include "runtime/group/work_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error_context.hpp"
+#include "base/waiter.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+
+OwnedRequest::OwnedRequest(const Request& request)
+    : inputs_(request.inputs.layout() == Layout::list
+                  ? std::vector(request.inputs.views().begin(), request.inputs.views().end())
+                  : std::vector<ConstBufferView>()),
+      outputs_(request.outputs.layout() == Layout::list
+                   ? std::vector(request.outputs.views().begin(), request.outputs.views().end())
+                   : std::vector<BufferView>()),
+      input_counts_(request.inputs.counts().begin(), request.inputs.counts().end()),
+      output_counts_(request.outputs.counts().begin(), request.outputs.counts().end()),
+      request_(request) {
+  request_.inputs = request.inputs.with_lists(inputs_, input_counts_);
+  request_.outputs = request.outputs.with_lists(outputs_, output_counts_);
+}
+
+WorkState::WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType type,
+                     std::uint64_t sequence)
+    : group_(std::move(group)), limit_(limit), type_(type), sequence_(sequence) {}
+
+WorkState::~WorkState() = default;
+
+std::string WorkState::title() const { return fmt::format("{} #{}", to_string(type_), sequence_); }
+
+std::string_view WorkState::path() const {
+  return parts_.empty() ? std::string_view() : parts_.front()->algorithm->path();
+}
+
+std::string_view WorkState::algorithm() const {
+  if (parts_.empty()) return {};
+  const WorkPart& first = *parts_.front();
+  return algorithm_for(first.algorithm->name(), first.call.request->type);
+}
+
+bool WorkState::peers_need_steps() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->storage.get()->peers_need_steps(); });
+}
+
+void WorkState::start() {
+  started_ = group_->world().clock().now();
+  deadline_ = Deadline::after(limit_, started_);
+  try {
+    for (const auto& part : parts_) {
+      // Counted first: one that fails here may have its place in an order already, or have shown
+      // peers something.
+      ++started_parts_;
+      if (group_->world().ring().timing()) group_->world().ring().set_started(part->record_id);
+      part->storage.get()->start();
+    }
+  } catch (...) {
+    const auto failure = group_->describe_failure(std::current_exception(), title());
+    const bool clean = give_up_parts(failure.reason);
+    if (must_abort_group(clean)) group_->abort(failure);
+    for (const auto& part : parts_) {
+      // Those that were not started any more, too.
+      if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
+      group_->world().ring().set_retired(part->record_id);
+    }
+    const auto error = with_context(std::current_exception(), group_->context(title()));
+    if (group_->is_watched()) group_->note_ended(*this, error);
+    group_->tell_ended();
+    std::rethrow_exception(error);
+  }
+}
+
+bool WorkState::step(long nanoseconds) {
+  if (is_completed()) return true;
+  {
+    std::unique_lock lock(step_mutex_, std::defer_lock);
+    // Who would sleep anyway may as well wait for the thread that is at it.
+    if (nanoseconds > 0)
+      lock.lock();
+    else if (!lock.try_lock())
+      return is_completed();
+    if (is_completed()) return true;
+    if (!advance(nanoseconds)) return false;
+  }
+  // Outside the lock: what was chained to the result may look at this very work.
+  settle_future();
+  group_->tell_ended();
+  return true;
+}
+
+bool WorkState::advance(long nanoseconds) {
+  try {
+    if (step_parts(nanoseconds) && (!is_ordered() || group_->is_next(*this))) {
+      finish(Ended::well, nullptr);
+      return true;
+    }
+  } catch (...) {
+    fail(std::current_exception());
+    return true;
+  }
+  if (!group_->is_sound()) [[unlikely]] {
+    if (group_->is_aborted()) {
+      give_up_parts(group_->abort_failure().reason);
+      finish(Ended::badly, group_->aborted_error(title()));
+      return true;
+    }
+    if (auto error = hopeless()) {
+      fail(std::move(error));
+      return true;
+    }
+  }
+  if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
+  const TimePoint now = group_->world().clock().now();
+  if (!deadline_.expired(now)) return false;
+  fail(group_->timeout_error(pending(), now - started_, limit_));
+  return true;
+}
+
+std::exception_ptr WorkState::hopeless() const {
+  for (const auto& part : parts_) {
+    if (part->done) continue;
+    const Call& call = part->call;
+    if (auto error = group_->hopeless({call.request->type, call.sequence, call.peer})) return error;
+  }
+  return nullptr;
+}
+
+bool WorkState::must_abort_group(bool clean) const {
+  return is_ordered() || !clean || group_->has_failed_members();
+}
+
+bool WorkState::step_parts(long nanoseconds) {
+  bool all = true;
+  for (const auto& part : parts_) {
+    if (!part->done) {
+      Operation& operation = *part->storage.get();
+      part->done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
+      if (part->done)
+        group_->world().ring().set_ended(part->record_id, CallState::completed, false);
+    }
+    all = all && part->done;
+  }
+  return all;
+}
+
+void WorkState::fail(std::exception_ptr error) {
+  error = group_->explained(std::move(error), title());
+  const auto failure = group_->describe_failure(error, title());
+  // A send or receive that went wrong and has left nothing behind is its own matter.
+  const bool clean = give_up_parts(failure.reason);
+  if (must_abort_group(clean)) group_->abort(failure);
+  finish(Ended::badly, with_context(error, group_->context(title())));
+}
+
+bool WorkState::give_up_parts(const std::string& reason) {
+  bool clean = true;
+  for (std::size_t i = 0; i < started_parts_; ++i) {
+    WorkPart& part = *parts_[i];
+    if (std::exchange(part.done, true)) continue;
+    group_->world().ring().set_ended(part.record_id, CallState::failed, false);
+    std::unique_ptr<Residue> residue = part.storage.get()->abandon(reason);
+    clean = clean && residue == nullptr;
+    group_->world().engine().keep(std::move(residue));
+  }
+  return clean;
+}
+
+void WorkState::finish(Ended how, std::exception_ptr error) {
+  if (how == Ended::well) {
+    for (const auto& part : parts_) {
+      if (part->request.get().type != OpType::recv) continue;
+      statuses_.push_back(group_->to_global(part->storage.get()->status()));
+    }
+  }
+  error_ = std::move(error);
+  for (const auto& part : parts_) group_->world().ring().set_retired(part->record_id);
+  // Before the next one may end.
+  if (group_->is_watched()) [[unlikely]]
+    group_->note_ended(*this, error_);
+  if (is_ordered()) group_->dequeue(*this, how == Ended::well);
+  ended_.store(how, std::memory_order_release);
+}
+
+void WorkState::abandon(const std::string& reason) {
+  {
+    std::lock_guard lock(step_mutex_);
+    if (is_completed()) return;
+    if (!give_up_parts(reason)) group_->world().mark_failed();
+    finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
+  }
+  settle_future();
+  group_->tell_ended();
+}
+
+void WorkState::require_driver() const {
+  WorldState& world = group_->world();
+  // Asked here first: a context is words, which cost more than the rest of a small call.
+  if (is_completed() || world.engine().has_own_thread() || world.may_drive()) return;
+  world.require_drive(group_->context(title()));
+}
+
+bool WorkState::test() {
+  require_driver();
+  // Everything in flight, this work included: others may wait for what is not being waited for
+  // here.
+  if (!is_completed()) group_->world().engine().step_all();
+  return is_completed();
+}
+
+void WorkState::wait(Timeout timeout) {
+  WorldState& world = group_->world();
+  require_driver();
+  const TimePoint began = world.clock().now();
+  const Deadline deadline = Deadline::after(timeout, began);
+  if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
+  Waiter waiter(world.engine().crowded(), can_rest());
+  bool expired = false;
+  while (!is_completed()) {
+    // With nothing else to move forward it may sleep until a peer has done something.
+    const bool rests = waiter.is_sleepy() && can_rest() && world.engine().has_one() &&
+                       !world.engine().has_own_thread();
+    if (world.may_drive() && step(rests ? Waiter::longest_rest : 0)) break;
+    if (!rests) world.engine().step_all();
+    if (is_completed()) break;
+    const TimePoint now = world.clock().now();
+    expired = timeout.is_set() && deadline.expired(now);
+    if (expired) break;
+    if (!rests) waiter.pause();
+  }
+  if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  world.engine().sweep();
+  if (group_->is_watched()) [[unlikely]]
+    group_->note_waited(*this, world.clock().now() - began);
+  if (expired && world.config().blocking_wait)
+    fail_waiting(world.clock().now() - began, timeout);
+  else if (expired)
+    std::rethrow_exception(
+        group_->timeout_error(pending(), world.clock().now() - began, timeout, false));
+  if (error_) std::rethrow_exception(error_);
+}
+
+bool WorkState::is_enqueued() const {
+  return is_completed() || std::all_of(parts_.begin(), parts_.end(), [](const auto& part) {
+           return part->done || part->storage.get()->is_enqueued();
+         });
+}
+
+void WorkState::await_enqueued() {
+  ProgressEngine& engine = group_->world().engine();
+  Waiter waiter(engine.crowded());
+  while (true) {
+    {
+      std::lock_guard lock(step_mutex_);
+      if (is_enqueued()) break;
+    }
+    // Others may have to go first; its own limit is looked at in its steps.
+    if (!step()) engine.step_all();
+    waiter.pause();
+  }
+  if (is_completed() && error_) std::rethrow_exception(error_);
+}
+
+void WorkState::wait_on(void* stream) {
+  require_driver();
+  group_->require_stream(stream, title());
+  await_enqueued();
+  {
+    std::lock_guard lock(step_mutex_);
+    if (is_completed()) return;
+    if (std::all_of(parts_.begin(), parts_.end(),
+                    [](const auto& part) { return part->storage.get()->can_let_wait(); })) {
+      for (const auto& part : parts_)
+        if (!part->done) part->storage.get()->let_wait(stream);
+      return;
+    }
+  }
+  wait({});
+}
+
+// HYMN_BLOCKING_WAIT: the patience of who waits is the operation's limit.
+void WorkState::fail_waiting(Duration waited, Timeout limit) {
+  auto error = group_->timeout_error(pending(), waited, limit);
+  {
+    std::lock_guard lock(step_mutex_);
+    if (!is_completed()) fail(std::move(error));
+  }
+  settle_future();
+}
+
+std::exception_ptr WorkState::error() const { return is_completed() ? error_ : nullptr; }
+
+std::vector<BufferView> WorkState::result() const {
+  if (!is_completed())
+    throw UsageError("there is no result yet",
+                     merged_context("wait() first", group_->context(title())));
+  if (error_) std::rethrow_exception(error_);
+  std::vector<BufferView> written;
+  for (const auto& part : parts_) {
+    const auto views = part->request.get().outputs.views();
+    written.insert(written.end(), views.begin(), views.end());
+  }
+  return written;
+}
+
+std::vector<RecvStatus> WorkState::statuses() const {
+  if (!is_completed())
+    throw UsageError("there is no status yet",
+                     merged_context("wait() first", group_->context(title())));
+  if (error_) std::rethrow_exception(error_);
+  return statuses_;
+}
+
+ErrorContext WorkState::merged_context(std::string remedy, ErrorContext context) {
+  context.remedy = std::move(remedy);
+  return context;
+}
+
+Future<std::vector<BufferView>> WorkState::future(const std::shared_ptr<WorkState>& self) {
+  std::shared_ptr<FutureState<std::vector<BufferView>>> state;
+  {
+    std::lock_guard lock(future_mutex_);
+    if (!future_ && !is_completed()) {
+      future_ = std::make_shared<FutureState<std::vector<BufferView>>>(
+          [self](Timeout timeout) { self->wait(timeout); });
+    }
+    state = future_;
+  }
+  if (!state) {
+    state = std::make_shared<FutureState<std::vector<BufferView>>>(Drive());
+    settle(*state);
+  }
+  return Future<std::vector<BufferView>>(state);
+}
+
+void WorkState::settle_future() {
+  std::shared_ptr<FutureState<std::vector<BufferView>>> state;
+  {
+    // The future keeps this work alive to wait for it: let go, or neither would ever die.
+    std::lock_guard lock(future_mutex_);
+    state = std::exchange(future_, nullptr);
+  }
+  if (state) settle(*state);
+}
+
+void WorkState::settle(FutureState<std::vector<BufferView>>& state) const {
+  if (error_)
+    state.set_error(error_);
+  else
+    state.set_value(result());
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,140 @@
+// What stands behind a Work: one operation in flight, its deadline, and how it ended.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithm.hpp"
+#include "hymn/process_group.hpp"
+#include "runtime/group/gone_members.hpp"
+
+namespace hymn::detail {
+
+class GroupState;
+
+/// A request that owns its lists and counts, so that it can outlive the call that made it.
+class OwnedRequest {
+ public:
+  explicit OwnedRequest(const Request& request);
+  OwnedRequest(const OwnedRequest&) = delete;
+  OwnedRequest& operator=(const OwnedRequest&) = delete;
+  const Request& get() const { return request_; }
+
+ private:
+  std::vector<ConstBufferView> inputs_;
+  std::vector<BufferView> outputs_;
+  std::vector<std::size_t> input_counts_;
+  std::vector<std::size_t> output_counts_;
+  Request request_;
+};
+
+/// One request of a work with the operation that carries it out. A batch has several.
+struct WorkPart {
+  explicit WorkPart(const Request& given) : request(given) {}
+  OwnedRequest request;
+  Call call;
+  Algorithm* algorithm = nullptr;
+  OperationStorage storage;
+  bool done = false;
+  std::uint64_t record_id = 0;
+};
+
+class WorkState {
+ public:
+  WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType type, std::uint64_t sequence);
+  ~WorkState();
+
+  /// Before start(): the parts, prepared.
+  std::vector<std::unique_ptr<WorkPart>>& parts() { return parts_; }
+  const std::vector<std::unique_ptr<WorkPart>>& parts() const { return parts_; }
+  TimePoint started() const { return started_; }
+  /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
+  void start();
+  /// One step; true when it has completed, well or badly. Does nothing when another thread is at
+  /// it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
+  bool step(long nanoseconds = 0);
+  bool can_rest() const { return parts_.size() == 1 && parts_.front()->storage.get()->can_rest(); }
+  /// Moves everything in flight forward, then is_completed().
+  bool test();
+  bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
+  /// Waits for at most `timeout`; unset: the operation's own limit. Throws as Work::wait says.
+  void wait(Timeout timeout);
+  /// Of one that is ordered by a stream: moves it on until all of it is on the stream, or it has
+  /// ended. Throws its error.
+  void await_enqueued();
+  /// As Work::wait_on().
+  void wait_on(void* stream);
+  /// Gives it up with an AbortedError.
+  void abandon(const std::string& reason);
+
+  std::exception_ptr error() const;
+  std::vector<BufferView> result() const;
+  std::vector<RecvStatus> statuses() const;
+  Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
+
+  /// Its own limit has passed by a little, for whoever waits is given the time to say so.
+  bool is_overdue(TimePoint now) const {
+    return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
+           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
+  }
+
+  GroupState& group() const { return *group_; }
+  OpType type() const { return type_; }
+  std::uint64_t sequence() const { return sequence_; }
+  bool is_ordered() const { return is_collective(type_); }
+  /// Whether peers wait for steps of this one. Fixed once it has started.
+  bool peers_need_steps() const;
+  /// "all_reduce #41"
+  std::string title() const;
+  std::string_view path() const;
+  std::string_view algorithm() const;
+
+ private:
+  enum class Ended : unsigned char { no, well, badly };
+
+  /// Throws where nobody would ever move it forward.
+  void require_driver() const;
+  /// Under the step lock: true when it has ended now.
+  bool advance(long nanoseconds);
+  bool step_parts(long nanoseconds);
+  void fail(std::exception_ptr error);
+  void fail_waiting(Duration waited, Timeout limit);
+  /// Without it the ranks of the group would be out of step.
+  bool must_abort_group(bool clean) const;
+  void finish(Ended how, std::exception_ptr error);
+  /// True when nothing of them is left behind.
+  bool give_up_parts(const std::string& reason);
+  PendingOp pending() const {
+    return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
+  }
+  /// Of one of its parts; null while all may complete.
+  std::exception_ptr hopeless() const;
+  void settle_future();
+  void settle(FutureState<std::vector<BufferView>>& state) const;
+  bool is_enqueued() const;
+  static ErrorContext merged_context(std::string remedy, ErrorContext context);
+
+  std::shared_ptr<GroupState> group_;
+  Timeout limit_;
+  OpType type_;
+  std::uint64_t sequence_;
+  TimePoint started_{};
+  Deadline deadline_ = Deadline::never();
+
+  std::mutex step_mutex_;
+  std::vector<std::unique_ptr<WorkPart>> parts_;
+  std::vector<RecvStatus> statuses_;
+  std::size_t started_parts_ = 0;
+  // While somebody waits with a limit of their own, the operation's own is not looked at.
+  std::atomic<int> explicit_waiters_{0};
+  std::atomic<Ended> ended_{Ended::no};
+  std::exception_ptr error_;  // written before ended_
+
+  std::mutex future_mutex_;
+  std::shared_ptr<FutureState<std::vector<BufferView>>> future_;
+};
+
+}  // namespace hymn::detail

@@ -1,0 +1,228 @@
+#include "runtime/join/group_shadow.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/waiter.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// Few calls are in flight at a time.
+constexpr std::size_t most_spare = 4;
+
+}  // namespace
+
+GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
+    : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
+  require_support();
+  WorldState& world = state_->world();
+  const Membership& membership = state_->membership();
+  readable_ = std::make_unique<ReadableMembers>(membership.uid);
+  asked_ = std::make_unique<AskedMembers>(world.agent(), world.clock(), membership.uid);
+  for (const int rank : membership.ranks) {
+    if (rank == world.rank()) continue;
+    if (const auto view = world.records_of(rank))
+      readable_->add(rank, *view);
+    else
+      asked_->add(rank);
+  }
+  round_ = state_->line().joins.load(std::memory_order_relaxed) + 1;
+}
+
+GroupShadow::~GroupShadow() {
+  if (in_flight_.empty()) return;
+  // MPI may read and write them for nobody knows how long: they are kept for good.
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<ShadowCall>>();
+  const std::lock_guard lock(mutex);
+  for (InFlight& one : in_flight_) kept->push_back(std::move(one.call));
+}
+
+void GroupShadow::require_support() const {
+  const auto refuse = [this](const char* why, const char* remedy) {
+    ErrorContext where = state_->context("shadow_all");
+    where.remedy = remedy;
+    throw UnsupportedError(why, std::move(where));
+  };
+  if (state_->membership().ranks.size() == 1) return;
+  if (!state_->world().ring().is_on())
+    refuse("there is no flight recorder, by which ranks see what the others call",
+           "leave HYMN_RECORDER_SIZE on, or use joinables");
+  if (state_->world().agent() == nullptr)
+    refuse("there is no control plane, by which ranks see what the others call",
+           "leave HYMN_CONTROL on, or use joinables");
+  if (state_->world().checks() == CheckLevel::detail)
+    refuse("with checks of level detail a call meets the others before it is recorded",
+           "use HYMN_CHECKS=info, or joinables");
+  if (state_->blocks())
+    refuse("the group was made to use MPI's blocking calls, which no other form of a call matches",
+           "make it with a limit of time, or use joinables");
+}
+
+void GroupShadow::join() {
+  GroupLine& line = state_->line();
+  line.joined_at.store(state_->collective_sequence(), std::memory_order_relaxed);
+  line.joins.store(round_, std::memory_order_release);
+  line.flags.fetch_or(GroupLine::shadows, std::memory_order_acq_rel);
+}
+
+// A failure leaves the mark, for dumps that come later.
+Work GroupShadow::part() {
+  state_->line().flags.fetch_and(~GroupLine::shadows, std::memory_order_acq_rel);
+  return group_.barrier_async();
+}
+
+template <class Visit>
+void GroupShadow::for_each_other(Visit&& visit) const {
+  for (const ShadowSource* source : {static_cast<const ShadowSource*>(readable_.get()),
+                                     static_cast<const ShadowSource*>(asked_.get())})
+    for (const ShadowedMember& other : source->members()) visit(other);
+}
+
+std::optional<std::uint64_t> GroupShadow::total() const {
+  std::uint64_t most = state_->line().joined_at.load(std::memory_order_relaxed);
+  bool all = true;
+  for_each_other([&](const ShadowedMember& other) {
+    const auto joined_at = other.joined_at(round_);
+    all = all && joined_at;
+    most = std::max(most, joined_at.value_or(0));
+  });
+  return all ? std::optional(most) : std::nullopt;
+}
+
+const CallRecord* GroupShadow::find(std::uint64_t next) const {
+  const CallRecord* found = nullptr;
+  int lost = -1;
+  for_each_other([&](const ShadowedMember& other) {
+    // What those call that have run out may belong to what comes after the join.
+    if (!other.makes(next, round_)) return;
+    if (found == nullptr) found = other.find(next);
+    if (other.has_lost(next)) lost = other.rank();
+  });
+  if (found == nullptr && lost >= 0)
+    throw ResourceError(
+        fmt::format("rank {} has made so many calls that its record of collective #{} is "
+                    "overwritten",
+                    lost, next),
+        {.remedy = "let fewer calls be in flight, or raise HYMN_RECORDER_SIZE"});
+  return found;
+}
+
+void GroupShadow::look(std::uint64_t next) {
+  readable_->look(next, round_);
+  // Who still has input makes all collectives of the group: one that can be seen is enough.
+  const auto makes = [&](const ShadowedMember& member) { return member.makes(next, round_); };
+  if (std::ranges::any_of(readable_->members(), makes)) return;
+  asked_->look(next, round_);
+  for (const ShadowedMember& other : asked_->members())
+    if (other.is_silent()) refuse_silent(other.rank());
+}
+
+bool GroupShadow::retire() {
+  bool any = false;
+  while (!in_flight_.empty() && in_flight_.front().work.test()) {
+    if (const auto error = in_flight_.front().work.error()) std::rethrow_exception(error);
+    if (spare_.size() < most_spare) spare_.push_back(in_flight_.front().call->take_memory());
+    in_flight_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+bool GroupShadow::follow() {
+  if (ended_) return false;
+  const bool retired = retire();
+  const std::uint64_t next = state_->collective_sequence() + 1;
+  look(next);
+  if (const CallRecord* const record = find(next)) {
+    start(*record);
+    return true;
+  }
+  if (const auto all = total(); all && *all < next) {
+    ended_ = in_flight_.empty();
+    return retired || ended_;
+  }
+  return retired;
+}
+
+void GroupShadow::refuse_silent(int rank) const {
+  ErrorContext where = state_->context("shadow_all");
+  where.remedy = "set HYMN_RECORDER_SIZE alike on all ranks, or use joinables";
+  throw UnsupportedError(fmt::format("{} keeps no records of its calls that could be shadowed",
+                                     state_->world().name_of(rank)),
+                         std::move(where));
+}
+
+void GroupShadow::start(const CallRecord& record) {
+  ShadowMemory memory;
+  if (!spare_.empty()) {
+    memory = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  auto call = std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape(),
+                                           options_, std::move(memory));
+  const Request& request = call->request();
+  in_flight_.push_back({std::move(call), {}});
+  in_flight_.back().work = group_.start(request);
+  ++shadowed_;
+}
+
+void GroupShadow::require_hope(Duration idle) {
+  if (ended_) return;
+  const PendingOp next{.sequence = state_->collective_sequence() + 1};
+  if (!state_->is_sound())
+    if (const auto error = state_->hopeless(next)) std::rethrow_exception(error);
+  const Timeout limit = state_->timeout();
+  if (limit.is_none() || idle < limit.duration()) return;
+  // Those who have run out since they were last seen are not to blame.
+  readable_->look_at_all(next.sequence, round_);
+  asked_->look_at_all(next.sequence, round_);
+  ErrorContext where = state_->context("shadow_all");
+  for_each_other([&](const ShadowedMember& other) {
+    if (!other.joined_at(round_)) where.missing.push_back(other.rank());
+  });
+  where.remedy = "look for a rank that has failed or is stuck; or allow more time";
+  const double seconds = std::chrono::duration<double>(idle).count();
+  throw TimeoutError(
+      fmt::format("shadow_all of group '{}': nothing to shadow on rank {} for {:.3f} s, though "
+                  "ranks [{}] have not run out",
+                  state_->label(), state_->world().rank(), seconds, fmt::join(where.missing, ", ")),
+      idle, std::move(where));
+}
+
+// --- All together
+
+std::uint64_t shadow_until_the_end(std::vector<GroupShadow>& shadows) {
+  WorldState& world = shadows.front().world();
+  for (GroupShadow& shadow : shadows) shadow.join();
+  const Clock& clock = world.clock();
+  ProgressEngine& engine = world.engine();
+  Waiter waiter(engine.crowded());
+  TimePoint last = clock.now();
+  while (!std::ranges::all_of(shadows, &GroupShadow::has_ended)) {
+    bool any = false;
+    for (GroupShadow& shadow : shadows) any = shadow.follow() || any;
+    if (any) {
+      waiter = Waiter(engine.crowded());
+      last = clock.now();
+      continue;
+    }
+    const Duration idle = clock.now() - last;
+    for (GroupShadow& shadow : shadows) shadow.require_hope(idle);
+    if (!engine.is_idle()) engine.step_all();
+    waiter.pause();
+  }
+  std::vector<Work> parting;
+  for (GroupShadow& shadow : shadows) parting.push_back(shadow.part());
+  for (Work& work : parting) work.wait();
+  std::uint64_t shadowed = 0;
+  for (const GroupShadow& shadow : shadows) shadowed += shadow.shadowed();
+  return shadowed;
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,77 @@
+// Follows the collectives of one group on a rank that has run out of input, by what the other
+// members record.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "hymn/join.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/join/shadow_call.hpp"
+#include "runtime/join/shadow_source.hpp"
+
+namespace hymn::detail {
+
+/// Used by one thread, in the order of the calls.
+class GroupShadow {
+ public:
+  /// Throws UnsupportedError where this rank could not follow; nothing is sent.
+  GroupShadow(ProcessGroup group, const ShadowOptions& options);
+  GroupShadow(GroupShadow&&) = default;
+  GroupShadow& operator=(GroupShadow&&) = delete;
+  /// What is still in flight because of a failure keeps its buffers.
+  ~GroupShadow();
+
+  /// This rank has run out: the others may see so.
+  void join();
+  /// Makes the next collective if one of the others has started it. True when anything has
+  /// changed. Throws what has become of those in flight.
+  bool follow();
+  /// All have run out, and what they did is done.
+  bool has_ended() const { return ended_; }
+  /// Throws where no more can be expected: a member is gone, or nothing has happened for so long.
+  void require_hope(Duration idle);
+  /// The last collective, which all members make: nobody leaves before the others have seen that
+  /// all have run out.
+  Work part();
+  std::uint64_t shadowed() const { return shadowed_; }
+  WorldState& world() const { return state_->world(); }
+  std::uint64_t uid() const { return state_->membership().uid; }
+
+ private:
+  struct InFlight {
+    std::unique_ptr<ShadowCall> call;
+    Work work;
+  };
+  void require_support() const;
+  bool retire();
+  void look(std::uint64_t next);
+  /// Calls `visit` with every other member.
+  template <class Visit>
+  void for_each_other(Visit&& visit) const;
+  /// Another member's record of that collective of this round; null: none has been seen.
+  const CallRecord* find(std::uint64_t next) const;
+  /// How many collectives the group makes in all, once that is known.
+  std::optional<std::uint64_t> total() const;
+  [[noreturn]] void refuse_silent(int rank) const;
+  void start(const CallRecord& record);
+
+  ProcessGroup group_;
+  GroupState* state_;
+  ShadowOptions options_;
+  std::unique_ptr<ReadableMembers> readable_;
+  std::unique_ptr<AskedMembers> asked_;
+  std::uint64_t round_ = 0;  // of shadow_all on this group
+  std::deque<InFlight> in_flight_;
+  std::vector<ShadowMemory> spare_;  // of calls that have completed
+  std::uint64_t shadowed_ = 0;
+  bool ended_ = false;
+};
+
+/// Joins all of these, and returns when all members of all of them have: the number of collectives
+/// that this rank has shadowed. There is at least one.
+std::uint64_t shadow_until_the_end(std::vector<GroupShadow>& shadows);
+
+}  // namespace hymn::detail

@@ -1,0 +1,260 @@
+#include "runtime/mechanisms/nccl_mechanism.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "collectives/nccl/agreement.hpp"
+#include "collectives/nccl/nccl_algorithm.hpp"
+#include "hymn/error.hpp"
+#include "runtime/mechanisms/gpu_path.hpp"
+#include "topology/gpu_probe.hpp"
+
+namespace hymn {
+namespace {
+
+// Of the bootstrap's tags, those for NCCL's ids; that of the group is added.
+constexpr std::uint64_t tag_nccl = 1ull << 33;
+constexpr std::uint64_t tag_nccl_pairs = 1ull << 34;
+
+// NCCL's threads are given so long when a world ends; who hangs then is left behind.
+constexpr Duration longest_end = std::chrono::seconds(5);
+
+/// The first version of NCCL that can run several ranks on one GPU, where it is asked to.
+constexpr int first_sharing_version = 23000;
+
+bool wants_sharing() {
+  const char* const value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+}  // namespace
+
+/// What a member says of itself.
+struct NcclMechanism::Offer {
+  std::string gpu;  ///< as NcclMechanism names it; empty: it has none
+  bool shares = false;
+  Bytes nccl;  ///< as introduce()
+
+  static Offer read(const Bytes& said) {
+    Unpacker unpacker(said);
+    Offer offer;
+    offer.gpu = unpacker.text();
+    offer.shares = unpacker.number() != 0;
+    offer.nccl = unpacker.bytes();
+    return offer;
+  }
+  Bytes packed() const {
+    Packer packer;
+    packer.text(gpu).number(shares ? 1 : 0).bytes(nccl);
+    return packer.packed();
+  }
+};
+
+int NcclMechanism::most_on_one_gpu(const std::vector<Offer>& offers) {
+  std::map<std::string, int> ranks;
+  int most = 0;
+  for (const Offer& offer : offers) most = std::max(most, ++ranks[offer.gpu]);
+  return most;
+}
+
+std::string NcclMechanism::refusal_of(const std::vector<Offer>& offers,
+                                      std::span<const int> members) {
+  const auto size = offers.size();
+  const auto without = static_cast<std::size_t>(std::count_if(
+      offers.begin(), offers.end(), [](const Offer& offer) { return offer.gpu.empty(); }));
+  if (without > 0) return fmt::format("{} of {} ranks have no GPU", without, size);
+  std::vector<Bytes> words;
+  for (const Offer& offer : offers) words.push_back(offer.nccl);
+  if (std::string lacking = who_lacks_nccl(members, words); !lacking.empty()) return lacking;
+  const bool all_share =
+      std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.shares; });
+  if (const int sharers = most_on_one_gpu(offers); sharers > 1 && !all_share)
+    return fmt::format("{} ranks share one GPU, which NCCL refuses", sharers);
+  return "";
+}
+
+namespace {
+
+NcclSettings settings_of(const NcclOptions& options) {
+  constexpr int unset = nccl_api::Config::unset;
+  return {.min_ctas = options.min_ctas.value_or(unset),
+          .max_ctas = options.max_ctas.value_or(unset),
+          .cga_cluster_size = options.cga_size.value_or(unset),
+          .net_name = options.net_name,
+          .blocking = options.blocking.value_or(false)};
+}
+
+}  // namespace
+
+NcclMechanism::NcclMechanism(std::shared_ptr<Exchange> exchange, GpuLibraries libraries,
+                             PathPolicy path, const Config& config)
+    : exchange_(std::move(exchange)),
+      libraries_(std::move(libraries)),
+      path_(std::move(path)),
+      defaults_(config.nccl),
+      high_priority_(config.high_priority_stream),
+      queue_(std::make_shared<LaunchQueue>()) {}
+
+NcclMechanism::~NcclMechanism() = default;
+
+PathPolicy NcclMechanism::policy_of(const GroupOptions& options) const {
+  return options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
+}
+
+NcclOptions NcclMechanism::nccl_of(const GroupOptions& options) const {
+  return nccl_options(options.nccl, defaults_, "GroupOptions.nccl");
+}
+
+// A machine may be described by a file, with GPUs that are not here.
+void NcclMechanism::placed(const JobMap& job) {
+  const int place = job.place().gpu;
+  if (place < 0) return;
+  const Gpu& gpu = job.machine().gpus[static_cast<std::size_t>(place)];
+  const int index = index_in_driver(*libraries_.gpus, gpu);
+  if (index < 0) return;
+  gpu_ = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
+  staging_ = std::make_shared<StagingArea>(gpu_);
+  gpu_name_ = fmt::format("{}/{}", job.host, place);
+}
+
+Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
+  Offer mine;
+  if (gpu_ == nullptr) return mine.packed();
+  mine.gpu = gpu_name_;
+  if (policy_of(options).allows(paths::nccl)) {
+    if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
+    mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
+    mine.nccl = introduce(*nccl_);
+  } else {
+    mine.nccl = introduce({.functions = {}, .version = 0, .problem = "the path is not allowed"});
+  }
+  return mine.packed();
+}
+
+void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span<const Bytes>) {
+  std::vector<Offer> offers;
+  for (const Bytes& word : said) offers.push_back(Offer::read(word));
+  if (std::all_of(offers.begin(), offers.end(), [](const Offer& o) { return o.gpu.empty(); }))
+    return;
+  std::string refusal = refusal_of(offers, group.membership.ranks);
+  if (refusal.empty()) {
+    open_nccl(group, offers);
+  } else {
+    const PathPolicy policy = policy_of(group.options);
+    if (leaves_only(paths::nccl, policy))
+      throw ConfigError(
+          fmt::format("the path setting '{}' leaves only NCCL, but {}", policy.text(), refusal),
+          {.remedy = "allow another path, or mend this"});
+    group.algorithms.push_back(make_no_nccl(std::move(refusal)));
+  }
+  if (gpu_ == nullptr) {
+    group.reach.why_not = "this rank has no GPU";
+    return;
+  }
+  group.reach.gpu = gpu_;
+  auto staged = std::make_unique<StagedAlgorithm>(staging_, group.shape.rank);
+  group.staged = staged.get();
+  group.algorithms.push_back(std::move(staged));
+}
+
+void NcclMechanism::open_nccl(NewGroup& group, const std::vector<Offer>& offers) {
+  std::vector<Bytes> words;
+  for (const Offer& offer : offers) words.push_back(offer.nccl);
+  require_same_nccl(group.membership.ranks, words);
+  group.nccl = make_channel(group);
+  {
+    std::lock_guard lock(mutex_);
+    open_[group.membership.uid] = group.nccl;
+  }
+  connect(group, group.nccl);
+  group.algorithms.push_back(make_nccl_algorithm(group.nccl));
+}
+
+std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {
+  NcclParts nccl{.nccl = nccl_->functions,
+                 .enter_gpu = [gpu = gpu_] { gpu->make_current(); },
+                 .settings = settings_of(nccl_of(group.options))};
+  return std::make_shared<NcclChannel>(NcclChannelParts{
+      .nccl = std::move(nccl),
+      .gpu = gpu_,
+      .queue = queue_,
+      .exchange = exchange_,
+      .members = group.membership.ranks,
+      .tag = tag_nccl + group.membership.uid,
+      .pair_tag = tag_nccl_pairs + group.membership.uid,
+      .shape = group.shape,
+      .high_priority = group.options.high_priority_stream.value_or(high_priority_)});
+}
+
+// By what all members see alike: their options, and what the group of all ranks is like.
+void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel) {
+  Patience patience = group.patience;
+  patience.meanwhile = [look = patience.meanwhile, step = group.step_others] {
+    if (look) look();
+    if (step) step();
+  };
+  const bool is_early = is_made_early(group.options);
+  if (splits_early(group.membership, group.options)) {
+    channel->split_from(world_, patience);
+  } else if (is_early) {
+    channel->make(patience, nccl_of(group.options).init == NcclInit::eager);
+  } else if (world_ != nullptr && group.membership.epoch == 0 &&
+             world_->parts().members == channel->parts().members) {
+    channel->set_twin(world_);
+  }
+  if (group.membership.uid != 0) return;
+  std::lock_guard lock(mutex_);
+  world_ = channel;
+  world_is_early_ = is_early;
+}
+
+// What is left of a group that has shrunk cannot be split from one that has lost ranks.
+bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
+  return world_ != nullptr && world_is_early_ && membership.epoch == 0 &&
+         policy_of(options).allows(paths::nccl);
+}
+
+void NcclMechanism::stand_by(const Membership& membership, const GroupOptions& options,
+                             const Patience& patience) {
+  if (splits_early(membership, options)) NcclChannel::split_nothing_from(*world_, patience);
+}
+
+void NcclMechanism::close(const Membership& membership, bool clean) {
+  std::lock_guard lock(mutex_);
+  const auto found = open_.find(membership.uid);
+  if (found == open_.end()) return;
+  if (clean)
+    found->second->finish();
+  else
+    found->second->abort();
+  ending_.push_back(std::move(found->second));
+  open_.erase(found);
+}
+
+// NCCL's ranks wait for each other at the end. Where that takes too long, or some may not come,
+// they are given up.
+void NcclMechanism::shut_down(WorldEnd end) {
+  std::lock_guard lock(mutex_);
+  const auto are_gone = [this] {
+    return std::all_of(ending_.begin(), ending_.end(),
+                       [](const auto& channel) { return channel->is_gone(); });
+  };
+  const auto wait = [&are_gone](Duration limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    while (!are_gone() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  if (end == WorldEnd::clean) wait(longest_end);
+  if (!are_gone()) {
+    for (const auto& channel : ending_) channel->abort();
+    wait(std::chrono::seconds(1));
+  }
+  ending_.clear();
+  world_ = nullptr;
+}
+
+}  // namespace hymn

@@ -1,0 +1,86 @@
+// NCCL as a mechanism: gives groups whose ranks have a GPU each a communicator of their own, and
+// the algorithms over it, for buffers in the memory of these GPUs; and ranks that have a GPU the
+// copies through memory of the host, for what NCCL has not, and for groups in which others have
+// none.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/config.hpp"
+#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/staged/staged.hpp"
+#include "gpu/gpu_functions.hpp"
+#include "gpu/nccl_library.hpp"
+#include "runtime/mechanisms/mechanism.hpp"
+
+namespace hymn {
+
+/// Where the mechanism finds NVIDIA's libraries; tests give doubles.
+struct GpuLibraries {
+  const GpuFunctions* gpus = nullptr;
+  std::function<const NcclLibrary&()> nccl;  ///< called only where it is wanted: loading costs
+
+  static GpuLibraries loaded() { return {&loaded_gpu_functions(), loaded_nccl}; }
+};
+
+class NcclMechanism final : public Mechanism {
+ public:
+  /// `path` and `defaults` are the world's, for groups that do not say otherwise.
+  NcclMechanism(std::shared_ptr<Exchange> exchange, GpuLibraries libraries, PathPolicy path,
+                const Config& config);
+  ~NcclMechanism() override;
+
+  void placed(const JobMap& job) override;
+  Bytes offer(const Membership& membership, const GroupOptions& options) override;
+  void open(NewGroup& group, std::span<const Bytes> offers,
+            std::span<const Bytes> answers) override;
+  void stand_by(const Membership& membership, const GroupOptions& options,
+                const Patience& patience) override;
+  /// Splits take their place between the collectives of the group that is split, on all ranks
+  /// alike.
+  bool serves_own_threads() const override { return !world_is_early_; }
+  void close(const Membership& membership, bool clean) override;
+  void shut_down(WorldEnd end) override;
+
+ private:
+  PathPolicy policy_of(const GroupOptions& options) const;
+  NcclOptions nccl_of(const GroupOptions& options) const;
+  bool is_made_early(const GroupOptions& options) const {
+    return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
+  }
+  struct Offer;
+  static int most_on_one_gpu(const std::vector<Offer>& offers);
+  /// Why these members cannot use NCCL together; empty: they can.
+  static std::string refusal_of(const std::vector<Offer>& offers, std::span<const int> members);
+  void open_nccl(NewGroup& group, const std::vector<Offer>& offers);
+  std::shared_ptr<NcclChannel> make_channel(const NewGroup& group) const;
+  void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
+  /// Whether groups with these options are split from the world's group when they are made: all its
+  /// ranks know.
+  bool splits_early(const Membership& membership, const GroupOptions& options) const;
+
+  std::shared_ptr<Exchange> exchange_;
+  GpuLibraries libraries_;
+  PathPolicy path_;
+  NcclOptions defaults_;
+  bool high_priority_;
+  std::string gpu_name_;            ///< the same exactly for ranks that share a GPU
+  std::shared_ptr<GpuDevice> gpu_;  ///< null: this rank has none
+  std::shared_ptr<StagingArea> staging_;
+  const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
+  std::shared_ptr<LaunchQueue> queue_;
+
+  std::mutex mutex_;                    // guards what follows
+  std::shared_ptr<NcclChannel> world_;  ///< of the group of all ranks
+  bool world_is_early_ = false;         ///< stays as it is when the world has been made
+  std::map<std::uint64_t, std::shared_ptr<NcclChannel>> open_;  ///< by uid
+  std::vector<std::shared_ptr<NcclChannel>> ending_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,31 @@
+// Regions of ranks that are processes.
+#pragma once
+
+#include <map>
+
+#include "p2p/shm/memory_region.hpp"
+#include "runtime/mechanisms/shm_mechanism.hpp"
+
+namespace hymn {
+
+class ProcessRegions final : public RegionSource {
+ public:
+  Bytes open_door(std::uint64_t uid) override;
+  Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) override;
+  void hand_out(std::uint64_t uid, std::span<const Bytes> doors) override;
+  std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
+                                     const RegionPlan& plan, int members, int me,
+                                     Duration patience) override;
+  void settled(std::uint64_t uid) override;
+
+ private:
+  /// Until all have joined.
+  struct Coming {
+    std::unique_ptr<Door> door;
+    std::unique_ptr<RegionMaker> maker;  ///< on the lowest member
+  };
+  std::mutex mutex_;
+  std::map<std::uint64_t, Coming> coming_;
+};
+
+}  // namespace hymn

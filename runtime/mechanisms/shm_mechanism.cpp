@@ -1,0 +1,180 @@
+#include "runtime/mechanisms/shm_mechanism.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hymn/error.hpp"
+#include "topology/core_use.hpp"
+
+namespace hymn {
+namespace {
+
+// What a member says of its host in its offer, and what the maker adds.
+struct Offer {
+  int host = 0;
+  Bytes door;           ///< where the maker can reach it
+  std::string problem;  ///< why the maker could not make it
+  Bytes ticket;
+
+  static Offer read(const Bytes& said) {
+    Unpacker unpacker(said);
+    Offer offer;
+    offer.host = static_cast<int>(unpacker.number());
+    offer.door = unpacker.bytes();
+    offer.problem = unpacker.text();
+    offer.ticket = unpacker.bytes();
+    return offer;
+  }
+  Bytes packed() const {
+    Packer packer;
+    packer.number(static_cast<std::uint64_t>(host)).bytes(door).text(problem).bytes(ticket);
+    return packer.packed();
+  }
+};
+
+/// A problem whatever its numbers.
+std::string without_numbers(std::string problem) {
+  std::erase_if(problem, [](char letter) { return letter >= '0' && letter <= '9'; });
+  return problem;
+}
+
+/// Stands in the list for what shared memory would do, and says why it cannot.
+class NoSharedMemory final : public Algorithm {
+ public:
+  explicit NoSharedMemory(std::string reason) : reason_(std::move(reason)) {}
+  std::string_view name() const override { return "none_shm"; }
+  std::string_view path() const override { return "shm"; }
+  bool serves(OpType type) const override { return type != OpType::batch; }
+  Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
+  Operation& prepare(OperationStorage&, const Call&) override { throw ResourceError(reason_); }
+
+ private:
+  std::string reason_;
+};
+
+}  // namespace
+
+ShmMechanism::ShmMechanism(std::unique_ptr<RegionSource> source, Logger logger)
+    : source_(std::move(source)), logger_(std::move(logger)) {}
+
+void ShmMechanism::placed(const JobMap& job) {
+  host_ = job.host;
+  places_ = job.places;
+  me_ = job.me;
+  machine_ = job.machines[static_cast<std::size_t>(
+      job.world.hosts[static_cast<std::size_t>(job.host)].machine)];
+}
+
+ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membership) const {
+  Neighbours found;
+  std::vector<CpuSet> cores;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const RankPlace& place = places_[i];
+    const auto& ranks = membership.ranks;
+    const auto member = std::lower_bound(ranks.begin(), ranks.end(), place.rank);
+    if (member == ranks.end() || *member != place.rank) continue;
+    if (i == me_) found.me = static_cast<int>(found.group_ranks.size());
+    found.group_ranks.push_back(static_cast<int>(member - ranks.begin()));
+    cores.push_back(cores_of(*machine_, place.cpus));
+    found.nodes.push_back(place.numa);
+  }
+  found.crowded = !enough_cores(cores);
+  return found;
+}
+
+Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
+  Offer mine;
+  mine.host = host_;
+  const Neighbours here = neighbours_in(membership);
+  const int members = static_cast<int>(here.group_ranks.size());
+  if (members > 1) mine.door = source_->open_door(membership.uid);
+  if (members > 1 && here.me == 0) {
+    try {
+      mine.ticket = source_->make(membership.uid, ShmAreas::for_members(members).plan, members);
+    } catch (const Error& error) {
+      mine.problem = error.what();
+    }
+  }
+  return mine.packed();
+}
+
+Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> offers,
+                           Duration patience) {
+  const Neighbours here = neighbours_in(membership);
+  std::string problem;
+  if (here.group_ranks.size() > 1) {
+    const Offer maker = Offer::read(offers[static_cast<std::size_t>(here.group_ranks.front())]);
+    problem = maker.problem;
+    try {
+      if (problem.empty()) join(membership, here, offers, maker.ticket, patience);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  Packer packer;
+  packer.text(problem);
+  return packer.packed();
+}
+
+void ShmMechanism::join(const Membership& membership, const Neighbours& here,
+                        std::span<const Bytes> offers, const Bytes& ticket, Duration patience) {
+  if (here.me == 0) {
+    std::vector<Bytes> doors;
+    for (const int rank : here.group_ranks)
+      doors.push_back(Offer::read(offers[static_cast<std::size_t>(rank)]).door);
+    source_->hand_out(membership.uid, doors);
+  }
+  const int members = static_cast<int>(here.group_ranks.size());
+  auto region = source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members,
+                              here.me, patience);
+  std::lock_guard lock(mutex_);
+  joined_[membership.uid] = std::move(region);
+}
+
+// Nothing is left but of a group that never came to be: an open one keeps its region itself.
+void ShmMechanism::close(const Membership& membership, bool) {
+  {
+    std::lock_guard lock(mutex_);
+    joined_.erase(membership.uid);
+  }
+  source_->settled(membership.uid);
+}
+
+void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
+                        std::span<const Bytes> answers) {
+  const std::uint64_t uid = group.membership.uid;
+  std::unique_ptr<SharedRegion> region;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = joined_.find(uid); found != joined_.end()) {
+      region = std::move(found->second);
+      joined_.erase(found);
+    }
+  }
+  source_->settled(uid);
+  for (std::size_t member = 0; member < answers.size(); ++member) {
+    const std::string problem = Unpacker(answers[member]).text();
+    if (problem.empty()) continue;
+    std::string reason = fmt::format("rank {}: {}", group.membership.ranks[member], problem);
+    // What the first group lacks, all others are likely to lack.
+    if (static_cast<int>(member) == group.shape.rank && is_first_time(without_numbers(problem)))
+      logger_.warning(fmt::format("group {} does without shared memory: {}", uid, problem));
+    group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
+    return;
+  }
+  for (const Bytes& said : offers) group.host_of.push_back(Offer::read(said).host);
+  if (!region) return;
+  const Neighbours here = neighbours_in(group.membership);
+  group.areas = ShmAreas::for_members(region->members());
+  group.channel = std::make_shared<ShmChannel>(
+      std::move(region), here.group_ranks, here.crowded, group.areas.desk,
+      [logger = logger_, uid](const std::string& shortage) {
+        logger.warning(fmt::format("group {}: {}", uid, shortage));
+      });
+  source_->opened(group.channel);
+  if (group.channel->size() != group.shape.size) return;
+  add_shm_algorithms(group.algorithms, {group.channel, group.areas, group.shape, here.nodes});
+}
+
+}  // namespace hymn

@@ -1,0 +1,69 @@
+// Shared memory as a mechanism: gives the members of a group on one host a region, and the
+// algorithms over it.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/log.hpp"
+#include "runtime/mechanisms/mechanism.hpp"
+
+namespace hymn {
+
+/// Where regions come from: the operating system for ranks that are processes, this process for
+/// ranks that are threads. Groups are told apart by uid.
+class RegionSource {
+ public:
+  virtual ~RegionSource() = default;
+  /// First, by every member: what the maker needs to reach it.
+  virtual Bytes open_door(std::uint64_t /*uid*/) { return {}; }
+  /// By the lowest member on a host: what the others need to find the region. Throws ResourceError.
+  virtual Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) = 0;
+  /// By the lowest member, before it joins, with what open_door() gave on each member here.
+  virtual void hand_out(std::uint64_t /*uid*/, std::span<const Bytes> /*doors*/) {}
+  /// By every member. Waits for the maker for up to `patience`. Throws ResourceError.
+  virtual std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
+                                             const RegionPlan& plan, int members, int me,
+                                             Duration patience) = 0;
+  /// All members have joined, or it has come to nothing.
+  virtual void settled(std::uint64_t /*uid*/) {}
+  virtual void opened(const std::shared_ptr<ShmChannel>&) {}
+};
+
+class ShmMechanism final : public Mechanism {
+ public:
+  ShmMechanism(std::unique_ptr<RegionSource> source, Logger logger);
+
+  void placed(const JobMap& job) override;
+  Bytes offer(const Membership& membership, const GroupOptions& options) override;
+  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+               Duration patience) override;
+  void open(NewGroup& group, std::span<const Bytes> offers,
+            std::span<const Bytes> answers) override;
+  void close(const Membership& membership, bool clean) override;
+
+ private:
+  /// The members of a group that are on this host.
+  struct Neighbours {
+    std::vector<int> group_ranks;
+    std::vector<int> nodes;  ///< NUMA node of each; -1: of several, or not known
+    int me = 0;              ///< this rank's place among them
+    bool crowded = false;
+  };
+  Neighbours neighbours_in(const Membership& membership) const;
+  /// Throws ResourceError.
+  void join(const Membership& membership, const Neighbours& here, std::span<const Bytes> offers,
+            const Bytes& ticket, Duration patience);
+
+  std::unique_ptr<RegionSource> source_;
+  Logger logger_;
+  int host_ = 0;
+  std::vector<RankPlace> places_;
+  std::size_t me_ = 0;
+  std::shared_ptr<const Machine> machine_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::unique_ptr<SharedRegion>> joined_;  ///< until the group is open
+};
+
+}  // namespace hymn

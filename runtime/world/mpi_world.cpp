@@ -1,0 +1,136 @@
+// Worlds over MPI.
+
+#include <fmt/format.h>
+
+#include "base/waiter.hpp"
+#include "collectives/mpi/mpi_types.hpp"
+#include "hymn/interop_mpi.hpp"
+#include "runtime/mechanisms/hierarchical_mechanism.hpp"
+#include "runtime/mechanisms/mpi_exchange.hpp"
+#include "runtime/mechanisms/mpi_mechanism.hpp"
+#include "runtime/mechanisms/mpi_session.hpp"
+#include "runtime/mechanisms/nccl_mechanism.hpp"
+#include "runtime/mechanisms/process_regions.hpp"
+#include "runtime/world/tcp_control.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn {
+namespace {
+
+/// Holds back MPI_Finalize at exit while a world lives, and for good when one ended badly.
+class FinalizeHold final : public Mechanism {
+ public:
+  FinalizeHold() { hold_finalize(); }
+  ~FinalizeHold() override {
+    if (!released_) release_finalize(false);
+  }
+  void open(NewGroup&, std::span<const Bytes>, std::span<const Bytes>) override {}
+  void shut_down(WorldEnd end) override {
+    if (!released_) release_finalize(end != WorldEnd::apart);
+    released_ = true;
+  }
+
+ private:
+  bool released_ = false;
+};
+
+/// All ranks must come. Whoever gives up has left MPI with an operation that never ends.
+void wait_for_all(MPI_Request& request, Timeout limit) {
+  const TimePoint began = std::chrono::steady_clock::now();
+  const Deadline deadline = Deadline::after(limit, began);
+  Waiter waiter(true);
+  while (true) {
+    int done = 0;
+    check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (deadline.expired(now)) {
+      never_finalize();
+      throw TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
+                                     std::chrono::duration<double>(now - began).count()),
+                         now - began,
+                         {.remedy = "make a World on every rank of the communicator, or allow more "
+                                    "time (HYMN_INIT_TIMEOUT)"});
+    }
+    waiter.pause();
+  }
+}
+
+MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit) {
+  const MpiGate::Entry entry(gate);
+  int is_inter = 0;
+  check_mpi(PMPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter != 0)
+    throw UsageError("a world cannot be made from an inter-communicator",
+                     {.remedy = "merge it with MPI_Intercomm_merge first"});
+  MPI_Comm own = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Comm_idup(communicator, &own, &request), "MPI_Comm_idup");
+  wait_for_all(request, limit);
+  check_mpi(PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return own;
+}
+
+std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody,
+                                               const WorldOptions& options) {
+  // All that this rank alone can refuse comes before anything that concerns its peers. Once there
+  // is a FinalizeHold an error means that they are out of step.
+  detail::WorldParts parts(Config::from_environment(), options);
+  const auto gate = open_mpi(parts.config.mpi_thread_level, Logger(parts.config.log_level, -1));
+  if (communicator == MPI_COMM_NULL)
+    throw UsageError("a world cannot be made from MPI_COMM_NULL",
+                     {.remedy = "call on the ranks of the communicator only"});
+  if (parts.own_thread && gate->level() != ThreadLevel::multiple)
+    throw UsageError(
+        "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
+        {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
+  const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
+                            .or_else(options.timeout)
+                            .or_else(parts.config.timeout);
+  const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate, limit), gate);
+  if (everybody) check_launcher(exchange->size());
+  parts.exchange = exchange;
+  parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
+      std::make_unique<ProcessRegions>(), Logger(parts.config.log_level, exchange->rank())));
+  parts.mechanisms.push_back(
+      std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
+  parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
+  parts.mechanisms.push_back(
+      std::make_unique<NcclMechanism>(exchange, parts.gpus, parts.path, parts.config));
+  parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
+  if (parts.config.control)
+    parts.control = std::make_unique<TcpControl>(parts.config.interface,
+                                                 Logger(parts.config.log_level, exchange->rank()));
+  return detail::WorldState::make(std::move(parts));
+}
+
+}  // namespace
+
+World::World(const WorldOptions& options) : state_(make_world(MPI_COMM_WORLD, true, options)) {}
+
+World world_from_communicator(MPI_Comm communicator, const WorldOptions& options) {
+  return World(make_world(communicator, false, options));
+}
+
+OpaqueType opaque_type(MPI_Datatype datatype) {
+  MPI_Aint low = 0;
+  MPI_Aint extent = 0;
+  check_mpi(PMPI_Type_get_extent(datatype, &low, &extent), "MPI_Type_get_extent");
+  return {as_pointer(datatype), "mpi", static_cast<std::size_t>(extent)};
+}
+
+BufferView buffer_of(void* data, std::size_t count, const OpaqueType& type) {
+  BufferView view(data, count, DataType::opaque);
+  view.opaque = &type;
+  return view;
+}
+
+ConstBufferView buffer_of(const void* data, std::size_t count, const OpaqueType& type) {
+  ConstBufferView view(data, count, DataType::opaque);
+  view.opaque = &type;
+  return view;
+}
+
+ReduceOp opaque_op(MPI_Op op) { return ReduceOp::opaque(as_pointer(op)); }
+
+}  // namespace hymn

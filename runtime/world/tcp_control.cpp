@@ -1,0 +1,167 @@
+#include "runtime/world/tcp_control.hpp"
+
+#include <fmt/format.h>
+#include <algorithm>
+
+#include "control/interface.hpp"
+#include "control/process_watch.hpp"
+#include "control/station.hpp"
+
+namespace hymn {
+namespace {
+
+using control::Neighbour;
+using control::Station;
+
+/// What a rank tells the others.
+struct Offer {
+  std::string endpoint{};  ///< of its desk; empty: it keeps none
+  std::string problem{};   ///< why it could not open one
+  std::optional<MemoryKey> recorder{};
+
+  Bytes packed() const {
+    Packer packer;
+    packer.text(endpoint).text(problem).number(recorder ? 1 : 0);
+    if (recorder) recorder->pack(packer);
+    return packer.packed();
+  }
+  static Offer read(const Bytes& bytes) {
+    Unpacker unpacker(bytes);
+    Offer offer;
+    offer.endpoint = unpacker.text();
+    offer.problem = unpacker.text();
+    if (unpacker.number() != 0) offer.recorder = MemoryKey::unpack(unpacker);
+    return offer;
+  }
+};
+
+bool has_ended_its_world(const RecorderView& view) {
+  const std::uint32_t farewell = view.header().farewell.load(std::memory_order_acquire);
+  return farewell == RecorderHeader::farewell_goodbye || farewell >= RecorderHeader::farewell_error;
+}
+
+/// What a process that has ended, or has ended its world, tells by its memory.
+PeerNews read_end(int rank, const RecorderView& view) {
+  PeerNews news{.rank = rank, .state = PeerState::dead};
+  const std::uint32_t farewell = view.header().farewell.load(std::memory_order_acquire);
+  if (farewell == RecorderHeader::farewell_goodbye) {
+    news.state = PeerState::left;
+    news.detail = "it has ended its world";
+  } else if (farewell >= RecorderHeader::farewell_error) {
+    news.state = PeerState::left;
+    news.detail = "it has ended its world because of an error";
+    news.culprits = {static_cast<int>(farewell - RecorderHeader::farewell_error)};
+  } else if (farewell >= RecorderHeader::farewell_exit) {
+    news.detail = fmt::format("its process has exited with status {} without ending its world",
+                              farewell - RecorderHeader::farewell_exit);
+  }
+  for (const GroupLineSeen& line : view.groups())
+    news.marks.push_back({line.uid, line.collectives, line.completed});
+  return news;
+}
+
+}  // namespace
+
+struct TcpControl::Life {
+  ControlSite site;
+  Token token;
+  std::map<int, PeerRecorder> recorders;  ///< of other ranks on this host
+  std::unique_ptr<Station> station;
+};
+
+TcpControl::TcpControl(std::string interface, Logger logger)
+    : interface_(std::move(interface)), logger_(logger), life_(std::make_unique<Life>()) {}
+
+TcpControl::~TcpControl() { close(); }
+
+std::string TcpControl::draw_secret() { return Token::random().text(); }
+
+Bytes TcpControl::offer(const ControlSite& site) {
+  life_->site = site;
+  life_->token = Token::parse(site.secret);
+  if (site.size == 1) life_->site.desks.clear();
+  const auto desk = std::find(site.desks.begin(), site.desks.end(), site.rank);
+  control::StationOptions options;
+  options.rank = site.rank;
+  options.size = site.size;
+  options.desk_ranks = site.desks;
+  options.log = [logger = logger_](std::string_view text) { logger.info(text); };
+  Offer offer{.recorder = site.recorder};
+  if (desk == site.desks.end() || site.size == 1) {
+    life_->station = std::make_unique<Station>(std::move(options));
+    return offer.packed();
+  }
+  options.desk_index = static_cast<int>(desk - site.desks.begin());
+  // Who has not come soon after a desk has taken over is not coming.
+  if (options.desk_index > 0) options.desk.absent_after = std::chrono::seconds(5);
+  // What goes wrong here is told to all: they must not wait for this rank.
+  try {
+    const auto place =
+        choose_interface(interface_addresses(), interface_, site.one_host, "HYMN_INTERFACE");
+    options.listen = Endpoint(place.address, 0);
+    life_->station = std::make_unique<Station>(std::move(options));
+    offer.endpoint = to_string(life_->station->open_desk(life_->token));
+  } catch (const Error& error) {
+    offer.problem = error.what();
+  }
+  return offer.packed();
+}
+
+std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
+  std::vector<Neighbour> neighbours;
+  for (const auto& [rank, pid, in_sight] : life_->site.here) {
+    if (rank == life_->site.rank) continue;
+    const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
+    if (!offer.recorder) continue;
+    try {
+      // That it is there, behind this process, shows that the number means the right process.
+      const PeerRecorder& recorder =
+          life_->recorders.try_emplace(rank, *offer.recorder).first->second;
+      neighbours.push_back(
+          {.rank = rank,
+           .pid = pid,
+           .look = [who = rank, &recorder] { return read_end(who, recorder.view()); },
+           .has_left = [&recorder] { return has_ended_its_world(recorder.view()); }});
+    } catch (const ResourceError& error) {
+      // It may have ended since it made its offer.
+      if (in_sight && has_ended(pid)) {
+        neighbours.push_back({.rank = rank, .pid = pid});
+        continue;
+      }
+      logger_.info(fmt::format("rank {} is not watched from here: {}", rank, error.what()));
+    }
+  }
+  return neighbours;
+}
+
+void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
+                      Calls calls) {
+  std::vector<Endpoint> desks;
+  for (const int rank : life_->site.desks) {
+    const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
+    if (!offer.problem.empty())
+      throw ConfigError(
+          fmt::format("rank {} cannot take its part in the control plane: {}", rank, offer.problem),
+          {.rank = life_->site.rank,
+           .remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0"});
+    desks.push_back(parse_endpoint(offer.endpoint));
+  }
+  life_->station->set_on_beat(std::move(calls.beat));
+  life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
+                      look_around(offers));
+}
+
+void TcpControl::post(const control::Message& message) { life_->station->post(message); }
+
+void TcpControl::flush() { life_->station->flush(); }
+
+const PeerRecorder* TcpControl::recorder_of(int rank) const {
+  const auto found = life_->recorders.find(rank);
+  return found == life_->recorders.end() ? nullptr : &found->second;
+}
+
+void TcpControl::close() {
+  if (life_->station) life_->station->close();
+}
+
+}  // namespace hymn

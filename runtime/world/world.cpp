@@ -1,0 +1,71 @@
+#include "hymn/world.hpp"
+
+#include <exception>
+
+#include "runtime/world/world_state.hpp"
+#include "topology/machine_json_job.hpp"
+
+namespace hymn {
+
+World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
+  if (!exchange) throw UsageError("the exchange of a world is null");
+  detail::WorldParts parts(Config::from_environment(), options);
+  parts.exchange = std::move(exchange);
+  parts.mechanisms.push_back(
+      std::make_unique<NcclMechanism>(parts.exchange, parts.gpus, parts.path, parts.config));
+  return World(detail::WorldState::make(std::move(parts)));
+}
+
+World::World(std::shared_ptr<detail::WorldState> state) : state_(std::move(state)) {}
+World::World(World&&) noexcept = default;
+
+World& World::operator=(World&& other) noexcept {
+  if (this != &other) {
+    World ended(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+World::~World() {
+  if (!state_) return;
+  // A rank that leaves by an exception has left its peers alone: do not wait for them.
+  if (std::uncaught_exceptions() > 0) state_->mark_leaving();
+  try {
+    state_->destroy();
+  } catch (const std::exception& error) {
+    state_->logger().warning(error.what());
+  }
+  state_->release_default_group();
+}
+
+int World::rank() const { return state_->rank(); }
+int World::size() const { return state_->size(); }
+int World::local_rank() const { return state_->job_map().place().local_rank; }
+int World::local_size() const { return static_cast<int>(state_->job_map().places.size()); }
+int World::host_count() const { return static_cast<int>(state_->job_map().world.hosts.size()); }
+std::string World::topology_json() const { return job_map_to_json(state_->job_map()); }
+ProcessGroup& World::group() { return state_->default_group(); }
+
+ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& options) {
+  return state_->new_group(ranks, options);
+}
+
+Future<ProcessGroup> World::new_group_async(std::span<const int> ranks,
+                                            const GroupOptions& options) {
+  return state_->new_group_async(ranks, options);
+}
+
+std::vector<OperationMetrics> World::metrics() const {
+  const CallMetrics* metrics = state_->metrics();
+  return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();
+}
+std::string World::metrics_json() const { return hymn::metrics_json(metrics(), rank()); }
+std::string World::metrics_prometheus() const {
+  return hymn::metrics_prometheus(metrics(), rank());
+}
+
+void World::destroy() { state_->destroy(); }
+bool World::is_destroyed() const { return state_->is_destroyed(); }
+
+}  // namespace hymn

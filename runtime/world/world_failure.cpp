@@ -1,0 +1,372 @@
+// What a world knows of the ranks in it, and does when one of them fails.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "control/process_watch.hpp"
+#include "recorder/call_glimpse.hpp"
+#include "recorder/last_call.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// A tag of the bootstrap, beside those of world_meeting.cpp and job_map.cpp.
+constexpr std::uint64_t tag_control = 7;
+
+// So many ranks keep the desk, one after the other: each must be reached by all.
+constexpr std::size_t most_desks = 3;
+
+// Who is there answers in microseconds.
+constexpr Duration longest_question = std::chrono::milliseconds(300);
+
+/// Rank 0, then one on each other host, then any.
+std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
+  std::vector<int> desks;
+  std::set<std::string> hosts;
+  const auto take = [&](int rank) {
+    if (desks.size() < most_desks && std::find(desks.begin(), desks.end(), rank) == desks.end())
+      desks.push_back(rank);
+  };
+  const int size = static_cast<int>(arrivals.size());
+  for (int rank = 0; rank < size; ++rank)
+    if (hosts.insert(arrivals[static_cast<std::size_t>(rank)].host_key).second) take(rank);
+  for (int rank = 0; rank < size; ++rank) take(rank);
+  return desks;
+}
+
+}  // namespace
+
+void WorldState::get_to_know(const std::vector<Arrival>& arrivals) {
+  const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
+  for (const Arrival& arrival : arrivals) {
+    const bool in_sight = arrival.host_key == own.host_key && own.pid_namespace != 0 &&
+                          arrival.pid_namespace == own.pid_namespace;
+    persons_.push_back({arrival.host_name, arrival.pid, in_sight});
+  }
+}
+
+void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
+  make_watchdog();
+  if (!control_) return;
+  ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
+  site.secret = secret;
+  site.recorder = recorder_.key();
+  site.shared_record = recorder_.share();
+  const Arrival& own = arrivals[static_cast<std::size_t>(rank_)];
+  for (int rank = 0; rank < size_; ++rank) {
+    const Person& person = persons_[static_cast<std::size_t>(rank)];
+    if (arrivals[static_cast<std::size_t>(rank)].host_key == own.host_key)
+      site.here.push_back({rank, person.pid, person.in_sight});
+  }
+  site.one_host = site.here.size() == arrivals.size();
+  std::vector<int> all(static_cast<std::size_t>(size_));
+  std::iota(all.begin(), all.end(), 0);
+  const auto offers = all_gather(*exchange_, all, tag_control, control_->offer(site),
+                                 patience("starting the control plane", init_limit()));
+  control::Listener& listener = *this;
+  agent_ = std::make_shared<control::Agent>(
+      rank_, size_, listener,
+      [control = control_.get()](const control::Message& message) { control->post(message); });
+  control_->open(agent_, offers, {.marks = [this] { return marks(); }, .beat = [this] { beat(); }});
+  watchdog_->beat();  // whoever has a world can be asked for its dump
+}
+
+void WorldState::say_goodbye() {
+  if (watchdog_) watchdog_->leave();
+  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : GroupState::Failure();
+  if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
+  recorder_.say_farewell(failure.missing.empty()
+                             ? RecorderHeader::farewell_goodbye
+                             : RecorderHeader::farewell_error +
+                                   static_cast<std::uint32_t>(failure.missing.front()));
+}
+
+// Who waits for this rank must not take it for the culprit, unless it is.
+GroupState::Failure WorldState::cause_of_leaving() const {
+  const GroupState::Failure failure = first_failure();
+  if (!failure.missing.empty()) return failure;
+  return {"an exception has come out of the scope of its World", {rank_}};
+}
+
+void WorldState::leave_unmade(const Error& error) {
+  if (!agent_) return;
+  note_failure({error.problem(), error.context().missing});
+  mark_leaving();
+  say_goodbye();
+  control_->flush();
+}
+
+void WorldState::note_failure(const GroupState::Failure& failure) {
+  std::lock_guard lock(failure_mutex_);
+  if (first_failure_.missing.empty()) first_failure_ = failure;
+}
+
+GroupState::Failure WorldState::first_failure() const {
+  std::lock_guard lock(failure_mutex_);
+  return first_failure_;
+}
+
+void WorldState::end_control() {
+  if (watchdog_) watchdog_->end();
+  if (!agent_) return;
+  control_->close();
+  agent_->close();
+}
+
+std::string WorldState::name_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  if (index >= persons_.size()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} ({}, pid {})", rank, persons_[index].host, persons_[index].pid);
+}
+
+std::vector<int> WorldState::failed_ranks_in(std::string_view text) const {
+  std::vector<int> named;
+  if (!agent_) return named;
+  for (const PeerNews& news : agent_->all_news())
+    if (hymn::has_failed(news.state) && text.find(name_of(news.rank)) != std::string_view::npos)
+      named.push_back(news.rank);
+  return named;
+}
+
+std::vector<Tale> WorldState::ask(std::uint64_t uid, std::span<const int> ranks,
+                                  Duration limit) const {
+  if (!agent_) return {};
+  auto tales = agent_->ask(uid, ranks, limit);
+  for (Tale& tale : tales)
+    if (!tale.answered) look_at(tale, uid);
+  return tales;
+}
+
+// Of a rank on this host that says nothing there is still its memory.
+void WorldState::look_at(Tale& tale, std::uint64_t uid) const {
+  const PeerRecorder* recorder = control_->recorder_of(tale.rank);
+  if (recorder == nullptr) return;
+  for (const GroupLineSeen& line : recorder->view().groups()) {
+    if (line.uid != uid) continue;
+    tale.knows_group = true;
+    tale.entered = line.collectives;
+    tale.completed = line.completed;
+  }
+  const int pid = persons_[static_cast<std::size_t>(tale.rank)].pid;
+  if (is_gone(tale.state)) return;
+  const bool stopped = is_stopped(pid);
+  tale.doing = (stopped ? "its process is stopped; " : "") + describe_doing(recorder->view());
+  // It may be that only the keeper of the desk is stopped, and no answer gets through.
+  if (!stopped) tale.answered = true;
+}
+
+void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {
+  if (agent_) agent_->post(control::AbortGroup{uid, failure.reason, failure.missing});
+}
+
+// Who has left may still have sent something on its way out; but not who left because of a failure.
+// Until there is a control plane, processes can at least be seen.
+bool WorldState::is_hopeless(int rank) const {
+  if (!agent_) {
+    const auto index = static_cast<std::size_t>(rank);
+    return index < persons_.size() && persons_[index].in_sight && has_ended(persons_[index].pid);
+  }
+  const PeerNews news = agent_->news_of(rank);
+  return hymn::has_failed(news.state) || (is_gone(news.state) && !news.culprits.empty());
+}
+
+std::vector<int> WorldState::culprits_for(const std::vector<int>& missing) const {
+  if (!agent_) return missing;
+  std::vector<PeerNews> news;
+  for (const int rank : missing) news.push_back(agent_->news_of(rank));
+  return culprits_of(news);
+}
+
+// Not by shared pointers: a group must not end, which takes its time, on the thread of the control
+// plane.
+void WorldState::enter_group(GroupState& group) {
+  std::optional<GroupState::Failure> failure;
+  {
+    std::lock_guard lock(known_mutex_);
+    known_groups_.push_back(&group);
+    if (const auto early = early_aborts_.extract(group.membership().uid); !early.empty())
+      failure = early.mapped();
+  }
+  if (failure && group.is_member()) {
+    group.abort_here(*failure);
+    group_failed(*failure);
+  }
+  if (!agent_) return;
+  for (const PeerNews& news : agent_->all_news())
+    if (is_gone(news.state)) group.member_changed(news);
+}
+
+void WorldState::forget_group(const GroupState& group) {
+  std::lock_guard lock(known_mutex_);
+  std::erase(known_groups_, &group);
+}
+
+void WorldState::peer_changed(const PeerNews& news) {
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) group->member_changed(news);
+  }
+  if (!hymn::has_failed(news.state)) return;
+  const std::string text =
+      fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail);
+  logger_.warning(text);
+  mark_failed();
+  // Everybody hears of it: nobody need be told.
+  watchdog_->dump({"death", text});
+  dump_for(news);
+}
+
+void WorldState::group_aborted(const control::AbortGroup& message) {
+  bool is_known = false;
+  bool concerned = false;
+  const GroupState::Failure failure{message.reason, message.missing};
+  watchdog_->dump({"abort", message.reason});
+  {
+    std::lock_guard lock(known_mutex_);
+    for (GroupState* group : known_groups_) {
+      if (group->membership().uid != message.uid) continue;
+      is_known = true;
+      concerned = group->is_member();
+      if (concerned) group->abort_here(failure);
+    }
+    // Others may have made the group, and given it up, before this rank has finished making it.
+    if (!is_known) early_aborts_.emplace(message.uid, failure);
+  }
+  if (concerned) group_failed(failure);
+}
+
+ProcessGroup WorldState::shrink(GroupState& group) {
+  const ErrorContext context = group.context("shrink");
+  if (group.is_destroyed()) throw UsageError("the group has been destroyed", context);
+  if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
+  if (!agent_)
+    throw UnsupportedError("without a control plane nobody knows who is left",
+                           {.rank = rank_,
+                            .group = context.group,
+                            .operation = context.operation,
+                            .remedy = "do not switch it off (HYMN_CONTROL)"});
+  require_drive(context);
+  maker_->settle();
+  if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
+  const Membership& old = group.membership();
+  const TimePoint began = clock_->now();
+  const Deadline deadline = Deadline::after(shrink_limit(group), began);
+  while (true) {
+    const auto verdict = agent_->shrink(old.uid, old.ranks, deadline, *clock_);
+    if (!verdict)
+      throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
+    try {
+      if (auto heir = make_heir(group, *verdict)) return ProcessGroup(std::move(heir));
+    } catch (...) {
+      agent_->reject_verdict(old.uid);
+      throw;
+    }
+  }
+}
+
+Timeout WorldState::shrink_limit(const GroupState& group) const {
+  return group.options().init_timeout.or_else(init_limit());
+}
+
+// Some may have made the group, and others not, when one of those that were left is lost, too. Then
+// all throw it away, and try again without that one: it is made for all or for none.
+std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
+                                                  const control::ShrinkVerdict& verdict) {
+  const Membership& old = group.membership();
+  GroupOptions options = group.options();
+  options.timeout = group.timeout();
+  std::shared_ptr<GroupState> heir;
+  try {
+    heir = make_group({.ranks = verdict.survivors,
+                       .uid = verdict.new_uid,
+                       .parent = old.uid,
+                       .epoch = old.epoch + 1,
+                       .tag = old.tag},
+                      options);
+  } catch (const std::exception& error) {
+    std::vector<int> lost;
+    std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
+                 [this](int rank) { return is_hopeless(rank); });
+    announce_abort(verdict.new_uid, {error.what(), lost});
+    if (lost.empty()) throw;
+    return nullptr;
+  }
+  const TimePoint began = clock_->now();
+  const auto made = agent_->confirm(verdict.new_uid, verdict.survivors,
+                                    Deadline::after(shrink_limit(group), began), *clock_);
+  if (made && made->survivors == verdict.survivors) return heir;
+  if (made) {
+    heir->abort_here({"a rank was lost before all had the group"});
+    return nullptr;
+  }
+  if (heir->is_aborted()) {
+    if (!heir->abort_failure().missing.empty()) return nullptr;
+    std::rethrow_exception(heir->aborted_error("shrink"));
+  }
+  try {
+    throw_not_all_have(group, "made the new group", verdict.new_uid, verdict.survivors,
+                       clock_->now() - began);
+  } catch (const Error& error) {
+    heir->abort({error.problem()});
+    throw;
+  }
+}
+
+void WorldState::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                    const std::vector<int>& ranks, Duration waited) const {
+  ErrorContext context = group.context("shrink");
+  context.remedy = "call shrink on every member of the group that is left";
+  std::vector<std::string> names;
+  for (const Tale& tale : ask(uid, ranks, longest_question)) {
+    if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
+    context.missing.push_back(tale.rank);
+    names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));
+  }
+  throw TimeoutError(fmt::format("not all members that are left have {} within {:.3f} s{}{}", done,
+                                 std::chrono::duration<double>(waited).count(),
+                                 names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
+                     waited, std::move(context));
+}
+
+std::string WorldState::describe_doing(const RecorderView& view) const {
+  return describe_last_call(view, [this](std::uint64_t uid) { return registry_.label(uid); });
+}
+
+Tale WorldState::tell(std::uint64_t uid) {
+  Tale tale{.rank = rank_,
+            .shrinks = agent_ && agent_->is_shrinking(uid),
+            .doing = describe_doing(recorder_.view())};
+  if (const auto mark = registry_.mark(uid)) {
+    tale.knows_group = true;
+    tale.entered = mark->entered;
+    tale.completed = mark->completed;
+  }
+  std::lock_guard lock(known_mutex_);
+  for (const GroupState* group : known_groups_)
+    if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
+  return tale;
+}
+
+CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
+  std::lock_guard lock(known_mutex_);
+  for (GroupState* group : known_groups_)
+    if (group->membership().uid == uid && group->is_member())
+      return tale_of(look_at_calls(group->line(), ring(), uid, sequence));
+  return {};
+}
+
+std::optional<RecorderView> WorldState::records_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const bool pretends_to_be_elsewhere = site_ && persons_.at(index).host != site_->host;
+  if (!control_ || pretends_to_be_elsewhere) return std::nullopt;
+  return control_->view_of(rank);
+}
+
+std::vector<GroupMark> WorldState::marks() { return registry_.marks(); }
+
+}  // namespace hymn::detail

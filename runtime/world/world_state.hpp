@@ -1,0 +1,292 @@
+// What stands behind a World: everything that its groups share in this process.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "collectives/planner/planner.hpp"
+#include "control/agent.hpp"
+#include "hymn/world.hpp"
+#include "recorder/call_metrics.hpp"
+#include "recorder/call_ring.hpp"
+#include "recorder/group_registry.hpp"
+#include "recorder/metrics_file.hpp"
+#include "recorder/recorder_memory.hpp"
+#include "recorder/watchdog.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/progress_engine.hpp"
+#include "runtime/mechanisms/mechanism.hpp"
+#include "runtime/mechanisms/nccl_mechanism.hpp"
+#include "runtime/world/arrival.hpp"
+#include "runtime/world/control_plane.hpp"
+#include "runtime/world/group_maker.hpp"
+#include "runtime/world/job_map.hpp"
+
+namespace hymn {
+struct DumpRequest;
+class MemoryQuery;
+}  // namespace hymn
+
+namespace hymn::detail {
+
+/// What a World is made of.
+struct WorldParts {
+  /// Throws ConfigError for settings that this rank alone can find wrong: before anything is made
+  /// that concerns others.
+  explicit WorldParts(Config config, WorldOptions options = {});
+
+  Config config;
+  WorldOptions options;
+  // As the options say, or else the configuration.
+  PathPolicy path;
+  AlgoPolicy algo;
+  bool own_thread;
+  MemoryQuery* memory;  ///< of pointers; null: no GPU can be used
+  GpuLibraries gpus;    ///< for mechanisms
+  std::shared_ptr<Exchange> exchange{};
+  std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
+  /// What carries news of failures; null: none.
+  std::unique_ptr<ControlPlane> control{};
+  const Clock* clock = &steady_clock();
+  bool in_one_process = false;          ///< all ranks are threads of this process
+  std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
+};
+
+class WorldState final : public std::enable_shared_from_this<WorldState>,
+                         private control::Listener {
+ public:
+  /// Collective over the exchange: learns where the ranks are and makes the group of all.
+  static std::shared_ptr<WorldState> make(WorldParts parts);
+  explicit WorldState(WorldParts parts);
+  ~WorldState() override;
+  static const WorldState& of(const World& world) { return *world.state_; }
+
+  Exchange& exchange() const { return *exchange_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const Config& config() const { return config_; }
+  const Clock& clock() const { return *clock_; }
+  /// Of pointers; null: no GPU can be used.
+  MemoryQuery* memory() const { return memory_; }
+  const Logger& logger() const { return logger_; }
+  const JobMap& job_map() const { return job_; }
+  /// The costs that were measured on machines like those of rank 0; null: none.
+  const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
+  ProgressEngine& engine() { return *engine_; }
+  CallRing& ring() { return recorder_.ring(); }
+  const CallRing& ring() const { return recorder_.ring(); }
+  RecorderMemory& recorder() { return recorder_; }
+  const RecorderMemory& recorder() const { return recorder_; }
+  /// All groups that dumps tell of.
+  GroupRegistry& registry() { return registry_; }
+  const GroupRegistry& registry() const { return registry_; }
+  /// For a dump of this rank: all groups are in it. Thread-safe.
+  DumpRequest dump_request() const;
+  Timeout default_timeout() const { return default_timeout_; }
+  CheckLevel checks() const { return checks_; }
+  /// Null: nothing is counted.
+  CallMetrics* metrics() const { return metrics_.get(); }
+  /// Null: there is none. Somebody calls its tick().
+  MetricsFile* metrics_file() const { return metrics_file_.get(); }
+  Patience patience(std::string purpose, Timeout timeout) const;
+  bool has_control() const { return agent_ != nullptr; }
+  /// To the desk, where calls of different ranks are compared.
+  void announce_call(const control::CallNote& note) const {
+    if (agent_) agent_->post(note);
+  }
+  bool may_drive() const;
+  /// Throws UsageError when this thread may not move operations forward.
+  void require_drive(const ErrorContext& context) const;
+
+  ProcessGroup& default_group();
+  ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);
+  ProcessGroup shrink(GroupState& group);
+  /// A group has ended on this rank.
+  void group_ended(const GroupState& group, bool clean);
+  /// The world's handle is gone: nobody can ask for the group of all any more.
+  void release_default_group() { default_group_ = ProcessGroup(); }
+  /// Something went wrong in a way that leaves ranks out of step.
+  void mark_failed() { failed_.store(true, std::memory_order_release); }
+  /// The first one that is somebody's is told to others when this rank leaves because of it.
+  void note_failure(const GroupState::Failure& failure);
+  GroupState::Failure first_failure() const;
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  /// This rank leaves because of an exception: it will not wait for its peers at the end.
+  void mark_leaving() { leaving_.store(true, std::memory_order_release); }
+  bool is_leaving() const { return leaving_.load(std::memory_order_acquire); }
+
+  // --- Failures, in world_failure.cpp
+  /// "rank 3 (nodeB, pid 4711)"
+  std::string name_of(int rank) const;
+  /// Those that have failed, and that this text names.
+  std::vector<int> failed_ranks_in(std::string_view text) const;
+  /// Where those ranks are in the group, as far as can be found out within `limit`.
+  std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
+  /// What another rank of this host records now; nothing where that cannot be read.
+  std::optional<RecorderView> records_of(int rank) const;
+  /// By which this rank speaks with the others; null: there is no control plane.
+  control::Agent* agent() const { return agent_.get(); }
+  /// Tells all others that the group is given up.
+  void announce_abort(std::uint64_t uid, const GroupState::Failure& failure);
+  /// Something has gone wrong here: this rank writes its dump, and all others do.
+  void incident(const Incident& incident);
+  /// A group with this rank was given up, here or elsewhere: what the policy says is done.
+  void group_failed(const GroupState::Failure& failure);
+  void dump(const std::string& reason);
+  /// A call of another library in which this rank may be stuck; `name` must stay.
+  class OuterCall {
+   public:
+    OuterCall(WorldState& world, const char* name) : world_(world) {
+      world_.enter_outer_call(name);
+    }
+    OuterCall(const OuterCall&) = delete;
+    OuterCall& operator=(const OuterCall&) = delete;
+    ~OuterCall() { world_.outer_call_.store(nullptr, std::memory_order_release); }
+
+   private:
+    WorldState& world_;
+  };
+  /// Every group, from when it is made until it is destroyed.
+  void enter_group(GroupState& group);
+  void forget_group(const GroupState& group);
+
+  void destroy();
+  bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
+
+ private:
+  // In world_meeting.cpp.
+  void meet();
+  void check_settings(int rank, Unpacker& unpacker) const;
+  struct TuningFile {
+    std::string path;
+    std::string text;     ///< empty: there is none
+    std::string library;  ///< of rank 0: others may run another patch level of MPI
+  };
+  TuningFile find_tuning(const MachineReader& read) const;
+  void use_tuning(const TuningFile& file);
+  void warn_of_tuning(const std::string& problem) const;
+  void bind_caller();
+  CpuSet helper_cpus() const;
+  /// Of a group that is about to be made. Throws UsageError.
+  Membership new_membership(std::span<const int> ranks, const GroupOptions& options);
+  std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
+  /// What the members of a new group have told each other.
+  struct Agreement {
+    std::vector<std::vector<Bytes>> offers;   ///< by mechanism, then by member
+    std::vector<std::vector<Bytes>> answers;  ///< likewise
+    bool blocks = true;                       ///< see GroupState
+    GroupLayout layout;
+  };
+  Agreement agree(const Membership& membership, const GroupOptions& options);
+  std::vector<std::vector<Bytes>> answer(const Membership& membership,
+                                         const std::vector<std::vector<Bytes>>& offers,
+                                         Timeout limit);
+  GroupState::Means find_means(const Membership& membership, const GroupOptions& options,
+                               Agreement agreement);
+  PlanContext plan_context(GroupLayout layout) const;
+  bool shares_memory() const;
+  bool is_member(const Membership& membership) const;
+  /// How long the members of a new group wait for each other.
+  Timeout making_limit(const GroupOptions& options) const;
+  Timeout init_limit() const { return init_timeout_.or_else(default_timeout_); }
+  WorldEnd agree_to_end();
+
+  // In world_failure.cpp.
+  void get_to_know(const std::vector<Arrival>& arrivals);
+  void start_control(const std::vector<Arrival>& arrivals, const std::string& secret);
+  void say_goodbye();
+  GroupState::Failure cause_of_leaving() const;
+  /// The world does not come to be on this rank, because of this.
+  void leave_unmade(const Error& error);
+  // In world_watch.cpp.
+  void make_watchdog();
+  void enter_outer_call(const char* name);
+  void dump_for(const PeerNews& news);
+  void look_after_works();
+  void beat();
+  void end_control();
+  void peer_changed(const PeerNews& news) override;
+  void group_aborted(const control::AbortGroup& message) override;
+  void dump_asked(const control::DumpNow& message) override;
+  Tale tell(std::uint64_t uid) override;
+  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
+  std::vector<GroupMark> marks() override;
+  std::string describe_doing(const RecorderView& view) const;
+  void look_at(Tale& tale, std::uint64_t uid) const;
+  Timeout shrink_limit(const GroupState& group) const;
+  /// Nothing where one that it is made of is lost before all have it.
+  std::shared_ptr<GroupState> make_heir(const GroupState& group,
+                                        const control::ShrinkVerdict& verdict);
+  /// Whom shrink() of this group still waits for to have done that with the group `uid`.
+  [[noreturn]] void throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                       const std::vector<int>& ranks, Duration waited) const;
+  /// Whether nothing more is to be expected of a rank.
+  bool is_hopeless(int rank) const;
+  /// Who is to blame that these have not come.
+  std::vector<int> culprits_for(const std::vector<int>& missing) const;
+
+  std::shared_ptr<Exchange> exchange_;
+  std::vector<std::unique_ptr<Mechanism>> mechanisms_;
+  std::vector<const Mechanism*> gates_;  ///< of those: has_gate()
+  Config config_;
+  const Clock* clock_;
+  MemoryQuery* memory_;
+  int rank_;
+  int size_;
+  Logger logger_;
+  Timeout default_timeout_;
+  Timeout init_timeout_;  // unset: as the limit of operations
+  PathPolicy path_;
+  AlgoPolicy algo_;
+  Reproducibility reproducibility_;
+  bool own_thread_;
+  CheckLevel checks_;
+  std::unique_ptr<CallMetrics> metrics_;
+  std::unique_ptr<MetricsFile> metrics_file_;
+  bool in_one_process_;
+  std::optional<PretendedSite> site_;
+  CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
+  bool crowded_ = true;  // until it is known
+  JobMap job_;
+  std::shared_ptr<const TuningTable> tuning_;
+  RecorderMemory recorder_;
+  GroupRegistry registry_;
+  std::unique_ptr<ProgressEngine> engine_;
+  std::atomic<ProgressEngine*> watched_engine_{nullptr};  // once the watchdog may look at it
+
+  /// Of every rank: where it is, and what process.
+  struct Person {
+    std::string host;
+    int pid = 0;
+    bool in_sight = false;  ///< as LocalRank says
+  };
+  std::vector<Person> persons_;
+  std::unique_ptr<ControlPlane> control_;
+  std::shared_ptr<control::Agent> agent_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::atomic<const char*> outer_call_{nullptr};
+  std::atomic<std::int64_t> outer_since_{0};
+
+  mutable std::mutex known_mutex_;  // guards the next two; held for moments only
+  std::vector<GroupState*> known_groups_;
+  std::map<std::uint64_t, GroupState::Failure> early_aborts_;
+  mutable std::mutex failure_mutex_;  // guards the next
+  GroupState::Failure first_failure_;
+
+  std::mutex groups_mutex_;
+  std::uint64_t next_uid_ = 0;
+  std::vector<std::weak_ptr<GroupState>> groups_;
+  ProcessGroup default_group_;
+  std::unique_ptr<GroupMaker> maker_;
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> leaving_{false};
+  std::atomic<bool> destroyed_{false};
+};
+
+}  // namespace hymn::detail
