@@ -51,12 +51,13 @@ class GroupShadow {
   /// Calls `visit` with every other member.
   template <class Visit>
   void for_each_other(Visit&& visit) const;
-  /// Another member's record of that collective of this round; null: none has been seen.
-  const CallRecord* find(std::uint64_t next) const;
+  /// That collective of this round; nothing: not enough has been seen of it.
+  std::optional<MadeCall> find(std::uint64_t next);
+  [[noreturn]] void refuse_lost(int rank, std::uint64_t next) const;
   /// How many collectives the group makes in all, once that is known.
   std::optional<std::uint64_t> total() const;
   [[noreturn]] void refuse_silent(int rank) const;
-  void start(const CallRecord& record);
+  void start(const MadeCall& made);
 
   ProcessGroup group_;
   GroupState* state_;
@@ -64,6 +65,7 @@ class GroupShadow {
   std::unique_ptr<ReadableMembers> readable_;
   std::unique_ptr<AskedMembers> asked_;
   std::uint64_t round_ = 0;  // of shadow_all on this group
+  Wanted wanted_ = Wanted::any;  // of the next collective
   std::deque<InFlight> in_flight_;
   std::vector<ShadowMemory> spare_;  // of calls that have completed
   std::uint64_t shadowed_ = 0;

@@ -43,16 +43,6 @@ RANK_TEST(ShadowFailure, OfARootThatHasRunOut) {
       "its root");
 }
 
-RANK_TEST(ShadowFailure, OfBlocksThatAreNotKnown) {
-  NEEDS_RANKS(2);
-  const std::vector<std::size_t> counts(ranks_as_size(world), 1);
-  std::vector<std::int32_t> all(ranks_as_size(world));
-  const std::int32_t mine = 1;
-  expect_not_shadowed(
-      world, [&](ProcessGroup& group) { group.all_gather(view_of(mine), all, counts); },
-      "sizes of their own");
-}
-
 RANK_TEST(ShadowFailure, OfANumberThatTheTypeDoesNotHave) {
   NEEDS_RANKS(2);
   std::vector<std::uint32_t> all(ranks_as_size(world));
