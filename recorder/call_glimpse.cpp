@@ -45,8 +45,8 @@ void read_calls(CallGlimpse& glimpse, const CallRing& ring, std::uint64_t uid,
   }
   std::ranges::reverse(calls);
   std::uint64_t next = sequence;
-  const auto gap =
-      std::ranges::find_if(calls, [&next](const SeenCall& call) { return call.sequence != next++; });
+  const auto gap = std::ranges::find_if(
+      calls, [&next](const SeenCall& call) { return call.sequence != next++; });
   glimpse.is_overwritten = !calls.empty() && gap == calls.begin() && !is_torn;
   calls.erase(gap, calls.end());
   cut(calls);

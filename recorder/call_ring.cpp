@@ -17,9 +17,8 @@ std::size_t CallRing::slots_of(Size size) {
 
 std::size_t CallRing::memory_bytes(Size size) {
   static_assert(sizeof(Entry) == 128);
-  return sizeof(Memory) +
-         slots_of(size) * (sizeof(Entry) + (size.frames + words_of_counts(size)) *
-                                               sizeof(std::atomic<std::uint64_t>));
+  return sizeof(Memory) + slots_of(size) * (sizeof(Entry) + (size.frames + words_of_counts(size)) *
+                                                                sizeof(std::atomic<std::uint64_t>));
 }
 
 CallRing::CallRing(Memory* memory, Size size, Writers writers)

@@ -42,12 +42,12 @@ typedef enum {
 
 /// The same on all ranks.
 typedef struct {
-  size_t size;                       ///< sizeof(hymnJoinOptions_t)
-  int enable;                        ///< < 0: hymnJoinRun only runs its body
-  int throw_on_early_termination;    ///< not 0: when a rank has run out before the others,
-                                     ///< hymnJoinNotify and hymnJoinRun fail on all of them, in
-                                     ///< step, with hymnUsageError; the groups can still be used
-  int divisor;                       ///< a hymnJoinDivisor_t
+  size_t size;                     ///< sizeof(hymnJoinOptions_t)
+  int enable;                      ///< < 0: hymnJoinRun only runs its body
+  int throw_on_early_termination;  ///< not 0: when a rank has run out before the others,
+                                   ///< hymnJoinNotify and hymnJoinRun fail on all of them, in
+                                   ///< step, with hymnUsageError; the groups can still be used
+  int divisor;                     ///< a hymnJoinDivisor_t
 } hymnJoinOptions_t;
 #define HYMN_JOIN_OPTIONS_INIT {sizeof(hymnJoinOptions_t), 0, 0, hymnJoinDivisorInitial}
 
@@ -92,8 +92,8 @@ HYMN_API hymnResult_t hymnJoinStatus(hymnJoin_t join, uint64_t* iterations, int*
 
 /// What a rank that has run out gives where nothing is reduced.
 typedef struct {
-  size_t size;       ///< sizeof(hymnShadowOptions_t)
-  double fill;       ///< every element in all_gather, gather and all_to_all
+  size_t size;  ///< sizeof(hymnShadowOptions_t)
+  double fill;  ///< every element in all_gather, gather and all_to_all
   int has_root_fill;
   double root_fill;  ///< every element as the root of broadcast and scatter; without it such a call
                      ///< is a hymnUnsupportedError

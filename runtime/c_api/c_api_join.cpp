@@ -48,8 +48,8 @@ JoinOptions join_options(const hymnJoinOptions_t* options) {
         fmt::format("options->divisor is {}, which is no hymnJoinDivisor_t", given.divisor));
   return {.enable = given.enable >= 0,
           .throw_on_early_termination = given.throw_on_early_termination != 0,
-          .divisor = given.divisor == hymnJoinDivisorActive ? JoinDivisor::active
-                                                            : JoinDivisor::initial};
+          .divisor =
+              given.divisor == hymnJoinDivisorActive ? JoinDivisor::active : JoinDivisor::initial};
 }
 
 ShadowOptions shadow_options(const hymnShadowOptions_t* options) {
@@ -163,9 +163,8 @@ hymnResult_t hymnJoinShadowAll(const hymnGroup_t* groups, size_t n,
 }
 
 hymnResult_t hymnJoinCountActive(hymnGroup_t group, int* active) {
-  return guarded(__func__, [&] {
-    *need(active, "active") = Join::count_active(need(group, "group")->group);
-  });
+  return guarded(
+      __func__, [&] { *need(active, "active") = Join::count_active(need(group, "group")->group); });
 }
 
 hymnResult_t hymnJoinGroupActingRoot(hymnGroup_t group, int preferred, int* root) {

@@ -176,8 +176,8 @@ void GroupShadow::start(const MadeCall& made) {
     memory = std::move(spare_.back());
     spare_.pop_back();
   }
-  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->shape(),
-                                           options_, std::move(memory));
+  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->shape(), options_,
+                                           std::move(memory));
   const Request& request = call->request();
   in_flight_.push_back({std::move(call), {}});
   in_flight_.back().work = group_.start(request);

@@ -64,7 +64,7 @@ class GroupShadow {
   ShadowOptions options_;
   std::unique_ptr<ReadableMembers> readable_;
   std::unique_ptr<AskedMembers> asked_;
-  std::uint64_t round_ = 0;  // of shadow_all on this group
+  std::uint64_t round_ = 0;      // of shadow_all on this group
   Wanted wanted_ = Wanted::any;  // of the next collective
   std::deque<InFlight> in_flight_;
   std::vector<ShadowMemory> spare_;  // of calls that have completed

@@ -134,8 +134,7 @@ Request ShadowCall::reduction(const MadeCall& made, bool is_root) {
     return Request::reduce_scatter(in, output(mine(sizes)), op);
   }
   const ConstBufferView in = input(call.input.count);
-  if (call.type == OpType::all_reduce)
-    return Request::all_reduce(in, output(call.input.count), op);
+  if (call.type == OpType::all_reduce) return Request::all_reduce(in, output(call.input.count), op);
   return Request::reduce(in, output(is_root ? call.input.count : 0), call.peer, op);
 }
 

@@ -44,7 +44,7 @@ class ShadowedMember {
   bool is_silent_ = false;
   std::uint64_t joins_ = 0;
   std::uint64_t joined_at_ = 0;
-  std::uint64_t lost_ = 0;          // 0: none
+  std::uint64_t lost_ = 0;        // 0: none
   std::deque<SeenCall> calls_{};  // without gaps
 };
 

@@ -9,10 +9,10 @@ typedef struct {
   hymnGroup_t group;
   hymnJoin_t join;
   int rank, size;
-  int hooked;     // how often the main hook was called
-  int is_last;    // as the post-hook was told; -1: not called
-  int fails_at;   // the body fails there; -1: nowhere
-  int swallows;   // the body does not tell that it has failed
+  int hooked;    // how often the main hook was called
+  int is_last;   // as the post-hook was told; -1: not called
+  int fails_at;  // the body fails there; -1: nowhere
+  int swallows;  // the body does not tell that it has failed
 } Run;
 
 static hymnGroup_t make_group(hymnWorld_t world, int size, const char* name) {
@@ -67,8 +67,7 @@ static hymnResult_t add_ones(void* user) {
     if (notified != hymnSuccess) return run->swallows ? hymnSuccess : notified;
     check_questions(run, iteration);
     int64_t sum = 1;
-    const hymnResult_t reduced =
-        hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, run->group, NULL);
+    const hymnResult_t reduced = hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, run->group, NULL);
     if (reduced != hymnSuccess) return reduced;
     CHECK(sum == active_in(run, iteration));
   }
@@ -192,8 +191,7 @@ static void test_shadows(hymnWorld_t world) {
   options.has_root_fill = 1;
   options.root_fill = 5;
   uint64_t shadowed = 99;
-  CHECK_OK(
-      hymnJoinShadowAll(&run.group, 1, call_without_hooks, &run, &options, &shadowed));
+  CHECK_OK(hymnJoinShadowAll(&run.group, 1, call_without_hooks, &run, &options, &shadowed));
   CHECK(shadowed == (uint64_t)(6 * (run.size - 1 - run.rank)));
   CHECK_OK(hymnJoinShadowAll(&run.group, 1, call_without_hooks, &run, &options, NULL));
   end_run(&run);

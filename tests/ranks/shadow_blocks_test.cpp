@@ -40,8 +40,8 @@ class Caller {
     all_gather();
     reduce_scatter();
     // One that still runs when all others have run out, and one that may have run out.
-    for (const int root : {*std::ranges::max_element(ranks_of(group_), {}, inputs_of),
-                           group_.global_rank(0)}) {
+    for (const int root :
+         {*std::ranges::max_element(ranks_of(group_), {}, inputs_of), group_.global_rank(0)}) {
       gather(root);
       scatter(root);
     }
