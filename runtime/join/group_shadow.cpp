@@ -19,6 +19,7 @@ constexpr std::size_t most_spare = 4;
 
 GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
     : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
+  require_free();
   require_support();
   WorldState& world = state_->world();
   const Membership& membership = state_->membership();
@@ -41,6 +42,15 @@ GroupShadow::~GroupShadow() {
   static auto* const kept = new std::vector<std::unique_ptr<ShadowCall>>();
   const std::lock_guard lock(mutex);
   for (InFlight& one : in_flight_) kept->push_back(std::move(one.call));
+}
+
+void GroupShadow::require_free() {
+  ErrorContext where = state_->context("shadow_all");
+  if (state_->is_destroyed()) throw UsageError("the group has been destroyed", std::move(where));
+  where.remedy = "give each group once, and to no other shadow_all within the body";
+  if (!state_->begin_shadow())
+    throw UsageError("a group takes part in shadow_all twice at a time", std::move(where));
+  begun_.reset(state_);
 }
 
 void GroupShadow::require_support() const {

@@ -17,7 +17,8 @@ namespace hymn::detail {
 /// Used by one thread, in the order of the calls.
 class GroupShadow {
  public:
-  /// Throws UnsupportedError where this rank could not follow; nothing is sent.
+  /// Throws UsageError for a group that has been destroyed or is followed already, and
+  /// UnsupportedError where this rank could not follow; nothing is sent.
   GroupShadow(ProcessGroup group, const ShadowOptions& options);
   GroupShadow(GroupShadow&&) = default;
   GroupShadow& operator=(GroupShadow&&) = delete;
@@ -38,13 +39,16 @@ class GroupShadow {
   Work part();
   std::uint64_t shadowed() const { return shadowed_; }
   WorldState& world() const { return state_->world(); }
-  std::uint64_t uid() const { return state_->membership().uid; }
 
  private:
   struct InFlight {
     std::unique_ptr<ShadowCall> call;
     Work work;
   };
+  struct EndShadow {
+    void operator()(GroupState* state) const { state->end_shadow(); }
+  };
+  void require_free();
   void require_support() const;
   bool retire();
   void look(std::uint64_t next);
@@ -61,6 +65,7 @@ class GroupShadow {
 
   ProcessGroup group_;
   GroupState* state_;
+  std::unique_ptr<GroupState, EndShadow> begun_;
   ShadowOptions options_;
   std::unique_ptr<ReadableMembers> readable_;
   std::unique_ptr<AskedMembers> asked_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include "tests/support/rank_test.hpp"
@@ -32,8 +33,10 @@ enum class Deed : std::uint8_t {
   broadcast,
   reduce,
   barrier,
+  all_gather_uneven,
+  all_to_all_uneven,
 };
-constexpr std::size_t deeds = 11;
+constexpr std::size_t deeds = 13;
 
 struct Step {
   Deed deed = Deed::barrier;
@@ -207,6 +210,10 @@ class Part : public Joinable {
         return reduce_to_one(step);
       case Deed::barrier:
         return group_.barrier();
+      case Deed::all_gather_uneven:
+        return gather_uneven(step.count);
+      case Deed::all_to_all_uneven:
+        return exchange_uneven(step.count);
     }
   }
 
@@ -284,6 +291,47 @@ class Part : public Joinable {
       for (std::size_t i = first; i < first + count; ++i)
         should.push_back(static_cast<float>(
             script_.is_active(rank, iteration_) ? static_cast<double>(value(rank, i)) : fill));
+    compare(all, should);
+  }
+  /// What a member gives as elements `first` and following of its input; or what is declared, where
+  /// it has run out.
+  void append_given(std::vector<std::int32_t>& to, int rank, std::size_t first,
+                    std::size_t count) const {
+    const double fill = script_.by_hooks ? 0 : script_.fill;
+    for (std::size_t i = first; i < first + count; ++i)
+      to.push_back(static_cast<std::int32_t>(
+          script_.is_active(rank, iteration_) ? static_cast<double>(value(rank, i)) : fill));
+  }
+  void gather_uneven(std::size_t salt) {
+    std::vector<std::size_t> counts;
+    std::vector<std::int32_t> should;
+    for (std::size_t member = 0; member < members().size(); ++member) {
+      counts.push_back((salt + member * 3) % 11);
+      append_given(should, members()[member], 0, counts.back());
+    }
+    const auto mine = given<std::int32_t>(counts[as_size(group_.rank())], 0);
+    std::vector<std::int32_t> all(should.size());
+    group_.all_gather(mine, all, counts);
+    compare(all, should);
+  }
+  void exchange_uneven(std::size_t salt) {
+    const auto between = [&](std::size_t from, std::size_t to) {
+      return (salt + from * 5 + to * 3) % 7;
+    };
+    const std::size_t me = as_size(group_.rank());
+    std::vector<std::size_t> to;
+    std::vector<std::size_t> from;
+    std::vector<std::int32_t> should;
+    for (std::size_t member = 0; member < members().size(); ++member) {
+      to.push_back(between(me, member));
+      from.push_back(between(member, me));
+      std::size_t first = 0;
+      for (std::size_t before = 0; before < me; ++before) first += between(member, before);
+      append_given(should, members()[member], first, from.back());
+    }
+    const auto mine = given<std::int32_t>(std::accumulate(to.begin(), to.end(), std::size_t{0}), 0);
+    std::vector<std::int32_t> all(should.size());
+    group_.all_to_all(mine, to, all, from);
     compare(all, should);
   }
   void scatter_sums(std::size_t count) {
