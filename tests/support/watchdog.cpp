@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 namespace hymn::test {
 namespace {
@@ -41,6 +42,8 @@ class Watchdog : public ::testing::EmptyTestEventListener {
 }  // namespace
 
 void install_watchdog(const std::string& who, unsigned seconds) {
+  if (const char* const limit = std::getenv("TEST_LIMIT"))
+    seconds = static_cast<unsigned>(std::strtoul(limit, nullptr, 10));
   std::signal(SIGALRM, on_alarm);
   ::testing::UnitTest::GetInstance()->listeners().Append(new Watchdog(who, seconds));
 }

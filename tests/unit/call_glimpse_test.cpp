@@ -268,7 +268,7 @@ TEST_F(AskedMembersTest, AsksAllWhereAllAreWanted) {
   answer_with_nothing({3});
   EXPECT_THAT(look_later(1), IsEmpty()) << "one is enough";
   wanted = detail::Wanted::all;
-  EXPECT_THAT(look_later(1), ElementsAre(3)) << "rank 1 is known, and rank 2 has run out";
+  EXPECT_THAT(look(1), ElementsAre(3)) << "rank 1 is known, and rank 2 has run out";
   answer(3, {.is_recorded = true, .calls = {call_number(1)}});
   EXPECT_THAT(look_later(1), IsEmpty());
   EXPECT_NE(member(3).find(1), nullptr);
