@@ -6,6 +6,7 @@
 
 #include "base/error_context.hpp"
 #include "base/meeting.hpp"
+#include "base/waiter.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/reduce/find_nan.hpp"
 #include "runtime/group/call_check.hpp"
@@ -24,10 +25,6 @@ std::uint64_t check_tag(std::uint64_t uid, std::uint64_t sequence) {
   return (3 * first_data_tag) | ((uid & groups) << 40) | (sequence & low);
 }
 
-bool is_readable(const ConstBufferView& view) {
-  return view.memory == MemoryKind::host || view.memory == MemoryKind::pinned;
-}
-
 }  // namespace
 
 WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
@@ -44,7 +41,7 @@ WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
 void GroupState::examine_part(const Call& call, const CallNote& note) {
   if (watches(Watch::nan_check)) {
     try {
-      require_numbers(*call.request);
+      require_numbers(call, note.limit);
     } catch (...) {
       rethrow_with(context(title(call)));
     }
@@ -56,15 +53,18 @@ void GroupState::examine_part(const Call& call, const CallNote& note) {
 
 // --- Numbers
 
-void GroupState::require_numbers(const Request& request) const {
+void GroupState::require_numbers(const Call& call, Timeout limit) {
+  const Request& request = *call.request;
   // Of these only the root's side is read, and the others' may hold anything.
   const bool from_root = request.type == OpType::broadcast || request.type == OpType::scatter;
   if (from_root && request.peer != world_->rank()) return;
   const auto views = request.inputs.views();
   for (std::size_t i = 0; i < views.size(); ++i) {
     const ConstBufferView& view = views[i];
-    if (!is_readable(view) || !may_hold_nan(view.dtype)) continue;
-    const std::size_t found = find_nan(view.data, view.count, view.dtype);
+    if (view.count == 0 || !may_hold_nan(view.dtype)) continue;
+    const std::size_t found = view.memory == MemoryKind::device
+                                  ? find_nan_on_gpu(call, view, limit)
+                                  : find_nan(view.data, view.count, view.dtype);
     if (found == view.count) continue;
     const bool listed = request.inputs.layout() == Layout::list;
     throw UsageError(
@@ -74,6 +74,34 @@ void GroupState::require_numbers(const Request& request) const {
         {.remedy = "find out where it comes from; or do without the check (HYMN_NAN_CHECK=0, "
                    "GroupOptions::nan_check)"});
   }
+}
+
+// The kernel comes after what the stream holds; so that nothing is sent before it has looked, the
+// host waits for it.
+std::size_t GroupState::find_nan_on_gpu(const Call& call, const ConstBufferView& view,
+                                        Timeout limit) {
+  GpuDevice& gpu = *means_.reach.gpu;
+  const OrderingDomain& domain = call.request->domain;
+  const auto stream = domain.kind == OrderingDomain::Kind::host
+                          ? gpu.stream(false)
+                          : static_cast<cuda_api::Stream>(domain.stream);
+  if (gpu.is_capturing(stream))
+    throw UnsupportedError("a graph cannot hold the check for NaN, which the host waits for",
+                           {.remedy = "capture without it (GroupOptions::nan_check)"});
+  const cuda::DeviceNan::Search search(*means_.reach.nan, view, stream);
+  const Clock& clock = world_->clock();
+  const TimePoint began = clock.now();
+  const Deadline deadline = Deadline::after(limit, began);
+  Waiter waiter(true);
+  while (!search.is_done()) {
+    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+    if (deadline.expired(clock.now()))
+      throw TimeoutError("the GPU has not come to the check for NaN", clock.now() - began,
+                         {.remedy = "find out what holds up the stream, or give more time"});
+    world_->engine().step_all();
+    waiter.pause();
+  }
+  return search.result();
 }
 
 // --- Level info
