@@ -12,8 +12,8 @@ std::string load(cuda_api::Functions& f) {
       f.allocate, f.release, f.fill, f.to_gpu, f.to_host, f.between, f.pointer_attribute,
       f.pointer_attributes, f.push_context, f.pop_context, f.priorities, f.make_stream,
       f.destroy_stream, f.context_of_stream, f.is_capturing, f.wait_event, f.make_event,
-      f.destroy_event, f.record_event, f.query_event, f.allocate_pinned, f.free_pinned, f.to_gpu_on,
-      f.to_host_on);
+      f.destroy_event, f.record_event, f.query_event, f.elapsed, f.allocate_pinned, f.free_pinned,
+      f.to_gpu_on, f.to_host_on, f.copy_on);
 }
 
 std::string load(nvml_api::Functions& f) {

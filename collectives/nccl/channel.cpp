@@ -55,6 +55,8 @@ void NcclChannel::keep(std::unique_ptr<NcclCommunicator> made) {
 
 void NcclChannel::begin() {
   if (has_begun() || parent_ != nullptr) return;
+  // A barrier that is captured must not be the first to ask for it: then nothing can be allocated.
+  gpu().scratch();
   if (twin_ != nullptr && twin_->has_begun()) {
     parent_ = std::exchange(twin_, nullptr);
     return;  // it is split when the parent is ready and quiet
@@ -120,7 +122,8 @@ bool NcclChannel::check() {
 }
 
 NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
-  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape};
+  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape,
+          reinterpret_cast<void*>(gpu().scratch())};
 }
 
 void NcclChannel::abort() noexcept {

@@ -80,6 +80,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool is_member() const { return shape_.rank >= 0; }
   /// Communicators of NCCL that were split from this group's on this rank.
   std::uint64_t comm_splits() const { return means_.nccl ? means_.nccl->splits() : 0; }
+  /// What its paths can do on GPUs.
+  const DeviceReach& reach() const { return means_.reach; }
+  /// Null: NCCL cannot be used.
+  const std::shared_ptr<NcclChannel>& nccl() const { return means_.nccl; }
   /// Whether calls without a limit may be the mechanism's own blocking ones.
   bool blocks() const { return blocks_; }
   WorldState& world() const { return *world_; }

@@ -148,6 +148,25 @@ TEST_F(GpuStaging, KeepsTheOrderOfStreams) {
   });
 }
 
+TEST_F(GpuStaging, BarriersOnStreamsAwaitRanksWithoutGpus) {
+  gpus.run_with_others(3, [this](World& world) {
+    const int me = world.rank();
+    ProcessGroup group = world.group();
+    if (me == 2) {
+      group.barrier();
+    } else {
+      void* const stream = gpus.make_stream(me);
+      bool before = false;
+      gpus.enqueue(stream, [&before] { before = true; });
+      group.barrier({.stream = stream});
+      EXPECT_TRUE(before);
+      EXPECT_TRUE(gpus.synchronize(stream));
+    }
+    group.barrier();
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 0);
+}
+
 TEST_F(GpuStaging, CanBeForbidden) {
   gpus.run([this](World& world) {
     Buffer bits(gpus, world.rank(), {1});

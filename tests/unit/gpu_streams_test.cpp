@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 
@@ -24,6 +25,11 @@ class GpuStreams : public testing::Test {
   ~GpuStreams() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
   ToyGpus gpus{2};
 };
+
+Request on_stream(Request request, void* stream) {
+  request.domain = {OrderingDomain::Kind::stream, stream};
+  return request;
+}
 
 TEST_F(GpuStreams, TheOperationComesBetweenWhatIsBeforeAndAfter) {
   gpus.run([this](World& world) {
@@ -105,6 +111,52 @@ TEST_F(GpuStreams, WhatIsCapturedIsNeverAskedFor) {
   });
 }
 
+TEST_F(GpuStreams, BarriersAreOrderedByStreams) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    bool after = false;
+    const Explanation told = world.group().explain(on_stream(Request::barrier(), stream));
+    EXPECT_EQ(told.algorithm, "barrier_nccl");
+    // One rank holds its GPU back: the others' streams wait, and their hosts do not.
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    world.group().barrier({.stream = stream});
+    gpus.enqueue(stream, [&after] { after = true; });
+    EXPECT_FALSE(after);
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_TRUE(after);
+    world.group().wait_for_pending_works();
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 2) << "one for each rank";
+}
+
+TEST_F(GpuStreams, ABarrierGoesIntoAGraph) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    world.group().barrier({.stream = stream});
+    world.group().wait_for_pending_works();
+    gpus.capture(stream);
+    world.group().barrier({.stream = stream});
+    gpus.end_capture(stream);
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    bool after = false;
+    gpus.launch_graph(stream);
+    gpus.enqueue(stream, [&after] { after = true; });
+    EXPECT_FALSE(after) << "the graph holds no barrier";
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_TRUE(after);
+    world.group().barrier();
+  });
+}
+
 TEST_F(GpuStreams, BadStreamsAreRefused) {
   gpus.run([this](World& world) {
     const int me = world.rank();
@@ -115,6 +167,8 @@ TEST_F(GpuStreams, BadStreamsAreRefused) {
     EXPECT_THAT(
         thrown_by<UsageError>([&] { group.all_reduce(buffer.view(), {}, {.stream = others}); }),
         HasSubstr("the stream does not belong to GPU " + std::to_string(me)));
+    EXPECT_THAT(thrown_by<UsageError>([&] { group.barrier({.stream = others}); }),
+                HasSubstr("the stream does not belong to GPU"));
     Ints host{1};
     EXPECT_THAT(thrown_by<UsageError>([&] { group.all_reduce(host, {}, {.stream = mine}); }),
                 HasSubstr("the input buffer is in host memory, or has been freed"));
@@ -135,6 +189,9 @@ TEST_F(GpuStreams, WithoutAGpuThereAreNone) {
     EXPECT_THAT(thrown_by<UnsupportedError>(
                     [&] { world.group().all_reduce(host, {}, {.stream = &no_stream}); }),
                 HasSubstr("no path of this group works on streams"));
+    EXPECT_THAT(
+        thrown_by<UnsupportedError>([&] { world.group().barrier({.stream = &no_stream}); }),
+        HasSubstr("no path of this group works on streams"));
     EXPECT_EQ(world.group().collective_sequence(), 0u);
   });
   unsetenv("HYMN_GPU");
@@ -160,6 +217,40 @@ TEST_F(GpuStreams, TheCApiTakesThem) {
     EXPECT_EQ(hymnWorkFree(work), hymnSuccess);
     world.group().barrier();
   });
+}
+
+TEST_F(GpuStreams, TheOptionsOfTheCApiReachNccl) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    hymnWorld handle{.own = {}, .world = &world, .group = {}};
+    int gpu = -1;
+    EXPECT_EQ(hymnWorldGpu(&handle, &gpu), hymnSuccess);
+    EXPECT_EQ(gpu, me);
+    hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+    options.nccl_init = hymnNcclInitEager;
+    options.nccl_min_ctas = 2;
+    options.nccl_max_ctas = 8;
+    options.nccl_cga_size = -1;
+    options.nccl_blocking = 1;
+    options.high_priority_stream = 1;
+    const std::array<int, 2> both{0, 1};
+    hymnGroup_t group = nullptr;
+    EXPECT_EQ(hymnGroupCreate(&handle, both.data(), 2, &options, &group), hymnSuccess);
+    EXPECT_EQ(gpus.count("init"), 2) << "it is eager";
+    Buffer buffer(gpus, me, {me + 1});
+    EXPECT_EQ(
+        hymnAllReduce(buffer.data(), buffer.data(), 1, hymnInt32, hymnSum, group, nullptr),
+        hymnSuccess);
+    EXPECT_EQ(buffer.values(), Ints{3});
+    EXPECT_EQ(hymnGroupFree(group), hymnSuccess);
+    world.group().barrier();
+  });
+  const nccl_api::Config last = gpus.last_config();
+  EXPECT_EQ(last.min_ctas, 2);
+  EXPECT_EQ(last.max_ctas, 8);
+  EXPECT_EQ(last.cga_cluster_size, 0);
+  EXPECT_EQ(last.blocking, 1);
+  EXPECT_EQ(gpus.streams_of_high_priority(), 2);
 }
 
 }  // namespace

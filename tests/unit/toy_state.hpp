@@ -76,7 +76,9 @@ struct ToyStream {
 };
 
 struct ToyEvent {
+  bool has_timing = false;
   std::shared_ptr<bool> happened = std::make_shared<bool>(true);
+  std::shared_ptr<double> milliseconds = std::make_shared<double>(0);  ///< when it happened
   bool is_captured = false;
 };
 
@@ -86,6 +88,7 @@ struct ToyState {
   std::condition_variable changed;
   int gpus = 0;
   FakeMemory memory;
+  int allocations = 0;  ///< through the driver, and not yet given back
   std::list<ToyStream> streams;
   std::list<ToyEvent> events;
   std::list<ToyComm> comms;
@@ -125,5 +128,9 @@ nccl_api::Functions toy_nccl();
 
 /// Of this thread; -1: none is current.
 int toy_current_gpu();
+
+/// Memory of a GPU, that the driver knows.
+void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind);
+void toy_free(void* pointer);
 
 }  // namespace hymn::test
