@@ -5,6 +5,7 @@
 
 #include "base/endless_call.hpp"
 #include "base/waiter.hpp"
+#include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -19,6 +20,8 @@ constexpr int part_color = 0;
 }  // namespace
 
 NcclChannel::~NcclChannel() {
+  if (is_gone())
+    for (void* const allocated : to_free_) parts_.nccl.nccl.release.pointer(allocated);
   if (own_stream_ != nullptr) gpu().destroy_stream(own_stream_);
 }
 
@@ -126,9 +129,57 @@ NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
           reinterpret_cast<void*>(gpu().scratch())};
 }
 
+void NcclChannel::make_known(const std::shared_ptr<KnownBuffer>& buffer) {
+  const nccl_api::Functions& nccl = parts_.nccl.nccl;
+  const GpuDevice::Entry entry(gpu());
+  std::lock_guard lock(mutex_);
+  if (given_up_) throw_given_up();
+  const nccl_api::Comm comm = communicator_->handle();
+  known_.push_back(buffer);
+  if (buffer->how == Registration::window)
+    call(nccl, nccl.open_window, comm, buffer->data, buffer->bytes, &buffer->window,
+         nccl_api::symmetric_window);
+  else
+    call(nccl, nccl.register_buffer, comm, buffer->data, buffer->bytes, &buffer->handle);
+  buffer->is_known = true;
+}
+
+nccl_api::Result NcclChannel::deregister(const KnownBuffer& buffer) const {
+  const nccl_api::Functions& nccl = parts_.nccl.nccl;
+  const nccl_api::Comm comm = communicator_->handle();
+  if (buffer.how == Registration::window && buffer.window == nullptr) return nccl_api::success;
+  return buffer.how == Registration::window ? nccl.close_window.pointer(comm, buffer.window)
+                                            : nccl.deregister_buffer.pointer(comm, buffer.handle);
+}
+
+void NcclChannel::forget(const std::shared_ptr<KnownBuffer>& buffer) {
+  const GpuDevice::Entry entry(gpu());
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(buffer->is_known, false)) return;
+  std::erase(known_, buffer);
+  const nccl_api::Result result = deregister(*buffer);
+  if (result != nccl_api::success && result != nccl_api::in_progress)
+    throw_nccl_error(parts_.nccl.nccl, "to deregister a buffer", result, communicator_->handle());
+}
+
+bool NcclChannel::knows(const KnownBuffer& buffer) const {
+  std::lock_guard lock(mutex_);
+  return buffer.is_known;
+}
+
+void NcclChannel::free(void* allocated) noexcept {
+  std::lock_guard lock(mutex_);
+  if (given_up_)
+    to_free_.push_back(allocated);
+  else
+    parts_.nccl.nccl.release.pointer(allocated);
+}
+
 void NcclChannel::abort() noexcept {
   std::lock_guard lock(mutex_);
   given_up_ = true;
+  // NCCL drops them with the communicator.
+  for (const auto& buffer : known_) buffer->is_known = false;
   if (communicator_ != nullptr) communicator_->abort();
   for (const auto& [rank, pair] : pairs_) pair->abort();
 }
@@ -137,6 +188,9 @@ void NcclChannel::finish() {
   std::lock_guard lock(mutex_);
   for (const auto& [rank, pair] : pairs_) pair->finish();
   if (communicator_ == nullptr) return;
+  for (const auto& buffer : known_)
+    if (std::exchange(buffer->is_known, false)) deregister(*buffer);
+  known_.clear();
   if (communicator_->is_ready())
     communicator_->finish();
   else

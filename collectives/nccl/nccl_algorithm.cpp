@@ -37,8 +37,7 @@ class NcclOperation final : public Operation {
   NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call)
       : channel_(std::move(channel)),
         is_message_(!is_collective(call.request->type)),
-        launch_(*channel_, *call.request,
-                is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
+        launch_(*channel_, call, is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
     if (call.request->type == OpType::recv)
       status_ = {.source = call.peer, .count = call.request->outputs.flat().count};
   }

@@ -101,7 +101,7 @@ void GroupState::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
   if (std::erase(ordered_, &work) == 0) return;
   if (well)
-    completed_works_ = std::max(completed_works_, work.sequence());
+    completed_works_ = std::max(completed_works_, work.last_sequence());
   else
     one_has_failed_ = true;
   if (one_has_failed_) return;

@@ -1,25 +1,17 @@
 // What goes wrong on GPUs, and what is wrong with calls on their memory: ranks as threads over
 // doubles of the driver and of NCCL.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <thread>
 
-#include "hymn/hymn.hpp"
-#include "tests/unit/toy_gpus.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
 namespace {
 
 using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
-using Ints = std::vector<std::int32_t>;
-using Buffer = ToyBuffer<std::int32_t>;
 using std::chrono::milliseconds;
 
 /// Whether that is why this path was not taken.
@@ -29,9 +21,8 @@ bool tells(const Explanation& told, std::string_view path, std::string_view reas
   });
 }
 
-class GpuFailures : public testing::Test {
+class GpuFailures : public ToyGpuTest {
  protected:
-  ~GpuFailures() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
   /// What the first rank is told, if all are told something of that kind.
   template <class Thrown>
   std::string refusal(const std::function<void()>& run) {
@@ -43,7 +34,6 @@ class GpuFailures : public testing::Test {
       }
     });
   }
-  ToyGpus gpus{2};
 };
 
 // --- Time and death

@@ -1,31 +1,17 @@
 // What is staged through memory of the host: groups in which some ranks have no GPU, and what NCCL
 // has not. Ranks as threads over doubles of the driver and of NCCL.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 
-#include "hymn/hymn.hpp"
-#include "tests/unit/toy_gpus.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using Ints = std::vector<std::int32_t>;
-using Buffer = ToyBuffer<std::int32_t>;
-
-class GpuStaging : public testing::Test {
- protected:
-  ~GpuStaging() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
-  ToyGpus gpus{2};
-};
+class GpuStaging : public ToyGpuTest {};
 
 std::string reason_against(const Explanation& told, std::string_view path) {
   for (const Candidate& other : told.candidates)

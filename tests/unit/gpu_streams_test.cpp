@@ -1,30 +1,16 @@
 // Operations in the order of streams: ranks as threads over doubles of the driver and of NCCL.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdlib>
 #include <functional>
 
 #include "hymn/hymn.h"
-#include "hymn/hymn.hpp"
 #include "runtime/c_api/c_api.hpp"
-#include "tests/unit/toy_gpus.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using Ints = std::vector<std::int32_t>;
-using Buffer = ToyBuffer<std::int32_t>;
-
-class GpuStreams : public testing::Test {
- protected:
-  ~GpuStreams() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
-  ToyGpus gpus{2};
-};
+class GpuStreams : public ToyGpuTest {};
 
 Request on_stream(Request request, void* stream) {
   request.domain = {OrderingDomain::Kind::stream, stream};

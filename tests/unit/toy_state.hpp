@@ -33,6 +33,8 @@ struct ToyComm {
   std::size_t collectives = 0;
   std::size_t splits = 0;
   std::map<int, double> factors;  ///< of its own operations
+  std::map<void*, void*> known;   ///< buffers, by handle
+  nccl_api::Window* opening = nullptr;  ///< where the handle of a window will be written
 };
 
 struct ToyTeam {
