@@ -115,7 +115,9 @@ bool NcclChannel::step() {
     keep(parent_->split(parts_.nccl, part_color));
   }
   if (std::lock_guard lock(mutex_); given_up_) throw_given_up();
-  return communicator_->step() && check();
+  if (!communicator_->step()) return false;
+  was_ready_.store(true, std::memory_order_release);
+  return check();
 }
 
 bool NcclChannel::check() {

@@ -50,6 +50,8 @@ class NcclChannel {
   /// all ranks, so it looks at nothing but the order of this rank's calls. Twice changes nothing.
   void begin();
   bool has_begun() const { return communicator_ != nullptr; }
+  /// Whether something could be launched on it before. Thread-safe.
+  bool was_ready() const { return was_ready_.load(std::memory_order_acquire); }
   /// Begins, and waits until it is ready, or only until NCCL is at work by itself. Throws as
   /// NcclCommunicator::complete().
   void make(const Patience& patience, bool until_ready);
@@ -129,6 +131,7 @@ class NcclChannel {
   // Kept when the communicator is given up, too: NCCL may be about to write to them.
   std::vector<std::shared_ptr<KnownBuffer>> known_;
   std::vector<void*> to_free_;  // once NCCL has let go of all
+  std::atomic<bool> was_ready_{false};
   std::atomic<int> in_flight_{0};
   std::atomic<std::uint64_t> splits_{0};
 };

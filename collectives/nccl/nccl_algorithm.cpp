@@ -98,6 +98,15 @@ class NcclOperation final : public Operation {
   bool has_landed_ = false;
 };
 
+// To make a communicator is to allocate memory, which breaks the capture off.
+void require_ready_for_capture(const NcclChannel& channel, const OrderingDomain& domain) {
+  if (domain.kind == OrderingDomain::Kind::host || channel.was_ready() ||
+      !channel.gpu().is_capturing(static_cast<cuda_api::Stream>(domain.stream)))
+    return;
+  throw UsageError("the stream is captured into a graph, but NCCL's communicator is not there yet",
+                   {.remedy = "make such a call once before the capture"});
+}
+
 class NcclAlgorithm final : public Algorithm {
  public:
   explicit NcclAlgorithm(std::shared_ptr<NcclChannel> channel) : channel_(std::move(channel)) {}
@@ -109,8 +118,9 @@ class NcclAlgorithm final : public Algorithm {
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     require_apart_for_nccl(*call.request);
     const bool is_message = !is_collective(call.request->type);
-    return storage.emplace<NcclOperation>(is_message ? channel_->pair_with(call.peer) : channel_,
-                                          call);
+    auto channel = is_message ? channel_->pair_with(call.peer) : channel_;
+    require_ready_for_capture(*channel, call.request->domain);
+    return storage.emplace<NcclOperation>(std::move(channel), call);
   }
 
  private:

@@ -132,15 +132,15 @@ void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
   MemoryQuery* const memory = world_->memory();
   const MemoryAt found = memory != nullptr ? memory->at(data) : MemoryAt{};
   const int gpu = means_.reach.gpu->index();
-  const auto offset = reinterpret_cast<std::uintptr_t>(data) - found.begin;
+  const std::size_t left = found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(data);
   if (found.kind != MemoryKind::device || found.gpu != gpu)
     throw UsageError(fmt::format("{} is not in the memory of GPU {}, on which this rank works", data,
                                  gpu),
                      {.remedy = "give memory of that GPU that has not been freed"});
-  if (bytes == 0 || bytes > found.bytes - offset)
+  if (bytes == 0 || bytes > left)
     throw UsageError(fmt::format("{} bytes are to be registered, but the allocation has {} from {} "
                                  "on",
-                                 bytes, found.bytes - offset, data),
+                                 bytes, left, data),
                      {.remedy = "register what was allocated, or a part of it"});
 }
 

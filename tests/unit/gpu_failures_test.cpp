@@ -264,6 +264,9 @@ TEST_F(GpuFailures, BadBuffersAreRefused) {
     BufferView odd = mine.view().slice(0, 1);
     odd.data = static_cast<std::byte*>(odd.data) + 2;
     EXPECT_THAT(refused(odd, odd), HasSubstr("which is no address of a int32"));
+    BufferView beyond = mine.view();
+    beyond.count += 1;
+    EXPECT_THAT(refused(beyond, beyond), HasSubstr("has 20 bytes, but only 16 are left of the"));
     BufferView freed = mine.view();
     freed.memory = MemoryKind::device;
     freed.data = host.data();

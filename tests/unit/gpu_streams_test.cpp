@@ -167,6 +167,52 @@ TEST_F(GpuStreams, BadStreamsAreRefused) {
   });
 }
 
+// Managed memory is also the host's, and no memory is nowhere: the stream tells where they are used.
+TEST_F(GpuStreams, WhatHasNoPlaceOfItsOwnFollowsTheStream) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer managed(gpus, me, {me + 1}, MemoryKind::managed);
+    if (me == 0) gpus.hold("collective");
+    world.group().barrier();
+    world.group().all_reduce(managed.view(), {}, {.stream = stream});
+    world.group().barrier();
+    if (me == 0) gpus.release();
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(managed.values(), Ints{3});
+    // Rank 1 gets nothing of it.
+    const std::array<std::size_t, 2> counts{1, 0};
+    Buffer all(gpus, me, {7});
+    Ints none;
+    const ConstBufferView in = me == 0 ? ConstBufferView(all.view()) : ConstBufferView(none);
+    Buffer part(gpus, me, {0});
+    const BufferView out = me == 0 ? part.view() : BufferView(none);
+    world.group().scatter(in, counts, out, 0, {.stream = stream});
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(part.values(), Ints{me == 0 ? 7 : 0});
+    world.group().wait_for_pending_works();
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 2);
+}
+
+TEST_F(GpuStreams, AFirstCallIsNotCaptured) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer buffer(gpus, me, {1});
+    gpus.capture(stream);
+    EXPECT_THAT(thrown_by<UsageError>(
+                    [&] { world.group().all_reduce(buffer.view(), {}, {.stream = stream}); }),
+                HasSubstr("communicator is not there yet"));
+    gpus.end_capture(stream);
+    EXPECT_EQ(world.group().collective_sequence(), 0u);
+    world.group().all_reduce(buffer.view());
+    EXPECT_EQ(buffer.values(), Ints{2});
+    world.group().barrier();
+  });
+}
+
 TEST_F(GpuStreams, WithoutAGpuThereAreNone) {
   setenv("HYMN_GPU", "none", 1);
   run_ranks(1, [](World& world) {
