@@ -101,7 +101,8 @@ class Locator {
   /// Several allocations may lie side by side, as parts of one range of addresses.
   void require_end(std::string_view side, const ConstBufferView& view,
                    const MemoryAt& found) const {
-    const std::size_t left = found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(view.data);
+    const std::size_t left =
+        found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(view.data);
     if (memory_ == nullptr || view.bytes() <= left) return;
     const MemoryAt last = memory_->at(static_cast<const std::byte*>(view.data) + view.bytes() - 1);
     if (last.kind == found.kind && last.gpu == found.gpu) return;

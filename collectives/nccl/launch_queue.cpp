@@ -36,9 +36,8 @@ std::size_t LaunchQueue::count_together(const Lane& lane) {
   const NcclLaunch& first = *lane.waiting.front();
   if (first.is_message()) return lane.waiting.size();
   const std::size_t count = first.call_.together;
-  const bool have_come =
-      lane.waiting.size() >= count &&
-      lane.waiting[count - 1]->call_.coalesced_in == first.call_.coalesced_in;
+  const bool have_come = lane.waiting.size() >= count &&
+                         lane.waiting[count - 1]->call_.coalesced_in == first.call_.coalesced_in;
   return have_come ? count : 0;
 }
 

@@ -127,17 +127,27 @@ typedef struct {
   int reproducibility;      ///< a hymnReproducibility_t
   // For the memory of GPUs, the same on all members but for the last; docs/gpu.md tells what each
   // one does.
-  int nccl_init;             ///< a hymnNcclInit_t
-  int nccl_min_ctas;         ///< 1 to 64
-  int nccl_max_ctas;         ///< 1 to 64; not below nccl_min_ctas
-  int nccl_cga_size;         ///< 1 to 8; < 0: no clusters, which NCCL calls 0
-  const char* nccl_net;      ///< "Socket", "IB", or that of a plugin
-  int nccl_blocking;         ///< > 0 NCCL's calls may block, < 0 they do not, 0 as HYMN_NCCL_BLOCKING
+  int nccl_init;         ///< a hymnNcclInit_t
+  int nccl_min_ctas;     ///< 1 to 64
+  int nccl_max_ctas;     ///< 1 to 64; not below nccl_min_ctas
+  int nccl_cga_size;     ///< 1 to 8; < 0: no clusters, which NCCL calls 0
+  const char* nccl_net;  ///< "Socket", "IB", or that of a plugin
+  int nccl_blocking;     ///< > 0 NCCL's calls may block, < 0 they do not, 0 as HYMN_NCCL_BLOCKING
   int high_priority_stream;  ///< > 0 yes, < 0 no, 0 as HYMN_STREAM_PRIORITY
 } hymnGroupOptions_t;
-#define HYMN_GROUP_OPTIONS_INIT                                                                  \
-  {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL, NULL, hymnReproducibleDefault,  \
-   hymnNcclInitDefault,        0,                    0,    0,    NULL, 0,                        \
+#define HYMN_GROUP_OPTIONS_INIT \
+  {sizeof(hymnGroupOptions_t),  \
+   HYMN_TIMEOUT_DEFAULT,        \
+   NULL,                        \
+   NULL,                        \
+   NULL,                        \
+   hymnReproducibleDefault,     \
+   hymnNcclInitDefault,         \
+   0,                           \
+   0,                           \
+   0,                           \
+   NULL,                        \
+   0,                           \
    0}
 
 // --- Errors and version ------------------------------------------------------------------------

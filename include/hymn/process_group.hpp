@@ -11,7 +11,7 @@
 
 #include "hymn/error.hpp"
 #include "hymn/export.hpp"
-#include "hymn/nccl_options.hpp"
+#include "hymn/group_options.hpp"
 #include "hymn/registered_buffer.hpp"
 #include "hymn/work.hpp"
 
@@ -20,42 +20,6 @@ namespace hymn {
 namespace detail {
 class GroupState;
 }
-
-/// Options of one call.
-struct CallOptions {
-  Timeout timeout{};  ///< unset: the group's
-  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
-  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
-  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
-  /// stream; the limit holds on, and a failure gives the group up. The default stream is given as
-  /// cudaStreamLegacy or cudaStreamPerThread. Of a stream that is captured into a graph the
-  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
-  /// runs.
-  void* stream = nullptr;
-};
-
-/// Options of a group.
-struct GroupOptions {
-  std::string description{};  ///< shown in messages; "undefined" unless given
-  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks,
-  /// in a world in which no ranks share memory, makes MPI's plain blocking calls, which are faster;
-  /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
-  /// timeout of their own. See docs/timeouts.md.
-  Timeout timeout{};
-  /// For the making of this group; unset: as WorldOptions::init_timeout.
-  Timeout init_timeout{};
-  std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
-  std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
-  /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
-  std::optional<Reproducibility> reproducibility{};
-  /// As HYMN_NAN_CHECK, for this group on this rank; unset: HYMN_NAN_CHECK.
-  std::optional<bool> nan_check{};
-  /// For the memory of GPUs.
-  NcclOptions nccl{};
-  /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
-  /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
-  std::optional<bool> high_priority_stream{};
-};
 
 /// One operation that has ended, as it is told to hooks.
 struct CompletionInfo {
@@ -323,9 +287,8 @@ class HYMN_API ProcessGroup {
   /// Each in place.
   HYMN_INLINE void all_reduce_coalesced(std::span<const BufferView> inouts, ReduceOp op = {},
                                         const CallOptions& options = {}) {
-    run_coalesced(inouts.size(), options, [&](std::size_t i) {
-      return Request::all_reduce(inouts[i], inouts[i], op);
-    });
+    run_coalesced(inouts.size(), options,
+                  [&](std::size_t i) { return Request::all_reduce(inouts[i], inouts[i], op); });
   }
   /// outs[i] holds size() times as many elements as ins[i].
   HYMN_INLINE void all_gather_coalesced(std::span<const ConstBufferView> ins,

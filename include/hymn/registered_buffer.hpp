@@ -16,7 +16,8 @@ class BufferRegistration;
 /// In which way NCCL knows it.
 enum class Registration : std::uint8_t {
   local,   ///< each rank's buffer by itself (ncclCommRegister): NCCL 2.19 or newer
-  window,  ///< as a window of symmetric memory of all members (ncclCommWindowRegister): 2.27 or newer
+  window,  ///< as a window of symmetric memory of all members (ncclCommWindowRegister): 2.27 or
+           ///< newer
 };
 
 /// Owns a registration, and the memory where NCCL has allocated it. Movable, empty by default. It

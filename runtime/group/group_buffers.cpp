@@ -69,10 +69,9 @@ void require(const nccl_api::Functions& nccl, const Function<Signature>& functio
   if (function.pointer != nullptr) return;
   int version = 0;
   if (nccl.get_version.pointer != nullptr) nccl.get_version.pointer(&version);
-  throw UnsupportedError(
-      fmt::format("NCCL {} has no {}: {} or newer is needed", nccl_version_text(version),
-                  function.name, since),
-      {.remedy = "install a newer NCCL on all hosts, or do without"});
+  throw UnsupportedError(fmt::format("NCCL {} has no {}: {} or newer is needed",
+                                     nccl_version_text(version), function.name, since),
+                         {.remedy = "install a newer NCCL on all hosts, or do without"});
 }
 
 void require_way(const nccl_api::Functions& nccl, Registration how) {
@@ -120,10 +119,10 @@ std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration ho
   if (is_aborted()) std::rethrow_exception(aborted_error(operation));
   if (!world_->may_drive()) world_->require_drive(context(operation));
   if (means_.nccl == nullptr)
-    throw UnsupportedError(fmt::format("NCCL does not carry this group{}{}",
-                                       means_.reach.why_not.empty() ? "" : ": ",
-                                       means_.reach.why_not),
-                           {.remedy = "explain() tells why"});
+    throw UnsupportedError(
+        fmt::format("NCCL does not carry this group{}{}", means_.reach.why_not.empty() ? "" : ": ",
+                    means_.reach.why_not),
+        {.remedy = "explain() tells why"});
   require_way(means_.nccl->parts().nccl.nccl, how);
   return std::make_unique<BufferRegistration>(means_.nccl, how);
 }
@@ -134,9 +133,9 @@ void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
   const int gpu = means_.reach.gpu->index();
   const std::size_t left = found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(data);
   if (found.kind != MemoryKind::device || found.gpu != gpu)
-    throw UsageError(fmt::format("{} is not in the memory of GPU {}, on which this rank works", data,
-                                 gpu),
-                     {.remedy = "give memory of that GPU that has not been freed"});
+    throw UsageError(
+        fmt::format("{} is not in the memory of GPU {}, on which this rank works", data, gpu),
+        {.remedy = "give memory of that GPU that has not been freed"});
   if (bytes == 0 || bytes > left)
     throw UsageError(fmt::format("{} bytes are to be registered, but the allocation has {} from {} "
                                  "on",
@@ -144,11 +143,17 @@ void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
                      {.remedy = "register what was allocated, or a part of it"});
 }
 
-// A window is known once NCCL is through with the call.
+// A window is known once NCCL is through with the call. Without a communicator the group is of no
+// use to any member.
 void GroupState::make_known(BufferRegistration& registration, Timeout limit) {
   NcclChannel& channel = *means_.nccl;
-  await_nccl([&] { channel.make_known(registration.known); }, limit);
-  await_nccl([] {}, limit);
+  try {
+    await_nccl([&] { channel.make_known(registration.known); }, limit);
+    await_nccl([] {}, limit);
+  } catch (...) {
+    if (!channel.was_ready()) abort(describe_failure(std::current_exception(), operation));
+    throw;
+  }
 }
 
 void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
@@ -165,9 +170,10 @@ void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
     if (const TimePoint now = clock.now(); deadline.expired(now)) {
       const double seconds = std::chrono::duration<double>(now - began).count();
       const TimeoutError error(
-          fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for "
-                      "a member that has not called it",
-                      operation, label(), world_->rank(), seconds),
+          fmt::format(
+              "{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for "
+              "a member that has not called it",
+              operation, label(), world_->rank(), seconds),
           now - began, {.remedy = "let all members call it; or allow more time"});
       abort({error.problem()});
       throw error;

@@ -297,8 +297,8 @@ std::shared_ptr<WorkState> GroupState::start_together(OpType type,
                                                       const CallOptions& options,
                                                       const void* site) {
   const bool member = admit(type);
-  auto work = std::make_shared<WorkState>(shared_from_this(), limit_of(options), type,
-                                          next_sequence(type));
+  auto work =
+      std::make_shared<WorkState>(shared_from_this(), limit_of(options), type, next_sequence(type));
   if (member)
     for (const Request& request : requests) add_part(*work, ordered_by(request, options));
   if (is_collective(type)) work->coalesce();

@@ -42,8 +42,7 @@ GroupShadow::~GroupShadow() {
   using Buffers = std::pair<std::unique_ptr<ShadowCall>, std::unique_ptr<ShadowOnGpu>>;
   static auto* const kept = new std::vector<Buffers>();
   const std::lock_guard lock(mutex);
-  for (InFlight& one : in_flight_)
-    kept->emplace_back(std::move(one.call), std::move(one.on_gpu));
+  for (InFlight& one : in_flight_) kept->emplace_back(std::move(one.call), std::move(one.on_gpu));
 }
 
 void GroupShadow::require_support() const {
@@ -172,8 +171,8 @@ void GroupShadow::start(const CallRecord& record) {
                                            options_, std::move(memory));
   std::unique_ptr<ShadowOnGpu> on_gpu;
   if (record.on_gpu && state_->reach().gpu)
-    on_gpu = std::make_unique<ShadowOnGpu>(record, call->request(), state_->reach().gpu,
-                                           spare_on_gpu_);
+    on_gpu =
+        std::make_unique<ShadowOnGpu>(record, call->request(), state_->reach().gpu, spare_on_gpu_);
   const Request& request = on_gpu ? on_gpu->request() : call->request();
   in_flight_.push_back({std::move(call), std::move(on_gpu), {}});
   in_flight_.back().work = group_.start(request);

@@ -126,7 +126,8 @@ static void test_gpu_options(hymnWorld_t world) {
   CHECK_FAILS(hymnUsageError, "nccl_init is 4", hymnGroupCreate(world, &self, 1, &options, &group));
   options.nccl_init = hymnNcclInitEager;
   options.nccl_max_ctas = 65;
-  CHECK_FAILS(hymnConfigError, "max_ctas is 65", hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK_FAILS(hymnConfigError, "max_ctas is 65",
+              hymnGroupCreate(world, &self, 1, &options, &group));
   options.nccl_max_ctas = 4;
   options.nccl_min_ctas = 5;
   CHECK_FAILS(hymnConfigError, "at least 5 blocks",

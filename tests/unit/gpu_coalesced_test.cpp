@@ -197,9 +197,8 @@ TEST_F(GpuCoalesced, WhatThisNcclHasNotIsSaid) {
   gpus.set_version(21805);
   gpus.run([this](World& world) {
     Buffer mine(gpus, world.rank(), {1});
-    EXPECT_THAT(
-        thrown_by<UnsupportedError>([&] { world.group().register_buffer(mine.data(), 4); }),
-        HasSubstr("NCCL 2.18.5 has no ncclCommRegister: 2.19 or newer is needed"));
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { world.group().register_buffer(mine.data(), 4); }),
+                HasSubstr("NCCL 2.18.5 has no ncclCommRegister: 2.19 or newer is needed"));
     EXPECT_THAT(thrown_by<UnsupportedError>(
                     [&] { world.group().allocate_registered(4, Registration::window); }),
                 HasSubstr("has no ncclCommWindowRegister: 2.27 or newer is needed"));

@@ -167,7 +167,8 @@ TEST_F(GpuStreams, BadStreamsAreRefused) {
   });
 }
 
-// Managed memory is also the host's, and no memory is nowhere: the stream tells where they are used.
+// Managed memory is also the host's, and no memory is nowhere: the stream tells where they are
+// used.
 TEST_F(GpuStreams, WhatHasNoPlaceOfItsOwnFollowsTheStream) {
   gpus.run([this](World& world) {
     const int me = world.rank();
@@ -221,9 +222,8 @@ TEST_F(GpuStreams, WithoutAGpuThereAreNone) {
     EXPECT_THAT(thrown_by<UnsupportedError>(
                     [&] { world.group().all_reduce(host, {}, {.stream = &no_stream}); }),
                 HasSubstr("no path of this group works on streams"));
-    EXPECT_THAT(
-        thrown_by<UnsupportedError>([&] { world.group().barrier({.stream = &no_stream}); }),
-        HasSubstr("no path of this group works on streams"));
+    EXPECT_THAT(thrown_by<UnsupportedError>([&] { world.group().barrier({.stream = &no_stream}); }),
+                HasSubstr("no path of this group works on streams"));
     EXPECT_EQ(world.group().collective_sequence(), 0u);
   });
   unsetenv("HYMN_GPU");
@@ -270,9 +270,8 @@ TEST_F(GpuStreams, TheOptionsOfTheCApiReachNccl) {
     EXPECT_EQ(hymnGroupCreate(&handle, both.data(), 2, &options, &group), hymnSuccess);
     EXPECT_EQ(gpus.count("init"), 2) << "it is eager";
     Buffer buffer(gpus, me, {me + 1});
-    EXPECT_EQ(
-        hymnAllReduce(buffer.data(), buffer.data(), 1, hymnInt32, hymnSum, group, nullptr),
-        hymnSuccess);
+    EXPECT_EQ(hymnAllReduce(buffer.data(), buffer.data(), 1, hymnInt32, hymnSum, group, nullptr),
+              hymnSuccess);
     EXPECT_EQ(buffer.values(), Ints{3});
     EXPECT_EQ(hymnGroupFree(group), hymnSuccess);
     world.group().barrier();

@@ -78,7 +78,7 @@ class ToyGpus {
   int streams_of_high_priority() const;
   int open_events() const;
   int open_allocations() const;  ///< that hymn has made through the driver
-  int queries() const;  ///< of events
+  int queries() const;           ///< of events
 
  private:
   std::vector<PretendedRank> ranks(int count, const Config& config) const;

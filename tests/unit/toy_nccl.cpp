@@ -246,7 +246,8 @@ Result release(void* allocated) {
   std::lock_guard lock(toy->mutex);
   for (const ToyComm& comm : toy->comms)
     for (const auto& [handle, buffer] : comm.known)
-      if (buffer == allocated && !comm.is_gone) toy->violation("memory was freed that is registered");
+      if (buffer == allocated && !comm.is_gone)
+        toy->violation("memory was freed that is registered");
   --toy->allocations;
   return success;
 }

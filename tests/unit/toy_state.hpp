@@ -32,8 +32,8 @@ struct ToyComm {
   std::shared_ptr<int> waits_for;  ///< a split: ranks of the parent that have not come
   std::size_t collectives = 0;
   std::size_t splits = 0;
-  std::map<int, double> factors;  ///< of its own operations
-  std::map<void*, void*> known;   ///< buffers, by handle
+  std::map<int, double> factors;        ///< of its own operations
+  std::map<void*, void*> known;         ///< buffers, by handle
   nccl_api::Window* opening = nullptr;  ///< where the handle of a window will be written
 };
 

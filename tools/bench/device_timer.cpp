@@ -58,8 +58,8 @@ DeviceTimer::Marks DeviceTimer::make_marks() const {
   const GpuDevice::Entry entry(*gpu_);
   const cuda_api::Functions& cuda = gpu_->cuda();
   Marks made;
-  call(cuda, cuda.make_event, &made.before, cuda_api::event_with_timing);
-  call(cuda, cuda.make_event, &made.behind, cuda_api::event_with_timing);
+  hymn::call(cuda, cuda.make_event, &made.before, cuda_api::event_with_timing);
+  hymn::call(cuda, cuda.make_event, &made.behind, cuda_api::event_with_timing);
   return made;
 }
 
@@ -68,12 +68,12 @@ void DeviceTimer::write_input(const BenchCall& call_of, std::size_t phase) {
   if (input.bytes() == 0) return;
   const auto from = pattern_.address() + phase % PeriodicData::period * size_of(dtype_);
   const cuda_api::Functions& cuda = gpu_->cuda();
-  call(cuda, cuda.copy_on, reinterpret_cast<cuda_api::Pointer>(input.data), from, input.bytes(),
-       stream_);
+  hymn::call(cuda, cuda.copy_on, reinterpret_cast<cuda_api::Pointer>(input.data), from,
+             input.bytes(), stream_);
 }
 
 void DeviceTimer::record(cuda_api::Event event) const {
-  call(gpu_->cuda(), gpu_->cuda().record_event, event, stream_);
+  hymn::call(gpu_->cuda(), gpu_->cuda().record_event, event, stream_);
 }
 
 BlockTime DeviceTimer::time_block(const BenchCall& call, std::size_t iterations, std::size_t check,
@@ -115,7 +115,7 @@ double DeviceTimer::await(std::size_t marks, const Side& side) {
   double us = 0;
   for (std::size_t i = 0; i < marks; ++i) {
     float milliseconds = 0;
-    call(cuda, cuda.elapsed, &milliseconds, marks_[i].before, marks_[i].behind);
+    hymn::call(cuda, cuda.elapsed, &milliseconds, marks_[i].before, marks_[i].behind);
     us += static_cast<double>(milliseconds) * 1e3;
   }
   return us;

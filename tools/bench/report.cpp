@@ -58,8 +58,8 @@ class PlainTable : public BenchReport {
   void begin(std::span<const std::string> remarks) override {
     for (const std::string& remark : remarks) sink_.line("# " + remark);
     const int width = on_gpu_ ? 42 : 32;
-    sink_.line(fmt::format("#{:>43}   {:^{}}   {:^{}}", "", "out-of-place", width, "in-place",
-                           width));
+    sink_.line(
+        fmt::format("#{:>43}   {:^{}}   {:^{}}", "", "out-of-place", width, "in-place", width));
     const auto names = place("time", "enqueue", "algbw", "busbw", "#wrong");
     const auto units = place("(us)", "(us)", "(GB/s)", "(GB/s)", "");
     constexpr auto columns = "#{:>11} {:>11} {:>13} {:>10}  {}  {}  {}";
@@ -71,10 +71,9 @@ class PlainTable : public BenchReport {
     std::array<std::string, 2> places;
     places.fill(place("-", "-", "-", "-", "-"));
     for (const BenchRow& row : rows)
-      places[row.in_place ? 1 : 0] =
-          place(figure(row.time.median), row.enqueue_time ? figure(row.enqueue_time->median) : "-",
-                figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()),
-                wrong_text(row.wrong));
+      places[row.in_place ? 1 : 0] = place(
+          figure(row.time.median), row.enqueue_time ? figure(row.enqueue_time->median) : "-",
+          figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
     const BenchRow& row = rows.front();
     sink_.line(fmt::format("{:>12} {:>11} {:>13} {:>10}  {}  {}  {} ({})", row.size_bytes,
                            row.count, row.dtype, row.op, places[0], places[1], row.path,

@@ -87,7 +87,8 @@ void BenchTally::verify(const BenchCall& call, std::size_t phase, const void* fo
   const auto* const begin = static_cast<const std::byte*>(call.output().data);
   for (const BenchCall::Expected& part : call.expected()) {
     ConstBufferView got = part.where;
-    got.data = static_cast<const std::byte*>(found) + (static_cast<const std::byte*>(got.data) - begin);
+    got.data =
+        static_cast<const std::byte*>(found) + (static_cast<const std::byte*>(got.data) - begin);
     wrong_ += expected.count_wrong(got, part.phase + phase);
   }
 }

@@ -14,7 +14,7 @@ namespace hymn {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 // As hymn's own communicators are given when a world ends.
 constexpr auto longest_end = std::chrono::seconds(5);
@@ -43,17 +43,18 @@ PlainNccl::PlainNccl(World& world, Timeout limit)
   world.group().broadcast(BufferView(id.bytes.data(), id.bytes.size(), DataType::uint8), 0);
   // In NCCL a rank may wait for the others, who must have the id by then.
   world.group().barrier();
-  shared_->begin([nccl = nccl_, ranks = world.size(), rank = world.rank(), id](nccl_api::Comm* made) {
-    nccl_api::Config config;
-    call(nccl, nccl.init_rank, made, ranks, id, rank, &config);
-  });
+  shared_->begin(
+      [nccl = nccl_, ranks = world.size(), rank = world.rank(), id](nccl_api::Comm* made) {
+        nccl_api::Config config;
+        call(nccl, nccl.init_rank, made, ranks, id, rank, &config);
+      });
   await_settled();
 }
 
 PlainNccl::~PlainNccl() {
   shared_->finish();
-  const auto until = Clock::now() + longest_end;
-  while (!shared_->is_gone() && Clock::now() < until)
+  const auto until = Steady::now() + longest_end;
+  while (!shared_->is_gone() && Steady::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (!shared_->is_gone()) shared_->abort();
 }
@@ -69,12 +70,12 @@ bool PlainNccl::is_settled() {
 }
 
 void PlainNccl::await_settled() {
-  const auto began = Clock::now();
+  const auto began = Steady::now();
   while (!is_settled()) {
-    if (!limit_.is_none() && Clock::now() - began > limit_.duration()) {
+    if (!limit_.is_none() && Steady::now() - began > limit_.duration()) {
       shared_->abort();
       throw TimeoutError("the plain communicator of NCCL is not ready in time",
-                         Clock::now() - began,
+                         Steady::now() - began,
                          {.rank = world_.rank(), .remedy = "look for a rank that is stuck"});
     }
     std::this_thread::yield();
@@ -106,12 +107,12 @@ std::function<void()> PlainNccl::call_for(const BenchCase& bench_case, const Ben
       };
     case OpType::reduce:
       return [=, this] {
-        settle(call(nccl_, nccl_.reduce, in, out, count, type, nccl_kind, shape.root, comm, stream));
+        settle(
+            call(nccl_, nccl_.reduce, in, out, count, type, nccl_kind, shape.root, comm, stream));
       };
     case OpType::all_gather:
-      return [=, this] {
-        settle(call(nccl_, nccl_.all_gather, in, out, bytes, type, comm, stream));
-      };
+      return
+          [=, this] { settle(call(nccl_, nccl_.all_gather, in, out, bytes, type, comm, stream)); };
     case OpType::reduce_scatter:
       return [=, this] {
         settle(call(nccl_, nccl_.reduce_scatter, in, out, count, type, nccl_kind, comm, stream));
