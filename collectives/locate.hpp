@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "collectives/cuda/device_nan.hpp"
 #include "gpu/gpu_device.hpp"
 #include "gpu/memory_query.hpp"
 #include "hymn/request.hpp"
@@ -12,8 +13,9 @@ namespace hymn {
 
 /// What a group can do with the memory of GPUs.
 struct DeviceReach {
-  std::shared_ptr<GpuDevice> gpu{};  ///< of this rank; null: none is reached
-  std::string why_not{};             ///< empty: no GPU is here
+  std::shared_ptr<GpuDevice> gpu{};        ///< of this rank; null: none is reached
+  std::string why_not{};                   ///< empty: no GPU is here
+  std::shared_ptr<cuda::DeviceNan> nan{};  ///< where there is a GPU
 };
 
 /// The request, whose views say where their buffers are; null where they say so already. `memory`

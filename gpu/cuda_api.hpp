@@ -15,6 +15,8 @@ using Pointer = unsigned long long;  ///< to memory of a GPU
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
+using Module = struct ModuleHandle*;  ///< kernels, loaded for one context
+using Kernel = struct KernelHandle*;
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
@@ -26,7 +28,9 @@ constexpr Result stub_library = 34;
 constexpr Result no_device = 100;
 constexpr Result invalid_device = 101;
 constexpr Result invalid_context = 201;
+constexpr Result no_binary_for_gpu = 209;
 constexpr Result uncorrectable_ecc = 214;
+constexpr Result unsupported_ptx = 222;
 constexpr Result illegal_address = 700;
 constexpr Result not_ready = 600;
 constexpr Result launch_failed = 719;
@@ -108,6 +112,13 @@ struct Functions {
   Function<Result(Pointer, const void*, std::size_t, Stream)> to_gpu_on{"cuMemcpyHtoDAsync_v2"};
   Function<Result(void*, Pointer, std::size_t, Stream)> to_host_on{"cuMemcpyDtoHAsync_v2"};
   Function<Result(Pointer, Pointer, std::size_t, Stream)> copy_on{"cuMemcpyDtoDAsync_v2"};
+  Function<Result(Module*, const void*)> load_module{"cuModuleLoadData"};
+  Function<Result(Module)> unload_module{"cuModuleUnload"};
+  Function<Result(Kernel*, Module, const char*)> kernel_of_module{"cuModuleGetFunction"};
+  /// Blocks in x, y, z, threads of a block in x, y, z, bytes of shared memory, stream, arguments.
+  Function<Result(Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  Stream, void**, void**)>
+      launch{"cuLaunchKernel"};
 };
 
 }  // namespace hymn::cuda_api

@@ -38,6 +38,11 @@ const char* remedy_for(Result result) {
     case driver_mismatch:
       return "the driver's library and its kernel module are of different versions: restart the "
              "machine after the driver's update";
+    case no_binary_for_gpu:
+    case unsupported_ptx:
+      return "hymn's kernels are for GPUs of compute capability 8.0 and newer; update the driver, "
+             "or "
+             "build hymn with the CUDA toolkit that it belongs to";
     default:
       return "";
   }

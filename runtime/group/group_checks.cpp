@@ -24,10 +24,6 @@ std::uint64_t check_tag(std::uint64_t uid, std::uint64_t sequence) {
   return (3 * first_data_tag) | ((uid & groups) << 40) | (sequence & low);
 }
 
-bool is_readable(const ConstBufferView& view) {
-  return view.memory == MemoryKind::host || view.memory == MemoryKind::pinned;
-}
-
 }  // namespace
 
 WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
@@ -44,7 +40,7 @@ WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
 void GroupState::examine_part(const Call& call, const CallNote& note) {
   if (watches(Watch::nan_check)) {
     try {
-      require_numbers(*call.request);
+      require_numbers(call, note.limit);
     } catch (...) {
       rethrow_with(context(title(call)));
     }
@@ -56,15 +52,18 @@ void GroupState::examine_part(const Call& call, const CallNote& note) {
 
 // --- Numbers
 
-void GroupState::require_numbers(const Request& request) const {
+void GroupState::require_numbers(const Call& call, Timeout limit) {
+  const Request& request = *call.request;
   // Of these only the root's side is read, and the others' may hold anything.
   const bool from_root = request.type == OpType::broadcast || request.type == OpType::scatter;
   if (from_root && request.peer != world_->rank()) return;
   const auto views = request.inputs.views();
   for (std::size_t i = 0; i < views.size(); ++i) {
     const ConstBufferView& view = views[i];
-    if (!is_readable(view) || !may_hold_nan(view.dtype)) continue;
-    const std::size_t found = find_nan(view.data, view.count, view.dtype);
+    if (view.count == 0 || !may_hold_nan(view.dtype)) continue;
+    const std::size_t found = view.memory == MemoryKind::device
+                                  ? find_nan_on_gpu(call, view, limit)
+                                  : find_nan(view.data, view.count, view.dtype);
     if (found == view.count) continue;
     const bool listed = request.inputs.layout() == Layout::list;
     throw UsageError(

@@ -123,6 +123,7 @@ void NcclMechanism::placed(const JobMap& job) {
   if (index < 0) return;
   gpu_ = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
   staging_ = std::make_shared<StagingArea>(gpu_);
+  nan_ = std::make_shared<cuda::DeviceNan>(gpu_);
   gpu_name_ = fmt::format("{}/{}", job.host, place);
 }
 
@@ -161,6 +162,7 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
     return;
   }
   group.reach.gpu = gpu_;
+  group.reach.nan = nan_;
   auto staged = std::make_unique<StagedAlgorithm>(staging_, group.shape.rank);
   group.staged = staged.get();
   group.algorithms.push_back(std::move(staged));

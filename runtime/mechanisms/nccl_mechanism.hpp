@@ -75,6 +75,7 @@ class NcclMechanism final : public Mechanism {
   std::string gpu_name_;            ///< the same exactly for ranks that share a GPU
   std::shared_ptr<GpuDevice> gpu_;  ///< null: this rank has none
   std::shared_ptr<StagingArea> staging_;
+  std::shared_ptr<cuda::DeviceNan> nan_;
   const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
   std::shared_ptr<LaunchQueue> queue_;
 

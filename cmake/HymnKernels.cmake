@@ -1,0 +1,41 @@
+# The kernels of GPUs, compiled where there is nvcc (HYMN_CUDA).
+
+set(HYMN_CUDA AUTO CACHE STRING
+    "Compile the kernels of GPUs: ON, OFF, or AUTO: where nvcc is found")
+if(NOT HYMN_CUDA STREQUAL "OFF")
+  find_program(HYMN_NVCC nvcc PATHS /usr/local/cuda/bin)
+  mark_as_advanced(HYMN_NVCC)
+  if(NOT HYMN_NVCC AND NOT HYMN_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "HYMN_CUDA is ${HYMN_CUDA}, but there is no nvcc: install the CUDA toolkit, "
+                        "give -DHYMN_NVCC=PATH, or leave HYMN_CUDA at AUTO")
+  endif()
+endif()
+
+# Machine code for Ampere, Hopper and Blackwell, and PTX for what comes after them.
+set(hymn_gpu_code
+    -gencode=arch=compute_80,code=sm_80
+    -gencode=arch=compute_90,code=sm_90
+    -gencode=arch=compute_100,code=[sm_100,compute_100])
+
+# hymn_embed_kernels(SOURCE EMBEDDER): compiles SOURCE into one image for all these GPUs, and lets
+# EMBEDDER, a source of the same room, take it in (HYMN_KERNEL_IMAGE). Without nvcc there is none.
+function(hymn_embed_kernels source embedder)
+  if(NOT HYMN_NVCC OR HYMN_CUDA STREQUAL "OFF")
+    return()
+  endif()
+  get_filename_component(name "${source}" NAME_WE)
+  set(image "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
+  # Not compressed: it is small, and tests look into it.
+  add_custom_command(
+    OUTPUT "${image}"
+    COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
+            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" ${hymn_gpu_code}
+            -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
+    MAIN_DEPENDENCY "${source}"
+    DEPFILE "${image}.d"
+    COMMENT "Compiling the kernels of GPUs"
+    VERBATIM)
+  set_source_files_properties("${embedder}" PROPERTIES
+    COMPILE_DEFINITIONS "HYMN_KERNEL_IMAGE=\"${image}\""
+    OBJECT_DEPENDS "${image}")
+endfunction()

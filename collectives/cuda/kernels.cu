@@ -1,0 +1,14 @@
+// The kernels of GPUs, by the names under which the driver finds them: kernel_names.hpp.
+#include "collectives/cuda/find_nan_kernel.hpp"
+
+namespace cuda = hymn::cuda;
+
+#define HYMN_FIND_NAN(name, bits, infinity)                                             \
+  extern "C" __global__ void name(const bits* elements, std::uint64_t count,            \
+                                  std::uint64_t* found) {                               \
+    cuda::find_nan<bits, infinity>(cuda::this_kernel_thread(), elements, count, found); \
+  }
+HYMN_FIND_NAN(hymn_find_nan_float16, std::uint16_t, 0x7c00)
+HYMN_FIND_NAN(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)
+HYMN_FIND_NAN(hymn_find_nan_float32, std::uint32_t, 0x7f800000)
+HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
