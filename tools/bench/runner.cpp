@@ -81,7 +81,7 @@ void BenchRunner::check_root_and_ranks() const {
 void BenchRunner::check_support() const {
   try {
     const BenchCall call = call_of(shape(counts_.front(), options_.places.front()));
-    const Explanation explanation = group_.explain(call.request());
+    const Explanation explanation = explain(call);
     if (explanation.algorithm.empty()) throw BadArguments(refusals(explanation));
   } catch (const Error& error) {
     throw BadArguments(error.what());
@@ -108,6 +108,12 @@ std::vector<std::string> BenchRunner::remarks() const {
       fmt::format("time: median over blocks of iterations of the slowest rank's mean, less {:.3f} "
                   "us for the clock",
                   clock_us)};
+}
+
+Explanation BenchRunner::explain(const BenchCall& call) const {
+  Request request = call.request();
+  if (device_) request.domain = {OrderingDomain::Kind::stream, device_->stream()};
+  return group_.explain(request);
 }
 
 BenchCall BenchRunner::call_of(const BenchShape& shape) const {
@@ -137,7 +143,7 @@ std::uint64_t BenchRunner::run() {
 }
 
 BenchRow BenchRunner::describe(const BenchShape& shape, const BenchCall& call) const {
-  const Explanation explanation = group_.explain(call.request());
+  const Explanation explanation = explain(call);
   BenchRow row;
   row.collective = case_.name;
   row.size_bytes = case_.has_data() ? size_in_bytes(options_, shape.count, shape.ranks) : 0;

@@ -46,6 +46,7 @@ class BenchRunner {
   void check_root_and_ranks() const;
   void check_support() const;
   BenchCall call_of(const BenchShape& shape) const;
+  Explanation explain(const BenchCall& call) const;
   BenchTally& tally() { return device_ ? static_cast<BenchTally&>(*device_) : *host_; }
   const BenchTally& tally() const {
     return device_ ? static_cast<const BenchTally&>(*device_) : *host_;
