@@ -1,9 +1,13 @@
 #include "collectives/nccl/channel.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/endless_call.hpp"
+#include "base/helper_thread.hpp"
 #include "base/waiter.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
@@ -13,6 +17,23 @@ namespace {
 
 constexpr int part_color = 0;
 
+// NCCL may need longer to let go of a communicator than anybody waits for its group's end.
+void free_when_gone(std::shared_ptr<NcclCommunicator> communicator, const nccl_api::Functions& nccl,
+                    const std::vector<void*>& allocated) {
+  const auto free_all = [communicator, allocated, release = nccl.release.pointer] {
+    while (!communicator->is_gone()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (void* const memory : allocated) release(memory);
+  };
+  if (communicator->is_gone()) return free_all();
+  try {
+    std::thread([free_all] {
+      become_helper_thread("hymn-nccl");
+      free_all();
+    }).detach();
+  } catch (const std::system_error&) {  // NOLINT: it is kept, as all is that NCCL may still use
+  }
+}
+
 [[noreturn]] void throw_given_up() {
   throw AbortedError("NCCL's communicator of this group was given up");
 }
@@ -20,8 +41,7 @@ constexpr int part_color = 0;
 }  // namespace
 
 NcclChannel::~NcclChannel() {
-  if (is_gone())
-    for (void* const allocated : to_free_) parts_.nccl.nccl.release.pointer(allocated);
+  if (!to_free_.empty()) free_when_gone(std::move(communicator_), parts_.nccl.nccl, to_free_);
   if (own_stream_ != nullptr) gpu().destroy_stream(own_stream_);
 }
 
