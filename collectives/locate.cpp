@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -45,7 +46,10 @@ class Locator {
     if (on_gpu) require_reach(side, view, found);
   }
 
-  bool is_on_gpu() const { return first_ ? first_->found.kind == MemoryKind::device : is_said_; }
+  /// What has no place of its own, because it is managed or empty, is where it is ordered.
+  bool is_on_gpu() const {
+    return first_ ? first_->found.kind == MemoryKind::device : is_said_ || has_stream_;
+  }
 
   /// After all buffers: that of another rank's may be empty here.
   void require_gpu_where_said() const {
@@ -86,11 +90,26 @@ class Locator {
                                    side, found.gpu, reach_.gpu->index()),
                        {.remedy = "allocate on the rank's own GPU (cudaSetDevice), or choose "
                                   "another by HYMN_GPU"});
+    require_end(side, view, found);
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
     if (address % alignment_of(view.dtype) != 0)
       throw UsageError(fmt::format("the {} buffer begins at {}, which is no address of a {}", side,
                                    view.data, to_string(view.dtype)),
                        {.remedy = "align it to the size of its elements"});
+  }
+
+  /// Several allocations may lie side by side, as parts of one range of addresses.
+  void require_end(std::string_view side, const ConstBufferView& view,
+                   const MemoryAt& found) const {
+    const std::size_t left =
+        found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(view.data);
+    if (memory_ == nullptr || view.bytes() <= left) return;
+    const MemoryAt last = memory_->at(static_cast<const std::byte*>(view.data) + view.bytes() - 1);
+    if (last.kind == found.kind && last.gpu == found.gpu) return;
+    throw UsageError(fmt::format("the {} buffer has {} bytes, but only {} are left of the "
+                                 "allocation at {}",
+                                 side, view.bytes(), left, view.data),
+                     {.remedy = "look at the count and the type, or allocate more"});
   }
 
   /// Of a complex number it is that of its parts.

@@ -16,6 +16,10 @@ struct Call {
   const Request* request = nullptr;
   int peer = -1;               ///< the request's peer as a *group* rank (or any_source)
   std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
+  /// Of calls that were started as one: how many of them, from this one on, the same algorithm
+  /// carries one behind the other. All members give the same.
+  std::size_t together = 1;
+  const void* coalesced_in = nullptr;  ///< the same for all of these; null: it stands alone
 };
 
 /// What stays behind when an operation is given up before the mechanism has let go of its buffers.

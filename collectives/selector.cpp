@@ -23,6 +23,8 @@ std::optional<PlanQuery> query_of(const Request& request, int ranks) {
   };
   const OpType type = request.type;
   if (!is_collective(type) || ranks < 1) return std::nullopt;
+  // Of those on streams NCCL's comes first, whatever others cost: they hold up the host.
+  if (type == OpType::barrier && request.memory() == MemoryKind::device) return std::nullopt;
   if (type == OpType::barrier) return PlanQuery{.type = type};
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
   const ConstBufferView& in = request.inputs.flat();
@@ -50,6 +52,13 @@ std::set<std::string> names_of_this_build() {
         names.emplace(algorithm_for(model.algorithm, type));
     }
   return names;
+}
+
+std::string where(const Request& request) {
+  const bool on_gpu = request.memory() == MemoryKind::device;
+  if (request.type == OpType::barrier)
+    return on_gpu ? "it is ordered by a stream" : "it is ordered by no stream";
+  return on_gpu ? "the buffers are in the memory of a GPU" : "the buffers are in host memory";
 }
 
 }  // namespace
@@ -151,9 +160,7 @@ Candidate Selector::ask(std::size_t index, const Request& request) const {
   } else if (!is_allowed(index, request.type)) {
     candidate.reason = fmt::format("not allowed by the algorithm setting '{}'", rules_.algo.text());
   } else if (!algorithm.takes(request.memory())) {
-    candidate.reason = request.memory() == MemoryKind::device
-                           ? "the buffers are in the memory of a GPU"
-                           : "the buffers are in host memory";
+    candidate.reason = where(request);
   } else {
     Verdict verdict = algorithm.can_run(request);
     candidate.can_run = verdict.ok;

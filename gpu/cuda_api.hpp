@@ -53,6 +53,7 @@ constexpr unsigned memory_unified = 4;
 
 /// A stream that does not wait for the default stream, nor that for it.
 constexpr unsigned stream_non_blocking = 1;
+constexpr unsigned event_with_timing = 0;
 /// An event without times, which is cheaper.
 constexpr unsigned event_without_timing = 2;
 constexpr unsigned wait_by_default = 0;
@@ -104,10 +105,13 @@ struct Functions {
   Function<Result(Event)> destroy_event{"cuEventDestroy_v2"};
   Function<Result(Event, Stream)> record_event{"cuEventRecord"};
   Function<Result(Event)> query_event{"cuEventQuery"};
+  /// Milliseconds between two events with timing.
+  Function<Result(float*, Event, Event)> elapsed{"cuEventElapsedTime"};
   Function<Result(void**, std::size_t, unsigned)> allocate_pinned{"cuMemHostAlloc"};
   Function<Result(void*)> free_pinned{"cuMemFreeHost"};
   Function<Result(Pointer, const void*, std::size_t, Stream)> to_gpu_on{"cuMemcpyHtoDAsync_v2"};
   Function<Result(void*, Pointer, std::size_t, Stream)> to_host_on{"cuMemcpyDtoHAsync_v2"};
+  Function<Result(Pointer, Pointer, std::size_t, Stream)> copy_on{"cuMemcpyDtoDAsync_v2"};
   Function<Result(Module*, const void*)> load_module{"cuModuleLoadData"};
   Function<Result(Module)> unload_module{"cuModuleUnload"};
   Function<Result(Kernel*, Module, const char*)> kernel_of_module{"cuModuleGetFunction"};

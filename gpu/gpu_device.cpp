@@ -17,6 +17,7 @@ GpuDevice::~GpuDevice() {
   for (const Event event : free_events_) cuda_.destroy_event.pointer(event);
   for (const Stream stream : streams_)
     if (stream != nullptr) cuda_.destroy_stream.pointer(stream);
+  if (scratch_ != 0) cuda_.release.pointer(scratch_);
   Context popped = nullptr;
   cuda_.pop_context.pointer(&popped);
   cuda_.release_context.pointer(device_);
@@ -43,11 +44,29 @@ GpuDevice::Entry::~Entry() {
 void GpuDevice::make_current() { call(cuda_, cuda_.set_context, context()); }
 
 Stream GpuDevice::stream(bool high_priority) {
+  return own_stream(high_priority ? 1 : 0, high_priority);
+}
+
+Stream GpuDevice::stream_for_copies() { return own_stream(2, false); }
+
+Stream GpuDevice::own_stream(std::size_t which, bool high_priority) {
   const Entry entry(*this);
   std::lock_guard lock(mutex_);
-  Stream& stream = streams_[high_priority ? 1 : 0];
+  Stream& stream = streams_[which];
   if (stream == nullptr) stream = create(high_priority);
   return stream;
+}
+
+Pointer GpuDevice::scratch() {
+  const Entry entry(*this);
+  std::lock_guard lock(mutex_);
+  if (scratch_ == 0) {
+    Pointer made = 0;
+    call(cuda_, cuda_.allocate, &made, scratch_bytes);
+    scratch_ = made;
+    call(cuda_, cuda_.fill, made, static_cast<unsigned char>(0), scratch_bytes);
+  }
+  return scratch_;
 }
 
 Stream GpuDevice::make_stream(bool high_priority) {

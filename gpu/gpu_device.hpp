@@ -40,6 +40,8 @@ class GpuDevice {
 
   /// hymn's own, one of each priority; made at the first call.
   cuda_api::Stream stream(bool high_priority);
+  /// hymn's own, too, for copies alone: they wait for no collective, and no collective for them.
+  cuda_api::Stream stream_for_copies();
   /// Another one, for who has to have one alone.
   cuda_api::Stream make_stream(bool high_priority);
   void destroy_stream(cuda_api::Stream stream) noexcept;
@@ -56,8 +58,26 @@ class GpuDevice {
   void wait_on(cuda_api::Stream stream, cuda_api::Event event);
   /// It may still be waited for by streams: these hold on to what they wait for.
   void give_back(cuda_api::Event event);
+  /// One that is given back in the end.
+  class LentEvent {
+   public:
+    LentEvent(GpuDevice& gpu, cuda_api::Stream stream) : gpu_(gpu), event_(gpu.mark(stream)) {}
+    ~LentEvent() { gpu_.give_back(event_); }
+    LentEvent(const LentEvent&) = delete;
+    LentEvent& operator=(const LentEvent&) = delete;
+    bool has_happened() const { return gpu_.has_happened(event_); }
+
+   private:
+    GpuDevice& gpu_;
+    const cuda_api::Event event_;
+  };
+
+  /// A few bytes of its memory, that all may write, for operations without data. Zeros at first.
+  cuda_api::Pointer scratch();
+  static constexpr std::size_t scratch_bytes = 8;
 
  private:
+  cuda_api::Stream own_stream(std::size_t which, bool high_priority);
   cuda_api::Stream create(bool high_priority) const;
 
   const cuda_api::Functions& cuda_;
@@ -65,7 +85,8 @@ class GpuDevice {
   std::mutex mutex_;  // guards what follows
   cuda_api::Device device_ = 0;
   cuda_api::Context context_ = nullptr;
-  std::array<cuda_api::Stream, 2> streams_{};
+  std::array<cuda_api::Stream, 3> streams_{};  // usual, of high priority, for copies
+  cuda_api::Pointer scratch_ = 0;
   std::vector<cuda_api::Event> free_events_;
 };
 

@@ -13,6 +13,7 @@ namespace hymn::nccl_api {
 using Result = int;
 using Comm = struct CommHandle*;
 using Stream = cuda_api::Stream;
+using Window = struct WindowHandle*;
 using DataType = int;
 using Op = int;
 constexpr Result success = 0;
@@ -67,6 +68,9 @@ struct Config {
   int split_share = unset;
 };
 
+/// A window at the same place of the memory of all ranks.
+constexpr int symmetric_window = 1;
+
 /// The color of a rank that takes part in a split, but is in no part.
 constexpr int no_color = -1;
 
@@ -99,6 +103,14 @@ struct Functions {
   Function<Result(void*, std::size_t, DataType, int, Comm, Stream)> recv{"ncclRecv"};
   Function<Result(Op*, void*, DataType, int, Comm)> make_premul_sum{"ncclRedOpCreatePreMulSum"};
   Function<Result(Op, Comm)> destroy_op{"ncclRedOpDestroy"};
+  // From 2.19 on.
+  Function<Result(void**, std::size_t)> allocate{"ncclMemAlloc"};
+  Function<Result(void*)> release{"ncclMemFree"};
+  Function<Result(Comm, void*, std::size_t, void**)> register_buffer{"ncclCommRegister"};
+  Function<Result(Comm, void*)> deregister_buffer{"ncclCommDeregister"};
+  // From 2.27 on. All ranks of the communicator make the first call; the second one is local.
+  Function<Result(Comm, void*, std::size_t, Window*, int)> open_window{"ncclCommWindowRegister"};
+  Function<Result(Comm, Window)> close_window{"ncclCommWindowDeregister"};
 };
 
 }  // namespace hymn::nccl_api

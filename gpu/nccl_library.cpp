@@ -13,7 +13,8 @@ NcclLibrary load() {
       "libnccl.so.2", f.get_version, f.error_text, f.last_error, f.get_unique_id, f.init_rank,
       f.split, f.get_async_error, f.finalize, f.destroy, f.abort, f.group_start, f.group_end,
       f.all_reduce, f.broadcast, f.reduce, f.all_gather, f.reduce_scatter, f.send, f.recv,
-      f.make_premul_sum, f.destroy_op);
+      f.make_premul_sum, f.destroy_op, f.allocate, f.release, f.register_buffer,
+      f.deregister_buffer, f.open_window, f.close_window);
   return judge_nccl(f, std::move(problem));
 }
 

@@ -69,7 +69,8 @@ CallWords words_of(const SeenCall& call) {
     return number(side.layout) | number(side.even) << 8;
   };
   return {call.sequence, kinds, call.input.count, call.output.count,
-          form(call.input) | form(call.output) << 16 | number(call.counts.input.size()) << 32 |
+          form(call.input) | form(call.output) << 16 | number(call.on_gpu) << 9 |
+              number(call.coalesced) << 10 | number(call.counts.input.size()) << 32 |
               number(call.counts.output.size()) << 48};
 }
 
@@ -95,6 +96,8 @@ SeenCall call_of(const CallWords& words, BlockCounts counts) {
   call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(words[1] >> 32));
   call.input = side_of(words[2], words[1] >> 16, words[4]);
   call.output = side_of(words[3], words[1] >> 24, words[4] >> 16);
+  call.on_gpu = ((words[4] >> 9) & 1) != 0;
+  call.coalesced = ((words[4] >> 10) & 1) != 0;
   const bool is_possible_call = is_collective(call.type) &&
                                 static_cast<std::size_t>(call.kind) < reduce_kind_count &&
                                 is_possible(call.input) && is_possible(call.output);

@@ -80,6 +80,8 @@ struct CallRecord {
   OpType type = OpType::barrier;
   ReduceKind kind = ReduceKind::sum;
   CallState state = CallState::scheduled;
+  bool on_gpu = false;       ///< its buffers are in the memory of a GPU, or a stream orders it
+  bool coalesced = false;    ///< started as one with others
   bool shadowed = false;     ///< made beside the others by a rank that has run out of input
   bool retired = false;      ///< it has ended, and nothing of it is in flight any more
   std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive

@@ -162,6 +162,8 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(kinds >> 32));
   call.method = static_cast<std::uint16_t>(words[6] >> 44);
   call.shadowed = ((words[6] >> 60) & 1) != 0;
+  call.on_gpu = ((words[6] >> 61) & 1) != 0;
+  call.coalesced = ((words[6] >> 62) & 1) != 0;
   const auto side = [&](CallSide& to, std::uint64_t dtype, std::uint64_t count, std::uint64_t form,
                         std::uint64_t shape) {
     to.dtype = static_cast<DataType>(dtype & 0xff);

@@ -183,7 +183,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
                                  call.input.count,
                                  call.output.count,
                                  form(call.input) | form(call.output) << 22 |
-                                     number(call.method) << 44 | number(call.shadowed) << 60,
+                                     number(call.method) << 44 | number(call.shadowed) << 60 |
+                                     number(call.on_gpu) << 61 | number(call.coalesced) << 62,
                                  shape(call.input),
                                  shape(call.output),
                                  number(call.timeout_ns),

@@ -1,16 +1,38 @@
 #include "collectives/nccl/channel.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/endless_call.hpp"
+#include "base/helper_thread.hpp"
 #include "base/waiter.hpp"
+#include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
 
 constexpr int part_color = 0;
+
+// NCCL may need longer to let go of a communicator than anybody waits for its group's end.
+void free_when_gone(std::shared_ptr<NcclCommunicator> communicator, const nccl_api::Functions& nccl,
+                    const std::vector<void*>& allocated) {
+  const auto free_all = [communicator, allocated, release = nccl.release.pointer] {
+    while (!communicator->is_gone()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (void* const memory : allocated) release(memory);
+  };
+  if (communicator->is_gone()) return free_all();
+  try {
+    std::thread([free_all] {
+      become_helper_thread("hymn-nccl");
+      free_all();
+    }).detach();
+  } catch (const std::system_error&) {  // NOLINT: it is kept, as all is that NCCL may still use
+  }
+}
 
 [[noreturn]] void throw_given_up() {
   throw AbortedError("NCCL's communicator of this group was given up");
@@ -19,6 +41,7 @@ constexpr int part_color = 0;
 }  // namespace
 
 NcclChannel::~NcclChannel() {
+  if (!to_free_.empty()) free_when_gone(std::move(communicator_), parts_.nccl.nccl, to_free_);
   if (own_stream_ != nullptr) gpu().destroy_stream(own_stream_);
 }
 
@@ -55,6 +78,8 @@ void NcclChannel::keep(std::unique_ptr<NcclCommunicator> made) {
 
 void NcclChannel::begin() {
   if (has_begun() || parent_ != nullptr) return;
+  // A barrier that is captured must not be the first to ask for it: then nothing can be allocated.
+  gpu().scratch();
   if (twin_ != nullptr && twin_->has_begun()) {
     parent_ = std::exchange(twin_, nullptr);
     return;  // it is split when the parent is ready and quiet
@@ -110,7 +135,9 @@ bool NcclChannel::step() {
     keep(parent_->split(parts_.nccl, part_color));
   }
   if (std::lock_guard lock(mutex_); given_up_) throw_given_up();
-  return communicator_->step() && check();
+  if (!communicator_->step()) return false;
+  was_ready_.store(true, std::memory_order_release);
+  return check();
 }
 
 bool NcclChannel::check() {
@@ -120,12 +147,61 @@ bool NcclChannel::check() {
 }
 
 NcclPlace NcclChannel::place(cuda_api::Stream stream) const {
-  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape};
+  return {parts_.nccl.nccl, communicator_->handle(), stream, parts_.shape,
+          reinterpret_cast<void*>(gpu().scratch())};
+}
+
+void NcclChannel::make_known(const std::shared_ptr<KnownBuffer>& buffer) {
+  const nccl_api::Functions& nccl = parts_.nccl.nccl;
+  const GpuDevice::Entry entry(gpu());
+  std::lock_guard lock(mutex_);
+  if (given_up_) throw_given_up();
+  const nccl_api::Comm comm = communicator_->handle();
+  known_.push_back(buffer);
+  if (buffer->how == Registration::window)
+    call(nccl, nccl.open_window, comm, buffer->data, buffer->bytes, &buffer->window,
+         nccl_api::symmetric_window);
+  else
+    call(nccl, nccl.register_buffer, comm, buffer->data, buffer->bytes, &buffer->handle);
+  buffer->is_known = true;
+}
+
+nccl_api::Result NcclChannel::deregister(const KnownBuffer& buffer) const {
+  const nccl_api::Functions& nccl = parts_.nccl.nccl;
+  const nccl_api::Comm comm = communicator_->handle();
+  if (buffer.how == Registration::window && buffer.window == nullptr) return nccl_api::success;
+  return buffer.how == Registration::window ? nccl.close_window.pointer(comm, buffer.window)
+                                            : nccl.deregister_buffer.pointer(comm, buffer.handle);
+}
+
+void NcclChannel::forget(const std::shared_ptr<KnownBuffer>& buffer) {
+  const GpuDevice::Entry entry(gpu());
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(buffer->is_known, false)) return;
+  std::erase(known_, buffer);
+  const nccl_api::Result result = deregister(*buffer);
+  if (result != nccl_api::success && result != nccl_api::in_progress)
+    throw_nccl_error(parts_.nccl.nccl, "to deregister a buffer", result, communicator_->handle());
+}
+
+bool NcclChannel::knows(const KnownBuffer& buffer) const {
+  std::lock_guard lock(mutex_);
+  return buffer.is_known;
+}
+
+void NcclChannel::free(void* allocated) noexcept {
+  std::lock_guard lock(mutex_);
+  if (given_up_)
+    to_free_.push_back(allocated);
+  else
+    parts_.nccl.nccl.release.pointer(allocated);
 }
 
 void NcclChannel::abort() noexcept {
   std::lock_guard lock(mutex_);
   given_up_ = true;
+  // NCCL drops them with the communicator.
+  for (const auto& buffer : known_) buffer->is_known = false;
   if (communicator_ != nullptr) communicator_->abort();
   for (const auto& [rank, pair] : pairs_) pair->abort();
 }
@@ -134,6 +210,9 @@ void NcclChannel::finish() {
   std::lock_guard lock(mutex_);
   for (const auto& [rank, pair] : pairs_) pair->finish();
   if (communicator_ == nullptr) return;
+  for (const auto& buffer : known_)
+    if (std::exchange(buffer->is_known, false)) deregister(*buffer);
+  known_.clear();
   if (communicator_->is_ready())
     communicator_->finish();
   else

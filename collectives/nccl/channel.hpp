@@ -11,6 +11,7 @@
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/launch.hpp"
 #include "gpu/gpu_device.hpp"
+#include "hymn/registered_buffer.hpp"
 
 namespace hymn {
 
@@ -49,6 +50,8 @@ class NcclChannel {
   /// all ranks, so it looks at nothing but the order of this rank's calls. Twice changes nothing.
   void begin();
   bool has_begun() const { return communicator_ != nullptr; }
+  /// Whether something could be launched on it before. Thread-safe.
+  bool was_ready() const { return was_ready_.load(std::memory_order_acquire); }
   /// Begins, and waits until it is ready, or only until NCCL is at work by itself. Throws as
   /// NcclCommunicator::complete().
   void make(const Patience& patience, bool until_ready);
@@ -73,6 +76,26 @@ class NcclChannel {
   /// False: NCCL is busy with what was asked of it.
   bool check();
   NcclPlace place(cuda_api::Stream stream) const;
+  // --- Buffers of the application that NCCL knows beforehand
+
+  struct KnownBuffer {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    Registration how = Registration::local;
+    void* handle = nullptr;             ///< of a local registration
+    nccl_api::Window window = nullptr;  ///< may be set some time later, until step() is true again
+    bool is_known = false;              ///< false again when the communicator has ended
+  };
+  /// Tells NCCL of it, on a communicator that is ready. Throws BackendError.
+  void make_known(const std::shared_ptr<KnownBuffer>& buffer);
+  /// Throws BackendError; it is not known any more even then. Does nothing where it is not.
+  void forget(const std::shared_ptr<KnownBuffer>& buffer);
+  /// Whether NCCL knows it.
+  bool knows(const KnownBuffer& buffer) const;
+  /// Frees what NCCL has allocated, now or, where the communicator was given up, with the last of
+  /// it. Thread-safe.
+  void free(void* allocated) noexcept;
+
   /// Operations on the GPU of which the host does not know yet that they have ended. Thread-safe.
   void took_off() { ++in_flight_; }
   void landed() { --in_flight_; }
@@ -88,6 +111,7 @@ class NcclChannel {
   bool is_gone() const;
 
  private:
+  nccl_api::Result deregister(const KnownBuffer& buffer) const;
   std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
   /// Whether its communicator may be split now.
   bool is_quiet() { return step() && in_flight_ == 0; }
@@ -104,6 +128,10 @@ class NcclChannel {
   std::mutex step_mutex_;     // groups that are made ask their parent, too
   mutable std::mutex mutex_;  // guards it against abort(): NCCL frees what is aborted
   bool given_up_ = false;
+  // Kept when the communicator is given up, too: NCCL may be about to write to them.
+  std::vector<std::shared_ptr<KnownBuffer>> known_;
+  std::vector<void*> to_free_;  // once NCCL has let go of all
+  std::atomic<bool> was_ready_{false};
   std::atomic<int> in_flight_{0};
   std::atomic<std::uint64_t> splits_{0};
 };

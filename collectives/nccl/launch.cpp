@@ -118,6 +118,8 @@ class Launch {
         return scatter();
       case OpType::all_to_all:
         return all_to_all();
+      case OpType::barrier:
+        return barrier();
       case OpType::send:
         return send(in(), peer_);
       case OpType::recv:
@@ -158,6 +160,13 @@ class Launch {
     const NcclOp op(place_, request_);
     return call(nccl_, nccl_.all_reduce, in().data, out().data, in().count, type(), op.op(),
                 place_.comm, place_.stream);
+  }
+
+  // NCCL has none: nobody has the sum before all have given their part of it.
+  Result barrier() const {
+    constexpr std::size_t one_byte = 1;
+    return call(nccl_, nccl_.all_reduce, static_cast<const void*>(place_.scratch), place_.scratch,
+                one_byte, nccl_api::uint8, nccl_api::sum, place_.comm, place_.stream);
   }
 
   // Blocks of different sizes are a broadcast each, all of them as one operation.
@@ -242,7 +251,7 @@ void require_apart_for_nccl(const Request& request) {
 }
 
 Verdict nccl_can_run(const Request& request) {
-  if (request.type == OpType::barrier || request.type == OpType::batch)
+  if (request.type == OpType::batch)
     return Verdict::no(fmt::format("NCCL has no {}", to_string(request.type)));
   if (request.tag != 0) return Verdict::no("NCCL has no tags");
   if (request.type == OpType::recv && request.peer == any_source)

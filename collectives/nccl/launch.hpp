@@ -14,6 +14,7 @@ struct NcclPlace {
   nccl_api::Comm comm;      ///< that is ready
   nccl_api::Stream stream;  ///< of the communicator's GPU
   GroupShape shape;         ///< the ranks that the communicator is of
+  void* scratch = nullptr;  ///< some bytes of the GPU, for what has no data of its own
 };
 
 /// Whether NCCL can carry it out as hymn defines it. All members get the same answer.

@@ -18,7 +18,38 @@ void LaunchQueue::add(NcclLaunch& launch) {
   }
   std::lock_guard lock(mutex_);
   launch.channel_.begin();
-  lanes_[launch.is_message() ? launch.stream_ : nullptr].waiting.push_back(&launch);
+  Lane& lane = lanes_[launch.is_message() ? launch.stream_ : nullptr];
+  lane.waiting.insert(place_of(launch, lane), &launch);
+}
+
+// Behind those that it was started with, though another thread has come between them.
+std::deque<NcclLaunch*>::iterator LaunchQueue::place_of(const NcclLaunch& launch, Lane& lane) {
+  const void* const coalesced_in = launch.call_.coalesced_in;
+  const auto before = std::find_if(
+      lane.waiting.rbegin(), lane.waiting.rend(), [coalesced_in](const NcclLaunch* other) {
+        return coalesced_in != nullptr && other->call_.coalesced_in == coalesced_in;
+      });
+  return before == lane.waiting.rend() ? lane.waiting.end() : before.base();
+}
+
+std::size_t LaunchQueue::count_together(const Lane& lane) {
+  const NcclLaunch& first = *lane.waiting.front();
+  if (first.is_message()) return lane.waiting.size();
+  const std::size_t count = first.call_.together;
+  const bool have_come = lane.waiting.size() >= count &&
+                         lane.waiting[count - 1]->call_.coalesced_in == first.call_.coalesced_in;
+  return have_come ? count : 0;
+}
+
+bool LaunchQueue::try_alone(NcclChannel& channel, const std::function<void()>& use) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  channel.begin();
+  if (const auto collectives = lanes_.find(nullptr);
+      (collectives != lanes_.end() && !collectives->second.is_empty()) || !channel.step())
+    return false;
+  use();
+  return true;
 }
 
 void LaunchQueue::advance() {
@@ -50,8 +81,8 @@ void LaunchQueue::advance(Lane& lane) {
 // NCCL takes no call on a communicator before it is through with the one before.
 bool LaunchQueue::launch_first(Lane& lane) {
   if (lane.calling.empty()) {
-    const bool is_message = lane.waiting.front()->is_message();
-    const std::size_t count = is_message ? lane.waiting.size() : 1;
+    const std::size_t count = count_together(lane);
+    if (count == 0) return false;
     const std::vector<NcclLaunch*> together(
         lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     if (!are_ready(lane, together)) return false;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -22,8 +23,8 @@ namespace hymn {
 /// One operation on its way to the GPU. The queue writes it; its owner takes it out before it dies.
 class NcclLaunch {
  public:
-  NcclLaunch(NcclChannel& channel, const Request& request, int peer)
-      : channel_(channel), request_(request), peer_(peer) {}
+  NcclLaunch(NcclChannel& channel, const Call& call, int peer)
+      : channel_(channel), request_(*call.request), peer_(peer), call_(call) {}
   NcclLaunch(const NcclLaunch&) = delete;
   NcclLaunch& operator=(const NcclLaunch&) = delete;
 
@@ -46,6 +47,7 @@ class NcclLaunch {
   NcclChannel& channel_;
   const Request& request_;
   const int peer_;
+  const Call& call_;
   cuda_api::Stream stream_ = nullptr;
   bool is_captured_ = false;
   cuda_api::Event event_ = nullptr;
@@ -60,9 +62,19 @@ class LaunchQueue {
   /// BackendError.
   void add(NcclLaunch& launch);
   /// Launches what can be launched now. Sends and receives that are next to each other on a stream
-  /// go together: apart, two ranks that send to each other would wait for ever. Never throws:
+  /// go together: apart, two ranks that send to each other would wait for ever. So do collectives
+  /// that were started as one, which NCCL carries out at the same time. Never throws:
   /// failures go to the launches. Returns at once where another thread is at it.
   void advance();
+  /// Calls `use`, alone in NCCL, when the channel's communicator is ready and all collectives that
+  /// were added have been launched: true then. It begins to be made now. Throws what `use` does,
+  /// and as NcclChannel::step().
+  bool try_alone(NcclChannel& channel, const std::function<void()>& use);
+  /// Calls `use` while no other thread of this rank is in NCCL.
+  void alone(const std::function<void()>& use) {
+    std::lock_guard lock(mutex_);
+    use();
+  }
   /// Takes it out; what NCCL has got by then stays there. Its stage is final then.
   void remove(NcclLaunch& launch);
 
@@ -75,6 +87,11 @@ class LaunchQueue {
     bool is_empty() const { return waiting.empty() && calling.empty(); }
   };
   static void advance(Lane& lane);
+  /// Where it belongs among those that wait.
+  static std::deque<NcclLaunch*>::iterator place_of(const NcclLaunch& launch, Lane& lane);
+  /// How many of those that wait, from the first on, go together; 0: some of them are still to
+  /// come.
+  static std::size_t count_together(const Lane& lane);
   /// True when it is through; false: it has to wait, and all behind it.
   static bool launch_first(Lane& lane);
   static bool are_ready(Lane& lane, std::span<NcclLaunch* const> together);

@@ -37,8 +37,7 @@ class NcclOperation final : public Operation {
   NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call)
       : channel_(std::move(channel)),
         is_message_(!is_collective(call.request->type)),
-        launch_(*channel_, *call.request,
-                is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
+        launch_(*channel_, call, is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
     if (call.request->type == OpType::recv)
       status_ = {.source = call.peer, .count = call.request->outputs.flat().count};
   }
@@ -99,21 +98,29 @@ class NcclOperation final : public Operation {
   bool has_landed_ = false;
 };
 
+// To make a communicator is to allocate memory, which breaks the capture off.
+void require_ready_for_capture(const NcclChannel& channel, const OrderingDomain& domain) {
+  if (domain.kind == OrderingDomain::Kind::host || channel.was_ready() ||
+      !channel.gpu().is_capturing(static_cast<cuda_api::Stream>(domain.stream)))
+    return;
+  throw UsageError("the stream is captured into a graph, but NCCL's communicator is not there yet",
+                   {.remedy = "make such a call once before the capture"});
+}
+
 class NcclAlgorithm final : public Algorithm {
  public:
   explicit NcclAlgorithm(std::shared_ptr<NcclChannel> channel) : channel_(std::move(channel)) {}
   std::string_view name() const override { return "send_recv_nccl"; }
   std::string_view path() const override { return paths::nccl; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override {
-    return type != OpType::barrier && type != OpType::batch;
-  }
+  bool serves(OpType type) const override { return type != OpType::batch; }
   Verdict can_run(const Request& request) const override { return nccl_can_run(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     require_apart_for_nccl(*call.request);
     const bool is_message = !is_collective(call.request->type);
-    return storage.emplace<NcclOperation>(is_message ? channel_->pair_with(call.peer) : channel_,
-                                          call);
+    auto channel = is_message ? channel_->pair_with(call.peer) : channel_;
+    require_ready_for_capture(*channel, call.request->domain);
+    return storage.emplace<NcclOperation>(std::move(channel), call);
   }
 
  private:
@@ -126,9 +133,7 @@ class NoNccl final : public Algorithm {
   std::string_view name() const override { return "send_recv_nccl"; }
   std::string_view path() const override { return paths::nccl; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override {
-    return type != OpType::barrier && type != OpType::batch;
-  }
+  bool serves(OpType type) const override { return type != OpType::batch; }
   Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
   Operation& prepare(OperationStorage&, const Call&) override {
     throw Error(ErrorKind::internal, "NCCL is asked for, but cannot be used: " + reason_);

@@ -16,7 +16,9 @@ constexpr int most_peers = 16;
 constexpr std::size_t kernel_step = 16;
 
 Verdict needs_device_memory(const PlanQuery& query) {
-  return is_on_device(query) ? Verdict::yes() : Verdict::no("the buffers are in host memory");
+  if (is_on_device(query)) return Verdict::yes();
+  return Verdict::no(query.type == OpType::barrier ? "it is ordered by no stream"
+                                                   : "the buffers are in host memory");
 }
 
 Verdict needs_own_gpus(const PlanContext& context, std::string_view shared) {
@@ -61,7 +63,6 @@ Verdict reach_each_other(const PlanContext& context) {
 }
 
 Verdict nccl_has(const PlanQuery& query) {
-  if (query.type == OpType::barrier) return Verdict::no("a barrier has no data on a device");
   if (!reduces(query.type)) return Verdict::yes();
   const std::string refusal = nccl_refusal(query.dtype, query.op);
   if (!refusal.empty()) return Verdict::no(refusal);
@@ -114,6 +115,7 @@ double nccl_seconds(const PlanQuery& query, const PlanContext& context) {
 }
 
 Verdict staged_can_run(const PlanQuery& query, const PlanContext& context) {
+  if (query.type == OpType::barrier && !is_on_device(query)) return needs_device_memory(query);
   if (!is_on_device(query)) return Verdict::no("the buffers are in host memory: nothing to copy");
   PlanQuery copied = query;
   copied.memory = MemoryKind::host;

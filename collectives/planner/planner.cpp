@@ -18,17 +18,13 @@ std::string_view source_of(std::string_view path, std::string_view method) {
   return cost_row(path, method, CostSetting::one_host).stands_on;
 }
 
-// It has no data that could be on a GPU.
-bool not_a_barrier(OpType type) { return type != OpType::barrier; }
-
 const std::array<PathModel, 20>& models() {
   static const std::array<PathModel, 20> all = {{
       {"cuda_p2p", "all_reduce_one_shot", false, one_shot_can_run, one_shot_seconds,
        source_of("cuda_p2p", "one_shot")},
       {"cuda_p2p", "all_reduce_two_shot", false, one_shot_can_run, two_shot_seconds,
        source_of("cuda_p2p", "two_shot")},
-      {"nccl", "*_nccl", true, nccl_can_run, nccl_seconds, source_of("nccl", "nccl"),
-       not_a_barrier},
+      {"nccl", "*_nccl", true, nccl_can_run, nccl_seconds, source_of("nccl", "nccl")},
       {"shm", "all_reduce_one_shot", true, shm_one_shot_can_run, shm_one_shot_seconds,
        source_of("shm", "one_shot")},
       {"shm", "all_reduce_swapped", true, shm_swapped_can_run, shm_swapped_seconds,
@@ -61,8 +57,7 @@ const std::array<PathModel, 20>& models() {
        source_of("mpi_p2p", "pairwise")},
       {"exchange", "*_pairwise", true, messages_can_run, exchange_seconds,
        source_of("exchange", "pairwise")},
-      {"staged", "*_staged", true, staged_can_run, staged_seconds, source_of("staged", "staged"),
-       not_a_barrier},
+      {"staged", "*_staged", true, staged_can_run, staged_seconds, source_of("staged", "staged")},
   }};
   return all;
 }

@@ -27,7 +27,6 @@ class Copies {
         has_input_(uses_inputs(given.type, is_root)),
         has_output_(uses_outputs(given.type, is_root)),
         on_host_(given, MemoryKind::host) {
-    on_host_.request.domain = {};
     try {
       if (has_input_)
         for (ConstBufferView& view : on_host_.inputs) view.data = copy_of(view);

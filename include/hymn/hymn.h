@@ -110,6 +110,14 @@ typedef struct {
 #define HYMN_WORLD_OPTIONS_INIT \
   {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL, hymnReproducibleDefault}
 
+/// When the communicator of NCCL for a group is made, as HYMN_NCCL_INIT (docs/gpu.md).
+typedef enum {
+  hymnNcclInitDefault = 0,  ///< as HYMN_NCCL_INIT
+  hymnNcclInitLazy,         ///< at the first use of the group on the memory of GPUs
+  hymnNcclInitEager,        ///< with the group, which waits for it
+  hymnNcclInitBackground    ///< begun with the group, and waited for at the first use
+} hymnNcclInit_t;
+
 typedef struct {
   size_t size;              ///< sizeof(hymnGroupOptions_t)
   double timeout_seconds;   ///< for every operation of the group
@@ -117,9 +125,30 @@ typedef struct {
   const char* path;         ///< as HYMN_PATH, for this group
   const char* algo;         ///< as HYMN_ALGO, for this group
   int reproducibility;      ///< a hymnReproducibility_t
+  // For the memory of GPUs, the same on all members but for the last; docs/gpu.md tells what each
+  // one does.
+  int nccl_init;         ///< a hymnNcclInit_t
+  int nccl_min_ctas;     ///< 1 to 64
+  int nccl_max_ctas;     ///< 1 to 64; not below nccl_min_ctas
+  int nccl_cga_size;     ///< 1 to 8; < 0: no clusters, which NCCL calls 0
+  const char* nccl_net;  ///< "Socket", "IB", or that of a plugin
+  int nccl_blocking;     ///< > 0 NCCL's calls may block, < 0 they do not, 0 as HYMN_NCCL_BLOCKING
+  int high_priority_stream;  ///< > 0 yes, < 0 no, 0 as HYMN_STREAM_PRIORITY
 } hymnGroupOptions_t;
 #define HYMN_GROUP_OPTIONS_INIT \
-  {sizeof(hymnGroupOptions_t), HYMN_TIMEOUT_DEFAULT, NULL, NULL, NULL, hymnReproducibleDefault}
+  {sizeof(hymnGroupOptions_t),  \
+   HYMN_TIMEOUT_DEFAULT,        \
+   NULL,                        \
+   NULL,                        \
+   NULL,                        \
+   hymnReproducibleDefault,     \
+   hymnNcclInitDefault,         \
+   0,                           \
+   0,                           \
+   0,                           \
+   NULL,                        \
+   0,                           \
+   0}
 
 // --- Errors and version ------------------------------------------------------------------------
 
@@ -159,6 +188,8 @@ HYMN_API hymnResult_t hymnWorldSize(hymnWorld_t world, int* size);
 HYMN_API hymnResult_t hymnWorldLocalRank(hymnWorld_t world, int* local_rank);
 HYMN_API hymnResult_t hymnWorldLocalSize(hymnWorld_t world, int* local_size);
 HYMN_API hymnResult_t hymnWorldHostCount(hymnWorld_t world, int* host_count);
+/// This rank's GPU, as CUDA numbers GPUs in this process (for cudaSetDevice); -1: it has none.
+HYMN_API hymnResult_t hymnWorldGpu(hymnWorld_t world, int* gpu);
 
 // --- Groups ------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // A group of ranks and its collectives.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "hymn/error.hpp"
 #include "hymn/export.hpp"
-#include "hymn/nccl_options.hpp"
+#include "hymn/group_options.hpp"
+#include "hymn/registered_buffer.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -17,42 +20,6 @@ namespace hymn {
 namespace detail {
 class GroupState;
 }
-
-/// Options of one call.
-struct CallOptions {
-  Timeout timeout{};  ///< unset: the group's
-  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
-  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
-  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
-  /// stream; the limit holds on, and a failure gives the group up. The default stream is given as
-  /// cudaStreamLegacy or cudaStreamPerThread. Of a stream that is captured into a graph the
-  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
-  /// runs.
-  void* stream = nullptr;
-};
-
-/// Options of a group.
-struct GroupOptions {
-  std::string description{};  ///< shown in messages; "undefined" unless given
-  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks,
-  /// in a world in which no ranks share memory, makes MPI's plain blocking calls, which are faster;
-  /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
-  /// timeout of their own. See docs/timeouts.md.
-  Timeout timeout{};
-  /// For the making of this group; unset: as WorldOptions::init_timeout.
-  Timeout init_timeout{};
-  std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
-  std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
-  /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
-  std::optional<Reproducibility> reproducibility{};
-  /// As HYMN_NAN_CHECK, for this group on this rank; unset: HYMN_NAN_CHECK.
-  std::optional<bool> nan_check{};
-  /// For the memory of GPUs.
-  NcclOptions nccl{};
-  /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
-  /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
-  std::optional<bool> high_priority_stream{};
-};
 
 /// One operation that has ended, as it is told to hooks.
 struct CompletionInfo {
@@ -308,6 +275,58 @@ class HYMN_API ProcessGroup {
     return start(Request::barrier(), options);
   }
 
+  // --- Coalesced: several collectives as one
+  // -----------------------------------------------------------------------------
+
+  /// Starts collectives of one kind together; the Work completes when all have. They count and are
+  /// recorded one by one. NCCL is given all that it carries in one group call, so that it launches
+  /// them at once. All members give the same ones, in the same form: coalesced calls do not match
+  /// single ones. Throws UsageError for an empty list, and for one of several kinds.
+  Work start_coalesced(std::span<const Request> requests, const CallOptions& options = {});
+
+  /// Each in place.
+  HYMN_INLINE void all_reduce_coalesced(std::span<const BufferView> inouts, ReduceOp op = {},
+                                        const CallOptions& options = {}) {
+    run_coalesced(inouts.size(), options,
+                  [&](std::size_t i) { return Request::all_reduce(inouts[i], inouts[i], op); });
+  }
+  /// outs[i] holds size() times as many elements as ins[i].
+  HYMN_INLINE void all_gather_coalesced(std::span<const ConstBufferView> ins,
+                                        std::span<const BufferView> outs,
+                                        const CallOptions& options = {}) {
+    run_coalesced(std::max(ins.size(), outs.size()), options, [&](std::size_t i) {
+      return Request::all_gather(at(ins, i), OutputBlocks::equal(at(outs, i)));
+    });
+  }
+  /// ins[i] holds size() times as many elements as outs[i].
+  HYMN_INLINE void reduce_scatter_coalesced(std::span<const ConstBufferView> ins,
+                                            std::span<const BufferView> outs, ReduceOp op = {},
+                                            const CallOptions& options = {}) {
+    run_coalesced(std::max(ins.size(), outs.size()), options, [&](std::size_t i) {
+      return Request::reduce_scatter(InputBlocks::equal(at(ins, i)), at(outs, i), op);
+    });
+  }
+
+  // --- Buffers that NCCL knows
+  // ------------------------------------------------------------------------------------------
+
+  /// Registers `bytes` bytes at `data`, in the memory of this rank's GPU, with this group's
+  /// communicator of NCCL: operations on buffers that lie in it may then read and write them where
+  /// they lie. All members call it, in the order of their collectives; it waits until the
+  /// communicator is there, within the limit. Registration::window wants memory from
+  /// allocate_registered(), or of CUDA's virtual memory, and the same size on all members.
+  ///
+  /// Throws UnsupportedError where NCCL does not carry this group, or is older than what is asked
+  /// for (it says which version has it), UsageError for memory that is not this rank's GPU's,
+  /// TimeoutError where a member does not come, and BackendError.
+  RegisteredBuffer register_buffer(void* data, std::size_t bytes,
+                                   Registration how = Registration::local,
+                                   const CallOptions& options = {});
+  /// The same with memory that NCCL allocates, in the way that suits it best (NCCL 2.19 or newer),
+  /// and that is freed with the registration.
+  RegisteredBuffer allocate_registered(std::size_t bytes, Registration how = Registration::local,
+                                       const CallOptions& options = {});
+
   // --- Point to point: between two members, matched by source and tag (0 … max_tag)
   // ----------------
 
@@ -371,6 +390,20 @@ class HYMN_API ProcessGroup {
 
  private:
   friend class detail::GroupState;
+  template <class Build>
+  HYMN_INLINE void run_coalesced(std::size_t count, const CallOptions& options, Build&& build) {
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < count; ++i) requests.push_back(build(i));
+    Work work = start_coalesced(requests, options);
+    if (options.stream == nullptr) work.wait();
+  }
+  /// Lists of different lengths are refused.
+  template <class View>
+  static const View& at(std::span<const View> views, std::size_t index) {
+    if (index >= views.size())
+      throw UsageError("there are not as many inputs as outputs", {.remedy = "give one for each"});
+    return views[index];
+  }
   template <class Side, class View>
   static Side list_or_none(std::span<const View> views) {
     return views.empty() ? Side() : Side::list(views);

@@ -223,11 +223,13 @@ struct Request {
 
   constexpr Request() = default;
 
-  /// Where its buffers are: in the memory of a GPU, or where the host reaches them.
+  /// Where its buffers are: in the memory of a GPU, or where the host reaches them. A barrier is
+  /// where it is ordered.
   constexpr MemoryKind memory() const {
-    return inputs.memory() == MemoryKind::device || outputs.memory() == MemoryKind::device
-               ? MemoryKind::device
-               : MemoryKind::host;
+    const bool on_gpu = inputs.memory() == MemoryKind::device ||
+                        outputs.memory() == MemoryKind::device ||
+                        (type == OpType::barrier && domain.kind != OrderingDomain::Kind::host);
+    return on_gpu ? MemoryKind::device : MemoryKind::host;
   }
 
  private:

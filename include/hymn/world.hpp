@@ -84,6 +84,8 @@ class HYMN_API World {
   int local_size() const;
   /// The number of hosts.
   int host_count() const;
+  /// This rank's GPU, as CUDA numbers GPUs in this process (for cudaSetDevice); -1: it has none.
+  int gpu() const;
   /// The machines of the job and where its ranks are, as JSON (docs/topology.md tells the format):
   /// every host in summary, the ranks of this rank's host one by one. Local.
   std::string topology_json() const;

@@ -72,6 +72,34 @@ std::optional<Reproducibility> option_level(int level) {
   return static_cast<Reproducibility>(index);
 }
 
+/// > 0 yes, < 0 no, 0 as elsewhere.
+std::optional<bool> option_switch(int given) {
+  return given == 0 ? std::nullopt : std::optional(given > 0);
+}
+
+std::optional<int> option_number(int given) {
+  return given == 0 ? std::nullopt : std::optional(given);
+}
+
+std::optional<NcclInit> option_init(int given) {
+  if (given == hymnNcclInitDefault) return std::nullopt;
+  if (given < hymnNcclInitLazy || given > hymnNcclInitBackground)
+    throw UsageError(fmt::format("options->nccl_init is {}, which is no hymnNcclInit_t", given));
+  return static_cast<NcclInit>(given - 1);
+}
+
+/// Their values are judged where the group is made.
+NcclOptions nccl_options_of(const hymnGroupOptions_t& given) {
+  NcclOptions nccl;
+  nccl.init = option_init(given.nccl_init);
+  nccl.min_ctas = option_number(given.nccl_min_ctas);
+  nccl.max_ctas = option_number(given.nccl_max_ctas);
+  if (given.nccl_cga_size != 0) nccl.cga_size = std::max(given.nccl_cga_size, 0);
+  if (given.nccl_net != nullptr) nccl.net_name = given.nccl_net;
+  nccl.blocking = option_switch(given.nccl_blocking);
+  return nccl;
+}
+
 GroupOptions group_options(const hymnGroupOptions_t* options) {
   const hymnGroupOptions_t given = read_options(options, "hymnGroupOptions_t");
   GroupOptions result;
@@ -80,6 +108,8 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   if (given.path != nullptr) result.path = given.path;
   if (given.algo != nullptr) result.algo = given.algo;
   result.reproducibility = option_level(given.reproducibility);
+  result.nccl = nccl_options_of(given);
+  result.high_priority_stream = option_switch(given.high_priority_stream);
   return result;
 }
 
@@ -223,6 +253,10 @@ hymnResult_t hymnWorldLocalSize(hymnWorld_t world, int* local_size) {
 }
 hymnResult_t hymnWorldHostCount(hymnWorld_t world, int* host_count) {
   return query(__func__, world, host_count, "host_count", [](World& w) { return w.host_count(); });
+}
+
+hymnResult_t hymnWorldGpu(hymnWorld_t world, int* gpu) {
+  return query(__func__, world, gpu, "gpu", [](World& w) { return w.gpu(); });
 }
 
 hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group) {

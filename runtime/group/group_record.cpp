@@ -36,6 +36,8 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   made.peer = request.peer;
   made.shadowed = is_collective(request.type) &&
                   (line_->flags.load(std::memory_order_relaxed) & GroupLine::shadows) != 0;
+  made.on_gpu = request.memory() == MemoryKind::device;
+  made.coalesced = call.coalesced_in != nullptr;
   made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
@@ -103,7 +105,7 @@ void GroupState::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
   if (std::erase(ordered_, &work) == 0) return;
   if (well)
-    completed_works_ = std::max(completed_works_, work.sequence());
+    completed_works_ = std::max(completed_works_, work.last_sequence());
   else
     one_has_failed_ = true;
   if (one_has_failed_) return;

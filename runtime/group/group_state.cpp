@@ -269,18 +269,41 @@ Request GroupState::ordered_by(const Request& request, const CallOptions& option
 
 std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operations,
                                                    const CallOptions& options, const void* site) {
-  const bool member = admit(OpType::batch);
-  for (const P2POp& operation : operations)
+  std::vector<Request> requests;
+  for (const P2POp& operation : operations) {
+    requests.push_back(operation.request);
     if (operation.request.type != OpType::send && operation.request.type != OpType::recv)
       throw UsageError(fmt::format("a batch holds sends and receives, not {}",
                                    to_string(operation.request.type)),
                        context("batch"));
-  auto work = std::make_shared<WorkState>(shared_from_this(), limit_of(options), OpType::batch,
-                                          next_sequence(OpType::batch));
-  // All are checked and prepared before the first one starts.
+  }
+  return start_together(OpType::batch, requests, options, site);
+}
+
+std::shared_ptr<WorkState> GroupState::start_coalesced(std::span<const Request> requests,
+                                                       const CallOptions& options,
+                                                       const void* site) {
+  if (requests.empty())
+    throw UsageError("there is nothing to coalesce", context("start_coalesced"));
+  const OpType type = requests.front().type;
+  for (const Request& request : requests)
+    if (!is_collective(request.type) || request.type != type)
+      throw UsageError(fmt::format("collectives of one kind can be coalesced, but not {} and {}",
+                                   to_string(type), to_string(request.type)),
+                       context("start_coalesced"));
+  return start_together(type, requests, options, site);
+}
+
+std::shared_ptr<WorkState> GroupState::start_together(OpType type,
+                                                      std::span<const Request> requests,
+                                                      const CallOptions& options,
+                                                      const void* site) {
+  const bool member = admit(type);
+  auto work =
+      std::make_shared<WorkState>(shared_from_this(), limit_of(options), type, next_sequence(type));
   if (member)
-    for (const P2POp& operation : operations)
-      add_part(*work, ordered_by(operation.request, options));
+    for (const Request& request : requests) add_part(*work, ordered_by(request, options));
+  if (is_collective(type)) work->coalesce();
   launch(work, {site, limit_of(options)});
   if (options.stream != nullptr) work->await_enqueued();
   return work;
@@ -292,8 +315,7 @@ void GroupState::add_part(WorkState& work, const Request& given) {
   auto part = std::make_unique<WorkPart>(checked(given, matched, peer));
   part->call.request = &part->request.get();
   part->call.peer = peer;
-  part->call.sequence =
-      next_sequence(given.type) + (is_collective(given.type) ? 0 : work.parts().size());
+  part->call.sequence = next_sequence(given.type) + work.parts().size();
   try {
     part->algorithm = &means_.selector->pick(part->request.get());
     part->algorithm->prepare(part->storage, part->call);

@@ -25,6 +25,7 @@ struct Patience;
 
 namespace hymn::detail {
 
+class BufferRegistration;
 class WorkState;
 class WorldState;
 
@@ -80,6 +81,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool is_member() const { return shape_.rank >= 0; }
   /// Communicators of NCCL that were split from this group's on this rank.
   std::uint64_t comm_splits() const { return means_.nccl ? means_.nccl->splits() : 0; }
+  /// What its paths can do on GPUs.
+  const DeviceReach& reach() const { return means_.reach; }
+  /// Null: NCCL cannot be used.
+  const std::shared_ptr<NcclChannel>& nccl() const { return means_.nccl; }
   /// Whether calls without a limit may be the mechanism's own blocking ones.
   bool blocks() const { return blocks_; }
   WorldState& world() const { return *world_; }
@@ -103,7 +108,15 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                                    const void* site = nullptr);
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
                                          const CallOptions& options, const void* site = nullptr);
+  std::shared_ptr<WorkState> start_coalesced(std::span<const Request> requests,
+                                             const CallOptions& options,
+                                             const void* site = nullptr);
   Explanation explain(const Request& request) const;
+  // As ProcessGroup's; in group_buffers.cpp.
+  std::unique_ptr<BufferRegistration> register_buffer(void* data, std::size_t bytes,
+                                                      Registration how, const CallOptions& options);
+  std::unique_ptr<BufferRegistration> allocate_registered(std::size_t bytes, Registration how,
+                                                          const CallOptions& options);
   /// Throws where this rank's GPU cannot order anything by this stream.
   void require_stream(void* stream, const std::string& operation) const;
 
@@ -232,6 +245,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
 
+  // In group_buffers.cpp.
+  std::unique_ptr<BufferRegistration> new_registration(Registration how);
+  void require_on_gpu(const void* data, std::size_t bytes) const;
+  void make_known(BufferRegistration& registration, Timeout limit);
+  /// Until `use` could be called alone in NCCL.
+  void await_nccl(const std::function<void()>& use, Timeout limit);
+
   // In group_watch.cpp.
   unsigned watch_from(const GroupOptions& options) const;
   bool watches(unsigned what) const { return (watch_.load(std::memory_order_relaxed) & what) != 0; }
@@ -256,6 +276,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
   [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
 
+  /// All requests as one work; none of them has started when one is refused.
+  std::shared_ptr<WorkState> start_together(OpType type, std::span<const Request> requests,
+                                            const CallOptions& options, const void* site);
   void add_part(WorkState& work, const Request& request);
   void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
   void enqueue(const WorkState& work);

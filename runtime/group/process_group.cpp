@@ -34,6 +34,9 @@ RecvStatus ProcessGroup::run(const Request& request, const CallOptions& options)
 Work ProcessGroup::start(const Request& request, const CallOptions& options) {
   return Work(need(state_).start(request, options, __builtin_return_address(0)));
 }
+Work ProcessGroup::start_coalesced(std::span<const Request> requests, const CallOptions& options) {
+  return Work(need(state_).start_coalesced(requests, options, __builtin_return_address(0)));
+}
 Explanation ProcessGroup::explain(const Request& request) const {
   return need(state_).explain(request);
 }

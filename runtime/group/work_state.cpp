@@ -48,6 +48,16 @@ bool WorkState::peers_need_steps() const {
                      [](const auto& part) { return part->storage.get()->peers_need_steps(); });
 }
 
+void WorkState::coalesce() {
+  if (parts_.size() < 2) return;
+  for (std::size_t i = parts_.size(); i-- > 0;) {
+    Call& call = parts_[i]->call;
+    call.coalesced_in = this;
+    const bool goes_on = i + 1 < parts_.size() && parts_[i + 1]->algorithm == parts_[i]->algorithm;
+    call.together = goes_on ? parts_[i + 1]->call.together + 1 : 1;
+  }
+}
+
 void WorkState::start() {
   started_ = group_->world().clock().now();
   deadline_ = Deadline::after(limit_, started_);

@@ -50,6 +50,8 @@ class WorkState {
   /// Before start(): the parts, prepared.
   std::vector<std::unique_ptr<WorkPart>>& parts() { return parts_; }
   const std::vector<std::unique_ptr<WorkPart>>& parts() const { return parts_; }
+  /// The parts are to be carried out as one, as far as the same algorithm carries them.
+  void coalesce();
   TimePoint started() const { return started_; }
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
@@ -84,6 +86,10 @@ class WorkState {
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
   std::uint64_t sequence() const { return sequence_; }
+  /// Of its last part, where collectives were coalesced.
+  std::uint64_t last_sequence() const {
+    return is_ordered() && !parts_.empty() ? sequence_ + parts_.size() - 1 : sequence_;
+  }
   bool is_ordered() const { return is_collective(type_); }
   /// Whether peers wait for steps of this one. Fixed once it has started.
   bool peers_need_steps() const;

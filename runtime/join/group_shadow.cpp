@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/waiter.hpp"
 #include "runtime/world/world_state.hpp"
@@ -37,11 +38,12 @@ GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
 
 GroupShadow::~GroupShadow() {
   if (in_flight_.empty()) return;
-  // MPI may read and write them for nobody knows how long: they are kept for good.
+  // MPI or NCCL may read and write them for nobody knows how long: they are kept for good.
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<ShadowCall>>();
+  using Buffers = std::pair<std::unique_ptr<ShadowCall>, std::unique_ptr<ShadowOnGpu>>;
+  static auto* const kept = new std::vector<Buffers>();
   const std::lock_guard lock(mutex);
-  for (InFlight& one : in_flight_) kept->push_back(std::move(one.call));
+  for (InFlight& one : in_flight_) kept->emplace_back(std::move(one.call), std::move(one.on_gpu));
 }
 
 void GroupShadow::require_free() {
@@ -150,6 +152,7 @@ bool GroupShadow::retire() {
   while (!in_flight_.empty() && in_flight_.front().work.test()) {
     if (const auto error = in_flight_.front().work.error()) std::rethrow_exception(error);
     if (spare_.size() < most_spare) spare_.push_back(in_flight_.front().call->take_memory());
+    if (in_flight_.front().on_gpu) in_flight_.front().on_gpu->give_back(spare_on_gpu_);
     in_flight_.pop_front();
     any = true;
   }
@@ -188,8 +191,12 @@ void GroupShadow::start(const MadeCall& made) {
   }
   auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->shape(), options_,
                                            std::move(memory));
-  const Request& request = call->request();
-  in_flight_.push_back({std::move(call), {}});
+  std::unique_ptr<ShadowOnGpu> on_gpu;
+  if (made.one->on_gpu && state_->reach().gpu)
+    on_gpu = std::make_unique<ShadowOnGpu>(*made.one, call->request(), state_->reach().gpu,
+                                           spare_on_gpu_);
+  const Request& request = on_gpu ? on_gpu->request() : call->request();
+  in_flight_.push_back({std::move(call), std::move(on_gpu), {}});
   in_flight_.back().work = group_.start(request);
   wanted_ = Wanted::any;
   ++shadowed_;

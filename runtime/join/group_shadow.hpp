@@ -10,6 +10,7 @@
 #include "hymn/join.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/join/shadow_call.hpp"
+#include "runtime/join/shadow_on_gpu.hpp"
 #include "runtime/join/shadow_source.hpp"
 
 namespace hymn::detail {
@@ -43,6 +44,7 @@ class GroupShadow {
  private:
   struct InFlight {
     std::unique_ptr<ShadowCall> call;
+    std::unique_ptr<ShadowOnGpu> on_gpu;  // null: in host memory
     Work work;
   };
   struct EndShadow {
@@ -73,6 +75,7 @@ class GroupShadow {
   Wanted wanted_ = Wanted::any;  // of the next collective
   std::deque<InFlight> in_flight_;
   std::vector<ShadowMemory> spare_;  // of calls that have completed
+  std::vector<DeviceMemory> spare_on_gpu_;
   std::uint64_t shadowed_ = 0;
   bool ended_ = false;
 };

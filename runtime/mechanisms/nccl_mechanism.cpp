@@ -61,15 +61,20 @@ int NcclMechanism::most_on_one_gpu(const std::vector<Offer>& offers) {
   return most;
 }
 
+std::vector<Bytes> NcclMechanism::introductions(const std::vector<Offer>& offers) {
+  std::vector<Bytes> words;
+  for (const Offer& offer : offers) words.push_back(offer.nccl);
+  return words;
+}
+
 std::string NcclMechanism::refusal_of(const std::vector<Offer>& offers,
                                       std::span<const int> members) {
   const auto size = offers.size();
   const auto without = static_cast<std::size_t>(std::count_if(
       offers.begin(), offers.end(), [](const Offer& offer) { return offer.gpu.empty(); }));
   if (without > 0) return fmt::format("{} of {} ranks have no GPU", without, size);
-  std::vector<Bytes> words;
-  for (const Offer& offer : offers) words.push_back(offer.nccl);
-  if (std::string lacking = who_lacks_nccl(members, words); !lacking.empty()) return lacking;
+  if (std::string lacking = who_lacks_nccl(members, introductions(offers)); !lacking.empty())
+    return lacking;
   const bool all_share =
       std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.shares; });
   if (const int sharers = most_on_one_gpu(offers); sharers > 1 && !all_share)
@@ -164,9 +169,7 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
 }
 
 void NcclMechanism::open_nccl(NewGroup& group, const std::vector<Offer>& offers) {
-  std::vector<Bytes> words;
-  for (const Offer& offer : offers) words.push_back(offer.nccl);
-  require_same_nccl(group.membership.ranks, words);
+  require_same_nccl(group.membership.ranks, introductions(offers));
   group.nccl = make_channel(group);
   {
     std::lock_guard lock(mutex_);

@@ -55,6 +55,8 @@ class NcclMechanism final : public Mechanism {
     return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
   }
   struct Offer;
+  /// What each member has told of its NCCL.
+  static std::vector<Bytes> introductions(const std::vector<Offer>& offers);
   static int most_on_one_gpu(const std::vector<Offer>& offers);
   /// Why these members cannot use NCCL together; empty: they can.
   static std::string refusal_of(const std::vector<Offer>& offers, std::span<const int> members);

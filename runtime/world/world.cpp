@@ -44,6 +44,7 @@ int World::size() const { return state_->size(); }
 int World::local_rank() const { return state_->job_map().place().local_rank; }
 int World::local_size() const { return static_cast<int>(state_->job_map().places.size()); }
 int World::host_count() const { return static_cast<int>(state_->job_map().world.hosts.size()); }
+int World::gpu() const { return state_->gpu(); }
 std::string World::topology_json() const { return job_map_to_json(state_->job_map()); }
 ProcessGroup& World::group() { return state_->default_group(); }
 

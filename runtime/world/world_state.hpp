@@ -75,6 +75,11 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   MemoryQuery* memory() const { return memory_; }
   const Logger& logger() const { return logger_; }
   const JobMap& job_map() const { return job_; }
+  /// As World::gpu().
+  int gpu() const {
+    const GroupState* const all = GroupState::of(default_group_);
+    return all != nullptr && all->reach().gpu ? all->reach().gpu->index() : -1;
+  }
   /// The costs that were measured on machines like those of rank 0; null: none.
   const std::shared_ptr<const TuningTable>& tuning() const { return tuning_; }
   ProgressEngine& engine() { return *engine_; }

@@ -117,6 +117,43 @@ static void test_reproducibility(hymnWorld_t world) {
   CHECK_OK(hymnGroupFree(group));
 }
 
+// Without GPUs the options are judged all the same, and change nothing.
+static void test_gpu_options(hymnWorld_t world) {
+  const int self = 0;
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  hymnGroup_t group = NULL;
+  options.nccl_init = hymnNcclInitBackground + 1;
+  CHECK_FAILS(hymnUsageError, "nccl_init is 4", hymnGroupCreate(world, &self, 1, &options, &group));
+  options.nccl_init = hymnNcclInitEager;
+  options.nccl_max_ctas = 65;
+  CHECK_FAILS(hymnConfigError, "max_ctas is 65",
+              hymnGroupCreate(world, &self, 1, &options, &group));
+  options.nccl_max_ctas = 4;
+  options.nccl_min_ctas = 5;
+  CHECK_FAILS(hymnConfigError, "at least 5 blocks",
+              hymnGroupCreate(world, &self, 1, &options, &group));
+  options.nccl_min_ctas = 2;
+  options.nccl_cga_size = 9;
+  CHECK_FAILS(hymnConfigError, "cga_size is 9", hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK(group == NULL);
+  options.nccl_cga_size = -1;
+  options.nccl_net = "Socket";
+  options.nccl_blocking = 1;
+  options.high_priority_stream = 1;
+  CHECK_OK(hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK_OK(hymnBarrier(group, NULL));
+  CHECK_OK(hymnGroupFree(group));
+  // What a program was compiled with that knows none of them.
+  options.size = offsetof(hymnGroupOptions_t, nccl_init);
+  options.nccl_init = 99;
+  CHECK_OK(hymnGroupCreate(world, &self, 1, &options, &group));
+  CHECK_OK(hymnGroupFree(group));
+  int gpu = -2;
+  CHECK_OK(hymnWorldGpu(world, &gpu));
+  CHECK(gpu >= -1);
+  CHECK_FAILS(hymnUsageError, "gpu is NULL", hymnWorldGpu(world, NULL));
+}
+
 void test_groups(hymnWorld_t world) {
   int rank = -1, size = -1;
   CHECK_OK(hymnWorldRank(world, &rank));
@@ -125,4 +162,5 @@ void test_groups(hymnWorld_t world) {
   test_bad_lists(world, size);
   test_timeouts(world);
   test_reproducibility(world);
+  test_gpu_options(world);
 }

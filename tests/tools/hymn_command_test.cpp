@@ -190,7 +190,10 @@ TEST(HymnBench, RefusesBadArguments) {
       {"all_reduce --reproducible always", "'always'; there are: ranks, runs, placement, size"},
       {"all_reduce --threads 2 --reproducible size --op product", "order of its factors"},
       {"all_reduce --timeout 0", "'0'"},
-      {"all_reduce --vs nccl", "mpi"},
+      {"all_reduce --vs nvidia", "mpi, nccl"},
+      {"all_reduce --vs nccl", "--memory device"},
+      {"all_reduce --memory gpu", "host, device"},
+      {"all_reduce --memory device --vs mpi", "--vs nccl"},
       {"all_reduce --threads 2 --vs mpi", "--threads"},
       {"all_reduce --json --csv -", "--csv"},
       {"all_reduce --csv /nowhere/at/all.csv", "/nowhere/at/all.csv"},
@@ -210,6 +213,14 @@ TEST(HymnBench, RefusesBadArguments) {
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.output, HasSubstr(expected));
   }
+}
+
+TEST(HymnBench, WithoutGpusTheirMemoryIsRefused) {
+  const Outcome outcome = run_bench("all_reduce --memory device --vs nccl", under_mpirun(2));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.output, HasSubstr("rank(s) 0, 1 of 2 have none: there is no CUDA driver"));
+  EXPECT_THAT(outcome.output, HasSubstr("remedy: start on machines with GPUs"));
+  EXPECT_EQ(outcome.output.find("have none"), outcome.output.rfind("have none"));
 }
 
 TEST(HymnBench, OnlyOneRankComplains) {

@@ -80,10 +80,13 @@ FITS(Cuda, make_event, cuEventCreate);
 FITS(Cuda, destroy_event, cuEventDestroy);
 FITS(Cuda, record_event, cuEventRecord);
 FITS(Cuda, query_event, cuEventQuery);
+FITS(Cuda, elapsed, cuEventElapsedTime);
 FITS(Cuda, allocate_pinned, cuMemHostAlloc);
 FITS(Cuda, free_pinned, cuMemFreeHost);
 FITS(Cuda, to_gpu_on, cuMemcpyHtoDAsync);
 FITS(Cuda, to_host_on, cuMemcpyDtoHAsync);
+FITS(Cuda, copy_on, cuMemcpyDtoDAsync);
+static_assert(cuda_api::event_with_timing == CU_EVENT_DEFAULT);
 FITS(Cuda, load_module, cuModuleLoadData);
 FITS(Cuda, unload_module, cuModuleUnload);
 FITS(Cuda, kernel_of_module, cuModuleGetFunction);
@@ -193,6 +196,17 @@ FITS(Nccl, send, ncclSend);
 FITS(Nccl, recv, ncclRecv);
 FITS(Nccl, make_premul_sum, ncclRedOpCreatePreMulSum);
 FITS(Nccl, destroy_op, ncclRedOpDestroy);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+FITS(Nccl, allocate, ncclMemAlloc);
+FITS(Nccl, release, ncclMemFree);
+FITS(Nccl, register_buffer, ncclCommRegister);
+FITS(Nccl, deregister_buffer, ncclCommDeregister);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+FITS(Nccl, open_window, ncclCommWindowRegister);
+FITS(Nccl, close_window, ncclCommWindowDeregister);
+static_assert(nccl_api::symmetric_window == NCCL_WIN_COLL_SYMMETRIC);
+#endif
 static_assert(nccl_api::int8 == ncclInt8 && nccl_api::uint8 == ncclUint8);
 static_assert(nccl_api::int32 == ncclInt32 && nccl_api::uint32 == ncclUint32);
 static_assert(nccl_api::int64 == ncclInt64 && nccl_api::uint64 == ncclUint64);

@@ -1,25 +1,17 @@
 // What goes wrong on GPUs, and what is wrong with calls on their memory: ranks as threads over
 // doubles of the driver and of NCCL.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <thread>
 
-#include "hymn/hymn.hpp"
-#include "tests/unit/toy_gpus.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
 namespace {
 
 using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
-using Ints = std::vector<std::int32_t>;
-using Buffer = ToyBuffer<std::int32_t>;
 using std::chrono::milliseconds;
 
 /// Whether that is why this path was not taken.
@@ -29,9 +21,8 @@ bool tells(const Explanation& told, std::string_view path, std::string_view reas
   });
 }
 
-class GpuFailures : public testing::Test {
+class GpuFailures : public ToyGpuTest {
  protected:
-  ~GpuFailures() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
   /// What the first rank is told, if all are told something of that kind.
   template <class Thrown>
   std::string refusal(const std::function<void()>& run) {
@@ -43,7 +34,6 @@ class GpuFailures : public testing::Test {
       }
     });
   }
-  ToyGpus gpus{2};
 };
 
 // --- Time and death
@@ -274,6 +264,9 @@ TEST_F(GpuFailures, BadBuffersAreRefused) {
     BufferView odd = mine.view().slice(0, 1);
     odd.data = static_cast<std::byte*>(odd.data) + 2;
     EXPECT_THAT(refused(odd, odd), HasSubstr("which is no address of a int32"));
+    BufferView beyond = mine.view();
+    beyond.count += 1;
+    EXPECT_THAT(refused(beyond, beyond), HasSubstr("has 20 bytes, but only 16 are left of the"));
     BufferView freed = mine.view();
     freed.memory = MemoryKind::device;
     freed.data = host.data();

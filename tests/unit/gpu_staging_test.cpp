@@ -1,31 +1,17 @@
 // What is staged through memory of the host: groups in which some ranks have no GPU, and what NCCL
 // has not. Ranks as threads over doubles of the driver and of NCCL.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 
-#include "hymn/hymn.hpp"
-#include "tests/unit/toy_gpus.hpp"
+#include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using Ints = std::vector<std::int32_t>;
-using Buffer = ToyBuffer<std::int32_t>;
-
-class GpuStaging : public testing::Test {
- protected:
-  ~GpuStaging() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
-  ToyGpus gpus{2};
-};
+class GpuStaging : public ToyGpuTest {};
 
 std::string reason_against(const Explanation& told, std::string_view path) {
   for (const Candidate& other : told.candidates)
@@ -146,6 +132,25 @@ TEST_F(GpuStaging, KeepsTheOrderOfStreams) {
     EXPECT_THAT(text, HasSubstr("a graph cannot hold what is staged"));
     world.group().barrier();
   });
+}
+
+TEST_F(GpuStaging, BarriersOnStreamsAwaitRanksWithoutGpus) {
+  gpus.run_with_others(3, [this](World& world) {
+    const int me = world.rank();
+    ProcessGroup group = world.group();
+    if (me == 2) {
+      group.barrier();
+    } else {
+      void* const stream = gpus.make_stream(me);
+      bool before = false;
+      gpus.enqueue(stream, [&before] { before = true; });
+      group.barrier({.stream = stream});
+      EXPECT_TRUE(before);
+      EXPECT_TRUE(gpus.synchronize(stream));
+    }
+    group.barrier();
+  });
+  EXPECT_EQ(gpus.count("all_reduce"), 0);
 }
 
 TEST_F(GpuStaging, CanBeForbidden) {

@@ -74,6 +74,10 @@ TEST_F(NcclLaunch, MovesTravelAsBytes) {
   EXPECT_THAT(calls_of(Request::recv(six, 0), 0), ElementsAre("recv 24 of type 1 from 0"));
 }
 
+TEST_F(NcclLaunch, ABarrierIsAReductionOfNothingThatMatters) {
+  EXPECT_THAT(calls_of(Request::barrier()), ElementsAre("all_reduce 1 of type 1 op 0 in place"));
+}
+
 TEST_F(NcclLaunch, RootsSendToThemselvesInTheSameGroup) {
   EXPECT_THAT(calls_of(Request::gather(two, OutputBlocks::equal(six), 1), 1),
               ElementsAre("start", "send 8 of type 1 to 1", "recv 8 of type 1 from 0",
@@ -149,7 +153,7 @@ TEST(NcclRules, WhatNcclHasNot) {
   EXPECT_TRUE(nccl_can_run(Request::send(values, 1)).ok);
   EXPECT_EQ(reason(Request::send(values, 1, 5)), "NCCL has no tags");
   EXPECT_EQ(reason(Request::recv(values, any_source)), "NCCL cannot receive from any source");
-  EXPECT_EQ(reason(Request::barrier()), "NCCL has no barrier");
+  EXPECT_TRUE(nccl_can_run(Request::barrier()).ok);
   EXPECT_THAT(reason(Request::all_reduce(values, values, ReduceOp::max)), HasSubstr("NaN"));
   std::array<std::int32_t, 4> numbers{};
   EXPECT_TRUE(nccl_can_run(Request::all_reduce(numbers, numbers, ReduceOp::max)).ok);

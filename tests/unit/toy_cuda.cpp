@@ -1,5 +1,6 @@
 // The CUDA driver of the toy GPUs: contexts, streams and events.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "tests/unit/toy_state.hpp"
@@ -73,9 +74,11 @@ Result is_capturing(Stream stream, CaptureStatus* status) {
   return success;
 }
 
-Result make_event(Event* event, unsigned) {
+Result make_event(Event* event, unsigned flags) {
   std::lock_guard lock(toy->mutex);
-  *event = static_cast<Event>(static_cast<void*>(&toy->events.emplace_back()));
+  ToyEvent& made = toy->events.emplace_back();
+  made.has_timing = (flags & event_without_timing) == 0;
+  *event = static_cast<Event>(static_cast<void*>(&made));
   return success;
 }
 Result destroy_event(Event event) {
@@ -87,7 +90,19 @@ Result record_event(Event event, Stream stream) {
   std::lock_guard lock(toy->mutex);
   as_event(event)->happened = std::make_shared<bool>(false);
   as_event(event)->is_captured = find_stream(stream)->is_capturing;
-  toy_enqueue(stream, {.sets = as_event(event)->happened});
+  const auto now = [at = as_event(event)->milliseconds] {
+    const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+    *at = std::chrono::duration<double, std::milli>(since_boot).count();
+  };
+  toy_enqueue(stream, {.work = now, .sets = as_event(event)->happened});
+  return success;
+}
+Result get_elapsed(float* milliseconds, Event from, Event to) {
+  std::lock_guard lock(toy->mutex);
+  for (const Event event : {from, to})
+    if (!as_event(event)->has_timing || !*as_event(event)->happened)
+      toy->violation("the time of an event that has none");
+  *milliseconds = static_cast<float>(*as_event(to)->milliseconds - *as_event(from)->milliseconds);
   return success;
 }
 Result query_event(Event event) {
@@ -105,6 +120,23 @@ Result wait_event(Stream stream, Event event, unsigned) {
   return success;
 }
 
+Result allocate(Pointer* pointer, std::size_t bytes) {
+  *pointer = reinterpret_cast<Pointer>(toy_allocate(toy_current_gpu(), bytes, MemoryKind::device));
+  std::lock_guard lock(toy->mutex);
+  ++toy->allocations;
+  return success;
+}
+Result release(Pointer pointer) {
+  toy_free(reinterpret_cast<void*>(pointer));
+  std::lock_guard lock(toy->mutex);
+  --toy->allocations;
+  return success;
+}
+Result fill(Pointer pointer, unsigned char value, std::size_t bytes) {
+  std::lock_guard lock(toy->mutex);
+  std::memset(reinterpret_cast<void*>(pointer), value, bytes);
+  return success;
+}
 Result allocate_pinned(void** pointer, std::size_t bytes, unsigned) {
   return *pointer = ::operator new(bytes), success;
 }
@@ -123,12 +155,29 @@ Result to_gpu_on(Pointer to, const void* from, std::size_t bytes, Stream stream)
 Result to_host_on(void* to, Pointer from, std::size_t bytes, Stream stream) {
   return copy(to, reinterpret_cast<const void*>(from), bytes, stream);
 }
+Result copy_on(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
+  return copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, stream);
+}
 
 }  // namespace
 
 int toy_current_gpu() {
   return contexts.empty() ? -1
                           : static_cast<int>(reinterpret_cast<std::uintptr_t>(contexts.back())) - 1;
+}
+
+void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind) {
+  void* const made = ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
+  toy->memory.allocate(
+      {.kind = kind, .gpu = gpu, .begin = reinterpret_cast<std::uintptr_t>(made), .bytes = bytes});
+  return made;
+}
+
+void toy_free(void* pointer) {
+  toy->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
+  // Another rank's thread may have carried out what wrote to it last.
+  std::lock_guard lock(toy->mutex);
+  ::operator delete(pointer, std::align_val_t(64));
 }
 
 void toy_enqueue(Stream stream, ToyTask task) {
@@ -164,10 +213,15 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.record_event.pointer = record_event;
   functions.query_event.pointer = query_event;
   functions.wait_event.pointer = wait_event;
+  functions.elapsed.pointer = get_elapsed;
+  functions.allocate.pointer = allocate;
+  functions.release.pointer = release;
+  functions.fill.pointer = fill;
   functions.allocate_pinned.pointer = allocate_pinned;
   functions.free_pinned.pointer = free_pinned;
   functions.to_gpu_on.pointer = to_gpu_on;
   functions.to_host_on.pointer = to_host_on;
+  functions.copy_on.pointer = copy_on;
   add_toy_kernels(functions);
   return functions;
 }

@@ -85,18 +85,10 @@ void ToyGpus::run_mixed(const std::vector<const PretendedGpus*>& libraries,
 }
 
 void* ToyGpus::allocate(int gpu, std::size_t bytes, MemoryKind kind) {
-  void* const made = ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
-  state_->memory.allocate(
-      {.kind = kind, .gpu = gpu, .begin = reinterpret_cast<std::uintptr_t>(made), .bytes = bytes});
-  return made;
+  return toy_allocate(gpu, bytes, kind);
 }
 
-void ToyGpus::free(void* pointer) {
-  state_->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
-  // Another rank's thread may have carried out what wrote to it last.
-  std::lock_guard lock(state_->mutex);
-  ::operator delete(pointer, std::align_val_t(64));
-}
+void ToyGpus::free(void* pointer) { toy_free(pointer); }
 
 void* ToyGpus::make_stream(int gpu) {
   std::lock_guard lock(state_->mutex);
@@ -189,6 +181,11 @@ int ToyGpus::streams_of_high_priority() const {
 int ToyGpus::open_events() const {
   std::lock_guard lock(state_->mutex);
   return static_cast<int>(state_->events.size());
+}
+
+int ToyGpus::open_allocations() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->allocations;
 }
 
 int ToyGpus::queries() const {

@@ -77,7 +77,8 @@ class ToyGpus {
   nccl_api::Config last_config() const;
   int streams_of_high_priority() const;
   int open_events() const;
-  int queries() const;  ///< of events
+  int open_allocations() const;  ///< that hymn has made through the driver
+  int queries() const;           ///< of events
 
  private:
   std::vector<PretendedRank> ranks(int count, const Config& config) const;

@@ -158,6 +158,8 @@ Result get_async_error(Comm handle, Result* state) {
     *state = comm.team->finalized < static_cast<int>(comm.team->size) ? in_progress : success;
   if (*state == success && !is_settled(comm)) *state = in_progress;
   if (comm.busy > 0) --comm.busy;
+  if (comm.busy == 0 && comm.opening != nullptr)
+    *std::exchange(comm.opening, nullptr) = static_cast<Window>(comm.known.rbegin()->first);
   return success;
 }
 
@@ -166,6 +168,7 @@ Result finalize(Comm handle) {
   ToyComm& comm = *as_comm(handle);
   require_ready(comm, "finalize");
   if (is_in_flight(comm)) toy->violation("finalize while something is in flight");
+  if (!comm.known.empty()) toy->violation("finalize while buffers are registered");
   const Result result = enter(lock, "finalize", &comm, comm.gpu);
   comm.is_finalized = true;
   ++comm.team->finalized;
@@ -186,6 +189,7 @@ Result end_comm(Comm handle, const char* name) {
   if (comm.is_gone) toy->violation(std::string(name) + " of a communicator that is gone");
   const Result result = enter(lock, name, &comm, comm.gpu);
   comm.is_gone = true;
+  comm.known.clear();
   drop_calls(comm);
   return result;
 }
@@ -220,11 +224,68 @@ Result group_start() { return ++group_depth, success; }
 Result group_end() {
   std::lock_guard lock(toy->mutex);
   if (--group_depth > 0) return success;
+  if (grouped.size() > 1) ++toy->counts["group"];
   const bool is_busy = std::any_of(grouped.begin(), grouped.end(),
                                    [](const auto& entry) { return entry.first.comm->busy > 0; });
   enqueue_all();
   return is_busy ? in_progress : success;
 }
+
+// --- Buffers that it knows
+
+Result allocate(void** made, std::size_t bytes) {
+  std::unique_lock lock(toy->mutex);
+  const Result result = enter(lock, "allocate", nullptr, toy_current_gpu());
+  if (result != success) return result;
+  ++toy->allocations;
+  *made = toy_allocate(toy_current_gpu(), bytes, MemoryKind::device);
+  return success;
+}
+Result release(void* allocated) {
+  toy_free(allocated);
+  std::lock_guard lock(toy->mutex);
+  for (const ToyComm& comm : toy->comms)
+    for (const auto& [handle, buffer] : comm.known)
+      if (buffer == allocated && !comm.is_gone)
+        toy->violation("memory was freed that is registered");
+  --toy->allocations;
+  return success;
+}
+
+Result take_note(const char* name, Comm handle, void* buffer, void** made) {
+  std::unique_lock lock(toy->mutex);
+  ToyComm& comm = *as_comm(handle);
+  require_ready(comm, name);
+  const Result result = enter(lock, name, &comm, comm.gpu);
+  if (result != success) return result;
+  static std::uintptr_t handles = 0x1000;
+  *made = reinterpret_cast<void*>(++handles);
+  comm.known[*made] = buffer;
+  return success;
+}
+Result drop_note(const char* name, Comm handle, void* known) {
+  std::unique_lock lock(toy->mutex);
+  ToyComm& comm = *as_comm(handle);
+  require_ready(comm, name);
+  if (comm.known.erase(known) == 0) toy->violation("what is not registered was deregistered");
+  return enter(lock, name, &comm, comm.gpu);
+}
+Result register_buffer(Comm comm, void* buffer, std::size_t, void** made) {
+  return take_note("register", comm, buffer, made);
+}
+Result deregister_buffer(Comm comm, void* known) { return drop_note("deregister", comm, known); }
+// The handle comes when the communicator has settled.
+Result open_window(Comm comm, void* buffer, std::size_t, Window* window, int flags) {
+  void* made = nullptr;
+  if (flags != symmetric_window) toy->violation("a window that is not symmetric");
+  const Result result = take_note("open_window", comm, buffer, &made);
+  if (result != success) return result;
+  std::lock_guard lock(toy->mutex);
+  as_comm(comm)->opening = window;
+  as_comm(comm)->busy = looks_until_connected;
+  return in_progress;
+}
+Result close_window(Comm comm, Window window) { return drop_note("close_window", comm, window); }
 
 ToyCall collective(const char* name, const void* in, void* out, std::size_t count, DataType type,
                    Op op = sum, int root = -1) {
@@ -305,6 +366,16 @@ nccl_api::Functions toy_nccl() {
   functions.recv.pointer = recv;
   functions.make_premul_sum.pointer = make_premul_sum;
   functions.destroy_op.pointer = destroy_op;
+  if (toy->version >= 21900) {
+    functions.allocate.pointer = allocate;
+    functions.release.pointer = release;
+    functions.register_buffer.pointer = register_buffer;
+    functions.deregister_buffer.pointer = deregister_buffer;
+  }
+  if (toy->version >= 22700) {
+    functions.open_window.pointer = open_window;
+    functions.close_window.pointer = close_window;
+  }
   return functions;
 }
 

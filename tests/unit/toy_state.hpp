@@ -32,7 +32,9 @@ struct ToyComm {
   std::shared_ptr<int> waits_for;  ///< a split: ranks of the parent that have not come
   std::size_t collectives = 0;
   std::size_t splits = 0;
-  std::map<int, double> factors;  ///< of its own operations
+  std::map<int, double> factors;        ///< of its own operations
+  std::map<void*, void*> known;         ///< buffers, by handle
+  nccl_api::Window* opening = nullptr;  ///< where the handle of a window will be written
 };
 
 struct ToyTeam {
@@ -76,7 +78,9 @@ struct ToyStream {
 };
 
 struct ToyEvent {
+  bool has_timing = false;
   std::shared_ptr<bool> happened = std::make_shared<bool>(true);
+  std::shared_ptr<double> milliseconds = std::make_shared<double>(0);  ///< when it happened
   bool is_captured = false;
 };
 
@@ -86,6 +90,7 @@ struct ToyState {
   std::condition_variable changed;
   int gpus = 0;
   FakeMemory memory;
+  int allocations = 0;  ///< through the driver, and not yet given back
   std::list<ToyStream> streams;
   std::list<ToyEvent> events;
   std::list<ToyComm> comms;
@@ -126,5 +131,9 @@ void add_toy_kernels(cuda_api::Functions& functions);
 
 /// Of this thread; -1: none is current.
 int toy_current_gpu();
+
+/// Memory of a GPU, that the driver knows.
+void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind);
+void toy_free(void* pointer);
 
 }  // namespace hymn::test

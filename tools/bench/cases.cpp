@@ -86,17 +86,17 @@ const BenchCase* find_bench_case(std::string_view name) {
 }
 
 BenchCall::BenchCall(const BenchCase& bench_case, const BenchShape& shape, DataType dtype,
-                     ReduceOp op, void* first, void* second) {
+                     ReduceOp op, void* first, void* second, MemoryKind memory) {
   const std::size_t own_block = static_cast<std::size_t>(shape.rank) * shape.count;
   const std::size_t input_count = bench_case.input_count(shape);
   const std::size_t output_count = bench_case.output_count(shape);
   // In place, where one side has blocks, the other side is this rank's own block of it.
   const bool own_in = shape.in_place && bench_case.output > bench_case.input;
   const bool own_out = shape.in_place && bench_case.input > bench_case.output;
-  const BufferView whole(first, shape.count * static_cast<std::size_t>(shape.ranks), dtype);
+  const BufferView whole(first, shape.count * static_cast<std::size_t>(shape.ranks), dtype, memory);
   input_ = whole.slice(own_in ? own_block : 0, input_count);
   output_ = shape.in_place ? whole.slice(own_out ? own_block : 0, output_count)
-                           : BufferView(second, output_count, dtype);
+                           : BufferView(second, output_count, dtype, memory);
   request_ = bench_case.request(shape, input_, output_, op);
   if (bench_case.type == OpType::batch)
     ring_ = {P2POp::send(input_, next(shape)), P2POp::recv(output_, previous(shape))};

@@ -60,7 +60,7 @@ class BenchCall {
  public:
   /// `first` and `second` hold whatever either side needs; in place only `first` is used.
   BenchCall(const BenchCase& bench_case, const BenchShape& shape, DataType dtype, ReduceOp op,
-            void* first, void* second);
+            void* first, void* second, MemoryKind memory = MemoryKind::host);
 
   const BufferView& input() const { return input_; }
   const BufferView& output() const { return output_; }
@@ -72,6 +72,14 @@ class BenchCall {
       group.run(request_);
     } else {
       group.batch_isend_irecv(ring_).wait();
+    }
+  }
+  /// Returns when it is on the stream.
+  void enqueue(ProcessGroup& group, void* stream) const {
+    if (ring_.empty()) {
+      group.run(request_, {.stream = stream});
+    } else {
+      group.batch_isend_irecv(ring_, {.stream = stream});
     }
   }
 

@@ -57,6 +57,21 @@ void check_ranges(const BenchArguments& arguments) {
     throw BadArguments("--json and --csv - both want the standard output; give --csv a file");
 }
 
+BenchRival rival_named(const BenchArguments& arguments) {
+  if (arguments.versus.empty()) return BenchRival::none;
+  const bool on_gpu = arguments.memory == "device";
+  if (index_of(arguments.versus, {"mpi", "nccl"}, "thing to compare with") == 1) {
+    if (!on_gpu)
+      throw BadArguments("--vs nccl compares in the memory of GPUs: use --memory device, too");
+    return BenchRival::nccl;
+  }
+  if (on_gpu)
+    throw BadArguments("--vs mpi compares in host memory; with --memory device use --vs nccl");
+  if (arguments.threads > 0)
+    throw BadArguments("--vs mpi compares processes; it cannot be used with --threads");
+  return BenchRival::mpi;
+}
+
 }  // namespace
 
 void check_threads(int threads) {
@@ -91,6 +106,9 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--op", arguments.op,
                  fmt::format("{} (which multiplies by 2)", fmt::join(op_names(), ", ")))
       ->capture_default_str();
+  app.add_option("--memory", arguments.memory,
+                 "where the buffers are: host, or device, the memory of each rank's GPU")
+      ->capture_default_str();
   app.add_option("--root", arguments.root, "of rooted collectives")->capture_default_str();
   app.add_option("--iters", arguments.iterations,
                  "timed iterations of each size; 0: as many as give a steady figure")
@@ -111,7 +129,8 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
                              fmt::join(level_names(), ", ")));
   app.add_option("--threads", arguments.threads,
                  "run that many ranks as threads of this process, without MPI");
-  app.add_option("--vs", arguments.versus, "mpi: time the plain MPI call too, interleaved");
+  app.add_option("--vs", arguments.versus,
+                 "mpi, or nccl with --memory device: time its plain call too, interleaved");
   app.add_flag("--in-place", arguments.in_place, "only in place");
   app.add_flag("--out-of-place", arguments.out_of_place, "only out of place");
   app.add_flag("--json", arguments.json, "print a list of flat objects");
@@ -138,12 +157,8 @@ BenchOptions checked_options(const BenchArguments& arguments) {
     options.reproducible = static_cast<Reproducibility>(
         index_of(arguments.reproducible, level_names(), "level of reproducibility"));
   options.threads = arguments.threads;
-  if (!arguments.versus.empty()) {
-    index_of(arguments.versus, {"mpi"}, "thing to compare with");
-    if (arguments.threads > 0)
-      throw BadArguments("--vs mpi compares processes; it cannot be used with --threads");
-    options.versus_mpi = true;
-  }
+  options.on_gpu = index_of(arguments.memory, {"host", "device"}, "memory") == 1;
+  options.rival = rival_named(arguments);
   options.json = arguments.json;
   options.csv = arguments.csv;
   options.places = places_to_measure(arguments, *options.bench_case);

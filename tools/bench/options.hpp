@@ -25,6 +25,7 @@ struct BenchArguments {
   std::size_t factor = 2;
   std::string dtype = "float32";
   std::string op = "sum";
+  std::string memory = "host";
   int root = 0;
   std::size_t iterations = 0;
   std::size_t warmup = 5;
@@ -39,6 +40,9 @@ struct BenchArguments {
   bool out_of_place = false;
 };
 
+/// What --vs compares with.
+enum class BenchRival : unsigned char { none, mpi, nccl };
+
 struct BenchOptions {
   const BenchCase* bench_case = nullptr;
   std::size_t min_bytes = 0;
@@ -46,6 +50,7 @@ struct BenchOptions {
   std::size_t factor = 2;
   DataType dtype = DataType::float32;
   ReduceOp op{};
+  bool on_gpu = false;  ///< the buffers are in the memory of the ranks' GPUs
   int root = 0;
   std::size_t iterations = 0;  ///< 0: as many as make a steady figure
   std::size_t warmup = 0;
@@ -53,7 +58,7 @@ struct BenchOptions {
   Timeout timeout = Timeout::none();
   std::optional<Reproducibility> reproducible{};  ///< unset: as HYMN_REPRODUCIBLE
   int threads = 0;                                ///< 0: ranks are processes of an MPI job
-  bool versus_mpi = false;
+  BenchRival rival = BenchRival::none;
   bool json = false;
   std::string csv;           ///< empty: none; "-": standard output
   std::vector<bool> places;  ///< the values of "in place" to measure

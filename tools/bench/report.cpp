@@ -52,14 +52,16 @@ std::string figure(double value) {
 
 class PlainTable : public BenchReport {
  public:
-  explicit PlainTable(Sink sink) : sink_(std::move(sink)) {}
+  /// `on_gpu`: with a column of what the host needs to enqueue.
+  PlainTable(Sink sink, bool on_gpu) : sink_(std::move(sink)), on_gpu_(on_gpu) {}
 
   void begin(std::span<const std::string> remarks) override {
     for (const std::string& remark : remarks) sink_.line("# " + remark);
-    sink_.line(fmt::format("#{:>43}   {:^32}   {:^32}", "", "out-of-place", "in-place"));
-    constexpr auto place = "{:>9} {:>8} {:>8} {:>6}";
-    const auto names = fmt::format(place, "time", "algbw", "busbw", "#wrong");
-    const auto units = fmt::format(place, "(us)", "(GB/s)", "(GB/s)", "");
+    const int width = on_gpu_ ? 42 : 32;
+    sink_.line(
+        fmt::format("#{:>43}   {:^{}}   {:^{}}", "", "out-of-place", width, "in-place", width));
+    const auto names = place("time", "enqueue", "algbw", "busbw", "#wrong");
+    const auto units = place("(us)", "(us)", "(GB/s)", "(GB/s)", "");
     constexpr auto columns = "#{:>11} {:>11} {:>13} {:>10}  {}  {}  {}";
     sink_.line(fmt::format(columns, "size", "count", "type", "redop", names, names, "path"));
     sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", units, units, "(algorithm)"));
@@ -67,11 +69,11 @@ class PlainTable : public BenchReport {
 
   void add(std::span<const BenchRow> rows) override {
     std::array<std::string, 2> places;
-    places.fill(place("-", "-", "-", "-"));
+    places.fill(place("-", "-", "-", "-", "-"));
     for (const BenchRow& row : rows)
-      places[row.in_place ? 1 : 0] =
-          place(figure(row.time.median), figure(row.algorithm_bandwidth()),
-                figure(row.bus_bandwidth()), wrong_text(row.wrong));
+      places[row.in_place ? 1 : 0] = place(
+          figure(row.time.median), row.enqueue_time ? figure(row.enqueue_time->median) : "-",
+          figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
     const BenchRow& row = rows.front();
     sink_.line(fmt::format("{:>12} {:>11} {:>13} {:>10}  {}  {}  {} ({})", row.size_bytes,
                            row.count, row.dtype, row.op, places[0], places[1], row.path,
@@ -84,11 +86,15 @@ class PlainTable : public BenchReport {
   }
 
  private:
-  static std::string place(const std::string& time, const std::string& algorithm_bandwidth,
-                           const std::string& bus_bandwidth, const std::string& wrong) {
-    return fmt::format("{:>9} {:>8} {:>8} {:>6}", time, algorithm_bandwidth, bus_bandwidth, wrong);
+  std::string place(const std::string& time, const std::string& enqueue,
+                    const std::string& algorithm_bandwidth, const std::string& bus_bandwidth,
+                    const std::string& wrong) const {
+    return fmt::format("{:>9} {}{:>8} {:>8} {:>6}", time,
+                       on_gpu_ ? fmt::format("{:>9} ", enqueue) : "", algorithm_bandwidth,
+                       bus_bandwidth, wrong);
   }
   Sink sink_;
+  bool on_gpu_;
 };
 
 // ---- With --vs: one line for each place, hymn's times beside the other's.
@@ -96,30 +102,35 @@ class PlainTable : public BenchReport {
 
 class VersusTable : public BenchReport {
  public:
-  VersusTable(Sink sink, std::string rival) : sink_(std::move(sink)), rival_(std::move(rival)) {}
+  /// `rival`: "MPI". `on_gpu`: with columns of what the host needs to enqueue.
+  VersusTable(Sink sink, std::string rival, bool on_gpu)
+      : sink_(std::move(sink)), rival_(std::move(rival)), on_gpu_(on_gpu) {}
 
   void begin(std::span<const std::string> remarks) override {
     for (const std::string& remark : remarks) sink_.line("# " + remark);
-    sink_.line(fmt::format("#{:>54}  {:^27} {:>24}  {:^27}", "", "hymn", "", rival_));
+    sink_.line(fmt::format("#{:>54}  {:^{}} {:>24}  {:^{}}", "", "hymn", times_width(), "",
+                           "plain " + rival_, times_width()));
     constexpr auto columns =
-        "#{:>11} {:>11} {:>13} {:>10} {:>5}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>6}  {:>9} {:>8} "
-        "{:>8} "
-        " {:>6}  {}";
-    sink_.line(fmt::format(columns, "size", "count", "type", "redop", "place", "time", "min", "max",
-                           "algbw", "busbw", "#wrong", "time", "min", "max", "ratio", "path"));
-    sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", "", "(us)", "(us)", "(us)",
-                           "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "", "(algorithm)"));
+        "#{:>11} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}  {}  {:>6}  {}";
+    const std::string names = times("time", "min", "max", "enqueue");
+    const std::string units = times("(us)", "(us)", "(us)", "(us)");
+    sink_.line(fmt::format(columns, "size", "count", "type", "redop", "place", names, "algbw",
+                           "busbw", "#wrong", names, "ratio", "path"));
+    sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", "", units, "(GB/s)", "(GB/s)", "",
+                           units, "", "(algorithm)"));
   }
 
   void add(std::span<const BenchRow> rows) override {
     for (const BenchRow& row : rows) {
       const std::string head = fmt::format(
           "{:>12} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}", row.size_bytes, row.count,
-          row.dtype, row.op, row.in_place ? "in" : "out", times(row.time),
+          row.dtype, row.op, row.in_place ? "in" : "out", times(row.time, row.enqueue_time),
           figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
       const auto ratio = row.ratio();
       const std::string rival =
-          row.rival_time ? times(*row.rival_time) : fmt::format("{:^27}", "no MPI equivalent");
+          row.rival_time
+              ? times(*row.rival_time, row.rival_enqueue_time)
+              : fmt::format("{:^{}}", fmt::format("no {} equivalent", rival_), times_width());
       sink_.line(fmt::format("{}  {}  {:>6}  {} ({})", head, rival,
                              ratio ? fmt::format("{:.3f}", *ratio) : "-", row.path, row.algorithm));
     }
@@ -131,12 +142,19 @@ class VersusTable : public BenchReport {
   }
 
  private:
-  static std::string times(const BenchTimes& time) {
-    return fmt::format("{:>9} {:>8} {:>8}", figure(time.median), figure(time.min),
-                       figure(time.max));
+  int times_width() const { return on_gpu_ ? 37 : 27; }
+  std::string times(const BenchTimes& time, const std::optional<BenchTimes>& enqueue) const {
+    return times(figure(time.median), figure(time.min), figure(time.max),
+                 enqueue ? figure(enqueue->median) : "-");
+  }
+  std::string times(const std::string& median, const std::string& min, const std::string& max,
+                    const std::string& enqueue) const {
+    return fmt::format("{:>9} {:>8} {:>8}{}", median, min, max,
+                       on_gpu_ ? fmt::format(" {:>9}", enqueue) : "");
   }
   Sink sink_;
   std::string rival_;
+  bool on_gpu_;
 };
 
 // ---- For programs.
@@ -145,6 +163,10 @@ class VersusTable : public BenchReport {
 template <class T>
 Json value_or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
+}
+
+Json median_or_null(const std::optional<BenchTimes>& times) {
+  return times ? Json(times->median) : Json(nullptr);
 }
 
 // The one place that names the keys of JSON and the columns of CSV.
@@ -164,9 +186,11 @@ Json fields_of(const BenchRow& row) {
               {"wrong", value_or_null(row.wrong)},
               {"path", row.path},
               {"algorithm", row.algorithm}};
+  if (row.enqueue_time) fields["enqueue_us"] = row.enqueue_time->median;
   if (row.rival.empty()) return fields;
   fields["vs"] = row.rival;
-  fields["vs_time_us"] = row.rival_time ? Json(row.rival_time->median) : Json(nullptr);
+  fields["vs_time_us"] = median_or_null(row.rival_time);
+  if (row.enqueue_time) fields["vs_enqueue_us"] = median_or_null(row.rival_enqueue_time);
   fields["ratio"] = value_or_null(row.ratio());
   return fields;
 }
@@ -240,10 +264,11 @@ BenchReports make_reports(const BenchOptions& options) {
   if (!options.csv.empty()) reports.push_back(std::make_unique<CsvReport>(Sink(options.csv)));
   if (options.json) {
     reports.push_back(std::make_unique<JsonReport>(Sink(stdout)));
-  } else if (options.versus_mpi) {
-    reports.push_back(std::make_unique<VersusTable>(Sink(stdout), "plain MPI"));
+  } else if (options.rival != BenchRival::none) {
+    const char* const rival = options.rival == BenchRival::mpi ? "MPI" : "NCCL";
+    reports.push_back(std::make_unique<VersusTable>(Sink(stdout), rival, options.on_gpu));
   } else {
-    reports.push_back(std::make_unique<PlainTable>(Sink(stdout)));
+    reports.push_back(std::make_unique<PlainTable>(Sink(stdout), options.on_gpu));
   }
   return reports;
 }

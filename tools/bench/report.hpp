@@ -31,6 +31,8 @@ struct BenchRow {
   bool in_place = false;
   int ranks = 1;
   BenchTimes time;
+  /// What the host needs to put it on a stream; unset: the buffers are in host memory.
+  std::optional<BenchTimes> enqueue_time;
   double bus_factor = 1;
   std::optional<std::uint64_t> wrong;  ///< over all ranks; unset: not verified
   std::string path;
@@ -38,6 +40,7 @@ struct BenchRow {
   std::string rival;  ///< what --vs compares with; empty: nothing
   /// Unset: the rival has no equivalent.
   std::optional<BenchTimes> rival_time;
+  std::optional<BenchTimes> rival_enqueue_time;
 
   double algorithm_bandwidth() const;  ///< GB/s
   double bus_bandwidth() const { return algorithm_bandwidth() * bus_factor; }

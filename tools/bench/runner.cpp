@@ -44,13 +44,28 @@ BenchRunner::BenchRunner(World& world, const BenchOptions& options, BenchReports
       case_(*options.bench_case),
       reports_(std::move(reports)),
       progress_(!reports_.empty()),
-      counts_(bench_counts(options, world.size())),
-      timer_(world, case_, options.dtype, options.op,
-             size_in_bytes(options, counts_.back(), world.size())) {
-  check_arguments();
+      counts_(bench_counts(options, world.size())) {
+  check_root_and_ranks();
+  make_timer();
+  check_support();
 }
 
-void BenchRunner::check_arguments() {
+void BenchRunner::make_timer() {
+  const std::size_t bytes = size_in_bytes(options_, counts_.back(), world_.size());
+  if (!options_.on_gpu) {
+    host_.emplace(world_, case_, options_.dtype, options_.op, bytes);
+    return;
+  }
+  try {
+    device_.emplace(world_, require_gpus(world_), case_, options_.dtype, options_.op, bytes,
+                    options_.timeout);
+    if (options_.rival == BenchRival::nccl) nccl_.emplace(world_, options_.timeout);
+  } catch (const UnsupportedError& error) {
+    throw BadArguments(error.what());  // all ranks have found it
+  }
+}
+
+void BenchRunner::check_root_and_ranks() const {
   const int ranks = world_.size();
   if (case_.is_rooted() && (options_.root < 0 || options_.root >= ranks))
     throw BadArguments(fmt::format("--root {} is not one of the {} ranks", options_.root, ranks));
@@ -60,10 +75,13 @@ void BenchRunner::check_arguments() {
       ranks > max_product_ranks)
     throw BadArguments(fmt::format("products are verified for at most {} ranks; use --check 0",
                                    max_product_ranks));
-  // What hymn itself refuses it refuses on every rank; better now than in the middle.
+}
+
+// What hymn itself refuses it refuses on every rank; better now than in the middle.
+void BenchRunner::check_support() const {
   try {
-    const BenchCall call = timer_.call(shape(counts_.front(), options_.places.front()));
-    const Explanation explanation = group_.explain(call.request());
+    const BenchCall call = call_of(shape(counts_.front(), options_.places.front()));
+    const Explanation explanation = explain(call);
     if (explanation.algorithm.empty()) throw BadArguments(refusals(explanation));
   } catch (const Error& error) {
     throw BadArguments(error.what());
@@ -77,13 +95,29 @@ std::vector<std::string> BenchRunner::remarks() const {
                   world_.host_count(), world_.host_count() == 1 ? "" : "s");
   if (case_.is_rooted()) what += fmt::format(", root {}", options_.root);
   what += fmt::format(", timeout {}", timeout_text(options_.timeout));
+  if (options_.on_gpu) what += ", in the memory of GPUs";
   if (options_.reproducible)
     what += fmt::format(", reproducible '{}'", to_string(*options_.reproducible));
+  const double clock_us = tally().clock_us();
+  if (options_.on_gpu)
+    return {what, fmt::format("time: on the stream; enqueue: of the host, less {:.3f} us for the "
+                              "clock; medians over blocks of the slowest rank's mean",
+                              clock_us)};
   return {
       what,
       fmt::format("time: median over blocks of iterations of the slowest rank's mean, less {:.3f} "
                   "us for the clock",
-                  timer_.clock_us())};
+                  clock_us)};
+}
+
+Explanation BenchRunner::explain(const BenchCall& call) const {
+  Request request = call.request();
+  if (device_) request.domain = {OrderingDomain::Kind::stream, device_->stream()};
+  return group_.explain(request);
+}
+
+BenchCall BenchRunner::call_of(const BenchShape& shape) const {
+  return device_ ? device_->call(shape) : host_->call(shape);
 }
 
 BenchShape BenchRunner::shape(std::size_t count, bool in_place) const {
@@ -109,7 +143,7 @@ std::uint64_t BenchRunner::run() {
 }
 
 BenchRow BenchRunner::describe(const BenchShape& shape, const BenchCall& call) const {
-  const Explanation explanation = group_.explain(call.request());
+  const Explanation explanation = explain(call);
   BenchRow row;
   row.collective = case_.name;
   row.size_bytes = case_.has_data() ? size_in_bytes(options_, shape.count, shape.ranks) : 0;
@@ -121,42 +155,84 @@ BenchRow BenchRunner::describe(const BenchShape& shape, const BenchCall& call) c
   row.bus_factor = case_.bus_factor(shape.ranks);
   row.path = explanation.path;
   row.algorithm = explanation.algorithm;
-  if (options_.versus_mpi) row.rival = "mpi";
+  if (options_.rival != BenchRival::none)
+    row.rival = options_.rival == BenchRival::mpi ? "mpi" : "nccl";
   return row;
+}
+
+BenchRunner::Sides BenchRunner::on_host(const BenchShape& shape, const BenchCall& call) {
+  Sides sides;
+  sides.hymn = [this, &call](std::size_t iterations, std::size_t check) {
+    return BlockTime{host_->time_block(call, iterations, check, [&] { call.run(group_); })};
+  };
+  if (options_.rival == BenchRival::none) return sides;
+  if (std::shared_ptr<PlainMpi> mpi = plain_mpi(case_, shape, call, options_.op))
+    sides.rival = [this, &call, mpi](std::size_t iterations, std::size_t check) {
+      return BlockTime{host_->time_block(call, iterations, check, [&] { mpi->run(); })};
+    };
+  return sides;
+}
+
+BenchRunner::Sides BenchRunner::on_gpu(const BenchShape& shape, const BenchCall& call) {
+  Sides sides;
+  const auto stream = device_->stream();
+  const auto timed = [this, &call](DeviceTimer::Side side) {
+    return [this, &call, side](std::size_t iterations, std::size_t check) {
+      return device_->time_block(call, iterations, check, side);
+    };
+  };
+  sides.hymn = timed({.enqueue = [this, &call, stream] { call.enqueue(group_, stream); },
+                      .look = [this] { group_.wait_for_pending_works(); }});
+  if (!nccl_) return sides;
+  if (auto enqueue = nccl_->call_for(case_, shape, call, options_.op, stream))
+    sides.rival = timed({.enqueue = std::move(enqueue), .look = [this] { nccl_->check(); }});
+  return sides;
 }
 
 BenchRow BenchRunner::measure(std::size_t count, bool in_place) {
   const BenchShape place = shape(count, in_place);
-  const BenchCall call = timer_.call(place);
+  const BenchCall call = call_of(place);
   BenchRow row = describe(place, call);
-  const auto rival = options_.versus_mpi ? plain_mpi(case_, place, call, options_.op) : nullptr;
-  const auto by_hymn = [&] { call.run(group_); };
-  const auto by_rival = [&] { rival->run(); };
+  const Sides sides = device_ ? on_gpu(place, call) : on_host(place, call);
+  BenchTally& tally = this->tally();
 
-  timer_.time_block(call, options_.warmup, 0, by_hymn);
-  if (rival) timer_.time_block(call, options_.warmup, 0, by_rival);
+  Means rival;
+  Means own = measure_blocks(sides, row, rival);
+  ++measured_;
+  row.time = tally.slowest(std::move(own.time));
+  if (device_) row.enqueue_time = tally.slowest(std::move(own.enqueue));
+  if (sides.rival) row.rival_time = tally.slowest(std::move(rival.time));
+  if (sides.rival && device_) row.rival_enqueue_time = tally.slowest(std::move(rival.enqueue));
+  if (options_.check > 0) row.wrong = tally.take_wrong();
+  return row;
+}
+
+void BenchRunner::Means::add(const BlockTime& block) {
+  time.push_back(block.us);
+  enqueue.push_back(block.enqueue_us);
+}
+
+BenchRunner::Means BenchRunner::measure_blocks(const Sides& sides, const BenchRow& row,
+                                               Means& rival) {
+  sides.hymn(options_.warmup, 0);
+  if (sides.rival) sides.rival(options_.warmup, 0);
+  const auto mean = [&sides](std::size_t count) { return sides.hymn(count, 0).us; };
   const std::size_t all = options_.iterations > 0
                               ? options_.iterations
-                              : most_blocks * timer_.enough_iterations(call, block_us, by_hymn);
+                              : most_blocks * tally().enough_iterations(block_us, mean);
   const std::size_t blocks = std::min(all, most_blocks);
   const std::size_t all_measurements = counts_.size() * options_.places.size();
-  std::vector<double> means(blocks);
-  std::vector<double> rival_means(rival ? blocks : 0);
+  Means own;
   for (std::size_t block = 0; block < blocks; ++block) {
     progress_.show(row, measured_, all_measurements);
     const std::size_t iterations = all * (block + 1) / blocks - all * block / blocks;
     // Whoever comes second might find caches and clocks in another state: take turns.
     const bool rival_first = block % 2 == 1;
-    if (rival && rival_first) rival_means[block] = timer_.time_block(call, iterations, 0, by_rival);
-    means[block] = timer_.time_block(call, iterations, options_.check, by_hymn);
-    if (rival && !rival_first)
-      rival_means[block] = timer_.time_block(call, iterations, 0, by_rival);
+    if (sides.rival && rival_first) rival.add(sides.rival(iterations, 0));
+    own.add(sides.hymn(iterations, options_.check));
+    if (sides.rival && !rival_first) rival.add(sides.rival(iterations, 0));
   }
-  ++measured_;
-  row.time = timer_.slowest(std::move(means));
-  if (rival) row.rival_time = timer_.slowest(std::move(rival_means));
-  if (options_.check > 0) row.wrong = timer_.take_wrong();
-  return row;
+  return own;
 }
 
 }  // namespace hymn

@@ -26,19 +26,22 @@ double cost_of_clock() {
 
 }  // namespace
 
-BenchTimer::BenchTimer(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op,
-                       std::size_t bytes)
+BenchTally::BenchTally(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op)
     : world_(world),
       all_(world.group()),
       case_(bench_case),
       dtype_(dtype),
       op_(op),
       input_(bench_input(dtype, op.kind(), world.size())),
-      first_(page_aligned(bytes)),
-      second_(page_aligned(bytes)),
       clock_us_(cost_of_clock()) {
   if (bench_case.reduces) result_ = bench_result(dtype, op, world.size());
 }
+
+BenchTimer::BenchTimer(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op,
+                       std::size_t bytes)
+    : BenchTally(world, bench_case, dtype, op),
+      first_(page_aligned(bytes)),
+      second_(page_aligned(bytes)) {}
 
 BenchTimer::Memory BenchTimer::page_aligned(std::size_t bytes) {
   constexpr std::size_t page = 4096;
@@ -49,13 +52,13 @@ BenchTimer::Memory BenchTimer::page_aligned(std::size_t bytes) {
   return Memory(memory);
 }
 
-std::size_t BenchTimer::enough_iterations(const BenchCall& call, double block_us,
-                                          const std::function<void()>& once) {
+std::size_t BenchTally::enough_iterations(double block_us,
+                                          const std::function<double(std::size_t)>& mean) {
   // The first guesses are of few iterations and far too high: approach the length step by step. The
   // best of five tries: an interruption must not pass for a slow operation.
   for (std::size_t iterations = 1;; iterations *= 8) {
     std::vector<double> tries(5);
-    for (double& mean : tries) mean = time_block(call, iterations, 0, once);
+    for (double& one : tries) one = mean(iterations);
     const double us = slowest(std::move(tries)).min;
     const bool long_enough = us * static_cast<double>(iterations) >= block_us / 8;
     if (!long_enough && iterations < most_block_iterations) continue;
@@ -65,7 +68,7 @@ std::size_t BenchTimer::enough_iterations(const BenchCall& call, double block_us
   }
 }
 
-BenchTimes BenchTimer::slowest(std::vector<double> block_means) {
+BenchTimes BenchTally::slowest(std::vector<double> block_means) {
   all_.all_reduce(BufferView(block_means), ReduceOp::max);
   std::sort(block_means.begin(), block_means.end());
   const std::size_t last = block_means.size() - 1;
@@ -73,18 +76,26 @@ BenchTimes BenchTimer::slowest(std::vector<double> block_means) {
   return {median, block_means.front(), block_means.back()};
 }
 
-std::uint64_t BenchTimer::take_wrong() {
+std::uint64_t BenchTally::take_wrong() {
   std::uint64_t wrong = std::exchange(wrong_, 0);
   all_.all_reduce(view_of(wrong));
   return wrong;
 }
 
-std::uint64_t BenchTimer::count_wrong(const BenchCall& call, std::size_t phase) const {
+void BenchTally::verify(const BenchCall& call, std::size_t phase, const void* found) {
   const PeriodicData& expected = result_ ? *result_ : input_;
-  std::uint64_t wrong = 0;
-  for (const BenchCall::Expected& part : call.expected())
-    wrong += expected.count_wrong(part.where, part.phase + phase);
-  return wrong;
+  const auto* const begin = static_cast<const std::byte*>(call.output().data);
+  for (const BenchCall::Expected& part : call.expected()) {
+    ConstBufferView got = part.where;
+    got.data =
+        static_cast<const std::byte*>(found) + (static_cast<const std::byte*>(got.data) - begin);
+    wrong_ += expected.count_wrong(got, part.phase + phase);
+  }
+}
+
+double BenchTally::mean_us(Clock::duration spent, std::size_t iterations) const {
+  const double us = std::chrono::duration<double, std::micro>(spent).count();
+  return std::max(us / static_cast<double>(iterations) - clock_us_, 0.0);
 }
 
 }  // namespace hymn

@@ -1,4 +1,5 @@
-// Times one collective on one rank, in memory of its own, and verifies what comes out.
+// Times one collective on one rank, in memory of its own, and verifies what comes out. Here in host
+// memory; device_timer.hpp in that of a GPU.
 //
 // The iterations of one size are cut into blocks. A block begins with a barrier; the mean of its
 // iterations is taken on every rank, and the slowest rank's counts. Before each iteration the whole
@@ -22,7 +23,48 @@
 
 namespace hymn {
 
-class BenchTimer {
+/// What timers have in common, wherever the buffers are: the inputs, what must come out, and what
+/// the ranks must agree on.
+class BenchTally {
+ public:
+  BenchTally(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op);
+
+  /// How many iterations last about `block_us`; `mean` times so many, in microseconds. Collective.
+  std::size_t enough_iterations(double block_us, const std::function<double(std::size_t)>& mean);
+  /// The blocks' times on the slowest rank, summed up. Collective.
+  BenchTimes slowest(std::vector<double> block_means);
+  /// The number of wrong values over all ranks since this was last asked. Collective.
+  std::uint64_t take_wrong();
+  /// What reading the clock adds to an iteration; it has been taken off.
+  double clock_us() const { return clock_us_; }
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+  /// Each iteration has other inputs, over all sizes.
+  std::size_t next_phase() { return phase_of_iteration(iteration_++); }
+  /// At which this rank's input begins.
+  std::size_t input_phase(std::size_t phase) const { return phase + phase_of_rank(world_.rank()); }
+  /// Compares the call's output, of which `found` is a copy, or itself.
+  void verify(const BenchCall& call, std::size_t phase, const void* found);
+  /// Of all that was measured around `iterations` iterations, the mean of one.
+  double mean_us(Clock::duration spent, std::size_t iterations) const;
+
+  World& world_;
+  ProcessGroup all_;  // for what the ranks must agree on
+  const BenchCase& case_;
+  DataType dtype_;
+  ReduceOp op_;
+  PeriodicData input_;
+
+ private:
+  std::optional<PeriodicData> result_;  // of a reduction
+  double clock_us_;
+  std::size_t iteration_ = 0;
+  std::uint64_t wrong_ = 0;  // on this rank
+};
+
+/// In host memory.
+class BenchTimer : public BenchTally {
  public:
   /// With room for sizes up to `bytes`.
   BenchTimer(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op,
@@ -40,47 +82,25 @@ class BenchTimer {
     all_.barrier();
     Clock::duration spent{0};
     for (std::size_t i = 0; i < iterations; ++i) {
-      const std::size_t phase = phase_of_iteration(iteration_++);
-      input_.fill(call.input(), phase + phase_of_rank(world_.rank()));
+      const std::size_t phase = next_phase();
+      input_.fill(call.input(), input_phase(phase));
       const auto begin = Clock::now();
       once();
       spent += Clock::now() - begin;
-      if (iterations - i <= check) wrong_ += count_wrong(call, phase);
+      if (iterations - i <= check) verify(call, phase, call.output().data);
     }
-    const double us = std::chrono::duration<double, std::micro>(spent).count();
-    return std::max(us / static_cast<double>(iterations) - clock_us_, 0.0);
+    return mean_us(spent, iterations);
   }
-  /// How many iterations last about `block_us`.
-  std::size_t enough_iterations(const BenchCall& call, double block_us,
-                                const std::function<void()>& once);
-  /// The blocks' times on the slowest rank, summed up. Collective.
-  BenchTimes slowest(std::vector<double> block_means);
-  /// The number of wrong values over all ranks since this was last asked. Collective.
-  std::uint64_t take_wrong();
-  /// What reading the clock adds to an iteration; it has been taken off.
-  double clock_us() const { return clock_us_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Free {
     void operator()(std::byte* memory) const { std::free(memory); }
   };
   using Memory = std::unique_ptr<std::byte, Free>;
   static Memory page_aligned(std::size_t bytes);
-  std::uint64_t count_wrong(const BenchCall& call, std::size_t phase) const;
 
-  World& world_;
-  ProcessGroup all_;  // for what the ranks must agree on
-  const BenchCase& case_;
-  DataType dtype_;
-  ReduceOp op_;
-  PeriodicData input_;
-  std::optional<PeriodicData> result_;  // of a reduction
   Memory first_;
   Memory second_;
-  double clock_us_;
-  std::size_t iteration_ = 0;  // of all sizes: each has other inputs
-  std::uint64_t wrong_ = 0;    // on this rank
 };
 
 }  // namespace hymn

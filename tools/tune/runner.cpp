@@ -88,7 +88,9 @@ void TuneRunner::measure(const BenchCall& call, const std::vector<Contender*>& c
   for (Contender* contender : contenders) {
     const auto once = [&] { call.run(contender->group); };
     timer_.time_block(call, warm_up, 0, once);
-    contender->iterations = timer_.enough_iterations(call, options_.block_us, once);
+    contender->iterations = timer_.enough_iterations(options_.block_us, [&](std::size_t count) {
+      return timer_.time_block(call, count, 0, once);
+    });
     contender->means.clear();
   }
   for (std::size_t block = 0; block < options_.blocks; ++block)

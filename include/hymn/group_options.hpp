@@ -1,0 +1,49 @@
+// What can be said of a group when it is made, and of each of its calls.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hymn/nccl_options.hpp"
+#include "hymn/timeout.hpp"
+#include "hymn/types.hpp"
+
+namespace hymn {
+
+/// Options of one call.
+struct CallOptions {
+  Timeout timeout{};  ///< unset: the group's
+  /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
+  /// none. The operation comes after what is on the stream at the call, and what is enqueued there
+  /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
+  /// stream; the limit holds on, and a failure gives the group up. The default stream is given as
+  /// cudaStreamLegacy or cudaStreamPerThread. Of a stream that is captured into a graph the
+  /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
+  /// runs.
+  void* stream = nullptr;
+};
+
+/// Options of a group.
+struct GroupOptions {
+  std::string description{};  ///< shown in messages; "undefined" unless given
+  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks,
+  /// in a world in which no ranks share memory, makes MPI's plain blocking calls, which are faster;
+  /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
+  /// timeout of their own. See docs/timeouts.md.
+  Timeout timeout{};
+  /// For the making of this group; unset: as WorldOptions::init_timeout.
+  Timeout init_timeout{};
+  std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
+  std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO
+  /// As HYMN_REPRODUCIBLE, for this group; unset: the world's.
+  std::optional<Reproducibility> reproducibility{};
+  /// As HYMN_NAN_CHECK, for this group on this rank; unset: HYMN_NAN_CHECK.
+  std::optional<bool> nan_check{};
+  /// For the memory of GPUs.
+  NcclOptions nccl{};
+  /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
+  /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
+  std::optional<bool> high_priority_stream{};
+};
+
+}  // namespace hymn

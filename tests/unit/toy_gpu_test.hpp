@@ -1,0 +1,28 @@
+// What tests on toy GPUs begin with.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hymn/hymn.hpp"
+#include "tests/unit/toy_gpus.hpp"
+
+namespace hymn::test {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Ints = std::vector<std::int32_t>;
+using Buffer = ToyBuffer<std::int32_t>;
+
+/// On two GPUs; nothing may be done to them that is forbidden.
+class ToyGpuTest : public testing::Test {
+ protected:
+  ~ToyGpuTest() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
+  ToyGpus gpus{2};
+};
+
+}  // namespace hymn::test
