@@ -58,6 +58,22 @@ function(hymn_set_up_program name)
   endif()
 endfunction()
 
+# hymn_add_tool_library(NAME trace SOURCES … [USES …] [LINKS …])
+#
+# The static library hymn_<name>: a command, or what several have in common, apart so that tests
+# reach its insides. USES are seen by who links to it; LINKS are its own.
+function(hymn_add_tool_library)
+  cmake_parse_arguments(PARSE_ARGV 0 tool "" "NAME" "SOURCES;USES;LINKS")
+  set(target hymn_${tool_NAME})
+  add_library(${target} STATIC ${tool_SOURCES})
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PUBLIC ${tool_USES} PRIVATE hymn_flags ${tool_LINKS})
+  if(HYMN_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+  hymn_precompile(${target})
+endfunction()
+
 # hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [ROOMS …] [LINKS …])
 #
 # A program in build/bin, linked to libhymn.so; or, with ROOMS, to the archives of these rooms and
