@@ -90,8 +90,8 @@ HYMN_KERNEL_BODY void lower(std::uint64_t* word, std::uint64_t value) {
 #endif
 }
 
-/// Adds one to a word of the own GPU, and returns what it was. Orders what its block has done before
-/// against what comes after those of other blocks.
+/// Adds one to a word of the own GPU, and returns what it was. Orders what its block has done
+/// before against what comes after those of other blocks.
 HYMN_KERNEL_BODY std::uint32_t count_up(std::uint32_t* word) {
 #ifdef __CUDACC__
   std::uint32_t before;

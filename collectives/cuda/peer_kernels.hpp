@@ -18,10 +18,10 @@
   KERNEL(hymn_##method##_##type##_max, method<Max<Type>>)     \
   KERNEL(hymn_##method##_##type##_avg, method<Average<Type>>) \
   KERNEL(hymn_##method##_##type##_premul_sum, method<PremulSum<Type>>)
-#define HYMN_PEER_TYPES(KERNEL, method)                       \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, float32, Float32)      \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, float16, Float16)      \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, bfloat16, Bfloat16)    \
+#define HYMN_PEER_TYPES(KERNEL, method)                    \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, float32, Float32)   \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, float16, Float16)   \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, bfloat16, Bfloat16) \
   HYMN_PEER_REDUCTIONS(KERNEL, method, int32, Int32)
 #define HYMN_PEER_KERNELS(KERNEL)              \
   HYMN_PEER_TYPES(KERNEL, all_reduce_one_shot) \

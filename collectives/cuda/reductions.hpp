@@ -90,8 +90,8 @@ struct FloatOrder {
 };
 
 template <class Type>
-using OrderOf = std::conditional_t<std::is_same_v<typename Type::Accumulator, float>, FloatOrder,
-                                   IntegerOrder>;
+using OrderOf =
+    std::conditional_t<std::is_same_v<typename Type::Accumulator, float>, FloatOrder, IntegerOrder>;
 
 // --- Reductions of any of these types.
 

@@ -67,8 +67,8 @@ TEST_P(PeerFailures, WhoIsToldToEndEnds) {
   EXPECT_EQ(data.out.front(), -1.0F);
 }
 
-// The first kernel of rank 0 has failed. Were its next one to go on, rank 1, which comes late, would
-// take the second call's input for the first one's.
+// The first kernel of rank 0 has failed. Were its next one to go on, rank 1, which comes late,
+// would take the second call's input for the first one's.
 TEST_P(PeerFailures, NothingRunsBehindAKernelThatHasFailed) {
   PeerScene scene(2, 8192);
   Data first;

@@ -46,9 +46,7 @@ void fill(std::byte* to, std::size_t count, DataType dtype, Random& random) {
   if (dtype == DataType::int32) fill_as(std::int32_t());
 }
 
-bool is_nan(const std::byte* element, DataType dtype) {
-  return find_nan(element, 1, dtype) == 0;
-}
+bool is_nan(const std::byte* element, DataType dtype) { return find_nan(element, 1, dtype) == 0; }
 
 /// What differs first; empty: nothing. Where arithmetic makes a NaN its payload is anything.
 std::string difference(const std::byte* got, const std::byte* wanted, std::size_t count,
@@ -115,12 +113,13 @@ class ReductionBuffers {
   }
 
   std::string wrong() {
-    const ReduceOp op = what_.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1)
-                                                             : ReduceOp::of(what_.kind);
+    const ReduceOp op =
+        what_.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1) : ReduceOp::of(what_.kind);
     const Reducer reducer = reducer_for(what_.dtype, op);
     for (unsigned rank = 0; rank < ranks_; ++rank) {
       std::vector<const void*> inputs;
-      for (Bytes& given : given_) inputs.push_back(at(given) + (what_.scatters() ? rank * bytes_ : 0));
+      for (Bytes& given : given_)
+        inputs.push_back(at(given) + (what_.scatters() ? rank * bytes_ : 0));
       Bytes wanted(bytes_);
       reduce_all(reducer, inputs.data(), static_cast<int>(ranks_), wanted.data(), what_.count,
                  factors_.data());

@@ -13,8 +13,7 @@ using Bytes = std::vector<unsigned char>;
 /// Of a rank: no two ranks have the same.
 Bytes numbered(unsigned rank, std::size_t count) {
   Bytes bytes(count);
-  for (std::size_t i = 0; i < count; ++i)
-    bytes[i] = static_cast<unsigned char>(rank * 31 + i % 29);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(rank * 31 + i % 29);
   return bytes;
 }
 
@@ -96,7 +95,8 @@ TEST_P(PeerMoves, Broadcast) {
   constexpr std::size_t bytes = 1001;
   std::vector<Moved> calls;
   std::vector<std::vector<PeerLaunch>> launches(ranks);
-  for (unsigned call = 0; call < 3 * ranks; ++call) calls.emplace_back(ranks, bytes, bytes, call % 5);
+  for (unsigned call = 0; call < 3 * ranks; ++call)
+    calls.emplace_back(ranks, bytes, bytes, call % 5);
   for (unsigned call = 0; call < calls.size(); ++call)
     for (unsigned rank = 0; rank < ranks; ++rank)
       launches[rank].push_back(calls[call].launch("hymn_broadcast", rank, bytes, call / 3));
