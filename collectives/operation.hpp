@@ -38,6 +38,9 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
+  /// Whether it can be started. Asked again and again, until it is true, of requests on the memory
+  /// of a GPU, which may have to do something first.
+  virtual bool is_ready() { return true; }
   /// Whatever peers must see in the order of the calls happens here, not in step().
   virtual void start() = 0;
   /// True when it has completed. Throws when it has failed.
@@ -69,7 +72,7 @@ class Operation {
   virtual bool can_block() const { return false; }
   virtual void run() {}
 
-  /// Gives up an operation that was started and has not completed; `reason` is told to peers where
+  /// Gives up an operation that has not completed, and may not have been started; `reason` is told to peers where
   /// they can still be told. Returns what must be kept until it
   /// is done() (null: nothing). Afterwards only the destructor is called.
   virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;

@@ -89,9 +89,13 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
   Question question{.asker = rank_, .uid = uid};
   std::unique_lock lock(mutex_);
   question.id = next_question_++;
-  for (const int rank : ranks)
-    if (rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state))
-      question.asked.push_back(rank);
+  const auto is_asked = [&](int rank) {
+    return rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state);
+  };
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(question.asked), is_asked);
+  const int keeper = !question.asked.empty() && keeper_ >= 0 && is_asked(keeper_) ? keeper_ : -1;
+  if (keeper >= 0 && std::find(ranks.begin(), ranks.end(), keeper) == ranks.end())
+    question.asked.push_back(keeper);
   const auto& answers = askings_[question.id];
   lock.unlock();
   if (!question.asked.empty()) send_(question);
@@ -101,6 +105,7 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
       return answers.contains(rank) || is_gone(peers_[static_cast<std::size_t>(rank)].state);
     });
   });
+  const bool is_cut_off = keeper >= 0 && !answers.contains(keeper);
   std::vector<Tale> tales;
   for (const int rank : ranks) {
     if (const auto answer = answers.find(rank); answer != answers.end()) {
@@ -112,6 +117,7 @@ std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Dura
     // Who is there would have answered.
     Tale tale{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
     tale.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
+    tale.cut_off = is_cut_off && rank != keeper && is_asked(rank);
     for (const GroupMark& mark : known.marks)
       if (mark.uid == uid) tale.entered = mark.entered, tale.completed = mark.completed;
     tales.push_back(std::move(tale));
@@ -209,7 +215,11 @@ void Agent::receive(Message message) {
   std::visit([this](const auto& kind) { on(kind); }, message);
 }
 
-void Agent::reached_desk() {
+void Agent::reached_desk(int keeper) {
+  {
+    std::lock_guard lock(mutex_);
+    keeper_ = keeper;
+  }
   for (const PeerNews& news : all_news())
     if (is_gone(news.state)) send_(News{news});
   std::vector<Message> again;

@@ -55,7 +55,7 @@ class Agent {
   std::vector<PeerNews> all_news() const;
   /// Asks those ranks where they are in the group; waits for at most `limit`, and not for who is
   /// gone. One tale for each, in the same order; of those who have not answered it holds what is
-  /// known without them.
+  /// known without them. Who keeps the desk is asked, too: without it no answer could come.
   std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
   /// Asks those ranks for their collectives of the group from `sequence` on, and does not wait. The
   /// number of the question; it is kept until forget_calls().
@@ -82,8 +82,9 @@ class Agent {
   void receive(Message message);
   /// The listener is not called any more. Waits for calls of it that other threads are in.
   void close();
-  /// A desk was reached, perhaps another one than before: it is told what this rank knows.
-  void reached_desk();
+  /// The desk that this rank keeps was reached, perhaps another one than before: it is told what
+  /// this rank knows.
+  void reached_desk(int keeper);
 
  private:
   void on(const Beat&) {}
@@ -123,6 +124,7 @@ class Agent {
   std::condition_variable changed_;
   std::vector<PeerNews> peers_;
   std::set<int> in_sight_;
+  int keeper_ = -1;  ///< of the desk; -1: none was reached
   std::uint64_t next_question_ = 0;
   std::map<std::uint64_t, std::map<int, Tale>> askings_;         ///< what was answered, by rank
   std::map<std::uint64_t, std::vector<CallTale>> call_askings_;  ///< what was answered

@@ -58,6 +58,8 @@ struct Tale {
   std::string doing{};          ///< in words: what it is doing now, or has done last
   /// It has told this itself, just now. Not sent.
   bool answered = false;
+  /// It could not answer: who passes questions on does not answer either. Not sent.
+  bool cut_off = false;
   friend bool operator==(const Tale&, const Tale&) = default;
 };
 

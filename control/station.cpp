@@ -132,7 +132,7 @@ void Station::connected(std::size_t desk) {
   }
   current_ = desk;
   for (const Message& message : std::exchange(waiting_, {})) send(message);
-  agent_->reached_desk();
+  agent_->reached_desk(options_.desk_ranks[desk]);
 }
 
 void Station::received(std::span<const std::byte> bytes) {

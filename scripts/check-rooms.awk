@@ -35,7 +35,8 @@ NR == FNR {
   next
 }
 
-# --- CMakeLists.txt of a room: hymn_add_room(NAME … ROOMS … SOURCES … LINKS …) ---
+# --- CMakeLists.txt of a room: hymn_add_room(NAME … ROOMS … SOURCES … LINKS …), and
+# hymn_embed_kernels(SOURCE EMBEDDER) ---
 
 is_list {
   line = $0
@@ -45,6 +46,11 @@ is_list {
     in_call = 1
     keyword = ""
     declares[folder] = FILENAME ":" FNR
+  }
+  if (line ~ /hymn_embed_kernels[ \t]*\(/) {
+    gsub(/.*\(|\).*/, "", line)
+    split(line, words, /[ \t]+/)
+    listed[folder "/" words[1]] = 1
   }
   if (!in_call) next
   ends = sub(/\).*/, "", line)

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/paths.hpp"
-#include "base/waiter.hpp"
 #include "collectives/located_request.hpp"
 #include "collectives/validate.hpp"
 #include "gpu/cuda_calls.hpp"
@@ -145,18 +144,25 @@ class StagedOperation final : public Operation {
     carrier.prepare(staging_->carrier, staging_->call);
   }
 
-  // The carrier's place in the order of calls is taken here, so that the input must be there: this
-  // waits for the GPU, but for no peer.
-  void start() override {
-    const OrderingDomain& domain = call_.request->domain;
+  // The carrier takes its place in the order of calls when it is started, so that the input must be
+  // there.
+  bool is_ready() override {
     GpuDevice& gpu = *staging_->area->gpu;
-    stream_ = domain.kind == OrderingDomain::Kind::host ? gpu.stream(false)
-                                                        : static_cast<Stream>(domain.stream);
-    staging_->copies.bring_in(stream_);
-    staging_->event = gpu.mark(stream_);
-    Waiter waiter(true);
-    while (!gpu.has_happened(staging_->event)) waiter.pause();
-    gpu.give_back(std::exchange(staging_->event, nullptr));
+    if (stage_ == Stage::fresh) {
+      const OrderingDomain& domain = call_.request->domain;
+      stream_ = domain.kind == OrderingDomain::Kind::host ? gpu.stream(false)
+                                                          : static_cast<Stream>(domain.stream);
+      staging_->copies.bring_in(stream_);
+      staging_->event = gpu.mark(stream_);
+      stage_ = Stage::coming;
+    }
+    if (stage_ == Stage::coming && gpu.has_happened(staging_->event)) {
+      gpu.give_back(std::exchange(staging_->event, nullptr));
+      stage_ = Stage::ready;
+    }
+    return stage_ != Stage::coming;
+  }
+  void start() override {
     staging_->call.sequence = call_.sequence;
     stage_ = Stage::carried;
     carrier().start();
@@ -185,7 +191,7 @@ class StagedOperation final : public Operation {
   RecvStatus status() const override { return carrier().status(); }
 
  private:
-  enum class Stage : unsigned char { fresh, carried, leaving, done };
+  enum class Stage : unsigned char { fresh, coming, ready, carried, leaving, done };
   Operation& carrier() const { return *staging_->carrier.get(); }
 
   bool go_on(bool is_carried) {

@@ -6,7 +6,6 @@
 
 #include "base/error_context.hpp"
 #include "base/meeting.hpp"
-#include "base/waiter.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/reduce/find_nan.hpp"
 #include "runtime/group/call_check.hpp"
@@ -74,34 +73,6 @@ void GroupState::require_numbers(const Call& call, Timeout limit) {
         {.remedy = "find out where it comes from; or do without the check (HYMN_NAN_CHECK=0, "
                    "GroupOptions::nan_check)"});
   }
-}
-
-// The kernel comes after what the stream holds; so that nothing is sent before it has looked, the
-// host waits for it.
-std::size_t GroupState::find_nan_on_gpu(const Call& call, const ConstBufferView& view,
-                                        Timeout limit) {
-  GpuDevice& gpu = *means_.reach.gpu;
-  const OrderingDomain& domain = call.request->domain;
-  const auto stream = domain.kind == OrderingDomain::Kind::host
-                          ? gpu.stream(false)
-                          : static_cast<cuda_api::Stream>(domain.stream);
-  if (gpu.is_capturing(stream))
-    throw UnsupportedError("a graph cannot hold the check for NaN, which the host waits for",
-                           {.remedy = "capture without it (GroupOptions::nan_check)"});
-  const cuda::DeviceNan::Search search(*means_.reach.nan, view, stream);
-  const Clock& clock = world_->clock();
-  const TimePoint began = clock.now();
-  const Deadline deadline = Deadline::after(limit, began);
-  Waiter waiter(true);
-  while (!search.is_done()) {
-    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
-    if (deadline.expired(clock.now()))
-      throw TimeoutError("the GPU has not come to the check for NaN", clock.now() - began,
-                         {.remedy = "find out what holds up the stream, or give more time"});
-    world_->engine().step_all();
-    waiter.pause();
-  }
-  return search.result();
 }
 
 // --- Level info

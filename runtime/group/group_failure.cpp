@@ -107,12 +107,17 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
                                 : std::clamp(limit.duration() / 4, shortest_search, longest_search);
   Missing missing;
   std::vector<std::string> words;
+  std::vector<std::string> unheard;
   const auto tales = world_->ask(membership_.uid, others, patience);
   for (const Tale& tale : tales) {
     const bool entered = !collective || tale.entered >= op.sequence;
     // Who has entered it, and left since, has waited itself, but not so long.
     const bool waited = tale.answered || tale.state == PeerState::left;
     if (collective && entered && waited) continue;
+    if (tale.cut_off && !tale.answered) {
+      unheard.push_back(world_->name_of(tale.rank));
+      continue;
+    }
     missing.ranks.push_back(tale.rank);
     const bool is_known = tale.answered || tale.knows_group;
     words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
@@ -120,8 +125,12 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit)
   }
   if (!words.empty())
     missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
-  else if (!tales.empty())
+  else if (!tales.empty() && unheard.empty())
     missing.words = "all its members have entered it";
+  if (!unheard.empty())
+    missing.words +=
+        fmt::format("{}not heard of, for the rank that passes questions on does not answer: {}",
+                    words.empty() ? "" : "; ", some_of(std::move(unheard)));
   return missing;
 }
 

@@ -161,6 +161,8 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   WatchedCall watched;
   if (is_watched()) [[unlikely]]
     watched = examine(call, algorithm, {site, limit_of(options)});
+  if (matched) [[unlikely]]
+    await_ready(*storage.get(), call, limit_of(options));
   call.sequence = take_sequence(request.type);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
@@ -304,6 +306,7 @@ void GroupState::add_part(WorkState& work, const Request& given) {
 void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
   if (is_watched()) [[unlikely]]
     for (const auto& part : work->parts()) examine_part(part->call, note);
+  for (const auto& part : work->parts()) await_ready(*part->storage.get(), part->call, note.limit);
   for (const auto& part : work->parts()) {
     part->call.sequence = take_sequence(part->call.request->type);
     part->record_id = world_->ring().claim();

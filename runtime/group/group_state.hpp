@@ -239,6 +239,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallNote& note);
   void examine_part(const Call& call, const CallNote& note);
   void require_numbers(const Call& call, Timeout limit);
+  // In group_gpu.cpp.
+  void await_gpu(const Call& call, Timeout limit, const char* what,
+                 const std::function<bool()>& is_done);
+  void await_ready(Operation& operation, const Call& call, Timeout limit);
   std::size_t find_nan_on_gpu(const Call& call, const ConstBufferView& view, Timeout limit);
   void compare(const Call& call, const CallNote& note);
   void announce(const Call& call);

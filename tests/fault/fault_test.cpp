@@ -48,7 +48,7 @@ class Printer : public ::testing::Environment {
 class Fault : public ::testing::TestWithParam<FaultPlan> {
  protected:
   void expect_scene(std::size_t index);
-  void expect_victim_named(const json& told, const Scene& scene, int rank);
+  void expect_victim_named(const json& told, const Scene& scene);
   void expect_first_error(const Scene& scene, const json& report);
   void expect_after(const Scene& scene, const json& report);
   void note_time(std::size_t index, int rank, const json& report);
@@ -63,24 +63,16 @@ json Fault::read(const std::string& name) {
   return note.value_or(json::object());
 }
 
-/// The victim, and nobody else: but for ranks of another host, of which nobody hears while rank 0,
-/// who passes on all news, is stopped.
-void Fault::expect_victim_named(const json& told, const Scene& scene, int rank) {
-  const JobPlan& job = GetParam().job;
-  const int victim = scene.victim;
-  auto missing = told.value("missing", std::vector<int>{});
-  if (scene.death == "stop" && victim == 0)
-    std::erase_if(missing, [&](int other) {
-      return other != victim && job.host_of(other) != job.host_of(rank);
-    });
-  EXPECT_EQ(missing, std::vector<int>{victim}) << told;
-  EXPECT_THAT(told.value("text", ""), HasSubstr(fmt::format("rank {} (", victim)));
+/// The victim, and nobody else.
+void Fault::expect_victim_named(const json& told, const Scene& scene) {
+  EXPECT_EQ(told.value("missing", std::vector<int>{}), std::vector<int>{scene.victim}) << told;
+  EXPECT_THAT(told.value("text", ""), HasSubstr(fmt::format("rank {} (", scene.victim)));
 }
 
 void Fault::expect_first_error(const Scene& scene, const json& report) {
   const std::string kind = report.value("kind", "");
   const std::string text = report.value("text", "");
-  expect_victim_named(report, scene, report.value("rank", 0));
+  expect_victim_named(report, scene);
   if (!scene.stays()) {
     EXPECT_THAT(kind, AnyOf("peer", "aborted")) << text;
     EXPECT_LT(report.value("took_ms", 1e9), 30000) << "its limit has ended it";
@@ -106,7 +98,7 @@ void Fault::expect_after(const Scene& scene, const json& report) {
   const json again = report.value("again", json::object());
   EXPECT_EQ(again.value("kind", ""), "aborted") << again;
   EXPECT_LT(again.value("took_ms", 1e9), at_once_ms);
-  expect_victim_named(again, scene, report.value("rank", 0));
+  expect_victim_named(again, scene);
 }
 
 void Fault::note_time(std::size_t index, int rank, const json& report) {
@@ -132,7 +124,7 @@ void Fault::expect_scene(std::size_t index) {
     }
     expect_first_error(scene, report);
     if (report.contains("send") && report["send"]["kind"] != "none")
-      expect_victim_named(report["send"], scene, rank);
+      expect_victim_named(report["send"], scene);
     expect_after(scene, report);
     note_time(index, rank, report);
   }

@@ -67,6 +67,13 @@ tree
 echo 'int x;' >topology/forgotten.cpp
 check 1 '^topology/forgotten.cpp:1: not in SOURCES of topology/CMakeLists.txt'
 
+# Kernels are named by what has them compiled.
+tree
+echo '' >collectives/mpi/k.cu
+check 1 '^collectives/mpi/k.cu:1: not in SOURCES of collectives/CMakeLists.txt'
+echo 'hymn_embed_kernels(mpi/k.cu mpi/m.cpp)' >>collectives/CMakeLists.txt
+check 0 'sources keep the order'
+
 mkdir "$scratch/empty"
 expect 2 'no cmake/rooms.txt' "$root/scripts/check-rooms" "$scratch/empty"
 

@@ -236,6 +236,28 @@ TEST_F(AgentTest, DoesNotWaitLongerThanTheLimit) {
   EXPECT_EQ(tales[1].entered, 4u);
 }
 
+TEST_F(AgentTest, WhoIsAskedThroughOneThatDoesNotAnswerIsCutOff) {
+  agent.reached_desk(3);
+  take_sent();
+  const std::vector<int> ranks = {0, 1, 3};
+  auto tales = agent.ask(7, ranks, 1ms);
+  EXPECT_TRUE(tales[0].cut_off);
+  EXPECT_FALSE(tales[1].cut_off) << "this rank";
+  EXPECT_FALSE(tales[2].cut_off) << "who passes questions on";
+  // Also where that one is not of the group.
+  const std::vector<int> others = {0};
+  EXPECT_TRUE(agent.ask(7, others, 1ms)[0].cut_off);
+  EXPECT_THAT(take_sent_of<Question>().back().asked, ElementsAre(0, 3));
+  desk = [&](const Message& message) {
+    agent.receive(Answer{std::get<Question>(message).id, 1, {.rank = 3}});
+  };
+  tales = agent.ask(7, ranks, 1ms);
+  EXPECT_FALSE(tales[0].cut_off) << "it could have answered";
+  desk = [](const Message&) {};
+  hear(3, PeerState::dead);
+  EXPECT_FALSE(agent.ask(7, others, 1ms)[0].cut_off) << "there is another desk, or none";
+}
+
 TEST_F(AgentTest, WhoDiesIsNotWaitedFor) {
   desk = [&](const Message&) { hear(0, PeerState::dead, "killed", {{7, 3, 2}}); };
   const std::vector<int> ranks = {0};
@@ -287,7 +309,7 @@ TEST_F(AgentTest, ShrinkEndsWithItsDeadline) {
   const std::vector<int> members = {0, 1, 2};
   EXPECT_EQ(agent.shrink(7, members, Deadline(clock.now() + 2s), clock), std::nullopt);
   take_sent();
-  agent.reached_desk();
+  agent.reached_desk(0);
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
 }
 
@@ -327,7 +349,7 @@ TEST_F(AgentTest, TellsTheNextDeskWhatItKnows) {
     // The desk is lost, and the next one answers.
     if (std::exchange(first, false)) {
       take_sent();
-      agent.reached_desk();
+      agent.reached_desk(0);
     } else {
       agent.receive(ShrinkVerdict{10, 1001, {1, 2}});
     }
@@ -348,7 +370,7 @@ TEST_F(AgentTest, TheDeskHearsOfTheGoneBeforeTheVerdicts) {
   hear(0, PeerState::dead);
   agent.receive(ShrinkVerdict{9, 1000, {0, 1}});
   take_sent();
-  agent.reached_desk();
+  agent.reached_desk(0);
   EXPECT_THAT(take_sent(), ElementsAre(Message(News{{.rank = 0, .state = PeerState::dead}}),
                                        Message(ShrinkVerdict{9, 1000, {0, 1}})));
 }

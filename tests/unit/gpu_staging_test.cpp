@@ -183,5 +183,34 @@ TEST_F(GpuStaging, ALateRankIsNamed) {
   });
 }
 
+// What stands before the copies on the stream may take for ever. No peer is to blame for that.
+TEST_F(GpuStaging, AStreamThatStandsStillRunsIntoTheLimit) {
+  gpus.run([this](World& world) {
+    ProcessGroup group = world.new_group({0, 1}, {.description = "staged", .path = "^nccl"});
+    const int me = world.rank();
+    Buffer sum(gpus, me, {1});
+    group.all_reduce(sum.view());
+    world.group().all_reduce(sum.view());
+    group.barrier();
+    if (me == 0) gpus.hold("collective");
+    group.barrier();
+    void* const stream = gpus.make_stream(me);
+    world.group().all_reduce_async(sum.view(), {}, {.stream = stream});
+    const CallOptions hurried = {.timeout = std::chrono::milliseconds(30), .stream = stream};
+    const std::string text =
+        thrown_by<TimeoutError>([&] { group.all_reduce(sum.view(), {}, hurried); });
+    EXPECT_THAT(text, HasSubstr("the GPU has not come to the copies of what is staged"));
+    EXPECT_THAT(text, HasSubstr("nothing was sent"));
+    EXPECT_THAT(text, HasSubstr("staged"));
+    EXPECT_FALSE(group.is_aborted());
+    group.barrier();
+    gpus.release();
+    ASSERT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(sum.values(), Ints{8});
+    group.all_reduce(sum.view());
+    EXPECT_EQ(sum.values(), Ints{16});
+  });
+}
+
 }  // namespace
 }  // namespace hymn::test

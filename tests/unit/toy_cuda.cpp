@@ -168,6 +168,7 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.free_pinned.pointer = free_pinned;
   functions.to_gpu_on.pointer = to_gpu_on;
   functions.to_host_on.pointer = to_host_on;
+  add_toy_kernels(functions);
   return functions;
 }
 

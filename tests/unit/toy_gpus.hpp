@@ -64,7 +64,7 @@ class ToyGpus {
   /// are not carried out, before release().
   void hold(const std::string& name);
   void release();
-  /// The next call of this name returns that.
+  /// The next call of this name ("launch", or one of NCCL's) returns that.
   void fail(const std::string& name, int result);
   /// All communicators say that of themselves from now on.
   void set_state(int state);

@@ -1,0 +1,60 @@
+// What a group waits for on the GPU of its rank before anything of a call is sent. No peer is
+// waited for, so that nobody is to blame and the group stays as it is.
+#include <fmt/format.h>
+
+#include "base/error_context.hpp"
+#include "base/waiter.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+
+void GroupState::await_gpu(const Call& call, Timeout limit, const char* what,
+                           const std::function<bool()>& is_done) {
+  const Clock& clock = world_->clock();
+  const TimePoint began = clock.now();
+  const Deadline deadline = Deadline::after(limit, began);
+  Waiter waiter(true);
+  while (!is_done()) {
+    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+    if (const TimePoint now = clock.now(); deadline.expired(now)) {
+      ErrorContext where = context(title(call));
+      where.remedy = "find out what holds up the stream, or give more time";
+      throw TimeoutError(fmt::format("within {:.3f} s the GPU has not come to {}; nothing was sent",
+                                     std::chrono::duration<double>(now - began).count(), what),
+                         now - began, std::move(where));
+    }
+    // Others may wait for steps of what is in flight.
+    world_->engine().step_all();
+    waiter.pause();
+  }
+}
+
+void GroupState::await_ready(Operation& operation, const Call& call, Timeout limit) {
+  if (operation.is_ready()) return;
+  try {
+    await_gpu(call, limit, "the copies of what is staged",
+              [&operation] { return operation.is_ready(); });
+  } catch (const std::exception& error) {
+    world_->engine().keep(operation.abandon(error.what()));
+    rethrow_with(context(title(call)));
+  }
+}
+
+// The kernel comes after what the stream holds.
+std::size_t GroupState::find_nan_on_gpu(const Call& call, const ConstBufferView& view,
+                                        Timeout limit) {
+  GpuDevice& gpu = *means_.reach.gpu;
+  const OrderingDomain& domain = call.request->domain;
+  const auto stream = domain.kind == OrderingDomain::Kind::host
+                          ? gpu.stream(false)
+                          : static_cast<cuda_api::Stream>(domain.stream);
+  if (gpu.is_capturing(stream))
+    throw UnsupportedError("a graph cannot hold the check for NaN, which the host waits for",
+                           {.remedy = "capture without it (GroupOptions::nan_check)"});
+  const cuda::DeviceNan::Search search(*means_.reach.nan, view, stream);
+  await_gpu(call, limit, "the check for NaN", [&search] { return search.is_done(); });
+  return search.result();
+}
+
+}  // namespace hymn::detail

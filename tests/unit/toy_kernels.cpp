@@ -1,0 +1,75 @@
+// The kernels of the toy GPUs: the bodies that real ones run, on the host.
+#include <cstring>
+
+#include "collectives/cuda/find_nan_kernel.hpp"
+#include "tests/unit/toy_state.hpp"
+
+namespace hymn::test {
+namespace {
+
+using cuda::KernelThread;
+
+/// Takes the arguments of a launch, as the driver does, and gives what is to be run then.
+using Launcher = std::function<void()> (*)(unsigned blocks, void** arguments);
+
+template <class T>
+T argument(void** arguments, int index) {
+  T value;
+  std::memcpy(&value, arguments[index], sizeof(T));
+  return value;
+}
+
+template <class Bits, Bits infinity>
+std::function<void()> find_nan(unsigned blocks, void** arguments) {
+  return [blocks, elements = argument<const Bits*>(arguments, 0),
+          count = argument<std::uint64_t>(arguments, 1),
+          found = argument<std::uint64_t*>(arguments, 2)] {
+    for (unsigned block = 0; block < blocks; ++block)
+      cuda::find_nan<Bits, infinity>({.block = block, .blocks = blocks}, elements, count, found);
+  };
+}
+
+const std::map<std::string, Launcher>& launchers() {
+  static const std::map<std::string, Launcher> all = {
+      {"hymn_find_nan_float16", find_nan<std::uint16_t, 0x7c00>},
+      {"hymn_find_nan_bfloat16", find_nan<std::uint16_t, 0x7f80>},
+      {"hymn_find_nan_float32", find_nan<std::uint32_t, 0x7f800000>},
+      {"hymn_find_nan_float64", find_nan<std::uint64_t, 0x7ff0000000000000>},
+  };
+  return all;
+}
+
+constexpr cuda_api::Result not_found = 500;
+
+cuda_api::Result load_module(cuda_api::Module* module, const void* image) {
+  *module = reinterpret_cast<cuda_api::Module>(const_cast<void*>(image));
+  return cuda_api::success;
+}
+cuda_api::Result unload_module(cuda_api::Module) { return cuda_api::success; }
+
+cuda_api::Result kernel_of_module(cuda_api::Kernel* kernel, cuda_api::Module, const char* name) {
+  const auto found = launchers().find(name);
+  if (found == launchers().end()) return not_found;
+  *kernel = reinterpret_cast<cuda_api::Kernel>(const_cast<Launcher*>(&found->second));
+  return cuda_api::success;
+}
+
+cuda_api::Result launch(cuda_api::Kernel kernel, unsigned blocks, unsigned, unsigned, unsigned,
+                        unsigned, unsigned, unsigned, cuda_api::Stream stream, void** arguments,
+                        void**) {
+  std::lock_guard lock(toy->mutex);
+  if (const auto failure = toy->failures.extract("launch")) return failure.mapped();
+  toy_enqueue(stream, {.work = (*reinterpret_cast<Launcher*>(kernel))(blocks, arguments)});
+  return cuda_api::success;
+}
+
+}  // namespace
+
+void add_toy_kernels(cuda_api::Functions& functions) {
+  functions.load_module.pointer = load_module;
+  functions.unload_module.pointer = unload_module;
+  functions.kernel_of_module.pointer = kernel_of_module;
+  functions.launch.pointer = launch;
+}
+
+}  // namespace hymn::test
