@@ -30,7 +30,8 @@ function(hymn_embed_kernels source embedder)
   add_custom_command(
     OUTPUT "${image}"
     COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
-            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" ${hymn_gpu_code}
+            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
+            ${hymn_gpu_code}
             -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
     MAIN_DEPENDENCY "${source}"
     DEPFILE "${image}.d"

@@ -8,6 +8,7 @@
 #include "collectives/cuda/all_to_all_kernel.hpp"
 #include "collectives/cuda/barrier_kernel.hpp"
 #include "collectives/cuda/broadcast_kernel.hpp"
+#include "collectives/cuda/probe_peers_kernel.hpp"
 #include "collectives/cuda/reduce_scatter_kernel.hpp"
 #include "collectives/cuda/reductions.hpp"
 
@@ -30,4 +31,5 @@
   KERNEL(hymn_all_gather, all_gather)          \
   KERNEL(hymn_all_to_all, all_to_all)          \
   KERNEL(hymn_barrier, barrier)                \
-  KERNEL(hymn_broadcast, broadcast)
+  KERNEL(hymn_broadcast, broadcast)            \
+  KERNEL(hymn_probe_peers, probe_peers)

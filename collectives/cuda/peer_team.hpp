@@ -23,6 +23,9 @@ struct WindowHead {
   /// The rank's factor of premul_sum, as bits of the accumulator, by slot.
   std::uint32_t factors[2][most_peer_blocks];
 
+  std::uint32_t number;                 ///< by which the rank knows that others read this
+  std::uint32_t visited_by[most_peers];  ///< the same of others, to be read back by them
+
   // For kernels of the own rank alone.
   std::uint32_t kernels;  ///< that have come to their end
   std::uint32_t blocks;   ///< of the kernel that runs, that have come to their end
