@@ -72,9 +72,9 @@ class Operation {
   virtual bool can_block() const { return false; }
   virtual void run() {}
 
-  /// Gives up an operation that has not completed, and may not have been started; `reason` is told to peers where
-  /// they can still be told. Returns what must be kept until it
-  /// is done() (null: nothing). Afterwards only the destructor is called.
+  /// Gives up an operation that has not completed, and may not have been started; `reason` is told
+  /// to peers where they can still be told. Returns what must be kept until it is done() (null:
+  /// nothing). Afterwards only the destructor is called.
   virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;
 
   /// After completion, for recv: source is a *group* rank.

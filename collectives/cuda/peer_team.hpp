@@ -23,7 +23,7 @@ struct WindowHead {
   /// The rank's factor of premul_sum, as bits of the accumulator, by slot.
   std::uint32_t factors[2][most_peer_blocks];
 
-  std::uint32_t number;                 ///< by which the rank knows that others read this
+  std::uint32_t number;                  ///< by which the rank knows that others read this
   std::uint32_t visited_by[most_peers];  ///< the same of others, to be read back by them
 
   // For kernels of the own rank alone.
@@ -42,6 +42,12 @@ constexpr std::size_t window_bytes(std::size_t slot_bytes) { return window_data 
 /// Why a kernel has given up. In the first byte of PeerTeam::status; the rank that it waited for is
 /// in the second.
 enum class PeerFailure : std::uint32_t { none, aborted, timed_out };
+
+/// What the kernel that tries whether peers are reached has found of one of them.
+struct PeerProbe {
+  std::uint32_t number;  ///< that its window holds
+  std::uint32_t kept;    ///< what it holds of what was written there
+};
 
 /// A group as its kernels see it. The host writes `aborted`, the GPU `status`: words of pinned
 /// memory that both reach.

@@ -6,12 +6,6 @@
 
 namespace hymn::cuda {
 
-/// What the probe has found of one peer.
-struct PeerProbe {
-  std::uint32_t number;  ///< that its window holds
-  std::uint32_t kept;    ///< what it holds of what was written there
-};
-
 /// Reads the number of every window, and writes the own one there, which is `factor` of the call,
 /// to read it back. The output is a PeerProbe for each rank. Waits for nobody.
 HYMN_KERNEL_BODY void probe_peers(const KernelThread& at, const PeerTeam& team,

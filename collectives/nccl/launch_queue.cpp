@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/nccl/launch.hpp"
-
 namespace hymn {
 
-void LaunchQueue::add(NcclLaunch& launch) {
-  GpuDevice& gpu = launch.channel_.gpu();
+void LaunchQueue::add(GpuLaunch& launch) {
+  GpuDevice& gpu = launch.gpu();
   const OrderingDomain& domain = launch.request_.domain;
   if (domain.kind == OrderingDomain::Kind::host) {
-    launch.stream_ = launch.channel_.stream();
+    launch.stream_ = launch.own_stream();
   } else {
     launch.stream_ = static_cast<cuda_api::Stream>(domain.stream);
     launch.is_captured_ = gpu.is_capturing(launch.stream_);
   }
   std::lock_guard lock(mutex_);
-  launch.channel_.begin();
+  launch.begin();
   lanes_[launch.is_message() ? launch.stream_ : nullptr].waiting.push_back(&launch);
 }
 
@@ -34,14 +32,14 @@ void LaunchQueue::advance(Lane& lane) {
       if (!launch_first(lane)) return;
     } catch (...) {
       // What fails concerns those alone that it was done for.
-      std::vector<NcclLaunch*> concerned = std::exchange(lane.calling, {});
+      std::vector<GpuLaunch*> concerned = std::exchange(lane.calling, {});
       if (concerned.empty()) {
         concerned.push_back(lane.asked);
         std::erase(lane.waiting, lane.asked);
       }
-      for (NcclLaunch* const launch : concerned) {
+      for (GpuLaunch* const launch : concerned) {
         launch->error_ = std::current_exception();
-        launch->stage_.store(NcclLaunch::Stage::failed, std::memory_order_release);
+        launch->stage_.store(GpuLaunch::Stage::failed, std::memory_order_release);
       }
     }
   }
@@ -52,55 +50,55 @@ bool LaunchQueue::launch_first(Lane& lane) {
   if (lane.calling.empty()) {
     const bool is_message = lane.waiting.front()->is_message();
     const std::size_t count = is_message ? lane.waiting.size() : 1;
-    const std::vector<NcclLaunch*> together(
+    const std::vector<GpuLaunch*> together(
         lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     if (!are_ready(lane, together)) return false;
     lane.waiting.erase(lane.waiting.begin(),
                        lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     lane.calling = together;
-    for (NcclLaunch* const launch : lane.calling)
-      launch->stage_.store(NcclLaunch::Stage::calling, std::memory_order_release);
+    for (GpuLaunch* const launch : lane.calling)
+      launch->stage_.store(GpuLaunch::Stage::calling, std::memory_order_release);
     enqueue(lane.calling);
   }
   if (!are_ready(lane, lane.calling)) return false;
-  for (NcclLaunch* const launch : lane.calling) settle(*launch);
+  for (GpuLaunch* const launch : lane.calling) settle(*launch);
   lane.calling.clear();
   return true;
 }
 
 // All are asked, so that all go on.
-bool LaunchQueue::are_ready(Lane& lane, std::span<NcclLaunch* const> together) {
+bool LaunchQueue::are_ready(Lane& lane, std::span<GpuLaunch* const> together) {
   bool all = true;
-  for (NcclLaunch* const launch : together) {
+  for (GpuLaunch* const launch : together) {
     lane.asked = launch;
-    all = launch->channel_.step() && all;
+    all = launch->is_ready() && all;
   }
   return all;
 }
 
-void LaunchQueue::enqueue(std::span<NcclLaunch* const> together) {
-  const NcclLaunch& first = *together.front();
-  const GpuDevice::Entry entry(first.channel_.gpu());
+void LaunchQueue::enqueue(std::span<GpuLaunch* const> together) {
+  const GpuDevice::Entry entry(together.front()->gpu());
   if (together.size() == 1) {
-    launch_nccl(first.channel_.place(first.stream_), first.request_, first.peer_);
+    together.front()->enqueue();
     return;
   }
+  // Only NCCL has messages.
   std::vector<NcclMessage> messages;
-  for (const NcclLaunch* const launch : together)
-    messages.push_back({launch->channel_.place(launch->stream_), &launch->request_, launch->peer_});
+  for (const GpuLaunch* const launch : together)
+    messages.push_back(static_cast<const NcclLaunch*>(launch)->message());
   launch_nccl_together(messages);
 }
 
 // Nobody asks after what was captured: it happens when the graph runs, perhaps often.
-void LaunchQueue::settle(NcclLaunch& launch) {
+void LaunchQueue::settle(GpuLaunch& launch) {
   if (!launch.is_captured_) {
-    launch.event_ = launch.channel_.gpu().mark(launch.stream_);
-    launch.channel_.took_off();
+    launch.event_ = launch.gpu().mark(launch.stream_);
+    launch.took_off();
   }
-  launch.stage_.store(NcclLaunch::Stage::enqueued, std::memory_order_release);
+  launch.stage_.store(GpuLaunch::Stage::enqueued, std::memory_order_release);
 }
 
-void LaunchQueue::remove(NcclLaunch& launch) {
+void LaunchQueue::remove(GpuLaunch& launch) {
   std::lock_guard lock(mutex_);
   for (auto& [stream, lane] : lanes_) {
     std::erase(lane.waiting, &launch);

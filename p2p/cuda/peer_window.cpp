@@ -43,7 +43,8 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 template <class T>
 void read_into(T& value, const Bytes& bytes) {
-  if (bytes.size() != sizeof(T)) throw NetworkError("a peer's window is described in a way that is not known");
+  if (bytes.size() != sizeof(T))
+    throw NetworkError("a peer's window is described in a way that is not known");
   std::memcpy(&value, bytes.data(), sizeof(T));
 }
 
@@ -106,8 +107,8 @@ PeerWindow::~PeerWindow() {
 
 void PeerWindow::write(std::size_t offset, std::span<const std::byte> bytes) {
   const GpuDevice::Entry entry(*gpu_);
-  call(gpu_->cuda(), gpu_->cuda().to_gpu, address_ + offset,
-       static_cast<const void*>(bytes.data()), bytes.size());
+  call(gpu_->cuda(), gpu_->cuda().to_gpu, address_ + offset, static_cast<const void*>(bytes.data()),
+       bytes.size());
 }
 
 WindowTicket PeerWindow::ticket() const {
@@ -157,7 +158,8 @@ std::string PeerWindows::open_one(const WindowTicket& theirs, const WindowTicket
   const int index = find_gpu(cuda, theirs.uuid);
   if (index < 0)
     return fmt::format(
-        "rank {} does not see the GPU of rank {} (CUDA_VISIBLE_DEVICES, or its container, hides it)",
+        "rank {} does not see the GPU of rank {} (CUDA_VISIBLE_DEVICES, or its container, hides "
+        "it)",
         mine.rank, theirs.rank);
   if (std::string why = reach_gpu(index, theirs, mine); !why.empty()) return why;
   if (theirs.process == mine.process) {

@@ -51,8 +51,9 @@ TEST(PathPolicy, RefusesUnknownNames) {
       ADD_FAILURE() << text << " is accepted";
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("GroupOptions.path='" + std::string(text) + "'"));
-      EXPECT_THAT(error.context().remedy,
-                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl, staged"));
+      EXPECT_THAT(
+          error.context().remedy,
+          HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, cuda_p2p, nccl, staged"));
     }
   }
 }

@@ -169,6 +169,7 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.to_gpu_on.pointer = to_gpu_on;
   functions.to_host_on.pointer = to_host_on;
   add_toy_kernels(functions);
+  add_toy_windows(functions);
   return functions;
 }
 
