@@ -36,6 +36,8 @@ class PathPolicy {
   static PathPolicy parse(std::string_view text, std::string_view source);
 
   bool allows(std::string_view path) const;
+  /// Whether it is one of those that the text allows by their names.
+  bool names(std::string_view path) const { return !names_.empty() && !forbids_ && allows(path); }
   const std::string& text() const { return text_; }
 
  private:
