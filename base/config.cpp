@@ -142,6 +142,14 @@ const std::array variables = {
                c.recorder_frames = parse_up_to(32, n, v);
              },
              [](const Config& c) { return std::to_string(c.recorder_frames); }},
+    Variable{
+        "HYMN_RECORDER_COUNTS",
+        "How many sizes of uneven blocks the flight recorder keeps of each call, of inputs and "
+        "outputs together, up to 65535: Join::shadow_all needs two for each member of a group.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.recorder_counts = parse_up_to(65535, n, v);
+        },
+        [](const Config& c) { return std::to_string(c.recorder_counts); }},
     Variable{"HYMN_RECORDER_TIMING",
              "Whether the flight recorder keeps when operations started, and how long they took.",
              [](Config& c, std::string_view n, std::string_view v) {

@@ -89,11 +89,15 @@ void Station::post(Message message) {
 
 void Station::flush() {
   if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) return;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  // Who leaves at once may not have reached any desk.
+  while (desks_ > 0 && !connected_ && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   auto done = std::make_shared<std::promise<void>>();
   auto future = done->get_future();
   // Twice round the loop, so that what was queued has been written, too.
   asio::post(io_, [this, done] { asio::post(io_, [done] { done->set_value(); }); });
-  future.wait_for(std::chrono::milliseconds(500));
+  future.wait_until(until);
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -148,7 +152,7 @@ void Station::received(std::span<const std::byte> bytes) {
 
 void Station::lost_desk(const std::string& why) {
   if (closing_) return;
-  const bool was_connected = std::exchange(connected_, false);
+  const bool was_connected = connected_.exchange(false);
   // The same desk again, first: perhaps only the connection was lost.
   if (was_connected)
     client_->connect(current_, longest_search);

@@ -4,6 +4,7 @@
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/steady_timer.hpp>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,8 +62,8 @@ class Station {
            std::function<std::vector<GroupMark>()> marks, std::vector<Neighbour> neighbours);
   /// Thread-safe; never blocks.
   void post(Message message);
-  /// Waits, for half a second at most, until what was posted has been given to the connection. On
-  /// the station's own thread it does nothing.
+  /// Waits, for half a second at most, until there is a connection, and what was posted has been
+  /// given to it. On the station's own thread it does nothing.
   void flush();
   /// What was posted goes out for up to half a second; then the thread ends.
   void close();
@@ -94,8 +95,8 @@ class Station {
   std::shared_ptr<Agent> agent_;
   std::function<std::vector<GroupMark>()> marks_;
   std::size_t desks_ = 0;
-  std::size_t current_ = 0;  ///< the desk that is spoken with, or tried
-  bool connected_ = false;
+  std::size_t current_ = 0;             ///< the desk that is spoken with, or tried
+  std::atomic<bool> connected_{false};  // read by flush(), too
   bool ever_connected_ = false;
   bool closing_ = false;
   std::vector<Message> waiting_;   ///< for a desk

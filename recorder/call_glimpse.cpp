@@ -10,35 +10,57 @@
 namespace hymn {
 namespace {
 
+std::size_t sizes_in(const SeenCall& call) {
+  return call.counts.input.size() + call.counts.output.size();
+}
+
+/// As many as are shown at once.
+void cut(std::vector<SeenCall>& calls) {
+  std::size_t shown = 0;
+  std::size_t sizes = 0;
+  for (const SeenCall& call : calls) {
+    sizes += sizes_in(call);
+    if (shown == CallGlimpse::most_calls || (shown > 0 && sizes > CallGlimpse::most_counts)) break;
+    ++shown;
+  }
+  calls.resize(shown);
+}
+
 /// The latest come first: those that are asked for are seldom far from the end.
 void read_calls(CallGlimpse& glimpse, const CallRing& ring, std::uint64_t uid,
                 std::uint64_t sequence) {
-  std::vector<CallRecord>& calls = glimpse.calls;
+  std::vector<SeenCall>& calls = glimpse.calls;
   bool is_torn = false;  // what is being written, or was just overwritten, may be the missing one
   const std::uint64_t first = ring.first_id();
   for (std::uint64_t id = ring.next_id(); id > first; --id) {
-    const auto record = ring.read(id - 1);
+    BlockCounts counts;
+    const auto record = ring.read(id - 1, nullptr, &counts);
     if (!record) {
       is_torn = true;
       continue;
     }
     if (record->group_uid != uid || !is_collective(record->type)) continue;
     if (record->sequence < sequence) break;
-    calls.push_back(*record);
+    calls.emplace_back(*record, std::move(counts));
   }
   std::ranges::reverse(calls);
   std::uint64_t next = sequence;
   const auto gap = std::ranges::find_if(
-      calls, [&next](const CallRecord& call) { return call.sequence != next++; });
+      calls, [&next](const SeenCall& call) { return call.sequence != next++; });
   glimpse.is_overwritten = !calls.empty() && gap == calls.begin() && !is_torn;
   calls.erase(gap, calls.end());
-  if (calls.size() > CallGlimpse::most_calls) calls.resize(CallGlimpse::most_calls);
+  cut(calls);
 }
+
+// A call is five words, and then the sizes of its blocks: those of the input, those of the output.
 
 constexpr std::size_t words_of_call = 5;
 using CallWords = std::array<std::uint64_t, words_of_call>;
+constexpr std::uint64_t most_sizes = 0xffff;  // of a call, as HYMN_RECORDER_COUNTS
+std::size_t inputs_in(const CallWords& words) { return (words[4] >> 32) & most_sizes; }
+std::size_t outputs_in(const CallWords& words) { return words[4] >> 48; }
 
-CallWords words_of(const CallRecord& call) {
+CallWords words_of(const SeenCall& call) {
   const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t kinds = number(call.type) | number(call.kind) << 8 |
                               number(call.input.dtype) << 16 | number(call.output.dtype) << 24 |
@@ -47,7 +69,8 @@ CallWords words_of(const CallRecord& call) {
     return number(side.layout) | number(side.even) << 8;
   };
   return {call.sequence, kinds, call.input.count, call.output.count,
-          form(call.input) | form(call.output) << 16};
+          form(call.input) | form(call.output) << 16 | number(call.counts.input.size()) << 32 |
+              number(call.counts.output.size()) << 48};
 }
 
 CallSide side_of(std::uint64_t count, std::uint64_t dtype, std::uint64_t form) {
@@ -63,8 +86,9 @@ bool is_possible(const CallSide& side) {
   return static_cast<std::size_t>(side.dtype) < data_type_count && side.layout <= Layout::list;
 }
 
-CallRecord call_of(const CallWords& words) {
-  CallRecord call;
+SeenCall call_of(const CallWords& words, BlockCounts counts) {
+  SeenCall call;
+  call.counts = std::move(counts);
   call.sequence = words[0];
   call.type = static_cast<OpType>(words[1] & 0xff);
   call.kind = static_cast<ReduceKind>((words[1] >> 8) & 0xff);
@@ -79,6 +103,16 @@ CallRecord call_of(const CallWords& words) {
     throw NetworkError("a rank tells of a call that there is not",
                        {.remedy = "check that all ranks run the same version of hymn"});
   return call;
+}
+
+/// Takes them off the front.
+std::span<const std::uint64_t> take(std::span<const std::uint64_t>& words, std::size_t count) {
+  if (words.size() < count)
+    throw NetworkError("a rank tells of half a call",
+                       {.remedy = "check that all ranks run the same version of hymn"});
+  const auto taken = words.first(count);
+  words = words.subspan(count);
+  return taken;
 }
 
 }  // namespace
@@ -101,8 +135,14 @@ CallTale tale_of(const CallGlimpse& glimpse) {
                 .is_overwritten = glimpse.is_overwritten,
                 .joins = glimpse.joins,
                 .joined_at = glimpse.joined_at};
-  for (const CallRecord& call : glimpse.calls)
-    std::ranges::copy(words_of(call), std::back_inserter(tale.calls));
+  for (const SeenCall& call : glimpse.calls) {
+    const auto add = [&](const auto& words) {
+      std::ranges::copy(words, std::back_inserter(tale.calls));
+    };
+    add(words_of(call));
+    add(call.counts.input);
+    add(call.counts.output);
+  }
   return tale;
 }
 
@@ -111,13 +151,13 @@ CallGlimpse glimpse_of(const CallTale& tale) {
                       .is_overwritten = tale.is_overwritten,
                       .joins = tale.joins,
                       .joined_at = tale.joined_at};
-  if (tale.calls.size() % words_of_call != 0)
-    throw NetworkError("a rank tells of half a call",
-                       {.remedy = "check that all ranks run the same version of hymn"});
-  for (auto rest = std::span(tale.calls); !rest.empty(); rest = rest.subspan(words_of_call)) {
+  for (auto rest = std::span(tale.calls); !rest.empty();) {
     CallWords words{};
-    std::ranges::copy(rest.first(words_of_call), words.begin());
-    glimpse.calls.push_back(call_of(words));
+    std::ranges::copy(take(rest, words_of_call), words.begin());
+    const auto inputs = take(rest, inputs_in(words));
+    const auto outputs = take(rest, outputs_in(words));
+    glimpse.calls.push_back(
+        call_of(words, {{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}}));
   }
   return glimpse;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "control/peer_news.hpp"
@@ -11,9 +12,18 @@
 
 namespace hymn {
 
+/// A call as another rank has made it.
+struct SeenCall : CallRecord {
+  SeenCall(const CallRecord& record = {}, BlockCounts sizes = {})  // NOLINT: it is that record
+      : CallRecord(record), counts(std::move(sizes)) {}
+  BlockCounts counts;
+  friend bool operator==(const SeenCall&, const SeenCall&) = default;
+};
+
 struct CallGlimpse {
-  /// No more are shown at once.
+  /// No more are shown at once; nor after the first more than have so many sizes of blocks.
   static constexpr std::size_t most_calls = 64;
+  static constexpr std::size_t most_counts = 4096;
 
   bool is_recorded = false;     ///< it keeps records of its calls
   bool is_overwritten = false;  ///< the first one asked for is not there any more
@@ -21,7 +31,7 @@ struct CallGlimpse {
   std::uint64_t joined_at = 0;
   /// From the first one asked for on, without gaps, as far as they have been written: what makes a
   /// call the same on all ranks.
-  std::vector<CallRecord> calls{};
+  std::vector<SeenCall> calls{};
   friend bool operator==(const CallGlimpse&, const CallGlimpse&) = default;
 };
 

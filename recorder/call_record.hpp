@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "hymn/request.hpp"
 
@@ -22,6 +23,18 @@ struct CallSide {
   bool even = true;             ///< all buffers of a list have the same count
   friend bool operator==(const CallSide&, const CallSide&) = default;
 };
+
+/// The sizes of the blocks of a call in group ranks' order, for a side that has_own_sizes().
+struct BlockCounts {
+  std::vector<std::uint64_t> input{};
+  std::vector<std::uint64_t> output{};
+  friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
+};
+
+/// Blocks whose sizes do not follow from their number and the count of elements.
+constexpr bool has_own_sizes(const CallSide& side) {
+  return side.layout == Layout::counted || (side.layout == Layout::list && !side.even);
+}
 
 /// What a record keeps of the blocks of a request.
 template <class View>

@@ -17,8 +17,8 @@ std::size_t CallRing::slots_of(Size size) {
 
 std::size_t CallRing::memory_bytes(Size size) {
   static_assert(sizeof(Entry) == 128);
-  return sizeof(Memory) +
-         slots_of(size) * (sizeof(Entry) + size.frames * sizeof(std::atomic<std::uint64_t>));
+  return sizeof(Memory) + slots_of(size) * (sizeof(Entry) + (size.frames + words_of_counts(size)) *
+                                                                sizeof(std::atomic<std::uint64_t>));
 }
 
 CallRing::CallRing(Memory* memory, Size size, Writers writers)
@@ -26,6 +26,7 @@ CallRing::CallRing(Memory* memory, Size size, Writers writers)
       first_entry_(std::launder(reinterpret_cast<Entry*>(memory + 1))),
       first_frame_(std::launder(
           reinterpret_cast<std::atomic<std::uint64_t>*>(first_entry_ + slots_of(size)))),
+      first_count_(first_frame_ + slots_of(size) * size.frames),
       mask_(size.entries == 0 ? off : slots_of(size) - 1),
       round_shift_(static_cast<unsigned>(std::bit_width(slots_of(size)))),
       size_(size),
@@ -40,7 +41,8 @@ CallRing CallRing::create(std::span<std::byte> memory, Size size, Writers writer
   const std::size_t slots = slots_of(size);
   for (std::size_t i = 0; i < slots; ++i, place += sizeof(Entry))
     ::new (static_cast<void*>(place)) Entry();
-  for (std::size_t i = 0; i < slots * size.frames; ++i, place += sizeof(std::uint64_t))
+  const std::size_t words = slots * (size.frames + words_of_counts(size));
+  for (std::size_t i = 0; i < words; ++i, place += sizeof(std::uint64_t))
     ::new (static_cast<void*>(place)) std::atomic<std::uint64_t>();
   if (size.frames != 0) {
     // The first time it loads a library, which no call should wait for.
@@ -80,6 +82,46 @@ void CallRing::store_frames(std::uint64_t id, std::uint64_t site) {
   }
 }
 
+void CallRing::keep_counts(std::uint64_t id, const Request& request) {
+  if (!is_on() || size_.counts == 0) return;
+  if (entry_of(id).version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: claim()
+  std::atomic<std::uint64_t>* const words = counts_of(id);
+  std::size_t kept = 0;
+  bool fit = true;
+  const auto keep = [&](const auto& blocks) -> std::uint64_t {
+    if (!has_own_sizes(side_of(blocks))) return 0;
+    const std::size_t before = kept;
+    const auto add = [&](std::size_t count) {
+      fit = fit && kept < size_.counts;
+      if (fit) words[++kept].store(count, std::memory_order_release);
+    };
+    if (blocks.layout() == Layout::counted)
+      for (const std::size_t count : blocks.counts()) add(count);
+    else
+      for (const auto& view : blocks.views()) add(view.count);
+    return kept - before;
+  };
+  const std::uint64_t inputs = keep(request.inputs);
+  const std::uint64_t outputs = keep(request.outputs);
+  words[0].store(fit ? inputs | outputs << 32 : 0, std::memory_order_release);
+}
+
+BlockCounts CallRing::read_counts(std::uint64_t id, const CallRecord& call) const {
+  BlockCounts counts;
+  const bool is_kept = has_own_sizes(call.input) || has_own_sizes(call.output);
+  if (!is_kept || size_.counts == 0) return counts;
+  const std::atomic<std::uint64_t>* word = counts_of(id);
+  const std::uint64_t sizes = (word++)->load(std::memory_order_acquire);
+  const std::uint64_t inputs = sizes & 0xffff'ffff;
+  const std::uint64_t outputs = sizes >> 32;
+  if (inputs + outputs > size_.counts) return counts;
+  for (std::uint64_t i = 0; i < inputs; ++i)
+    counts.input.push_back((word++)->load(std::memory_order_acquire));
+  for (std::uint64_t i = 0; i < outputs; ++i)
+    counts.output.push_back((word++)->load(std::memory_order_acquire));
+  return counts;
+}
+
 std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
                                  std::uint64_t created) const {
   // Of another round: the news of a record that was here before.
@@ -89,7 +131,8 @@ std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
 }
 
 std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
-                                         std::vector<std::uint64_t>* frames) const {
+                                         std::vector<std::uint64_t>* frames,
+                                         BlockCounts* counts) const {
   if (!is_on() || record_id < first_id()) return std::nullopt;
   const Entry& entry = entry_of(record_id);
   const std::uint64_t wanted = 2 * (record_id + 1);
@@ -108,9 +151,6 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
       if (address != 0) addresses.push_back(address);
     }
   }
-  if (entry.version.load(std::memory_order_acquire) != wanted || state / 8 != record_id)
-    return std::nullopt;
-
   CallRecord call;
   call.record_id = record_id;
   call.group_uid = words[0];
@@ -135,6 +175,11 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   };
   side(call.input, kinds >> 16, words[4], words[6], words[7]);
   side(call.output, kinds >> 24, words[5], words[6] >> 22, words[8]);
+  BlockCounts sizes;
+  if (counts != nullptr) sizes = read_counts(record_id, call);
+  if (entry.version.load(std::memory_order_acquire) != wanted || state / 8 != record_id)
+    return std::nullopt;
+
   call.timeout_ns = static_cast<std::int64_t>(words[9]);
   call.created = words[created_word];
   call.site = words[11];
@@ -150,6 +195,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   if (!ended) call.completed = 0;
   if (call.state == CallState::scheduled) call.started = 0;
   if (frames != nullptr) *frames = std::move(addresses);
+  if (counts != nullptr) *counts = std::move(sizes);
   return call;
 }
 

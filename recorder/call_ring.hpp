@@ -22,9 +22,11 @@ namespace hymn {
 class CallRing {
  public:
   /// What a ring holds. `frames`: return addresses kept of each call, beside its call site.
+  /// `counts`: sizes of blocks kept of each call, of both sides together.
   struct Size {
     std::size_t entries = 512;
     std::size_t frames = 0;
+    std::size_t counts = 0;
   };
   /// Bytes of memory for one ring, aligned to 64.
   static std::size_t memory_bytes(Size size);
@@ -38,6 +40,7 @@ class CallRing {
   bool is_on() const { return mask_ != off; }
   std::size_t entries() const { return size_.entries; }
   std::size_t frames() const { return size_.frames; }
+  std::size_t counts() const { return size_.counts; }
   /// Whether the start of operations is recorded, too.
   bool timing() const { return memory_->timing.load(std::memory_order_relaxed) != 0; }
   void set_timing(bool on) { memory_->timing.store(on ? 1 : 0, std::memory_order_relaxed); }
@@ -52,6 +55,9 @@ class CallRing {
   /// takes an id and its place, with locked instructions where there are many writers; the second
   /// only stores. Every claim is filled.
   std::uint64_t claim();
+  /// Between the two, for a call with blocks that have sizes of their own: keeps these, or that
+  /// there are more than there is room for.
+  void keep_counts(std::uint64_t record_id, const Request& request);
   /// `call` says when it was created and, if that is known by now, started; and what will not
   /// change.
   void fill(std::uint64_t record_id, const CallRecord& call);
@@ -67,9 +73,11 @@ class CallRing {
   /// The oldest record that may still be there.
   std::uint64_t first_id() const;
   /// Empty when the record was overwritten, is being written, or never was. `frames` receives the
-  /// return addresses of the call, innermost first.
+  /// return addresses of the call, innermost first; `counts` the sizes of its blocks, empty where
+  /// they are not kept.
   std::optional<CallRecord> read(std::uint64_t record_id,
-                                 std::vector<std::uint64_t>* frames = nullptr) const;
+                                 std::vector<std::uint64_t>* frames = nullptr,
+                                 BlockCounts* counts = nullptr) const;
 
  private:
   static constexpr std::size_t word_count = 12;
@@ -97,6 +105,11 @@ class CallRing {
   std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
     return first_frame_ + (id & mask_) * size_.frames;
   }
+  /// How many there are of the input, and shifted by 32 of the output; then these, then those.
+  std::atomic<std::uint64_t>* counts_of(std::uint64_t id) const {
+    return first_count_ + (id & mask_) * words_of_counts(size_);
+  }
+  static std::size_t words_of_counts(Size size) { return size.counts == 0 ? 0 : size.counts + 1; }
   std::uint64_t round_of(std::uint64_t id) const {
     return (id >> round_shift_) & ((1u << round_bits) - 1);
   }
@@ -111,11 +124,13 @@ class CallRing {
   }
   static std::size_t slots_of(Size size);
   void store_frames(std::uint64_t id, std::uint64_t site);
+  BlockCounts read_counts(std::uint64_t id, const CallRecord& call) const;
   std::uint64_t stamp_of(std::uint64_t word, std::uint64_t id, std::uint64_t created) const;
 
   Memory* memory_;
   Entry* first_entry_;
   std::atomic<std::uint64_t>* first_frame_;
+  std::atomic<std::uint64_t>* first_count_;
   std::uint64_t mask_;  // a power of two of entries, at least size_.entries; less one
   unsigned round_shift_;
   Size size_;

@@ -73,7 +73,7 @@ struct MethodName {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 3;
+  static constexpr std::uint32_t right_layout = 4;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t method_names = 128;
 
@@ -85,6 +85,7 @@ struct RecorderHeader {
   std::uint64_t bytes = 0;     ///< of all
   std::uint64_t capacity = 0;  ///< records; 0: the recorder is off
   std::uint64_t frames = 0;    ///< of each record
+  std::uint64_t counts = 0;    ///< sizes of blocks, of each record
   // When it was made: what makes times of stamps.
   std::uint64_t made_stamp = 0;
   std::int64_t made_steady_ns = 0;

@@ -81,6 +81,7 @@ void RecorderMemory::introduce(const Setup& setup) {
   header_->bytes = bytes_;
   header_->capacity = setup.ring.entries;
   header_->frames = setup.ring.frames;
+  header_->counts = setup.ring.counts;
   const ClockReading now = ClockReading::now();
   header_->made_stamp = now.stamp;
   header_->made_steady_ns = now.steady_ns;

@@ -9,15 +9,21 @@ namespace {
 
 constexpr std::uint64_t most_entries = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_frames = 32;
+constexpr std::uint64_t most_counts = 65535;
+
+CallRing::Size size_of_ring(const RecorderHeader& header) {
+  return {.entries = header.capacity, .frames = header.frames, .counts = header.counts};
+}
 
 const RecorderHeader* header_of(std::span<const std::byte> memory) {
   if (memory.size() >= sizeof(RecorderHeader)) {
     const auto* header = std::launder(reinterpret_cast<const RecorderHeader*>(memory.data()));
     const bool right = header->magic == RecorderHeader::right_magic &&
                        header->layout == RecorderHeader::right_layout &&
-                       header->capacity <= most_entries && header->frames <= most_frames;
-    if (right && memory.size() >= sizeof(RecorderHeader) +
-                                      CallRing::memory_bytes({header->capacity, header->frames}))
+                       header->capacity <= most_entries && header->frames <= most_frames &&
+                       header->counts <= most_counts;
+    if (right &&
+        memory.size() >= sizeof(RecorderHeader) + CallRing::memory_bytes(size_of_ring(*header)))
       return header;
   }
   throw ResourceError("this is not the memory of a flight recorder",
@@ -28,8 +34,7 @@ const RecorderHeader* header_of(std::span<const std::byte> memory) {
 
 RecorderView::RecorderView(std::span<const std::byte> memory)
     : header_(header_of(memory)),
-      ring_(CallRing::attach(memory.subspan(sizeof(RecorderHeader)),
-                             {header_->capacity, header_->frames})) {}
+      ring_(CallRing::attach(memory.subspan(sizeof(RecorderHeader)), size_of_ring(*header_))) {}
 
 GroupLineSeen read_line(const GroupLine& line) {
   GroupLineSeen seen;

@@ -182,10 +182,11 @@ class HYMN_API Join {
   ///
   /// All members of these groups call it, each with all of the groups that it is in; others that it
   /// gives are left out. docs/join.md tells which calls can be shadowed. Throws, before the body,
-  /// UnsupportedError without control plane or flight recorder, and UsageError for a group that is
-  /// given twice. An exception afterwards gives the groups up, as one in run() does: of the body,
-  /// of a collective, or because a call cannot be shadowed; and TimeoutError when the others
-  /// neither make a collective nor run out within a group's timeout.
+  /// UnsupportedError without control plane or flight recorder, and UsageError for a group that has
+  /// been destroyed, is given twice, or takes part in a shadow_all around this one. An exception
+  /// afterwards gives the groups up, as one in run() does: of the body, of a collective, or because
+  /// a call cannot be shadowed; and TimeoutError when the others neither make a collective nor run
+  /// out within a group's timeout.
   static std::uint64_t shadow_all(std::span<const ProcessGroup> groups,
                                   const std::function<void()>& body,
                                   const ShadowOptions& options = {});

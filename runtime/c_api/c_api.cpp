@@ -58,32 +58,6 @@ hymnResult_t code_of_first(const RanksFailed& failed) noexcept {
   }
 }
 
-/// What a rank of hymnThreadsRun has returned, as an exception on its thread.
-[[noreturn]] void throw_rank_failure(hymnResult_t code) {
-  const std::string text =
-      fmt::format("rank_main returned {} ({}); last error of its thread: '{}'",
-                  static_cast<int>(code), hymnGetErrorString(code), hymnGetLastError());
-  // By its type run_ranks tells a rank that was freed from one that has failed.
-  if (code == hymnAbortedError) throw AbortedError(text);
-  const bool known = code > hymnSuccess && code <= hymnInternalError;
-  throw Error(known ? static_cast<ErrorKind>(static_cast<int>(code) - 1) : ErrorKind::usage, text);
-}
-
-/// Copies what the caller's version of a struct of options has; fields it does not know are 0.
-template <class Options>
-Options read_options(const Options* given, const char* type) {
-  Options options{};
-  if (given == nullptr) return options;
-  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options)) {
-    throw UsageError(
-        fmt::format("options->size is {}, but {} has {} bytes", given->size, type, sizeof(Options)),
-        {.remedy = "start from its _INIT macro, and run with the libhymn that belongs "
-                   "to the header, or a newer one"});
-  }
-  std::memcpy(&options, given, given->size);
-  return options;
-}
-
 Timeout option_timeout(double seconds) {
   return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
 }
@@ -149,6 +123,23 @@ hymnResult_t record_failure(const char* function, const std::exception_ptr& erro
   }
 }
 
+void require_success(const char* function, hymnResult_t code) {
+  if (code == hymnSuccess) return;
+  const std::string text =
+      fmt::format("{} returned {} ({}); last error of its thread: '{}'", function,
+                  static_cast<int>(code), hymnGetErrorString(code), hymnGetLastError());
+  // By its type run_ranks tells a rank that was freed from one that has failed.
+  if (code == hymnAbortedError) throw AbortedError(text);
+  const bool known = code > hymnSuccess && code <= hymnInternalError;
+  throw Error(known ? static_cast<ErrorKind>(static_cast<int>(code) - 1) : ErrorKind::usage, text);
+}
+
+void throw_size(const char* argument, const char* type, std::size_t given, std::size_t known) {
+  throw UsageError(fmt::format("{}->size is {}, but {} has {} bytes", argument, given, type, known),
+                   {.remedy = "start from its _INIT macro, and run with the libhymn that belongs "
+                              "to the header, or a newer one"});
+}
+
 void throw_null(const char* name) { throw UsageError(fmt::format("{} is NULL", name)); }
 
 Timeout timeout_of(double seconds) {
@@ -212,8 +203,7 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
     if (rank_main == nullptr) throw_null("rank_main");
     auto run_rank = [&](World& world) {
       const std::unique_ptr<hymnWorld> handle(adopt(std::make_unique<hymnWorld>(), &world));
-      const hymnResult_t result = rank_main(handle.get(), user);
-      if (result != hymnSuccess) throw_rank_failure(result);
+      require_success("rank_main", rank_main(handle.get(), user));
     };
     hymn::run_ranks(ranks, run_rank, world_options(options));
   });

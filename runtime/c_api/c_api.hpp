@@ -2,6 +2,7 @@
 // from C arguments to a Request.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,7 +44,23 @@ hymnResult_t guarded(const char* function, Body&& body) noexcept {
   }
 }
 
+/// What a function of the caller's has returned, as an exception where it has failed.
+void require_success(const char* function, hymnResult_t code);
+
 [[noreturn]] void throw_null(const char* name);
+[[noreturn]] void throw_size(const char* argument, const char* type, std::size_t given,
+                             std::size_t known);
+
+/// Copies what the caller's version of a struct of options has; fields it does not know are 0.
+template <class Options>
+Options read_options(const Options* given, const char* type, const char* argument = "options") {
+  Options options{};
+  if (given == nullptr) return options;
+  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options))
+    throw_size(argument, type, given->size, sizeof(Options));
+  std::memcpy(&options, given, given->size);
+  return options;
+}
 
 /// The argument called `name`, which must not be null.
 template <class T>
@@ -59,6 +76,7 @@ WorldOptions world_options(const hymnWorldOptions_t* options);
 Timeout timeout_of(double seconds);
 
 ReduceOp reduce_op(hymnOp_t op);
+hymnOp_t op_value(const ReduceOp& op);
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype);
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
 

@@ -63,6 +63,11 @@ ReduceOp reduce_op(hymnOp_t op) {
   return ReduceOp::of(static_cast<ReduceKind>(op));
 }
 
+hymnOp_t op_value(const ReduceOp& op) {
+  return op.kind() == ReduceKind::premul_sum ? hymnOpPremulSum(op.factor())
+                                             : static_cast<hymnOp_t>(op.kind());
+}
+
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype) {
   return {data, count, data_type(dtype)};
 }

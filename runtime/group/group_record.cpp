@@ -46,6 +46,8 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
     made.state = CallState::started;
   }
   made.site = reinterpret_cast<std::uintptr_t>(note.site);
+  if (has_own_sizes(made.input) || has_own_sizes(made.output)) [[unlikely]]
+    ring.keep_counts(record_id, request);
   ring.fill(record_id, made);
 }
 

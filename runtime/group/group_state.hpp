@@ -148,6 +148,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// The collective for which this rank has come to meet the others, before it is entered; 0: none.
   std::uint64_t compared() const { return comparing_.load(std::memory_order_acquire); }
 
+  /// For Join::shadow_all, once at a time. False: one has begun on this group, and not ended.
+  bool begin_shadow() { return !in_shadow_.exchange(true, std::memory_order_acq_rel); }
+  void end_shadow() { in_shadow_.store(false, std::memory_order_release); }
+
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
 
@@ -305,6 +309,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<std::uint64_t> comparing_{0};
   Completions completions_;
   std::atomic<bool> destroyed_{false};
+  std::atomic<bool> in_shadow_{false};
 };
 
 }  // namespace hymn::detail

@@ -19,6 +19,7 @@ constexpr std::size_t most_spare = 4;
 
 GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
     : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
+  require_free();
   require_support();
   WorldState& world = state_->world();
   const Membership& membership = state_->membership();
@@ -41,6 +42,15 @@ GroupShadow::~GroupShadow() {
   static auto* const kept = new std::vector<std::unique_ptr<ShadowCall>>();
   const std::lock_guard lock(mutex);
   for (InFlight& one : in_flight_) kept->push_back(std::move(one.call));
+}
+
+void GroupShadow::require_free() {
+  ErrorContext where = state_->context("shadow_all");
+  if (state_->is_destroyed()) throw UsageError("the group has been destroyed", std::move(where));
+  where.remedy = "give each group once, and to no other shadow_all within the body";
+  if (!state_->begin_shadow())
+    throw UsageError("a group takes part in shadow_all twice at a time", std::move(where));
+  begun_.reset(state_);
 }
 
 void GroupShadow::require_support() const {
@@ -95,32 +105,44 @@ std::optional<std::uint64_t> GroupShadow::total() const {
   return all ? std::optional(most) : std::nullopt;
 }
 
-const CallRecord* GroupShadow::find(std::uint64_t next) const {
-  const CallRecord* found = nullptr;
+std::optional<MadeCall> GroupShadow::find(std::uint64_t next) {
+  MadeCall made{.all = std::vector<const SeenCall*>(state_->membership().ranks.size())};
   int lost = -1;
+  int silent = -1;
+  bool lacks = false;
   for_each_other([&](const ShadowedMember& other) {
     // What those call that have run out may belong to what comes after the join.
     if (!other.makes(next, round_)) return;
-    if (found == nullptr) found = other.find(next);
+    const SeenCall* const call = other.find(next);
     if (other.has_lost(next)) lost = other.rank();
+    if (other.is_silent()) silent = other.rank();
+    lacks = lacks || call == nullptr;
+    if (call == nullptr) return;
+    made.all[static_cast<std::size_t>(group_.group_rank(other.rank()))] = call;
+    if (made.one == nullptr || tells_blocks(*call)) made.one = call;
   });
-  if (found == nullptr && lost >= 0)
-    throw ResourceError(
-        fmt::format("rank {} has made so many calls that its record of collective #{} is "
-                    "overwritten",
-                    lost, next),
-        {.remedy = "let fewer calls be in flight, or raise HYMN_RECORDER_SIZE"});
-  return found;
+  if (made.one != nullptr && depends_on_all(*made.one)) wanted_ = Wanted::all;
+  const bool is_enough = made.one != nullptr && !(wanted_ == Wanted::all && lacks);
+  if (is_enough) return made;
+  if (lost >= 0) refuse_lost(lost, next);
+  if (silent >= 0) refuse_silent(silent);
+  return std::nullopt;
+}
+
+void GroupShadow::refuse_lost(int rank, std::uint64_t next) const {
+  throw ResourceError(
+      fmt::format("rank {} has made so many calls that its record of collective #{} is "
+                  "overwritten",
+                  rank, next),
+      {.remedy = "let fewer calls be in flight, or raise HYMN_RECORDER_SIZE"});
 }
 
 void GroupShadow::look(std::uint64_t next) {
-  readable_->look(next, round_);
+  readable_->look(next, round_, wanted_);
   // Who still has input makes all collectives of the group: one that can be seen is enough.
   const auto makes = [&](const ShadowedMember& member) { return member.makes(next, round_); };
-  if (std::ranges::any_of(readable_->members(), makes)) return;
-  asked_->look(next, round_);
-  for (const ShadowedMember& other : asked_->members())
-    if (other.is_silent()) refuse_silent(other.rank());
+  if (wanted_ == Wanted::any && std::ranges::any_of(readable_->members(), makes)) return;
+  asked_->look(next, round_, wanted_);
 }
 
 bool GroupShadow::retire() {
@@ -139,8 +161,8 @@ bool GroupShadow::follow() {
   const bool retired = retire();
   const std::uint64_t next = state_->collective_sequence() + 1;
   look(next);
-  if (const CallRecord* const record = find(next)) {
-    start(*record);
+  if (const auto made = find(next)) {
+    start(*made);
     return true;
   }
   if (const auto all = total(); all && *all < next) {
@@ -158,17 +180,18 @@ void GroupShadow::refuse_silent(int rank) const {
                          std::move(where));
 }
 
-void GroupShadow::start(const CallRecord& record) {
+void GroupShadow::start(const MadeCall& made) {
   ShadowMemory memory;
   if (!spare_.empty()) {
     memory = std::move(spare_.back());
     spare_.pop_back();
   }
-  auto call = std::make_unique<ShadowCall>(record, state_->world().rank(), state_->shape(),
-                                           options_, std::move(memory));
+  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->shape(), options_,
+                                           std::move(memory));
   const Request& request = call->request();
   in_flight_.push_back({std::move(call), {}});
   in_flight_.back().work = group_.start(request);
+  wanted_ = Wanted::any;
   ++shadowed_;
 }
 

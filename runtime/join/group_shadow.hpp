@@ -17,7 +17,8 @@ namespace hymn::detail {
 /// Used by one thread, in the order of the calls.
 class GroupShadow {
  public:
-  /// Throws UnsupportedError where this rank could not follow; nothing is sent.
+  /// Throws UsageError for a group that has been destroyed or is followed already, and
+  /// UnsupportedError where this rank could not follow; nothing is sent.
   GroupShadow(ProcessGroup group, const ShadowOptions& options);
   GroupShadow(GroupShadow&&) = default;
   GroupShadow& operator=(GroupShadow&&) = delete;
@@ -38,32 +39,38 @@ class GroupShadow {
   Work part();
   std::uint64_t shadowed() const { return shadowed_; }
   WorldState& world() const { return state_->world(); }
-  std::uint64_t uid() const { return state_->membership().uid; }
 
  private:
   struct InFlight {
     std::unique_ptr<ShadowCall> call;
     Work work;
   };
+  struct EndShadow {
+    void operator()(GroupState* state) const { state->end_shadow(); }
+  };
+  void require_free();
   void require_support() const;
   bool retire();
   void look(std::uint64_t next);
   /// Calls `visit` with every other member.
   template <class Visit>
   void for_each_other(Visit&& visit) const;
-  /// Another member's record of that collective of this round; null: none has been seen.
-  const CallRecord* find(std::uint64_t next) const;
+  /// That collective of this round; nothing: not enough has been seen of it.
+  std::optional<MadeCall> find(std::uint64_t next);
+  [[noreturn]] void refuse_lost(int rank, std::uint64_t next) const;
   /// How many collectives the group makes in all, once that is known.
   std::optional<std::uint64_t> total() const;
   [[noreturn]] void refuse_silent(int rank) const;
-  void start(const CallRecord& record);
+  void start(const MadeCall& made);
 
   ProcessGroup group_;
   GroupState* state_;
+  std::unique_ptr<GroupState, EndShadow> begun_;
   ShadowOptions options_;
   std::unique_ptr<ReadableMembers> readable_;
   std::unique_ptr<AskedMembers> asked_;
-  std::uint64_t round_ = 0;  // of shadow_all on this group
+  std::uint64_t round_ = 0;      // of shadow_all on this group
+  Wanted wanted_ = Wanted::any;  // of the next collective
   std::deque<InFlight> in_flight_;
   std::vector<ShadowMemory> spare_;  // of calls that have completed
   std::uint64_t shadowed_ = 0;

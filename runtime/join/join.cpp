@@ -1,7 +1,5 @@
 #include "hymn/join.hpp"
 
-#include <algorithm>
-
 #include "runtime/join/group_shadow.hpp"
 #include "runtime/join/join_state.hpp"
 #include "runtime/join/leave_groups.hpp"
@@ -30,12 +28,7 @@ std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
                                const std::function<void()>& body, const ShadowOptions& options) {
   std::vector<detail::GroupShadow> shadows;
   for (const ProcessGroup& group : groups) {
-    if (!group.is_member()) continue;
-    if (std::ranges::count(shadows, group.membership().uid, &detail::GroupShadow::uid) != 0)
-      throw UsageError("a group is given twice", {.group = group.description(),
-                                                  .operation = "shadow_all",
-                                                  .remedy = "give each group once"});
-    shadows.emplace_back(group, options);
+    if (group.is_member()) shadows.emplace_back(group, options);
   }
   if (shadows.empty()) return body(), 0;
   try {

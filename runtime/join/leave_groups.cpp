@@ -25,7 +25,8 @@ void give_up_groups(std::span<const ProcessGroup> groups, const std::exception_p
   const bool is_own_fault = !is_fault_of_others(error);
   for (const ProcessGroup& group : groups) {
     GroupState& state = *GroupState::of(group);
-    if (!state.is_member() || state.is_destroyed() || state.is_aborted()) continue;
+    // One that this rank has destroyed as well: the others may still wait in it.
+    if (!state.is_member() || state.is_aborted() || state.world().is_destroyed()) continue;
     GroupState::Failure failure = state.describe_failure(error, what);
     if (failure.missing.empty() && is_own_fault) failure.missing = {state.world().rank()};
     state.world().incident({"abort", failure.reason});

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "collectives/reduce/identity.hpp"
 #include "recorder/call_facts.hpp"
 
@@ -14,7 +17,7 @@ namespace {
                          {.remedy = remedy});
 }
 
-/// The side whose blocks lie as all ranks must give them; null: there are no blocks.
+/// The side that is cut into blocks; null: there is none.
 const CallSide* blocks_of(const CallRecord& record) {
   switch (record.type) {
     case OpType::gather:
@@ -29,18 +32,26 @@ const CallSide* blocks_of(const CallRecord& record) {
   }
 }
 
-/// Blocks of given sizes are not recorded one by one. In a list that all ranks must give alike
-/// they are known where they are even.
-bool are_blocks_known(const CallRecord& record) {
-  const CallSide* const blocks = blocks_of(record);
-  if (blocks == nullptr || blocks->layout == Layout::equal) return true;
-  const bool alike = record.type == OpType::all_gather || record.type == OpType::reduce_scatter;
-  return alike && blocks->layout == Layout::list && blocks->even;
-}
-
 DataType dtype_of(const CallRecord& record) {
   const bool gives = record.type != OpType::broadcast && record.type != OpType::scatter;
   return gives ? record.input.dtype : record.output.dtype;
+}
+
+std::size_t sum_of(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+/// Blocks of these sizes in `all`, or none where that is elsewhere; `list` keeps the views.
+template <class View>
+Blocks<View> cut(Layout layout, View all, std::span<const std::size_t> sizes, bool are_here,
+                 std::vector<View>& list) {
+  const auto counted = Blocks<View>::counted(all, sizes);
+  if (layout == Layout::equal) return Blocks<View>::equal(all);
+  if (layout == Layout::counted) return counted;
+  if (!are_here) return {};
+  counted.for_each(static_cast<int>(sizes.size()),
+                   [&list](int, View block) { list.push_back(block); });
+  return Blocks<View>::list(list);
 }
 
 std::span<std::byte> as_much_of(std::vector<std::byte>& memory, std::size_t bytes) {
@@ -50,17 +61,30 @@ std::span<std::byte> as_much_of(std::vector<std::byte>& memory, std::size_t byte
 
 }  // namespace
 
-ShadowCall::ShadowCall(const CallRecord& record, int rank, GroupShape shape,
+bool depends_on_all(const CallRecord& record) {
+  // Where all blocks of one side are equal, those of the other are.
+  if (record.type == OpType::all_to_all)
+    return record.input.layout != Layout::equal && record.output.layout != Layout::equal;
+  // Equal blocks, and given counts, are the same on all ranks.
+  const bool is_rooted = record.type == OpType::gather || record.type == OpType::scatter;
+  return is_rooted && blocks_of(record)->layout != Layout::equal &&
+         blocks_of(record)->layout != Layout::counted;
+}
+
+bool tells_blocks(const CallRecord& record) {
+  const CallSide* const blocks = blocks_of(record);
+  return blocks != nullptr && blocks->layout != Layout::none;
+}
+
+ShadowCall::ShadowCall(const MadeCall& made, int rank, GroupShape shape,
                        const ShadowOptions& options, ShadowMemory memory)
-    : shape_(shape), options_(options), dtype_(dtype_of(record)), memory_(std::move(memory)) {
+    : shape_(shape), options_(options), dtype_(dtype_of(*made.one)), memory_(std::move(memory)) {
+  const CallRecord& record = *made.one;
   if (dtype_ == DataType::opaque)
     refuse(record, "only another library knows the type of its elements",
            "use joinables, whose hooks can make the call");
-  if (!are_blocks_known(record))
-    refuse(record, "its blocks have sizes of their own, which are not recorded",
-           "give equal blocks, or use joinables");
   const bool is_root = record.peer == rank;
-  request_ = reduces(record.type) ? reduction(record, is_root) : movement(record, is_root);
+  request_ = reduces(record.type) ? reduction(made, is_root) : movement(made, is_root);
   if (reduces(record.type))
     fill_given(record, {.dtype = dtype_, .identity_of = record.kind});
   else if (is_root && record.type == OpType::broadcast)
@@ -98,60 +122,113 @@ void ShadowCall::fill_number(const CallRecord& record, std::span<std::byte> memo
            "give a number that the type can hold");
 }
 
-Request ShadowCall::reduction(const CallRecord& record, bool is_root) {
+// --- Requests
+
+Request ShadowCall::reduction(const MadeCall& made, bool is_root) {
+  const SeenCall& call = *made.one;
   const ReduceOp op =
-      record.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1.0) : ReduceOp::of(record.kind);
-  if (record.type == OpType::reduce_scatter) {
-    const InputBlocks in = input_blocks(record.input);
-    return Request::reduce_scatter(in, output(record.output.count), op);
+      call.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1.0) : ReduceOp::of(call.kind);
+  if (call.type == OpType::reduce_scatter) {
+    const Sizes sizes = sizes_of(call, &CallRecord::input);
+    const InputBlocks in = input_blocks(call.input.layout, sizes);
+    return Request::reduce_scatter(in, output(mine(sizes)), op);
   }
-  const ConstBufferView in = input(record.input.count);
-  if (record.type == OpType::all_reduce)
-    return Request::all_reduce(in, output(record.input.count), op);
-  return Request::reduce(in, output(is_root ? record.input.count : 0), record.peer, op);
+  const ConstBufferView in = input(call.input.count);
+  if (call.type == OpType::all_reduce) return Request::all_reduce(in, output(call.input.count), op);
+  return Request::reduce(in, output(is_root ? call.input.count : 0), call.peer, op);
 }
 
-Request ShadowCall::movement(const CallRecord& record, bool is_root) {
-  const auto members = static_cast<std::size_t>(shape_.size);
-  switch (record.type) {
+Request ShadowCall::movement(const MadeCall& made, bool is_root) {
+  const SeenCall& call = *made.one;
+  switch (call.type) {
     case OpType::broadcast:
-      return Request::broadcast(output(record.output.count), record.peer);
+      return Request::broadcast(output(call.output.count), call.peer);
     case OpType::scatter:
-      return Request::scatter(
-          InputBlocks::equal(input(is_root ? record.output.count * members : 0)),
-          output(record.output.count), record.peer);
-    case OpType::gather: {
-      const ConstBufferView in = input(record.input.count);
-      const std::size_t all = is_root ? record.input.count * members : 0;
-      return Request::gather(in, OutputBlocks::equal(output(all)), record.peer);
-    }
+      return scatter(made, is_root);
+    case OpType::gather:
+      return gather(made, is_root);
     case OpType::all_gather: {
-      const ConstBufferView in = input(record.input.count);
-      return Request::all_gather(in, output_blocks(record.output));
+      const Sizes sizes = sizes_of(call, &CallRecord::output);
+      const ConstBufferView in = input(mine(sizes));
+      return Request::all_gather(in, output_blocks(call.output.layout, sizes));
     }
-    case OpType::all_to_all: {
-      const InputBlocks in = input_blocks(record.input);
-      return Request::all_to_all(in, output_blocks(record.output));
-    }
+    case OpType::all_to_all:
+      return all_to_all(made);
     default:
       return Request::barrier();
   }
 }
 
-InputBlocks ShadowCall::input_blocks(const CallSide& side) {
-  const ConstBufferView all = input(side.count);
-  if (side.layout == Layout::equal) return InputBlocks::equal(all);
-  InputBlocks::equal(all).for_each(
-      shape_.size, [this](int, ConstBufferView block) { given_list_.push_back(block); });
-  return InputBlocks::list(given_list_);
+Request ShadowCall::scatter(const MadeCall& made, bool is_root) {
+  const Sizes sizes = rooted_sizes(made, &CallRecord::input, &CallRecord::output);
+  const InputBlocks in = input_blocks(made.one->input.layout, sizes, is_root);
+  return Request::scatter(in, output(mine(sizes)), made.one->peer);
 }
 
-OutputBlocks ShadowCall::output_blocks(const CallSide& side) {
-  const BufferView all = output(side.count);
-  if (side.layout == Layout::equal) return OutputBlocks::equal(all);
-  OutputBlocks::equal(all).for_each(
-      shape_.size, [this](int, BufferView block) { taken_list_.push_back(block); });
-  return OutputBlocks::list(taken_list_);
+Request ShadowCall::gather(const MadeCall& made, bool is_root) {
+  const Sizes sizes = rooted_sizes(made, &CallRecord::output, &CallRecord::input);
+  const ConstBufferView in = input(mine(sizes));
+  return Request::gather(in, output_blocks(made.one->output.layout, sizes, is_root),
+                         made.one->peer);
+}
+
+Request ShadowCall::all_to_all(const MadeCall& made) {
+  const SeenCall& call = *made.one;
+  Sizes to(static_cast<std::size_t>(shape_.size), 0);
+  Sizes from = to;
+  if (depends_on_all(call)) {
+    for (std::size_t member = 0; member < made.all.size(); ++member) {
+      const SeenCall* const other = made.all[member];
+      if (other == nullptr) continue;
+      to[member] = mine(sizes_of(*other, &CallRecord::output));
+      from[member] = mine(sizes_of(*other, &CallRecord::input));
+    }
+  } else {
+    const bool by_input = call.input.layout == Layout::equal;
+    to = from = sizes_of(call, by_input ? &CallRecord::input : &CallRecord::output);
+  }
+  const InputBlocks in = input_blocks(call.input.layout, std::move(to));
+  return Request::all_to_all(in, output_blocks(call.output.layout, std::move(from)));
+}
+
+// --- Blocks
+
+ShadowCall::Sizes ShadowCall::sizes_of(const SeenCall& call, Side side) const {
+  const auto members = static_cast<std::size_t>(shape_.size);
+  if (!has_own_sizes(call.*side)) return Sizes(members, (call.*side).count / members);
+  const auto& counts = side == &CallRecord::input ? call.counts.input : call.counts.output;
+  if (counts.size() != members)
+    refuse(call, "its blocks have more sizes than the flight recorder keeps",
+           "set HYMN_RECORDER_COUNTS to twice the number of ranks on all of them, give equal "
+           "blocks, or use joinables");
+  return Sizes(counts.begin(), counts.end());
+}
+
+ShadowCall::Sizes ShadowCall::rooted_sizes(const MadeCall& made, Side blocks, Side own) const {
+  const SeenCall& call = *made.one;
+  Sizes sizes(static_cast<std::size_t>(shape_.size), 0);
+  if ((call.*blocks).layout == Layout::equal) {
+    std::ranges::fill(sizes, (call.*own).count);
+  } else if (tells_blocks(call)) {
+    sizes = sizes_of(call, blocks);
+  } else {
+    // The root has run out: those that have as well give it nothing, nor take anything from it.
+    for (std::size_t member = 0; member < made.all.size(); ++member)
+      if (made.all[member] != nullptr) sizes[member] = (made.all[member]->*own).count;
+  }
+  return sizes;
+}
+
+InputBlocks ShadowCall::input_blocks(Layout layout, Sizes sizes, bool are_here) {
+  given_sizes_ = std::move(sizes);
+  const ConstBufferView all = input(are_here ? sum_of(given_sizes_) : 0);
+  return cut(layout, all, given_sizes_, are_here, given_list_);
+}
+
+OutputBlocks ShadowCall::output_blocks(Layout layout, Sizes sizes, bool are_here) {
+  taken_sizes_ = std::move(sizes);
+  const BufferView all = output(are_here ? sum_of(taken_sizes_) : 0);
+  return cut(layout, all, taken_sizes_, are_here, taken_list_);
 }
 
 ConstBufferView ShadowCall::input(std::size_t count) {

@@ -10,7 +10,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "hymn/join.hpp"
-#include "recorder/call_record.hpp"
+#include "recorder/call_glimpse.hpp"
 
 namespace hymn {
 
@@ -30,13 +30,26 @@ struct ShadowMemory {
   std::size_t filled = 0;  ///< bytes of it that hold that
 };
 
+/// A collective as those have recorded it that make it themselves.
+struct MadeCall {
+  /// What all make alike. Of a rooted call the root's, where that is known.
+  const SeenCall* one = nullptr;
+  /// By group rank, where depends_on_all(); null: that one has run out.
+  std::vector<const SeenCall*> all{};
+};
+
+/// Whether one rank's record does not tell how much the others give to, and get from, any other.
+bool depends_on_all(const CallRecord& record);
+/// Whether it tells how the blocks lie of which only the root has any.
+bool tells_blocks(const CallRecord& record);
+
 /// Holds buffers of its own: inputs that change no result (where nothing is reduced, what the
 /// options say), and outputs that nobody looks at.
 class ShadowCall {
  public:
-  /// `rank` is this one, `shape` the group's. Throws UnsupportedError where the record does not
+  /// `rank` is this one, `shape` the group's. Throws UnsupportedError where the records do not
   /// tell enough, or where this rank would have to give what it does not have; it says which.
-  ShadowCall(const CallRecord& record, int rank, GroupShape shape, const ShadowOptions& options,
+  ShadowCall(const MadeCall& made, int rank, GroupShape shape, const ShadowOptions& options,
              ShadowMemory memory = {});
   ShadowCall(const ShadowCall&) = delete;
   ShadowCall& operator=(const ShadowCall&) = delete;
@@ -47,10 +60,23 @@ class ShadowCall {
   ShadowMemory take_memory() { return std::move(memory_); }
 
  private:
-  Request reduction(const CallRecord& record, bool is_root);
-  Request movement(const CallRecord& record, bool is_root);
-  InputBlocks input_blocks(const CallSide& side);
-  OutputBlocks output_blocks(const CallSide& side);
+  using Sizes = std::vector<std::size_t>;
+  using Side = CallSide CallRecord::*;
+  Request reduction(const MadeCall& made, bool is_root);
+  Request movement(const MadeCall& made, bool is_root);
+  Request scatter(const MadeCall& made, bool is_root);
+  Request gather(const MadeCall& made, bool is_root);
+  Request all_to_all(const MadeCall& made);
+  /// Of the blocks on that side of the one who has made this call.
+  Sizes sizes_of(const SeenCall& call, Side side) const;
+  /// Of the root's blocks, of which each rank has its own on the other side.
+  Sizes rooted_sizes(const MadeCall& made, Side blocks, Side own) const;
+  std::size_t mine(const Sizes& sizes) const {
+    return sizes[static_cast<std::size_t>(shape_.rank)];
+  }
+  /// `are_here`: this rank has them, and not another one.
+  InputBlocks input_blocks(Layout layout, Sizes sizes, bool are_here = true);
+  OutputBlocks output_blocks(Layout layout, Sizes sizes, bool are_here = true);
   /// What a root gives that has nothing to give. Throws where the options do not say.
   double root_fill(const CallRecord& record) const;
   void fill_given(const CallRecord& record, const ShadowMemory::Content& content);
@@ -64,6 +90,8 @@ class ShadowCall {
   ShadowMemory memory_;
   std::span<std::byte> given_;  // as much of that as the call needs
   std::span<std::byte> taken_;
+  Sizes given_sizes_;
+  Sizes taken_sizes_;
   std::vector<ConstBufferView> given_list_;
   std::vector<BufferView> taken_list_;
   Request request_;

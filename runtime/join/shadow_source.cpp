@@ -1,6 +1,7 @@
 #include "runtime/join/shadow_source.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <thread>
 
 namespace hymn::detail {
@@ -17,7 +18,7 @@ constexpr Duration longest_question = std::chrono::milliseconds(300);
 
 // --- A member
 
-const CallRecord* ShadowedMember::find(std::uint64_t sequence) const {
+const SeenCall* ShadowedMember::find(std::uint64_t sequence) const {
   if (calls_.empty() || sequence < calls_.front().sequence) return nullptr;
   const std::uint64_t at = sequence - calls_.front().sequence;
   return at < calls_.size() ? &calls_[at] : nullptr;
@@ -42,7 +43,7 @@ void ReadableMembers::add(int rank, const RecorderView& view) {
   places_.push_back({view});
 }
 
-void ReadableMembers::look(std::uint64_t sequence, std::uint64_t n) {
+void ReadableMembers::look(std::uint64_t sequence, std::uint64_t n, Wanted) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     ShadowedMember& member = members_[i];
     if (!member.makes(sequence, n) || member.find(sequence) != nullptr) continue;
@@ -63,16 +64,20 @@ AskedMembers::~AskedMembers() {
   if (question_) agent_->forget_calls(*question_);
 }
 
-void AskedMembers::look(std::uint64_t sequence, std::uint64_t n) {
+void AskedMembers::look(std::uint64_t sequence, std::uint64_t n, Wanted wanted) {
   if (members_.empty()) return;
-  const auto knows = [&](const ShadowedMember& member) {
-    return member.makes(sequence, n) && member.find(sequence) != nullptr;
+  const auto makes = [&](const ShadowedMember& member) { return member.makes(sequence, n); };
+  const auto is_known = [&](const ShadowedMember& member) {
+    return member.find(sequence) != nullptr;
   };
-  if (std::ranges::any_of(members_, knows)) return;
+  auto makers = members_ | std::views::filter(makes);
+  if (wanted == Wanted::all ? std::ranges::all_of(makers, is_known)
+                            : std::ranges::any_of(makers, is_known))
+    return;
   collect();
   const TimePoint now = clock_.now();
   if (is_waiting() ? now - asked_at_ < patience : now < next_time_) return;
-  if (const auto ranks = choose(sequence, n); !ranks.empty()) ask(sequence, ranks);
+  if (const auto ranks = choose(sequence, n, wanted); !ranks.empty()) ask(sequence, ranks);
 }
 
 void AskedMembers::look_at_all(std::uint64_t sequence, std::uint64_t n) {
@@ -109,14 +114,15 @@ bool AskedMembers::is_waiting() {
   return !waited_for_.empty();
 }
 
-std::vector<int> AskedMembers::choose(std::uint64_t sequence, std::uint64_t n) {
+std::vector<int> AskedMembers::choose(std::uint64_t sequence, std::uint64_t n, Wanted wanted) {
   std::vector<int> makers;
   std::vector<int> active;
   for (const ShadowedMember& member : members_) {
-    if (member.makes(sequence, n)) makers.push_back(member.rank());
+    if (member.makes(sequence, n) && member.find(sequence) == nullptr)
+      makers.push_back(member.rank());
     if (!member.joined_at(n)) active.push_back(member.rank());
   }
-  if (active.empty()) return makers;
+  if (active.empty() || wanted == Wanted::all) return makers;
   if (std::ranges::count(active, followed_) != 0) return {followed_};
   // Not all shadows shall ask the same one.
   followed_ = active[static_cast<std::size_t>(agent_->rank()) % active.size()];

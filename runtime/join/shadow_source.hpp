@@ -31,7 +31,7 @@ class ShadowedMember {
     return !end || *end >= sequence;
   }
   /// What has been seen of that collective; null: nothing yet.
-  const CallRecord* find(std::uint64_t sequence) const;
+  const SeenCall* find(std::uint64_t sequence) const;
   /// It was made, but can be read no more.
   bool has_lost(std::uint64_t sequence) const { return lost_ == sequence; }
   /// It keeps no records.
@@ -44,8 +44,14 @@ class ShadowedMember {
   bool is_silent_ = false;
   std::uint64_t joins_ = 0;
   std::uint64_t joined_at_ = 0;
-  std::uint64_t lost_ = 0;          // 0: none
-  std::deque<CallRecord> calls_{};  // without gaps
+  std::uint64_t lost_ = 0;        // 0: none
+  std::deque<SeenCall> calls_{};  // without gaps
+};
+
+/// Whose records of a collective a shadow must know to make it.
+enum class Wanted : std::uint8_t {
+  any,  ///< of one who makes it
+  all,  ///< of all who do: each knows only what it gives to, and gets from, this rank
 };
 
 /// From where some members can be seen. Used by one thread.
@@ -59,7 +65,7 @@ class ShadowSource {
   std::span<const ShadowedMember> members() const { return members_; }
   /// Looks again, for this collective of the n-th round, and does not wait. What a member shows
   /// comes in order: whether it has run out is looked for after what it has called.
-  virtual void look(std::uint64_t sequence, std::uint64_t n) = 0;
+  virtual void look(std::uint64_t sequence, std::uint64_t n, Wanted wanted) = 0;
   /// The same of all members, and waits for what they show, for a moment at most.
   virtual void look_at_all(std::uint64_t sequence, std::uint64_t n) = 0;
 
@@ -72,8 +78,10 @@ class ReadableMembers final : public ShadowSource {
  public:
   explicit ReadableMembers(std::uint64_t uid) : uid_(uid) {}
   void add(int rank, const RecorderView& view);
-  void look(std::uint64_t sequence, std::uint64_t n) override;
-  void look_at_all(std::uint64_t sequence, std::uint64_t n) override { look(sequence, n); }
+  void look(std::uint64_t sequence, std::uint64_t n, Wanted wanted) override;
+  void look_at_all(std::uint64_t sequence, std::uint64_t n) override {
+    look(sequence, n, Wanted::all);
+  }
 
  private:
   struct Place {
@@ -93,15 +101,15 @@ class AskedMembers final : public ShadowSource {
   ~AskedMembers() override;
   void add(int rank) { members_.emplace_back(rank); }
   /// One that still has input makes all collectives of the group: so only one such is asked, and
-  /// all again when it has run out.
-  void look(std::uint64_t sequence, std::uint64_t n) override;
+  /// all again when it has run out, or all are wanted.
+  void look(std::uint64_t sequence, std::uint64_t n, Wanted wanted) override;
   void look_at_all(std::uint64_t sequence, std::uint64_t n) override;
 
  private:
   void collect();
   bool is_waiting();
   /// Who is asked next.
-  std::vector<int> choose(std::uint64_t sequence, std::uint64_t n);
+  std::vector<int> choose(std::uint64_t sequence, std::uint64_t n, Wanted wanted);
   void ask(std::uint64_t sequence, const std::vector<int>& ranks);
 
   control::Agent* agent_;

@@ -31,6 +31,11 @@ CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& m
   return overlap ? CallRing::Writers::many : CallRing::Writers::one_at_a_time;
 }
 
+/// No call has more blocks than ranks, on either side.
+std::size_t counts_kept(const Config& config, int ranks) {
+  return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
+}
+
 // Residues outlive their world: MPI may still write to what they hold. They end with the process.
 void keep_for_ever(std::vector<std::unique_ptr<Residue>> residues) {
   static std::mutex mutex;
@@ -74,7 +79,9 @@ WorldState::WorldState(WorldParts parts)
       site_(std::move(parts.site)),
       recorder_({.rank = rank_,
                  .world_size = size_,
-                 .ring = {config_.recorder_size, config_.recorder_frames},
+                 .ring = {.entries = config_.recorder_size,
+                          .frames = config_.recorder_frames,
+                          .counts = counts_kept(config_, size_)},
                  .writers = writers_under(mechanisms_),
                  .timing = config_.recorder_timing,
                  .for_peers = !parts.in_one_process}),
@@ -328,6 +335,8 @@ void WorldState::destroy() {
   if (!engine_->is_drained()) mark_failed();
   if (metrics_file_) metrics_file_->write();
   say_goodbye();
+  // Nobody is waited for who might hear it meanwhile.
+  if (is_leaving() && agent_) control_->flush();
   const WorldEnd end = agree_to_end();
   auto residues = engine_->shut_down();
   keep_for_ever(std::move(residues));

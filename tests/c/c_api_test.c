@@ -78,6 +78,7 @@ int main(void) {
   test_point_to_point(world);
   test_work(world);
   test_errors(world);
+  test_join(world);
   CHECK_OK(hymnFinalize(world));
 
   // Again, with the plain blocking MPI calls.

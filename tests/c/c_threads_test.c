@@ -15,6 +15,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_point_to_point(world);
   test_work(world);
   test_errors(world);
+  test_join(world);
   int64_t sum = rank + 1;
   CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));
   results[rank] = sum;

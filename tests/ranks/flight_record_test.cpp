@@ -1,44 +1,16 @@
 // What the flight recorder tells of the calls of every rank.
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <string>
-#include <thread>
 
-#include "tests/support/blocks.hpp"
-#include "tests/support/data.hpp"
+#include "tests/support/flight_records.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
-
-using Json = nlohmann::json;
-using namespace std::chrono_literals;
-
-constexpr std::array<std::int64_t, 2> three_by_four = {3, 4};
-
-/// An array of 3 by 4.
-class Matrix {
- public:
-  explicit Matrix(float value) : values_(12, value) {}
-  BufferView view() {
-    BufferView view(values_);
-    view.shape = three_by_four;
-    return view;
-  }
-
- private:
-  std::vector<float> values_;
-};
-
-Json record_of(const World& world, const RecordOptions& options = {}) {
-  return Json::parse(world.flight_record(options));
-}
-
-Json last_of(const World& world) { return record_of(world)["entries"].back(); }
 
 std::int64_t wall_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -48,21 +20,6 @@ std::int64_t wall_ns() {
 
 bool names_this_file(const Json& entry) {
   return entry["frames"].dump().find("flight_record_test.cpp") != std::string::npos;
-}
-
-const char* in_flight(bool timing) { return timing ? "started" : "scheduled"; }
-
-/// All others tell rank 0, which waits for it, that they are where they should be.
-void tell_first(ProcessGroup& group, World& world) {
-  std::int32_t token = 1;
-  if (world.rank() != 0) return group.send(view_of(token), 0, 5);
-  for (int rank = 1; rank < world.size(); ++rank) group.recv(view_of(token), rank, 5);
-}
-
-ProcessGroup everybody(World& world) {
-  std::vector<int> ranks(ranks_as_size(world));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return world.new_group(ranks, {.description = "signals"});
 }
 
 void check_short(World& world, bool timing, bool collectives) {
@@ -222,75 +179,6 @@ TEST(FlightRecord, IsOffWithoutARing) {
   });
 }
 
-void check_while_active(World& world, bool timing) {
-  NEEDS_RANKS(2);
-  if (timing) world.enable_timing();
-  ProcessGroup signals = everybody(world);
-  Matrix a(static_cast<float>(world.rank()));
-  world.group().all_reduce_async(a.view()).wait();
-  Work second;
-  if (world.rank() != 0) second = world.group().all_reduce_async(a.view());
-  const Json record = record_of(world);
-  const Json& last = record["entries"].back();
-  EXPECT_EQ(last["profiling_name"], "hymn:all_reduce");
-  const bool waits = world.rank() != 0;
-  EXPECT_EQ(last["collective_seq_id"], waits ? 2 : 1);
-  EXPECT_EQ(last["state"], waits ? in_flight(timing) : "completed");
-  EXPECT_EQ(last["retired"], !waits);
-  EXPECT_EQ(record["pg_config"]["0"]["collective_seq"], waits ? 2 : 1);
-  EXPECT_EQ(record["pg_config"]["0"]["completed_seq"], 1);
-  EXPECT_EQ(record_of(world, {.only_active = true})["entries"].size(), waits ? 1u : 0u);
-  tell_first(signals, world);
-  if (world.rank() == 0) world.group().all_reduce(a.view());
-  if (waits) second.wait();
-}
-
-RANK_TEST(FlightRecord, WhileActive) { check_while_active(world, false); }
-RANK_TEST(FlightRecord, WhileActiveWithTimes) { check_while_active(world, true); }
-
-void check_while_stuck(World& world, bool timing) {
-  NEEDS_RANKS(2);
-  if (timing) world.enable_timing();
-  ProcessGroup signals = everybody(world);
-  Matrix a(static_cast<float>(world.rank()));
-  world.group().all_reduce(a.view());
-  if (world.rank() == 0) {
-    const Json last = last_of(world);
-    EXPECT_EQ(last["collective_seq_id"], 1);
-    EXPECT_EQ(last["state"], "completed");
-    tell_first(signals, world);
-    world.group().all_reduce(a.view());
-    return;
-  }
-  std::thread gather([&] {
-    const auto limit = std::chrono::steady_clock::now() + 30s;
-    Json last;
-    do {
-      std::this_thread::yield();
-      last = last_of(world);
-    } while (last["collective_seq_id"] != 2 && std::chrono::steady_clock::now() < limit);
-    // A call comes to be known a moment before it has started.
-    while (last["state"] != in_flight(timing) && std::chrono::steady_clock::now() < limit)
-      last = last_of(world);
-    EXPECT_EQ(last["profiling_name"], "hymn:all_reduce");
-    EXPECT_EQ(last["collective_seq_id"], 2);
-    EXPECT_EQ(last["state"], in_flight(timing));
-    EXPECT_TRUE(last["time_discovered_completed_ns"].is_null());
-    EXPECT_FALSE(last.contains("duration_ms"));
-    tell_first(signals, world);
-  });
-  world.group().all_reduce(a.view());
-  gather.join();
-  EXPECT_EQ(record_of(world)["pg_config"]["0"]["completed_seq"], 2);
-}
-
-void check_while_stuck_where_threads_may(World& world, bool timing) {
-  if (any_thread_may_call()) check_while_stuck(world, timing);
-}
-
-RANK_TEST(FlightRecord, WhileStuck) { check_while_stuck_where_threads_may(world, false); }
-RANK_TEST(FlightRecord, WhileStuckWithTimes) { check_while_stuck_where_threads_may(world, true); }
-
 void check_send_and_recv(World& world, const std::vector<std::vector<std::int64_t>>& shapes,
                          bool timing) {
   NEEDS_RANKS(2);
@@ -422,56 +310,6 @@ TEST(FlightRecord, CallersAreKeptWhereAsked) {
     EXPECT_EQ(without[0]["address"], with_names[0]["address"]);
     EXPECT_FALSE(without[0].contains("filename"));
   });
-}
-
-/// The entries of this group that are marked, and how many there are.
-std::pair<std::vector<std::uint64_t>, std::size_t> shadowed_in(const World& world,
-                                                               std::uint64_t uid) {
-  std::vector<std::uint64_t> marked;
-  std::size_t all = 0;
-  const Json record = record_of(world);
-  for (const Json& entry : record["entries"]) {
-    if (entry["pg_id"] != uid) continue;
-    ++all;
-    if (entry.value("shadowed", false)) marked.push_back(entry["collective_seq_id"]);
-  }
-  return {marked, all};
-}
-
-// Rank i makes as many barriers, shadows those of the others, and meets them at the end.
-RANK_TEST(FlightRecord, MarksWhatIsShadowed) {
-  ProcessGroup group = everybody(world);
-  const std::uint64_t uid = group.membership().uid;
-  const std::string key = std::to_string(uid);
-  Join::shadow_all({group}, [&] {
-    for (int i = 0; i < world.rank(); ++i) group.barrier();
-    EXPECT_FALSE(record_of(world)["pg_config"][key].contains("shadows_since"));
-  });
-  std::vector<std::uint64_t> expected;
-  for (int i = world.rank() + 1; i < world.size(); ++i)
-    expected.push_back(static_cast<std::uint64_t>(i));
-  const auto [marked, all] = shadowed_in(world, uid);
-  EXPECT_EQ(marked, expected);
-  EXPECT_EQ(all, ranks_as_size(world));
-  EXPECT_FALSE(record_of(world)["pg_config"][key].contains("shadows_since"));
-}
-
-RANK_TEST(FlightRecord, TellsWhoShadowsAtAFailure) {
-  if (world.size() < 2) return;
-  ProcessGroup group = everybody(world);
-  const std::string key = std::to_string(group.membership().uid);
-  const bool fails = world.rank() == 0;
-  const auto body = [&] {
-    group.barrier();
-    tell_first(world.group(), world);
-    if (fails) throw UsageError("no luck");
-  };
-  EXPECT_ANY_THROW(Join::shadow_all({group}, body));
-  const Json config = record_of(world)["pg_config"][key];
-  EXPECT_EQ(config.contains("shadows_since"), !fails);
-  if (!fails) {
-    EXPECT_EQ(config["shadows_since"], 1);
-  }
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
-#include <random>
+#include <numeric>
 
+#include "tests/support/join_script.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
 
@@ -19,86 +20,6 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
 }
-
-enum class Deed : std::uint8_t {
-  sum,
-  largest,
-  average,
-  several,  ///< sums in flight at the same time
-  bits,     ///< a sum that is rounded
-  all_gather,
-  all_to_all,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  barrier,
-};
-constexpr std::size_t deeds = 11;
-
-struct Step {
-  Deed deed = Deed::barrier;
-  std::size_t count = 0;
-  int preferred = 0;  ///< as root: a group rank
-};
-
-/// What happens, the same on all ranks.
-class Script {
- public:
-  Script(std::uint64_t seed, int ranks) : seed_(seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](std::uint64_t limit) { return static_cast<int>(random() % limit); };
-    by_hooks = below(2) == 0;
-    divisor = below(2) == 0 ? JoinDivisor::active : JoinDivisor::initial;
-    fill = below(3) == 0 ? -5 : 0;
-    for (int rank = 0; rank < ranks; ++rank) inputs.push_back(below(4) == 0 ? 0 : below(6));
-    groups.emplace_back(static_cast<std::size_t>(ranks));
-    std::iota(groups[0].begin(), groups[0].end(), 0);
-    for (int more = below(3); more > 0; --more) {
-      std::vector<int> members;
-      for (const int rank : groups[0])
-        if (below(3) != 0) members.push_back(rank);
-      if (!members.empty()) groups.push_back(std::move(members));
-    }
-    const int candidate = below(static_cast<std::uint64_t>(ranks));
-    const int most = inputs[as_size(candidate)];
-    if (below(5) == 0 && most > 0) {
-      thrower = candidate;
-      throws_at = below(static_cast<std::uint64_t>(most));
-    }
-  }
-
-  bool is_active(int rank, int iteration) const { return inputs[as_size(rank)] > iteration; }
-  /// What is done on a group in an iteration.
-  std::vector<Step> steps(std::size_t group, int iteration) const {
-    std::mt19937_64 random(seed_ * 1'000'003 + group * 1009 + static_cast<unsigned>(iteration));
-    std::vector<Step> all(random() % 4);
-    for (Step& step : all) {
-      step.deed = static_cast<Deed>(random() % deeds);
-      constexpr std::array<std::size_t, 5> counts = {0, 1, 7, 300, 6000};
-      step.count = counts[random() % counts.size()];
-      step.preferred = static_cast<int>(random() % groups[group].size());
-    }
-    return all;
-  }
-  std::string told() const {
-    std::string text = "case " + std::to_string(seed_) + (by_hooks ? ", hooks" : ", shadows");
-    for (const int input : inputs) text += " " + std::to_string(input);
-    if (thrower >= 0) text += "; rank " + std::to_string(thrower) + " throws";
-    return text + "; repeat it with TEST_FIRST_CASE=" + std::to_string(seed_) +
-           " TEST_CASES=1 --gtest_filter='JoinCases.*', and as many ranks";
-  }
-
-  bool by_hooks = false;
-  JoinDivisor divisor = JoinDivisor::initial;
-  double fill = 0;
-  std::vector<int> inputs;
-  std::vector<std::vector<int>> groups;
-  int thrower = -1;
-  int throws_at = 0;
-
- private:
-  std::uint64_t seed_;
-};
 
 /// One rank's part on one group: makes the calls of an iteration, and compares what it gets.
 class Part : public Joinable {
@@ -207,6 +128,10 @@ class Part : public Joinable {
         return reduce_to_one(step);
       case Deed::barrier:
         return group_.barrier();
+      case Deed::all_gather_uneven:
+        return gather_uneven(step.count);
+      case Deed::all_to_all_uneven:
+        return exchange_uneven(step.count);
     }
   }
 
@@ -260,30 +185,62 @@ class Part : public Joinable {
     for (const double each : values) hash = hash * 31 + std::bit_cast<std::uint64_t>(each);
     if (am_active()) bits_.push_back(hash);
   }
+  /// What a member gives as elements `first` and following of its input; or what is declared, where
+  /// it has run out.
+  void append_given(std::vector<std::int32_t>& to, int rank, std::size_t first,
+                    std::size_t count) const {
+    const double fill = script_.by_hooks ? 0 : script_.fill;
+    for (std::size_t i = first; i < first + count; ++i)
+      to.push_back(static_cast<std::int32_t>(
+          script_.is_active(rank, iteration_) ? static_cast<double>(value(rank, i)) : fill));
+  }
   void gather_all(std::size_t count) {
     const auto mine = given<std::int32_t>(count, 0);
     std::vector<std::int32_t> all(count * members().size());
     group_.all_gather(mine, all);
-    const double fill = script_.by_hooks ? 0 : script_.fill;
     std::vector<std::int32_t> should;
-    for (const int rank : members())
-      for (std::size_t i = 0; i < count; ++i)
-        should.push_back(script_.is_active(rank, iteration_)
-                             ? static_cast<std::int32_t>(value(rank, i))
-                             : static_cast<std::int32_t>(fill));
+    for (const int rank : members()) append_given(should, rank, 0, count);
     compare(all, should);
   }
   void exchange_all(std::size_t count) {
-    const auto mine = given<float>(count * members().size(), 0);
-    std::vector<float> all(count * members().size());
+    const auto mine = given<std::int32_t>(count * members().size(), 0);
+    std::vector<std::int32_t> all(count * members().size());
     group_.all_to_all(mine, all);
-    const double fill = script_.by_hooks ? 0 : script_.fill;
-    const std::size_t first = as_size(group_.rank()) * count;
-    std::vector<float> should;
+    std::vector<std::int32_t> should;
     for (const int rank : members())
-      for (std::size_t i = first; i < first + count; ++i)
-        should.push_back(static_cast<float>(
-            script_.is_active(rank, iteration_) ? static_cast<double>(value(rank, i)) : fill));
+      append_given(should, rank, as_size(group_.rank()) * count, count);
+    compare(all, should);
+  }
+  void gather_uneven(std::size_t salt) {
+    std::vector<std::size_t> counts;
+    std::vector<std::int32_t> should;
+    for (std::size_t member = 0; member < members().size(); ++member) {
+      counts.push_back((salt + member * 3) % 11);
+      append_given(should, members()[member], 0, counts.back());
+    }
+    const auto mine = given<std::int32_t>(counts[as_size(group_.rank())], 0);
+    std::vector<std::int32_t> all(should.size());
+    group_.all_gather(mine, all, counts);
+    compare(all, should);
+  }
+  void exchange_uneven(std::size_t salt) {
+    const auto between = [&](std::size_t from, std::size_t to) {
+      return (salt + from * 5 + to * 3) % 7;
+    };
+    const std::size_t me = as_size(group_.rank());
+    std::vector<std::size_t> to;
+    std::vector<std::size_t> from;
+    std::vector<std::int32_t> should;
+    for (std::size_t member = 0; member < members().size(); ++member) {
+      to.push_back(between(me, member));
+      from.push_back(between(member, me));
+      std::size_t first = 0;
+      for (std::size_t before = 0; before < me; ++before) first += between(member, before);
+      append_given(should, members()[member], first, from.back());
+    }
+    const auto mine = given<std::int32_t>(std::accumulate(to.begin(), to.end(), std::size_t{0}), 0);
+    std::vector<std::int32_t> all(should.size());
+    group_.all_to_all(mine, to, all, from);
     compare(all, should);
   }
   void scatter_sums(std::size_t count) {

@@ -173,6 +173,32 @@ RANK_TEST(JoinFailure, AJoinWithinAJoinOfTheSameJoinable) {
   expect_world_works(world);
 }
 
+RANK_TEST(JoinFailure, OfAGroupThatOneRankDestroys) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "half destroyed");
+  Summer summer(group);
+  Join join({&summer});
+  const auto run = [&] {
+    join.run([&] {
+      if (world.rank() == 0) group.destroy();
+      run_steps(world, summer);
+    });
+  };
+  if (world.rank() == 0)
+    expect_error(ErrorKind::usage, run, {"has been destroyed"});
+  else
+    expect_named(0, run, {"has been destroyed"});
+  expect_world_works(world);
+}
+
+RANK_TEST(JoinFailure, ABodyThatIsNoFunction) {
+  ProcessGroup group = fresh_group(world, "given up");
+  Summer summer(group);
+  Join join({&summer});
+  EXPECT_THROW(join.run(nullptr), std::bad_function_call);
+  expect_world_works(world);
+}
+
 RANK_TEST(JoinFailure, TheWidestGroupComesFirst) {
   NEEDS_RANKS(2);
   ProcessGroup narrow = world.new_group({0}, {.description = "narrow"});

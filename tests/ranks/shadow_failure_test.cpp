@@ -43,16 +43,6 @@ RANK_TEST(ShadowFailure, OfARootThatHasRunOut) {
       "its root");
 }
 
-RANK_TEST(ShadowFailure, OfBlocksThatAreNotKnown) {
-  NEEDS_RANKS(2);
-  const std::vector<std::size_t> counts(ranks_as_size(world), 1);
-  std::vector<std::int32_t> all(ranks_as_size(world));
-  const std::int32_t mine = 1;
-  expect_not_shadowed(
-      world, [&](ProcessGroup& group) { group.all_gather(view_of(mine), all, counts); },
-      "sizes of their own");
-}
-
 RANK_TEST(ShadowFailure, OfANumberThatTheTypeDoesNotHave) {
   NEEDS_RANKS(2);
   std::vector<std::uint32_t> all(ranks_as_size(world));
@@ -133,6 +123,50 @@ RANK_TEST(ShadowFailure, GroupsWithBlockingCallsAreRefused) {
 RANK_TEST(ShadowFailure, OfAGroupGivenTwice) {
   expect_error(ErrorKind::usage, [&] { Join::shadow_all({world.group(), world.group()}, [] {}); },
                {"twice", "shadow_all", "remedy"});
+  expect_world_works(world);
+}
+
+RANK_TEST(ShadowFailure, WithinItself) {
+  ProcessGroup group = fresh_group(world, "given up");
+  const auto nested = [&] { Join::shadow_all({group}, [] {}); };
+  expect_error(ErrorKind::usage, [&] { Join::shadow_all({group}, nested); },
+               {"twice", "shadow_all", "remedy"});
+  EXPECT_TRUE(group.is_aborted());
+  expect_world_works(world);
+  // It can be used again where the error went no further.
+  ProcessGroup second = fresh_group(world, "second");
+  Join::shadow_all({second}, [&] {
+    expect_error(ErrorKind::usage, [&] { Join::shadow_all({second}, [] {}); }, {"twice"});
+  });
+  Join::shadow_all({second}, [] {});
+  expect_group_works(second);
+}
+
+RANK_TEST(ShadowFailure, OfADestroyedGroup) {
+  ProcessGroup group = fresh_group(world, "destroyed");
+  group.destroy();
+  int runs = 0;
+  expect_error(ErrorKind::usage, [&] { Join::shadow_all({group}, [&] { ++runs; }); },
+               {"has been destroyed"});
+  expect_error(ErrorKind::usage, [&] { Join::shadow_all({ProcessGroup()}, [&] { ++runs; }); },
+               {"empty"});
+  EXPECT_EQ(runs, 0);
+  expect_world_works(world);
+}
+
+RANK_TEST(ShadowFailure, OfAGroupThatOneRankDestroys) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "half destroyed");
+  const int last = world.size() - 1;
+  const auto run = [&] {
+    Join::shadow_all({group}, [&] {
+      if (world.rank() == last) group.destroy();
+    });
+  };
+  if (world.rank() == last)
+    expect_error(ErrorKind::usage, run, {"has been destroyed"});
+  else
+    expect_last_named(world, run, {"has been destroyed"});
   expect_world_works(world);
 }
 

@@ -39,16 +39,18 @@ std::vector<std::uint64_t> numbers_of(const CallGlimpse& glimpse) {
 
 /// A rank with a group whose calls are made here.
 struct Rank {
+  explicit Rank(CallRing::Size size = {}) : ring(size), size_of_ring(size) {}
   void call(std::uint64_t sequence) {
     line.collectives = sequence;
     ring->record(call_number(sequence));
   }
   CallGlimpse look(std::uint64_t sequence) const {
-    return look_at_calls(line, CallRing::attach(ring.memory(), {}), group, sequence);
+    return look_at_calls(line, CallRing::attach(ring.memory(), size_of_ring), group, sequence);
   }
 
   GroupLine line;
   OwnRing ring;
+  CallRing::Size size_of_ring;
 };
 
 TEST(CallGlimpse, ShowsCallsFromTheOneThatIsAskedFor) {
@@ -122,6 +124,48 @@ TEST(CallGlimpse, ComesThroughAMessage) {
   EXPECT_EQ(glimpse_of(tale_of({.calls = {barrier}})).calls.front().peer, -1);
 }
 
+/// Rank i gives, and gets, i + 1 elements.
+SeenCall uneven_call(std::size_t ranks) {
+  SeenCall call = call_number(1);
+  call.type = OpType::all_to_all;
+  call.input = {.dtype = DataType::int32, .layout = Layout::counted};
+  call.output = {.dtype = DataType::int32, .layout = Layout::list, .even = false};
+  for (std::size_t rank = 1; rank <= ranks; ++rank) {
+    call.counts.input.push_back(rank);
+    call.counts.output.push_back(rank * 100);
+  }
+  return call;
+}
+
+TEST(CallGlimpse, SizesOfBlocksComeThroughAMessage) {
+  const CallGlimpse told = {.calls = {call_number(1), uneven_call(3), call_number(3)}};
+  const CallGlimpse back = glimpse_of(tale_of(told));
+  ASSERT_EQ(numbers_of(back), numbers_of(told));
+  EXPECT_EQ(back.calls[1].counts, told.calls[1].counts);
+  EXPECT_EQ(back.calls[2].counts, BlockCounts());
+  CallTale cut = tale_of({.calls = {uneven_call(3)}});
+  cut.calls.pop_back();
+  EXPECT_THROW(glimpse_of(cut), NetworkError);
+}
+
+TEST(CallGlimpse, ShowsNoMoreSizesThanFitIntoAMessage) {
+  Rank rank({.counts = 3000});
+  const std::vector<std::size_t> sizes(3000, 1);
+  std::vector<std::int8_t> data(sizes.size());
+  const Request request =
+      Request::all_gather(view_of(data.front()), OutputBlocks::counted(data, sizes));
+  for (std::uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    CallRecord call = call_number(sequence);
+    call.output = side_of(request.outputs);
+    const std::uint64_t id = rank.ring->claim();
+    rank.ring->keep_counts(id, request);
+    rank.ring->fill(id, call);
+    rank.line.collectives = sequence;
+  }
+  EXPECT_THAT(numbers_of(rank.look(1)), ElementsAre(1)) << "two have more than 4096 sizes";
+  EXPECT_EQ(rank.look(3).calls.at(0).counts.output.size(), 3000u);
+}
+
 TEST(CallGlimpse, RefusesCallsThatThereAreNot) {
   const CallTale good = tale_of({.calls = {call_number(1)}});
   EXPECT_NO_THROW(glimpse_of(good));
@@ -159,12 +203,12 @@ class AskedMembersTest : public ::testing::Test {
   }
   /// Looks for this collective, and tells who was asked for it since the last time.
   std::vector<int> look(std::uint64_t sequence) {
-    members.look(sequence, 1);
+    members.look(sequence, 1, wanted);
     return take_asked();
   }
   /// The same a little later, when what was answered is known.
   std::vector<int> look_later(std::uint64_t sequence) {
-    members.look(sequence, 1);
+    members.look(sequence, 1, wanted);
     clock.advance(1s);
     return look(sequence);
   }
@@ -194,6 +238,7 @@ class AskedMembersTest : public ::testing::Test {
   FakeClock clock;
   std::vector<control::Message> sent;
   std::uint64_t last = 0;
+  detail::Wanted wanted = detail::Wanted::any;
   control::Agent agent{0, 4, deaf,
                        [this](const control::Message& message) { sent.push_back(message); }};
   detail::AskedMembers members{&agent, clock, group};
@@ -214,6 +259,19 @@ TEST_F(AskedMembersTest, FollowsOneThatHasInput) {
   ASSERT_NE(member(followed.front()).find(1), nullptr);
   EXPECT_THAT(look_later(2), IsEmpty()) << "this one is known, too";
   EXPECT_THAT(look(3), followed);
+}
+
+TEST_F(AskedMembersTest, AsksAllWhereAllAreWanted) {
+  look(1);
+  answer(1, {.is_recorded = true, .calls = {call_number(1)}});
+  answer(2, {.is_recorded = true, .joins = 1, .joined_at = 0});
+  answer_with_nothing({3});
+  EXPECT_THAT(look_later(1), IsEmpty()) << "one is enough";
+  wanted = detail::Wanted::all;
+  EXPECT_THAT(look_later(1), ElementsAre(3)) << "rank 1 is known, and rank 2 has run out";
+  answer(3, {.is_recorded = true, .calls = {call_number(1)}});
+  EXPECT_THAT(look_later(1), IsEmpty());
+  EXPECT_NE(member(3).find(1), nullptr);
 }
 
 TEST_F(AskedMembersTest, AsksSeldomerTheLongerNothingComes) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -193,6 +194,33 @@ TEST(CallRing, KeepsCallersWhereAsked) {
   EXPECT_EQ(frames[0], ring->read(known)->site);
   ASSERT_TRUE(ring->read(unknown, &frames));
   EXPECT_EQ(frames, std::vector<std::uint64_t>{12345});
+}
+
+TEST(CallRing, KeepsSizesOfBlocksAsFarAsThereIsRoom) {
+  OwnRing ring({.entries = 3, .counts = 5});
+  std::array<std::int32_t, 9> in{};
+  std::array<std::int32_t, 9> out{};
+  const std::array<std::size_t, 3> sizes = {2, 0, 7};
+  const std::array<BufferView, 2> list = {BufferView(out).slice(0, 8), BufferView(out).slice(8, 1)};
+  const auto keep = [&](const Request& request) {
+    CallRecord record = record_of(1);
+    record.input = side_of(request.inputs);
+    record.output = side_of(request.outputs);
+    const std::uint64_t id = ring->claim();
+    ring->keep_counts(id, request);
+    ring->fill(id, record);
+    BlockCounts counts;
+    EXPECT_TRUE(ring->read(id, nullptr, &counts));
+    return counts;
+  };
+  const InputBlocks given = InputBlocks::counted(in, sizes);
+  EXPECT_EQ(keep(Request::all_to_all(given, OutputBlocks::list(list))),
+            (BlockCounts{{2, 0, 7}, {8, 1}}));
+  EXPECT_EQ(keep(Request::all_to_all(given, OutputBlocks::counted(out, sizes))), BlockCounts())
+      << "more than there is room for";
+  EXPECT_EQ(keep(Request::all_gather(view_of(in[0]), OutputBlocks::equal(out))), BlockCounts());
+  EXPECT_EQ(keep(Request::all_gather(view_of(in[0]), OutputBlocks::counted(out, sizes))),
+            (BlockCounts{{}, {2, 0, 7}}));
 }
 
 TEST(CallRing, LateNewsDoNotReachAnotherCall) {

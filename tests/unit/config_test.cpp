@@ -64,16 +64,19 @@ TEST(Config, Recorder) {
   const Config usual = Config::parse({});
   EXPECT_EQ(usual.recorder_size, 512u);
   EXPECT_EQ(usual.recorder_frames, 0u);
+  EXPECT_EQ(usual.recorder_counts, 128u);
   EXPECT_FALSE(usual.recorder_timing);
   EXPECT_EQ(usual.dump, "");
   EXPECT_EQ(parse_one("HYMN_RECORDER_SIZE", "0").recorder_size, 0u);
   EXPECT_EQ(parse_one("HYMN_RECORDER_SIZE", "1048576").recorder_size, 1048576u);
   EXPECT_EQ(parse_one("HYMN_RECORDER_FRAMES", "32").recorder_frames, 32u);
+  EXPECT_EQ(parse_one("HYMN_RECORDER_COUNTS", "65535").recorder_counts, 65535u);
   EXPECT_TRUE(parse_one("HYMN_RECORDER_TIMING", "yes").recorder_timing);
   EXPECT_EQ(parse_one("HYMN_DUMP", "/tmp/trace_").dump, "/tmp/trace_");
   for (const char* value : {"", "abc", "-1", "1048577", "18446744073709551616", "10 ", "1e3"})
     expect_malformed("HYMN_RECORDER_SIZE", value);
   for (const char* value : {"", "-1", "33", "all"}) expect_malformed("HYMN_RECORDER_FRAMES", value);
+  for (const char* value : {"", "-1", "65536"}) expect_malformed("HYMN_RECORDER_COUNTS", value);
   for (const char* value : {"", "2", "maybe"}) expect_malformed("HYMN_RECORDER_TIMING", value);
 }
 
@@ -303,6 +306,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_BIND", "none", "none"},
       {"HYMN_RECORDER_SIZE", "512", "512"},
       {"HYMN_RECORDER_FRAMES", "0", "0"},
+      {"HYMN_RECORDER_COUNTS", "128", "128"},
       {"HYMN_RECORDER_TIMING", "0", "0"},
       {"HYMN_DUMP", "", ""},
       {"HYMN_CONTROL", "1", "1"},
