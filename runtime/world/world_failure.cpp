@@ -164,13 +164,15 @@ void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& fa
   if (agent_) agent_->post(control::AbortGroup{uid, failure.reason, failure.missing});
 }
 
+bool WorldState::is_over(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  return index < persons_.size() && persons_[index].in_sight && has_ended(persons_[index].pid);
+}
+
 // Who has left may still have sent something on its way out; but not who left because of a failure.
 // Until there is a control plane, processes can at least be seen.
 bool WorldState::is_hopeless(int rank) const {
-  if (!agent_) {
-    const auto index = static_cast<std::size_t>(rank);
-    return index < persons_.size() && persons_[index].in_sight && has_ended(persons_[index].pid);
-  }
+  if (!agent_) return is_over(rank);
   const PeerNews news = agent_->news_of(rank);
   return hymn::has_failed(news.state) || (is_gone(news.state) && !news.culprits.empty());
 }

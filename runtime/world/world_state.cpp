@@ -15,9 +15,10 @@
 namespace hymn::detail {
 namespace {
 
-// A tag of the bootstrap, beside those of world_meeting.cpp and job_map.cpp; far below those of
+// Tags of the bootstrap, beside those of world_meeting.cpp and job_map.cpp; far below those of
 // data.
 constexpr std::uint64_t tag_end = 2;
+constexpr std::uint64_t tag_end_agreed = 8;
 
 // How long ranks wait for each other at the very end: long enough for an uneven last step, short
 // enough not to look like a hang.
@@ -298,8 +299,8 @@ void WorldState::group_ended(const GroupState& group, bool clean) {
   for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
 }
 
-// Rank 0 hears from everybody and tells everybody. A rank that has failed still says so, but does
-// not wait long for the others: they may never come.
+// Rank 0 hears from everybody and tells everybody; and then again, that all have heard it. A rank
+// that has failed still says so, but does not wait long for the others: they may never come.
 WorldEnd WorldState::agree_to_end() {
   const bool together =
       std::any_of(mechanisms_.begin(), mechanisms_.end(),
@@ -313,6 +314,10 @@ WorldEnd WorldState::agree_to_end() {
   try {
     const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
                                   word.packed(), patience("ending the world", limit));
+    // Who came late may find the words of all, who have given up meanwhile and are gone.
+    Patience still_there = patience("ending the world", limit);
+    still_there.is_hopeless = [this](int rank) { return is_hopeless(rank) || is_over(rank); };
+    all_gather(*exchange_, default_group_.membership().ranks, tag_end_agreed, {}, still_there);
     const bool clean = std::all_of(words.begin(), words.end(),
                                    [](const Bytes& said) { return Unpacker(said).number() == 0; });
     return clean ? WorldEnd::clean : WorldEnd::together;

@@ -228,6 +228,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
                                        const std::vector<int>& ranks, Duration waited) const;
   /// Whether nothing more is to be expected of a rank.
   bool is_hopeless(int rank) const;
+  /// Its process can be seen from here, and has ended.
+  bool is_over(int rank) const;
   /// Who is to blame that these have not come.
   std::vector<int> culprits_for(const std::vector<int>& missing) const;
 

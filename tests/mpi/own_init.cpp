@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/mpi/check.hpp"
 
@@ -99,6 +100,14 @@ int caught() {
   return 0;
 }
 
+/// Its first rank comes to the end of the world when the others have given it up.
+int late_end() {
+  World world;
+  use(world);
+  if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  return 0;
+}
+
 int all_caught() {
   try {
     World world;
@@ -161,6 +170,7 @@ const std::map<std::string, std::function<int()>> lives = {
     {"uncaught", uncaught},
     {"caught", caught},
     {"all_caught", all_caught},
+    {"late_end", late_end},
     {"early_exit", early_exit},
     {"timed_out", timed_out},
     {"tell_level", tell_level},

@@ -65,6 +65,15 @@ TEST(OwnInit, ThreeWorldsOneAfterTheOther) {
   EXPECT_EQ(ending.output, "three\nthree\nthree\n");
 }
 
+// The others are gone by then: MPI_Finalize() would wait for them for ever.
+TEST(OwnInit, WhoComesLateToTheEndIsNotHeldUp) {
+  const Ending ending = run_shell("env HYMN_TIMEOUT=0.5 " HYMN_MPIRUN
+                                  " --enable-recovery -n 3 " HYMN_OWN_INIT " late_end");
+  EXPECT_NE(ending.status, hung);
+  EXPECT_THAT(ending.output, HasSubstr("ending the world: waited"));
+  EXPECT_LT(ending.seconds, 30);
+}
+
 TEST(OwnInit, WithoutMpirun) {
   const Ending ending = run_alone("tell_size");
   EXPECT_EQ(ending.status, 0);
