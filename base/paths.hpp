@@ -19,11 +19,13 @@ inline constexpr std::string_view exchange =
     "exchange";  ///< the same over the Exchange of the bootstrap
 inline constexpr std::string_view hierarchical =
     "hierarchical";  ///< shared memory inside each host, messages between hosts
+inline constexpr std::string_view cuda_p2p =
+    "cuda_p2p";  ///< hymn's kernels on memory that the GPUs of a host reach of each other
 inline constexpr std::string_view nccl = "nccl";  ///< NCCL, between GPUs
 inline constexpr std::string_view staged =
     "staged";  ///< from GPUs through memory of the host, where another path carries it
-inline constexpr std::array all = {threads, shm,      hierarchical, mpi,
-                                   mpi_p2p, exchange, nccl,         staged};
+inline constexpr std::array all = {threads,  shm,      hierarchical, mpi,   mpi_p2p,
+                                   exchange, cuda_p2p, nccl,         staged};
 }  // namespace paths
 
 /// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.
@@ -34,6 +36,8 @@ class PathPolicy {
   static PathPolicy parse(std::string_view text, std::string_view source);
 
   bool allows(std::string_view path) const;
+  /// Whether it is one of those that the text allows by their names.
+  bool names(std::string_view path) const { return !names_.empty() && !forbids_ && allows(path); }
   const std::string& text() const { return text_; }
 
  private:

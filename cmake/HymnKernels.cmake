@@ -25,11 +25,13 @@ function(hymn_embed_kernels source embedder)
   endif()
   get_filename_component(name "${source}" NAME_WE)
   set(image "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
-  # Not compressed: it is small, and tests look into it.
+  # Not compressed: it is small, and tests look into it. Constexpr functions, as those of
+  # hymn/half.hpp, may be called by kernels.
   add_custom_command(
     OUTPUT "${image}"
-    COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
-            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" ${hymn_gpu_code}
+    COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
+            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
+            ${hymn_gpu_code}
             -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
     MAIN_DEPENDENCY "${source}"
     DEPFILE "${image}.d"

@@ -20,6 +20,10 @@ using Kernel = struct KernelHandle*;
 struct Uuid {
   std::array<unsigned char, 16> bytes;
 };
+/// Of an allocation, for other processes of the host.
+struct IpcHandle {
+  std::array<char, 64> reserved;
+};
 constexpr Result success = 0;
 constexpr Result out_of_memory = 2;
 constexpr Result not_initialized = 3;
@@ -32,6 +36,7 @@ constexpr Result no_binary_for_gpu = 209;
 constexpr Result uncorrectable_ecc = 214;
 constexpr Result unsupported_ptx = 222;
 constexpr Result illegal_address = 700;
+constexpr Result peer_access_already_enabled = 704;
 constexpr Result not_ready = 600;
 constexpr Result launch_failed = 719;
 constexpr Result system_not_ready = 802;
@@ -57,6 +62,9 @@ constexpr unsigned event_with_timing = 0;
 /// An event without times, which is cheaper.
 constexpr unsigned event_without_timing = 2;
 constexpr unsigned wait_by_default = 0;
+constexpr unsigned no_flags = 0;
+/// Lets the GPU of the context reach the GPU that the memory is of.
+constexpr unsigned ipc_enable_peer_access = 1;
 using CaptureStatus = int;
 constexpr CaptureStatus capture_none = 0;
 constexpr CaptureStatus capture_active = 1;
@@ -112,6 +120,9 @@ struct Functions {
   Function<Result(Pointer, const void*, std::size_t, Stream)> to_gpu_on{"cuMemcpyHtoDAsync_v2"};
   Function<Result(void*, Pointer, std::size_t, Stream)> to_host_on{"cuMemcpyDtoHAsync_v2"};
   Function<Result(Pointer, Pointer, std::size_t, Stream)> copy_on{"cuMemcpyDtoDAsync_v2"};
+  Function<Result(IpcHandle*, Pointer)> get_ipc_handle{"cuIpcGetMemHandle"};
+  Function<Result(Pointer*, IpcHandle, unsigned)> open_ipc_handle{"cuIpcOpenMemHandle_v2"};
+  Function<Result(Pointer)> close_ipc_handle{"cuIpcCloseMemHandle"};
   Function<Result(Module*, const void*)> load_module{"cuModuleLoadData"};
   Function<Result(Module)> unload_module{"cuModuleUnload"};
   Function<Result(Kernel*, Module, const char*)> kernel_of_module{"cuModuleGetFunction"};

@@ -37,7 +37,7 @@ Look look_at(DataType dtype) {
 
 unsigned blocks_for(std::size_t elements) {
   constexpr std::size_t most = 1024;  // enough to have every GPU read at full speed
-  constexpr std::size_t per_block = std::size_t{GpuKernels::threads_of_block} * 4;
+  constexpr std::size_t per_block = std::size_t{threads_of_block} * 4;
   return static_cast<unsigned>(std::clamp<std::size_t>(elements / per_block, 1, most));
 }
 

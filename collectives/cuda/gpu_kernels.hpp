@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "collectives/cuda/kernel_thread.hpp"
 #include "gpu/gpu_device.hpp"
 
 namespace hymn::cuda {
@@ -14,8 +15,6 @@ namespace hymn::cuda {
 /// Thread-safe.
 class GpuKernels {
  public:
-  static constexpr unsigned threads_of_block = 256;
-
   explicit GpuKernels(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)) {}
   ~GpuKernels();
   GpuKernels(const GpuKernels&) = delete;

@@ -17,6 +17,8 @@
 
 namespace hymn::cuda {
 
+inline constexpr unsigned threads_of_block = 256;
+
 /// Where a thread is in its kernel. On the host a block has one thread.
 struct KernelThread {
   unsigned thread = 0;  ///< in its block
@@ -34,6 +36,15 @@ struct KernelThread {
   HYMN_KERNEL_BODY void sync() const {
 #ifdef __CUDACC__
     __syncthreads();
+#endif
+  }
+
+  /// As sync(), and tells all of them whether it holds for any of them.
+  HYMN_KERNEL_BODY bool any(bool holds) const {
+#ifdef __CUDACC__
+    return __syncthreads_or(holds ? 1 : 0) != 0;
+#else
+    return holds;
 #endif
   }
 };
@@ -76,6 +87,48 @@ HYMN_KERNEL_BODY void lower(std::uint64_t* word, std::uint64_t value) {
   std::uint64_t seen = held.load(std::memory_order_relaxed);
   while (value < seen && !held.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
+#endif
+}
+
+/// Adds one to a word of the own GPU, and returns what it was. Orders what its block has done
+/// before against what comes after those of other blocks.
+HYMN_KERNEL_BODY std::uint32_t count_up(std::uint32_t* word) {
+#ifdef __CUDACC__
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(word)
+               : "memory");
+  return before;
+#else
+  return std::atomic_ref(*word).fetch_add(1, std::memory_order_acq_rel);
+#endif
+}
+
+// --- Arithmetic that rounds each step by itself, to nearest: compilers may contract a*b+c. (On the
+// host that is up to a flag: -ffp-contract=off.)
+
+HYMN_KERNEL_BODY float add(float a, float b) {
+#ifdef __CUDACC__
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+HYMN_KERNEL_BODY float multiply(float a, float b) {
+#ifdef __CUDACC__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+HYMN_KERNEL_BODY float divide(float a, float b) {
+#ifdef __CUDACC__
+  return __fdiv_rn(a, b);
+#else
+  return a / b;
 #endif
 }
 

@@ -1,5 +1,6 @@
 // The kernels of GPUs, by the names under which the driver finds them: kernel_names.hpp.
 #include "collectives/cuda/find_nan_kernel.hpp"
+#include "collectives/cuda/peer_kernels.hpp"
 
 namespace cuda = hymn::cuda;
 
@@ -12,3 +13,11 @@ HYMN_FIND_NAN(hymn_find_nan_float16, std::uint16_t, 0x7c00)
 HYMN_FIND_NAN(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)
 HYMN_FIND_NAN(hymn_find_nan_float32, std::uint32_t, 0x7f800000)
 HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
+
+#define HYMN_PEER_KERNEL(name, body)                                                 \
+  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block)               \
+      name(const __grid_constant__ cuda::PeerTeam team, const cuda::PeerCall call) { \
+    using namespace hymn::cuda;                                                      \
+    body(this_kernel_thread(), team, call);                                          \
+  }
+HYMN_PEER_KERNELS(HYMN_PEER_KERNEL)

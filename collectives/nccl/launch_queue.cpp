@@ -3,41 +3,40 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/nccl/launch.hpp"
-
 namespace hymn {
 
-void LaunchQueue::add(NcclLaunch& launch) {
-  GpuDevice& gpu = launch.channel_.gpu();
+void LaunchQueue::add(GpuLaunch& launch) {
+  GpuDevice& gpu = launch.gpu();
   const OrderingDomain& domain = launch.request_.domain;
   if (domain.kind == OrderingDomain::Kind::host) {
-    launch.stream_ = launch.channel_.stream();
+    launch.stream_ = launch.own_stream();
   } else {
     launch.stream_ = static_cast<cuda_api::Stream>(domain.stream);
     launch.is_captured_ = gpu.is_capturing(launch.stream_);
   }
   std::lock_guard lock(mutex_);
-  launch.channel_.begin();
+  launch.begin();
   Lane& lane = lanes_[launch.is_message() ? launch.stream_ : nullptr];
   lane.waiting.insert(place_of(launch, lane), &launch);
 }
 
 // Behind those that it was started with, though another thread has come between them.
-std::deque<NcclLaunch*>::iterator LaunchQueue::place_of(const NcclLaunch& launch, Lane& lane) {
-  const void* const coalesced_in = launch.call_.coalesced_in;
-  const auto before = std::find_if(
-      lane.waiting.rbegin(), lane.waiting.rend(), [coalesced_in](const NcclLaunch* other) {
-        return coalesced_in != nullptr && other->call_.coalesced_in == coalesced_in;
+std::deque<GpuLaunch*>::iterator LaunchQueue::place_of(const GpuLaunch& launch, Lane& lane) {
+  const void* const whole = launch.coalesced_in();
+  const auto before =
+      std::find_if(lane.waiting.rbegin(), lane.waiting.rend(), [whole](const GpuLaunch* other) {
+        return whole != nullptr && other->coalesced_in() == whole;
       });
   return before == lane.waiting.rend() ? lane.waiting.end() : before.base();
 }
 
 std::size_t LaunchQueue::count_together(const Lane& lane) {
-  const NcclLaunch& first = *lane.waiting.front();
+  const GpuLaunch& first = *lane.waiting.front();
   if (first.is_message()) return lane.waiting.size();
-  const std::size_t count = first.call_.together;
+  if (first.coalesced_in() == nullptr) return 1;
+  const std::size_t count = first.together();
   const bool have_come = lane.waiting.size() >= count &&
-                         lane.waiting[count - 1]->call_.coalesced_in == first.call_.coalesced_in;
+                         lane.waiting[count - 1]->coalesced_in() == first.coalesced_in();
   return have_come ? count : 0;
 }
 
@@ -65,14 +64,14 @@ void LaunchQueue::advance(Lane& lane) {
       if (!launch_first(lane)) return;
     } catch (...) {
       // What fails concerns those alone that it was done for.
-      std::vector<NcclLaunch*> concerned = std::exchange(lane.calling, {});
+      std::vector<GpuLaunch*> concerned = std::exchange(lane.calling, {});
       if (concerned.empty()) {
         concerned.push_back(lane.asked);
         std::erase(lane.waiting, lane.asked);
       }
-      for (NcclLaunch* const launch : concerned) {
+      for (GpuLaunch* const launch : concerned) {
         launch->error_ = std::current_exception();
-        launch->stage_.store(NcclLaunch::Stage::failed, std::memory_order_release);
+        launch->stage_.store(GpuLaunch::Stage::failed, std::memory_order_release);
       }
     }
   }
@@ -83,55 +82,55 @@ bool LaunchQueue::launch_first(Lane& lane) {
   if (lane.calling.empty()) {
     const std::size_t count = count_together(lane);
     if (count == 0) return false;
-    const std::vector<NcclLaunch*> together(
+    const std::vector<GpuLaunch*> together(
         lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     if (!are_ready(lane, together)) return false;
     lane.waiting.erase(lane.waiting.begin(),
                        lane.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     lane.calling = together;
-    for (NcclLaunch* const launch : lane.calling)
-      launch->stage_.store(NcclLaunch::Stage::calling, std::memory_order_release);
+    for (GpuLaunch* const launch : lane.calling)
+      launch->stage_.store(GpuLaunch::Stage::calling, std::memory_order_release);
     enqueue(lane.calling);
   }
   if (!are_ready(lane, lane.calling)) return false;
-  for (NcclLaunch* const launch : lane.calling) settle(*launch);
+  for (GpuLaunch* const launch : lane.calling) settle(*launch);
   lane.calling.clear();
   return true;
 }
 
 // All are asked, so that all go on.
-bool LaunchQueue::are_ready(Lane& lane, std::span<NcclLaunch* const> together) {
+bool LaunchQueue::are_ready(Lane& lane, std::span<GpuLaunch* const> together) {
   bool all = true;
-  for (NcclLaunch* const launch : together) {
+  for (GpuLaunch* const launch : together) {
     lane.asked = launch;
-    all = launch->channel_.step() && all;
+    all = launch->is_ready() && all;
   }
   return all;
 }
 
-void LaunchQueue::enqueue(std::span<NcclLaunch* const> together) {
-  const NcclLaunch& first = *together.front();
-  const GpuDevice::Entry entry(first.channel_.gpu());
+void LaunchQueue::enqueue(std::span<GpuLaunch* const> together) {
+  const GpuDevice::Entry entry(together.front()->gpu());
   if (together.size() == 1) {
-    launch_nccl(first.channel_.place(first.stream_), first.request_, first.peer_);
+    together.front()->enqueue();
     return;
   }
+  // Only NCCL has messages.
   std::vector<NcclMessage> messages;
-  for (const NcclLaunch* const launch : together)
-    messages.push_back({launch->channel_.place(launch->stream_), &launch->request_, launch->peer_});
+  for (const GpuLaunch* const launch : together)
+    messages.push_back(static_cast<const NcclLaunch*>(launch)->message());
   launch_nccl_together(messages);
 }
 
 // Nobody asks after what was captured: it happens when the graph runs, perhaps often.
-void LaunchQueue::settle(NcclLaunch& launch) {
+void LaunchQueue::settle(GpuLaunch& launch) {
   if (!launch.is_captured_) {
-    launch.event_ = launch.channel_.gpu().mark(launch.stream_);
-    launch.channel_.took_off();
+    launch.event_ = launch.gpu().mark(launch.stream_);
+    launch.took_off();
   }
-  launch.stage_.store(NcclLaunch::Stage::enqueued, std::memory_order_release);
+  launch.stage_.store(GpuLaunch::Stage::enqueued, std::memory_order_release);
 }
 
-void LaunchQueue::remove(NcclLaunch& launch) {
+void LaunchQueue::remove(GpuLaunch& launch) {
   std::lock_guard lock(mutex_);
   for (auto& [stream, lane] : lanes_) {
     std::erase(lane.waiting, &launch);

@@ -1,4 +1,5 @@
-// The order in which one rank hands its operations to NCCL: one for all its groups.
+// The order in which one rank hands its operations to its GPU, through NCCL or as kernels of hymn's
+// own: one for all its groups.
 //
 // Communicators whose collectives are launched in different orders on different GPUs may wait for
 // each other for ever. Programs make their calls in one order on all ranks, so this is the order in
@@ -17,20 +18,21 @@
 #include <vector>
 
 #include "collectives/nccl/channel.hpp"
+#include "collectives/nccl/launch.hpp"
 
 namespace hymn {
 
 /// One operation on its way to the GPU. The queue writes it; its owner takes it out before it dies.
-class NcclLaunch {
+class GpuLaunch {
  public:
-  NcclLaunch(NcclChannel& channel, const Call& call, int peer)
-      : channel_(channel), request_(*call.request), peer_(peer), call_(call) {}
-  NcclLaunch(const NcclLaunch&) = delete;
-  NcclLaunch& operator=(const NcclLaunch&) = delete;
+  explicit GpuLaunch(const Request& request) : request_(request) {}
+  virtual ~GpuLaunch() = default;
+  GpuLaunch(const GpuLaunch&) = delete;
+  GpuLaunch& operator=(const GpuLaunch&) = delete;
 
   enum class Stage : unsigned char {
-    waiting,  ///< for its communicator, or for its turn
-    calling,  ///< NCCL is at it
+    waiting,  ///< until it is ready, or for its turn
+    calling,  ///< its library is at it
     enqueued,
     failed,
   };
@@ -40,14 +42,35 @@ class NcclLaunch {
   /// Once it has failed.
   const std::exception_ptr& error() const { return error_; }
 
+ protected:
+  // Called by the queue, under its lock.
+  virtual GpuDevice& gpu() const = 0;
+  /// That of operations which are given none.
+  virtual cuda_api::Stream own_stream() = 0;
+  /// It has its place in the order.
+  virtual void begin() {}
+  /// What it is a part of that is carried out as one; null: it stands alone.
+  virtual const void* coalesced_in() const { return nullptr; }
+  /// How many of these follow each other from this one on, itself included.
+  virtual std::size_t together() const { return 1; }
+  /// Before it is put on its stream, and afterwards until that is through. Throws when it has
+  /// failed.
+  virtual bool is_ready() = 0;
+  /// Puts it on its stream.
+  virtual void enqueue() = 0;
+  /// It is there, and something has been recorded behind it.
+  virtual void took_off() {}
+
+  const Request& request() const { return request_; }
+  cuda_api::Stream stream() const { return stream_; }
+  /// Whether it goes into a graph.
+  bool is_captured() const { return is_captured_; }
+
  private:
   friend class LaunchQueue;
   bool is_message() const { return !is_collective(request_.type); }
 
-  NcclChannel& channel_;
   const Request& request_;
-  const int peer_;
-  const Call& call_;
   cuda_api::Stream stream_ = nullptr;
   bool is_captured_ = false;
   cuda_api::Event event_ = nullptr;
@@ -55,12 +78,35 @@ class NcclLaunch {
   std::atomic<Stage> stage_{Stage::waiting};
 };
 
+/// An operation that NCCL carries out.
+class NcclLaunch final : public GpuLaunch {
+ public:
+  NcclLaunch(NcclChannel& channel, const Call& call, int peer)
+      : GpuLaunch(*call.request), channel_(channel), call_(call), peer_(peer) {}
+  /// What it asks of NCCL, together with others.
+  NcclMessage message() const { return {channel_.place(stream()), &request(), peer_}; }
+
+ private:
+  GpuDevice& gpu() const override { return channel_.gpu(); }
+  cuda_api::Stream own_stream() override { return channel_.stream(); }
+  void begin() override { channel_.begin(); }
+  const void* coalesced_in() const override { return call_.coalesced_in; }
+  std::size_t together() const override { return call_.together; }
+  bool is_ready() override { return channel_.step(); }
+  void enqueue() override { launch_nccl(channel_.place(stream()), request(), peer_); }
+  void took_off() override { channel_.took_off(); }
+
+  NcclChannel& channel_;
+  const Call& call_;
+  const int peer_;
+};
+
 /// Thread-safe.
 class LaunchQueue {
  public:
   /// Takes its place in the order, on the stream that the request names, or hymn's own. Throws
   /// BackendError.
-  void add(NcclLaunch& launch);
+  void add(GpuLaunch& launch);
   /// Launches what can be launched now. Sends and receives that are next to each other on a stream
   /// go together: apart, two ranks that send to each other would wait for ever. So do collectives
   /// that were started as one, which NCCL carries out at the same time. Never throws:
@@ -76,27 +122,27 @@ class LaunchQueue {
     use();
   }
   /// Takes it out; what NCCL has got by then stays there. Its stage is final then.
-  void remove(NcclLaunch& launch);
+  void remove(GpuLaunch& launch);
 
  private:
   /// What is launched one after the other.
   struct Lane {
-    std::deque<NcclLaunch*> waiting{};
-    std::vector<NcclLaunch*> calling{};  ///< the first of all, which NCCL has not enqueued yet
-    NcclLaunch* asked = nullptr;         ///< of those that wait: whose channel was stepped last
+    std::deque<GpuLaunch*> waiting{};
+    std::vector<GpuLaunch*> calling{};  ///< the first of all, which are not on their streams yet
+    GpuLaunch* asked = nullptr;         ///< of those that wait: who was asked last
     bool is_empty() const { return waiting.empty() && calling.empty(); }
   };
   static void advance(Lane& lane);
   /// Where it belongs among those that wait.
-  static std::deque<NcclLaunch*>::iterator place_of(const NcclLaunch& launch, Lane& lane);
+  static std::deque<GpuLaunch*>::iterator place_of(const GpuLaunch& launch, Lane& lane);
   /// How many of those that wait, from the first on, go together; 0: some of them are still to
   /// come.
   static std::size_t count_together(const Lane& lane);
   /// True when it is through; false: it has to wait, and all behind it.
   static bool launch_first(Lane& lane);
-  static bool are_ready(Lane& lane, std::span<NcclLaunch* const> together);
-  static void enqueue(std::span<NcclLaunch* const> together);
-  static void settle(NcclLaunch& launch);
+  static bool are_ready(Lane& lane, std::span<GpuLaunch* const> together);
+  static void enqueue(std::span<GpuLaunch* const> together);
+  static void settle(GpuLaunch& launch);
 
   std::mutex mutex_;
   std::map<cuda_api::Stream, Lane> lanes_;  // null: the collectives of all streams

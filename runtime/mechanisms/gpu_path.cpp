@@ -9,9 +9,12 @@
 
 namespace hymn {
 bool leaves_only(std::string_view path, const PathPolicy& policy) {
-  return std::all_of(paths::all.begin(), paths::all.end(), [&](std::string_view other) {
-    return policy.allows(other) == (other == path);
-  });
+  // Peer memory is used only where it is named.
+  const auto is_left = [&policy](std::string_view other) {
+    return other == paths::cuda_p2p ? policy.names(other) : policy.allows(other);
+  };
+  return std::all_of(paths::all.begin(), paths::all.end(),
+                     [&](std::string_view other) { return is_left(other) == (other == path); });
 }
 
 void require_gpu_path(const PathPolicy& policy, const GroupLayout& layout) {

@@ -36,6 +36,11 @@ class NcclMechanism final : public Mechanism {
                 const Config& config);
   ~NcclMechanism() override;
 
+  /// The rank's GPU, once ranks are placed; null: it has none.
+  const std::shared_ptr<GpuDevice>& gpu() const { return gpu_; }
+  /// The order of what goes there.
+  const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
+
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
   void open(NewGroup& group, std::span<const Bytes> offers,

@@ -9,7 +9,7 @@
 #include "runtime/mechanisms/mpi_exchange.hpp"
 #include "runtime/mechanisms/mpi_mechanism.hpp"
 #include "runtime/mechanisms/mpi_session.hpp"
-#include "runtime/mechanisms/nccl_mechanism.hpp"
+#include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/process_regions.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_state.hpp"
@@ -95,8 +95,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
-  parts.mechanisms.push_back(
-      std::make_unique<NcclMechanism>(exchange, parts.gpus, parts.path, parts.config));
+  add_gpu_mechanisms(parts.mechanisms, exchange, parts.gpus, parts.path, parts.config);
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
   if (parts.config.control)
     parts.control = std::make_unique<TcpControl>(parts.config.interface,

@@ -12,7 +12,7 @@
 #include "p2p/thread_board.hpp"
 #include "p2p/thread_hub.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
-#include "runtime/mechanisms/nccl_mechanism.hpp"
+#include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/shm_mechanism.hpp"
 #include "runtime/world/thread_control.hpp"
 #include "runtime/world/thread_world.hpp"
@@ -120,8 +120,7 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
-    parts.mechanisms.push_back(
-        std::make_unique<NcclMechanism>(parts.exchange, parts.gpus, parts.path, parts.config));
+    add_gpu_mechanisms(parts.mechanisms, parts.exchange, parts.gpus, parts.path, parts.config);
     parts.control =
         std::make_unique<ThreadControl>(common.switchboard, common.pulse, common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));

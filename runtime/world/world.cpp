@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/machine_json_job.hpp"
 
@@ -11,8 +12,7 @@ World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& option
   if (!exchange) throw UsageError("the exchange of a world is null");
   detail::WorldParts parts(Config::from_environment(), options);
   parts.exchange = std::move(exchange);
-  parts.mechanisms.push_back(
-      std::make_unique<NcclMechanism>(parts.exchange, parts.gpus, parts.path, parts.config));
+  add_gpu_mechanisms(parts.mechanisms, parts.exchange, parts.gpus, parts.path, parts.config);
   return World(detail::WorldState::make(std::move(parts)));
 }
 

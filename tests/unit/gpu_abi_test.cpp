@@ -87,6 +87,9 @@ FITS(Cuda, to_gpu_on, cuMemcpyHtoDAsync);
 FITS(Cuda, to_host_on, cuMemcpyDtoHAsync);
 FITS(Cuda, copy_on, cuMemcpyDtoDAsync);
 static_assert(cuda_api::event_with_timing == CU_EVENT_DEFAULT);
+FITS(Cuda, get_ipc_handle, cuIpcGetMemHandle);
+FITS(Cuda, open_ipc_handle, cuIpcOpenMemHandle);
+FITS(Cuda, close_ipc_handle, cuIpcCloseMemHandle);
 FITS(Cuda, load_module, cuModuleLoadData);
 FITS(Cuda, unload_module, cuModuleUnload);
 FITS(Cuda, kernel_of_module, cuModuleGetFunction);
@@ -124,6 +127,9 @@ static_assert(cuda_api::driver_mismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 static_assert(cuda_api::attribute_compute_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(cuda_api::attribute_compute_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(sizeof(cuda_api::Uuid) == sizeof(CUuuid));
+static_assert(sizeof(cuda_api::IpcHandle) == sizeof(CUipcMemHandle));
+static_assert(cuda_api::ipc_enable_peer_access == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+static_assert(cuda_api::peer_access_already_enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 TEST(GpuAbi, DeclarationsAgreeWithCudaH) { SUCCEED() << CUDA_VERSION; }
 #else
 TEST(GpuAbi, DeclarationsAgreeWithCudaH) { GTEST_SKIP() << "cuda.h is not installed"; }

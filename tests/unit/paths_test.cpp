@@ -36,11 +36,12 @@ TEST(PathPolicy, AllowsWhatIsNamed) {
 }
 
 TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
-  EXPECT_EQ(allowed_by("^mpi"),
-            (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange", "nccl", "staged"}));
+  EXPECT_EQ(allowed_by("^mpi"), (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange",
+                                       "cuda_p2p", "nccl", "staged"}));
   EXPECT_EQ(allowed_by("^threads,mpi_p2p"),
-            (Paths{"shm", "hierarchical", "mpi", "exchange", "nccl", "staged"}));
-  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,nccl,staged"), Paths{});
+            (Paths{"shm", "hierarchical", "mpi", "exchange", "cuda_p2p", "nccl", "staged"}));
+  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,cuda_p2p,nccl,staged"),
+            Paths{});
 }
 
 TEST(PathPolicy, RefusesUnknownNames) {
@@ -51,8 +52,9 @@ TEST(PathPolicy, RefusesUnknownNames) {
       ADD_FAILURE() << text << " is accepted";
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("GroupOptions.path='" + std::string(text) + "'"));
-      EXPECT_THAT(error.context().remedy,
-                  HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, nccl, staged"));
+      EXPECT_THAT(
+          error.context().remedy,
+          HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, cuda_p2p, nccl, staged"));
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "collectives/cuda/find_nan_kernel.hpp"
+#include "tests/unit/host_peer_kernels.hpp"
 #include "tests/unit/toy_state.hpp"
 
 namespace hymn::test {
@@ -10,7 +11,7 @@ namespace {
 using cuda::KernelThread;
 
 /// Takes the arguments of a launch, as the driver does, and gives what is to be run then.
-using Launcher = std::function<void()> (*)(unsigned blocks, void** arguments);
+using Launcher = std::function<ToyTask(unsigned blocks, void** arguments)>;
 
 template <class T>
 T argument(void** arguments, int index) {
@@ -20,17 +21,27 @@ T argument(void** arguments, int index) {
 }
 
 template <class Bits, Bits infinity>
-std::function<void()> find_nan(unsigned blocks, void** arguments) {
-  return [blocks, elements = argument<const Bits*>(arguments, 0),
-          count = argument<std::uint64_t>(arguments, 1),
-          found = argument<std::uint64_t*>(arguments, 2)] {
+ToyTask find_nan(unsigned blocks, void** arguments) {
+  return {.work = [blocks, elements = argument<const Bits*>(arguments, 0),
+                   count = argument<std::uint64_t>(arguments, 1),
+                   found = argument<std::uint64_t*>(arguments, 2)] {
     for (unsigned block = 0; block < blocks; ++block)
       cuda::find_nan<Bits, infinity>({.block = block, .blocks = blocks}, elements, count, found);
+  }};
+}
+
+/// One that waits for those of other GPUs.
+Launcher with_peers(HostPeerKernel kernel) {
+  return [kernel](unsigned blocks, void** arguments) {
+    return ToyTask{.aside = [kernel, blocks, team = argument<cuda::PeerTeam>(arguments, 0),
+                             call = argument<cuda::PeerCall>(arguments, 1)] {
+      run_on_host(kernel, blocks, team, call);
+    }};
   };
 }
 
-const std::map<std::string, Launcher>& launchers() {
-  static const std::map<std::string, Launcher> all = {
+std::map<std::string, Launcher>& launchers() {
+  static std::map<std::string, Launcher> all = {
       {"hymn_find_nan_float16", find_nan<std::uint16_t, 0x7c00>},
       {"hymn_find_nan_bfloat16", find_nan<std::uint16_t, 0x7f80>},
       {"hymn_find_nan_float32", find_nan<std::uint32_t, 0x7f800000>},
@@ -48,9 +59,12 @@ cuda_api::Result load_module(cuda_api::Module* module, const void* image) {
 cuda_api::Result unload_module(cuda_api::Module) { return cuda_api::success; }
 
 cuda_api::Result kernel_of_module(cuda_api::Kernel* kernel, cuda_api::Module, const char* name) {
+  std::lock_guard lock(toy->mutex);
+  if (const HostPeerKernel found = find_host_peer_kernel(name))
+    launchers().emplace(name, with_peers(found));
   const auto found = launchers().find(name);
   if (found == launchers().end()) return not_found;
-  *kernel = reinterpret_cast<cuda_api::Kernel>(const_cast<Launcher*>(&found->second));
+  *kernel = reinterpret_cast<cuda_api::Kernel>(&found->second);
   return cuda_api::success;
 }
 
@@ -59,7 +73,7 @@ cuda_api::Result launch(cuda_api::Kernel kernel, unsigned blocks, unsigned, unsi
                         void**) {
   std::lock_guard lock(toy->mutex);
   if (const auto failure = toy->failures.extract("launch")) return failure.mapped();
-  toy_enqueue(stream, {.work = (*reinterpret_cast<Launcher*>(kernel))(blocks, arguments)});
+  toy_enqueue(stream, (*reinterpret_cast<Launcher*>(kernel))(blocks, arguments));
   return cuda_api::success;
 }
 

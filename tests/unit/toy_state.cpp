@@ -117,12 +117,24 @@ bool ToyState::step(ToyStream& stream) {
   if (task.awaits && !*task.awaits) return false;
   bool all = true;
   for (ToyCall& call : task.calls) all = (call.done || carry_out(call)) && all;
-  if (!all) return false;
+  if (!all || !is_aside_done(task)) return false;
   const ToyTask done = std::move(task);
   stream.tasks.pop_front();
   if (done.work) done.work();
   if (done.sets) *done.sets = true;
   return true;
+}
+
+bool ToyState::is_aside_done(ToyTask& task) {
+  if (!task.aside) return true;
+  if (task.aside_is_done == nullptr) {
+    task.aside_is_done = std::make_shared<std::atomic<bool>>(false);
+    threads.emplace_back([work = task.aside, done = task.aside_is_done] {
+      work();
+      done->store(true);
+    });
+  }
+  return task.aside_is_done->load();
 }
 
 std::vector<ToyCall*> ToyState::at_front(const ToyTeam& team) {

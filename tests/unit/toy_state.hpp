@@ -1,6 +1,7 @@
 // What the toy GPUs' driver and NCCL share: tests/unit/toy_gpus.hpp.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpu/gpu_functions.hpp"
@@ -67,6 +69,8 @@ struct ToyTask {
   std::function<void()> work{};
   std::shared_ptr<bool> sets{};
   std::shared_ptr<bool> awaits{};
+  std::function<void()> aside{};  ///< done by a thread of its own: it waits for other GPUs
+  std::shared_ptr<std::atomic<bool>> aside_is_done{};
 };
 
 struct ToyStream {
@@ -106,6 +110,8 @@ struct ToyState {
   int ids = 0;
   int event_queries = 0;
   int held_up = 0;  ///< threads in calls that do not return
+  bool has_peer_access = true;
+  std::list<std::jthread> threads;
 
   /// Does whatever can be done on any stream.
   void progress();
@@ -114,6 +120,7 @@ struct ToyState {
 
  private:
   bool step(ToyStream& stream);
+  bool is_aside_done(ToyTask& task);
   bool carry_out(ToyCall& call);
   std::vector<ToyCall*> at_front(const ToyTeam& team);
 };
@@ -128,6 +135,7 @@ void toy_collective(const std::vector<ToyCall*>& parts);
 cuda_api::Functions toy_cuda(const ToyState& state);
 nccl_api::Functions toy_nccl();
 void add_toy_kernels(cuda_api::Functions& functions);
+void add_toy_windows(cuda_api::Functions& functions);
 
 /// Of this thread; -1: none is current.
 int toy_current_gpu();

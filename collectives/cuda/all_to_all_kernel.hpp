@@ -1,0 +1,23 @@
+// all_to_all: everybody shows a block for each, and takes those that are for itself.
+#pragma once
+
+#include "collectives/cuda/peer_blocks.hpp"
+
+namespace hymn::cuda {
+
+HYMN_KERNEL_BODY void all_to_all(const KernelThread& at, const PeerTeam& team,
+                                 const PeerCall& call) {
+  const PeerMeeting meeting(at, team, call.limit);
+  if (!meeting.begin()) return;
+  stage_blocks(at, meeting, team, call);
+  if (!meeting.meet(PeerPhase::staged)) return;
+  for (unsigned step = 0; step < team.size; ++step) {
+    const unsigned rank = (team.rank + step) % team.size;
+    copy_packs(at, static_cast<std::byte*>(call.output) + rank * call.bytes,
+               meeting.slot(rank) + team.rank * block_stride(call.bytes), 0, packs_in(call.bytes),
+               call.bytes);
+  }
+  meeting.finish();
+}
+
+}  // namespace hymn::cuda

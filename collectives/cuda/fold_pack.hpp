@@ -1,0 +1,36 @@
+// One pack of all ranks, folded in the order of the ranks.
+#pragma once
+
+#include "collectives/cuda/pack.hpp"
+#include "collectives/cuda/peer_meeting.hpp"
+
+namespace hymn::cuda {
+
+/// The result of what all ranks have staged at `offset` of their slots. Beyond the end of the data
+/// it is anything.
+template <class Reduction>
+HYMN_KERNEL_BODY Pack fold_pack(const PeerMeeting& meeting, unsigned ranks, std::uint64_t offset) {
+  using Element = typename Reduction::Element;
+  constexpr unsigned width = pack_bytes / sizeof(Element);
+  struct alignas(16) Elements {
+    Element of[width];
+  };
+  typename Reduction::Accumulator folded[width];
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    const Pack pack = *reinterpret_cast<const Pack*>(meeting.slot(rank) + offset);
+    const auto elements = std::bit_cast<Elements>(pack);
+    const std::uint32_t factor = Reduction::has_factor ? meeting.factor(rank) : 0;
+    for (unsigned i = 0; i < width; ++i) {
+      const auto given = Reduction::load(elements.of[i], factor);
+      if (rank > 0)
+        folded[i] = Reduction::combine(folded[i], given);
+      else
+        folded[i] = Reduction::first(given);
+    }
+  }
+  Elements results;
+  for (unsigned i = 0; i < width; ++i) results.of[i] = Reduction::store(folded[i], ranks);
+  return std::bit_cast<Pack>(results);
+}
+
+}  // namespace hymn::cuda

@@ -1,0 +1,56 @@
+// Data by 16 bytes, the most that a thread of a GPU moves at once.
+#pragma once
+
+#include <bit>
+
+#include "collectives/cuda/kernel_thread.hpp"
+
+namespace hymn::cuda {
+
+struct alignas(16) Pack {
+  std::uint32_t words[4];
+};
+inline constexpr std::uint64_t pack_bytes = sizeof(Pack);
+
+HYMN_KERNEL_BODY constexpr std::uint64_t packs_in(std::uint64_t bytes) {
+  return (bytes + pack_bytes - 1) / pack_bytes;
+}
+
+HYMN_KERNEL_BODY bool is_aligned(const void* address, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(address) % to == 0;
+}
+
+/// Copies `bytes` by units of a type whose alignment both have.
+template <class Unit>
+HYMN_KERNEL_BODY void copy_units(void* to, const void* from, std::uint64_t bytes) {
+  for (std::uint64_t i = 0; i < bytes / sizeof(Unit); ++i)
+    static_cast<Unit*>(to)[i] = static_cast<const Unit*>(from)[i];
+}
+
+/// Up to 16 bytes, of any alignment.
+HYMN_KERNEL_BODY void copy_some(void* to, const void* from, std::uint64_t bytes) {
+  const bool are_words = is_aligned(to, 4) && is_aligned(from, 4) && bytes % 4 == 0;
+  if (bytes == pack_bytes && is_aligned(to, 16) && is_aligned(from, 16))
+    *static_cast<Pack*>(to) = *static_cast<const Pack*>(from);
+  else if (are_words)
+    copy_units<std::uint32_t>(to, from, bytes);
+  else if (is_aligned(to, 2) && is_aligned(from, 2) && bytes % 2 == 0)
+    copy_units<std::uint16_t>(to, from, bytes);
+  else
+    copy_units<unsigned char>(to, from, bytes);
+}
+
+/// Of `bytes` in all, those of one pack; the last may be shorter.
+HYMN_KERNEL_BODY std::uint64_t bytes_of_pack(std::uint64_t pack, std::uint64_t bytes) {
+  const std::uint64_t left = bytes - pack * pack_bytes;
+  return left < pack_bytes ? left : pack_bytes;
+}
+
+/// The thread's share of copying packs [first, last) of `bytes` in all.
+HYMN_KERNEL_BODY void copy_packs(const KernelThread& at, std::byte* to, const std::byte* from,
+                                 std::uint64_t first, std::uint64_t last, std::uint64_t bytes) {
+  for (std::uint64_t i = first + at.index(); i < last; i += at.stride())
+    copy_some(to + i * pack_bytes, from + i * pack_bytes, bytes_of_pack(i, bytes));
+}
+
+}  // namespace hymn::cuda

@@ -1,0 +1,132 @@
+#include "collectives/cuda/peer_algorithm.hpp"
+
+#include <utility>
+
+#include "base/paths.hpp"
+#include "collectives/cuda/peer_launch.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+/// Kernels of an operation that was given up: they end soon, for they have been told to.
+class PeerResidue final : public Residue {
+ public:
+  PeerResidue(std::shared_ptr<PeerChannel> channel, cuda_api::Event event)
+      : channel_(std::move(channel)), event_(event) {}
+  ~PeerResidue() override { channel_->gpu().give_back(event_); }
+  // An operation that has failed on the GPU is over, too.
+  bool done() override {
+    try {
+      return channel_->gpu().has_happened(event_);
+    } catch (const Error&) {
+      return true;
+    }
+  }
+
+ private:
+  std::shared_ptr<PeerChannel> channel_;
+  cuda_api::Event event_;
+};
+
+class PeerOperation final : public Operation {
+ public:
+  PeerOperation(std::shared_ptr<PeerChannel> channel, const Call& call, PeerMethod method)
+      : channel_(std::move(channel)), launch_(*channel_, *call.request, method, call.peer) {}
+
+  void start() override {
+    queue().add(launch_);
+    queue().advance();
+  }
+
+  bool step() override {
+    if (has_landed_) return true;
+    if (!is_through()) queue().advance();
+    if (launch_.stage() == GpuLaunch::Stage::failed) std::rethrow_exception(launch_.error());
+    if (!is_through()) return false;
+    if (launch_.event() == nullptr) return has_landed_ = true;
+    if (!channel_->gpu().has_happened(launch_.event())) return false;
+    has_landed_ = true;
+    channel_->gpu().give_back(launch_.event());
+    channel_->check();
+    return true;
+  }
+
+  bool is_enqueued() const override { return is_through(); }
+  bool can_let_wait() const override { return true; }
+  void let_wait(void* stream) override {
+    if (launch_.event() != nullptr && !has_landed_)
+      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
+  }
+  bool peers_need_steps() const override { return !is_through(); }
+
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+    queue().remove(launch_);
+    channel_->abort();
+    if (has_landed_ || launch_.event() == nullptr) return nullptr;
+    has_landed_ = true;
+    return std::make_unique<PeerResidue>(channel_, launch_.event());
+  }
+
+ private:
+  LaunchQueue& queue() const { return *channel_->parts().queue; }
+  bool is_through() const { return launch_.stage() >= GpuLaunch::Stage::enqueued; }
+
+  std::shared_ptr<PeerChannel> channel_;
+  PeerLaunch launch_;
+  bool has_landed_ = false;
+};
+
+/// Which collectives a method makes, and what it is called.
+struct Part {
+  std::string_view name;
+  PeerMethod method;
+  bool serves(OpType type) const {
+    if (method != PeerMethod::windows) return type == OpType::all_reduce;
+    return type == OpType::all_gather || type == OpType::broadcast ||
+           type == OpType::reduce_scatter || type == OpType::all_to_all;
+  }
+};
+constexpr Part parts[] = {{"all_reduce_one_shot", PeerMethod::one_shot},
+                          {"all_reduce_two_shot", PeerMethod::two_shot},
+                          {"all_gather_windows", PeerMethod::windows}};
+
+class PeerAlgorithm final : public Algorithm {
+ public:
+  /// `channel` null: it can run nothing, for that reason.
+  PeerAlgorithm(const Part& part, std::shared_ptr<PeerChannel> channel, std::string reason)
+      : part_(part), channel_(std::move(channel)), reason_(std::move(reason)) {}
+  std::string_view name() const override { return part_.name; }
+  std::string_view path() const override { return paths::cuda_p2p; }
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override { return part_.serves(type); }
+  Verdict can_run(const Request& request) const override {
+    if (channel_ == nullptr) return Verdict::no(reason_);
+    const PeerChannelParts& made_of = channel_->parts();
+    return peer_can_run(request, part_.method, made_of.shape.size, made_of.slot_bytes);
+  }
+  // All elements are folded in the order of the ranks.
+  Reproducibility promises(const Request&) const override { return Reproducibility::placement; }
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    return storage.emplace<PeerOperation>(channel_, call, part_.method);
+  }
+
+ private:
+  const Part& part_;
+  std::shared_ptr<PeerChannel> channel_;
+  std::string reason_;
+};
+
+}  // namespace
+
+void add_peer_algorithms(Algorithms& algorithms, const std::shared_ptr<PeerChannel>& channel) {
+  for (const Part& part : parts)
+    algorithms.push_back(std::make_unique<PeerAlgorithm>(part, channel, ""));
+}
+
+void add_no_peer_algorithms(Algorithms& algorithms, const std::string& reason) {
+  for (const Part& part : parts)
+    algorithms.push_back(std::make_unique<PeerAlgorithm>(part, nullptr, reason));
+}
+
+}  // namespace hymn

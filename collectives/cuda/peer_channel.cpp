@@ -1,0 +1,106 @@
+#include "collectives/cuda/peer_channel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/waiter.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+using namespace cuda;
+
+unsigned blocks_for(std::uint64_t packs) {
+  const std::uint64_t blocks = (packs + threads_of_block - 1) / threads_of_block;
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most_peer_blocks));
+}
+
+std::uint32_t load(const std::uint32_t& word) {
+  return std::atomic_ref(const_cast<std::uint32_t&>(word)).load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+PeerChannel::PeerChannel(PeerChannelParts parts)
+    : parts_(std::move(parts)), kernels_(parts_.gpu), pool_(parts_.gpu) {
+  block_ = pool_.take(sizeof(Words));
+  words_ = ::new (block_.data) Words{};
+  const auto& windows = parts_.windows->addresses();
+  std::copy(windows.begin(), windows.end(), team_.windows);
+  team_.slot_bytes = parts_.slot_bytes;
+  team_.rank = static_cast<std::uint32_t>(parts_.shape.rank);
+  team_.size = static_cast<std::uint32_t>(parts_.shape.size);
+  team_.aborted = &words_->aborted;
+  team_.status = &words_->status;
+}
+
+PeerChannel::~PeerChannel() {
+  pool_.give_back(block_);
+  if (last_ != nullptr) gpu().give_back(last_);
+}
+
+std::string PeerChannel::probe(const std::vector<std::uint32_t>& numbers, Deadline deadline) {
+  const cuda_api::Stream stream = gpu().stream(false);
+  PeerCall call{};
+  call.output = words_->probes.data();
+  call.factor = numbers[team_.rank];
+  constexpr unsigned one_block = 1;
+  kernels_.launch("hymn_probe_peers", one_block, stream, team_, call);
+  const cuda_api::Event event = gpu().mark(stream);
+  Waiter waiter(true);
+  while (!gpu().has_happened(event)) {
+    if (deadline.expired(std::chrono::steady_clock::now()))
+      return "the GPU did not come to try whether it reaches its peers";
+    waiter.pause();
+  }
+  gpu().give_back(event);
+  return wrong_in(numbers);
+}
+
+std::string PeerChannel::wrong_in(const std::vector<std::uint32_t>& numbers) const {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const PeerProbe& found = words_->probes[i];
+    if (found.number != numbers[i])
+      return fmt::format("rank {} does not read from the GPU of rank {} what is there",
+                         parts_.members[team_.rank], parts_.members[i]);
+    if (found.kept != numbers[team_.rank])
+      return fmt::format("the GPU of rank {} does not keep what rank {} writes there",
+                         parts_.members[i], parts_.members[team_.rank]);
+  }
+  return "";
+}
+
+// The slots are used in the order of the kernels, so that one must not begin before another ends.
+void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t packs,
+                         cuda_api::Stream stream, bool is_captured) {
+  if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
+  PeerCall limited = call;
+  if (!is_captured) limited.limit = static_cast<std::uint64_t>(parts_.limit.count());
+  kernels_.launch(name, blocks_for(packs), stream, team_, limited);
+  if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
+  if (!is_captured) last_ = gpu().mark(stream);
+  last_stream_ = stream;
+}
+
+void PeerChannel::check() const {
+  const std::uint32_t status = load(words_->status);
+  const auto why = static_cast<PeerFailure>(status & 0xff);
+  if (why == PeerFailure::none && load(words_->aborted) == 0) return;
+  if (why == PeerFailure::none) throw AbortedError("the group's work on peer memory was given up");
+  const int awaited = parts_.members[status >> 8 & 0xff];
+  if (why == PeerFailure::aborted)
+    throw AbortedError(fmt::format(
+        "the group's work on peer memory was given up while the GPU waited for rank {}", awaited));
+  throw TimeoutError(
+      fmt::format("the GPU of rank {} did not come", awaited), parts_.limit,
+      {.remedy = "find out what that rank does instead, or give more time", .missing = {awaited}});
+}
+
+void PeerChannel::abort() noexcept {
+  std::atomic_ref(words_->aborted).store(1, std::memory_order_release);
+}
+
+}  // namespace hymn

@@ -1,0 +1,81 @@
+// What one rank of a group has to work with its peers' GPUs: the windows of all, and kernels.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/cuda/gpu_kernels.hpp"
+#include "collectives/cuda/peer_team.hpp"
+#include "gpu/pinned_pool.hpp"
+#include "p2p/cuda/peer_window.hpp"
+
+namespace hymn {
+
+class LaunchQueue;
+
+/// What a channel is made of.
+struct PeerChannelParts {
+  std::shared_ptr<GpuDevice> gpu;
+  std::shared_ptr<LaunchQueue> queue;  ///< of this rank: what goes to its GPU has one order
+  std::shared_ptr<PeerWindow> own;
+  std::shared_ptr<PeerWindows> windows;  ///< of all, which are open
+  std::vector<int> members;              ///< global ranks, for errors
+  GroupShape shape;
+  std::size_t slot_bytes = 0;
+  Duration limit{};  ///< for what kernels wait; zero: none
+  bool high_priority = false;
+};
+
+/// Its calls are made by one thread at a time, under the queue's lock, but for those that say
+/// otherwise. It must outlive the graphs into which its kernels were captured.
+class PeerChannel {
+ public:
+  /// Throws BackendError.
+  explicit PeerChannel(PeerChannelParts parts);
+  ~PeerChannel();
+  PeerChannel(const PeerChannel&) = delete;
+  PeerChannel& operator=(const PeerChannel&) = delete;
+
+  const PeerChannelParts& parts() const { return parts_; }
+  GpuDevice& gpu() const { return *parts_.gpu; }
+
+  /// Has the GPU read every window, each of which holds its rank's number, and write to it. Waits
+  /// for no peer, but for the GPU, until `deadline`. Returns what was found wrong; empty: nothing.
+  std::string probe(const std::vector<std::uint32_t>& numbers, Deadline deadline);
+
+  /// Enqueues a kernel of peer_kernels.hpp; what is on other streams of this channel's comes before
+  /// it, but for what is captured. `name` must be a literal. Throws BackendError.
+  void launch(const char* name, const cuda::PeerCall& call, std::uint64_t packs,
+              cuda_api::Stream stream, bool is_captured);
+
+  /// Throws what has become of kernels that have ended: TimeoutError or AbortedError, naming the
+  /// rank that did not come; and AbortedError when it was given up here. Thread-safe.
+  void check() const;
+  /// Kernels that wait end, and none runs any more. Thread-safe.
+  void abort() noexcept;
+
+ private:
+  /// In pinned memory.
+  struct Words {
+    std::uint32_t aborted;
+    std::uint32_t status;
+    std::array<cuda::PeerProbe, cuda::most_peers> probes;
+  };
+  std::string wrong_in(const std::vector<std::uint32_t>& numbers) const;
+
+  const PeerChannelParts parts_;
+  cuda::GpuKernels kernels_;
+  PinnedPool pool_;
+  PinnedPool::Block block_;
+  Words* words_ = nullptr;
+  cuda::PeerTeam team_{};
+  cuda_api::Stream last_stream_ = nullptr;
+  cuda_api::Event last_ = nullptr;  ///< behind the last kernel; null: none, or captured
+};
+
+}  // namespace hymn

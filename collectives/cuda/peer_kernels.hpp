@@ -1,0 +1,35 @@
+// The kernels that work with peers, by the names under which the driver finds them: whoever
+// compiles them, for GPUs or for tests on the host, goes through this list.
+#pragma once
+
+#include "collectives/cuda/all_gather_kernel.hpp"
+#include "collectives/cuda/all_reduce_one_shot_kernel.hpp"
+#include "collectives/cuda/all_reduce_two_shot_kernel.hpp"
+#include "collectives/cuda/all_to_all_kernel.hpp"
+#include "collectives/cuda/barrier_kernel.hpp"
+#include "collectives/cuda/broadcast_kernel.hpp"
+#include "collectives/cuda/probe_peers_kernel.hpp"
+#include "collectives/cuda/reduce_scatter_kernel.hpp"
+#include "collectives/cuda/reductions.hpp"
+
+// HYMN_PEER_KERNELS(KERNEL) is KERNEL(name, body) for each of them.
+#define HYMN_PEER_REDUCTIONS(KERNEL, method, type, Type)      \
+  KERNEL(hymn_##method##_##type##_sum, method<Sum<Type>>)     \
+  KERNEL(hymn_##method##_##type##_min, method<Min<Type>>)     \
+  KERNEL(hymn_##method##_##type##_max, method<Max<Type>>)     \
+  KERNEL(hymn_##method##_##type##_avg, method<Average<Type>>) \
+  KERNEL(hymn_##method##_##type##_premul_sum, method<PremulSum<Type>>)
+#define HYMN_PEER_TYPES(KERNEL, method)                    \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, float32, Float32)   \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, float16, Float16)   \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, bfloat16, Bfloat16) \
+  HYMN_PEER_REDUCTIONS(KERNEL, method, int32, Int32)
+#define HYMN_PEER_KERNELS(KERNEL)              \
+  HYMN_PEER_TYPES(KERNEL, all_reduce_one_shot) \
+  HYMN_PEER_TYPES(KERNEL, all_reduce_two_shot) \
+  HYMN_PEER_TYPES(KERNEL, reduce_scatter)      \
+  KERNEL(hymn_all_gather, all_gather)          \
+  KERNEL(hymn_all_to_all, all_to_all)          \
+  KERNEL(hymn_barrier, barrier)                \
+  KERNEL(hymn_broadcast, broadcast)            \
+  KERNEL(hymn_probe_peers, probe_peers)

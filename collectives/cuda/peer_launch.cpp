@@ -1,0 +1,134 @@
+#include "collectives/cuda/peer_launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <mutex>
+#include <set>
+
+#include "collectives/cuda/peer_blocks.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+using namespace cuda;
+
+// There are few names; they stay for ever, as literals do.
+const char* kept(std::string name) {
+  static std::mutex mutex;
+  static auto* names = new std::set<std::string>();
+  std::lock_guard lock(mutex);
+  return names->insert(std::move(name)).first->c_str();
+}
+
+constexpr std::array reduced_types = {DataType::float32, DataType::float16, DataType::bfloat16,
+                                      DataType::int32};
+constexpr std::array reductions = {ReduceKind::sum, ReduceKind::avg, ReduceKind::min,
+                                   ReduceKind::max, ReduceKind::premul_sum};
+
+template <class T, std::size_t n>
+bool is_among(const std::array<T, n>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+Verdict can_reduce(const Request& request) {
+  const DataType dtype = request.inputs.dtype();
+  if (!is_among(reduced_types, dtype))
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(dtype)));
+  if (!is_among(reductions, request.op.kind()))
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(request.op.kind())));
+  return Verdict::yes();
+}
+
+/// Of a slot, that the request needs at once.
+std::size_t bytes_in_slot(const Request& request, int ranks) {
+  const auto all = static_cast<std::size_t>(ranks);
+  switch (request.type) {
+    case OpType::reduce_scatter:
+      return all * block_stride(request.outputs.flat().bytes());
+    case OpType::all_to_all:
+      return all * block_stride(request.inputs.flat().bytes() / all);
+    default:
+      return request.inputs.flat().bytes();
+  }
+}
+
+bool is_even(Layout layout) { return layout == Layout::whole || layout == Layout::equal; }
+
+std::uint32_t factor_bits(const Request& request) {
+  if (request.op.kind() != ReduceKind::premul_sum) return 0;
+  const double factor = request.op.factor();
+  if (request.inputs.dtype() == DataType::int32)
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(factor));
+  return std::bit_cast<std::uint32_t>(static_cast<float>(factor));
+}
+
+std::string_view method_of(OpType type, PeerMethod method) {
+  if (type != OpType::all_reduce) return to_string(type);
+  return method == PeerMethod::one_shot ? "all_reduce_one_shot" : "all_reduce_two_shot";
+}
+
+const char* kernel_of(const Request& request, PeerMethod method) {
+  const std::string_view name = method_of(request.type, method);
+  if (!reduces(request.type)) return kept(fmt::format("hymn_{}", name));
+  return kept(fmt::format("hymn_{}_{}_{}", name, to_string(request.inputs.dtype()),
+                          to_string(request.op.kind())));
+}
+
+}  // namespace
+
+Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::size_t slot_bytes) {
+  Verdict known = can_move_bytes(request);
+  if (!known.ok) return known;
+  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout()))
+    return Verdict::no("the kernels know equal blocks of one buffer only");
+  if (reduces(request.type)) {
+    Verdict reduced = can_reduce(request);
+    if (!reduced.ok) return reduced;
+  }
+  if (method != PeerMethod::two_shot && bytes_in_slot(request, ranks) > slot_bytes)
+    return Verdict::no(fmt::format("it is larger than the {} bytes of a window", slot_bytes));
+  return Verdict::yes();
+}
+
+bool PeerLaunch::is_ready() {
+  channel_.check();
+  return true;
+}
+
+// What does not fit into a slot goes piece by piece.
+void PeerLaunch::enqueue() {
+  const ConstBufferView& in = request().inputs.flat();
+  const BufferView& out = request().outputs.flat();
+  const char* const kernel = kernel_of(request(), method_);
+  PeerCall call{};
+  call.factor = factor_bits(request());
+  call.root = static_cast<std::uint32_t>(std::max(root_, 0));
+  call.input = in.data;
+  call.output = out.data;
+  const auto launch = [&] {
+    channel_.launch(kernel, call, packs_in(call.bytes), stream(), is_captured());
+  };
+  if (request().type != OpType::all_reduce) {
+    const auto ranks = static_cast<std::size_t>(channel_.parts().shape.size);
+    call.bytes = request().type == OpType::reduce_scatter ? out.bytes()
+                 : request().type == OpType::all_to_all   ? in.bytes() / ranks
+                                                          : in.bytes();
+    launch();
+    return;
+  }
+  const std::size_t most = channel_.parts().slot_bytes;
+  std::size_t done = 0;
+  do {
+    call.bytes = std::min(in.bytes() - done, most);
+    call.input = static_cast<const std::byte*>(in.data) + done;
+    call.output = static_cast<std::byte*>(out.data) + done;
+    launch();
+    done += call.bytes;
+  } while (done < in.bytes());
+}
+
+}  // namespace hymn

@@ -1,0 +1,104 @@
+// How the kernels of several ranks wait for each other, block by block.
+//
+// Kernels of a rank run one after the other, and all ranks run the same ones with as many blocks:
+// so the number of a kernel says all. A block tells its peers by release stores of that number into
+// their windows, and waits for theirs in its own. Nothing is ever set back.
+//
+// A slot may be written again two kernels later: a block that has seen a peer in the kernel between
+// knows that the peer's kernel before that has ended, with all that it had to read.
+#pragma once
+
+#include "collectives/cuda/kernel_thread.hpp"
+#include "collectives/cuda/peer_team.hpp"
+
+namespace hymn::cuda {
+
+/// Of one thread; all of a block call the same.
+class PeerMeeting {
+ public:
+  HYMN_KERNEL_BODY PeerMeeting(const KernelThread& at, const PeerTeam& team, std::uint64_t limit)
+      : at_(at),
+        team_(team),
+        number_(head(team.rank).kernels + 1),
+        limit_(limit),
+        since_(limit != 0 ? nanoseconds() : 0) {}
+
+  /// False: a kernel before has failed, and peers may be anywhere.
+  HYMN_KERNEL_BODY bool begin() const {
+    return !at_.any(load_acquire_system(&head(team_.rank).failed) != 0);
+  }
+
+  /// Tells all peers that this block has come so far, and waits until their same blocks have: what
+  /// these have written before can be read then. False: it was given up.
+  HYMN_KERNEL_BODY bool meet(PeerPhase phase) const {
+    at_.sync();
+    for (unsigned peer = at_.thread; peer < team_.size; peer += at_.threads)
+      store_release_system(reached(peer, phase, team_.rank), number_);
+    bool all_came = true;
+    for (unsigned peer = at_.thread; peer < team_.size && all_came; peer += at_.threads)
+      all_came = wait_for(peer, phase);
+    return !at_.any(!all_came);
+  }
+
+  /// After the last meet(): the rank's next kernel may begin.
+  HYMN_KERNEL_BODY void finish() const {
+    at_.sync();
+    if (at_.thread != 0) return;
+    WindowHead& own = head(team_.rank);
+    if (count_up(&own.blocks) + 1 != at_.blocks) return;
+    own.blocks = 0;
+    own.kernels = number_;
+  }
+
+  HYMN_KERNEL_BODY std::byte* slot(unsigned rank) const {
+    return team_.windows[rank] + window_data + parity() * team_.slot_bytes;
+  }
+
+  HYMN_KERNEL_BODY void show_factor(std::uint32_t factor) const {
+    if (at_.thread == 0) head(team_.rank).factors[parity()][at_.block] = factor;
+  }
+  /// What the rank has shown, once it has been met.
+  HYMN_KERNEL_BODY std::uint32_t factor(unsigned rank) const {
+    return head(rank).factors[parity()][at_.block];
+  }
+
+ private:
+  HYMN_KERNEL_BODY unsigned parity() const { return number_ % 2; }
+  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const {
+    return *reinterpret_cast<WindowHead*>(team_.windows[rank]);
+  }
+  HYMN_KERNEL_BODY std::uint32_t* reached(unsigned where, PeerPhase phase, unsigned who) const {
+    return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
+  }
+
+  HYMN_KERNEL_BODY bool wait_for(unsigned peer, PeerPhase phase) const {
+    // Looking at the host's memory and the clock takes longer than most peers do.
+    constexpr unsigned looks_between = 64;
+    const std::uint32_t* const word = reached(team_.rank, phase, peer);
+    for (unsigned looks = 1;; ++looks) {
+      // The peer may be a kernel ahead.
+      if (static_cast<std::int32_t>(load_acquire_system(word) - number_) >= 0) return true;
+      if (looks % looks_between == 0) {
+        if (load_acquire_system(team_.aborted) != 0) return give_up(PeerFailure::aborted, peer);
+        if (limit_ != 0 && nanoseconds() - since_ > limit_)
+          return give_up(PeerFailure::timed_out, peer);
+      }
+      relax();
+    }
+  }
+
+  // Several blocks may say whom they waited for: one of them is heard.
+  HYMN_KERNEL_BODY bool give_up(PeerFailure why, unsigned peer) const {
+    store_release_system(&head(team_.rank).failed, 1);
+    store_release_system(team_.status, static_cast<std::uint32_t>(why) | peer << 8);
+    return false;
+  }
+
+  const KernelThread& at_;
+  const PeerTeam& team_;
+  const std::uint32_t number_;
+  const std::uint64_t limit_;
+  const std::uint64_t since_;
+};
+
+}  // namespace hymn::cuda

@@ -1,0 +1,60 @@
+// Peer memory as a mechanism: gives groups of one host, whose ranks have GPUs that reach each
+// other's memory, windows there, and kernels that work on them. Only where the path setting names
+// it: it has not run on a GPU yet.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/cuda/peer_channel.hpp"
+#include "runtime/mechanisms/nccl_mechanism.hpp"
+
+namespace hymn {
+
+class PeerMechanism final : public Mechanism {
+ public:
+  /// `nccl` comes before it and outlives it: it has the rank's GPU, and the order of what goes
+  /// there. `path` is the world's, for groups that do not say otherwise.
+  PeerMechanism(const NcclMechanism& nccl, PathPolicy path) : nccl_(nccl), path_(std::move(path)) {}
+
+  void placed(const JobMap& job) override;
+  Bytes offer(const Membership& membership, const GroupOptions& options) override;
+  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+               Duration patience) override;
+  void open(NewGroup& group, std::span<const Bytes> offers,
+            std::span<const Bytes> answers) override;
+  void close(const Membership& membership, bool clean) override;
+  void shut_down(WorldEnd end) override;
+  /// Peers may read a window until they have ended, too. All ranks have the same setting.
+  bool ends_together() const override { return path_.names(paths::cuda_p2p); }
+
+ private:
+  struct Offer;
+  bool is_wanted(const GroupOptions& options) const;
+  /// Why this rank has nothing to offer to such a group; empty: it has.
+  std::string why_not(const Membership& membership) const;
+  /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
+  std::string connect(const Membership& membership, const std::vector<Offer>& offers,
+                      Duration patience);
+
+  const NcclMechanism& nccl_;
+  const PathPolicy path_;
+  int rank_ = -1;
+  std::string host_;
+  std::set<int> with_gpu_;                                        ///< ranks of this host
+  std::mutex mutex_;                                              // guards what follows
+  std::map<std::uint64_t, std::shared_ptr<PeerWindow>> offered_;  ///< by uid
+  std::map<std::uint64_t, std::shared_ptr<PeerChannel>> open_;    ///< by uid
+  std::vector<std::shared_ptr<PeerChannel>> kept_;                ///< to the end of the world
+};
+
+/// NCCL and peer memory, for the end of a world's list.
+void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms,
+                        std::shared_ptr<Exchange> exchange, GpuLibraries libraries,
+                        const PathPolicy& path, const Config& config);
+
+}  // namespace hymn

@@ -1,0 +1,142 @@
+// Groups whose calls go through peer memory, over toy GPUs: choice, streams, failures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "collectives/cuda/kernel_image.hpp"
+#include "hymn/error.hpp"
+#include "tests/unit/toy_gpus.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Floats = std::vector<float>;
+
+class PeerGroups : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  }
+  static Config config(const char* path = "cuda_p2p,nccl,staged,threads") {
+    Config config;
+    config.path = PathPolicy::parse(path, "HYMN_PATH");
+    return config;
+  }
+  static float value_of(World& world) { return static_cast<float>(world.rank() + 1); }
+};
+
+Candidate candidate(const ProcessGroup& group, const Request& request, std::string_view name) {
+  for (const Candidate& each : group.explain(request).candidates)
+    if (each.path == "cuda_p2p" && each.algorithm == name) return each;
+  return {};
+}
+
+TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
+  ToyGpus gpus(4);
+  gpus.run(
+      [&](World& world) {
+        ProcessGroup& group = world.group();
+        for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{5} << 20}) {
+          ToyBuffer<float> buffer(gpus, world.rank(),
+                                  Floats(bytes / sizeof(float), value_of(world)));
+          const BufferView view(buffer.data(), bytes / sizeof(float), DataType::float32,
+                                MemoryKind::device);
+          EXPECT_EQ(group.explain(Request::all_reduce(view, view)).algorithm,
+                    bytes == 4096 ? "all_reduce_one_shot" : "all_reduce_two_shot");
+          group.all_reduce(view);
+          EXPECT_THAT(buffer.values(), Each(10.0F));
+        }
+      },
+      {}, config());
+  EXPECT_EQ(gpus.count("all_reduce"), 0) << "NCCL has been used";
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheWindows) {
+  ToyGpus gpus(3);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> mine(gpus, world.rank(), Floats(5, value_of(world)));
+        ToyBuffer<float> all(gpus, world.rank(), Floats(15));
+        world.group().all_gather(mine.view(), all.view());
+        EXPECT_EQ(all.values(), (Floats{1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3}));
+        world.group().broadcast(mine.view(), 2);
+        EXPECT_THAT(mine.values(), Each(3.0F));
+      },
+      {}, config("cuda_p2p,threads"));
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, NobodyIsOfferedAWindowWithoutBeingAsked) {
+  ToyGpus gpus(2);
+  gpus.run([&](World& world) {
+    ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
+    const Explanation told =
+        world.group().explain(Request::all_reduce(buffer.view(), buffer.view()));
+    EXPECT_TRUE(std::none_of(told.candidates.begin(), told.candidates.end(),
+                             [](const Candidate& each) { return each.path == "cuda_p2p"; }));
+  });
+}
+
+TEST_F(PeerGroups, AMemberWithoutAGpuIsTheReason) {
+  ToyGpus gpus(2);
+  gpus.run_with_others(
+      3,
+      [&](World& world) {
+        if (world.rank() == 2) return;
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(4));
+        const BufferView view(buffer.data(), 4, DataType::float32, MemoryKind::device);
+        EXPECT_EQ(
+            candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot").reason,
+            "rank 2 is not on the host of rank 0, or has no GPU");
+      },
+      config());
+}
+
+TEST_F(PeerGroups, WhatIsOnAStreamComesAfterWhatIsThere) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(64));
+        void* const stream = gpus.make_stream(world.rank());
+        gpus.enqueue(stream, [&] { std::fill_n(buffer.data(), 64, value_of(world)); });
+        world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
+        gpus.enqueue(stream, [&] { buffer.data()[0] += 1; });
+        EXPECT_TRUE(gpus.synchronize(stream));
+        EXPECT_EQ(buffer.data()[0], 4.0F);
+        EXPECT_EQ(buffer.data()[63], 3.0F);
+        world.group().barrier();
+      },
+      {}, config());
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, ARankThatNeverCallsIsNotWaitedForForEver) {
+  ToyGpus gpus(2);
+  std::atomic<bool> is_over = false;
+  gpus.run(
+      [&](World& world) {
+        if (world.rank() == 1) {
+          EXPECT_TRUE(eventually([&is_over] { return is_over.load(); }));
+          return;
+        }
+        ToyBuffer<float> buffer(gpus, 0, Floats(64, 1.0F));
+        EXPECT_THROW(world.group().all_reduce(buffer.view(), ReduceOp::sum,
+                                              {.timeout = std::chrono::milliseconds(50)}),
+                     TimeoutError);
+        EXPECT_THROW(world.group().all_reduce(buffer.view()), Error);
+        is_over = true;
+      },
+      {}, config());
+  EXPECT_EQ(gpus.count("all_reduce"), 0) << "NCCL has been used";
+}
+
+}  // namespace
+}  // namespace hymn::test

@@ -1,0 +1,133 @@
+// The kernels that move data between peers, and the barrier, with blocks that are threads.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/unit/peer_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+/// Of a rank: no two ranks have the same.
+Bytes numbered(unsigned rank, std::size_t count) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(rank * 31 + i % 29);
+  return bytes;
+}
+
+/// Inputs and outputs of all ranks, which may begin anywhere.
+struct Moved {
+  Moved(unsigned ranks, std::size_t in, std::size_t out, std::size_t begins) : shift(begins) {
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      Bytes input(shift);
+      const Bytes data = numbered(rank, in);
+      input.insert(input.end(), data.begin(), data.end());
+      inputs.push_back(std::move(input));
+      outputs.emplace_back(shift + out);
+    }
+  }
+  PeerLaunch launch(const char* kernel, unsigned rank, std::size_t bytes, unsigned root = 0) {
+    PeerLaunch launch{kernel, 2, {}};
+    launch.call.input = inputs[rank].data() + shift;
+    launch.call.output = outputs[rank].data() + shift;
+    launch.call.bytes = bytes;
+    launch.call.root = root;
+    return launch;
+  }
+  Bytes output(unsigned rank) const {
+    return {outputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), outputs[rank].end()};
+  }
+  std::size_t shift;
+  std::vector<Bytes> inputs;
+  std::vector<Bytes> outputs;
+};
+
+class PeerMoves : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, PeerMoves, testing::Range(1u, 9u));
+
+TEST_P(PeerMoves, AllGather) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 4096);
+  for (const std::size_t bytes : {0, 1, 16, 77, 4096})
+    for (const std::size_t shift : {0, 3}) {
+      Moved moved(ranks, bytes, bytes * ranks, shift);
+      std::vector<std::vector<PeerLaunch>> launches(ranks);
+      Bytes wanted;
+      for (unsigned rank = 0; rank < ranks; ++rank) {
+        launches[rank].push_back(moved.launch("hymn_all_gather", rank, bytes));
+        const Bytes block = numbered(rank, bytes);
+        wanted.insert(wanted.end(), block.begin(), block.end());
+      }
+      scene.run(launches);
+      for (unsigned rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(moved.output(rank), wanted) << bytes << " bytes, rank " << rank;
+    }
+}
+
+TEST_P(PeerMoves, AllToAll) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 4096);
+  for (const std::size_t bytes : {0, 1, 16, 77, 512})
+    for (const std::size_t shift : {0, 2}) {
+      Moved moved(ranks, bytes * ranks, bytes * ranks, shift);
+      std::vector<std::vector<PeerLaunch>> launches(ranks);
+      for (unsigned rank = 0; rank < ranks; ++rank)
+        launches[rank].push_back(moved.launch("hymn_all_to_all", rank, bytes));
+      scene.run(launches);
+      for (unsigned rank = 0; rank < ranks; ++rank) {
+        Bytes wanted;
+        for (unsigned from = 0; from < ranks; ++from) {
+          const Bytes all = numbered(from, bytes * ranks);
+          const auto begin = all.begin() + static_cast<std::ptrdiff_t>(bytes * rank);
+          wanted.insert(wanted.end(), begin, begin + static_cast<std::ptrdiff_t>(bytes));
+        }
+        EXPECT_EQ(moved.output(rank), wanted) << bytes << " bytes, rank " << rank;
+      }
+    }
+}
+
+// From every root, one after the other: a root must not write what others still read.
+TEST_P(PeerMoves, Broadcast) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 4096);
+  constexpr std::size_t bytes = 1001;
+  std::vector<Moved> calls;
+  std::vector<std::vector<PeerLaunch>> launches(ranks);
+  for (unsigned call = 0; call < 3 * ranks; ++call)
+    calls.emplace_back(ranks, bytes, bytes, call % 5);
+  for (unsigned call = 0; call < calls.size(); ++call)
+    for (unsigned rank = 0; rank < ranks; ++rank)
+      launches[rank].push_back(calls[call].launch("hymn_broadcast", rank, bytes, call / 3));
+  scene.run(launches);
+  for (unsigned call = 0; call < calls.size(); ++call)
+    for (unsigned rank = 0; rank < ranks; ++rank)
+      if (rank != call / 3) {
+        EXPECT_EQ(calls[call].output(rank), numbered(call / 3, bytes)) << "rank " << rank;
+      }
+}
+
+// What each rank has written before a barrier all read after it, until the next one.
+TEST_P(PeerMoves, Barrier) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 256);
+  std::vector<unsigned> written(ranks);
+  std::vector<unsigned> seen(ranks);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        for (unsigned round = 1; round <= 50; ++round) {
+          written[rank] = round;
+          scene.run_rank(rank, {{"hymn_barrier", 1, {}}});
+          seen[rank] += std::accumulate(written.begin(), written.end(), 0u);
+          scene.run_rank(rank, {{"hymn_barrier", 1, {}}});
+        }
+      });
+  }
+  for (unsigned rank = 0; rank < ranks; ++rank) EXPECT_EQ(seen[rank], ranks * 50 * 51 / 2);
+}
+
+}  // namespace
+}  // namespace hymn::test
