@@ -1,7 +1,6 @@
-// Memory that the toy GPUs' driver gives, and how others reach it. As handles travel between
+// How others reach the memory that the toy GPUs' driver gives. As handles travel between
 // processes, an address does here.
 #include <cstring>
-#include <new>
 
 #include "tests/unit/toy_state.hpp"
 
@@ -10,20 +9,6 @@ namespace {
 
 using namespace cuda_api;
 
-constexpr std::align_val_t alignment{256};
-
-Result allocate(Pointer* pointer, std::size_t bytes) {
-  *pointer = reinterpret_cast<Pointer>(::operator new(bytes, alignment));
-  return success;
-}
-Result release(Pointer pointer) {
-  ::operator delete(reinterpret_cast<void*>(pointer), alignment);
-  return success;
-}
-Result fill(Pointer pointer, unsigned char value, std::size_t bytes) {
-  std::memset(reinterpret_cast<void*>(pointer), value, bytes);
-  return success;
-}
 Result to_gpu(Pointer to, const void* from, std::size_t bytes) {
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return success;
@@ -58,9 +43,6 @@ Result close_handle(Pointer) {
 }  // namespace
 
 void add_toy_windows(cuda_api::Functions& functions) {
-  functions.allocate.pointer = allocate;
-  functions.release.pointer = release;
-  functions.fill.pointer = fill;
   functions.to_gpu.pointer = to_gpu;
   functions.synchronize.pointer = synchronize;
   functions.can_access_peer.pointer = can_access_peer;
