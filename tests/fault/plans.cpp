@@ -82,6 +82,8 @@ std::vector<FaultPlan> hosts_plans() {
   // The keeper of the desk, then its deputy on the other host.
   plans.push_back(plan(job_on({2, 2}), {{"kill", "asynchronous", "hierarchical", 0},
                                         {"kill", "blocked", "mpi", 2}}));
+  // While it is stopped, nobody on the other host can be asked.
+  plans.push_back(plan(job_on({2, 2}), {{"stop", "blocked", "hierarchical", 0}}));
   plans.push_back(plan(job_on({2, 1}), {{"kill", "messages", "mpi_p2p", 2}}));
   plans.push_back(plan(job_on({2, 2}), {{"term", "blocked", "hierarchical", 1, false},
                                         {"exit0", "idle", "mpi_p2p", 2, false}}));
