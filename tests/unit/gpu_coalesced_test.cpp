@@ -128,7 +128,7 @@ TEST_F(GpuCoalesced, BuffersAreRegisteredAndReleased) {
 }
 
 TEST_F(GpuCoalesced, WindowsAreOpenedByAll) {
-  gpus.run([this](World& world) {
+  gpus.run([](World& world) {
     RegisteredBuffer window = world.group().allocate_registered(64, Registration::window);
     EXPECT_TRUE(window.is_registered());
     ASSERT_NE(window.data(), nullptr);
@@ -208,7 +208,7 @@ TEST_F(GpuCoalesced, WhatThisNcclHasNotIsSaid) {
 }
 
 TEST_F(GpuCoalesced, WhereNcclCarriesNothingThereIsNoRegistering) {
-  gpus.run_with_others(3, [this](World& world) {
+  gpus.run_with_others(3, [](World& world) {
     int value = 0;
     EXPECT_THAT(thrown_by<UnsupportedError>([&] { world.group().register_buffer(&value, 4); }),
                 HasSubstr("NCCL does not carry this group"));
