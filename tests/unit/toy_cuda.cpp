@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "tests/unit/toy_state.hpp"
 
@@ -173,7 +174,16 @@ void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind) {
   return made;
 }
 
+// As the driver's, it waits for kernels that are running: they may be using it.
 void toy_free(void* pointer) {
+  const auto longest = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < longest) {
+    {
+      std::lock_guard lock(toy->mutex);
+      if (toy->is_idle_aside()) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   toy->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
   // Another rank's thread may have carried out what wrote to it last.
   std::lock_guard lock(toy->mutex);

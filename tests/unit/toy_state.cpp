@@ -129,12 +129,18 @@ bool ToyState::is_aside_done(ToyTask& task) {
   if (!task.aside) return true;
   if (task.aside_is_done == nullptr) {
     task.aside_is_done = std::make_shared<std::atomic<bool>>(false);
+    asides_.push_back(task.aside_is_done);
     threads.emplace_back([work = task.aside, done = task.aside_is_done] {
       work();
       done->store(true);
     });
   }
   return task.aside_is_done->load();
+}
+
+bool ToyState::is_idle_aside() const {
+  return std::all_of(asides_.begin(), asides_.end(),
+                     [](const auto& is_done) { return is_done->load(); });
 }
 
 std::vector<ToyCall*> ToyState::at_front(const ToyTeam& team) {

@@ -113,6 +113,8 @@ struct ToyState {
   bool has_peer_access = true;
   std::list<std::jthread> threads;
 
+  /// Whether no kernel is running that was put aside.
+  bool is_idle_aside() const;
   /// Does whatever can be done on any stream.
   void progress();
   bool is_held(const std::string& name) const;
@@ -121,6 +123,7 @@ struct ToyState {
  private:
   bool step(ToyStream& stream);
   bool is_aside_done(ToyTask& task);
+  std::vector<std::shared_ptr<std::atomic<bool>>> asides_;
   bool carry_out(ToyCall& call);
   std::vector<ToyCall*> at_front(const ToyTeam& team);
 };
