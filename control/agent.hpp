@@ -82,7 +82,7 @@ class Agent {
   void receive(Message message);
   /// The listener is not called any more. Waits for calls of it that other threads are in.
   void close();
-  /// The desk that this rank keeps was reached, perhaps another one than before: it is told what
+  /// The desk of the rank `keeper` was reached, perhaps another one than before: it is told what
   /// this rank knows.
   void reached_desk(int keeper);
 

@@ -4,7 +4,6 @@
 
 #include "base/paths.hpp"
 #include "collectives/cuda/peer_launch.hpp"
-#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -15,14 +14,7 @@ class PeerResidue final : public Residue {
   PeerResidue(std::shared_ptr<PeerChannel> channel, cuda_api::Event event)
       : channel_(std::move(channel)), event_(event) {}
   ~PeerResidue() override { channel_->gpu().give_back(event_); }
-  // An operation that has failed on the GPU is over, too.
-  bool done() override {
-    try {
-      return channel_->gpu().has_happened(event_);
-    } catch (const Error&) {
-      return true;
-    }
-  }
+  bool done() override { return channel_->gpu().is_over(event_); }
 
  private:
   std::shared_ptr<PeerChannel> channel_;

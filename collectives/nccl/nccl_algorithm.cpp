@@ -17,14 +17,8 @@ class NcclResidue final : public Residue {
   ~NcclResidue() override {
     if (event_ != nullptr) channel_->gpu().give_back(event_);
   }
-  // An operation that has failed on the GPU is over, too.
   bool done() override {
-    if (!channel_->is_gone()) return false;
-    try {
-      return event_ == nullptr || channel_->gpu().has_happened(event_);
-    } catch (const Error&) {
-      return true;
-    }
+    return channel_->is_gone() && (event_ == nullptr || channel_->gpu().is_over(event_));
   }
 
  private:

@@ -106,14 +106,7 @@ struct Staging {
   }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  /// What has failed on the GPU is over, too.
-  bool is_idle() const {
-    try {
-      return event == nullptr || area->gpu->has_happened(event);
-    } catch (const Error&) {
-      return true;
-    }
-  }
+  bool is_idle() const { return event == nullptr || area->gpu->is_over(event); }
 
   std::shared_ptr<StagingArea> area;
   Copies copies;

@@ -201,14 +201,12 @@ void RegisteredBuffer::release() {
 
 RegisteredBuffer ProcessGroup::register_buffer(void* data, std::size_t bytes, Registration how,
                                                const CallOptions& options) {
-  if (!state_) throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
-  return RegisteredBuffer(state_->register_buffer(data, bytes, how, options));
+  return RegisteredBuffer(detail::need(state_).register_buffer(data, bytes, how, options));
 }
 
 RegisteredBuffer ProcessGroup::allocate_registered(std::size_t bytes, Registration how,
                                                    const CallOptions& options) {
-  if (!state_) throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
-  return RegisteredBuffer(state_->allocate_registered(bytes, how, options));
+  return RegisteredBuffer(detail::need(state_).allocate_registered(bytes, how, options));
 }
 
 }  // namespace hymn

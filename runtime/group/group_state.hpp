@@ -335,4 +335,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<bool> in_shadow_{false};
 };
 
+/// What stands behind a ProcessGroup. Throws UsageError for an empty one.
+GroupState& need(const std::shared_ptr<GroupState>& state);
+
 }  // namespace hymn::detail

@@ -4,14 +4,11 @@
 #include "runtime/world/world_state.hpp"
 
 namespace hymn {
-namespace {
 
-detail::GroupState& need(const std::shared_ptr<detail::GroupState>& state) {
+detail::GroupState& detail::need(const std::shared_ptr<GroupState>& state) {
   if (!state) throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
   return *state;
 }
-
-}  // namespace
 
 int ProcessGroup::rank() const { return need(state_).shape().rank; }
 int ProcessGroup::size() const { return need(state_).shape().size; }

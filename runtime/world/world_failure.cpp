@@ -84,6 +84,8 @@ void WorldState::say_goodbye() {
                              ? RecorderHeader::farewell_goodbye
                              : RecorderHeader::farewell_error +
                                    static_cast<std::uint32_t>(failure.missing.front()));
+  // Nobody is waited for who might hear it meanwhile.
+  if (is_leaving() && agent_) control_->flush();
 }
 
 // Who waits for this rank must not take it for the culprit, unless it is.
@@ -98,7 +100,6 @@ void WorldState::leave_unmade(const Error& error) {
   note_failure({error.problem(), error.context().missing});
   mark_leaving();
   say_goodbye();
-  control_->flush();
 }
 
 void WorldState::note_failure(const GroupState::Failure& failure) {

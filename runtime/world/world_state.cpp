@@ -340,8 +340,6 @@ void WorldState::destroy() {
   if (!engine_->is_drained()) mark_failed();
   if (metrics_file_) metrics_file_->write();
   say_goodbye();
-  // Nobody is waited for who might hear it meanwhile.
-  if (is_leaving() && agent_) control_->flush();
   const WorldEnd end = agree_to_end();
   auto residues = engine_->shut_down();
   keep_for_ever(std::move(residues));
