@@ -50,12 +50,11 @@ class NcclOperation final : public Operation {
     if (launch_.stage() == NcclLaunch::Stage::failed) std::rethrow_exception(launch_.error());
     if (!is_through()) return false;
     if (launch_.event() == nullptr) return has_landed_ = true;
-    if (!channel_->gpu().has_happened(launch_.event())) {
-      channel_->check();
-      return false;
-    }
-    land();
-    return true;
+    const bool is_over = channel_->gpu().has_happened(launch_.event());
+    // Also when it is over: NCCL's kernels end early when their communicator is given up.
+    channel_->check();
+    if (is_over) land();
+    return is_over;
   }
 
   bool is_enqueued() const override { return is_through(); }

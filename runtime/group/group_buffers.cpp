@@ -163,10 +163,14 @@ void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
   const Deadline deadline = Deadline::after(limit, began);
   ProgressEngine& engine = world_->engine();
   Waiter waiter(engine.crowded());
-  while (!channel.queue().try_alone(channel, use)) {
-    if (!is_sound())
-      if (const auto error = hopeless({.sequence = collective_sequence() + 1}))
+  bool is_done = false;
+  const auto step = [&] { return is_done = channel.queue().try_alone(channel, use); };
+  while (!step()) {
+    if (!is_sound()) {
+      if (const auto error = hopeless({.sequence = collective_sequence() + 1}, step))
         std::rethrow_exception(error);
+      if (is_done) return;
+    }
     if (const TimePoint now = clock.now(); deadline.expired(now)) {
       const double seconds = std::chrono::duration<double>(now - began).count();
       const TimeoutError error(

@@ -21,6 +21,15 @@ constexpr Duration way_of_news = std::chrono::milliseconds(100);
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+/// In a group that is aborted, where an error is a consequence of that.
+bool completes(const std::function<bool()>& step) {
+  try {
+    return step();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string GroupState::label() const {
@@ -69,10 +78,11 @@ std::exception_ptr GroupState::gone_error(const std::string& title, std::string_
   return std::make_exception_ptr(PeerError(problem, std::move(where)));
 }
 
-std::exception_ptr GroupState::hopeless(const PendingOp& op) const {
-  if (is_aborted()) return aborted_error(title(op));
+std::exception_ptr GroupState::hopeless(const PendingOp& op,
+                                        const std::function<bool()>& step) const {
+  if (is_aborted()) return completes(step) ? nullptr : aborted_error(title(op));
   const auto missed = gone_.missed_by(op, world_->clock().now());
-  if (missed.empty()) return nullptr;
+  if (missed.empty() || step()) return nullptr;
   world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
                                          describe_gone(missed))});
   return gone_error(title(op), "cannot complete", missed);

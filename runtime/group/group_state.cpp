@@ -212,17 +212,23 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   constexpr unsigned turns_between_looks = 32;
   TimePoint began{};
   Deadline deadline = Deadline::never();
+  bool is_done = false;
+  const auto step = [&] { return is_done = operation.step(); };
   for (unsigned turn = 1;; ++turn) {
-    if (!is_sound()) [[unlikely]]
-      if (auto error = hopeless(pending(call))) std::rethrow_exception(error);
+    if (!is_sound()) [[unlikely]] {
+      if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
+      if (is_done) return;
+    }
     if (turn == first_look && !limit.is_none()) {
       began = clock.now();
       deadline = Deadline::after(limit, began);
     }
     if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
-      if (deadline.expired(now))
+      if (deadline.expired(now)) {
+        if (step()) return;
         std::rethrow_exception(timeout_error(pending(call), now - began, limit));
+      }
     }
     const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
     if (!engine.is_idle()) engine.step_all();

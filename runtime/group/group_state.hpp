@@ -139,9 +139,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void member_changed(const PeerNews& news);
   /// Nothing has happened to the group or its members: no need to ask hopeless().
   bool is_sound() const { return standing_.load(std::memory_order_acquire) == Standing::sound; }
-  /// The error of an operation that cannot complete for want of members that are gone; null while
-  /// it may.
-  std::exception_ptr hopeless(const PendingOp& op) const;
+  /// The error of an operation that cannot complete for want of members that are gone, or since the
+  /// group is aborted; null while it may. `step` is taken once more before that, and returns true
+  /// when it has completed: what others did before may have come since the last step, if this
+  /// thread lost its core.
+  std::exception_ptr hopeless(const PendingOp& op, const std::function<bool()>& step) const;
   bool has_failed_members() const { return !gone_.failed().empty(); }
 
   // --- In group_watch.cpp and group_checks.cpp

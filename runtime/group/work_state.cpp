@@ -104,17 +104,11 @@ bool WorkState::step(long nanoseconds) {
 }
 
 bool WorkState::advance(long nanoseconds) {
-  try {
-    if (step_parts(nanoseconds) && (!is_ordered() || group_->is_next(*this))) {
-      finish(Ended::well, nullptr);
-      return true;
-    }
-  } catch (...) {
-    fail(std::current_exception());
-    return true;
-  }
+  // Asked before the step, so that what had completed before the abort counts.
+  const bool was_aborted = group_->is_aborted();
+  if (try_to_end(nanoseconds)) return true;
   if (!group_->is_sound()) [[unlikely]] {
-    if (group_->is_aborted()) {
+    if (was_aborted) {
       give_up_parts(group_->abort_failure().reason);
       finish(Ended::badly, group_->aborted_error(title()));
       return true;
@@ -127,15 +121,33 @@ bool WorkState::advance(long nanoseconds) {
   if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
   const TimePoint now = group_->world().clock().now();
   if (!deadline_.expired(now)) return false;
+  // It may have completed while this thread had no core.
+  if (try_to_end(0)) return true;
   fail(group_->timeout_error(pending(), now - started_, limit_));
   return true;
 }
 
-std::exception_ptr WorkState::hopeless() const {
+bool WorkState::try_to_end(long nanoseconds) {
+  try {
+    if (!step_parts(nanoseconds) || (is_ordered() && !group_->is_next(*this))) return false;
+    finish(Ended::well, nullptr);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  return true;
+}
+
+std::exception_ptr WorkState::hopeless() {
   for (const auto& part : parts_) {
     if (part->done) continue;
     const Call& call = part->call;
-    if (auto error = group_->hopeless({call.request->type, call.sequence, call.peer})) return error;
+    try {
+      auto error = group_->hopeless({call.request->type, call.sequence, call.peer},
+                                    [&] { return step_part(*part, 0); });
+      if (error) return error;
+    } catch (...) {
+      return std::current_exception();
+    }
   }
   return nullptr;
 }
@@ -147,15 +159,17 @@ bool WorkState::must_abort_group(bool clean) const {
 bool WorkState::step_parts(long nanoseconds) {
   bool all = true;
   for (const auto& part : parts_) {
-    if (!part->done) {
-      Operation& operation = *part->storage.get();
-      part->done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
-      if (part->done)
-        group_->world().ring().set_ended(part->record_id, CallState::completed, false);
-    }
+    if (!part->done) step_part(*part, nanoseconds);
     all = all && part->done;
   }
   return all;
+}
+
+bool WorkState::step_part(WorkPart& part, long nanoseconds) {
+  Operation& operation = *part.storage.get();
+  part.done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
+  if (part.done) group_->world().ring().set_ended(part.record_id, CallState::completed, false);
+  return part.done;
 }
 
 void WorkState::fail(std::exception_ptr error) {
@@ -238,7 +252,7 @@ void WorkState::wait(Timeout timeout) {
     if (!rests) world.engine().step_all();
     if (is_completed()) break;
     const TimePoint now = world.clock().now();
-    expired = timeout.is_set() && deadline.expired(now);
+    expired = timeout.is_set() && deadline.expired(now) && !(world.may_drive() && step(0));
     if (expired) break;
     if (!rests) waiter.pause();
   }

@@ -105,7 +105,11 @@ class WorkState {
   void require_driver() const;
   /// Under the step lock: true when it has ended now.
   bool advance(long nanoseconds);
+  /// Takes a step: true when that has ended it, well or badly.
+  bool try_to_end(long nanoseconds);
+  /// True when all have completed.
   bool step_parts(long nanoseconds);
+  bool step_part(WorkPart& part, long nanoseconds);
   void fail(std::exception_ptr error);
   void fail_waiting(Duration waited, Timeout limit);
   /// Without it the ranks of the group would be out of step.
@@ -117,7 +121,7 @@ class WorkState {
     return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
   }
   /// Of one of its parts; null while all may complete.
-  std::exception_ptr hopeless() const;
+  std::exception_ptr hopeless();
   void settle_future();
   void settle(FutureState<std::vector<BufferView>>& state) const;
   bool is_enqueued() const;

@@ -206,7 +206,8 @@ void GroupShadow::require_hope(Duration idle) {
   if (ended_) return;
   const PendingOp next{.sequence = state_->collective_sequence() + 1};
   if (!state_->is_sound())
-    if (const auto error = state_->hopeless(next)) std::rethrow_exception(error);
+    if (const auto error = state_->hopeless(next, [this] { return follow(); }))
+      std::rethrow_exception(error);
   const Timeout limit = state_->timeout();
   if (limit.is_none() || idle < limit.duration()) return;
   // Those who have run out since they were last seen are not to blame.

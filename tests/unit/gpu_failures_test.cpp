@@ -1,6 +1,7 @@
 // What goes wrong on GPUs, and what is wrong with calls on their memory: ranks as threads over
 // doubles of the driver and of NCCL.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -38,22 +39,32 @@ class GpuFailures : public ToyGpuTest {
 
 // --- Time and death
 
-/// Uses the group once, so that its communicator is there, and then lets collectives get stuck.
-void use_and_hold(ToyGpus& gpus, ProcessGroup& group) {
-  Buffer buffer(gpus, group.rank(), {1});
+/// Makes a call that gets stuck, and tells what is thrown. The one rank whose time is short calls
+/// when the other's `step` has been taken: both have something to abort.
+std::string call_with_little_time(ToyGpus& gpus, ProcessGroup& group, const Buffer& buffer,
+                                  int hasty, const char* step, int steps) {
+  milliseconds limit = std::chrono::minutes(1);
+  if (group.rank() == hasty) {
+    EXPECT_TRUE(eventually([&] { return gpus.count(step) == steps; }));
+    limit = milliseconds(100);
+  }
+  return thrown_by<Error>([&] { group.all_reduce(buffer.view(), {}, {.timeout = limit}); });
+}
+
+/// Uses the group once, so that its communicator is there, and then gets stuck.
+std::string use_and_get_stuck(ToyGpus& gpus, ProcessGroup& group, const Buffer& buffer) {
   group.all_reduce(buffer.view());
   group.barrier();
   if (group.rank() == 0) gpus.hold("collective");
   group.barrier();
+  return call_with_little_time(gpus, group, buffer, 0, "all_reduce", 3);
 }
 
 TEST_F(GpuFailures, AStuckCollectiveIsAbortedWhenItsTimeHasPassed) {
   gpus.run([this](World& world) {
     Buffer buffer(gpus, world.rank(), {1});
     ProcessGroup group = world.new_group({0, 1}, {.description = "layers"});
-    use_and_hold(gpus, group);
-    const std::string text = thrown_by<Error>(
-        [&] { group.all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)}); });
+    const std::string text = use_and_get_stuck(gpus, group, buffer);
     EXPECT_THAT(text, HasSubstr("all_reduce #"));
     EXPECT_THAT(text, HasSubstr("layers"));
     EXPECT_TRUE(group.is_aborted());
@@ -72,8 +83,8 @@ TEST_F(GpuFailures, TheDeadlineIsSeenWhileNcclIsInInit) {
   gpus.run([this](World& world) {
     Buffer buffer(gpus, world.rank(), {1});
     ProcessGroup group = world.new_group({0, 1});
-    const std::string text = thrown_by<Error>(
-        [&] { group.all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)}); });
+    // The first rank begins, for it makes the name under which the others come.
+    const std::string text = call_with_little_time(gpus, group, buffer, 1, "init", 1);
     EXPECT_THAT(text, HasSubstr("all_reduce #1"));
     EXPECT_TRUE(group.is_aborted());
     group.destroy();
@@ -109,6 +120,30 @@ TEST_F(GpuFailures, ADeadRankReleasesTheOthers) {
   EXPECT_THAT(text, HasSubstr("rank 1: it has had enough"));
 }
 
+TEST_F(GpuFailures, WhatHasComeBeforeItsSenderLeftIsReceived) {
+  std::atomic<bool> has_looked = false;
+  std::atomic<bool> is_sent = false;
+  gpus.run([&](World& world) {
+    Buffer buffer(gpus, world.rank(), {world.rank()});
+    if (world.rank() == 1) {
+      world.group().send(buffer.view(), 0);
+      EXPECT_TRUE(eventually([&] { return has_looked.load(); }));
+      world.group().send(buffer.view(), 0);
+      is_sent = true;
+      return;
+    }
+    world.group().recv(buffer.view(), 1);
+    // As if this thread lost its core after a look in vain, until long after the other's goodbye.
+    gpus.after_next_look([&] {
+      has_looked = true;
+      EXPECT_TRUE(eventually([&] { return is_sent.load(); }));
+      std::this_thread::sleep_for(milliseconds(400));
+    });
+    world.group().recv(buffer.view(), 1);
+    EXPECT_EQ(buffer.values(), Ints{1});
+  });
+}
+
 TEST_F(GpuFailures, AnotherThreadCanAbort) {
   gpus.hold("collective");
   gpus.run([this](World& world) {
@@ -134,11 +169,7 @@ TEST_F(GpuFailures, AnAbortThatHangsHoldsNobody) {
   Buffer buffers[] = {{gpus, 0, {1}}, {gpus, 1, {1}}};
   gpus.run([&](World& world) {
     const Buffer& buffer = buffers[world.rank()];
-    use_and_hold(gpus, world.group());
-    EXPECT_THAT(thrown_by<Error>([&] {
-                  world.group().all_reduce(buffer.view(), {}, {.timeout = milliseconds(50)});
-                }),
-                HasSubstr("all_reduce #"));
+    EXPECT_THAT(use_and_get_stuck(gpus, world.group(), buffer), HasSubstr("all_reduce #"));
   });
   gpus.release();
   EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
@@ -147,15 +178,19 @@ TEST_F(GpuFailures, AnAbortThatHangsHoldsNobody) {
 // --- Errors of the libraries
 
 TEST_F(GpuFailures, ErrorsThatNcclFindsLaterAreThrown) {
-  gpus.run([this](World& world) {
-    Buffer buffer(gpus, world.rank(), {1});
+  // Not by a barrier of the group, which is aborted as soon as one rank has seen the error.
+  std::atomic<bool> is_broken = false;
+  Buffer buffers[] = {{gpus, 0, {1}}, {gpus, 1, {1}}};
+  gpus.run([&](World& world) {
+    const Buffer& buffer = buffers[world.rank()];
     world.group().all_reduce(buffer.view());
     world.group().barrier();
     if (world.rank() == 0) {
       gpus.hold("collective");
       gpus.set_state(nccl_api::remote_error);
+      is_broken = true;
     }
-    world.group().barrier();
+    EXPECT_TRUE(eventually([&] { return is_broken.load(); }));
     EXPECT_THAT(thrown_by<Error>([&] { world.group().all_reduce(buffer.view()); }),
                 HasSubstr("remote process exited"));
     EXPECT_TRUE(world.group().is_aborted());
@@ -182,8 +217,10 @@ TEST_F(GpuFailures, CallsThatNcclRefusesAreThrown) {
 }
 
 TEST_F(GpuFailures, ErrorsOnTheGpuAreThrown) {
-  gpus.run([this](World& world) {
-    Buffer buffer(gpus, world.rank(), {1});
+  // The other's part may come onto its stream after the error here, and is not given up yet then.
+  Buffer buffers[] = {{gpus, 0, {1}}, {gpus, 1, {1}}};
+  gpus.run([&](World& world) {
+    const Buffer& buffer = buffers[world.rank()];
     world.group().barrier();
     if (world.rank() == 0) gpus.fail("query", cuda_api::out_of_memory);
     world.group().barrier();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/toy_state.hpp"
 
@@ -107,13 +108,18 @@ Result get_elapsed(float* milliseconds, Event from, Event to) {
   return success;
 }
 Result query_event(Event event) {
-  std::lock_guard lock(toy->mutex);
+  std::unique_lock lock(toy->mutex);
   ++toy->event_queries;
   if (as_event(event)->is_captured) toy->violation("an event of a graph was asked for");
   if (const auto failure = toy->failures.find("query"); failure != toy->failures.end())
     return failure->second;
   toy->progress();
-  return *as_event(event)->happened ? success : not_ready;
+  if (*as_event(event)->happened) return success;
+  if (const auto act = std::exchange(toy->after_look, nullptr)) {
+    lock.unlock();
+    act();
+  }
+  return not_ready;
 }
 Result wait_event(Stream stream, Event event, unsigned) {
   std::lock_guard lock(toy->mutex);

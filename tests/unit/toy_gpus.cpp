@@ -147,6 +147,11 @@ void ToyGpus::fail(const std::string& name, int result) {
   state_->failures[name] = result;
 }
 
+void ToyGpus::after_next_look(std::function<void()> act) {
+  std::lock_guard lock(state_->mutex);
+  state_->after_look = std::move(act);
+}
+
 void ToyGpus::set_state(int state) {
   std::lock_guard lock(state_->mutex);
   state_->comm_state = state;

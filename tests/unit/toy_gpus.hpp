@@ -66,6 +66,8 @@ class ToyGpus {
   void release();
   /// The next call of this name ("launch", or one of NCCL's) returns that.
   void fail(const std::string& name, int result);
+  /// Who looks next for an event that is still due does this before it goes on.
+  void after_next_look(std::function<void()> act);
   /// All communicators say that of themselves from now on.
   void set_state(int state);
 

@@ -101,6 +101,7 @@ struct ToyState {
   std::map<std::string, std::shared_ptr<ToyTeam>> teams;  ///< by id
   std::vector<std::string> held;
   std::map<std::string, int> failures;
+  std::function<void()> after_look;  ///< called once, by who has found that an event is still due
   std::map<int, std::vector<std::string>> calls;  ///< by GPU
   std::map<std::string, int> counts;
   std::vector<std::string> violations;
