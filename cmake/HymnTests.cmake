@@ -30,6 +30,17 @@ add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/s
 hymn_set_up_program(hymn_test_headers hymn_headers GTest::gmock GTest::gtest Threads::Threads)
 hymn_precompile(hymn_test_headers ${test_headers})
 
+# hymn_test_library(NAME … SOURCES … [LINKS …]) builds what several programs have in common once.
+# Programs name it before the rooms that it needs; the linker takes the objects that are used.
+function(hymn_test_library)
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
+  add_library(${test_NAME} STATIC EXCLUDE_FROM_ALL ${test_SOURCES})
+  hymn_set_up_program(${test_NAME} hymn_headers ${test_LINKS})
+  if(HYMN_SANITIZE)
+    target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
+  endif()
+endfunction()
+
 # hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
 function(hymn_test_program)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
