@@ -30,17 +30,6 @@ add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/s
 hymn_set_up_program(hymn_test_headers hymn_headers GTest::gmock GTest::gtest Threads::Threads)
 hymn_precompile(hymn_test_headers ${test_headers})
 
-# hymn_test_library(NAME … SOURCES … [LINKS …]) builds what several programs have in common once.
-# Programs name it before the rooms that it needs; the linker takes the objects that are used.
-function(hymn_test_library)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
-  add_library(${test_NAME} STATIC EXCLUDE_FROM_ALL ${test_SOURCES})
-  hymn_set_up_program(${test_NAME} hymn_headers ${test_LINKS})
-  if(HYMN_SANITIZE)
-    target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
-  endif()
-endfunction()
-
 # hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
 function(hymn_test_program)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
@@ -86,15 +75,16 @@ function(hymn_run_test)
 endfunction()
 
 # hymn_run_mpi_test(NAME … PROGRAM … [RANKS 1 2 3 4 7] [ARGS …] [TIMEOUT 120] [LABELS mpi]
-#                   [ENVIRONMENT …])
+#                   [ENVIRONMENT …] [WAITS])
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
-# run alone: ranks that have to share their cores with other tests time out for nothing.
+# run alone, for ranks that have to share their cores with other tests are slow; with WAITS they are
+# not, see hymn_mostly_waits().
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)
   set(test_RANKS ${MPI_RANKS})
-  cmake_parse_arguments(PARSE_ARGV 0 given "" "NAME;PROGRAM;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 0 given "WAITS" "NAME;PROGRAM;TIMEOUT"
                         "RANKS;ARGS;LABELS;ENVIRONMENT")
   foreach(option IN ITEMS TIMEOUT LABELS RANKS)
     if(given_${option})
@@ -110,8 +100,18 @@ function(hymn_run_mpi_test)
                                  $<TARGET_FILE:${given_PROGRAM}> ${given_ARGS})
     hymn_test_properties(NAME ${run} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
                          LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
-    set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+    if(given_WAITS)
+      hymn_mostly_waits(${run})
+    else()
+      set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+    endif()
   endforeach()
+endfunction()
+
+# hymn_mostly_waits(TEST): it starts jobs whose ranks wait more than they compute, for limits to pass
+# and for launchers. It runs beside tests of one process, but not beside another one like it.
+function(hymn_mostly_waits test)
+  set_tests_properties(${test} PROPERTIES RESOURCE_LOCK jobs)
 endfunction()
 
 # hymn_add_test(NAME … SOURCES … [LINKS …] [what hymn_run_test takes])
