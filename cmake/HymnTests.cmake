@@ -78,8 +78,8 @@ endfunction()
 #                   [ENVIRONMENT …] [WAITS])
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
-# run alone, for ranks that have to share their cores with other tests are slow; with WAITS they are
-# not, see hymn_mostly_waits().
+# run alone, for ranks that have to share their cores with other tests are slow; unless they mostly
+# wait (WAITS), for limits to pass and for launchers.
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)
@@ -100,18 +100,10 @@ function(hymn_run_mpi_test)
                                  $<TARGET_FILE:${given_PROGRAM}> ${given_ARGS})
     hymn_test_properties(NAME ${run} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
                          LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
-    if(given_WAITS)
-      hymn_mostly_waits(${run})
-    else()
+    if(NOT given_WAITS)
       set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
     endif()
   endforeach()
-endfunction()
-
-# hymn_mostly_waits(TEST): it starts jobs whose ranks wait more than they compute, for limits to pass
-# and for launchers. It runs beside tests of one process, but not beside another one like it.
-function(hymn_mostly_waits test)
-  set_tests_properties(${test} PROPERTIES RESOURCE_LOCK jobs)
 endfunction()
 
 # hymn_add_test(NAME … SOURCES … [LINKS …] [what hymn_run_test takes])
