@@ -27,4 +27,27 @@ nccl_api::Result call(const nccl_api::Functions& nccl,
   return result;
 }
 
+/// Between ncclGroupStart and ncclGroupEnd, which must come whatever happens between them: until
+/// then NCCL does nothing that this thread asks of it.
+class NcclGroup {
+ public:
+  explicit NcclGroup(const nccl_api::Functions& nccl) : nccl_(nccl) {
+    call(nccl_, nccl_.group_start);
+  }
+  ~NcclGroup() {
+    if (!ended_) nccl_.group_end.pointer();
+  }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  /// Starts what was called.
+  nccl_api::Result end() {
+    ended_ = true;
+    return call(nccl_, nccl_.group_end);
+  }
+
+ private:
+  const nccl_api::Functions& nccl_;
+  bool ended_ = false;
+};
+
 }  // namespace hymn

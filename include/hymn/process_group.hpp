@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hymn/error.hpp"
+#include "hymn/explanation.hpp"
 #include "hymn/export.hpp"
 #include "hymn/group_options.hpp"
 #include "hymn/registered_buffer.hpp"
@@ -39,18 +40,6 @@ struct CompletionInfo {
 
 using CompletionHook = std::function<void(const CompletionInfo&)>;
 
-/// One send or receive of a batch.
-struct P2POp {
-  Request request;
-
-  static P2POp send(ConstBufferView in, int destination, int tag = 0) {
-    return {Request::send(in, destination, tag)};
-  }
-  static P2POp recv(BufferView out, int source, int tag = 0) {
-    return {Request::recv(out, source, tag)};
-  }
-};
-
 /// Who belongs to a group: a value that never changes.
 struct Membership {
   std::vector<int> ranks;    ///< global ranks, ascending; a member's index is its group rank
@@ -58,27 +47,6 @@ struct Membership {
   std::uint64_t parent = 0;  ///< uid of the group it was made from
   std::uint64_t epoch = 0;   ///< grows when a group is rebuilt after a failure
   std::string tag;           ///< groups with the same ranks and the same non-empty tag are one
-};
-
-/// Why one candidate would or would not run a request.
-struct Candidate {
-  std::string path;
-  std::string algorithm;
-  bool can_run = false;
-  std::string reason;  ///< why not
-  /// How far it keeps the bits of this request's result; `size` where no order can change them.
-  Reproducibility promises = Reproducibility::ranks;
-  double predicted_us = 0;  ///< how long it should take, in microseconds; 0: not known
-  std::string cost_source;  ///< where that comes from: "tuned on …", "default table", …
-};
-
-/// How a request would be carried out: of the candidates that can run it the one that is predicted
-/// to be the fastest, or the first where no time is known.
-struct Explanation {
-  std::string path;  ///< of the chosen candidate
-  std::string algorithm;
-  double predicted_us = 0;            ///< of the chosen candidate; 0: not known
-  std::vector<Candidate> candidates;  ///< in order of preference
 };
 
 /// A handle to a group; copies refer to the same group. All ranks given to it (roots, sources,

@@ -237,4 +237,16 @@ struct Request {
       : type(type_), inputs(in), outputs(out), peer(peer_), tag(tag_) {}
 };
 
+/// One send or receive of a batch.
+struct P2POp {
+  Request request;
+
+  static P2POp send(ConstBufferView in, int destination, int tag = 0) {
+    return {Request::send(in, destination, tag)};
+  }
+  static P2POp recv(BufferView out, int source, int tag = 0) {
+    return {Request::recv(out, source, tag)};
+  }
+};
+
 }  // namespace hymn

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hymn/hymn.h"
+#include "hymn/hymn_coalesced.h"
 #include "hymn/process_group.hpp"
 #include "hymn/world.hpp"
 
@@ -88,6 +89,10 @@ std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessG
 std::size_t sum_of(std::span<const std::size_t> counts);
 /// This rank's entry; 0 for a rank outside of the group.
 std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& group);
+
+/// What a collective over equal blocks asks of the group.
+Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call,
+                   const ProcessGroup& group);
 
 /// One call from C: where it goes, and whether it is waited for.
 struct Call {

@@ -1,5 +1,7 @@
-// The C API: collectives over one buffer for all ranks, and sends and receives. Each has one
-// function that builds the request, and two that show it to C: blocking and starting.
+// The C API: collectives over one buffer for all ranks, and sends and receives. Each has two
+// functions that show it to C: blocking and starting.
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
@@ -11,73 +13,58 @@ using hymn::OutputBlocks;
 using hymn::ProcessGroup;
 using hymn::Request;
 
+namespace hymn::c_api {
+
+static_assert(static_cast<int>(OpType::all_reduce) == hymnCollectiveAllReduce);
+static_assert(static_cast<int>(OpType::broadcast) == hymnCollectiveBroadcast);
+static_assert(static_cast<int>(OpType::reduce) == hymnCollectiveReduce);
+static_assert(static_cast<int>(OpType::gather) == hymnCollectiveGather);
+static_assert(static_cast<int>(OpType::scatter) == hymnCollectiveScatter);
+static_assert(static_cast<int>(OpType::all_gather) == hymnCollectiveAllGather);
+static_assert(static_cast<int>(OpType::reduce_scatter) == hymnCollectiveReduceScatter);
+static_assert(static_cast<int>(OpType::all_to_all) == hymnCollectiveAllToAll);
+static_assert(static_cast<int>(OpType::barrier) == hymnCollectiveBarrier);
+
+Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call,
+                   const ProcessGroup& group) {
+  const std::size_t one = call.count;
+  const auto each = [&] { return for_all(call.count, group); };
+  const auto in = [&](std::size_t count) { return input(call.sendbuf, count, call.dtype); };
+  const auto out = [&](std::size_t count) { return output(call.recvbuf, count, call.dtype); };
+  switch (collective) {
+    case hymnCollectiveAllReduce:
+      return Request::all_reduce(in(one), out(one), reduce_op(call.op));
+    case hymnCollectiveBroadcast:
+      if (call.sendbuf != nullptr && call.sendbuf != call.recvbuf)
+        throw UsageError("a broadcast has a sendbuf that is not its recvbuf",
+                         {.remedy = "give its one buffer as recvbuf"});
+      return Request::broadcast(out(one), call.root);
+    case hymnCollectiveReduce:
+      return Request::reduce(in(one), out(one), call.root, reduce_op(call.op));
+    case hymnCollectiveGather:
+      return Request::gather(in(one), OutputBlocks::equal(out(each())), call.root);
+    case hymnCollectiveScatter:
+      return Request::scatter(InputBlocks::equal(in(each())), out(one), call.root);
+    case hymnCollectiveAllGather:
+      return Request::all_gather(in(one), OutputBlocks::equal(out(each())));
+    case hymnCollectiveReduceScatter:
+      return Request::reduce_scatter(InputBlocks::equal(in(each())), out(one), reduce_op(call.op));
+    case hymnCollectiveAllToAll:
+      return Request::all_to_all(InputBlocks::equal(in(each())), OutputBlocks::equal(out(each())));
+    case hymnCollectiveBarrier:
+      return Request::barrier();
+  }
+  throw UsageError(fmt::format("{} is not a hymnCollective_t", static_cast<int>(collective)));
+}
+
+}  // namespace hymn::c_api
+
 namespace {
 
-hymnResult_t all_reduce(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                        hymnDataType_t dtype, hymnOp_t op) {
-  return call.carry_out([&](const ProcessGroup&) {
-    return Request::all_reduce(input(sendbuf, count, dtype), output(recvbuf, count, dtype),
-                               reduce_op(op));
-  });
-}
-
-hymnResult_t broadcast(const Call& call, void* buf, size_t count, hymnDataType_t dtype, int root) {
+hymnResult_t carry_out(const Call& call, hymnCollective_t collective,
+                       const hymnCollectiveCall_t& of) {
   return call.carry_out(
-      [&](const ProcessGroup&) { return Request::broadcast(output(buf, count, dtype), root); });
-}
-
-hymnResult_t reduce(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                    hymnDataType_t dtype, hymnOp_t op, int root) {
-  return call.carry_out([&](const ProcessGroup&) {
-    return Request::reduce(input(sendbuf, count, dtype), output(recvbuf, count, dtype), root,
-                           reduce_op(op));
-  });
-}
-
-hymnResult_t gather(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                    hymnDataType_t dtype, int root) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    return Request::gather(input(sendbuf, count, dtype),
-                           OutputBlocks::equal(output(recvbuf, for_all(count, group), dtype)),
-                           root);
-  });
-}
-
-hymnResult_t scatter(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                     hymnDataType_t dtype, int root) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    return Request::scatter(InputBlocks::equal(input(sendbuf, for_all(count, group), dtype)),
-                            output(recvbuf, count, dtype), root);
-  });
-}
-
-hymnResult_t all_gather(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                        hymnDataType_t dtype) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    return Request::all_gather(input(sendbuf, count, dtype),
-                               OutputBlocks::equal(output(recvbuf, for_all(count, group), dtype)));
-  });
-}
-
-hymnResult_t reduce_scatter(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                            hymnDataType_t dtype, hymnOp_t op) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    return Request::reduce_scatter(InputBlocks::equal(input(sendbuf, for_all(count, group), dtype)),
-                                   output(recvbuf, count, dtype), reduce_op(op));
-  });
-}
-
-hymnResult_t all_to_all(const Call& call, const void* sendbuf, void* recvbuf, size_t count,
-                        hymnDataType_t dtype) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    const size_t total = for_all(count, group);
-    return Request::all_to_all(InputBlocks::equal(input(sendbuf, total, dtype)),
-                               OutputBlocks::equal(output(recvbuf, total, dtype)));
-  });
-}
-
-hymnResult_t barrier(const Call& call) {
-  return call.carry_out([](const ProcessGroup&) { return Request::barrier(); });
+      [&](const ProcessGroup& group) { return request_of(collective, of, group); });
 }
 
 hymnResult_t send(const Call& call, const void* buf, size_t count, hymnDataType_t dtype,
@@ -111,85 +98,100 @@ hymn::P2POp one_of_batch(const hymnP2POp_t& op) {
 
 hymnResult_t hymnAllReduce(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                            hymnOp_t op, hymnGroup_t group, hymnStream_t stream) {
-  return all_reduce(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype, op);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllReduce,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
 }
 hymnResult_t hymnIAllReduce(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                             hymnOp_t op, hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return all_reduce(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype, op);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllReduce,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
 }
 
 hymnResult_t hymnBroadcast(void* buf, size_t count, hymnDataType_t dtype, int root,
                            hymnGroup_t group, hymnStream_t stream) {
-  return broadcast(blocking(__func__, group, stream), buf, count, dtype, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveBroadcast,
+                   {nullptr, buf, count, dtype, hymnSum, root});
 }
 hymnResult_t hymnIBroadcast(void* buf, size_t count, hymnDataType_t dtype, int root,
                             hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return broadcast(starting(__func__, group, stream, work), buf, count, dtype, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveBroadcast,
+                   {nullptr, buf, count, dtype, hymnSum, root});
 }
 
 hymnResult_t hymnReduce(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                         hymnOp_t op, int root, hymnGroup_t group, hymnStream_t stream) {
-  return reduce(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype, op, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveReduce,
+                   {sendbuf, recvbuf, count, dtype, op, root});
 }
 hymnResult_t hymnIReduce(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                          hymnOp_t op, int root, hymnGroup_t group, hymnStream_t stream,
                          hymnWork_t* work) {
-  return reduce(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype, op, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveReduce,
+                   {sendbuf, recvbuf, count, dtype, op, root});
 }
 
 hymnResult_t hymnGather(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                         int root, hymnGroup_t group, hymnStream_t stream) {
-  return gather(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveGather,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, root});
 }
 hymnResult_t hymnIGather(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                          int root, hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return gather(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveGather,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, root});
 }
 
 hymnResult_t hymnScatter(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                          int root, hymnGroup_t group, hymnStream_t stream) {
-  return scatter(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveScatter,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, root});
 }
 hymnResult_t hymnIScatter(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                           int root, hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return scatter(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveScatter,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, root});
 }
 
 hymnResult_t hymnAllGather(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                            hymnGroup_t group, hymnStream_t stream) {
-  return all_gather(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllGather,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, 0});
 }
 hymnResult_t hymnIAllGather(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                             hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return all_gather(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllGather,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, 0});
 }
 
 hymnResult_t hymnReduceScatter(const void* sendbuf, void* recvbuf, size_t count,
                                hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                hymnStream_t stream) {
-  return reduce_scatter(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype, op);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveReduceScatter,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
 }
 hymnResult_t hymnIReduceScatter(const void* sendbuf, void* recvbuf, size_t count,
                                 hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                 hymnStream_t stream, hymnWork_t* work) {
-  return reduce_scatter(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype,
-                        op);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveReduceScatter,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
 }
 
 hymnResult_t hymnAllToAll(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                           hymnGroup_t group, hymnStream_t stream) {
-  return all_to_all(blocking(__func__, group, stream), sendbuf, recvbuf, count, dtype);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllToAll,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, 0});
 }
 hymnResult_t hymnIAllToAll(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
                            hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return all_to_all(starting(__func__, group, stream, work), sendbuf, recvbuf, count, dtype);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllToAll,
+                   {sendbuf, recvbuf, count, dtype, hymnSum, 0});
 }
 
 hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream) {
-  return barrier(blocking(__func__, group, stream));
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveBarrier, {});
 }
 hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
-  return barrier(starting(__func__, group, stream, work));
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveBarrier, {});
 }
 
 hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination, int tag,

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
-#include "base/waiter.hpp"
 #include "collectives/nccl/launch_queue.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "gpu/nccl_library.hpp"
@@ -158,33 +157,22 @@ void GroupState::make_known(BufferRegistration& registration, Timeout limit) {
 
 void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
   NcclChannel& channel = *means_.nccl;
-  const Clock& clock = world_->clock();
-  const TimePoint began = clock.now();
-  const Deadline deadline = Deadline::after(limit, began);
-  ProgressEngine& engine = world_->engine();
-  Waiter waiter(engine.crowded());
   bool is_done = false;
-  const auto step = [&] { return is_done = channel.queue().try_alone(channel, use); };
-  while (!step()) {
-    if (!is_sound()) {
-      if (const auto error = hopeless({.sequence = collective_sequence() + 1}, step))
-        std::rethrow_exception(error);
-      if (is_done) return;
-    }
-    if (const TimePoint now = clock.now(); deadline.expired(now)) {
-      const double seconds = std::chrono::duration<double>(now - began).count();
-      const TimeoutError error(
-          fmt::format(
-              "{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for "
-              "a member that has not called it",
-              operation, label(), world_->rank(), seconds),
-          now - began, {.remedy = "let all members call it; or allow more time"});
-      abort({error.problem()});
-      throw error;
-    }
-    if (!engine.is_idle()) engine.step_all();
-    waiter.pause();
-  }
+  const auto step = [&] { return is_done = is_done || channel.queue().try_alone(channel, use); };
+  const auto waited = await(step, limit, [&] {
+    if (is_sound()) return;
+    if (const auto error = hopeless({.sequence = collective_sequence() + 1}, step))
+      std::rethrow_exception(error);
+  });
+  if (!waited) return;
+  const TimeoutError error(
+      fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for a "
+                  "member that has not called it",
+                  operation, label(), world_->rank(),
+                  std::chrono::duration<double>(*waited).count()),
+      *waited, {.remedy = "let all members call it; or allow more time"});
+  abort({error.problem()});
+  throw error;
 }
 
 }  // namespace detail

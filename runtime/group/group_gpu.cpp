@@ -9,25 +9,34 @@
 
 namespace hymn::detail {
 
-void GroupState::await_gpu(const Call& call, Timeout limit, const char* what,
-                           const std::function<bool()>& is_done) {
+std::optional<Duration> GroupState::await(const std::function<bool()>& is_done, Timeout limit,
+                                          const std::function<void()>& look) {
   const Clock& clock = world_->clock();
   const TimePoint began = clock.now();
   const Deadline deadline = Deadline::after(limit, began);
   Waiter waiter(true);
   while (!is_done()) {
-    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
-    if (const TimePoint now = clock.now(); deadline.expired(now)) {
-      ErrorContext where = context(title(call));
-      where.remedy = "find out what holds up the stream, or give more time";
-      throw TimeoutError(fmt::format("within {:.3f} s the GPU has not come to {}; nothing was sent",
-                                     std::chrono::duration<double>(now - began).count(), what),
-                         now - began, std::move(where));
-    }
+    look();
+    if (const TimePoint now = clock.now(); deadline.expired(now))
+      return is_done() ? std::nullopt : std::optional(now - began);
     // Others may wait for steps of what is in flight.
     world_->engine().step_all();
     waiter.pause();
   }
+  return std::nullopt;
+}
+
+void GroupState::await_gpu(const Call& call, Timeout limit, const char* what,
+                           const std::function<bool()>& is_done) {
+  const auto waited = await(is_done, limit, [&] {
+    if (is_aborted()) std::rethrow_exception(aborted_error(title(call)));
+  });
+  if (!waited) return;
+  ErrorContext where = context(title(call));
+  where.remedy = "find out what holds up the stream, or give more time";
+  throw TimeoutError(fmt::format("within {:.3f} s the GPU has not come to {}; nothing was sent",
+                                 std::chrono::duration<double>(*waited).count(), what),
+                     *waited, std::move(where));
 }
 
 void GroupState::await_ready(Operation& operation, const Call& call, Timeout limit) {

@@ -267,6 +267,10 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void examine_part(const Call& call, const CallNote& note);
   void require_numbers(const Call& call, Timeout limit);
   // In group_gpu.cpp.
+  /// Moves what is in flight in this process until `is_done`; `look` is called before each turn,
+  /// and throws where waiting is of no use. How long it has waited in vain, or nothing.
+  std::optional<Duration> await(const std::function<bool()>& is_done, Timeout limit,
+                                const std::function<void()>& look);
   void await_gpu(const Call& call, Timeout limit, const char* what,
                  const std::function<bool()>& is_done);
   void await_ready(Operation& operation, const Call& call, Timeout limit);

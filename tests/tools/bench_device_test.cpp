@@ -60,11 +60,6 @@ class BenchDevice : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, BenchDevice, testing::Values(1, 2, 3));
 
-bool has_one_call(std::string_view collective) {
-  return collective == "all_reduce" || collective == "broadcast" || collective == "reduce" ||
-         collective == "all_gather" || collective == "reduce_scatter";
-}
-
 TEST_P(BenchDevice, EveryCollectiveIsRight) {
   for (const BenchCase& bench_case : bench_cases()) {
     SCOPED_TRACE(bench_case.name);
@@ -80,8 +75,9 @@ TEST_P(BenchDevice, EveryCollectiveIsRight) {
       ASSERT_TRUE(row.enqueue_time);
       EXPECT_GE(row.enqueue_time->median, 0);
       EXPECT_EQ(row.rival, "nccl");
-      EXPECT_EQ(row.rival_time.has_value(), has_one_call(bench_case.name));
-      EXPECT_EQ(row.rival_enqueue_time.has_value(), has_one_call(bench_case.name));
+      const bool has_rival = bench_case.type != OpType::barrier;
+      EXPECT_EQ(row.rival_time.has_value(), has_rival);
+      EXPECT_EQ(row.rival_enqueue_time.has_value(), has_rival);
     }
   }
   EXPECT_TRUE(eventually([this] { return gpus.open_allocations() == 0; }));
@@ -91,6 +87,33 @@ TEST_P(BenchDevice, InPlaceToo) {
   BenchArguments arguments = arguments_for("all_reduce");
   arguments.in_place = true;
   for (const BenchRow& row : measure(arguments)) EXPECT_TRUE(row.in_place);
+}
+
+TEST_P(BenchDevice, TheRivalDoesTheSame) {
+  for (const BenchCase& bench_case : bench_cases()) {
+    if (bench_case.type == OpType::barrier) continue;
+    for (const bool in_place : {false, true}) {
+      if (!(in_place ? bench_case.in_place : bench_case.out_of_place)) continue;
+      // A block would be sent while another one comes to its place.
+      if (in_place && bench_case.type == OpType::all_to_all) continue;
+      SCOPED_TRACE(std::string(bench_case.name) + (in_place ? " in place" : ""));
+      gpus.run([&](World& world) {
+        const Timeout limit(std::chrono::minutes(1));
+        constexpr std::size_t count = 100;
+        const BenchShape shape{world.rank(), world.size(), world.size() - 1, count, in_place};
+        const std::size_t bytes = static_cast<std::size_t>(world.size()) * count * sizeof(float);
+        DeviceTimer timer(world, require_gpus(world), bench_case, DataType::float32, ReduceOp::sum,
+                          bytes, limit);
+        const BenchCall call = timer.call(shape);
+        PlainNccl nccl(world, limit);
+        timer.time_block(
+            call, 5, 5,
+            {.enqueue = nccl.call_for(bench_case, shape, call, ReduceOp::sum, timer.stream()),
+             .look = [&] { nccl.check(); }});
+        EXPECT_EQ(timer.take_wrong(), 0u);
+      });
+    }
+  }
 }
 
 TEST_P(BenchDevice, WhatNcclHasNotIsStagedAndHasNoRival) {

@@ -30,6 +30,76 @@ std::shared_ptr<NcclChannel> channel_of(World& world) {
                          {.remedy = "leave --vs nccl out"});
 }
 
+/// What one rank gives to one collective, and the calls of NCCL for each. Where NCCL has none of
+/// its own they are sends and receives in a group, as in nccl-tests.
+struct Plain {
+  const nccl_api::Functions& nccl;
+  nccl_api::Comm comm;
+  nccl_api::Stream stream;
+  BenchShape shape;
+  const std::byte* in;
+  std::byte* out;
+  std::size_t bytes;  // of shape.count elements
+  nccl_api::DataType type;
+  nccl_api::Op op;
+
+  nccl_api::Result enqueue(OpType collective) const {
+    switch (collective) {
+      case OpType::all_reduce:
+        return call(nccl, nccl.all_reduce, in, out, shape.count, type, op, comm, stream);
+      case OpType::broadcast:
+        return call(nccl, nccl.broadcast, out, out, bytes, type, shape.root, comm, stream);
+      case OpType::reduce:
+        return call(nccl, nccl.reduce, in, out, shape.count, type, op, shape.root, comm, stream);
+      case OpType::all_gather:
+        return call(nccl, nccl.all_gather, in, out, bytes, type, comm, stream);
+      case OpType::reduce_scatter:
+        return call(nccl, nccl.reduce_scatter, in, out, shape.count, type, op, comm, stream);
+      default:
+        return exchange(collective);
+    }
+  }
+
+ private:
+  nccl_api::Result exchange(OpType collective) const {
+    NcclGroup group(nccl);
+    switch (collective) {
+      case OpType::gather:
+        send(shape.root, 0);
+        if (is_root()) recv_blocks();
+        break;
+      case OpType::scatter:
+        if (is_root()) send_blocks();
+        recv(shape.root, 0);
+        break;
+      case OpType::all_to_all:
+        send_blocks();
+        recv_blocks();
+        break;
+      default:  // send_recv
+        send((shape.rank + 1) % shape.ranks, 0);
+        recv((shape.rank + shape.ranks - 1) % shape.ranks, 0);
+    }
+    return group.end();
+  }
+
+  bool is_root() const { return shape.rank == shape.root; }
+  void send_blocks() const {
+    for (int to = 0; to < shape.ranks; ++to) send(to, to);
+  }
+  void recv_blocks() const {
+    for (int from = 0; from < shape.ranks; ++from) recv(from, from);
+  }
+  void send(int to, int block) const {
+    call(nccl, nccl.send, in + static_cast<std::size_t>(block) * bytes, bytes, type, to, comm,
+         stream);
+  }
+  void recv(int from, int block) const {
+    call(nccl, nccl.recv, out + static_cast<std::size_t>(block) * bytes, bytes, type, from, comm,
+         stream);
+  }
+};
+
 }  // namespace
 
 PlainNccl::PlainNccl(World& world, Timeout limit)
@@ -88,38 +158,17 @@ std::function<void()> PlainNccl::call_for(const BenchCase& bench_case, const Ben
   const DataType dtype = bench_call.input().dtype;
   const bool is_plain_op = op.kind() != ReduceKind::premul_sum;
   if (bench_case.reduces && (!is_plain_op || !nccl_refusal(dtype, op.kind()).empty())) return {};
-  const void* const in = bench_call.input().data;
-  void* const out = bench_call.output().data;
-  const std::size_t count = shape.count;
-  const std::size_t bytes = count * size_of(dtype);
-  const nccl_api::Comm comm = shared_->comm();
-  const auto type = bench_case.reduces ? nccl_type(dtype) : nccl_api::uint8;
-  const auto nccl_kind = bench_case.reduces ? nccl_op(op.kind()) : nccl_api::sum;
-  switch (bench_case.type) {
-    case OpType::all_reduce:
-      return [=, this] {
-        settle(call(nccl_, nccl_.all_reduce, in, out, count, type, nccl_kind, comm, stream));
-      };
-    case OpType::broadcast:
-      return [=, this] {
-        settle(call(nccl_, nccl_.broadcast, static_cast<const void*>(out), out, bytes, type,
-                    shape.root, comm, stream));
-      };
-    case OpType::reduce:
-      return [=, this] {
-        settle(
-            call(nccl_, nccl_.reduce, in, out, count, type, nccl_kind, shape.root, comm, stream));
-      };
-    case OpType::all_gather:
-      return
-          [=, this] { settle(call(nccl_, nccl_.all_gather, in, out, bytes, type, comm, stream)); };
-    case OpType::reduce_scatter:
-      return [=, this] {
-        settle(call(nccl_, nccl_.reduce_scatter, in, out, count, type, nccl_kind, comm, stream));
-      };
-    default:  // a group of sends and receives, which every program writes in its own way
-      return {};
-  }
+  if (bench_case.type == OpType::barrier) return {};
+  const Plain plain{.nccl = nccl_,
+                    .comm = shared_->comm(),
+                    .stream = stream,
+                    .shape = shape,
+                    .in = static_cast<const std::byte*>(bench_call.input().data),
+                    .out = static_cast<std::byte*>(bench_call.output().data),
+                    .bytes = shape.count * size_of(dtype),
+                    .type = bench_case.reduces ? nccl_type(dtype) : nccl_api::uint8,
+                    .op = bench_case.reduces ? nccl_op(op.kind()) : nccl_api::sum};
+  return [this, plain, type = bench_case.type] { settle(plain.enqueue(type)); };
 }
 
 }  // namespace hymn

@@ -22,8 +22,8 @@ class PlainNccl {
   PlainNccl(const PlainNccl&) = delete;
   PlainNccl& operator=(const PlainNccl&) = delete;
 
-  /// Enqueues the call of NCCL. Empty where there is no such call: what it has not, and what it
-  /// defines in another way than hymn. It must not outlive this.
+  /// Enqueues the call of NCCL, or a group of calls. Empty where there is none: what it has not,
+  /// and what it defines in another way than hymn. It must not outlive this.
   std::function<void()> call_for(const BenchCase& bench_case, const BenchShape& shape,
                                  const BenchCall& call, ReduceOp op, nccl_api::Stream stream);
   /// Throws BackendError when NCCL has found that it cannot go on.

@@ -1,0 +1,47 @@
+// hymn's C API for several collectives as one: as ProcessGroup::start_coalesced().
+#pragma once
+
+#include "hymn/hymn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Which collective it is.
+typedef enum {
+  hymnCollectiveAllReduce = 0,
+  hymnCollectiveBroadcast,
+  hymnCollectiveReduce,
+  hymnCollectiveGather,
+  hymnCollectiveScatter,
+  hymnCollectiveAllGather,
+  hymnCollectiveReduceScatter,
+  hymnCollectiveAllToAll,
+  hymnCollectiveBarrier
+} hymnCollective_t;
+
+/// What one call gives to the collective's own function; fields that this one has no argument for
+/// are ignored.
+typedef struct {
+  const void* sendbuf;  ///< NULL or recvbuf in a broadcast, whose one buffer is recvbuf
+  void* recvbuf;
+  size_t count;  ///< as in that function: of one block where there are blocks
+  hymnDataType_t dtype;
+  hymnOp_t op;
+  int root;
+} hymnCollectiveCall_t;
+
+/// Makes `n` collectives of one kind together, which count and are recorded one by one. NCCL is
+/// given all that it carries in one group call, so that it launches them at once. All members give
+/// the same ones in the same order: coalesced calls do not match single ones. hymnUsageError, with
+/// none of them started: there are none, or one of them is wrong.
+HYMN_API hymnResult_t hymnCoalesced(hymnCollective_t collective, const hymnCollectiveCall_t* calls,
+                                    size_t n, hymnGroup_t group, hymnStream_t stream);
+/// Only starts them, as one hymnWork_t that completes when all have; `calls` is copied.
+HYMN_API hymnResult_t hymnICoalesced(hymnCollective_t collective, const hymnCollectiveCall_t* calls,
+                                     size_t n, hymnGroup_t group, hymnStream_t stream,
+                                     hymnWork_t* work);
+
+#ifdef __cplusplus
+}
+#endif
