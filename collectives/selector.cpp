@@ -255,4 +255,16 @@ Explanation Selector::explain(const Request& request) const {
   return explanation;
 }
 
+std::vector<AlgorithmUse> Selector::uses() const {
+  std::vector<AlgorithmUse> uses;
+  for (const auto& algorithm : algorithms_)
+    for (std::size_t i = 0; is_collective(static_cast<OpType>(i)); ++i) {
+      const auto type = static_cast<OpType>(i);
+      if (const std::uint64_t count = algorithm->uses(type); count > 0)
+        uses.push_back({std::string(algorithm->path()),
+                        std::string(algorithm_for(algorithm->name(), type)), count});
+    }
+  return uses;
+}
+
 }  // namespace hymn

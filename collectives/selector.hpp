@@ -33,6 +33,8 @@ class Selector {
   /// UnsupportedError that tells why each candidate refused.
   Algorithm& pick(const Request& request);
   Explanation explain(const Request& request) const;
+  /// Of those that have been given collectives. Any thread may ask.
+  std::vector<AlgorithmUse> uses() const;
 
  private:
   std::uint64_t key(const Request& request) const;

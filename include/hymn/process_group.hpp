@@ -81,6 +81,13 @@ struct Explanation {
   std::vector<Candidate> candidates;  ///< in order of preference
 };
 
+/// How many collectives an algorithm has carried.
+struct AlgorithmUse {
+  std::string path;
+  std::string algorithm;  ///< "all_reduce_nccl", as Explanation names it
+  std::uint64_t count = 0;
+};
+
 /// A handle to a group; copies refer to the same group. All ranks given to it (roots, sources,
 /// destinations) are *global* ranks.
 ///
@@ -118,6 +125,11 @@ class HYMN_API ProcessGroup {
   /// The number of collectives (sends and receives) started so far.
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
+
+  /// What has carried the collectives that this rank has started on this group so far, in order of
+  /// preference, without algorithms that carried none. What fails after its start counts, what is
+  /// refused does not; of coalesced ones each counts. Empty on a rank outside. Thread-safe.
+  std::vector<AlgorithmUse> uses() const;
 
   /// How many communicators of NCCL were split from this group's on this rank.
   std::uint64_t comm_split_count() const;
