@@ -91,6 +91,14 @@ TEST(Config, Control) {
     expect_malformed("HYMN_CONTROL", value);
 }
 
+TEST(Config, P2pCompat) {
+  EXPECT_EQ(Config::parse({}).p2p_compat, P2pCompat::none);
+  EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "none").p2p_compat, P2pCompat::none);
+  EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "c10d").p2p_compat, P2pCompat::c10d);
+  for (const char* value : {"", "1", "C10D", "c10d ", "c10d,none", "nccl"})
+    expect_malformed("HYMN_P2P_COMPAT", value);
+}
+
 TEST(Config, OnFailure) {
   EXPECT_EQ(Config::parse({}).on_failure, OnFailure::clean_up);
   for (const auto policy : {OnFailure::report, OnFailure::clean_up, OnFailure::tear_down})
