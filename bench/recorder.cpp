@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "recorder/call_ring.hpp"
@@ -23,7 +24,8 @@ struct Free {
 };
 
 /// One call as a group records it.
-[[gnu::noinline]] void call_once(CallRing& ring, const Request& request, std::uint64_t number) {
+[[gnu::noinline]] void call_once(CallRing& ring, const Request& request, std::uint64_t number,
+                                 bool waits) {
   const std::uint64_t id = ring.claim();
   const bool timing = ring.timing();
   const std::uint64_t started = timing ? time_stamp() : 0;
@@ -41,18 +43,19 @@ struct Free {
     record.site = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
     ring.fill(id, record);
   }
-  ring.set_ended(id, CallState::completed, true);
+  ring.set_ended(id, CallState::completed, true,
+                 timing || waits ? CallRing::Ended::now : CallRing::Ended::at_once);
 }
 
 /// Nanoseconds for one call, sorted.
-std::vector<double> measure(CallRing& ring) {
+std::vector<double> measure(CallRing& ring, bool waits) {
   std::vector<double> times;
   std::vector<float> values(12);
   const Request request = Request::all_reduce(values, values);
   for (int block = 0; block < blocks; ++block) {
     const auto began = std::chrono::steady_clock::now();
     for (int call = 0; call < calls; ++call)
-      call_once(ring, request, static_cast<std::uint64_t>(call));
+      call_once(ring, request, static_cast<std::uint64_t>(call), waits);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - began;
     times.push_back(took.count() / calls);
   }
@@ -65,6 +68,8 @@ struct Kind {
   CallRing::Size size{};
   CallRing::Writers writers = CallRing::Writers::many;
   bool timing = false;
+  bool joined = false;  ///< by a second thread
+  bool waits = false;   ///< so long that the time of its end is read
 };
 
 void print(const Kind& kind) {
@@ -73,7 +78,8 @@ void print(const Kind& kind) {
       static_cast<std::byte*>(::operator new(bytes, alignment)));
   CallRing ring = CallRing::create({memory.get(), bytes}, kind.size, kind.writers);
   ring.set_timing(kind.timing);
-  const std::vector<double> times = measure(ring);
+  if (kind.joined) std::thread([&ring] { ring.record({}); }).join();
+  const std::vector<double> times = measure(ring, kind.waits);
   fmt::print("{:<44}{:>8.1f}{:>8.1f}{:>8.1f}\n", kind.name, times[times.size() / 2], times.front(),
              times.back());
 }
@@ -86,10 +92,11 @@ int main() {
   constexpr auto one = CallRing::Writers::one_at_a_time;
   fmt::print("{:<44}{:>8}{:>8}{:>8}\n", "nanoseconds a call", "median", "min", "max");
   hymn::print({.name = "off", .size = {.entries = 0}});
-  hymn::print({.name = "threads may call at the same time"});
-  hymn::print({.name = "one call at a time", .writers = one});
-  hymn::print({.name = "threads may call at the same time, timing", .timing = true});
-  hymn::print({.name = "one call at a time, timing", .writers = one, .timing = true});
+  hymn::print({.name = "one thread calls"});
+  hymn::print({.name = "one thread calls, and waits", .waits = true});
+  hymn::print({.name = "one thread calls, timing", .timing = true});
+  hymn::print({.name = "no other thread may call", .writers = one});
+  hymn::print({.name = "several threads have called", .joined = true});
   hymn::print({.name = "16384 entries", .size = {.entries = 16384}});
   hymn::print({.name = "8 callers of each", .size = {.frames = 8}});
 }

@@ -5,6 +5,9 @@ set(HYMN_CUDA AUTO CACHE STRING
 if(NOT HYMN_CUDA STREQUAL "OFF")
   find_program(HYMN_NVCC nvcc PATHS /usr/local/cuda/bin)
   mark_as_advanced(HYMN_NVCC)
+  set(HYMN_KERNELS "" CACHE FILEPATH
+      "The image of these kernels from another build of this source, instead of compiling it again")
+  mark_as_advanced(HYMN_KERNELS)
   if(NOT HYMN_NVCC AND NOT HYMN_CUDA STREQUAL "AUTO")
     message(FATAL_ERROR "HYMN_CUDA is ${HYMN_CUDA}, but there is no nvcc: install the CUDA toolkit, "
                         "give -DHYMN_NVCC=PATH, or leave HYMN_CUDA at AUTO")
@@ -25,18 +28,23 @@ function(hymn_embed_kernels source embedder)
   endif()
   get_filename_component(name "${source}" NAME_WE)
   set(image "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
+  if(HYMN_KERNELS)
+    set(image "${HYMN_KERNELS}")
+  endif()
   # Not compressed: it is small, and tests look into it. Constexpr functions, as those of
   # hymn/half.hpp, may be called by kernels.
-  add_custom_command(
-    OUTPUT "${image}"
-    COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
-            -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
-            ${hymn_gpu_code}
-            -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
-    MAIN_DEPENDENCY "${source}"
-    DEPFILE "${image}.d"
-    COMMENT "Compiling the kernels of GPUs"
-    VERBATIM)
+  if(NOT HYMN_KERNELS)
+    add_custom_command(
+      OUTPUT "${image}"
+      COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
+              -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
+              ${hymn_gpu_code}
+              -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
+      MAIN_DEPENDENCY "${source}"
+      DEPFILE "${image}.d"
+      COMMENT "Compiling the kernels of GPUs"
+      VERBATIM)
+  endif()
   set_source_files_properties("${embedder}" PROPERTIES
     COMPILE_DEFINITIONS "HYMN_KERNEL_IMAGE=\"${image}\""
     OBJECT_DEPENDS "${image}")

@@ -75,15 +75,16 @@ function(hymn_run_test)
 endfunction()
 
 # hymn_run_mpi_test(NAME … PROGRAM … [RANKS 1 2 3 4 7] [ARGS …] [TIMEOUT 120] [LABELS mpi]
-#                   [ENVIRONMENT …])
+#                   [ENVIRONMENT …] [WAITS])
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
-# run alone: ranks that have to share their cores with other tests time out for nothing.
+# run alone, for ranks that have to share their cores with other tests are slow; unless they mostly
+# wait (WAITS), for limits to pass and for launchers.
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)
   set(test_RANKS ${MPI_RANKS})
-  cmake_parse_arguments(PARSE_ARGV 0 given "" "NAME;PROGRAM;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 0 given "WAITS" "NAME;PROGRAM;TIMEOUT"
                         "RANKS;ARGS;LABELS;ENVIRONMENT")
   foreach(option IN ITEMS TIMEOUT LABELS RANKS)
     if(given_${option})
@@ -99,7 +100,9 @@ function(hymn_run_mpi_test)
                                  $<TARGET_FILE:${given_PROGRAM}> ${given_ARGS})
     hymn_test_properties(NAME ${run} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
                          LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
-    set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+    if(NOT given_WAITS)
+      set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
+    endif()
   endforeach()
 endfunction()
 

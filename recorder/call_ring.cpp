@@ -58,6 +58,20 @@ CallRing CallRing::attach(std::span<const std::byte> memory, Size size) {
   return CallRing(std::launder(reinterpret_cast<Memory*>(begin)), size, Writers::many);
 }
 
+std::uint64_t CallRing::claim_among_others() {
+  if (!memory_->sole.end()) return unrecorded;
+  const std::uint64_t id = memory_->next.fetch_add(1, std::memory_order_relaxed);
+  Entry& entry = entry_of(id);
+  std::uint64_t seen = entry.version.load(std::memory_order_relaxed);
+  // A writer that lost its core for as long as the others took to come round finds the entry taken,
+  // or is found in it: one of the two records is lost, but none is torn.
+  while (seen % 2 == 0 && seen <= 2 * id &&
+         !entry.version.compare_exchange_weak(seen, 2 * id + 1, std::memory_order_acq_rel,
+                                              std::memory_order_relaxed)) {
+  }
+  return id;
+}
+
 std::uint64_t CallRing::next_id() const { return memory_->next.load(std::memory_order_acquire); }
 
 std::uint64_t CallRing::first_id() const {

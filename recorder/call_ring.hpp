@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "recorder/call_record.hpp"
+#include "recorder/sole_writer.hpp"
 #include "recorder/stamp.hpp"
 
 namespace hymn {
@@ -52,8 +53,8 @@ class CallRing {
     return id;
   }
   /// The same in two parts, for a caller that has something urgent to do in between: the first
-  /// takes an id and its place, with locked instructions where there are many writers; the second
-  /// only stores. Every claim is filled.
+  /// takes an id and its place, with locked instructions once several threads have called; the
+  /// second only stores. Every claim is filled.
   std::uint64_t claim();
   /// Between the two, for a call with blocks that have sizes of their own: keeps these, or that
   /// there are more than there is room for.
@@ -63,8 +64,11 @@ class CallRing {
   void fill(std::uint64_t record_id, const CallRecord& call);
   // The news of a record; what has been overwritten is left alone.
   void set_started(std::uint64_t record_id);
-  /// It has completed or failed now.
-  void set_ended(std::uint64_t record_id, CallState state, bool retired);
+  /// When an operation has ended. To read the time costs about as much as all else of a record, so
+  /// it is not read for one that took less than a few microseconds, unless times are asked for.
+  enum class Ended : std::uint8_t { now, at_once };
+  /// It has completed or failed, now or as soon as it was created.
+  void set_ended(std::uint64_t record_id, CallState state, bool retired, Ended when = Ended::now);
   /// Nothing of it is in flight any more.
   void set_retired(std::uint64_t record_id);
 
@@ -98,9 +102,13 @@ class CallRing {
   struct Memory {
     alignas(64) std::atomic<std::uint64_t> next;
     std::atomic<std::uint64_t> timing;
+    SoleWriter sole;
   };
+  static constexpr std::uint64_t unrecorded = ~std::uint64_t{0} >> 4;
 
   CallRing(Memory* memory, Size size, Writers writers);
+  std::uint64_t claim_alone();
+  std::uint64_t claim_among_others();
   Entry& entry_of(std::uint64_t id) const { return first_entry_[id & mask_]; }
   std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
     return first_frame_ + (id & mask_) * size_.frames;
@@ -141,21 +149,17 @@ class CallRing {
 
 inline std::uint64_t CallRing::claim() {
   if (!is_on()) return 0;
-  if (writers_ == Writers::one_at_a_time) {
-    const std::uint64_t id = memory_->next.load(std::memory_order_relaxed);
-    entry_of(id).version.store(2 * id + 1, std::memory_order_relaxed);
-    memory_->next.store(id + 1, std::memory_order_release);
-    return id;
-  }
-  const std::uint64_t id = memory_->next.fetch_add(1, std::memory_order_relaxed);
-  Entry& entry = entry_of(id);
-  std::uint64_t seen = entry.version.load(std::memory_order_relaxed);
-  // A writer that lost its core for as long as the others took to come round finds the entry taken,
-  // or is found in it: one of the two records is lost, but none is torn.
-  while (seen % 2 == 0 && seen <= 2 * id &&
-         !entry.version.compare_exchange_weak(seen, 2 * id + 1, std::memory_order_acq_rel,
-                                              std::memory_order_relaxed)) {
-  }
+  if (writers_ == Writers::one_at_a_time) return claim_alone();
+  if (!memory_->sole.try_enter()) return claim_among_others();
+  const std::uint64_t id = claim_alone();
+  memory_->sole.leave();
+  return id;
+}
+
+inline std::uint64_t CallRing::claim_alone() {
+  const std::uint64_t id = memory_->next.load(std::memory_order_relaxed);
+  entry_of(id).version.store(2 * id + 1, std::memory_order_relaxed);
+  memory_->next.store(id + 1, std::memory_order_release);
   return id;
 }
 
@@ -215,11 +219,12 @@ inline void CallRing::set_started(std::uint64_t id) {
                     std::memory_order_release);
 }
 
-inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired) {
+inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired, Ended when) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   if (entry.state.load(std::memory_order_relaxed) / 8 != id) return;
-  entry.completed.store(since_creation(entry, id), std::memory_order_release);
+  entry.completed.store(when == Ended::now ? since_creation(entry, id) : passed(0, 0, id),
+                        std::memory_order_release);
   entry.state.store(id * 8 + static_cast<std::uint64_t>(state) * 2 + (retired ? 1 : 0),
                     std::memory_order_release);
 }

@@ -167,6 +167,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
   const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
+  auto ended = CallRing::Ended::now;
   try {
     Operation& operation = *storage.get();
     if (blocks_ && note.limit.is_none() && operation.can_block()) {
@@ -177,7 +178,8 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
       operation.start();
       // While what it sent is on its way.
       fill_record(record_id, request, call, &algorithm, note);
-      if (!operation.step()) drive(operation, note.limit, call);
+      if (operation.step() || !drive(operation, note.limit, call))
+        if (note.started == 0) ended = CallRing::Ended::at_once;
     }
   } catch (...) {
     // It may have failed before there was time for it; a second time changes nothing.
@@ -185,7 +187,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
     ring.set_ended(record_id, CallState::failed, true);
     give_up(*storage.get(), call, watched);
   }
-  ring.set_ended(record_id, CallState::completed, true);
+  ring.set_ended(record_id, CallState::completed, true, ended);
   if (is_collective(request.type)) note_completed(call.sequence);
   if (watched.is_on) [[unlikely]]
     note_ended(call, watched, nullptr);
@@ -202,7 +204,7 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
   }
 }
 
-void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
+bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
   ProgressEngine& engine = world_->engine();
   Waiter waiter(engine.crowded(), operation.can_rest());
@@ -217,7 +219,7 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   for (unsigned turn = 1;; ++turn) {
     if (!is_sound()) [[unlikely]] {
       if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
-      if (is_done) return;
+      if (is_done) return true;
     }
     if (turn == first_look && !limit.is_none()) {
       began = clock.now();
@@ -226,14 +228,15 @@ void GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
     if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
       if (deadline.expired(now)) {
-        if (step()) return;
+        if (step()) return true;
         std::rethrow_exception(timeout_error(pending(call), now - began, limit));
       }
     }
     const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
     if (!engine.is_idle()) engine.step_all();
     if (!rests) waiter.pause([&operation] { return operation.awaits_other_cores(); });
-    if (rests ? operation.rest(Waiter::longest_rest) : operation.step()) return;
+    if (rests ? operation.rest(Waiter::longest_rest) : operation.step())
+      return turn >= first_look || engine.crowded();
   }
 }
 

@@ -251,7 +251,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   Missing find_missing(const PendingOp& op, Timeout limit) const;
 
   Algorithm& prepare(OperationStorage& storage, const Call& call);
-  void drive(Operation& operation, Timeout limit, const Call& call);
+  /// Until it has completed. Returns whether that may have taken more than some microseconds.
+  bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
 

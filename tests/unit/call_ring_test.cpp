@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <thread>
@@ -284,6 +285,32 @@ TEST(CallRing, ReadersNeverSeeATornRecord) {
   EXPECT_EQ(torn, 0);
   EXPECT_GT(seen, 0) << "or torn";
   EXPECT_EQ(ring->next_id(), writers * each);
+}
+
+// The first thread goes without locked instructions until the second comes: wherever it is then.
+TEST(CallRing, AnotherThreadMayComeAtAnyTime) {
+  constexpr std::uint64_t first_calls = 3000;
+  constexpr std::uint64_t second_calls = 300;
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    OwnRing ring({.entries = 4096});
+    const auto call = [&ring](std::uint64_t calls) {
+      std::vector<std::uint64_t> ids;
+      for (std::uint64_t i = 0; i < calls; ++i) ids.push_back(ring->record(record_of(i)));
+      return ids;
+    };
+    std::vector<std::uint64_t> ids;
+    std::thread second([&] {
+      while (ring->next_id() < 25 * round) std::this_thread::yield();
+      ids = call(second_calls);
+    });
+    const std::vector<std::uint64_t> others = call(first_calls);
+    second.join();
+    ids.insert(ids.end(), others.begin(), others.end());
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end()) << "one id for two calls";
+    EXPECT_EQ(ring->next_id(), first_calls + second_calls);
+    for (const std::uint64_t id : ids) ASSERT_TRUE(ring->read(id)) << id;
+  }
 }
 
 TEST(CallRing, IsReadByAnotherProcess) {
