@@ -156,7 +156,8 @@ TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
   EXPECT_EQ(Plan("all_reduce --dtype bfloat16 --op avg" + box).planned(4 * KiB),
             "all_reduce_one_shot");
   EXPECT_EQ(Plan("all_reduce --dtype int32 --op bxor" + box).planned(4 * KiB), "all_reduce_staged");
-  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_nccl");
+  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_windows");
+  EXPECT_EQ(Plan("gather" + box).planned(4 * KiB), "gather_nccl");
 }
 
 TEST(HymnExplain, HostMemory) {
