@@ -58,7 +58,7 @@ struct Cost {
 struct PathModel {
   std::string_view path;       ///< as HYMN_PATH names it
   std::string_view algorithm;  ///< "<collective>_<method>"; "*_<method>" stands for all collectives
-  bool in_this_build = true;   ///< otherwise its cost is known, but hymn cannot run it yet
+  bool in_this_build = true;   ///< otherwise its cost is known, but it cannot run
   Verdict (*can_run)(const PlanQuery&, const PlanContext&) = nullptr;
   double (*seconds)(const PlanQuery&, const PlanContext&) = nullptr;
   std::string_view source;         ///< of the figures in `seconds`
