@@ -239,6 +239,14 @@ const std::array variables = {
         },
         [](const Config& c) { return std::string(c.high_priority_stream ? "high" : "normal"); }},
     Variable{
+        "HYMN_P2P_COMPAT",
+        "By whose rules operations go through the peer memory of GPUs: none (hymn's own) or c10d "
+        "(those of PyTorch's all_reduce inside a node: sums of bfloat16 up to 10 MiB, always).",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.p2p_compat = parse_enum(n, v, p2p_compats);
+        },
+        [](const Config& c) { return std::string(to_string(c.p2p_compat)); }},
+    Variable{
         "HYMN_CHUNK_LIMIT",
         "For tests: the most elements given to one MPI call, so that the code for counts above "
         "2^31 runs on small data.",

@@ -31,6 +31,12 @@ enum class OnFailure : unsigned char { report, clean_up, tear_down };
 
 std::string_view to_string(OnFailure policy) noexcept;
 
+/// By whose rules operations go through the peer memory of GPUs: hymn's, or those of PyTorch's
+/// all_reduce inside a node.
+enum class P2pCompat : unsigned char { none, c10d };
+
+std::string_view to_string(P2pCompat rules) noexcept;
+
 /// Those of `group`, and where it sets nothing, of `otherwise`. Throws ConfigError for values that
 /// are out of range, or do not fit each other; `source` says where they come from.
 NcclOptions nccl_options(const NcclOptions& group, const NcclOptions& otherwise,
@@ -76,6 +82,7 @@ struct Config {
   MetricsPlace metrics;
   NcclOptions nccl;  ///< of groups that do not say otherwise
   bool high_priority_stream = false;
+  P2pCompat p2p_compat = P2pCompat::none;
   std::size_t chunk_limit = std::size_t{1} << 30;
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a

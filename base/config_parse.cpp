@@ -44,6 +44,10 @@ std::string_view to_string(OnFailure policy) noexcept {
   return "?";
 }
 
+std::string_view to_string(P2pCompat rules) noexcept {
+  return rules == P2pCompat::c10d ? "c10d" : "none";
+}
+
 std::string_view to_string(ThreadLevel level) noexcept {
   switch (level) {
     case ThreadLevel::single:

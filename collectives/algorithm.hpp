@@ -1,6 +1,9 @@
 // A candidate way to carry out requests of one group.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -66,7 +69,18 @@ class Algorithm {
   std::uint16_t recorded_as() const { return recorded_as_; }
   void set_recorded_as(std::uint16_t number) { recorded_as_ = number; }
 
+  /// How many collectives of that kind it has been given. Callers order the collectives of a group,
+  /// so one of them counts at a time; any thread may ask.
+  std::uint64_t uses(OpType type) const {
+    return uses_[static_cast<std::size_t>(type)].load(std::memory_order_relaxed);
+  }
+  void count_use(OpType type) {
+    std::atomic<std::uint64_t>& uses = uses_[static_cast<std::size_t>(type)];
+    uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
  private:
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(OpType::send)> uses_{};
   std::uint16_t recorded_as_ = 0;
 };
 

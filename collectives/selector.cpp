@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "collectives/planner/peer_use.hpp"
 #include "collectives/reduce/reducer.hpp"
 #include "hymn/error.hpp"
 
@@ -14,32 +15,6 @@ namespace {
 
 constexpr std::uint64_t answer_bits = 8;
 constexpr std::uint64_t count_bits = 32;
-
-// The bytes that the planner counts, from what every member sees alike; nothing where each knows
-// its own lists or counts only.
-std::optional<PlanQuery> query_of(const Request& request, int ranks) {
-  const auto is_even = [](Layout layout) {
-    return layout == Layout::whole || layout == Layout::equal;
-  };
-  const OpType type = request.type;
-  if (!is_collective(type) || ranks < 1) return std::nullopt;
-  // Of those on streams NCCL's comes first, whatever others cost: they hold up the host.
-  if (type == OpType::barrier && request.memory() == MemoryKind::device) return std::nullopt;
-  if (type == OpType::barrier) return PlanQuery{.type = type};
-  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
-  const ConstBufferView& in = request.inputs.flat();
-  const BufferView& out = request.outputs.flat();
-  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
-  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
-  PlanQuery query{
-      .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
-  if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
-    return std::nullopt;
-  query.op = request.op.kind();
-  query.bytes = (counts_output ? out.count : in.count) * size_of(query.dtype) *
-                static_cast<std::size_t>(counts_block ? ranks : 1);
-  return query;
-}
 
 // What groups of this build may have. The setting is one for the whole job; which of these a group
 // has depends on where its members are.
@@ -150,7 +125,15 @@ Cost Selector::cost_of(std::size_t index, const std::optional<PlanQuery>& query)
   return predict(algorithm.path(), algorithm_for(algorithm.name(), query->type), *query, context_);
 }
 
-Candidate Selector::ask(std::size_t index, const Request& request) const {
+std::string Selector::held_back(std::size_t index, const std::optional<PlanQuery>& query) const {
+  if (!query) return "";
+  const Algorithm& algorithm = *algorithms_[index];
+  return hymn::held_back(algorithm.path(), algorithm_for(algorithm.name(), query->type), *query,
+                         context_);
+}
+
+Candidate Selector::ask(std::size_t index, const Request& request,
+                        const std::optional<PlanQuery>& query) const {
   const Algorithm& algorithm = *algorithms_[index];
   Candidate candidate;
   candidate.path = algorithm.path();
@@ -166,6 +149,9 @@ Candidate Selector::ask(std::size_t index, const Request& request) const {
     candidate.can_run = verdict.ok;
     candidate.reason = std::move(verdict.reason);
     if (!candidate.can_run) return candidate;
+    candidate.reason = held_back(index, query);
+    candidate.can_run = candidate.reason.empty();
+    if (!candidate.can_run) return candidate;
     candidate.promises = promise(index, request);
     candidate.can_run = candidate.promises >= rules_.reproducibility;
     if (!candidate.can_run) candidate.reason = shortfall(candidate.promises, request);
@@ -174,12 +160,13 @@ Candidate Selector::ask(std::size_t index, const Request& request) const {
 }
 
 std::size_t Selector::search(const Request& request) const {
-  const std::optional<PlanQuery> query = query_of(request, context_.layout.size);
+  const std::optional<PlanQuery> query = plan_query(request, context_.layout.size);
   std::optional<std::size_t> chosen;
   Cost cost;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
     if (!is_allowed(i, request.type) || !algorithms_[i]->takes(request.memory()) ||
-        !algorithms_[i]->can_run(request).ok || promise(i, request) < rules_.reproducibility)
+        !algorithms_[i]->can_run(request).ok || !held_back(i, query).empty() ||
+        promise(i, request) < rules_.reproducibility)
       continue;
     Cost other = cost_of(i, query);
     if (chosen && !is_faster(other, cost)) continue;
@@ -233,12 +220,12 @@ std::string Selector::remedy() const {
 }
 
 Explanation Selector::explain(const Request& request) const {
-  const std::optional<PlanQuery> query = query_of(request, context_.layout.size);
+  const std::optional<PlanQuery> query = plan_query(request, context_.layout.size);
   Explanation explanation;
   Cost chosen;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
     if (!algorithms_[i]->serves(request.type)) continue;
-    Candidate candidate = ask(i, request);
+    Candidate candidate = ask(i, request, query);
     if (candidate.can_run) {
       Cost cost = cost_of(i, query);
       candidate.predicted_us = cost.seconds * 1e6;
@@ -253,6 +240,18 @@ Explanation Selector::explain(const Request& request) const {
     explanation.candidates.push_back(std::move(candidate));
   }
   return explanation;
+}
+
+std::vector<AlgorithmUse> Selector::uses() const {
+  std::vector<AlgorithmUse> uses;
+  for (const auto& algorithm : algorithms_)
+    for (std::size_t i = 0; is_collective(static_cast<OpType>(i)); ++i) {
+      const auto type = static_cast<OpType>(i);
+      if (const std::uint64_t count = algorithm->uses(type); count > 0)
+        uses.push_back({std::string(algorithm->path()),
+                        std::string(algorithm_for(algorithm->name(), type)), count});
+    }
+  return uses;
 }
 
 }  // namespace hymn

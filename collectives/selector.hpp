@@ -33,6 +33,8 @@ class Selector {
   /// UnsupportedError that tells why each candidate refused.
   Algorithm& pick(const Request& request);
   Explanation explain(const Request& request) const;
+  /// Of those that have been given collectives. Any thread may ask.
+  std::vector<AlgorithmUse> uses() const;
 
  private:
   std::uint64_t key(const Request& request) const;
@@ -40,7 +42,9 @@ class Selector {
   bool is_allowed(std::size_t index, OpType type) const;
   Reproducibility promise(std::size_t index, const Request& request) const;
   std::string shortfall(Reproducibility promised, const Request& request) const;
-  Candidate ask(std::size_t index, const Request& request) const;
+  Candidate ask(std::size_t index, const Request& request,
+                const std::optional<PlanQuery>& query) const;
+  std::string held_back(std::size_t index, const std::optional<PlanQuery>& query) const;
   Cost cost_of(std::size_t index, const std::optional<PlanQuery>& query) const;
   std::vector<std::string> missing(OpType type) const;
   std::string remedy() const;

@@ -69,15 +69,10 @@ class PeerOperation final : public Operation {
   bool has_landed_ = false;
 };
 
-/// Which collectives a method makes, and what it is called.
+/// What a method is called.
 struct Part {
   std::string_view name;
   PeerMethod method;
-  bool serves(OpType type) const {
-    if (method != PeerMethod::windows) return type == OpType::all_reduce;
-    return type == OpType::all_gather || type == OpType::broadcast ||
-           type == OpType::reduce_scatter || type == OpType::all_to_all;
-  }
 };
 constexpr Part parts[] = {{"all_reduce_one_shot", PeerMethod::one_shot},
                           {"all_reduce_two_shot", PeerMethod::two_shot},
@@ -91,7 +86,7 @@ class PeerAlgorithm final : public Algorithm {
   std::string_view name() const override { return part_.name; }
   std::string_view path() const override { return paths::cuda_p2p; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return part_.serves(type); }
+  bool serves(OpType type) const override { return has_peer_kernel(part_.method, type); }
   Verdict can_run(const Request& request) const override {
     if (channel_ == nullptr) return Verdict::no(reason_);
     const PeerChannelParts& made_of = channel_->parts();

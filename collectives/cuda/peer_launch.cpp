@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <mutex>
 #include <set>
 
-#include "collectives/cuda/peer_blocks.hpp"
+#include "collectives/cuda/pack.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -22,38 +21,6 @@ const char* kept(std::string name) {
   static auto* names = new std::set<std::string>();
   std::lock_guard lock(mutex);
   return names->insert(std::move(name)).first->c_str();
-}
-
-constexpr std::array reduced_types = {DataType::float32, DataType::float16, DataType::bfloat16,
-                                      DataType::int32};
-constexpr std::array reductions = {ReduceKind::sum, ReduceKind::avg, ReduceKind::min,
-                                   ReduceKind::max, ReduceKind::premul_sum};
-
-template <class T, std::size_t n>
-bool is_among(const std::array<T, n>& all, T one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-Verdict can_reduce(const Request& request) {
-  const DataType dtype = request.inputs.dtype();
-  if (!is_among(reduced_types, dtype))
-    return Verdict::no(fmt::format("there is no kernel for {}", to_string(dtype)));
-  if (!is_among(reductions, request.op.kind()))
-    return Verdict::no(fmt::format("there is no kernel for {}", to_string(request.op.kind())));
-  return Verdict::yes();
-}
-
-/// Of a slot, that the request needs at once.
-std::size_t bytes_in_slot(const Request& request, int ranks) {
-  const auto all = static_cast<std::size_t>(ranks);
-  switch (request.type) {
-    case OpType::reduce_scatter:
-      return all * block_stride(request.outputs.flat().bytes());
-    case OpType::all_to_all:
-      return all * block_stride(request.inputs.flat().bytes() / all);
-    default:
-      return request.inputs.flat().bytes();
-  }
 }
 
 bool is_even(Layout layout) { return layout == Layout::whole || layout == Layout::equal; }
@@ -85,13 +52,10 @@ Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::
   if (!known.ok) return known;
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout()))
     return Verdict::no("the kernels know equal blocks of one buffer only");
-  if (reduces(request.type)) {
-    Verdict reduced = can_reduce(request);
-    if (!reduced.ok) return reduced;
-  }
-  if (method != PeerMethod::two_shot && bytes_in_slot(request, ranks) > slot_bytes)
-    return Verdict::no(fmt::format("it is larger than the {} bytes of a window", slot_bytes));
-  return Verdict::yes();
+  const std::optional<PlanQuery> query = plan_query(request, ranks);
+  if (!query)
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(request.op.kind())));
+  return peer_kernel_takes(*query, method, ranks, slot_bytes);
 }
 
 bool PeerLaunch::is_ready() {

@@ -2,12 +2,10 @@
 #pragma once
 
 #include "collectives/cuda/peer_channel.hpp"
+#include "collectives/cuda/peer_rules.hpp"
 #include "collectives/nccl/launch_queue.hpp"
 
 namespace hymn {
-
-/// How an all_reduce is made.
-enum class PeerMethod : unsigned char { one_shot, two_shot, windows };
 
 /// Whether a kernel can carry it out, with slots of that many bytes. All members get the same
 /// answer.

@@ -29,6 +29,8 @@ constexpr std::string_view composed = "the sum of its parts: shm inside a host, 
 constexpr std::string_view peer_kernels =
     "published figures of one-shot and two-shot kernels on 8 H100 with NVSwitch: 7 to 13 us from "
     "16 KB to 0.5 MB; not measured with hymn";
+constexpr std::string_view peer_windows =
+    "not measured: the figures of one_shot, whose steps these kernels take, too";
 constexpr std::string_view nccl_figures =
     "nccl-tests on 8 H100 with NVSwitch as published: 32 to 34 us for small all_reduce, about 100 "
     "us at 10 MB, above 400 GB/s bus bandwidth for large ones; not measured with hymn";
@@ -82,6 +84,7 @@ constexpr std::array table = {
     CostRow{"hierarchical", "hierarchical", one_host, 0, 0, 0, 0, 0, composed},
     CostRow{"cuda_p2p", "one_shot", one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
     CostRow{"cuda_p2p", "two_shot", one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},
+    CostRow{"cuda_p2p", "windows", one_host, 6 * us, 0, 0, 0, 0.7, peer_windows},
     CostRow{"nccl", "low_latency", one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
     CostRow{"nccl", "nccl", one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
     CostRow{"nccl", "nccl", several_hosts, 30 * us, 10 * us, 0, 0, 0.9, nccl_network},

@@ -1,9 +1,11 @@
-// Paths for buffers in the memory of GPUs. Of those that are not in this build the rules and
-// figures are here, too, so that `hymn explain` can tell what a machine is good for.
+// Paths for buffers in the memory of GPUs. The rules and figures of peer memory are here in builds
+// without its kernels, too, so that `hymn explain` can tell what a machine is good for.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "collectives/cuda/peer_rules.hpp"
+#include "collectives/cuda/peer_team.hpp"
 #include "collectives/nccl/nccl_types.hpp"
 #include "collectives/planner/links.hpp"
 #include "collectives/planner/models.hpp"
@@ -11,37 +13,23 @@
 namespace hymn {
 namespace {
 
-constexpr int most_peers = 16;
-// The kernels move 16 bytes at a time.
-constexpr std::size_t kernel_step = 16;
-
 Verdict needs_device_memory(const PlanQuery& query) {
   if (is_on_device(query)) return Verdict::yes();
   return Verdict::no(query.type == OpType::barrier ? "it is ordered by no stream"
                                                    : "the buffers are in host memory");
 }
 
-Verdict needs_own_gpus(const PlanContext& context, std::string_view shared) {
+Verdict needs_gpus(const PlanContext& context) {
   const GroupLayout& layout = context.layout;
-  if (layout.ranks_without_gpu() > 0)
-    return Verdict::no(
-        fmt::format("{} of {} ranks have no GPU", layout.ranks_without_gpu(), layout.size));
-  if (layout.most_gpu_sharers() > 1)
-    return Verdict::no(fmt::format("{} ranks share one GPU{}", layout.most_gpu_sharers(), shared));
-  return Verdict::yes();
+  if (layout.ranks_without_gpu() == 0) return Verdict::yes();
+  return Verdict::no(
+      fmt::format("{} of {} ranks have no GPU", layout.ranks_without_gpu(), layout.size));
 }
 
-Verdict kernel_has(const PlanQuery& query) {
-  if (query.type != OpType::all_reduce)
-    return Verdict::no(fmt::format("only all_reduce has kernels, not {}", to_string(query.type)));
-  const bool type = query.dtype == DataType::bfloat16 || query.dtype == DataType::float16 ||
-                    query.dtype == DataType::float32;
-  if (!type) return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.dtype)));
-  if (query.op != ReduceKind::sum && query.op != ReduceKind::avg)
-    return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.op)));
-  if (query.bytes % kernel_step != 0)
-    return Verdict::no(fmt::format("the size is no multiple of {} bytes", kernel_step));
-  return Verdict::yes();
+Verdict needs_own_gpus(const PlanContext& context) {
+  const int sharers = context.layout.most_gpu_sharers();
+  if (sharers <= 1) return Verdict::yes();
+  return Verdict::no(fmt::format("{} ranks share one GPU, which NCCL refuses", sharers));
 }
 
 Verdict reach_each_other(const PlanContext& context) {
@@ -49,9 +37,9 @@ Verdict reach_each_other(const PlanContext& context) {
   if (!layout.one_host())
     return Verdict::no(fmt::format("the ranks are on {} hosts", layout.hosts.size()));
   if (layout.size < 2) return Verdict::no("one rank alone has no peer");
-  if (layout.size > most_peers)
+  if (layout.size > static_cast<int>(cuda::most_peers))
     return Verdict::no(
-        fmt::format("{} GPUs, and at most {} can work together", layout.size, most_peers));
+        fmt::format("{} ranks, and at most {} can work together", layout.size, cuda::most_peers));
   if (!layout.all_gpu_peers()) return Verdict::no("some pairs of GPUs have no peer access");
   const GpuLinkKind worst = layout.worst_gpu_link();
   if (worst == GpuLinkKind::system)
@@ -69,30 +57,58 @@ Verdict nccl_has(const PlanQuery& query) {
   return Verdict::yes();
 }
 
-}  // namespace
-
-Verdict one_shot_can_run(const PlanQuery& query, const PlanContext& context) {
-  for (Verdict verdict : {needs_device_memory(query), kernel_has(query),
-                          needs_own_gpus(context, ""), reach_each_other(context)})
+Verdict peer_can_run(const PlanQuery& query, const PlanContext& context, PeerMethod method) {
+  for (Verdict verdict :
+       {needs_device_memory(query),
+        peer_kernel_takes(query, method, std::max(context.layout.size, 1), peer_slot_bytes),
+        needs_gpus(context), reach_each_other(context)})
     if (!verdict.ok) return verdict;
   return Verdict::yes();
 }
 
+double peer_seconds(std::string_view method, const PlanQuery& query, const PlanContext& context,
+                    double moved) {
+  return cost_of(cost_row("cuda_p2p", method, CostSetting::one_host), query, 0, moved,
+                 peer_bandwidth(context));
+}
+
+}  // namespace
+
+Verdict peer_one_shot_can_run(const PlanQuery& query, const PlanContext& context) {
+  return peer_can_run(query, context, PeerMethod::one_shot);
+}
+
 // Every GPU reads all of every other GPU's buffer.
-double one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
-  return cost_of(cost_row("cuda_p2p", "one_shot", CostSetting::one_host), query, 0,
-                 context.layout.size - 1, peer_bandwidth(context));
+double peer_one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
+  return peer_seconds("one_shot", query, context, context.layout.size - 1);
+}
+
+Verdict peer_two_shot_can_run(const PlanQuery& query, const PlanContext& context) {
+  return peer_can_run(query, context, PeerMethod::two_shot);
 }
 
 // Every GPU reads its share of every other GPU's buffer, then everybody's result.
-double two_shot_seconds(const PlanQuery& query, const PlanContext& context) {
-  return cost_of(cost_row("cuda_p2p", "two_shot", CostSetting::one_host), query, 0,
-                 bytes_moved(OpType::all_reduce, context.layout.size), peer_bandwidth(context));
+double peer_two_shot_seconds(const PlanQuery& query, const PlanContext& context) {
+  return peer_seconds("two_shot", query, context,
+                      bytes_moved(OpType::all_reduce, context.layout.size));
+}
+
+Verdict peer_windows_can_run(const PlanQuery& query, const PlanContext& context) {
+  return peer_can_run(query, context, PeerMethod::windows);
+}
+
+bool peer_windows_serve(OpType type) { return has_peer_kernel(PeerMethod::windows, type); }
+
+// Every GPU reads what is for it from every other one; in a broadcast all of them from one.
+double peer_windows_seconds(const PlanQuery& query, const PlanContext& context) {
+  const int ranks = context.layout.size;
+  return peer_seconds("windows", query, context,
+                      query.type == OpType::broadcast ? ranks - 1 : bytes_moved(query.type, ranks));
 }
 
 Verdict nccl_can_run(const PlanQuery& query, const PlanContext& context) {
-  for (Verdict verdict : {needs_device_memory(query), nccl_has(query),
-                          needs_own_gpus(context, ", which NCCL refuses")})
+  for (Verdict verdict :
+       {needs_device_memory(query), nccl_has(query), needs_gpus(context), needs_own_gpus(context)})
     if (!verdict.ok) return verdict;
   return Verdict::yes();
 }

@@ -37,9 +37,13 @@ double shm_messages_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context);
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context);
 
-Verdict one_shot_can_run(const PlanQuery& query, const PlanContext& context);
-double one_shot_seconds(const PlanQuery& query, const PlanContext& context);
-double two_shot_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict peer_one_shot_can_run(const PlanQuery& query, const PlanContext& context);
+double peer_one_shot_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict peer_two_shot_can_run(const PlanQuery& query, const PlanContext& context);
+double peer_two_shot_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict peer_windows_can_run(const PlanQuery& query, const PlanContext& context);
+bool peer_windows_serve(OpType type);
+double peer_windows_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict nccl_can_run(const PlanQuery& query, const PlanContext& context);
 double nccl_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict staged_can_run(const PlanQuery& query, const PlanContext& context);

@@ -7,7 +7,9 @@
 #include <mutex>
 #include <set>
 
+#include "collectives/cuda/kernel_image.hpp"
 #include "collectives/planner/models.hpp"
+#include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 
 namespace hymn {
@@ -18,12 +20,15 @@ std::string_view source_of(std::string_view path, std::string_view method) {
   return cost_row(path, method, CostSetting::one_host).stands_on;
 }
 
-const std::array<PathModel, 20>& models() {
-  static const std::array<PathModel, 20> all = {{
-      {"cuda_p2p", "all_reduce_one_shot", false, one_shot_can_run, one_shot_seconds,
+const std::array<PathModel, 21>& models() {
+  static const bool has_kernels = !cuda::kernel_image().empty();
+  static const std::array<PathModel, 21> all = {{
+      {"cuda_p2p", "all_reduce_one_shot", has_kernels, peer_one_shot_can_run, peer_one_shot_seconds,
        source_of("cuda_p2p", "one_shot")},
-      {"cuda_p2p", "all_reduce_two_shot", false, one_shot_can_run, two_shot_seconds,
+      {"cuda_p2p", "all_reduce_two_shot", has_kernels, peer_two_shot_can_run, peer_two_shot_seconds,
        source_of("cuda_p2p", "two_shot")},
+      {"cuda_p2p", "*_windows", has_kernels, peer_windows_can_run, peer_windows_seconds,
+       source_of("cuda_p2p", "windows"), peer_windows_serve},
       {"nccl", "*_nccl", true, nccl_can_run, nccl_seconds, source_of("nccl", "nccl")},
       {"shm", "all_reduce_one_shot", true, shm_one_shot_can_run, shm_one_shot_seconds,
        source_of("shm", "one_shot")},
@@ -78,6 +83,30 @@ bool is_model_of(const PathModel& model, std::string_view path, std::string_view
 
 }  // namespace
 
+std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
+  const auto is_even = [](Layout layout) {
+    return layout == Layout::whole || layout == Layout::equal;
+  };
+  const OpType type = request.type;
+  if (!is_collective(type) || ranks < 1) return std::nullopt;
+  // Of those on streams NCCL's comes first, whatever others cost: they hold up the host.
+  if (type == OpType::barrier && request.memory() == MemoryKind::device) return std::nullopt;
+  if (type == OpType::barrier) return PlanQuery{.type = type};
+  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
+  const ConstBufferView& in = request.inputs.flat();
+  const BufferView& out = request.outputs.flat();
+  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
+  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
+  PlanQuery query{
+      .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
+  if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+    return std::nullopt;
+  query.op = request.op.kind();
+  query.bytes = (counts_output ? out.count : in.count) * size_of(query.dtype) *
+                static_cast<std::size_t>(counts_block ? ranks : 1);
+  return query;
+}
+
 bool PathModel::serves(OpType type) const {
   if (algorithm.starts_with('*')) return only == nullptr || only(type);
   return algorithm_for(algorithm, type) == algorithm;
@@ -95,23 +124,30 @@ std::string_view algorithm_for(std::string_view name, OpType type) {
                           last == std::string_view::npos ? name : name.substr(last + 1)));
 }
 
+std::optional<double> measured_seconds(std::string_view path, std::string_view algorithm,
+                                       const PlanQuery& query, const PlanContext& context) {
+  if (context.tuning == nullptr) return std::nullopt;
+  const MemoryKind memory = is_on_device(query) ? MemoryKind::device : MemoryKind::host;
+  return context.tuning->seconds(path, algorithm, query.type, query.dtype, context.layout.size,
+                                 static_cast<int>(context.layout.hosts.size()), query.bytes,
+                                 memory);
+}
+
 Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
              const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   if (layout.hosts.empty()) return {};
-  if (context.tuning != nullptr && query.memory != MemoryKind::device) {
-    const auto measured =
-        context.tuning->seconds(path, algorithm, query.type, query.dtype, layout.size,
-                                static_cast<int>(layout.hosts.size()), query.bytes);
-    if (measured) return {*measured, "tuned on " + context.tuning->measured};
-  }
+  const bool settled = is_settled(path, algorithm, query, context);
+  if (const auto measured = measured_seconds(path, algorithm, query, context))
+    return {*measured, "tuned on " + context.tuning->measured, settled};
   for (const PathModel& model : path_models())
     if (is_model_of(model, path, algorithm))
-      return {model.seconds(query, context), "default table"};
+      return {model.seconds(query, context), "default table", settled};
   return {};
 }
 
 bool is_faster(const Cost& cost, const Cost& other) {
+  if (cost.is_settled != other.is_settled) return cost.is_settled;
   return cost.seconds > 0 && other.seconds > 0 && cost.seconds < other.seconds;
 }
 

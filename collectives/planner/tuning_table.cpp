@@ -45,6 +45,7 @@ class Field {
     return Field(*found, source_,
                  place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name));
   }
+  bool has(std::string_view name) const { return json_.is_object() && json_.contains(name); }
   Field at(std::size_t index) const {
     return Field(json_[index], source_, fmt::format("{}[{}]", place_, index));
   }
@@ -69,6 +70,11 @@ class Field {
     if (!(value > 0 && value <= longest_time))
       refuse(fmt::format("seconds above 0 and up to {}", longest_time));
     return value;
+  }
+  MemoryKind memory() const {
+    for (const MemoryKind kind : {MemoryKind::host, MemoryKind::device})
+      if (text() == to_string(kind)) return kind;
+    refuse("host or device");
   }
   /// The enumerator of that name among the first `count`.
   template <class Enum>
@@ -97,6 +103,7 @@ TuningRow read_row(const Field& field) {
   row.dtype = field["dtype"].name_of<DataType>(data_type_count - 1);
   row.ranks = static_cast<int>(field["ranks"].number(1, most_ranks));
   row.hosts = static_cast<int>(field["hosts"].number(1, static_cast<std::size_t>(row.ranks)));
+  if (field.has("memory")) row.memory = field["memory"].memory();
   const Field points = field["points"];
   for (std::size_t i = 0; i < points.elements(1, most_points); ++i) {
     const Field point = points.at(i);
@@ -113,17 +120,19 @@ Json write_row(const TuningRow& row) {
   Json points = Json::array();
   for (const TuningRow::Point& point : row.points)
     points.push_back(Json::array({point.bytes, point.seconds}));
-  return {{"path", row.path},
-          {"algorithm", row.algorithm},
-          {"collective", to_string(row.type)},
-          {"dtype", to_string(row.dtype)},
-          {"ranks", row.ranks},
-          {"hosts", row.hosts},
-          {"points", points}};
+  Json json{{"path", row.path},
+            {"algorithm", row.algorithm},
+            {"collective", to_string(row.type)},
+            {"dtype", to_string(row.dtype)},
+            {"ranks", row.ranks},
+            {"hosts", row.hosts}};
+  if (row.memory != MemoryKind::host) json["memory"] = to_string(row.memory);
+  json["points"] = std::move(points);
+  return json;
 }
 
 auto identity(const TuningRow& row) {
-  return std::tuple(row.path, row.algorithm, row.type, row.dtype, row.ranks, row.hosts);
+  return std::tuple(row.path, row.algorithm, row.type, row.dtype, row.ranks, row.hosts, row.memory);
 }
 
 double interpolate(const std::vector<TuningRow::Point>& points, std::size_t bytes) {
@@ -188,15 +197,21 @@ std::string TuningTable::to_json() const {
 
 std::optional<double> TuningTable::seconds(std::string_view path, std::string_view algorithm,
                                            OpType type, DataType dtype, int ranks, int hosts,
-                                           std::size_t bytes) const {
+                                           std::size_t bytes, MemoryKind memory) const {
   for (const TuningRow& row : rows) {
     // What only moves data takes the same time for every type.
     const bool same_data = row.dtype == dtype || !reduces(type);
     if (row.type == type && row.ranks == ranks && row.hosts == hosts && same_data &&
-        row.path == path && row.algorithm == algorithm)
+        row.path == path && row.algorithm == algorithm && row.memory == memory)
       return interpolate(row.points, bytes);
   }
   return std::nullopt;
+}
+
+bool TuningTable::knows(std::string_view path, int ranks) const {
+  return std::any_of(rows.begin(), rows.end(), [&](const TuningRow& row) {
+    return row.path == path && row.ranks == ranks && row.hosts == 1;
+  });
 }
 
 TuningChoice choose_tuning(const std::optional<std::string>& text, const std::string& source,

@@ -25,7 +25,8 @@ struct TuningRow {
     double seconds = 0;     ///< median
     friend bool operator==(const Point&, const Point&) = default;
   };
-  std::vector<Point> points;  ///< ascending, no size twice
+  std::vector<Point> points;             ///< ascending, no size twice
+  MemoryKind memory = MemoryKind::host;  ///< or device
   friend bool operator==(const TuningRow&, const TuningRow&) = default;
 };
 
@@ -47,7 +48,10 @@ class TuningTable {
   /// of the smallest; nothing where the algorithm was not measured for this collective and shape
   /// of group. The type counts only where values are combined.
   std::optional<double> seconds(std::string_view path, std::string_view algorithm, OpType type,
-                                DataType dtype, int ranks, int hosts, std::size_t bytes) const;
+                                DataType dtype, int ranks, int hosts, std::size_t bytes,
+                                MemoryKind memory = MemoryKind::host) const;
+  /// Whether anything of the path has been measured on so many ranks of one host.
+  bool knows(std::string_view path, int ranks) const;
   friend bool operator==(const TuningTable&, const TuningTable&) = default;
 };
 

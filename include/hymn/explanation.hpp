@@ -1,6 +1,7 @@
 // Why a request is carried out as it is: ProcessGroup::explain().
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct Explanation {
   std::string algorithm;
   double predicted_us = 0;            ///< of the chosen candidate; 0: not known
   std::vector<Candidate> candidates;  ///< in order of preference
+};
+
+/// How many collectives an algorithm has carried.
+struct AlgorithmUse {
+  std::string path;
+  std::string algorithm;  ///< "all_reduce_nccl", as Explanation names it
+  std::uint64_t count = 0;
 };
 
 }  // namespace hymn

@@ -73,6 +73,18 @@ hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds) {
                [](const ProcessGroup& g) { return seconds_of(g.timeout()); });
 }
 
+hymnResult_t hymnGroupUses(hymnGroup_t group, const char* path, const char* algorithm,
+                           uint64_t* uses) {
+  return query(__func__, group, uses, "uses", [=](const ProcessGroup& g) {
+    uint64_t sum = 0;
+    for (const hymn::AlgorithmUse& use : g.uses())
+      if ((path == nullptr || use.path == path) &&
+          (algorithm == nullptr || use.algorithm == algorithm))
+        sum += use.count;
+    return sum;
+  });
+}
+
 hymnResult_t hymnWorkTest(hymnWork_t work, int* done) {
   return guarded(__func__, [&] {
     need(done, "done");

@@ -157,13 +157,13 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   call.request = &request;
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
-  const Algorithm& algorithm = prepare(storage, call);
+  Algorithm& algorithm = prepare(storage, call);
   WatchedCall watched;
   if (is_watched()) [[unlikely]]
     watched = examine(call, algorithm, {site, limit_of(options)});
   if (matched) [[unlikely]]
     await_ready(*storage.get(), call, limit_of(options));
-  call.sequence = take_sequence(request.type);
+  call.sequence = take_sequence(request.type, algorithm);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
   const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
@@ -194,7 +194,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
 }
 
-const Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
+Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
   try {
     Algorithm& algorithm = means_.selector->pick(*call.request);
     algorithm.prepare(storage, call);
@@ -339,7 +339,7 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& 
     for (const auto& part : work->parts()) examine_part(part->call, note);
   for (const auto& part : work->parts()) await_ready(*part->storage.get(), part->call, note.limit);
   for (const auto& part : work->parts()) {
-    part->call.sequence = take_sequence(part->call.request->type);
+    part->call.sequence = take_sequence(part->call.request->type, *part->algorithm);
     part->record_id = world_->ring().claim();
     fill_record(part->record_id, *part->call.request, part->call, part->algorithm, note);
   }

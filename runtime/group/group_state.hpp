@@ -81,6 +81,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool is_member() const { return shape_.rank >= 0; }
   /// Communicators of NCCL that were split from this group's on this rank.
   std::uint64_t comm_splits() const { return means_.nccl ? means_.nccl->splits() : 0; }
+  std::vector<AlgorithmUse> uses() const {
+    return is_member() ? means_.selector->uses() : std::vector<AlgorithmUse>();
+  }
   /// What its paths can do on GPUs.
   const DeviceReach& reach() const { return means_.reach; }
   /// Null: NCCL cannot be used.
@@ -213,6 +216,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // this rank any more: a refused call must not put the ranks out of step.
   std::uint64_t next_sequence(OpType type) const;
   std::uint64_t take_sequence(OpType type);
+  /// The same for what `algorithm` is to carry.
+  std::uint64_t take_sequence(OpType type, Algorithm& algorithm) {
+    if (is_collective(type)) algorithm.count_use(type);
+    return take_sequence(type);
+  }
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
                    const Algorithm* algorithm, const CallNote& note);
   /// For what does not even start, since members are gone: dumps tell of it. Its number.
@@ -242,7 +250,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   };
   Missing find_missing(const PendingOp& op, Timeout limit) const;
 
-  const Algorithm& prepare(OperationStorage& storage, const Call& call);
+  Algorithm& prepare(OperationStorage& storage, const Call& call);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.
   bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.

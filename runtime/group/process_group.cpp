@@ -17,6 +17,7 @@ const Membership& ProcessGroup::membership() const { return need(state_).members
 int ProcessGroup::global_rank(int group_rank) const { return need(state_).global_rank(group_rank); }
 int ProcessGroup::group_rank(int global_rank) const { return need(state_).group_rank(global_rank); }
 std::uint64_t ProcessGroup::comm_split_count() const { return need(state_).comm_splits(); }
+std::vector<AlgorithmUse> ProcessGroup::uses() const { return need(state_).uses(); }
 Timeout ProcessGroup::timeout() const { return need(state_).timeout(); }
 void ProcessGroup::set_timeout(Timeout timeout) { need(state_).set_timeout(timeout); }
 

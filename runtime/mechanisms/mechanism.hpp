@@ -17,6 +17,8 @@
 
 namespace hymn {
 
+class TuningTable;
+
 /// How a world ends.
 enum class WorldEnd : unsigned char {
   clean,     ///< all ranks are here, and nothing has gone wrong on any of them
@@ -56,6 +58,8 @@ class Mechanism {
 
   /// The ranks have met, and know where they are. Called once, before any group is made.
   virtual void placed(const JobMap&) {}
+  /// What has been measured on these machines; null: nothing. Called once, after placed().
+  virtual void measured(const std::shared_ptr<const TuningTable>&) {}
   /// What this rank has to say to the other members of a group that is about to be made.
   virtual Bytes offer(const Membership&, const GroupOptions&) { return {}; }
   /// What it says when it has heard what all members offered; it may wait for what another member

@@ -8,13 +8,13 @@
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
+#include "collectives/cuda/peer_rules.hpp"
+#include "collectives/planner/peer_use.hpp"
+#include "collectives/planner/tuning_table.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
-
-/// A group's windows take twice that of each GPU.
-constexpr std::size_t slot_bytes = std::size_t{4} << 20;
 
 std::uint32_t random_number() { return std::random_device()(); }
 
@@ -23,6 +23,7 @@ std::uint32_t random_number() { return std::random_device()(); }
 /// What a member says of itself.
 struct PeerMechanism::Offer {
   bool is_wanted = false;
+  bool has_gpu = false;
   std::string why_not;       ///< it has no window; empty: it has
   std::uint32_t number = 0;  ///< that its window holds
   WindowTicket window{};
@@ -31,6 +32,7 @@ struct PeerMechanism::Offer {
     Unpacker unpacker(said);
     Offer offer;
     offer.is_wanted = unpacker.number() != 0;
+    offer.has_gpu = unpacker.number() != 0;
     offer.why_not = unpacker.text();
     offer.number = static_cast<std::uint32_t>(unpacker.number());
     offer.window = WindowTicket::read(unpacker.bytes());
@@ -38,7 +40,8 @@ struct PeerMechanism::Offer {
   }
   Bytes packed() const {
     Packer packer;
-    packer.number(is_wanted ? 1 : 0).text(why_not).number(number).bytes(window.packed());
+    packer.number(is_wanted ? 1 : 0).number(has_gpu ? 1 : 0);
+    packer.text(why_not).number(number).bytes(window.packed());
     return packer.packed();
   }
 };
@@ -48,15 +51,25 @@ void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms,
                         const PathPolicy& path, const Config& config) {
   auto nccl =
       std::make_unique<NcclMechanism>(std::move(exchange), std::move(libraries), path, config);
-  auto peer = std::make_unique<PeerMechanism>(*nccl, path);
+  auto peer = std::make_unique<PeerMechanism>(*nccl, path, config.p2p_compat);
   mechanisms.push_back(std::move(nccl));
   mechanisms.push_back(std::move(peer));
 }
 
-bool PeerMechanism::is_wanted(const GroupOptions& options) const {
-  const PathPolicy policy =
-      options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
-  return policy.names(paths::cuda_p2p);
+bool PeerMechanism::is_wanted(const PathPolicy& path, std::size_t ranks) const {
+  if (!path.allows(paths::cuda_p2p)) return false;
+  if (peer_use(path, compat_) != PeerUse::measured) return true;
+  return tuning_ != nullptr && tuning_->knows(paths::cuda_p2p, static_cast<int>(ranks));
+}
+
+bool PeerMechanism::ends_together() const {
+  for (std::size_t ranks = 2; ranks <= cuda::most_peers; ++ranks)
+    if (is_wanted(path_, ranks)) return true;
+  return false;
+}
+
+PathPolicy PeerMechanism::policy_of(const GroupOptions& options) const {
+  return options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
 }
 
 void PeerMechanism::placed(const JobMap& job) {
@@ -82,12 +95,12 @@ std::string PeerMechanism::why_not(const Membership& membership) const {
 
 Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& options) {
   Offer mine;
-  mine.is_wanted = is_wanted(options);
-  if (!mine.is_wanted) return mine.packed();
+  mine.is_wanted = is_wanted(policy_of(options), membership.ranks.size());
+  mine.has_gpu = nccl_.gpu() != nullptr;
   mine.why_not = why_not(membership);
-  if (!mine.why_not.empty()) return mine.packed();
+  if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
-    auto window = std::make_shared<PeerWindow>(nccl_.gpu(), cuda::window_bytes(slot_bytes));
+    auto window = std::make_shared<PeerWindow>(nccl_.gpu(), cuda::window_bytes(peer_slot_bytes));
     mine.number = random_number();
     window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
     mine.window = window->ticket();
@@ -108,7 +121,10 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
     std::vector<Offer> offers;
     for (const Bytes& word : said) offers.push_back(Offer::read(word));
     for (const Offer& offer : offers)
-      if (reason.empty()) reason = offer.is_wanted ? offer.why_not : "the path is not allowed";
+      if (reason.empty()) reason = offer.why_not;
+    // All members have the same settings.
+    if (reason.empty() && !offers.front().is_wanted)
+      reason = not_measured(static_cast<int>(membership.ranks.size()));
     if (reason.empty()) reason = connect(membership, offers, patience);
   } catch (const std::exception& error) {
     reason = error.what();
@@ -142,7 +158,7 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
       .windows = std::move(windows),
       .members = membership.ranks,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(membership.ranks.size())},
-      .slot_bytes = slot_bytes});
+      .slot_bytes = peer_slot_bytes});
   std::string why = channel->probe(numbers, Deadline::after(patience));
   if (why.empty()) open_[membership.uid] = channel;
   return why;
@@ -156,8 +172,8 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
   std::string reason;
   for (const Bytes& word : answers)
     if (reason.empty()) reason = Unpacker(word).text();
-  const bool any_wants =
-      std::any_of(offers.begin(), offers.end(), [](const Offer& o) { return o.is_wanted; });
+  const bool any_gpu =
+      std::any_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; });
   std::lock_guard lock(mutex_);
   offered_.erase(group.membership.uid);
   if (reason.empty()) {
@@ -168,7 +184,7 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     kept_.push_back(std::move(found->second));  // others may have opened its window
     open_.erase(found);
   }
-  if (any_wants) add_no_peer_algorithms(group.algorithms, reason);
+  if (any_gpu) add_no_peer_algorithms(group.algorithms, reason);
 }
 
 // Peers may still read what this rank has shown last.

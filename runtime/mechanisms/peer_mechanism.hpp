@@ -1,6 +1,6 @@
 // Peer memory as a mechanism: gives groups of one host, whose ranks have GPUs that reach each
 // other's memory, windows there, and kernels that work on them. Only where the path setting names
-// it: it has not run on a GPU yet.
+// it, HYMN_P2P_COMPAT asks for it, or it has been measured on these machines.
 #pragma once
 
 #include <map>
@@ -19,9 +19,11 @@ class PeerMechanism final : public Mechanism {
  public:
   /// `nccl` comes before it and outlives it: it has the rank's GPU, and the order of what goes
   /// there. `path` is the world's, for groups that do not say otherwise.
-  PeerMechanism(const NcclMechanism& nccl, PathPolicy path) : nccl_(nccl), path_(std::move(path)) {}
+  PeerMechanism(const NcclMechanism& nccl, PathPolicy path, P2pCompat compat)
+      : nccl_(nccl), path_(std::move(path)), compat_(compat) {}
 
   void placed(const JobMap& job) override;
+  void measured(const std::shared_ptr<const TuningTable>& table) override { tuning_ = table; }
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
   Bytes answer(const Membership& membership, std::span<const Bytes> offers,
                Duration patience) override;
@@ -30,11 +32,13 @@ class PeerMechanism final : public Mechanism {
   void close(const Membership& membership, bool clean) override;
   void shut_down(WorldEnd end) override;
   /// Peers may read a window until they have ended, too. All ranks have the same setting.
-  bool ends_together() const override { return path_.names(paths::cuda_p2p); }
+  bool ends_together() const override;
 
  private:
   struct Offer;
-  bool is_wanted(const GroupOptions& options) const;
+  /// Whether groups of so many ranks with this setting get windows.
+  bool is_wanted(const PathPolicy& path, std::size_t ranks) const;
+  PathPolicy policy_of(const GroupOptions& options) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
   std::string why_not(const Membership& membership) const;
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
@@ -43,6 +47,8 @@ class PeerMechanism final : public Mechanism {
 
   const NcclMechanism& nccl_;
   const PathPolicy path_;
+  const P2pCompat compat_;
+  std::shared_ptr<const TuningTable> tuning_;
   int rank_ = -1;
   std::string host_;
   std::set<int> with_gpu_;                                        ///< ranks of this host

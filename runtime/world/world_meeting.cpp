@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/settings.hpp"
 #include "runtime/world/group_spots.hpp"
@@ -41,6 +42,7 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
   agree("HYMN_REPRODUCIBLE", std::string(to_string(reproducibility_)), unpacker.text());
   agree("HYMN_CONTROL", config_.control ? "1" : "0", unpacker.text());
   agree("HYMN_CHECKS", std::string(to_string(checks_)), unpacker.text());
+  agree("HYMN_P2P_COMPAT", std::string(to_string(config_.p2p_compat)), unpacker.text());
   agree("HYMN_CHUNK_LIMIT", std::to_string(config_.chunk_limit), std::to_string(unpacker.number()));
 }
 
@@ -56,7 +58,7 @@ void WorldState::meet() {
   Packer packer;
   packer.text(version()).text(path_.text()).text(algo_.text());
   packer.text(to_string(reproducibility_)).text(config_.control ? "1" : "0");
-  packer.text(to_string(checks_));
+  packer.text(to_string(checks_)).text(to_string(config_.p2p_compat));
   packer.number(config_.chunk_limit);
   packer.text(tuning.path).text(tuning.text).text(tuning.library);
   const bool leads = rank_ == 0;
@@ -146,8 +148,11 @@ CpuSet WorldState::helper_cpus() const {
   return cpus_for_helper(job_.machine(), granted_, job_.place().cpus, others);
 }
 
-PlanContext WorldState::plan_context(GroupLayout layout) const {
-  return {std::move(layout), job_.machines, tuning_};
+PlanContext WorldState::plan_context(GroupLayout layout, const PathPolicy& path) const {
+  return {.layout = std::move(layout),
+          .machines = job_.machines,
+          .tuning = tuning_,
+          .peers = peer_use(path, config_.p2p_compat)};
 }
 
 // Messages through shared memory move in hymn's calls only: a rank that was left in MPI's blocking

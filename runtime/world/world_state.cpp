@@ -101,7 +101,10 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = std::make_shared<WorldState>(std::move(parts));
   try {
     world->meet();
-    for (const auto& mechanism : world->mechanisms_) mechanism->placed(world->job_);
+    for (const auto& mechanism : world->mechanisms_) {
+      mechanism->placed(world->job_);
+      mechanism->measured(world->tuning_);
+    }
     world->engine_ =
         std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
                                          world->crowded_, world->own_thread_, world->helper_cpus());
@@ -268,7 +271,7 @@ GroupState::Means WorldState::find_means(const Membership& membership, const Gro
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
       .reproducibility = shape.reproducibility};
   auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
-                                             plan_context(std::move(agreement.layout)));
+                                             plan_context(std::move(agreement.layout), path));
   if (made.staged != nullptr)
     made.staged->carry_by([all = selector.get()](const Request& request) -> Algorithm& {
       return all->pick(request);

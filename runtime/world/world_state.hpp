@@ -194,7 +194,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
                                          Timeout limit);
   GroupState::Means find_means(const Membership& membership, const GroupOptions& options,
                                Agreement agreement);
-  PlanContext plan_context(GroupLayout layout) const;
+  PlanContext plan_context(GroupLayout layout, const PathPolicy& path) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;
   /// How long the members of a new group wait for each other.

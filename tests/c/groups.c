@@ -96,6 +96,26 @@ static void test_timeouts(hymnWorld_t world) {
   CHECK_OK(hymnGroupFree(group));
 }
 
+static void test_uses(hymnWorld_t world) {
+  const int self = 0;
+  int rank = -1;
+  hymnGroup_t group = make_group(world, &self, 1);
+  CHECK_OK(hymnGroupRank(group, &rank));
+  int32_t value = 3;
+  if (rank == 0) CHECK_OK(hymnAllReduce(&value, &value, 1, hymnInt32, hymnSum, group, NULL));
+  const uint64_t expected = rank == 0 ? 1 : 0;
+  uint64_t uses = 9;
+  CHECK_OK(hymnGroupUses(group, NULL, NULL, &uses));
+  CHECK(uses == expected);
+  CHECK_OK(hymnGroupUses(group, "cuda_p2p", NULL, &uses));
+  CHECK(uses == 0);
+  CHECK_OK(hymnGroupUses(group, NULL, "all_reduce_abacus", &uses));
+  CHECK(uses == 0);
+  CHECK_FAILS(hymnUsageError, "group is NULL", hymnGroupUses(NULL, NULL, NULL, &uses));
+  CHECK_FAILS(hymnUsageError, "uses is NULL", hymnGroupUses(group, NULL, NULL, NULL));
+  CHECK_OK(hymnGroupFree(group));
+}
+
 static void test_reproducibility(hymnWorld_t world) {
   const int self = 0;
   int rank = -1;
@@ -161,6 +181,7 @@ void test_groups(hymnWorld_t world) {
   test_halves(world, rank, size);
   test_bad_lists(world, size);
   test_timeouts(world);
+  test_uses(world);
   test_reproducibility(world);
   test_gpu_options(world);
 }

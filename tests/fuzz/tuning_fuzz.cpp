@@ -13,8 +13,8 @@ void check(const hymn::TuningTable& table) noexcept {
           "a table comes back from JSON as it was");
   for (const hymn::TuningRow& row : table.rows) {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1} << 13, SIZE_MAX}) {
-      const auto seconds =
-          table.seconds(row.path, row.algorithm, row.type, row.dtype, row.ranks, row.hosts, bytes);
+      const auto seconds = table.seconds(row.path, row.algorithm, row.type, row.dtype, row.ranks,
+                                         row.hosts, bytes, row.memory);
       require(seconds && std::isfinite(*seconds) && *seconds > 0,
               "what was measured has a time for every size");
     }

@@ -47,6 +47,32 @@ RANK_TEST(Selection, AlgorithmsAreForcedAndForbidden) {
             free.explain(Request::barrier()).algorithm);
 }
 
+RANK_TEST(Selection, UsesAreCountedForEachAlgorithm) {
+  ProcessGroup group = world.new_group(everybody(world), {.path = all_paths});
+  EXPECT_TRUE(group.uses().empty());
+  std::vector<std::int32_t> values(4);
+  const auto used = [&group](const Request& request) {
+    const Explanation told = group.explain(request);
+    for (const AlgorithmUse& use : group.uses())
+      if (use.path == told.path && use.algorithm == told.algorithm) return use.count;
+    return std::uint64_t{0};
+  };
+  const Request sum = Request::all_reduce(values, values);
+  group.all_reduce(values);
+  EXPECT_EQ(used(sum), 1u);
+  group.all_reduce_async(values).wait();
+  const std::vector<BufferView> parts = {values, values};
+  group.all_reduce_coalesced(parts);
+  EXPECT_EQ(used(sum), 4u) << "of coalesced ones each counts";
+  EXPECT_THROW(group.all_reduce(ConstBufferView(values), BufferView()), UsageError);
+  EXPECT_EQ(used(sum), 4u) << "what is refused does not";
+  EXPECT_EQ(used(Request::barrier()), 0u);
+  group.barrier();
+  EXPECT_EQ(used(Request::barrier()), 1u);
+  EXPECT_EQ(used(sum), 4u);
+  EXPECT_EQ(group.uses().size(), 2u);
+}
+
 RANK_TEST(Selection, UnknownAlgorithmsAreRefusedOnAllRanks) {
   for (int turn = 0; turn < 2; ++turn) {
     try {

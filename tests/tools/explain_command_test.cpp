@@ -24,8 +24,8 @@ constexpr std::size_t MiB = 1024 * KiB;
 /// What the command says for one job.
 class Plan {
  public:
-  explicit Plan(const std::string& arguments) {
-    const ShellOutcome outcome = run_shell(command + arguments + " --json 2>&1");
+  explicit Plan(const std::string& arguments, const std::string& environment = "") {
+    const ShellOutcome outcome = run_shell(environment + command + arguments + " --json 2>&1");
     EXPECT_EQ(outcome.exit_code, 0) << arguments << outcome.output;
     json_ = Json::parse(outcome.output, nullptr, false);
     EXPECT_TRUE(json_.is_object()) << outcome.output;
@@ -35,12 +35,19 @@ class Plan {
   std::string planned(std::size_t bytes) const { return algorithm(bytes, "planned"); }
   std::string build(std::size_t bytes) const { return algorithm(bytes, "build"); }
   std::string reason(std::size_t bytes, const std::string& algorithm) const {
-    for (const Json& candidate : range(bytes)["candidates"])
-      if (candidate["algorithm"] == algorithm) return candidate.value("reason", "it can run");
-    return "there is no " + algorithm;
+    return of_candidate(bytes, algorithm, "reason", "it can run");
+  }
+  std::string held_back(std::size_t bytes, const std::string& algorithm) const {
+    return of_candidate(bytes, algorithm, "held_back", "by nothing");
   }
 
  private:
+  std::string of_candidate(std::size_t bytes, const std::string& algorithm, const char* field,
+                           const std::string& otherwise) const {
+    for (const Json& candidate : range(bytes)["candidates"])
+      if (candidate["algorithm"] == algorithm) return candidate.value(field, otherwise);
+    return "there is no " + algorithm;
+  }
   const Json& range(std::size_t bytes) const {
     for (const Json& range : json_["ranges"])
       if (range["first_bytes"] <= bytes && bytes <= range["last_bytes"]) return range;
@@ -54,21 +61,48 @@ class Plan {
   Json json_;
 };
 
-Plan all_reduce_on_gpus(const std::string& arguments) {
-  return Plan("all_reduce --dtype bfloat16 --gpus --topo " + boxes + arguments);
+Plan all_reduce_on_gpus(const std::string& arguments, const std::string& environment = "") {
+  return Plan("all_reduce --dtype bfloat16 --gpus --topo " + boxes + arguments, environment);
 }
 
 TEST(HymnExplain, SwitchedGpus) {
   const Plan plan = all_reduce_on_gpus("nvswitch8.xml");
   EXPECT_EQ(plan.json()["ranks"], 8);
-  EXPECT_EQ(plan.planned(8), "all_reduce_nccl");
+  EXPECT_EQ(plan.planned(8), "all_reduce_one_shot");
   EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_one_shot");
   EXPECT_EQ(plan.planned(512 * KiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(8 * MiB), "all_reduce_two_shot");
   EXPECT_EQ(plan.planned(1024 * MiB), "all_reduce_nccl");
   EXPECT_EQ(plan.build(4 * KiB), "all_reduce_nccl");
-  EXPECT_EQ(plan.reason(8, "all_reduce_one_shot"), "the size is no multiple of 16 bytes");
+  EXPECT_EQ(plan.reason(8 * MiB, "all_reduce_one_shot"),
+            "it is larger than the 4194304 bytes of a window");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
+}
+
+TEST(HymnExplain, PeerMemoryIsForWhoNamesItOrHasMeasuredIt) {
+  const Plan plan = all_reduce_on_gpus("nvswitch8.xml");
+  EXPECT_EQ(plan.held_back(4 * KiB, "all_reduce_one_shot"),
+            "it has not been measured here: run `hymn tune --memory device --dtype bfloat16` on 8 "
+            "ranks, or name cuda_p2p in HYMN_PATH");
+  EXPECT_EQ(plan.held_back(4 * KiB, "all_reduce_nccl"), "by nothing");
+  const Plan named = all_reduce_on_gpus("nvswitch8.xml", "HYMN_PATH=cuda_p2p,nccl ");
+  EXPECT_EQ(named.held_back(4 * KiB, "all_reduce_one_shot"), "by nothing");
+  EXPECT_EQ(named.planned(4 * KiB), "all_reduce_one_shot");
+}
+
+TEST(HymnExplain, PeerMemoryByTheRulesOfC10d) {
+  const std::string c10d = "HYMN_P2P_COMPAT=c10d ";
+  const Plan plan = all_reduce_on_gpus("nvswitch8.xml", c10d);
+  EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_one_shot");
+  EXPECT_EQ(plan.planned(512 * KiB), "all_reduce_two_shot");
+  EXPECT_EQ(plan.held_back(512 * KiB, "all_reduce_one_shot"),
+            "HYMN_P2P_COMPAT=c10d: more than 262144 bytes take two shots");
+  EXPECT_EQ(plan.held_back(16 * MiB, "all_reduce_two_shot"),
+            "HYMN_P2P_COMPAT=c10d: at most 10485760 bytes");
+  EXPECT_EQ(plan.build(16 * MiB), "all_reduce_nccl");
+  const Plan other = all_reduce_on_gpus("nvswitch8.xml --op avg", c10d);
+  EXPECT_EQ(other.build(4 * KiB), "all_reduce_nccl");
+  EXPECT_THAT(other.held_back(4 * KiB, "all_reduce_one_shot"), HasSubstr("with sum"));
 }
 
 TEST(HymnExplain, HybridCube) {
@@ -96,7 +130,10 @@ TEST(HymnExplain, RanksThatShareAGpu) {
   const Plan plan = all_reduce_on_gpus("one_gpu.xml --ranks 2");
   EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_staged");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_nccl"), "2 ranks share one GPU, which NCCL refuses");
-  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"), "2 ranks share one GPU");
+  EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"),
+            "2 ranks share one GPU, where processes take turns");
+  EXPECT_EQ(all_reduce_on_gpus("one_gpu.xml --ranks 2 --threads").planned(4 * KiB),
+            "all_reduce_one_shot");
 }
 
 TEST(HymnExplain, RanksWithoutGpu) {
@@ -119,7 +156,8 @@ TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
   EXPECT_EQ(Plan("all_reduce --dtype bfloat16 --op avg" + box).planned(4 * KiB),
             "all_reduce_one_shot");
   EXPECT_EQ(Plan("all_reduce --dtype int32 --op bxor" + box).planned(4 * KiB), "all_reduce_staged");
-  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_nccl");
+  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_windows");
+  EXPECT_EQ(Plan("gather" + box).planned(4 * KiB), "gather_nccl");
 }
 
 TEST(HymnExplain, HostMemory) {
@@ -186,9 +224,8 @@ TEST(HymnExplain, SaysItInWords) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* text :
        {"all_reduce of float32, sum, in the memory of GPUs", "8 ranks on 1 host", "8 GPUs in use",
-        "joined by nvswitch", "16 B to 256 KiB", "this build takes  nccl (all_reduce_nccl)",
-        "planned best", "cuda_p2p (all_reduce_one_shot)*: ", "not taken",
-        "slower: ", "* not in this build"})
+        "joined by nvswitch", "4 B to 256 KiB", "this build takes  nccl (all_reduce_nccl)",
+        "planned best", "cuda_p2p (all_reduce_one_shot)*: ", "not taken", "slower: ", "\n* "})
     EXPECT_THAT(outcome.output, HasSubstr(text));
 }
 

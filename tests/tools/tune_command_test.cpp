@@ -39,8 +39,9 @@ class HymnTune : public ::testing::Test {
   ~HymnTune() override { fs::remove_all(cache_); }
 
   ShellOutcome run(const std::string& line) const {
-    // Other tests have it switched off.
-    return run_shell("unset HYMN_TUNING; XDG_CACHE_HOME='" + cache_.string() + "' " + line);
+    // Other tests have it switched off. What is counted here is in host memory.
+    return run_shell("unset HYMN_TUNING; export HYMN_GPU=none; XDG_CACHE_HOME='" + cache_.string() +
+                     "' " + line);
   }
   ShellOutcome on_2_ranks(const std::string& arguments) const {
     return run(HYMN_MPIRUN " -n 2 " + command + " " + arguments + " 2>&1");
@@ -99,6 +100,19 @@ TEST_F(HymnTune, WritesATableThatRunsTakeUp) {
     write(file(), table.dump());
     EXPECT_THAT(bench().output, HasSubstr(std::string(",") + fastest + ",all_reduce_"));
   }
+}
+
+TEST_F(HymnTune, SaysWhereTheMemoryOfGpusCannotBeMeasured) {
+  const std::string why =
+      "device memory can be measured where every rank has a GPU, but rank(s) "
+      "0, 1 of 2 have none";
+  EXPECT_THAT(on_2_ranks(quick + "barrier").output,
+              HasSubstr("hymn: only host memory is measured: " + why));
+  EXPECT_THAT(on_2_ranks(quick + "barrier --memory host").output, Not(HasSubstr(why)));
+  const ShellOutcome outcome = on_2_ranks(quick + "barrier --memory device");
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr(why));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("only host memory")));
 }
 
 TEST_F(HymnTune, KeepsWhatItDoesNotMeasureAnew) {
@@ -179,6 +193,7 @@ TEST_F(HymnTune, RefusesBadArguments) {
       {"--collectives send_recv", "unknown collective"},
       {"--min 8 --max 4", "min <= max"},
       {"--dtype floating", "unknown dtype"},
+      {"--memory tape", "unknown memory"},
       {"--op band", "band of float32"},
       {"--timeout soon", "'soon'"},
       {"--threads -1", "--threads"},

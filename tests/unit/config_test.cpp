@@ -91,6 +91,14 @@ TEST(Config, Control) {
     expect_malformed("HYMN_CONTROL", value);
 }
 
+TEST(Config, P2pCompat) {
+  EXPECT_EQ(Config::parse({}).p2p_compat, P2pCompat::none);
+  EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "none").p2p_compat, P2pCompat::none);
+  EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "c10d").p2p_compat, P2pCompat::c10d);
+  for (const char* value : {"", "1", "C10D", "c10d ", "c10d,none", "nccl"})
+    expect_malformed("HYMN_P2P_COMPAT", value);
+}
+
 TEST(Config, OnFailure) {
   EXPECT_EQ(Config::parse({}).on_failure, OnFailure::clean_up);
   for (const auto policy : {OnFailure::report, OnFailure::clean_up, OnFailure::tear_down})
@@ -321,6 +329,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_NCCL_NET", "", ""},
       {"HYMN_NCCL_BLOCKING", "0", "0"},
       {"HYMN_STREAM_PRIORITY", "normal", "normal"},
+      {"HYMN_P2P_COMPAT", "none", "none"},
       {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},
   };
   ASSERT_EQ(settings.size(), expected.size());
@@ -336,15 +345,16 @@ TEST(Config, DescribesEveryVariable) {
 }
 
 TEST(Config, WhatItDescribesCanBeReadBack) {
-  const std::vector<std::string> given = {"HYMN_TIMEOUT=none",       "HYMN_LOG_LEVEL=off",
-                                          "HYMN_PROGRESS_THREAD=on", "HYMN_MPI_THREAD_LEVEL=single",
-                                          "HYMN_PATH=^threads",      "HYMN_CHUNK_LIMIT=1",
-                                          "HYMN_REPRODUCIBLE=size",  "HYMN_RECORDER_SIZE=7",
-                                          "HYMN_RECORDER_FRAMES=3",  "HYMN_RECORDER_TIMING=on",
-                                          "HYMN_DUMP=trace",         "HYMN_CONTROL=off",
-                                          "HYMN_INTERFACE=^eth1",    "HYMN_ON_FAILURE=tear_down",
-                                          "HYMN_BLOCKING_WAIT=on",   "HYMN_INIT_TIMEOUT=90",
-                                          "HYMN_WATCHDOG_TIMEOUT=7"};
+  const std::vector<std::string> given = {
+      "HYMN_TIMEOUT=none",         "HYMN_LOG_LEVEL=off",
+      "HYMN_PROGRESS_THREAD=on",   "HYMN_MPI_THREAD_LEVEL=single",
+      "HYMN_PATH=^threads",        "HYMN_CHUNK_LIMIT=1",
+      "HYMN_REPRODUCIBLE=size",    "HYMN_RECORDER_SIZE=7",
+      "HYMN_P2P_COMPAT=c10d",      "HYMN_RECORDER_FRAMES=3",
+      "HYMN_RECORDER_TIMING=on",   "HYMN_DUMP=trace",
+      "HYMN_CONTROL=off",          "HYMN_INTERFACE=^eth1",
+      "HYMN_ON_FAILURE=tear_down", "HYMN_BLOCKING_WAIT=on",
+      "HYMN_INIT_TIMEOUT=90",      "HYMN_WATCHDOG_TIMEOUT=7"};
   const Config config = Config::parse(given);
   std::vector<std::string> described;
   for (const Setting& setting : config.describe())

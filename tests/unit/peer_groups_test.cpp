@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <span>
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
@@ -43,16 +44,18 @@ TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
   gpus.run(
       [&](World& world) {
         ProcessGroup& group = world.group();
-        for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{5} << 20}) {
-          ToyBuffer<float> buffer(gpus, world.rank(),
-                                  Floats(bytes / sizeof(float), value_of(world)));
+        constexpr std::size_t largest = std::size_t{5} << 20;
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(largest / sizeof(float)));
+        for (const std::size_t bytes : {std::size_t{4} << 10, largest}) {
           const BufferView view(buffer.data(), bytes / sizeof(float), DataType::float32,
                                 MemoryKind::device);
+          std::fill_n(buffer.data(), view.count, value_of(world));
           EXPECT_EQ(group.explain(Request::all_reduce(view, view)).algorithm,
                     bytes == 4096 ? "all_reduce_one_shot" : "all_reduce_two_shot");
           group.all_reduce(view);
-          EXPECT_THAT(buffer.values(), Each(10.0F));
+          EXPECT_THAT(std::span(buffer.data(), view.count), Each(10.0F));
         }
+        group.barrier();  // memory is freed when all kernels have ended
       },
       {}, config());
   EXPECT_EQ(gpus.count("all_reduce"), 0) << "NCCL has been used";
@@ -77,11 +80,25 @@ TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheWindows) {
 TEST_F(PeerGroups, NobodyIsOfferedAWindowWithoutBeingAsked) {
   ToyGpus gpus(2);
   gpus.run([&](World& world) {
+    EXPECT_EQ(gpus.open_allocations(), 0);
     ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
-    const Explanation told =
-        world.group().explain(Request::all_reduce(buffer.view(), buffer.view()));
-    EXPECT_TRUE(std::none_of(told.candidates.begin(), told.candidates.end(),
-                             [](const Candidate& each) { return each.path == "cuda_p2p"; }));
+    const Request request = Request::all_reduce(buffer.view(), buffer.view());
+    EXPECT_EQ(candidate(world.group(), request, "all_reduce_one_shot").reason,
+              "it has not been measured here: run `hymn tune --memory device` on 2 ranks, or name "
+              "cuda_p2p in HYMN_PATH");
+    world.group().barrier();
+  });
+}
+
+TEST_F(PeerGroups, WhatCannotRunIsNotToBeMeasured) {
+  ToyGpus gpus(2);
+  gpus.run_with_others(3, [&](World& world) {
+    if (world.rank() == 2) return;
+    ToyBuffer<float> buffer(gpus, world.rank(), Floats(4));
+    const BufferView view(buffer.data(), 4, DataType::float32, MemoryKind::device);
+    EXPECT_EQ(
+        candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot").reason,
+        "rank 2 is not on the host of rank 0, or has no GPU");
   });
 }
 

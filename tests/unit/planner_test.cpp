@@ -137,19 +137,64 @@ TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   query.dtype = DataType::int64;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
   EXPECT_EQ(refusal_of("cuda_p2p", query, context), "there is no kernel for int64");
-  query = on_device(64 * KiB + 2);
-  EXPECT_EQ(best(query, context), "nccl *_nccl");
-  EXPECT_EQ(refusal_of("cuda_p2p", query, context), "the size is no multiple of 16 bytes");
   query = on_device(64 * KiB);
   query.op = ReduceKind::product;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
-  query.op = ReduceKind::max;
-  EXPECT_EQ(best(query, context), "staged *_staged") << "a NaN would not be what dtypes.md says";
-  query.op = ReduceKind::avg;
-  EXPECT_EQ(best(query, context), "cuda_p2p all_reduce_one_shot");
+  EXPECT_EQ(refusal_of("cuda_p2p", query, context), "there is no kernel for product");
   query = on_device(64 * KiB);
-  query.type = OpType::all_gather;
+  query.type = OpType::gather;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
+}
+
+TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
+  const PlanContext context = nvswitch8();
+  EXPECT_EQ(best(on_device(64 * KiB + 2), context), "cuda_p2p all_reduce_one_shot");
+  for (const DataType dtype :
+       {DataType::float32, DataType::float16, DataType::bfloat16, DataType::int32})
+    for (const ReduceKind op : {ReduceKind::sum, ReduceKind::avg, ReduceKind::min, ReduceKind::max,
+                                ReduceKind::premul_sum}) {
+      PlanQuery query = on_device(64 * KiB);
+      query.dtype = dtype;
+      query.op = op;
+      EXPECT_EQ(best(query, context), "cuda_p2p all_reduce_one_shot");
+    }
+}
+
+std::string windows_refusal(const PlanQuery& query, const PlanContext& context) {
+  for (const PathModel& model : path_models())
+    if (model.algorithm == "*_windows") return model.can_run(query, context).reason;
+  return "there is no such model";
+}
+
+// A window holds 4 MiB: of each rank, or of all where each has something for each.
+TEST(Planner, OtherCollectivesTakeWindowsAsFarAsTheyFit) {
+  const PlanContext context = nvswitch8();
+  for (const OpType type :
+       {OpType::all_gather, OpType::broadcast, OpType::reduce_scatter, OpType::all_to_all}) {
+    PlanQuery query = on_device(64 * KiB);
+    query.type = type;
+    EXPECT_EQ(best(query, context), "cuda_p2p *_windows") << to_string(type);
+    query.bytes = (type == OpType::all_gather ? 32 : 4) * MiB;
+    EXPECT_EQ(windows_refusal(query, context), "") << to_string(type);
+    query.bytes *= 2;
+    EXPECT_EQ(windows_refusal(query, context), "it is larger than the 4194304 bytes of a window");
+  }
+  EXPECT_EQ(windows_refusal(on_device(64), context), "there is no kernel for all_reduce");
+  PlanQuery gather = on_device(64);
+  gather.type = OpType::all_gather;
+  gather.dtype = DataType::float64;
+  EXPECT_EQ(windows_refusal(gather, context), "") << "what is only moved may be of any type";
+}
+
+// All but one read from one GPU, and not each from another.
+TEST(Planner, ABroadcastThroughWindowsTakesLongerThanAnAllGather) {
+  const PlanContext context = nvswitch8();
+  PlanQuery query = on_device(4 * MiB);
+  const auto seconds = [&](OpType type) {
+    query.type = type;
+    return predict("cuda_p2p", algorithm_for("all_gather_windows", type), query, context).seconds;
+  };
+  EXPECT_GT(seconds(OpType::broadcast), 3 * seconds(OpType::all_gather));
 }
 
 TEST(Planner, BitwiseReductionsGoThroughTheHost) {
@@ -168,14 +213,16 @@ TEST(Planner, PairsWithoutPeerAccessGoToNccl) {
             "some pairs of GPUs have no peer access");
 }
 
-TEST(Planner, SharedGpusGoThroughTheHost) {
+TEST(Planner, SharedGpusAreNotForNccl) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].gpus = 4;
   context.layout.hosts[0].most_sharers = 2;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "staged *_staged");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p all_reduce_one_shot");
   EXPECT_EQ(refusal_of("nccl", on_device(4 * KiB), context),
             "2 ranks share one GPU, which NCCL refuses");
-  EXPECT_EQ(refusal_of("cuda_p2p", on_device(4 * KiB), context), "2 ranks share one GPU");
+  PlanQuery query = on_device(4 * KiB);
+  query.dtype = DataType::float64;
+  EXPECT_EQ(best(query, context), "staged *_staged");
 }
 
 TEST(Planner, RanksWithoutGpuGoThroughTheHost) {

@@ -12,6 +12,21 @@ ToyState* toy = nullptr;
 
 namespace {
 
+template <class T>
+double widened(T value) {
+  return static_cast<double>(value);
+}
+double widened(bfloat16 value) { return static_cast<float>(value); }
+
+template <class T>
+T narrowed(double value) {
+  return static_cast<T>(value);
+}
+template <>
+bfloat16 narrowed<bfloat16>(double value) {
+  return bfloat16(static_cast<float>(value));
+}
+
 template <class Visit>
 void with_type(int type, Visit visit) {
   switch (type) {
@@ -27,6 +42,8 @@ void with_type(int type, Visit visit) {
       return visit(float());
     case nccl_api::float64:
       return visit(double());
+    case nccl_api::bfloat16:
+      return visit(bfloat16());
     default:
       toy->violation("a type that the toy has not: " + std::to_string(type));
   }
@@ -47,7 +64,7 @@ std::vector<std::byte> reduced(const std::vector<ToyCall*>& parts, std::size_t c
     for (std::size_t i = 0; i < count; ++i) {
       double value = first.op == nccl_api::product ? 1 : 0;
       for (const ToyCall* const part : parts) {
-        const double in = static_cast<double>(static_cast<const T*>(part->in)[i]);
+        const double in = widened(static_cast<const T*>(part->in)[i]);
         if (part->op >= 100)
           value += in * part->comm->factors.at(part->op);
         else if (part->op == nccl_api::product)
@@ -60,7 +77,7 @@ std::vector<std::byte> reduced(const std::vector<ToyCall*>& parts, std::size_t c
           value += in;
       }
       if (first.op == nccl_api::avg) value /= static_cast<double>(parts.size());
-      out[i] = static_cast<T>(value);
+      out[i] = narrowed<T>(value);
     }
   });
   return result;

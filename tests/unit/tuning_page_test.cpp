@@ -42,20 +42,6 @@ std::vector<Cells> table_of_page(const std::string& head) {
   return rows;
 }
 
-// As far as the models tell: a method of a path that this build cannot take at all, or one that is
-// named as what it cannot take there.
-bool is_in_this_build(const CostRow& row) {
-  bool path_is = false;
-  bool method_is = true;
-  for (const PathModel& model : path_models()) {
-    if (model.path != row.path) continue;
-    path_is = path_is || model.in_this_build;
-    if (model.algorithm.ends_with(fmt::format("_{}", row.method)))
-      method_is = method_is && model.in_this_build;
-  }
-  return path_is && method_is;
-}
-
 std::string_view name_of(CostSetting setting) {
   if (setting == CostSetting::one_host) return "one host";
   return setting == CostSetting::crowded ? "crowded" : "several hosts";
@@ -63,8 +49,7 @@ std::string_view name_of(CostSetting setting) {
 
 Cells expected_cells(const CostRow& row) {
   const auto number = [](double value) { return fmt::format("{:g}", value); };
-  std::string method(row.method);
-  if (!is_in_this_build(row)) method += '*';
+  const std::string method(row.method);
   const bool has_figures =
       row.start + row.per_round + row.per_byte_moved + row.per_byte_reduced > 0;
   if (!has_figures) return {std::string(row.path), method, "–", "–", "–", "–", "–", "–"};
@@ -106,7 +91,6 @@ std::string_view method_of(std::string_view algorithm) {
 TEST(TuningPage, HasEveryMethod) {
   std::map<std::string, std::set<std::string>> built;
   for (const PathModel& model : path_models()) {
-    if (!model.in_this_build) continue;
     built[fmt::format("`{}`", method_of(model.algorithm))].emplace(model.path);
   }
   std::map<std::string, std::set<std::string>> page;

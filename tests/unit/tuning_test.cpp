@@ -16,6 +16,7 @@ namespace hymn::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 TuningTable some_table() {
@@ -91,6 +92,27 @@ TEST(TuningTable, RefusesWhatItCannotUse) {
   EXPECT_THAT(problem_of("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(problem_of(std::string((1u << 20) + 1, ' ')), HasSubstr("longer than"));
   EXPECT_THAT(problem_of(std::string(1u << 19, '[')), HasSubstr("not JSON"));
+}
+
+TEST(TuningTable, TellsTheMemoryOfGpusFromTheHosts) {
+  TuningTable table = some_table();
+  EXPECT_THAT(table.to_json(), Not(HasSubstr("memory")));
+  table.rows.push_back(table.rows.front());
+  table.rows.back().memory = MemoryKind::device;
+  table.rows.back().points = {{8, 5e-6}};
+  EXPECT_THAT(table.to_json(), HasSubstr("\"memory\":\"device\""));
+  EXPECT_EQ(TuningTable::parse(table.to_json(), "here"), table);
+  const auto seconds = [&table](MemoryKind memory) {
+    return table.seconds("mpi", "all_reduce_mpi", OpType::all_reduce, DataType::float32, 4, 1, 8,
+                         memory);
+  };
+  EXPECT_EQ(seconds(MemoryKind::host), 1e-6);
+  EXPECT_EQ(seconds(MemoryKind::device), 5e-6);
+  EXPECT_TRUE(TuningTable::parse(altered("\"hosts\":1", "\"hosts\":1,\"memory\":\"host\""),
+                                 "here") == some_table());
+  for (const char* memory : {"\"pinned\"", "\"\"", "1", "null"})
+    EXPECT_THAT(problem_of(altered("\"hosts\":1", std::string("\"hosts\":1,\"memory\":") + memory)),
+                HasSubstr("rows[0].memory: expected "));
 }
 
 TEST(TuningTable, RefusesTheSameRowTwice) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/plan.hpp"
+#include "collectives/planner/peer_use.hpp"
 #include "collectives/reduce/reducer.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/bench/cases.hpp"
@@ -93,7 +94,8 @@ std::string times_text(const PlanOption& option) {
 }
 
 std::string name_text(const PlanOption& option) {
-  return fmt::format("{} ({}){}", option.path, option.algorithm, option.in_this_build ? "" : "*");
+  return fmt::format("{} ({}){}", option.path, option.algorithm,
+                     option.can_run && !option.is_open() ? "*" : "");
 }
 
 std::string choice_text(const PlanRange& range, int choice) {
@@ -136,6 +138,19 @@ std::string range_text(const PlanRange& range) {
   return text;
 }
 
+/// What the asterisk stands for: a line for each reason.
+std::string marks_text(const std::vector<PlanRange>& ranges) {
+  std::vector<std::string> reasons;
+  for (const PlanRange& range : ranges)
+    for (const PlanOption& option : range.options) {
+      if (!option.can_run || option.is_open()) continue;
+      std::string reason = option.in_this_build ? option.held_back : "not in this build";
+      if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
+        reasons.push_back(std::move(reason));
+    }
+  return reasons.empty() ? "" : fmt::format("\n* {}\n", fmt::join(reasons, "\n* "));
+}
+
 std::string hosts_text(const GroupLayout& layout, std::string_view machine, bool gpus) {
   const int least = layout.smallest_host();
   const int most = layout.largest_host();
@@ -167,7 +182,7 @@ std::string plain_text(const PlanTask& task, const std::vector<PlanRange>& range
                   hosts_text(task.context.layout, machine, query.memory == MemoryKind::device),
                   in_words(tuning));
   for (const PlanRange& range : ranges) text += range_text(range);
-  return text + "\n* not in this build\n";
+  return text + marks_text(ranges);
 }
 
 Json option_json(const PlanOption& option) {
@@ -179,6 +194,7 @@ Json option_json(const PlanOption& option) {
     json["reason"] = option.reason;
     return json;
   }
+  if (!option.held_back.empty()) json["held_back"] = option.held_back;
   json["first_us"] = option.first_us;
   json["last_us"] = option.last_us;
   json["source"] = option.source;
@@ -255,6 +271,7 @@ std::string explain_text(const ExplainArguments& arguments) {
   task.context.layout = layout_of(source, ranks_of(arguments, source));
   task.context.machines = {source.machine};
   task.context.tuning = tuning.choice.table;
+  task.context.peers = peer_use(config.path, config.p2p_compat);
   const std::vector<PlanRange> ranges = plan_ranges(task);
   const std::string machine = !arguments.topo.empty() ? arguments.topo : source.machine->source;
   return arguments.json ? json_text(task, ranges, machine, tuning)

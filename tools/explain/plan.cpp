@@ -1,16 +1,23 @@
 #include "tools/explain/plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "base/paths.hpp"
+#include "collectives/planner/peer_use.hpp"
 
 namespace hymn {
 
 namespace {
 
 // What the planner cannot see: whether the ranks are threads or processes.
-Verdict suits_ranks(const PathModel& model, bool threads) {
+Verdict suits_ranks(const PathModel& model, const PlanTask& task) {
+  const bool threads = task.threads;
+  const int sharers = task.context.layout.most_gpu_sharers();
+  if (!threads && model.path == paths::cuda_p2p && sharers > 1)
+    return Verdict::no(fmt::format("{} ranks share one GPU, where processes take turns", sharers));
   if (!threads && model.path == paths::threads)
     return Verdict::no("the ranks are processes, not threads of one");
   const bool by_mpi = model.path == paths::mpi || model.path == paths::mpi_p2p;
@@ -26,7 +33,7 @@ PlanOption option_of(const PathModel& model, const PlanTask& task, const PlanQue
                                                             std::string(model.algorithm.substr(1))
                                                       : std::string(model.algorithm);
   option.in_this_build = model.in_this_build;
-  Verdict verdict = suits_ranks(model, task.threads);
+  Verdict verdict = suits_ranks(model, task);
   if (verdict.ok) verdict = model.can_run(query, task.context);
   option.can_run = verdict.ok;
   option.reason = std::move(verdict.reason);
@@ -34,17 +41,21 @@ PlanOption option_of(const PathModel& model, const PlanTask& task, const PlanQue
   const Cost cost = predict(option.path, option.algorithm, query, task.context);
   option.first_us = option.last_us = cost.seconds * 1e6;
   option.source = cost.source;
+  option.is_settled = cost.is_settled;
+  option.held_back = held_back(option.path, option.algorithm, query, task.context);
   return option;
 }
 
 // As the selector chooses.
-int best_of(const std::vector<PlanOption>& options, bool only_this_build) {
+int best_of(const std::vector<PlanOption>& options, bool only_open) {
+  const auto cost = [](const PlanOption& option) {
+    return Cost{option.first_us, "", option.is_settled};
+  };
   int best = -1;
   for (int i = 0; i < static_cast<int>(options.size()); ++i) {
     const PlanOption& option = options[static_cast<std::size_t>(i)];
-    if (!option.can_run || (only_this_build && !option.in_this_build)) continue;
-    if (best < 0 ||
-        is_faster({option.first_us, ""}, {options[static_cast<std::size_t>(best)].first_us, ""}))
+    if (!option.can_run || (only_open && !option.is_open())) continue;
+    if (best < 0 || is_faster(cost(option), cost(options[static_cast<std::size_t>(best)])))
       best = i;
   }
   return best;
@@ -66,7 +77,8 @@ bool is_alike(const PlanRange& a, const PlanRange& b) {
   return a.build == b.build && a.planned == b.planned &&
          std::equal(a.options.begin(), a.options.end(), b.options.begin(), b.options.end(),
                     [](const PlanOption& x, const PlanOption& y) {
-                      return x.can_run == y.can_run && x.reason == y.reason && x.source == y.source;
+                      return x.can_run == y.can_run && x.reason == y.reason &&
+                             x.held_back == y.held_back && x.source == y.source;
                     });
 }
 

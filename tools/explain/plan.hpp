@@ -24,10 +24,14 @@ struct PlanOption {
   std::string algorithm;
   bool in_this_build = true;
   bool can_run = false;
-  std::string reason;   ///< why not, at the first size
-  double first_us = 0;  ///< predicted for the first size of the range
-  double last_us = 0;   ///< and for the last
-  std::string source;   ///< where that comes from
+  std::string reason;       ///< why not, at the first size
+  std::string held_back;    ///< why it is not taken though it can run; empty: it may be
+  double first_us = 0;      ///< predicted for the first size of the range
+  double last_us = 0;       ///< and for the last
+  std::string source;       ///< where that comes from
+  bool is_settled = false;  ///< as Cost
+  /// Whether runs of this build may take it.
+  bool is_open() const { return can_run && in_this_build && held_back.empty(); }
 };
 
 /// Sizes, powers of two, for which the same choice is made.
@@ -36,7 +40,7 @@ struct PlanRange {
   std::size_t last_bytes = 0;
   std::vector<PlanOption> options;  ///< in order of preference
   int build = -1;                   ///< index of what this build takes; -1: nothing can run
-  int planned = -1;                 ///< index of the best of all, in this build or not
+  int planned = -1;                 ///< index of the best of all, open or not
 };
 
 /// Ascending. A barrier has one range, of 0 bytes.

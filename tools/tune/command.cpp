@@ -101,7 +101,8 @@ TuningTable merged(const std::string& path, const std::string& machine,
   for (const TuningRow& row : rows) {
     std::erase_if(table.rows, [&](const TuningRow& other) {
       return other.type == row.type && other.dtype == row.dtype && other.ranks == row.ranks &&
-             other.hosts == row.hosts && other.path == row.path && other.algorithm == row.algorithm;
+             other.hosts == row.hosts && other.path == row.path &&
+             other.algorithm == row.algorithm && other.memory == row.memory;
     });
     table.rows.push_back(row);
   }
@@ -167,6 +168,21 @@ bool rank_0_could(World& world, const std::function<void()>& work) {
   return failed == 0;
 }
 
+/// Where everything is to be measured. Collective.
+std::vector<TuneGround> grounds_of(World& world, const TuneOptions& options) {
+  std::vector<TuneGround> grounds;
+  if (options.memory != TuneMemory::device) grounds.push_back(ground_on_host(world));
+  if (options.memory == TuneMemory::host) return grounds;
+  try {
+    grounds.push_back(ground_on_gpus(world));
+  } catch (const UnsupportedError& error) {
+    if (options.memory == TuneMemory::device) throw BadArguments(error.what());
+    if (world.rank() == 0)
+      say(fmt::format("hymn: only host memory is measured: {}\n", error.problem()));
+  }
+  return grounds;
+}
+
 int tune(World& world, const TuneOptions& options) {
   const JobMap& job = detail::WorldState::of(world).job_map();
   if (job.machines.size() > 1)
@@ -177,16 +193,19 @@ int tune(World& world, const TuneOptions& options) {
   if (!rank_0_could(world, [&] { check_tuning_file(output_of(options, machine)); })) return 1;
   std::vector<TuningRow> rows;
   std::string summary;
-  {
+  for (const TuneGround& ground : grounds_of(world, options)) {
     Progress progress(speaks);
+    const std::string where = ground.is_on_gpu() ? " in the memory of GPUs" : "";
     for (std::size_t i = 0; i < options.cases.size(); ++i) {
       const BenchCase& bench_case = *options.cases[i];
-      progress.begin(bench_case.name, i + 1, options.cases.size());
-      const TuneResult result = TuneRunner(world, bench_case, options).run([&](std::size_t bytes) {
-        progress.at(bytes);
-      });
+      if (!ground.has(bench_case)) continue;
+      progress.begin(std::string(bench_case.name) + where, i + 1, options.cases.size());
+      const TuneResult result =
+          TuneRunner(world, ground, bench_case, options).run([&](std::size_t bytes) {
+            progress.at(bytes);
+          });
       rows.insert(rows.end(), result.rows.begin(), result.rows.end());
-      summary += changes_text(bench_case.name, result.changes);
+      summary += changes_text(std::string(bench_case.name) + where, result.changes);
     }
   }
   return rank_0_could(world, [&] { keep(options, machine, rows, summary); }) ? 0 : 1;

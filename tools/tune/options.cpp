@@ -44,6 +44,10 @@ void declare_tune_arguments(CLI::App& app, TuneArguments& arguments) {
   app.add_option("--dtype", arguments.dtype, fmt::format("{}", fmt::join(dtype_names(), ", ")))
       ->capture_default_str();
   app.add_option("--op", arguments.op, "of reductions")->capture_default_str();
+  app.add_option("--memory", arguments.memory,
+                 "where the buffers are: host, device (the memory of each rank's GPU), or all: "
+                 "device, too, where every rank has a GPU")
+      ->capture_default_str();
   app.add_option("--timeout", arguments.timeout,
                  "of each operation, in seconds, or none; default: HYMN_TIMEOUT");
   app.add_option("--output", arguments.output, "the table's file; default: the user's cache");
@@ -64,6 +68,8 @@ TuneOptions checked_options(const TuneArguments& arguments) {
   options.max_bytes = arguments.max_bytes;
   options.dtype = dtype_named(arguments.dtype);
   options.op = op_named(arguments.op);
+  options.memory =
+      static_cast<TuneMemory>(index_of(arguments.memory, {"all", "host", "device"}, "memory"));
   const std::string reason = refusal(options.dtype, options.op.kind());
   if (!reason.empty())
     throw BadArguments(fmt::format("{} of {}: {}", arguments.op, arguments.dtype, reason));

@@ -15,6 +15,13 @@ class App;
 
 namespace hymn {
 
+/// Where the buffers are that are measured.
+enum class TuneMemory : unsigned char {
+  all,  ///< in host memory, and in that of GPUs where every rank has one
+  host,
+  device,
+};
+
 /// As given; checked_options() makes sense of it.
 struct TuneArguments {
   std::vector<std::string> collectives;
@@ -22,6 +29,7 @@ struct TuneArguments {
   std::size_t max_bytes = std::size_t{4} << 20;
   std::string dtype = "float32";
   std::string op = "sum";
+  std::string memory = "all";
   std::string timeout;
   std::string output;
   int threads = 0;
@@ -37,6 +45,7 @@ struct TuneOptions {
   double block_us = 2000;  ///< what a block should last
   DataType dtype = DataType::float32;
   ReduceOp op{};
+  TuneMemory memory = TuneMemory::all;
   Timeout timeout{};   ///< unset: HYMN_TIMEOUT
   std::string output;  ///< empty: the user's cache
   int threads = 0;     ///< 0: ranks are processes of an MPI job

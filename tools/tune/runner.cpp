@@ -1,9 +1,12 @@
 #include "tools/tune/runner.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
+
+#include "runtime/world/world_state.hpp"
 
 namespace hymn {
 
@@ -25,29 +28,83 @@ BenchOptions sizes_of(const BenchCase& bench_case, const TuneOptions& options) {
   return sizes;
 }
 
+/// The paths that the job's setting allows, but for some.
+std::string named_paths(const World& world, const std::vector<std::string_view>& left_out) {
+  const PathPolicy& policy = detail::WorldState::of(world).config().path;
+  std::vector<std::string_view> named;
+  for (const std::string_view path : paths::all)
+    if (policy.allows(path) && std::find(left_out.begin(), left_out.end(), path) == left_out.end())
+      named.push_back(path);
+  return fmt::format("{}", fmt::join(named, ","));
+}
+
+/// Of the group that takes this candidate and no other.
+GroupOptions forced(const World& world, const Candidate& candidate) {
+  // What is staged takes another path from there on.
+  if (candidate.path == paths::staged)
+    return {.path = named_paths(world, {paths::nccl, paths::cuda_p2p})};
+  return {.path = candidate.path, .algo = candidate.algorithm};
+}
+
 }  // namespace
 
-TuneRunner::TuneRunner(World& world, const BenchCase& bench_case, const TuneOptions& options)
+TuneGround ground_on_host(World& world) { return {world.group(), nullptr}; }
+
+TuneGround ground_on_gpus(World& world) {
+  std::shared_ptr<GpuDevice> gpu = require_gpus(world);
+  return {world.new_group(world.group().membership().ranks,
+                          {.description = "tune", .path = named_paths(world, {})}),
+          std::move(gpu)};
+}
+
+TuneRunner::TuneRunner(World& world, const TuneGround& ground, const BenchCase& bench_case,
+                       const TuneOptions& options)
     : world_(world),
+      ground_(ground),
       case_(bench_case),
       options_(options),
-      sizes_(sizes_of(bench_case, options)),
-      timer_(world, bench_case, options.dtype, options.op,
-             size_in_bytes(sizes_, bench_counts(sizes_, world.size()).back(), world.size())) {}
+      sizes_(sizes_of(bench_case, options)) {
+  const std::size_t bytes =
+      size_in_bytes(sizes_, bench_counts(sizes_, world.size()).back(), world.size());
+  if (ground.is_on_gpu())
+    device_.emplace(world, ground.gpu, bench_case, options.dtype, options.op, bytes,
+                    options.timeout.or_else(world.group().timeout()));
+  else
+    host_.emplace(world, bench_case, options.dtype, options.op, bytes);
+}
+
+BenchCall TuneRunner::call_of(std::size_t count) const {
+  const BenchShape shape{world_.rank(), world_.size(), /*root=*/0, count,
+                         /*in_place=*/!case_.out_of_place};
+  return device_ ? device_->call(shape) : host_->call(shape);
+}
+
+Request TuneRunner::request_of(const BenchCall& call) const {
+  Request request = call.request();
+  if (device_) request.domain = {OrderingDomain::Kind::stream, device_->stream()};
+  return request;
+}
+
+double TuneRunner::time_block(const BenchCall& call, ProcessGroup& group, std::size_t iterations,
+                              std::size_t check) {
+  if (!device_) return host_->time_block(call, iterations, check, [&] { call.run(group); });
+  const DeviceTimer::Side side{.enqueue = [&] { call.enqueue(group, device_->stream()); },
+                               .look = [&] { group.wait_for_pending_works(); }};
+  return device_->time_block(call, iterations, check, side).us;
+}
 
 TuneResult TuneRunner::run(const std::function<void(std::size_t bytes)>& progress) {
   TuneResult result;
   for (const std::size_t count : bench_counts(sizes_, world_.size())) {
     const std::size_t bytes = case_.has_data() ? size_in_bytes(sizes_, count, world_.size()) : 0;
     progress(bytes);
-    const BenchCall call = timer_.call(
-        {world_.rank(), world_.size(), /*root=*/0, count, /*in_place=*/!case_.out_of_place});
+    const BenchCall call = call_of(count);
     const std::vector<Contender*> contenders = contenders_for(call);
     measure(call, contenders);
     // A time of 0 is one that the clock cannot tell.
     for (Contender* contender : contenders)
       contender->row.points.push_back(
-          {bytes, std::max(timer_.slowest(std::move(contender->means)).median, 1e-3) * 1e-6});
+          {bytes, std::max(tally().slowest(std::move(contender->means)).median, 1e-3) * 1e-6});
     if (!contenders.empty()) result.changes.push_back(change_at(bytes, call, contenders));
   }
   for (const auto& contender : contenders_) {
@@ -68,38 +125,36 @@ TuneRunner::Contender& TuneRunner::contender_for(const Candidate& candidate) {
   made->row.dtype = options_.dtype;
   made->row.ranks = world_.size();
   made->row.hosts = world_.host_count();
-  made->group = world_.new_group(world_.group().membership().ranks,
-                                 {.description = "tune " + candidate.algorithm,
-                                  .timeout = options_.timeout,
-                                  .path = candidate.path,
-                                  .algo = candidate.algorithm});
+  made->row.memory = ground_.is_on_gpu() ? MemoryKind::device : MemoryKind::host;
+  GroupOptions options = forced(world_, candidate);
+  options.description = "tune " + candidate.algorithm;
+  options.timeout = options_.timeout;
+  made->group = world_.new_group(world_.group().membership().ranks, options);
   contenders_.push_back(std::move(made));
   return *contenders_.back();
 }
 
 std::vector<TuneRunner::Contender*> TuneRunner::contenders_for(const BenchCall& call) {
   std::vector<Contender*> contenders;
-  for (const Candidate& candidate : world_.group().explain(call.request()).candidates)
+  for (const Candidate& candidate : ground_.group.explain(request_of(call)).candidates)
     if (candidate.can_run) contenders.push_back(&contender_for(candidate));
   return contenders;
 }
 
 void TuneRunner::measure(const BenchCall& call, const std::vector<Contender*>& contenders) {
   for (Contender* contender : contenders) {
-    const auto once = [&] { call.run(contender->group); };
-    timer_.time_block(call, warm_up, 0, once);
-    contender->iterations = timer_.enough_iterations(options_.block_us, [&](std::size_t count) {
-      return timer_.time_block(call, count, 0, once);
+    time_block(call, contender->group, warm_up, 0);
+    contender->iterations = tally().enough_iterations(options_.block_us, [&](std::size_t count) {
+      return time_block(call, contender->group, count, 0);
     });
     contender->means.clear();
   }
   for (std::size_t block = 0; block < options_.blocks; ++block)
     for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
       Contender& contender = *contenders[(block + turn) % contenders.size()];
-      const auto once = [&] { call.run(contender.group); };
-      contender.means.push_back(timer_.time_block(call, contender.iterations, 1, once));
+      contender.means.push_back(time_block(call, contender.group, contender.iterations, 1));
     }
-  if (const std::uint64_t wrong = timer_.take_wrong(); wrong > 0)
+  if (const std::uint64_t wrong = tally().take_wrong(); wrong > 0)
     throw std::runtime_error(
         fmt::format("{}: {} values of the results are wrong; run `hymn bench {}` with each "
                     "HYMN_PATH to find out which path computes them",
@@ -108,7 +163,7 @@ void TuneRunner::measure(const BenchCall& call, const std::vector<Contender*>& c
 
 TuneChange TuneRunner::change_at(std::size_t bytes, const BenchCall& call,
                                  const std::vector<Contender*>& contenders) const {
-  const Explanation now = world_.group().explain(call.request());
+  const Explanation now = world_.group().explain(request_of(call));
   TuneChange change;
   change.bytes = bytes;
   change.before = name_of(now.path, now.algorithm);

@@ -5,15 +5,35 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/planner/tuning_table.hpp"
+#include "tools/bench/device_timer.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/timer.hpp"
 #include "tools/tune/options.hpp"
 
 namespace hymn {
+
+/// Where collectives are measured.
+struct TuneGround {
+  ProcessGroup group;              ///< whose candidates compete
+  std::shared_ptr<GpuDevice> gpu;  ///< of this rank, in whose memory the buffers are; null: in host
+                                   ///< memory
+
+  bool is_on_gpu() const { return gpu != nullptr; }
+  /// Barriers are only of the host.
+  bool has(const BenchCase& bench_case) const { return !is_on_gpu() || bench_case.has_data(); }
+};
+
+/// In host memory, where the group of all ranks has all candidates.
+TuneGround ground_on_host(World& world);
+/// In the memory of GPUs, where some paths must be named to be candidates. Collective. Throws
+/// UnsupportedError, the same on all ranks, where one of them has no GPU.
+TuneGround ground_on_gpus(World& world);
 
 /// What changes for one size.
 struct TuneChange {
@@ -31,7 +51,8 @@ struct TuneResult {
 
 class TuneRunner {
  public:
-  TuneRunner(World& world, const BenchCase& bench_case, const TuneOptions& options);
+  TuneRunner(World& world, const TuneGround& ground, const BenchCase& bench_case,
+             const TuneOptions& options);
 
   /// Collective. `progress` is told each size before it is measured. Throws std::runtime_error on
   /// all ranks when a result was wrong.
@@ -46,16 +67,25 @@ class TuneRunner {
     std::vector<double> means;
   };
   Contender& contender_for(const Candidate& candidate);
+  BenchCall call_of(std::size_t count) const;
+  /// As it is explained.
+  Request request_of(const BenchCall& call) const;
+  /// Mean time of an iteration, in microseconds.
+  double time_block(const BenchCall& call, ProcessGroup& group, std::size_t iterations,
+                    std::size_t check);
+  BenchTally& tally() { return device_ ? static_cast<BenchTally&>(*device_) : *host_; }
   std::vector<Contender*> contenders_for(const BenchCall& call);
   void measure(const BenchCall& call, const std::vector<Contender*>& contenders);
   TuneChange change_at(std::size_t bytes, const BenchCall& call,
                        const std::vector<Contender*>& contenders) const;
 
   World& world_;
+  const TuneGround& ground_;
   const BenchCase& case_;
   const TuneOptions& options_;
   BenchOptions sizes_;
-  BenchTimer timer_;
+  std::optional<BenchTimer> host_;  // one of the two
+  std::optional<DeviceTimer> device_;
   std::vector<std::unique_ptr<Contender>> contenders_;
 };
 

@@ -1,0 +1,66 @@
+#include "collectives/cuda/peer_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/cuda/peer_blocks.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::array reduced_types = {DataType::float32, DataType::float16, DataType::bfloat16,
+                                      DataType::int32};
+constexpr std::array reductions = {ReduceKind::sum, ReduceKind::avg, ReduceKind::min,
+                                   ReduceKind::max, ReduceKind::premul_sum};
+
+template <class T, std::size_t n>
+bool is_among(const std::array<T, n>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+Verdict can_reduce(const PlanQuery& query) {
+  if (!is_among(reduced_types, query.dtype))
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.dtype)));
+  if (!is_among(reductions, query.op))
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.op)));
+  return Verdict::yes();
+}
+
+/// Of a slot, that the operation needs at once.
+std::size_t bytes_in_slot(const PlanQuery& query, int ranks) {
+  const auto all = static_cast<std::size_t>(ranks);
+  switch (query.type) {
+    case OpType::reduce_scatter:
+    case OpType::all_to_all:
+      return all * cuda::block_stride(query.bytes / all);
+    case OpType::all_gather:
+      return query.bytes / all;
+    default:
+      return query.bytes;
+  }
+}
+
+}  // namespace
+
+bool has_peer_kernel(PeerMethod method, OpType type) {
+  if (method != PeerMethod::windows) return type == OpType::all_reduce;
+  return type == OpType::all_gather || type == OpType::broadcast ||
+         type == OpType::reduce_scatter || type == OpType::all_to_all;
+}
+
+Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,
+                          std::size_t slot_bytes) {
+  if (!has_peer_kernel(method, query.type))
+    return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.type)));
+  if (reduces(query.type)) {
+    Verdict reduced = can_reduce(query);
+    if (!reduced.ok) return reduced;
+  }
+  if (method != PeerMethod::two_shot && bytes_in_slot(query, ranks) > slot_bytes)
+    return Verdict::no(fmt::format("it is larger than the {} bytes of a window", slot_bytes));
+  return Verdict::yes();
+}
+
+}  // namespace hymn

@@ -1,0 +1,21 @@
+// What the kernels between peers take, from nothing but values: for groups that have them, and for
+// the planner.
+#pragma once
+
+#include "collectives/planner/planner.hpp"
+
+namespace hymn {
+
+/// How a collective is made: an all_reduce in one shot or two, or another one through the windows.
+enum class PeerMethod : unsigned char { one_shot, two_shot, windows };
+
+/// What a window holds at once. It has two of these.
+inline constexpr std::size_t peer_slot_bytes = std::size_t{4} << 20;
+
+bool has_peer_kernel(PeerMethod method, OpType type);
+
+/// Whether a kernel can carry it out between so many ranks, with slots of that many bytes.
+Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,
+                          std::size_t slot_bytes);
+
+}  // namespace hymn

@@ -1,0 +1,29 @@
+// When operations may go through the peer memory of GPUs, beyond whether they can.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/config.hpp"
+#include "collectives/planner/planner.hpp"
+
+namespace hymn {
+
+/// Of a group with this path setting.
+PeerUse peer_use(const PathPolicy& path, P2pCompat compat);
+
+/// The reason where nothing of it has been measured on so many ranks, or nothing of reductions of
+/// that type.
+std::string not_measured(int ranks, std::optional<DataType> dtype = std::nullopt);
+
+/// Why an operation is left to other paths though its own could carry it; empty: it is not. Only
+/// peer memory ever is. `algorithm` is named as algorithm_for() does.
+std::string held_back(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+                      const PlanContext& context);
+
+/// Whether an operation takes this path by a setting, whatever others cost.
+bool is_settled(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+                const PlanContext& context);
+
+}  // namespace hymn
