@@ -18,6 +18,13 @@ namespace {
 
 std::uint32_t random_number() { return std::random_device()(); }
 
+void keep_for_ever(std::shared_ptr<PeerChannel> channel) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<PeerChannel>>();
+  std::lock_guard lock(mutex);
+  kept->push_back(std::move(channel));
+}
+
 }  // namespace
 
 /// What a member says of itself.
@@ -206,7 +213,7 @@ void PeerMechanism::shut_down(WorldEnd end) {
   if (end == WorldEnd::apart || !ends_together())
     for (auto& channel : kept_) {
       channel->abort();
-      new std::shared_ptr<PeerChannel>(std::move(channel));
+      keep_for_ever(std::move(channel));
     }
   kept_.clear();
 }
