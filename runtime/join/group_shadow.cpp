@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
+#include "base/keep_for_ever.hpp"
 #include "base/waiter.hpp"
 #include "runtime/world/world_state.hpp"
 
@@ -39,11 +39,8 @@ GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
 GroupShadow::~GroupShadow() {
   if (in_flight_.empty()) return;
   // MPI or NCCL may read and write them for nobody knows how long: they are kept for good.
-  static std::mutex mutex;
-  using Buffers = std::pair<std::unique_ptr<ShadowCall>, std::unique_ptr<ShadowOnGpu>>;
-  static auto* const kept = new std::vector<Buffers>();
-  const std::lock_guard lock(mutex);
-  for (InFlight& one : in_flight_) kept->emplace_back(std::move(one.call), std::move(one.on_gpu));
+  for (InFlight& one : in_flight_)
+    keep_for_ever(std::pair(std::move(one.call), std::move(one.on_gpu)));
 }
 
 void GroupShadow::require_free() {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/meeting.hpp"
+#include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/locate.hpp"
 #include "collectives/nccl/channel.hpp"
@@ -18,6 +19,11 @@
 namespace hymn {
 
 class TuningTable;
+
+/// The path setting of a group with these options; `world` is that of groups that do not say.
+inline PathPolicy policy_of(const GroupOptions& options, const PathPolicy& world) {
+  return options.path.empty() ? world : PathPolicy::parse(options.path, "GroupOptions.path");
+}
 
 /// How a world ends.
 enum class WorldEnd : unsigned char {

@@ -106,10 +106,6 @@ NcclMechanism::NcclMechanism(std::shared_ptr<Exchange> exchange, GpuLibraries li
 
 NcclMechanism::~NcclMechanism() = default;
 
-PathPolicy NcclMechanism::policy_of(const GroupOptions& options) const {
-  return options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
-}
-
 NcclOptions NcclMechanism::nccl_of(const GroupOptions& options) const {
   return nccl_options(options.nccl, defaults_, "GroupOptions.nccl");
 }
@@ -131,7 +127,7 @@ Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
   Offer mine;
   if (gpu_ == nullptr) return mine.packed();
   mine.gpu = gpu_name_;
-  if (policy_of(options).allows(paths::nccl)) {
+  if (policy_of(options, path_).allows(paths::nccl)) {
     if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
     mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
     mine.nccl = introduce(*nccl_);
@@ -150,7 +146,7 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
   if (refusal.empty()) {
     open_nccl(group, offers);
   } else {
-    const PathPolicy policy = policy_of(group.options);
+    const PathPolicy policy = policy_of(group.options, path_);
     if (leaves_only(paths::nccl, policy))
       throw ConfigError(
           fmt::format("the path setting '{}' leaves only NCCL, but {}", policy.text(), refusal),
@@ -220,7 +216,7 @@ void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclCha
 // What is left of a group that has shrunk cannot be split from one that has lost ranks.
 bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
   return world_ != nullptr && world_is_early_ && membership.epoch == 0 &&
-         policy_of(options).allows(paths::nccl);
+         policy_of(options, path_).allows(paths::nccl);
 }
 
 void NcclMechanism::stand_by(const Membership& membership, const GroupOptions& options,

@@ -54,7 +54,6 @@ class NcclMechanism final : public Mechanism {
   void shut_down(WorldEnd end) override;
 
  private:
-  PathPolicy policy_of(const GroupOptions& options) const;
   NcclOptions nccl_of(const GroupOptions& options) const;
   bool is_made_early(const GroupOptions& options) const {
     return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <random>
 
+#include "base/keep_for_ever.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_rules.hpp"
@@ -17,13 +18,6 @@ namespace hymn {
 namespace {
 
 std::uint32_t random_number() { return std::random_device()(); }
-
-void keep_for_ever(std::shared_ptr<PeerChannel> channel) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<PeerChannel>>();
-  std::lock_guard lock(mutex);
-  kept->push_back(std::move(channel));
-}
 
 }  // namespace
 
@@ -75,10 +69,6 @@ bool PeerMechanism::ends_together() const {
   return false;
 }
 
-PathPolicy PeerMechanism::policy_of(const GroupOptions& options) const {
-  return options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
-}
-
 void PeerMechanism::placed(const JobMap& job) {
   rank_ = job.place().rank;
   host_ = fmt::format("{}, host {}", job.host_name, job.host);
@@ -102,7 +92,7 @@ std::string PeerMechanism::why_not(const Membership& membership) const {
 
 Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& options) {
   Offer mine;
-  mine.is_wanted = is_wanted(policy_of(options), membership.ranks.size());
+  mine.is_wanted = is_wanted(policy_of(options, path_), membership.ranks.size());
   mine.has_gpu = nccl_.gpu() != nullptr;
   mine.why_not = why_not(membership);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();

@@ -38,7 +38,6 @@ class PeerMechanism final : public Mechanism {
   struct Offer;
   /// Whether groups of so many ranks with this setting get windows.
   bool is_wanted(const PathPolicy& path, std::size_t ranks) const;
-  PathPolicy policy_of(const GroupOptions& options) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
   std::string why_not(const Membership& membership) const;
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.

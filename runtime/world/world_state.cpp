@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error_context.hpp"
+#include "base/keep_for_ever.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "gpu/memory_query.hpp"
@@ -35,14 +36,6 @@ CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& m
 /// No call has more blocks than ranks, on either side.
 std::size_t counts_kept(const Config& config, int ranks) {
   return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
-}
-
-// Residues outlive their world: MPI may still write to what they hold. They end with the process.
-void keep_for_ever(std::vector<std::unique_ptr<Residue>> residues) {
-  static std::mutex mutex;
-  static auto* kept = new std::vector<std::unique_ptr<Residue>>();
-  std::lock_guard lock(mutex);
-  for (auto& residue : residues) kept->push_back(std::move(residue));
 }
 
 }  // namespace
@@ -245,8 +238,7 @@ GroupState::Means WorldState::find_means(const Membership& membership, const Gro
                                          Agreement agreement) {
   GroupShape shape = GroupState::shape_of(membership, rank_);
   shape.reproducibility = options.reproducibility.value_or(reproducibility_);
-  const PathPolicy path =
-      options.path.empty() ? path_ : PathPolicy::parse(options.path, "GroupOptions.path");
+  const PathPolicy path = policy_of(options, path_);
   require_gpu_path(path, agreement.layout);
   NewGroup made{
       .membership = membership,
@@ -344,8 +336,8 @@ void WorldState::destroy() {
   if (metrics_file_) metrics_file_->write();
   say_goodbye();
   const WorldEnd end = agree_to_end();
-  auto residues = engine_->shut_down();
-  keep_for_ever(std::move(residues));
+  // Residues outlive their world: MPI may still write to what they hold.
+  keep_for_ever(engine_->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
   end_control();
 }
