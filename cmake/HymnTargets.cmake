@@ -1,12 +1,17 @@
 # How rooms, the library and programs are made.
 
-# hymn_precompile(TARGET [HEADER …]): sanitized builds, which are for tests alone and rather large,
-# read the standard library, and these headers, once for a target. All other builds do without, so
-# that a source which forgets to include what it uses is found there.
+# hymn_precompile(TARGET [HEADER …]): the standard library, and these headers, are read once for a
+# target.
 function(hymn_precompile target)
+  target_precompile_headers(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp>" ${ARGN})
+endfunction()
+
+# Sanitized builds, which are for tests alone and rather large, do so for the library, too. All other
+# builds do without, so that a source which forgets to include what it uses is found there.
+function(hymn_precompile_sanitized target)
   if(HYMN_SANITIZE)
-    target_precompile_headers(${target} PRIVATE
-      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp>" ${ARGN})
+    hymn_precompile(${target})
   endif()
 endfunction()
 
@@ -29,10 +34,10 @@ function(hymn_add_room)
                                   PRIVATE hymn_flags Threads::Threads ${room_LINKS})
   set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.
-  if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|topology|p2p|collectives)$")
+  if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
   endif()
-  hymn_precompile(${target})
+  hymn_precompile_sanitized(${target})
 endfunction()
 
 # libhymn.so, made of the objects of all rooms: only what HYMN_API marks can be seen from outside.
@@ -71,7 +76,7 @@ function(hymn_add_tool_library)
   if(HYMN_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
-  hymn_precompile(${target})
+  hymn_precompile_sanitized(${target})
 endfunction()
 
 # hymn_add_program(NAME corpus_stats SOURCES … [OUTPUT_NAME …] [ROOMS …] [LINKS …])

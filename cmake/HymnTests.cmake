@@ -1,17 +1,16 @@
 # How tests are built and registered with ctest.
 #
 # One ctest is one run of one program. Every ctest has a timeout and at least one label: unit,
-# gpu (what needs one, and passes without unless HYMN_REQUIRE_GPU=1), threads (what the ThreadSanitizer build runs), mpi, large, c, programs (what is started as a user
-# starts it; sanitized builds leave it out), launchers, fault, house, package; full marks the long
-# campaigns that only scripts/test --full runs. For each label L the target hymn_tests_L builds the
-# programs it needs.
+# gpu (what needs one, and passes without unless HYMN_REQUIRE_GPU=1), threads (what the
+# ThreadSanitizer build runs), mpi, large, c, programs (what is started as a user starts it;
+# sanitized builds leave it out), launchers, fault, house, package; full marks the long campaigns
+# that only scripts/test --full runs. For each label L the target hymn_tests_L builds the programs it
+# needs.
 
 # Tests are compiled quickly rather than well: only what they test must be optimised, and those that
-# compute much, in tests/ranks.
-set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE} -O1")
-if(HYMN_SANITIZE)
-  set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_CXX_FLAGS_DEBUG} -O0")
-endif()
+# compute much.
+set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE} -O0")
+set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_CXX_FLAGS_DEBUG} -O0")
 
 foreach(label IN ITEMS unit gpu threads mpi c programs launchers fault house package full)
   add_custom_target(hymn_tests_${label})
@@ -27,7 +26,7 @@ endif()
 
 set(test_headers <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
 add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
-hymn_set_up_program(hymn_test_headers hymn_headers GTest::gmock GTest::gtest Threads::Threads)
+hymn_set_up_program(hymn_test_headers hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
 hymn_precompile(hymn_test_headers ${test_headers})
 
 # hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
@@ -35,7 +34,8 @@ function(hymn_test_program)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
   add_executable(${test_NAME} ${test_SOURCES})
   hymn_set_up_program(${test_NAME} ${test_LINKS} Threads::Threads)
-  if(HYMN_SANITIZE AND test_SOURCES MATCHES "\\.cpp")
+  if(test_SOURCES MATCHES "\\.cpp")
+    target_link_libraries(${test_NAME} PRIVATE fmt::fmt)  # precompiled as it wants to be
     target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
   endif()
   set_target_properties(${test_NAME} PROPERTIES
