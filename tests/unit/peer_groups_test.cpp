@@ -135,6 +135,32 @@ TEST_F(PeerGroups, WhatIsOnAStreamComesAfterWhatIsThere) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
+TEST_F(PeerGroups, AGraphMayBeLaunchedAgain) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(64));
+        void* const stream = gpus.make_stream(world.rank());
+        gpus.capture(stream);
+        world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
+        gpus.end_capture(stream);
+        for (int i = 1; i <= 3; ++i) {
+          gpus.enqueue(stream, [&, i] {
+            std::fill_n(buffer.data(), 64, value_of(world) * static_cast<float>(i));
+          });
+          gpus.launch_graph(stream);
+          EXPECT_TRUE(gpus.synchronize(stream));
+          EXPECT_THAT(buffer.values(), Each(3.0F * static_cast<float>(i)));
+        }
+        world.group().barrier();
+        world.group().all_reduce(buffer.view());
+        EXPECT_THAT(buffer.values(), Each(18.0F)) << "after the graph";
+        world.group().barrier();
+      },
+      {}, config());
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
 TEST_F(PeerGroups, ARankThatNeverCallsIsNotWaitedForForEver) {
   ToyGpus gpus(2);
   std::atomic<bool> is_over = false;
