@@ -48,6 +48,7 @@ class RealBuffer {
   /// Says nothing of where it is: that is found out.
   BufferView view() const { return {memory_.pointer(), count_, data_type_of<T>}; }
   RealMemory& memory() { return memory_; }
+  cuda_api::Pointer address() const { return memory_.address(); }
   /// Waits for nothing: what writes to it must have ended.
   std::vector<T> values() const {
     std::vector<T> found(count_);
