@@ -1,5 +1,5 @@
-// What a rank shows in its slot, and takes from those of others: all of a buffer, or a block for each
-// rank.
+// What a rank shows in its slot, and takes from those of others: all of a buffer, or a block for
+// each rank.
 #pragma once
 
 #include "collectives/cuda/pack.hpp"

@@ -68,7 +68,7 @@ struct PeerCall {
   std::uint64_t bytes;   ///< of an all_reduce, broadcast or reduce; else of each rank's block
   std::uint32_t factor;  ///< of premul_sum, as bits of the accumulator
   std::uint32_t root;    ///< of a broadcast, reduce, gather or scatter
-  std::uint64_t limit;  ///< nanoseconds that may be waited; 0: for ever
+  std::uint64_t limit;   ///< nanoseconds that may be waited; 0: for ever
 };
 
 }  // namespace hymn::cuda

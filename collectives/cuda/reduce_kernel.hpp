@@ -1,5 +1,5 @@
-// reduce: everybody shows its input, and the root folds what all have shown. All wait for all, as in
-// a broadcast.
+// reduce: everybody shows its input, and the root folds what all have shown. All wait for all, as
+// in a broadcast.
 #pragma once
 
 #include "collectives/cuda/fold_pack.hpp"

@@ -141,8 +141,7 @@ Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery&
              const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   if (layout.hosts.empty()) return {};
-  const bool settled =
-      is_settled(path, algorithm, query, context) || spares_the_host(path, query);
+  const bool settled = is_settled(path, algorithm, query, context) || spares_the_host(path, query);
   if (const auto measured = measured_seconds(path, algorithm, query, context))
     return {*measured, "tuned on " + context.tuning->measured, settled};
   for (const PathModel& model : path_models())

@@ -24,8 +24,8 @@ class GpuPeer : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuPeer, testing::Values(2, 4, 8));
 
-// To allocate and to free memory may wait for all kernels of the GPU, also for one that waits for the
-// rank that does it: so there is a barrier behind the first, and one before the second.
+// To allocate and to free memory may wait for all kernels of the GPU, also for one that waits for
+// the rank that does it: so there is a barrier behind the first, and one before the second.
 void meet_on_the_host(World& world) { world.group().barrier(); }
 
 const GroupOptions through_windows{.path = "cuda_p2p,threads"};

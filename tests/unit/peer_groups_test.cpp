@@ -101,8 +101,8 @@ TEST_F(PeerGroups, RootedOnesGoThroughTheWindows) {
         EXPECT_THAT(sum.values(), Each(value_of(world)));
         std::vector<std::string> used;
         for (const AlgorithmUse& use : group.uses()) used.push_back(use.algorithm);
-        EXPECT_THAT(used, UnorderedElementsAre("reduce_windows", "gather_windows",
-                                               "scatter_windows"));
+        EXPECT_THAT(used,
+                    UnorderedElementsAre("reduce_windows", "gather_windows", "scatter_windows"));
         group.barrier();
       },
       {}, config("cuda_p2p,threads"));

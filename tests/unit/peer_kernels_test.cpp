@@ -124,7 +124,8 @@ class ReductionBuffers {
     const Reducer reducer = reducer_for(what_.dtype, op);
     for (unsigned rank = 0; rank < ranks_; ++rank) {
       if (!what_.is_for(rank, ranks_)) {
-        if (!is_untouched(rank)) return fmt::format("{}, rank {} has a result", what_.kernel(), rank);
+        if (!is_untouched(rank))
+          return fmt::format("{}, rank {} has a result", what_.kernel(), rank);
         continue;
       }
       std::vector<const void*> inputs;
