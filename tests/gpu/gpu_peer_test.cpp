@@ -105,14 +105,14 @@ TEST_P(GpuPeer, RootedOnesGoThroughTheWindows) {
 /// What the streams of all ranks have written before it they read after it; also from a graph.
 TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheWindows) {
   const auto ranks = static_cast<std::size_t>(GetParam());
-  const RealBuffer<int> shared(std::vector<int>(ranks));
+  const RealBuffer<int> shared{std::vector<int>(ranks)};
   const cuda_api::Pointer shown = shared.address();
   run_ranks(GetParam(), [&](World& world) {
     ProcessGroup group = group_of_all(world);
     const GpuDevice::Entry entry(real_gpu());
     const RealStream stream;
     const RealBuffer<int> mine({world.rank() + 1});
-    const RealBuffer<int> seen(std::vector<int>(ranks));
+    const RealBuffer<int> seen{std::vector<int>(ranks)};
     const auto meet = [&] {
       const auto place = static_cast<std::size_t>(world.rank()) * sizeof(int);
       stream.copy(shown + place, mine.address(), sizeof(int));

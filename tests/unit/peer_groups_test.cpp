@@ -117,8 +117,11 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
         const std::vector<std::size_t> counts = {1, 2};
         ToyBuffer<float> mine(gpus, me, Floats(counts[static_cast<std::size_t>(me)]));
         ToyBuffer<float> all(gpus, me, Floats(3));
-        for (const OutputBlocks& blocks :
-             {OutputBlocks::counted(all.view(), counts), OutputBlocks()})
+        const std::vector<BufferView> list = {all.view().slice(0, mine.view().count),
+                                              all.view().slice(2, 1)};
+        // The root gives a list, the others nothing.
+        for (const OutputBlocks& blocks : {OutputBlocks::counted(all.view(), counts),
+                                           me == 0 ? OutputBlocks::list(list) : OutputBlocks()})
           EXPECT_EQ(
               candidate(world.group(), Request::gather(mine.view(), blocks, 0), "gather_windows")
                   .reason,
