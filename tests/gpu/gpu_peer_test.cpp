@@ -156,5 +156,21 @@ TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
   });
 }
 
+TEST(GpuPeerDeath, ABarrierOnAStreamWhosePeerDoesNotComeEnds) {
+  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  run_ranks(2, [](World& world) {
+    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    if (world.rank() == 0) {
+      const GpuDevice::Entry entry(real_gpu());
+      const RealStream stream;
+      Work work =
+          group.barrier_async({.timeout = std::chrono::milliseconds(200), .stream = stream.get()});
+      EXPECT_THROW(work.wait(), TimeoutError);
+      stream.synchronize();
+    }
+    world.group().barrier();
+  });
+}
+
 }  // namespace
 }  // namespace hymn::test
