@@ -7,6 +7,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
@@ -133,6 +134,12 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
 
 // --- Barriers on streams
 
+/// Time for a kernel that would wrongly end, and for what is behind it.
+void let_work(ToyGpus& gpus, void* stream) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gpus.enqueue(stream, [] {});
+}
+
 Request barrier_on(void* stream) {
   Request request = Request::barrier();
   request.domain = {OrderingDomain::Kind::stream, stream};
@@ -155,6 +162,7 @@ TEST_F(PeerGroups, BarriersOnStreamsHoldUpNoHost) {
           group.barrier({.stream = stream});
           gpus.enqueue(stream, [&after] { after = true; });
           if (world.rank() == 0) {
+            let_work(gpus, stream);
             EXPECT_FALSE(after) << "rank 1 has not come";
             has_gone_on = true;
           }
@@ -187,6 +195,7 @@ TEST_F(PeerGroups, ABarrierGoesIntoAGraph) {
           gpus.launch_graph(stream);
           gpus.enqueue(stream, [&after] { after = true; });
           if (world.rank() == 0) {
+            let_work(gpus, stream);
             EXPECT_FALSE(after) << "rank 1 has not launched it";
             ++launches;
           }
