@@ -49,18 +49,12 @@ class RealBuffer {
   }
   /// Says nothing of where it is: that is found out.
   BufferView view() const { return {memory_.pointer(), count_, data_type_of<T>}; }
-  /// Of its first elements.
-  BufferView first(std::size_t count) const { return {memory_.pointer(), count, data_type_of<T>}; }
   RealMemory& memory() { return memory_; }
-  // These wait for nothing: what uses the buffer must have ended.
-  void fill(T value) {
-    const std::vector<T> values(count_, value);
-    memory_.write(values.data(), count_ * sizeof(T));
-  }
-  std::vector<T> values() const { return values(count_); }
-  std::vector<T> values(std::size_t count) const {
-    std::vector<T> found(count);
-    memory_.read(found.data(), count * sizeof(T));
+  cuda_api::Pointer address() const { return memory_.address(); }
+  /// Waits for nothing: what writes to it must have ended.
+  std::vector<T> values() const {
+    std::vector<T> found(count_);
+    memory_.read(found.data(), count_ * sizeof(T));
     return found;
   }
 

@@ -10,6 +10,7 @@
 using namespace hymn::cuda_api;  // UBSan compares types at each call through a pointer
 using hymn::test::toy;
 using hymn::test::ToyState;
+using hymn::test::ToyStream;
 
 namespace {
 
@@ -24,6 +25,8 @@ const Functions& functions() {
   }();
   return all;
 }
+
+ToyStream& stream_of(Stream stream) { return *static_cast<ToyStream*>(static_cast<void*>(stream)); }
 
 /// Until this holds under the lock, while all that can be done is done.
 template <class Holds>
@@ -79,7 +82,7 @@ Result cuCtxEnablePeerAccess(Context context, unsigned flags) {
 }
 Result cuCtxSynchronize() {
   return wait_until([] {
-    for (const hymn::test::ToyStream& stream : toy->streams)
+    for (const ToyStream& stream : toy->streams)
       if (!stream.tasks.empty()) return false;
     return toy->is_idle_aside();
   });
@@ -145,9 +148,33 @@ Result cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
   return functions().wait_event.pointer(stream, event, flags);
 }
 Result cuStreamSynchronize(Stream stream) {
-  const auto* const known = static_cast<const hymn::test::ToyStream*>(static_cast<void*>(stream));
-  return wait_until([known] { return known->tasks.empty(); });
+  return wait_until([stream] { return stream_of(stream).tasks.empty(); });
 }
+Result cuStreamBeginCapture_v2(Stream stream, int) {
+  const std::lock_guard lock(toy->mutex);
+  stream_of(stream).is_capturing = true;
+  stream_of(stream).graph.clear();
+  return success;
+}
+// A graph, also when it can be launched, is the stream from which it was captured.
+Result cuStreamEndCapture(Stream stream, void** graph) {
+  const std::lock_guard lock(toy->mutex);
+  stream_of(stream).is_capturing = false;
+  *graph = stream;
+  return success;
+}
+Result cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  return *executable = graph, success;
+}
+Result cuGraphLaunch(void* executable, Stream stream) {
+  const std::lock_guard lock(toy->mutex);
+  for (const hymn::test::ToyTask& task : static_cast<ToyStream*>(executable)->graph)
+    hymn::test::toy_enqueue(stream, task);
+  return success;
+}
+Result cuGraphExecDestroy(void*) { return success; }
+Result cuGraphDestroy(void*) { return success; }
+
 Result cuEventCreate(Event* event, unsigned flags) {
   return functions().make_event.pointer(event, flags);
 }
