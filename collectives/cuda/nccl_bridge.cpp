@@ -50,8 +50,8 @@ class NcclBridge final : public HostBridge {
     return refusal.empty() ? Verdict::yes() : Verdict::no(std::move(refusal));
   }
   Reproducibility promises() const override { return Reproducibility::ranks; }
-  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op,
-                                    const Call&, bool is_captured) override {
+  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op, const Call&,
+                                    bool is_captured) override {
     // To make a communicator is to allocate memory, which breaks the capture off.
     if (is_captured && !shares.empty() && !column_->was_ready())
       throw UsageError(

@@ -65,8 +65,7 @@ bool PeerLaunch::is_ready() {
 void PeerLaunch::enqueue() {
   const ConstBufferView& in = request().inputs.flat();
   const BufferView& out = request().outputs.flat();
-  const char* const kernel =
-      kernel_name(request().type, method_, in.dtype, request().op.kind());
+  const char* const kernel = kernel_name(request().type, method_, in.dtype, request().op.kind());
   PeerCall call{};
   call.factor = factor_bits(in.dtype, request().op);
   call.root = static_cast<std::uint32_t>(std::max(root_, 0));

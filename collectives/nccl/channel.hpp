@@ -23,9 +23,9 @@ struct NcclChannelParts {
   std::shared_ptr<GpuDevice> gpu;
   std::shared_ptr<LaunchQueue> queue;  ///< of this rank: all its channels have the same
   std::shared_ptr<Exchange> exchange;
-  std::vector<int> members;    ///< global ranks
-  std::uint64_t tag = 0;       ///< of the exchange, for this group alone
-  std::uint64_t pair_tag = 0;  ///< the same, for its pairs
+  std::vector<int> members;      ///< global ranks
+  std::uint64_t tag = 0;         ///< of the exchange, for this group alone
+  std::uint64_t pair_tag = 0;    ///< the same, for its pairs
   std::uint64_t column_tag = 0;  ///< the same, for its columns
   GroupShape shape;
   bool high_priority = false;  ///< of the stream for what is given none
