@@ -326,6 +326,50 @@ TEST_P(GpuHierarchyByNccl, GraphsHoldIt) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
+TEST_P(GpuHierarchyByNccl, WhatNcclReportsEndsIt) {
+  ToyGpus gpus(4);
+  gpus.fail("all_reduce", 2);
+  std::atomic<int> by_nccl_itself = 0;
+  gpus.run_on_hosts(
+      {2, 2},
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(64, 1.0F));
+        try {
+          world.group().all_reduce(buffer.view(), ReduceOp::sum,
+                                   {.timeout = std::chrono::milliseconds(300)});
+          ADD_FAILURE() << "a share has not crossed";
+        } catch (const BackendError& error) {
+          EXPECT_THAT(error.what(), HasSubstr("the test wants it so"));
+          ++by_nccl_itself;
+        } catch (const Error&) {
+        }
+        EXPECT_THROW(world.group().all_reduce(buffer.view()), Error);
+      },
+      only_this());
+  EXPECT_EQ(by_nccl_itself, 1);
+}
+
+class GpuHierarchyByStaging : public GpuHierarchy {};
+INSTANTIATE_TEST_SUITE_P(Only, GpuHierarchyByStaging, testing::Values(by_staging));
+
+TEST_P(GpuHierarchyByStaging, GraphsCannotHoldIt) {
+  ToyGpus gpus(4);
+  gpus.run_on_hosts(
+      {2, 2},
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(64, 1.0F));
+        void* const stream = gpus.make_stream(world.rank());
+        gpus.capture(stream);
+        EXPECT_THAT(thrown_by<UnsupportedError>([&] {
+                      world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
+                    }),
+                    HasSubstr("a graph cannot hold what goes through the memory of the host"));
+        gpus.end_capture(stream);
+        world.group().barrier();
+      },
+      only_this());
+}
+
 TEST_P(GpuHierarchyByNccl, WhatNcclHasNotIsRefused) {
   ToyGpus gpus(4);
   Config config = only("");
