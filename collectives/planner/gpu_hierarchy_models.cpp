@@ -49,16 +49,11 @@ double seconds_inside(const PlanQuery& query, const PlanContext& context) {
   return most;
 }
 
-/// What crosses: the ranks of a host take a share each, at the same time.
-struct Crossing {
-  explicit Crossing(const PlanContext& context)
-      : hosts(static_cast<int>(context.layout.hosts.size())),
-        sharers(context.layout.largest_host()),
-        moved(bytes_moved(OpType::all_reduce, hosts) / sharers) {}
-  int hosts;
-  double sharers;
-  double moved;  ///< by a rank, for each byte of the size
-};
+/// The ranks of a host take a share each, at the same time, and share the host's network: together
+/// they are as one rank of each host with all of it. Bytes moved for each byte of the size.
+double crossing(const PlanContext& context) {
+  return bytes_moved(OpType::all_reduce, static_cast<int>(context.layout.hosts.size()));
+}
 
 }  // namespace
 
@@ -71,24 +66,24 @@ Verdict hierarchical_nccl_can_run(const PlanQuery& query, const PlanContext& con
 }
 
 double hierarchical_nccl_seconds(const PlanQuery& query, const PlanContext& context) {
-  const Crossing crossing(context);
   return seconds_inside(query, context) +
-         cost_of(cost_row("nccl", "nccl", CostSetting::several_hosts), query, crossing.hosts,
-                 crossing.moved, network_bandwidth(context, Interfaces::all) / crossing.sharers);
+         cost_of(cost_row("nccl", "nccl", CostSetting::several_hosts), query,
+                 static_cast<double>(context.layout.hosts.size()), crossing(context),
+                 network_bandwidth(context, Interfaces::all));
 }
 
 Verdict hierarchical_staged_can_run(const PlanQuery& query, const PlanContext& context) {
   return can_run(query, context);
 }
 
+// Copies and messages of a host's ranks go through the same memory.
 double hierarchical_staged_seconds(const PlanQuery& query, const PlanContext& context) {
-  const Crossing crossing(context);
-  const double copies = cost_of(cost_row("staged", "staged", CostSetting::one_host), query, 0,
-                                1 / crossing.sharers, 0);
-  return seconds_inside(query, context) + copies +
+  const auto hosts = static_cast<int>(context.layout.hosts.size());
+  return seconds_inside(query, context) +
+         cost_of(cost_row("staged", "staged", CostSetting::one_host), query, 0, 1, 0) +
          cost_of(cost_row("mpi_p2p", "pairwise", CostSetting::several_hosts), query,
-                 pairwise_messages(OpType::all_reduce, crossing.hosts), crossing.moved,
-                 network_bandwidth(context, Interfaces::widest) / crossing.sharers);
+                 pairwise_messages(OpType::all_reduce, hosts), crossing(context),
+                 network_bandwidth(context, Interfaces::widest));
 }
 
 }  // namespace hymn
