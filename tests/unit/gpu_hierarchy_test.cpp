@@ -247,6 +247,24 @@ TEST_P(GpuHierarchy, NobodyHasItUnasked) {
   });
 }
 
+TEST_P(GpuHierarchy, C10dStaysInsideAHost) {
+  ToyGpus gpus(4);
+  Config config;
+  config.p2p_compat = P2pCompat::c10d;
+  gpus.run_on_hosts(
+      {2, 2},
+      [&](World& world) {
+        EXPECT_EQ(gpus.open_allocations(), 0);
+        ToyBuffer<bfloat16> buffer(gpus, world.rank(), std::vector<bfloat16>(64));
+        const Request request = Request::all_reduce(buffer.view(), buffer.view());
+        EXPECT_EQ(candidate(world.group(), request, GetParam()).reason,
+                  "HYMN_P2P_COMPAT=c10d: only inside a host");
+        EXPECT_EQ(world.group().explain(request).path, "nccl");
+        world.group().barrier();
+      },
+      config);
+}
+
 TEST_P(GpuHierarchy, ReasonsAreTold) {
   struct Case {
     std::vector<int> hosts;

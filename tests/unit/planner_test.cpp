@@ -307,6 +307,15 @@ TEST(Planner, LargeOnesOfSeveralHostsGoThroughPeerMemoryAndTheNetwork) {
   EXPECT_EQ(best(gather, context), "nccl *_nccl");
 }
 
+TEST(Planner, AFastNetworkLeavesAHierarchyNothingToSave) {
+  PlanContext context = twice(nvswitch8());
+  Machine machine = *context.machines[0];
+  machine.nics.resize(8);
+  for (Nic& nic : machine.nics) nic.bandwidth = 100e9;
+  context.machines[0] = std::make_shared<const Machine>(machine);
+  EXPECT_EQ(best(on_device(64 * MiB), context), "nccl *_nccl");
+}
+
 // As the two steps inside the hosts, and a share over the network.
 TEST(Planner, AHierarchyTakesAsLongAsItsParts) {
   const PlanContext context = twice(nvswitch8());
