@@ -278,90 +278,10 @@ TEST(Planner, AHybridCubeGoesToNcclWhoseRingsFollowItsLinks) {
   EXPECT_GT(seconds(plain), 5 * seconds(context));
 }
 
-/// Two hosts as that one.
-PlanContext twice(PlanContext context) {
-  context.layout.hosts.push_back(context.layout.hosts[0]);
-  context.layout.size *= 2;
-  return context;
-}
-
-Verdict hierarchical_verdict(std::string_view method, const PlanQuery& query,
-                             const PlanContext& context) {
-  for (const PathModel& model : path_models())
-    if (model.algorithm == fmt::format("all_reduce_hierarchical_{}", method))
-      return model.can_run(query, context);
-  return Verdict::no("there is no such model");
-}
-
-// Half as much crosses the network as in a ring of all.
-TEST(Planner, LargeOnesOfSeveralHostsGoThroughPeerMemoryAndTheNetwork) {
-  const PlanContext context = twice(nvswitch8());
-  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
-  EXPECT_EQ(best(on_device(64 * MiB), context), "cuda_p2p all_reduce_hierarchical_nccl");
-  PlanQuery most = on_device(64 * MiB);
-  most.op = ReduceKind::max;
-  EXPECT_EQ(best(most, context), "cuda_p2p all_reduce_hierarchical_staged")
-      << "NCCL has no max of floats";
-  PlanQuery gather = on_device(64 * MiB);
-  gather.type = OpType::all_gather;
-  EXPECT_EQ(best(gather, context), "nccl *_nccl");
-}
-
-TEST(Planner, AFastNetworkLeavesAHierarchyNothingToSave) {
-  PlanContext context = twice(nvswitch8());
-  Machine machine = *context.machines[0];
-  machine.nics.resize(8);
-  for (Nic& nic : machine.nics) nic.bandwidth = 100e9;
-  context.machines[0] = std::make_shared<const Machine>(machine);
-  EXPECT_EQ(best(on_device(64 * MiB), context), "nccl *_nccl");
-}
-
-// As the two steps inside the hosts, and a share over the network.
-TEST(Planner, AHierarchyTakesAsLongAsItsParts) {
-  const PlanContext context = twice(nvswitch8());
-  const auto seconds = [](std::string_view path, std::string_view algorithm, OpType type,
-                          const PlanContext& on) {
-    PlanQuery query = on_device(64 * MiB);
-    query.type = type;
-    return predict(path, algorithm, query, on).seconds;
-  };
-  const double inside =
-      seconds("cuda_p2p", "reduce_scatter_windows", OpType::reduce_scatter, nvswitch8()) +
-      seconds("cuda_p2p", "all_gather_windows", OpType::all_gather, nvswitch8());
-  const double whole =
-      seconds("cuda_p2p", "all_reduce_hierarchical_nccl", OpType::all_reduce, context);
-  // 50 us of NCCL, and all bytes once over ten-gigabit Ethernet of which NCCL reaches 90 %.
-  EXPECT_NEAR(whole - inside, 50e-6 + 64.0 * MiB / (0.9 * 1.25e9), 1e-6);
-}
-
-TEST(Planner, AHierarchyOnGpusSaysWhyNot) {
+TEST(Planner, GpusOfSeveralHostsGoToNccl) {
   PlanContext context = nvswitch8();
-  const auto refusal = [&](const PlanQuery& query) {
-    const std::string reason = hierarchical_verdict("nccl", query, context).reason;
-    EXPECT_EQ(hierarchical_verdict("staged", query, context).reason, reason);
-    return reason;
-  };
-  const PlanQuery query = on_device(64 * KiB);
-  EXPECT_EQ(refusal(query), "all ranks are on one host");
-  context = twice(context);
-  EXPECT_EQ(refusal(query), "");
-  EXPECT_EQ(refusal({.bytes = 64}), "the buffers are in host memory");
-  PlanQuery average = query;
-  average.dtype = DataType::int32;
-  average.op = ReduceKind::avg;
-  EXPECT_EQ(refusal(average), "an average of int32 is divided once, not first inside each host");
-  average.dtype = DataType::float64;
-  EXPECT_EQ(refusal(average), "there is no kernel for float64");
-  context.layout.hosts[1].all_peers = false;
-  EXPECT_EQ(refusal(query), "some pairs of GPUs have no peer access");
-  context.layout.hosts[1].ranks = 7;
-  EXPECT_EQ(refusal(query), "the hosts have different numbers of ranks: 7 to 8");
-  for (HostSummary& host : context.layout.hosts) host.ranks = 1;
-  EXPECT_EQ(refusal(query), "every rank is alone on its host");
-}
-
-TEST(Planner, SmallOnesOfSeveralHostsGoToNccl) {
-  const PlanContext context = twice(nvswitch8());
+  context.layout.hosts.push_back(context.layout.hosts[0]);
+  context.layout.size = 16;
   EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
   EXPECT_EQ(refusal_of("cuda_p2p", on_device(4 * KiB), context), "the ranks are on 2 hosts");
 }
