@@ -26,9 +26,12 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.5)
 pkg_check_modules(libdw REQUIRED IMPORTED_TARGET libdw)
 if(HYMN_PROGRAMS)
-  pkg_check_modules(rsvg REQUIRED IMPORTED_TARGET librsvg-2.0)
-  # Its -pthread is one more flag than those that precompiled headers are made with.
-  set_property(TARGET PkgConfig::rsvg PROPERTY INTERFACE_COMPILE_OPTIONS "")
+  # Without it there are no PNGs.
+  pkg_check_modules(rsvg IMPORTED_TARGET librsvg-2.0)
+  if(rsvg_FOUND)
+    # Its -pthread is one more flag than those that precompiled headers are made with.
+    set_property(TARGET PkgConfig::rsvg PROPERTY INTERFACE_COMPILE_OPTIONS "")
+  endif()
 endif()
 if(HYMN_TESTS STREQUAL "AUTO")
   find_package(GTest QUIET)

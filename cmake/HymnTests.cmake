@@ -35,7 +35,8 @@ function(hymn_test_program)
   add_executable(${test_NAME} ${test_SOURCES})
   hymn_set_up_program(${test_NAME} ${test_LINKS} Threads::Threads)
   if(test_SOURCES MATCHES "\\.cpp")
-    target_link_libraries(${test_NAME} PRIVATE fmt::fmt)  # precompiled as it wants to be
+    # Both define what the precompiled headers depend on.
+    target_link_libraries(${test_NAME} PRIVATE fmt::fmt GTest::gtest)
     target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
   endif()
   set_target_properties(${test_NAME} PROPERTIES

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/cuda/fold_pack.hpp"
+#include "collectives/cuda/peer_blocks.hpp"
 
 namespace hymn::cuda {
 
@@ -10,16 +11,10 @@ HYMN_KERNEL_BODY void all_reduce_one_shot(const KernelThread& at, const PeerTeam
                                           const PeerCall& call) {
   const PeerMeeting meeting(at, team, call.limit);
   if (!meeting.begin()) return;
-  const std::uint64_t packs = packs_in(call.bytes);
-  copy_packs(at, meeting.slot(team.rank), static_cast<const std::byte*>(call.input), 0, packs,
-             call.bytes);
+  stage_all(at, meeting, team, call);
   meeting.show_factor(call.factor);
   if (!meeting.meet(PeerPhase::staged)) return;
-  auto* const output = static_cast<std::byte*>(call.output);
-  for (std::uint64_t i = at.index(); i < packs; i += at.stride()) {
-    const Pack result = fold_pack<Reduction>(meeting, team.size, i * pack_bytes);
-    copy_some(output + i * pack_bytes, &result, bytes_of_pack(i, call.bytes));
-  }
+  fold_packs<Reduction>(at, meeting, team.size, 0, call.output, call.bytes);
   meeting.finish();
 }
 

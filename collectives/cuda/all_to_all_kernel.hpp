@@ -11,12 +11,7 @@ HYMN_KERNEL_BODY void all_to_all(const KernelThread& at, const PeerTeam& team,
   if (!meeting.begin()) return;
   stage_blocks(at, meeting, team, call);
   if (!meeting.meet(PeerPhase::staged)) return;
-  for (unsigned step = 0; step < team.size; ++step) {
-    const unsigned rank = (team.rank + step) % team.size;
-    copy_packs(at, static_cast<std::byte*>(call.output) + rank * call.bytes,
-               meeting.slot(rank) + team.rank * block_stride(call.bytes), 0, packs_in(call.bytes),
-               call.bytes);
-  }
+  take_blocks(at, meeting, team, call, team.rank * block_stride(call.bytes));
   meeting.finish();
 }
 

@@ -2,8 +2,7 @@
 // everybody knows when slots may be written again.
 #pragma once
 
-#include "collectives/cuda/pack.hpp"
-#include "collectives/cuda/peer_meeting.hpp"
+#include "collectives/cuda/peer_blocks.hpp"
 
 namespace hymn::cuda {
 
@@ -11,14 +10,9 @@ HYMN_KERNEL_BODY void broadcast(const KernelThread& at, const PeerTeam& team,
                                 const PeerCall& call) {
   const PeerMeeting meeting(at, team, call.limit);
   if (!meeting.begin()) return;
-  const std::uint64_t packs = packs_in(call.bytes);
-  if (team.rank == call.root)
-    copy_packs(at, meeting.slot(team.rank), static_cast<const std::byte*>(call.input), 0, packs,
-               call.bytes);
+  if (team.rank == call.root) stage_all(at, meeting, team, call);
   if (!meeting.meet(PeerPhase::staged)) return;
-  if (team.rank != call.root)
-    copy_packs(at, static_cast<std::byte*>(call.output), meeting.slot(call.root), 0, packs,
-               call.bytes);
+  if (team.rank != call.root) take_from_root(at, meeting, call, 0);
   meeting.finish();
 }
 

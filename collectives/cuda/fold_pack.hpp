@@ -1,4 +1,4 @@
-// One pack of all ranks, folded in the order of the ranks.
+// What all ranks have staged, folded in the order of the ranks.
 #pragma once
 
 #include "collectives/cuda/pack.hpp"
@@ -31,6 +31,16 @@ HYMN_KERNEL_BODY Pack fold_pack(const PeerMeeting& meeting, unsigned ranks, std:
   Elements results;
   for (unsigned i = 0; i < width; ++i) results.of[i] = Reduction::store(folded[i], ranks);
   return std::bit_cast<Pack>(results);
+}
+
+/// The thread's share of folding `bytes` that all ranks have staged from `begin` of their slots on.
+template <class Reduction>
+HYMN_KERNEL_BODY void fold_packs(const KernelThread& at, const PeerMeeting& meeting, unsigned ranks,
+                                 std::uint64_t begin, void* output, std::uint64_t bytes) {
+  for (std::uint64_t i = at.index(); i < packs_in(bytes); i += at.stride()) {
+    const Pack result = fold_pack<Reduction>(meeting, ranks, begin + i * pack_bytes);
+    copy_some(static_cast<std::byte*>(output) + i * pack_bytes, &result, bytes_of_pack(i, bytes));
+  }
 }
 
 }  // namespace hymn::cuda

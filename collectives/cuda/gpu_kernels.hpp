@@ -2,28 +2,30 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 
 #include "collectives/cuda/kernel_thread.hpp"
 #include "gpu/gpu_device.hpp"
 
 namespace hymn::cuda {
 
-/// Thread-safe.
+class KernelModule;
+
+/// Thread-safe. All of a process that use the same GPU share what was loaded; the last one unloads
+/// it.
 class GpuKernels {
  public:
-  explicit GpuKernels(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)) {}
+  explicit GpuKernels(std::shared_ptr<GpuDevice> gpu);
   ~GpuKernels();
   GpuKernels(const GpuKernels&) = delete;
   GpuKernels& operator=(const GpuKernels&) = delete;
 
   GpuDevice& gpu() const { return *gpu_; }
 
-  /// Enqueues a kernel of kernels.cu, whose parameters must have just these types. Throws
-  /// UnsupportedError where hymn was built without nvcc, BackendError as the driver's calls fail.
+  /// Enqueues a kernel of kernels.cu, whose parameters must have just these types. `name` must be a
+  /// literal. Throws UnsupportedError where hymn was built without nvcc, BackendError as the
+  /// driver's calls fail.
   template <class... Arguments>
   void launch(const char* name, unsigned blocks, cuda_api::Stream stream, Arguments... arguments) {
     std::array<void*, sizeof...(Arguments)> pointers{&arguments...};
@@ -32,12 +34,11 @@ class GpuKernels {
 
  private:
   void launch_with(const char* name, unsigned blocks, cuda_api::Stream stream, void** arguments);
-  cuda_api::Kernel find(const char* name);
+  KernelModule& module();
 
   const std::shared_ptr<GpuDevice> gpu_;
-  std::mutex mutex_;  // guards what follows
-  cuda_api::Module module_ = nullptr;
-  std::map<std::string_view, cuda_api::Kernel> kernels_;  // names are literals
+  std::mutex mutex_;                      // guards what follows
+  std::shared_ptr<KernelModule> module_;  ///< null: none is wanted yet
 };
 
 }  // namespace hymn::cuda

@@ -1,4 +1,4 @@
-// The kernels of GPUs, by the names under which the driver finds them: kernel_names.hpp.
+// The kernels of GPUs, by the names under which the driver finds them.
 #include "collectives/cuda/find_nan_kernel.hpp"
 #include "collectives/cuda/peer_kernels.hpp"
 

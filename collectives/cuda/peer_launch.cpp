@@ -30,6 +30,20 @@ std::string_view method_of(OpType type, PeerMethod method) {
   return method == PeerMethod::one_shot ? "all_reduce_one_shot" : "all_reduce_two_shot";
 }
 
+/// As PeerCall counts them. All ranks find the same: a root's blocks are not on the others.
+std::uint64_t bytes_of_call(const Request& request, int ranks) {
+  const std::size_t in = request.inputs.flat().bytes();
+  switch (request.type) {
+    case OpType::scatter:
+    case OpType::reduce_scatter:
+      return request.outputs.flat().bytes();
+    case OpType::all_to_all:
+      return in / static_cast<std::size_t>(ranks);
+    default:
+      return in;
+  }
+}
+
 }  // namespace
 
 const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind) {
@@ -48,7 +62,8 @@ std::uint32_t factor_bits(DataType dtype, const ReduceOp& op) {
 Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::size_t slot_bytes) {
   Verdict known = can_move_bytes(request);
   if (!known.ok) return known;
-  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout()))
+  const bool has_data = request.type != OpType::barrier;
+  if (has_data && (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())))
     return Verdict::no("the kernels know equal blocks of one buffer only");
   const std::optional<PlanQuery> query = plan_query(request, ranks);
   if (!query)
@@ -75,10 +90,7 @@ void PeerLaunch::enqueue() {
     channel_.launch(kernel, call, packs_in(call.bytes), stream(), is_captured());
   };
   if (request().type != OpType::all_reduce) {
-    const auto ranks = static_cast<std::size_t>(channel_.parts().shape.size);
-    call.bytes = request().type == OpType::reduce_scatter ? out.bytes()
-                 : request().type == OpType::all_to_all   ? in.bytes() / ranks
-                                                          : in.bytes();
+    call.bytes = bytes_of_call(request(), channel_.parts().shape.size);
     launch();
     return;
   }

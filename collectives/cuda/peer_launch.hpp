@@ -18,7 +18,7 @@ std::uint32_t factor_bits(DataType dtype, const ReduceOp& op);
 /// One request on its way to the GPU.
 class PeerLaunch final : public GpuLaunch {
  public:
-  /// `root`: of a broadcast, as a group rank.
+  /// `root`: of a rooted collective, as a group rank.
   PeerLaunch(PeerChannel& channel, const Request& request, PeerMethod method, int root)
       : GpuLaunch(request), channel_(channel), method_(method), root_(root) {}
 

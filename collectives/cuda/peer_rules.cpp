@@ -33,9 +33,11 @@ std::size_t bytes_in_slot(const PlanQuery& query, int ranks) {
   const auto all = static_cast<std::size_t>(ranks);
   switch (query.type) {
     case OpType::reduce_scatter:
+    case OpType::scatter:
     case OpType::all_to_all:
       return all * cuda::block_stride(query.bytes / all);
     case OpType::all_gather:
+    case OpType::gather:
       return query.bytes / all;
     default:
       return query.bytes;
@@ -45,9 +47,7 @@ std::size_t bytes_in_slot(const PlanQuery& query, int ranks) {
 }  // namespace
 
 bool has_peer_kernel(PeerMethod method, OpType type) {
-  if (method != PeerMethod::windows) return type == OpType::all_reduce;
-  return type == OpType::all_gather || type == OpType::broadcast ||
-         type == OpType::reduce_scatter || type == OpType::all_to_all;
+  return is_collective(type) && (type == OpType::all_reduce) == (method != PeerMethod::windows);
 }
 
 Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,

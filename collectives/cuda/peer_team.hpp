@@ -65,10 +65,10 @@ struct PeerTeam {
 struct PeerCall {
   const void* input;
   void* output;
-  std::uint64_t bytes;   ///< of an all_reduce or broadcast; else of each rank's block
+  std::uint64_t bytes;   ///< of an all_reduce, broadcast or reduce; else of each rank's block
   std::uint32_t factor;  ///< of premul_sum, as bits of the accumulator
-  std::uint32_t root;
-  std::uint64_t limit;  ///< nanoseconds that may be waited; 0: for ever
+  std::uint32_t root;    ///< of a broadcast, reduce, gather or scatter
+  std::uint64_t limit;   ///< nanoseconds that may be waited; 0: for ever
 };
 
 }  // namespace hymn::cuda

@@ -99,11 +99,13 @@ Verdict peer_windows_can_run(const PlanQuery& query, const PlanContext& context)
 
 bool peer_windows_serve(OpType type) { return has_peer_kernel(PeerMethod::windows, type); }
 
-// Every GPU reads what is for it from every other one; in a broadcast all of them from one.
+// Every GPU reads what is for it from every other one; in a broadcast all of them all from one, in
+// a reduce one all from all of them.
 double peer_windows_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
+  const bool is_whole = query.type == OpType::broadcast || query.type == OpType::reduce;
   return peer_seconds("windows", query, context,
-                      query.type == OpType::broadcast ? ranks - 1 : bytes_moved(query.type, ranks));
+                      is_whole ? ranks - 1 : bytes_moved(query.type, ranks));
 }
 
 Verdict nccl_can_run(const PlanQuery& query, const PlanContext& context) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/paths.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/planner/models.hpp"
 #include "collectives/planner/peer_use.hpp"
@@ -79,6 +80,11 @@ std::string_view kept(std::string name) {
   return *names->insert(std::move(name)).first;
 }
 
+// A barrier on a stream is not to hold up the host, as what is staged does, however fast it is.
+bool spares_the_host(std::string_view path, const PlanQuery& query) {
+  return query.type == OpType::barrier && is_on_device(query) && path != paths::staged;
+}
+
 bool is_model_of(const PathModel& model, std::string_view path, std::string_view algorithm) {
   if (model.path != path) return false;
   if (!model.algorithm.starts_with('*')) return model.algorithm == algorithm;
@@ -93,9 +99,7 @@ std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
   };
   const OpType type = request.type;
   if (!is_collective(type) || ranks < 1) return std::nullopt;
-  // Of those on streams NCCL's comes first, whatever others cost: they hold up the host.
-  if (type == OpType::barrier && request.memory() == MemoryKind::device) return std::nullopt;
-  if (type == OpType::barrier) return PlanQuery{.type = type};
+  if (type == OpType::barrier) return PlanQuery{.type = type, .memory = request.memory()};
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
@@ -141,7 +145,7 @@ Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery&
              const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   if (layout.hosts.empty()) return {};
-  const bool settled = is_settled(path, algorithm, query, context);
+  const bool settled = is_settled(path, algorithm, query, context) || spares_the_host(path, query);
   if (const auto measured = measured_seconds(path, algorithm, query, context))
     return {*measured, "tuned on " + context.tuning->measured, settled};
   for (const PathModel& model : path_models())

@@ -85,8 +85,8 @@ std::optional<double> measured_seconds(std::string_view path, std::string_view a
 Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
              const PlanContext& context);
 
-/// Whether a candidate overtakes one that stands before it in the order of preference: by a
-/// setting, or where both times are known.
+/// Whether a candidate overtakes one that stands before it in the order of preference: because it
+/// is settled, or where both times are known.
 bool is_faster(const Cost& cost, const Cost& other);
 
 }  // namespace hymn

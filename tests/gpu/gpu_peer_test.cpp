@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <list>
+#include <numeric>
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
@@ -22,35 +24,50 @@ class GpuPeer : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuPeer, testing::Values(2, 4, 8));
 
+// To allocate and to free memory may wait for all kernels of the GPU, also for one that waits for
+// the rank that does it: so there is a barrier behind the first, and one before the second.
+void meet_on_the_host(World& world) { world.group().barrier(); }
+
 const GroupOptions through_windows{.path = "cuda_p2p,threads"};
+
+ProcessGroup group_of_all(World& world) {
+  std::vector<int> everybody;
+  for (int rank = 0; rank < world.size(); ++rank) everybody.push_back(rank);
+  return world.new_group(everybody, through_windows);
+}
 
 /// One element more than fits into a window goes in pieces; small ones in one shot.
 TEST_P(GpuPeer, AllReduceOfAnySize) {
   run_ranks(GetParam(), [](World& world) {
-    std::vector<int> everybody;
-    for (int rank = 0; rank < world.size(); ++rank) everybody.push_back(rank);
-    ProcessGroup group = world.new_group(everybody, through_windows);
+    ProcessGroup group = group_of_all(world);
     const float sum = static_cast<float>(world.size() * (world.size() + 1)) / 2;
+    const auto mine = static_cast<float>(world.rank() + 1);
+    std::list<RealBuffer<float>> buffers;
+    std::list<RealBuffer<bfloat16>> halves;
     for (const std::size_t count : {1, 3, 1024, 65537, (4 << 18) + 1, 1 << 22}) {
-      const std::vector<float> mine(count, static_cast<float>(world.rank() + 1));
-      const RealBuffer<float> buffer(mine);
+      buffers.emplace_back(std::vector<float>(count, mine));
+      halves.emplace_back(std::vector<bfloat16>(count, bfloat16(mine)));
+    }
+    meet_on_the_host(world);
+    for (const RealBuffer<float>& buffer : buffers) {
       group.all_reduce(buffer.view());
-      EXPECT_THAT(buffer.values(), Each(sum)) << count << " elements";
-      const RealBuffer<bfloat16> half(std::vector<bfloat16>(count, bfloat16(mine.front())));
+      EXPECT_THAT(buffer.values(), Each(sum)) << buffer.view().count << " elements";
+    }
+    for (const RealBuffer<bfloat16>& half : halves) {
       group.all_reduce(half.view(), ReduceOp::max);
       EXPECT_THAT(half.values(), Each(bfloat16(static_cast<float>(world.size()))));
     }
+    meet_on_the_host(world);
   });
 }
 
 TEST_P(GpuPeer, TheOthersGoThroughTheWindows) {
   run_ranks(GetParam(), [](World& world) {
-    std::vector<int> everybody;
-    for (int rank = 0; rank < world.size(); ++rank) everybody.push_back(rank);
-    ProcessGroup group = world.new_group(everybody, through_windows);
+    ProcessGroup group = group_of_all(world);
     const auto size = static_cast<std::size_t>(world.size());
     const RealBuffer<int> mine(std::vector<int>(1001, world.rank()));
     const RealBuffer<int> all(std::vector<int>(1001 * size));
+    meet_on_the_host(world);
     group.all_gather(mine.view(), all.view());
     const std::vector<int> found = all.values();
     for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], static_cast<int>(i / 1001));
@@ -58,6 +75,67 @@ TEST_P(GpuPeer, TheOthersGoThroughTheWindows) {
     EXPECT_THAT(mine.values(), Each(world.rank() * world.size()));
     group.broadcast(mine.view(), world.size() - 1);
     EXPECT_THAT(mine.values(), Each((world.size() - 1) * world.size()));
+    meet_on_the_host(world);
+  });
+}
+
+TEST_P(GpuPeer, RootedOnesGoThroughTheWindows) {
+  run_ranks(GetParam(), [](World& world) {
+    ProcessGroup group = group_of_all(world);
+    const auto size = static_cast<std::size_t>(world.size());
+    const int root = world.size() - 1;
+    const bool is_root = world.rank() == root;
+    const RealBuffer<int> mine(std::vector<int>(1001, world.rank()));
+    const RealBuffer<int> result(std::vector<int>(1001, -1));
+    const RealBuffer<int> all(std::vector<int>(1001 * size, -1));
+    meet_on_the_host(world);
+    group.reduce(mine.view(), result.view(), root, ReduceOp::max);
+    EXPECT_THAT(result.values(), Each(is_root ? root : -1));
+    group.gather(mine.view(), all.view(), root);
+    const std::vector<int> found = all.values();
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_EQ(found[i], is_root ? static_cast<int>(i / 1001) : -1);
+    group.scatter(all.view(), result.view(), root);
+    EXPECT_THAT(result.values(), Each(world.rank()));
+    for (const AlgorithmUse& use : group.uses()) EXPECT_EQ(use.path, "cuda_p2p");
+    meet_on_the_host(world);
+  });
+}
+
+/// What the streams of all ranks have written before it they read after it; also from a graph.
+TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheWindows) {
+  const auto ranks = static_cast<std::size_t>(GetParam());
+  const RealBuffer<int> shared{std::vector<int>(ranks)};
+  const cuda_api::Pointer shown = shared.address();
+  run_ranks(GetParam(), [&](World& world) {
+    ProcessGroup group = group_of_all(world);
+    const GpuDevice::Entry entry(real_gpu());
+    const RealStream stream;
+    const RealBuffer<int> mine({world.rank() + 1});
+    const RealBuffer<int> seen{std::vector<int>(ranks)};
+    const auto meet = [&] {
+      const auto place = static_cast<std::size_t>(world.rank()) * sizeof(int);
+      stream.copy(shown + place, mine.address(), sizeof(int));
+      group.barrier({.stream = stream.get()});
+      stream.copy(seen.address(), shown, ranks * sizeof(int));
+      group.barrier({.stream = stream.get()});  // before anybody writes there again
+    };
+    std::vector<int> expected(ranks);
+    std::iota(expected.begin(), expected.end(), 1);
+    meet_on_the_host(world);
+    meet();
+    stream.synchronize();
+    EXPECT_EQ(seen.values(), expected);
+    group.wait_for_pending_works();
+    meet_on_the_host(world);
+    RealCapture capture(stream);
+    meet();
+    capture.end();
+    meet_on_the_host(world);
+    for (int launch = 0; launch < 3; ++launch) capture.launch();
+    stream.synchronize();
+    EXPECT_EQ(seen.values(), expected);
+    meet_on_the_host(world);
   });
 }
 
@@ -73,6 +151,22 @@ TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
                    TimeoutError);
       const GpuDevice::Entry entry(real_gpu());
       call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());
+    }
+    world.group().barrier();
+  });
+}
+
+TEST(GpuPeerDeath, ABarrierOnAStreamWhosePeerDoesNotComeEnds) {
+  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  run_ranks(2, [](World& world) {
+    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    if (world.rank() == 0) {
+      const GpuDevice::Entry entry(real_gpu());
+      const RealStream stream;
+      Work work =
+          group.barrier_async({.timeout = std::chrono::milliseconds(200), .stream = stream.get()});
+      EXPECT_THROW(work.wait(), TimeoutError);
+      stream.synchronize();
     }
     world.group().barrier();
   });

@@ -10,6 +10,8 @@ namespace {
 
 using namespace cuda_api;
 
+int chosen = 0;
+
 const cuda_api::Functions& cuda() { return loaded_gpu_functions().cuda; }
 
 template <class... Parameters, class... Arguments>
@@ -28,9 +30,11 @@ std::string why_no_gpu() {
 }
 
 GpuDevice& real_gpu() {
-  static GpuDevice gpu(cuda(), 0);
+  static GpuDevice gpu(cuda(), chosen);
   return gpu;
 }
+
+void choose_real_gpu(int index) { chosen = index; }
 
 void call_driver(const char* function, Result result) {
   if (result != success) throw_cuda_error(cuda(), function, result);

@@ -1,4 +1,4 @@
-// The first GPU of this machine, for tests: memory, streams and graphs, through the driver as hymn
+// A GPU of this machine, for tests: memory, streams and graphs, through the driver as hymn
 // has loaded it.
 #pragma once
 
@@ -14,15 +14,17 @@ namespace hymn::test {
 /// Why the tests cannot run here; empty: they can.
 std::string why_no_gpu();
 
-/// GPU 0. Only where why_no_gpu() is empty.
+/// The GPU that all here is about, GPU 0 unless this was called before. Only where why_no_gpu() is
+/// empty.
 GpuDevice& real_gpu();
+void choose_real_gpu(int index);
 
 /// Throws BackendError where the driver's function fails; for those that hymn itself does not use.
 void call_driver(const char* function, cuda_api::Result result);
 /// A function of the driver by its name.
 void* driver_function(const char* name);
 
-/// A buffer in the memory of GPU 0.
+/// A buffer in its memory.
 class RealMemory {
  public:
   explicit RealMemory(std::size_t bytes);
@@ -48,6 +50,7 @@ class RealBuffer {
   /// Says nothing of where it is: that is found out.
   BufferView view() const { return {memory_.pointer(), count_, data_type_of<T>}; }
   RealMemory& memory() { return memory_; }
+  cuda_api::Pointer address() const { return memory_.address(); }
   /// Waits for nothing: what writes to it must have ended.
   std::vector<T> values() const {
     std::vector<T> found(count_);
@@ -60,7 +63,7 @@ class RealBuffer {
   RealMemory memory_;
 };
 
-/// A stream of GPU 0.
+/// A stream of it.
 class RealStream {
  public:
   RealStream();

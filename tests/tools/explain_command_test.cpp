@@ -166,8 +166,12 @@ TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
   EXPECT_EQ(Plan("all_reduce --dtype bfloat16 --op avg" + box).planned(4 * KiB),
             "all_reduce_one_shot");
   EXPECT_EQ(Plan("all_reduce --dtype int32 --op bxor" + box).planned(4 * KiB), "all_reduce_staged");
-  EXPECT_EQ(Plan("all_gather" + box).planned(4 * KiB), "all_gather_windows");
-  EXPECT_EQ(Plan("gather" + box).planned(4 * KiB), "gather_nccl");
+  for (const char* const moved : {"all_gather", "reduce", "gather", "scatter"})
+    EXPECT_EQ(Plan(moved + box).planned(4 * KiB), std::string(moved) + "_windows");
+  const Plan barrier("barrier" + box);
+  EXPECT_EQ(barrier.planned(0), "barrier_windows");
+  EXPECT_EQ(barrier.build(0), "barrier_nccl");
+  EXPECT_THAT(barrier.held_back(0, "barrier_windows"), HasSubstr("hymn tune --memory device"));
 }
 
 TEST(HymnExplain, HostMemory) {

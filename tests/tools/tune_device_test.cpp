@@ -56,7 +56,7 @@ class TuneDevice : public testing::Test {
           for (const std::string_view name : collectives) {
             const TuneResult found =
                 TuneRunner(world, ground, *find_bench_case(name), chosen).run([](std::size_t) {});
-            EXPECT_EQ(found.changes.size(), 2u);
+            EXPECT_EQ(found.changes.size(), find_bench_case(name)->has_data() ? 2u : 1u);
             if (world.rank() == 0) rows.insert(rows.end(), found.rows.begin(), found.rows.end());
           }
         },
@@ -132,6 +132,28 @@ TEST_F(TuneDeviceOnHosts, WhatIsMeasuredMayCarry) {
         ASSERT_EQ(world.group().uses().size(), 1u);
         EXPECT_EQ(world.group().uses()[0].algorithm, "all_reduce_hierarchical_staged");
         world.group().barrier();
+      },
+      use(std::move(rows)));
+}
+
+TEST_F(TuneDevice, MeasuresBarriersOnStreams) {
+  std::vector<TuningRow> rows = measure({"barrier"});
+  Names expected = {"nccl barrier_nccl", "staged barrier_staged"};
+  if (has_kernels()) expected.merge(Names{"cuda_p2p barrier_windows"});
+  EXPECT_EQ(names_of(rows), expected);
+  for (TuningRow& row : rows) {
+    EXPECT_EQ(row.memory, MemoryKind::device);
+    ASSERT_EQ(row.points.size(), 1u);
+    EXPECT_EQ(row.points[0].bytes, 0u);
+    row.points[0].seconds = row.path == "nccl" ? 3e-6 : row.path == "staged" ? 1e-6 : 2e-6;
+  }
+  run(
+      [this](World& world) {
+        Request barrier = Request::barrier();
+        barrier.domain = {OrderingDomain::Kind::stream, gpus.make_stream(world.rank())};
+        EXPECT_EQ(world.group().explain(barrier).algorithm,
+                  has_kernels() ? "barrier_windows" : "barrier_nccl")
+            << "what is staged holds up the host";
       },
       use(std::move(rows)));
 }

@@ -9,6 +9,7 @@
 
 #include "collectives/cuda/find_nan_kernel.hpp"
 #include "collectives/cuda/kernel_image.hpp"
+#include "collectives/cuda/peer_kernels.hpp"
 #include "tests/unit/reduce_reference.hpp"
 
 namespace hymn::test {
@@ -75,6 +76,9 @@ TEST(KernelImage, HoldsEveryKernelForEveryKindOfGpu) {
   const std::string_view bytes(reinterpret_cast<const char*>(image.data()), image.size());
   for (const char* const kernel : {"hymn_find_nan_float16", "hymn_find_nan_bfloat16",
                                    "hymn_find_nan_float32", "hymn_find_nan_float64"})
+    EXPECT_NE(bytes.find(std::string(".text.") + kernel), std::string_view::npos) << kernel;
+#define HYMN_KERNEL_NAME(name, body) #name,
+  for (const char* const kernel : {HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)})
     EXPECT_NE(bytes.find(std::string(".text.") + kernel), std::string_view::npos) << kernel;
   for (const char* const target : {".target sm_100", ".entry hymn_find_nan_float32"})
     EXPECT_NE(bytes.find(target), std::string_view::npos) << target;

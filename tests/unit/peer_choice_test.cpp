@@ -124,6 +124,11 @@ TEST_F(PeerChoice, C10dSaysWhyItLeavesSomethingToNccl) {
         EXPECT_EQ(reason_of(explain(world, 10 * MiB + 2), "all_reduce_two_shot"),
                   "HYMN_P2P_COMPAT=c10d: at most 10485760 bytes");
         EXPECT_THAT(reason_of(explain(world, MiB), "all_reduce_one_shot"), HasSubstr("two shots"));
+        Request barrier = Request::barrier();
+        barrier.domain = {OrderingDomain::Kind::stream, gpus.make_stream(world.rank())};
+        const Explanation told = world.group().explain(barrier);
+        EXPECT_EQ(told.algorithm, "barrier_nccl");
+        EXPECT_EQ(reason_of(told, "barrier_windows"), only);
       },
       {}, as_c10d());
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <string_view>
 
 #include "tests/unit/peer_scene.hpp"
 
@@ -28,6 +29,7 @@ struct Data {
     launch.call.output = out.data();
     launch.call.bytes = in.size() * sizeof(float);
     launch.call.limit = limit;
+    launch.call.root = 1;  // of a reduce
     return launch;
   }
 };
@@ -35,11 +37,13 @@ struct Data {
 class PeerFailures : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Methods, PeerFailures,
                          testing::Values("hymn_all_reduce_one_shot_float32_sum",
-                                         "hymn_all_reduce_two_shot_float32_sum"),
+                                         "hymn_all_reduce_two_shot_float32_sum",
+                                         "hymn_reduce_float32_sum"),
                          [](const auto& method) {
-                           return std::string(method.param).find("one") != std::string::npos
-                                      ? "OneShot"
-                                      : "TwoShot";
+                           const std::string_view kernel(method.param);
+                           return kernel.find("one_shot") != kernel.npos   ? "OneShot"
+                                  : kernel.find("two_shot") != kernel.npos ? "TwoShot"
+                                                                           : "Reduce";
                          });
 
 TEST_P(PeerFailures, ARankThatNeverComesIsNamedAtTheLimit) {

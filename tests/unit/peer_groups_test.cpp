@@ -6,6 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <span>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
@@ -17,6 +20,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 using Floats = std::vector<float>;
 
@@ -77,6 +81,168 @@ TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheWindows) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
+TEST_F(PeerGroups, RootedOnesGoThroughTheWindows) {
+  ToyGpus gpus(3);
+  gpus.run(
+      [&](World& world) {
+        const int me = world.rank();
+        ProcessGroup& group = world.group();
+        ToyBuffer<float> mine(gpus, me, Floats(5, value_of(world)));
+        ToyBuffer<float> sum(gpus, me, Floats(5));
+        group.reduce(mine.view(), sum.view(), 1);
+        EXPECT_THAT(sum.values(), Each(me == 1 ? 6.0F : 0.0F));
+        ToyBuffer<float> all(gpus, me, Floats(15));
+        group.gather(mine.view(), all.view(), 2);
+        if (me == 2) {
+          EXPECT_EQ(all.values(), (Floats{1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3}));
+        } else {
+          EXPECT_THAT(all.values(), Each(0.0F));
+        }
+        group.scatter(all.view(), sum.view(), 2);
+        EXPECT_THAT(sum.values(), Each(value_of(world)));
+        std::vector<std::string> used;
+        for (const AlgorithmUse& use : group.uses()) used.push_back(use.algorithm);
+        EXPECT_THAT(used,
+                    UnorderedElementsAre("reduce_windows", "gather_windows", "scatter_windows"));
+        group.barrier();
+      },
+      {}, config("cuda_p2p,threads"));
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        const int me = world.rank();
+        const std::vector<std::size_t> counts = {1, 2};
+        ToyBuffer<float> mine(gpus, me, Floats(counts[static_cast<std::size_t>(me)]));
+        ToyBuffer<float> all(gpus, me, Floats(3));
+        const std::vector<BufferView> list = {all.view().slice(0, mine.view().count),
+                                              all.view().slice(2, 1)};
+        // The root gives a list, the others nothing.
+        for (const OutputBlocks& blocks : {OutputBlocks::counted(all.view(), counts),
+                                           me == 0 ? OutputBlocks::list(list) : OutputBlocks()})
+          EXPECT_EQ(
+              candidate(world.group(), Request::gather(mine.view(), blocks, 0), "gather_windows")
+                  .reason,
+              "the kernels know equal blocks of one buffer only");
+        world.group().barrier();
+      },
+      {}, config());
+}
+
+// --- Barriers on streams
+
+/// Time for a kernel that would wrongly end, and for what is behind it.
+void let_work(ToyGpus& gpus, void* stream) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gpus.enqueue(stream, [] {});
+}
+
+Request barrier_on(void* stream) {
+  Request request = Request::barrier();
+  request.domain = {OrderingDomain::Kind::stream, stream};
+  return request;
+}
+
+TEST_F(PeerGroups, BarriersOnStreamsHoldUpNoHost) {
+  for (const char* const path : {"cuda_p2p,nccl,staged,threads", "cuda_p2p,staged,threads"}) {
+    ToyGpus gpus(2);
+    std::atomic<bool> has_gone_on = false;
+    gpus.run(
+        [&](World& world) {
+          ProcessGroup& group = world.group();
+          void* const stream = gpus.make_stream(world.rank());
+          EXPECT_EQ(group.explain(barrier_on(stream)).algorithm, "barrier_windows");
+          bool after = false;
+          if (world.rank() == 1) {
+            EXPECT_TRUE(eventually([&has_gone_on] { return has_gone_on.load(); }));
+          }
+          group.barrier({.stream = stream});
+          gpus.enqueue(stream, [&after] { after = true; });
+          if (world.rank() == 0) {
+            let_work(gpus, stream);
+            EXPECT_FALSE(after) << "rank 1 has not come";
+            has_gone_on = true;
+          }
+          EXPECT_TRUE(gpus.synchronize(stream));
+          EXPECT_TRUE(after);
+          group.wait_for_pending_works();
+          group.barrier();
+        },
+        {}, config(path));
+    EXPECT_EQ(gpus.count("all_reduce"), 0) << "NCCL has been used";
+    EXPECT_THAT(gpus.violations(), IsEmpty());
+  }
+}
+
+TEST_F(PeerGroups, ABarrierGoesIntoAGraph) {
+  ToyGpus gpus(2);
+  std::atomic<int> launches = 0;
+  gpus.run(
+      [&](World& world) {
+        ProcessGroup& group = world.group();
+        void* const stream = gpus.make_stream(world.rank());
+        gpus.capture(stream);
+        group.barrier({.stream = stream});
+        gpus.end_capture(stream);
+        for (int round = 1; round <= 2; ++round) {
+          if (world.rank() == 1) {
+            EXPECT_TRUE(eventually([&] { return launches.load() == round; }));
+          }
+          bool after = false;
+          gpus.launch_graph(stream);
+          gpus.enqueue(stream, [&after] { after = true; });
+          if (world.rank() == 0) {
+            let_work(gpus, stream);
+            EXPECT_FALSE(after) << "rank 1 has not launched it";
+            ++launches;
+          }
+          EXPECT_TRUE(gpus.synchronize(stream));
+          EXPECT_TRUE(after);
+        }
+        group.barrier();
+      },
+      {}, config());
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, ARankThatDoesNotComeToABarrierIsNotWaitedForForEver) {
+  ToyGpus gpus(2);
+  std::atomic<bool> is_over = false;
+  gpus.run(
+      [&](World& world) {
+        if (world.rank() == 1) {
+          EXPECT_TRUE(eventually([&is_over] { return is_over.load(); }));
+          return;
+        }
+        void* const stream = gpus.make_stream(0);
+        Work work = world.group().barrier_async(
+            {.timeout = std::chrono::milliseconds(50), .stream = stream});
+        EXPECT_THROW(work.wait(), TimeoutError);
+        EXPECT_TRUE(gpus.synchronize(stream)) << "the kernel has not ended";
+        is_over = true;
+      },
+      {}, config());
+}
+
+// --- Kernels
+
+TEST_F(PeerGroups, KernelsAreLoadedOnceForAllGroups) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
+        for (int i = 0; i < 3; ++i) world.new_group({0, 1}).all_reduce(buffer.view());
+        EXPECT_THAT(buffer.values(), Each(8.0F));
+        world.group().barrier();
+      },
+      {}, config());
+  EXPECT_EQ(gpus.count("load_module"), 2) << "one for each GPU";
+  EXPECT_EQ(gpus.count("unload_module"), 2);
+}
+
 TEST_F(PeerGroups, NobodyIsOfferedAWindowWithoutBeingAsked) {
   ToyGpus gpus(2);
   gpus.run([&](World& world) {
@@ -129,6 +295,32 @@ TEST_F(PeerGroups, WhatIsOnAStreamComesAfterWhatIsThere) {
         EXPECT_TRUE(gpus.synchronize(stream));
         EXPECT_EQ(buffer.data()[0], 4.0F);
         EXPECT_EQ(buffer.data()[63], 3.0F);
+        world.group().barrier();
+      },
+      {}, config());
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
+TEST_F(PeerGroups, AGraphMayBeLaunchedAgain) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(64));
+        void* const stream = gpus.make_stream(world.rank());
+        gpus.capture(stream);
+        world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
+        gpus.end_capture(stream);
+        for (int i = 1; i <= 3; ++i) {
+          gpus.enqueue(stream, [&, i] {
+            std::fill_n(buffer.data(), 64, value_of(world) * static_cast<float>(i));
+          });
+          gpus.launch_graph(stream);
+          EXPECT_TRUE(gpus.synchronize(stream));
+          EXPECT_THAT(buffer.values(), Each(3.0F * static_cast<float>(i)));
+        }
+        world.group().barrier();
+        world.group().all_reduce(buffer.view());
+        EXPECT_THAT(buffer.values(), Each(18.0F)) << "after the graph";
         world.group().barrier();
       },
       {}, config());

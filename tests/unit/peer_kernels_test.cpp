@@ -86,6 +86,11 @@ struct Reduction {
     return fmt::format("hymn_{}_{}_{}", method, to_string(dtype), to_string(kind));
   }
   bool scatters() const { return method == "reduce_scatter"; }
+  /// The only rank that gets the result of a reduce.
+  unsigned root(unsigned ranks) const { return static_cast<unsigned>(count) % ranks; }
+  bool is_for(unsigned rank, unsigned ranks) const {
+    return method != "reduce" || rank == root(ranks);
+  }
 };
 
 /// The buffers of a reduction, and what must come out.
@@ -109,6 +114,7 @@ class ReductionBuffers {
     launch.call.output = what_.in_place ? at(inputs_[rank]) : at(outputs_[rank]);
     launch.call.bytes = bytes_;
     launch.call.factor = factor_bits(what_.dtype, factors_[rank]);
+    launch.call.root = what_.root(ranks_);
     return launch;
   }
 
@@ -117,6 +123,11 @@ class ReductionBuffers {
         what_.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1) : ReduceOp::of(what_.kind);
     const Reducer reducer = reducer_for(what_.dtype, op);
     for (unsigned rank = 0; rank < ranks_; ++rank) {
+      if (!what_.is_for(rank, ranks_)) {
+        if (!is_untouched(rank))
+          return fmt::format("{}, rank {} has a result", what_.kernel(), rank);
+        continue;
+      }
       std::vector<const void*> inputs;
       for (Bytes& given : given_)
         inputs.push_back(at(given) + (what_.scatters() ? rank * bytes_ : 0));
@@ -138,12 +149,16 @@ class ReductionBuffers {
     const std::size_t past = reinterpret_cast<std::uintptr_t>(buffer.data()) % 16;
     return buffer.data() + (16 - past) % 16 + what_.shift;
   }
+  static bool is_fresh(const std::byte* from, const std::byte* to) {
+    return std::all_of(from, to, [](std::byte b) { return b == std::byte{0x5a}; });
+  }
   bool is_untouched_around(Bytes& output) const {
-    const auto all = [](const std::byte* from, const std::byte* to) {
-      return std::all_of(from, to, [](std::byte b) { return b == std::byte{0x5a}; });
-    };
-    return all(output.data(), at(output)) &&
-           all(at(output) + bytes_, output.data() + output.size());
+    return is_fresh(output.data(), at(output)) &&
+           is_fresh(at(output) + bytes_, output.data() + output.size());
+  }
+  bool is_untouched(unsigned rank) const {
+    const Bytes& output = outputs_[rank];
+    return inputs_[rank] == given_[rank] && is_fresh(output.data(), output.data() + output.size());
   }
 
   const Reduction what_;
@@ -174,7 +189,7 @@ std::string wrong_of(PeerScene& scene, const std::vector<Reduction>& reductions)
   return "";
 }
 
-const std::vector<std::string> methods = {"all_reduce_one_shot", "all_reduce_two_shot",
+const std::vector<std::string> methods = {"all_reduce_one_shot", "all_reduce_two_shot", "reduce",
                                           "reduce_scatter"};
 const std::vector<DataType> dtypes = {DataType::float32, DataType::float16, DataType::bfloat16,
                                       DataType::int32};
@@ -234,7 +249,8 @@ TEST_P(PeerKernels, FillTheSlotsToTheirEnd) {
   PeerScene scene(GetParam(), slot_bytes);
   EXPECT_EQ(
       wrong_of(scene, {{"all_reduce_one_shot", DataType::float32, ReduceKind::sum, most, 3},
-                       {"all_reduce_two_shot", DataType::float32, ReduceKind::sum, most, 3, true}}),
+                       {"all_reduce_two_shot", DataType::float32, ReduceKind::sum, most, 3, true},
+                       {"reduce", DataType::float32, ReduceKind::sum, most, 3, true}}),
       "");
 }
 

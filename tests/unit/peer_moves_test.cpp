@@ -1,6 +1,7 @@
 // The kernels that move data between peers, and the barrier, with blocks that are threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/unit/peer_scene.hpp"
@@ -38,6 +39,21 @@ struct Moved {
   }
   Bytes output(unsigned rank) const {
     return {outputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), outputs[rank].end()};
+  }
+  Bytes input(unsigned rank) const {
+    return {inputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), inputs[rank].end()};
+  }
+  /// What the rank has given is its block of what it gets.
+  void give_own_block(unsigned rank, PeerLaunch& launch) {
+    Bytes& all = outputs[rank];
+    const std::size_t begin = shift + rank * launch.call.bytes;
+    std::copy_n(inputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), launch.call.bytes,
+                all.begin() + static_cast<std::ptrdiff_t>(begin));
+    launch.call.input = all.data() + begin;
+  }
+  /// What the rank gets replaces its block of what it has given.
+  void take_own_block(unsigned rank, PeerLaunch& launch) {
+    launch.call.output = inputs[rank].data() + shift + rank * launch.call.bytes;
   }
   std::size_t shift;
   std::vector<Bytes> inputs;
@@ -106,6 +122,70 @@ TEST_P(PeerMoves, Broadcast) {
       if (rank != call / 3) {
         EXPECT_EQ(calls[call].output(rank), numbered(call / 3, bytes)) << "rank " << rank;
       }
+}
+
+// To every root, one after the other, every second one in place; the others get nothing.
+TEST_P(PeerMoves, Gather) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 4096);
+  const std::vector<std::size_t> sizes = {0, 1, 16, 77, 4096};
+  std::vector<Moved> calls;
+  std::vector<std::vector<PeerLaunch>> launches(ranks);
+  for (const std::size_t bytes : sizes)
+    for (unsigned root = 0; root < ranks; ++root)
+      calls.emplace_back(ranks, bytes, bytes * ranks, bytes % 5);
+  for (std::size_t call = 0; call < calls.size(); ++call)
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const auto root = static_cast<unsigned>(call % ranks);
+      PeerLaunch launch = calls[call].launch("hymn_gather", rank, sizes[call / ranks], root);
+      if (rank == root && call % 2 == 1) calls[call].give_own_block(rank, launch);
+      launches[rank].push_back(std::move(launch));
+    }
+  scene.run(launches);
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    Bytes wanted;
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const Bytes block = numbered(rank, sizes[call / ranks]);
+      wanted.insert(wanted.end(), block.begin(), block.end());
+    }
+    for (unsigned rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(calls[call].output(rank), rank == call % ranks ? wanted : Bytes(wanted.size()))
+          << sizes[call / ranks] << " bytes, rank " << rank;
+  }
+}
+
+// From every root, one after the other, every second one in place; only the root is read.
+TEST_P(PeerMoves, Scatter) {
+  const unsigned ranks = GetParam();
+  PeerScene scene(ranks, 4096);
+  const std::vector<std::size_t> sizes = {0, 1, 16, 77, 512};
+  std::vector<Moved> calls;
+  std::vector<std::vector<PeerLaunch>> launches(ranks);
+  for (const std::size_t bytes : sizes)
+    for (unsigned root = 0; root < ranks; ++root)
+      calls.emplace_back(ranks, bytes * ranks, bytes, bytes % 3);
+  for (std::size_t call = 0; call < calls.size(); ++call)
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const auto root = static_cast<unsigned>(call % ranks);
+      PeerLaunch launch = calls[call].launch("hymn_scatter", rank, sizes[call / ranks], root);
+      if (rank != root) launch.call.input = nullptr;
+      if (rank == root && call % 2 == 1) calls[call].take_own_block(rank, launch);
+      launches[rank].push_back(std::move(launch));
+    }
+  scene.run(launches);
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    const auto root = static_cast<unsigned>(call % ranks);
+    const std::size_t bytes = sizes[call / ranks];
+    const Bytes all = numbered(root, bytes * ranks);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(bytes * rank);
+      const Bytes wanted(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+      const bool in_place = rank == root && call % 2 == 1;
+      EXPECT_EQ(calls[call].output(rank), in_place ? Bytes(bytes) : wanted)
+          << bytes << " bytes, rank " << rank;
+    }
+    EXPECT_EQ(calls[call].input(root), all) << "its own block has come to where it was";
+  }
 }
 
 // What each rank has written before a barrier all read after it, until the next one.

@@ -141,9 +141,6 @@ TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   query.op = ReduceKind::product;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
   EXPECT_EQ(refusal_of("cuda_p2p", query, context), "there is no kernel for product");
-  query = on_device(64 * KiB);
-  query.type = OpType::gather;
-  EXPECT_EQ(best(query, context), "nccl *_nccl");
 }
 
 TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
@@ -169,12 +166,13 @@ std::string windows_refusal(const PlanQuery& query, const PlanContext& context) 
 // A window holds 4 MiB: of each rank, or of all where each has something for each.
 TEST(Planner, OtherCollectivesTakeWindowsAsFarAsTheyFit) {
   const PlanContext context = nvswitch8();
-  for (const OpType type :
-       {OpType::all_gather, OpType::broadcast, OpType::reduce_scatter, OpType::all_to_all}) {
+  for (const OpType type : {OpType::all_gather, OpType::broadcast, OpType::reduce, OpType::gather,
+                            OpType::scatter, OpType::reduce_scatter, OpType::all_to_all}) {
     PlanQuery query = on_device(64 * KiB);
     query.type = type;
     EXPECT_EQ(best(query, context), "cuda_p2p *_windows") << to_string(type);
-    query.bytes = (type == OpType::all_gather ? 32 : 4) * MiB;
+    const bool shows_one = type == OpType::all_gather || type == OpType::gather;
+    query.bytes = (shows_one ? 32 : 4) * MiB;
     EXPECT_EQ(windows_refusal(query, context), "") << to_string(type);
     query.bytes *= 2;
     EXPECT_EQ(windows_refusal(query, context), "it is larger than the 4194304 bytes of a window");
@@ -186,8 +184,8 @@ TEST(Planner, OtherCollectivesTakeWindowsAsFarAsTheyFit) {
   EXPECT_EQ(windows_refusal(gather, context), "") << "what is only moved may be of any type";
 }
 
-// All but one read from one GPU, and not each from another.
-TEST(Planner, ABroadcastThroughWindowsTakesLongerThanAnAllGather) {
+// All but one read from one GPU, or one from all, and not each from another.
+TEST(Planner, WhatGoesThroughOneGpuTakesLongerThanAnAllGather) {
   const PlanContext context = nvswitch8();
   PlanQuery query = on_device(4 * MiB);
   const auto seconds = [&](OpType type) {
@@ -195,6 +193,23 @@ TEST(Planner, ABroadcastThroughWindowsTakesLongerThanAnAllGather) {
     return predict("cuda_p2p", algorithm_for("all_gather_windows", type), query, context).seconds;
   };
   EXPECT_GT(seconds(OpType::broadcast), 3 * seconds(OpType::all_gather));
+  EXPECT_EQ(seconds(OpType::reduce), seconds(OpType::broadcast));
+  EXPECT_EQ(seconds(OpType::scatter), seconds(OpType::all_gather));
+}
+
+// Staged ones may be faster, but the host waits for all that the GPU does before.
+TEST(Planner, BarriersOnStreamsSpareTheHost) {
+  const PlanContext context =
+      one_host(box(16, GpuLinkKind::nvswitch, 450e9), GpuLinkKind::nvswitch, 450e9);
+  const PlanQuery query{.type = OpType::barrier, .memory = MemoryKind::device};
+  const Cost windows = predict("cuda_p2p", "barrier_windows", query, context);
+  const Cost nccl = predict("nccl", "barrier_nccl", query, context);
+  const Cost staged = predict("staged", "barrier_staged", query, context);
+  EXPECT_LT(staged.seconds, nccl.seconds);
+  EXPECT_TRUE(is_faster(nccl, staged));
+  EXPECT_TRUE(is_faster(windows, nccl));
+  EXPECT_EQ(windows_refusal(query, context), "");
+  EXPECT_EQ(windows_refusal({.type = OpType::barrier}, context), "it is ordered by no stream");
 }
 
 TEST(Planner, BitwiseReductionsGoThroughTheHost) {

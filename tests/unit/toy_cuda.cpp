@@ -174,7 +174,9 @@ int toy_current_gpu() {
 }
 
 void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind) {
-  void* const made = ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
+  void* const made = toy->shared
+                         ? toy->shared->allocate(bytes)
+                         : ::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(64));
   toy->memory.allocate(
       {.kind = kind, .gpu = gpu, .begin = reinterpret_cast<std::uintptr_t>(made), .bytes = bytes});
   return made;
@@ -193,7 +195,10 @@ void toy_free(void* pointer) {
   toy->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
   // Another rank's thread may have carried out what wrote to it last.
   std::lock_guard lock(toy->mutex);
-  ::operator delete(pointer, std::align_val_t(64));
+  if (toy->shared)
+    toy->shared->free(pointer);
+  else
+    ::operator delete(pointer, std::align_val_t(64));
 }
 
 void toy_enqueue(Stream stream, ToyTask task) {

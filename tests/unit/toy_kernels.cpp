@@ -54,9 +54,15 @@ constexpr cuda_api::Result not_found = 500;
 
 cuda_api::Result load_module(cuda_api::Module* module, const void* image) {
   *module = reinterpret_cast<cuda_api::Module>(const_cast<void*>(image));
+  std::lock_guard lock(toy->mutex);
+  ++toy->counts["load_module"];
   return cuda_api::success;
 }
-cuda_api::Result unload_module(cuda_api::Module) { return cuda_api::success; }
+cuda_api::Result unload_module(cuda_api::Module) {
+  std::lock_guard lock(toy->mutex);
+  ++toy->counts["unload_module"];
+  return cuda_api::success;
+}
 
 cuda_api::Result kernel_of_module(cuda_api::Kernel* kernel, cuda_api::Module, const char* name) {
   std::lock_guard lock(toy->mutex);

@@ -17,6 +17,7 @@
 #include "gpu/gpu_functions.hpp"
 #include "gpu/nccl_api.hpp"
 #include "tests/unit/fake_memory.hpp"
+#include "tests/unit/toy_shared_memory.hpp"
 
 namespace hymn::test {
 
@@ -95,7 +96,8 @@ struct ToyState {
   std::condition_variable changed;
   int gpus = 0;
   FakeMemory memory;
-  int allocations = 0;  ///< through the driver, and not yet given back
+  std::unique_ptr<ToySharedMemory> shared;  ///< where other processes reach it, as well
+  int allocations = 0;                      ///< through the driver, and not yet given back
   std::list<ToyStream> streams;
   std::list<ToyEvent> events;
   std::list<ToyComm> comms;

@@ -1,5 +1,5 @@
-// How others reach the memory that the toy GPUs' driver gives. As handles travel between
-// processes, an address does here.
+// How others reach the memory that the toy GPUs' driver gives. Where all of them are threads of one
+// process, an address does as a handle.
 #include <cstring>
 
 #include "tests/unit/toy_state.hpp"
@@ -8,6 +8,8 @@ namespace hymn::test {
 namespace {
 
 using namespace cuda_api;
+
+constexpr Result invalid_handle = 400;
 
 Result to_gpu(Pointer to, const void* from, std::size_t bytes) {
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
@@ -24,17 +26,25 @@ Result enable_peer_access(Context, unsigned) {
 }
 
 Result get_handle(IpcHandle* handle, Pointer pointer) {
-  std::memcpy(handle, &pointer, sizeof(pointer));
+  if (toy->shared)
+    *handle = toy->shared->handle_of(reinterpret_cast<const void*>(pointer));
+  else
+    std::memcpy(handle, &pointer, sizeof(pointer));
   return success;
 }
 Result open_handle(Pointer* pointer, IpcHandle handle, unsigned) {
-  std::memcpy(pointer, &handle, sizeof(*pointer));
+  if (toy->shared)
+    *pointer = reinterpret_cast<Pointer>(toy->shared->open(handle));
+  else
+    std::memcpy(pointer, &handle, sizeof(*pointer));
+  if (*pointer == 0) return invalid_handle;
   std::lock_guard lock(toy->mutex);
   ++toy->counts["open_handle"];
   const auto failure = toy->failures.find("open_handle");
   return failure == toy->failures.end() ? success : failure->second;
 }
-Result close_handle(Pointer) {
+Result close_handle(Pointer pointer) {
+  if (toy->shared) toy->shared->close(reinterpret_cast<void*>(pointer));
   std::lock_guard lock(toy->mutex);
   ++toy->counts["close_handle"];
   return success;

@@ -72,6 +72,30 @@ void DeviceTimer::write_input(const BenchCall& call_of, std::size_t phase) {
              input.bytes(), stream_);
 }
 
+double DeviceTimer::copy_rate() const {
+  constexpr std::size_t bytes = std::size_t{128} << 20;
+  constexpr int copies = 8;
+  try {
+    const DeviceMemory from(gpu_, bytes);
+    const DeviceMemory to(gpu_, bytes);
+    const GpuDevice::Entry entry(*gpu_);
+    const cuda_api::Functions& cuda = gpu_->cuda();
+    const auto copy = [&] {
+      hymn::call(cuda, cuda.copy_on, to.address(), from.address(), bytes, stream_);
+    };
+    copy();
+    record(marks_.front().before);
+    for (int i = 0; i < copies; ++i) copy();
+    record(marks_.front().behind);
+    while (!gpu_->has_happened(marks_.front().behind)) std::this_thread::yield();
+    float milliseconds = 0;
+    hymn::call(cuda, cuda.elapsed, &milliseconds, marks_.front().before, marks_.front().behind);
+    return milliseconds > 0 ? 2.0 * copies * static_cast<double>(bytes) / (milliseconds * 1e6) : 0;
+  } catch (const BackendError&) {
+    return 0;
+  }
+}
+
 void DeviceTimer::record(cuda_api::Event event) const {
   hymn::call(gpu_->cuda(), gpu_->cuda().record_event, event, stream_);
 }

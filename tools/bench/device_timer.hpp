@@ -36,6 +36,10 @@ class DeviceTimer : public BenchTally {
   BenchCall call(const BenchShape& shape) const {
     return BenchCall(case_, shape, dtype_, op_, first_.data(), second_.data(), MemoryKind::device);
   }
+  /// How fast this GPU copies within its memory what no cache holds, in GB/s read and written
+  /// together; 0 where there is no room to try. Ranks that share a GPU must not try at the same
+  /// time.
+  double copy_rate() const;
   /// On which everything happens.
   cuda_api::Stream stream() const { return stream_; }
 

@@ -99,10 +99,15 @@ std::vector<std::string> BenchRunner::remarks() const {
   if (options_.reproducible)
     what += fmt::format(", reproducible '{}'", to_string(*options_.reproducible));
   const double clock_us = tally().clock_us();
-  if (options_.on_gpu)
-    return {what, fmt::format("time: on the stream; enqueue: of the host, less {:.3f} us for the "
-                              "clock; medians over blocks of the slowest rank's mean",
-                              clock_us)};
+  if (device_) {
+    std::vector<std::string> lines = {
+        what, fmt::format("time: on the stream; enqueue: of the host, less {:.3f} us for the "
+                          "clock; medians over blocks of the slowest rank's mean",
+                          clock_us)};
+    if (const double rate = world_.rank() == 0 ? device_->copy_rate() : 0; rate > 0)
+      lines.push_back(fmt::format("the GPU of rank 0 copies {:.0f} GB/s (read and written)", rate));
+    return lines;
+  }
   return {
       what,
       fmt::format("time: median over blocks of iterations of the slowest rank's mean, less {:.3f} "

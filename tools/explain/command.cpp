@@ -104,13 +104,23 @@ std::string choice_text(const PlanRange& range, int choice) {
   return fmt::format("{}: {} ({})", name_text(option), times_text(option), option.source);
 }
 
+std::string why_not_taken(const PlanRange& range, const PlanOption& option) {
+  if (!option.can_run) return option.reason;
+  const auto is_settled = [&range](int choice) {
+    return choice >= 0 && range.options[static_cast<std::size_t>(choice)].is_settled;
+  };
+  const bool is_outranked =
+      !option.is_settled && (is_settled(range.build) || is_settled(range.planned));
+  return fmt::format("{}: {}", is_outranked ? "stands behind" : "slower", times_text(option));
+}
+
 /// Those that were not taken, those with one reason together.
 std::vector<std::pair<std::string, std::string>> names_and_reasons(const PlanRange& range) {
   std::vector<std::pair<std::string, std::string>> lines;
   for (int i = 0; i < static_cast<int>(range.options.size()); ++i) {
     if (i == range.build || i == range.planned) continue;
     const PlanOption& option = range.options[static_cast<std::size_t>(i)];
-    const std::string reason = option.can_run ? "slower: " + times_text(option) : option.reason;
+    const std::string reason = why_not_taken(range, option);
     const auto same = std::find_if(lines.begin(), lines.end(),
                                    [&](const auto& line) { return line.second == reason; });
     if (same == lines.end())

@@ -198,7 +198,6 @@ int tune(World& world, const TuneOptions& options) {
     const std::string where = ground.is_on_gpu() ? " in the memory of GPUs" : "";
     for (std::size_t i = 0; i < options.cases.size(); ++i) {
       const BenchCase& bench_case = *options.cases[i];
-      if (!ground.has(bench_case)) continue;
       progress.begin(std::string(bench_case.name) + where, i + 1, options.cases.size());
       const TuneResult result =
           TuneRunner(world, ground, bench_case, options).run([&](std::size_t bytes) {

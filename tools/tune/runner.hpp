@@ -18,15 +18,13 @@
 
 namespace hymn {
 
-/// Where collectives are measured.
+/// Where collectives are measured; on GPUs, on a stream.
 struct TuneGround {
   ProcessGroup group;              ///< whose candidates compete
   std::shared_ptr<GpuDevice> gpu;  ///< of this rank, in whose memory the buffers are; null: in host
                                    ///< memory
 
   bool is_on_gpu() const { return gpu != nullptr; }
-  /// Barriers are only of the host.
-  bool has(const BenchCase& bench_case) const { return !is_on_gpu() || bench_case.has_data(); }
 };
 
 /// In host memory, where the group of all ranks has all candidates.

@@ -1,0 +1,66 @@
+#include "collectives/cuda/kernel_module.hpp"
+
+#include <utility>
+
+#include "collectives/cuda/kernel_image.hpp"
+#include "gpu/cuda_calls.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn::cuda {
+namespace {
+
+/// All of this process, by the driver's functions and its context. They outlive what is destroyed
+/// at the process's end.
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::pair<const cuda_api::Functions*, cuda_api::Context>, std::weak_ptr<KernelModule>>
+      modules;
+};
+Loaded& loaded() {
+  static auto* all = new Loaded();
+  return *all;
+}
+
+}  // namespace
+
+// Who comes while another loads it waits, and has it then.
+std::shared_ptr<KernelModule> KernelModule::of(const std::shared_ptr<GpuDevice>& gpu) {
+  const std::pair key(&gpu->cuda(), gpu->context());
+  Loaded& all = loaded();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.modules.find(key);
+  if (found != all.modules.end())
+    if (auto module = found->second.lock()) return module;
+  auto module = std::make_shared<KernelModule>(gpu);
+  all.modules[key] = module;
+  return module;
+}
+
+KernelModule::KernelModule(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)) {
+  const auto image = kernel_image();
+  if (image.empty())
+    throw UnsupportedError("this build of hymn has no kernels for GPUs",
+                           {.remedy = "build hymn where nvcc is (-DHYMN_CUDA=ON insists on it)"});
+  const GpuDevice::Entry entry(*gpu_);
+  const cuda_api::Functions& cuda = gpu_->cuda();
+  call(cuda, cuda.load_module, &module_, static_cast<const void*>(image.data()));
+}
+
+// The driver may be gone by now, at the end of the process: nothing is done about failures.
+KernelModule::~KernelModule() {
+  try {
+    const GpuDevice::Entry entry(*gpu_);
+    gpu_->cuda().unload_module.pointer(module_);
+  } catch (const Error&) {
+  }
+}
+
+cuda_api::Kernel KernelModule::find(const char* name) {
+  const cuda_api::Functions& cuda = gpu_->cuda();
+  std::lock_guard lock(mutex_);
+  cuda_api::Kernel& kernel = kernels_[name];
+  if (kernel == nullptr) call(cuda, cuda.kernel_of_module, &kernel, module_, name);
+  return kernel;
+}
+
+}  // namespace hymn::cuda
