@@ -45,8 +45,10 @@ TEST(GpuHierarchyThroughTheHost, SumsAreRightAtAnySize) {
       world.group().all_reduce(buffer.view(), ReduceOp::sum, {.timeout = std::chrono::seconds(30)});
       EXPECT_THAT(buffer.values(), Each(10.0F)) << buffer.view().count << " elements";
     }
-    ASSERT_EQ(world.group().uses().size(), 1u);
-    EXPECT_EQ(world.group().uses()[0].count, 6u);
+    std::uint64_t carried = 0;
+    for (const AlgorithmUse& use : world.group().uses())
+      if (use.path == "cuda_p2p") carried += use.count;
+    EXPECT_EQ(carried, buffers.size());
     world.group().barrier();
   });
 }
