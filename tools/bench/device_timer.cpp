@@ -73,8 +73,8 @@ void DeviceTimer::write_input(const BenchCall& call_of, std::size_t phase) {
 }
 
 double DeviceTimer::copy_rate() const {
-  constexpr std::size_t bytes = std::size_t{128} << 20;
-  constexpr int copies = 8;
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  constexpr int copies = 4;
   try {
     const DeviceMemory from(gpu_, bytes);
     const DeviceMemory to(gpu_, bytes);
