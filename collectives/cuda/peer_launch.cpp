@@ -25,14 +25,6 @@ const char* kept(std::string name) {
 
 bool is_even(Layout layout) { return layout == Layout::whole || layout == Layout::equal; }
 
-std::uint32_t factor_bits(const Request& request) {
-  if (request.op.kind() != ReduceKind::premul_sum) return 0;
-  const double factor = request.op.factor();
-  if (request.inputs.dtype() == DataType::int32)
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(factor));
-  return std::bit_cast<std::uint32_t>(static_cast<float>(factor));
-}
-
 std::string_view method_of(OpType type, PeerMethod method) {
   if (type != OpType::all_reduce) return to_string(type);
   return method == PeerMethod::one_shot ? "all_reduce_one_shot" : "all_reduce_two_shot";
@@ -52,14 +44,20 @@ std::uint64_t bytes_of_call(const Request& request, int ranks) {
   }
 }
 
-const char* kernel_of(const Request& request, PeerMethod method) {
-  const std::string_view name = method_of(request.type, method);
-  if (!reduces(request.type)) return kept(fmt::format("hymn_{}", name));
-  return kept(fmt::format("hymn_{}_{}_{}", name, to_string(request.inputs.dtype()),
-                          to_string(request.op.kind())));
+}  // namespace
+
+const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind) {
+  const std::string_view name = method_of(type, method);
+  if (!reduces(type)) return kept(fmt::format("hymn_{}", name));
+  return kept(fmt::format("hymn_{}_{}_{}", name, to_string(dtype), to_string(kind)));
 }
 
-}  // namespace
+std::uint32_t factor_bits(DataType dtype, const ReduceOp& op) {
+  if (op.kind() != ReduceKind::premul_sum) return 0;
+  if (dtype == DataType::int32)
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(op.factor()));
+  return std::bit_cast<std::uint32_t>(static_cast<float>(op.factor()));
+}
 
 Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::size_t slot_bytes) {
   Verdict known = can_move_bytes(request);
@@ -82,9 +80,9 @@ bool PeerLaunch::is_ready() {
 void PeerLaunch::enqueue() {
   const ConstBufferView& in = request().inputs.flat();
   const BufferView& out = request().outputs.flat();
-  const char* const kernel = kernel_of(request(), method_);
+  const char* const kernel = kernel_name(request().type, method_, in.dtype, request().op.kind());
   PeerCall call{};
-  call.factor = factor_bits(request());
+  call.factor = factor_bits(in.dtype, request().op);
   call.root = static_cast<std::uint32_t>(std::max(root_, 0));
   call.input = in.data;
   call.output = out.data;

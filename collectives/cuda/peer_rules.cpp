@@ -63,4 +63,10 @@ Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,
   return Verdict::yes();
 }
 
+Verdict can_reduce_by_hosts(DataType dtype, ReduceKind kind) {
+  if (dtype == DataType::int32 && kind == ReduceKind::avg)
+    return Verdict::no("an average of int32 is divided once, not first inside each host");
+  return Verdict::yes();
+}
+
 }  // namespace hymn

@@ -18,4 +18,11 @@ bool has_peer_kernel(PeerMethod method, OpType type);
 Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,
                           std::size_t slot_bytes);
 
+/// What is left to be done between hosts when each host has reduced its own; and whether it then
+/// comes to the same.
+constexpr ReduceKind between_hosts(ReduceKind kind) {
+  return kind == ReduceKind::premul_sum ? ReduceKind::sum : kind;
+}
+Verdict can_reduce_by_hosts(DataType dtype, ReduceKind kind);
+
 }  // namespace hymn

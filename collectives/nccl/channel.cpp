@@ -63,6 +63,26 @@ std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
   return pair;
 }
 
+std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
+  const int me = parts_.members[static_cast<std::size_t>(parts_.shape.rank)];
+  NcclChannelParts parts = parts_;
+  parts.shape.rank =
+      static_cast<int>(std::lower_bound(members.begin(), members.end(), me) - members.begin());
+  parts.shape.size = static_cast<int>(members.size());
+  parts.members = std::move(members);
+  parts.tag = parts.column_tag;
+  std::lock_guard lock(mutex_);
+  column_ = std::make_shared<NcclChannel>(std::move(parts));
+  if (given_up_) column_->abort();
+  return column_;
+}
+
+template <class Visit>
+void NcclChannel::for_each_inner(Visit visit) const {
+  for (const auto& [rank, pair] : pairs_) visit(*pair);
+  if (column_ != nullptr) visit(*column_);
+}
+
 cuda_api::Stream NcclChannel::stream() {
   if (!is_pair_) return gpu().stream(parts_.high_priority);
   std::lock_guard lock(mutex_);
@@ -203,12 +223,12 @@ void NcclChannel::abort() noexcept {
   // NCCL drops them with the communicator.
   for (const auto& buffer : known_) buffer->is_known = false;
   if (communicator_ != nullptr) communicator_->abort();
-  for (const auto& [rank, pair] : pairs_) pair->abort();
+  for_each_inner([](NcclChannel& part) { part.abort(); });
 }
 
 void NcclChannel::finish() {
   std::lock_guard lock(mutex_);
-  for (const auto& [rank, pair] : pairs_) pair->finish();
+  for_each_inner([](NcclChannel& part) { part.finish(); });
   if (communicator_ == nullptr) return;
   for (const auto& buffer : known_)
     if (std::exchange(buffer->is_known, false)) deregister(*buffer);
@@ -221,9 +241,9 @@ void NcclChannel::finish() {
 
 bool NcclChannel::is_gone() const {
   std::lock_guard lock(mutex_);
-  return (communicator_ == nullptr || communicator_->is_gone()) &&
-         std::all_of(pairs_.begin(), pairs_.end(),
-                     [](const auto& pair) { return pair.second->is_gone(); });
+  bool is_gone = communicator_ == nullptr || communicator_->is_gone();
+  for_each_inner([&is_gone](const NcclChannel& part) { is_gone = is_gone && part.is_gone(); });
+  return is_gone;
 }
 
 }  // namespace hymn

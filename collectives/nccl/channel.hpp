@@ -23,9 +23,10 @@ struct NcclChannelParts {
   std::shared_ptr<GpuDevice> gpu;
   std::shared_ptr<LaunchQueue> queue;  ///< of this rank: all its channels have the same
   std::shared_ptr<Exchange> exchange;
-  std::vector<int> members;    ///< global ranks
-  std::uint64_t tag = 0;       ///< of the exchange, for this group alone
-  std::uint64_t pair_tag = 0;  ///< the same, for its pairs
+  std::vector<int> members;      ///< global ranks
+  std::uint64_t tag = 0;         ///< of the exchange, for this group alone
+  std::uint64_t pair_tag = 0;    ///< the same, for its pairs
+  std::uint64_t column_tag = 0;  ///< the same, for its columns
   GroupShape shape;
   bool high_priority = false;  ///< of the stream for what is given none
 };
@@ -65,6 +66,9 @@ class NcclChannel {
   /// message concerns no others, who may never come to make a communicator of all; and one that
   /// waits must not hold up the group's collectives. Thread-safe.
   std::shared_ptr<NcclChannel> pair_with(int group_rank);
+  /// For collectives among some of the group: a channel of these, given as ascending global ranks,
+  /// this one among them. One at a time; it ends with this one. Thread-safe.
+  std::shared_ptr<NcclChannel> column_of(std::vector<int> members);
   /// That of its operations which are given none; pairs have one each.
   cuda_api::Stream stream();
 
@@ -112,6 +116,9 @@ class NcclChannel {
 
  private:
   nccl_api::Result deregister(const KnownBuffer& buffer) const;
+  /// Calls visit(channel) for all that end with it. Under its mutex.
+  template <class Visit>
+  void for_each_inner(Visit visit) const;
   std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
   /// Whether its communicator may be split now.
   bool is_quiet() { return step() && in_flight_ == 0; }
@@ -122,6 +129,7 @@ class NcclChannel {
   bool is_pair_ = false;
   cuda_api::Stream own_stream_ = nullptr;
   std::map<int, std::shared_ptr<NcclChannel>> pairs_;  // by group rank
+  std::shared_ptr<NcclChannel> column_;                // null: none
   std::shared_ptr<NcclChannel> twin_;
   std::shared_ptr<NcclChannel> parent_;  // from which it is split
   std::unique_ptr<NcclCommunicator> communicator_;

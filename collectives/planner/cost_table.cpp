@@ -31,6 +31,9 @@ constexpr std::string_view peer_kernels =
     "16 KB to 0.5 MB; not measured with hymn";
 constexpr std::string_view peer_windows =
     "not measured: the figures of one_shot, whose steps these kernels take, too";
+constexpr std::string_view composed_on_gpus =
+    "the sum of its parts: cuda_p2p's windows inside a host; nccl, or staged and mpi_p2p, between "
+    "hosts";
 constexpr std::string_view nccl_figures =
     "nccl-tests on 8 H100 with NVSwitch as published: 32 to 34 us for small all_reduce, about 100 "
     "us at 10 MB, above 400 GB/s bus bandwidth for large ones; not measured with hymn";
@@ -85,6 +88,8 @@ constexpr std::array table = {
     CostRow{"cuda_p2p", "one_shot", one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
     CostRow{"cuda_p2p", "two_shot", one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},
     CostRow{"cuda_p2p", "windows", one_host, 6 * us, 0, 0, 0, 0.7, peer_windows},
+    CostRow{"cuda_p2p", "hierarchical_nccl", one_host, 0, 0, 0, 0, 0, composed_on_gpus},
+    CostRow{"cuda_p2p", "hierarchical_staged", one_host, 0, 0, 0, 0, 0, composed_on_gpus},
     CostRow{"nccl", "low_latency", one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
     CostRow{"nccl", "nccl", one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
     CostRow{"nccl", "nccl", several_hosts, 30 * us, 10 * us, 0, 0, 0.9, nccl_network},

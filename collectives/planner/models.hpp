@@ -44,6 +44,11 @@ double peer_two_shot_seconds(const PlanQuery& query, const PlanContext& context)
 Verdict peer_windows_can_run(const PlanQuery& query, const PlanContext& context);
 bool peer_windows_serve(OpType type);
 double peer_windows_seconds(const PlanQuery& query, const PlanContext& context);
+/// Peer memory inside each host; between hosts NCCL, or messages in memory of the host.
+Verdict hierarchical_nccl_can_run(const PlanQuery& query, const PlanContext& context);
+double hierarchical_nccl_seconds(const PlanQuery& query, const PlanContext& context);
+Verdict hierarchical_staged_can_run(const PlanQuery& query, const PlanContext& context);
+double hierarchical_staged_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict nccl_can_run(const PlanQuery& query, const PlanContext& context);
 double nccl_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict staged_can_run(const PlanQuery& query, const PlanContext& context);

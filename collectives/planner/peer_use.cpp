@@ -5,11 +5,16 @@
 namespace hymn {
 namespace {
 
+bool is_hierarchical(std::string_view algorithm) {
+  return algorithm.find("_hierarchical_") != std::string_view::npos;
+}
+
 // The sizes up to which PyTorch's all_reduce inside a node works in one shot, and at all.
 constexpr std::size_t c10d_one_shot = std::size_t{256} << 10;
 constexpr std::size_t c10d_two_shot = std::size_t{10} << 20;
 
 std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query) {
+  if (is_hierarchical(algorithm)) return std::string(c10d_inside_a_host);
   if (query.type != OpType::all_reduce || query.dtype != DataType::bfloat16 ||
       query.op != ReduceKind::sum)
     return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";

@@ -21,15 +21,19 @@ std::string_view source_of(std::string_view path, std::string_view method) {
   return cost_row(path, method, CostSetting::one_host).stands_on;
 }
 
-const std::array<PathModel, 21>& models() {
+const std::array<PathModel, 23>& models() {
   static const bool has_kernels = !cuda::kernel_image().empty();
-  static const std::array<PathModel, 21> all = {{
+  static const std::array<PathModel, 23> all = {{
       {"cuda_p2p", "all_reduce_one_shot", has_kernels, peer_one_shot_can_run, peer_one_shot_seconds,
        source_of("cuda_p2p", "one_shot")},
       {"cuda_p2p", "all_reduce_two_shot", has_kernels, peer_two_shot_can_run, peer_two_shot_seconds,
        source_of("cuda_p2p", "two_shot")},
       {"cuda_p2p", "*_windows", has_kernels, peer_windows_can_run, peer_windows_seconds,
        source_of("cuda_p2p", "windows"), peer_windows_serve},
+      {"cuda_p2p", "all_reduce_hierarchical_nccl", has_kernels, hierarchical_nccl_can_run,
+       hierarchical_nccl_seconds, source_of("cuda_p2p", "hierarchical_nccl")},
+      {"cuda_p2p", "all_reduce_hierarchical_staged", has_kernels, hierarchical_staged_can_run,
+       hierarchical_staged_seconds, source_of("cuda_p2p", "hierarchical_staged")},
       {"nccl", "*_nccl", true, nccl_can_run, nccl_seconds, source_of("nccl", "nccl")},
       {"shm", "all_reduce_one_shot", true, shm_one_shot_can_run, shm_one_shot_seconds,
        source_of("shm", "one_shot")},

@@ -208,9 +208,14 @@ std::optional<double> TuningTable::seconds(std::string_view path, std::string_vi
   return std::nullopt;
 }
 
-bool TuningTable::knows(std::string_view path, int ranks) const {
+bool TuningTable::knows(std::string_view path) const {
+  return std::any_of(rows.begin(), rows.end(),
+                     [path](const TuningRow& row) { return row.path == path; });
+}
+
+bool TuningTable::knows(std::string_view path, int ranks, bool one_host) const {
   return std::any_of(rows.begin(), rows.end(), [&](const TuningRow& row) {
-    return row.path == path && row.ranks == ranks && row.hosts == 1;
+    return row.path == path && row.ranks == ranks && (row.hosts == 1) == one_host;
   });
 }
 

@@ -50,8 +50,9 @@ class TuningTable {
   std::optional<double> seconds(std::string_view path, std::string_view algorithm, OpType type,
                                 DataType dtype, int ranks, int hosts, std::size_t bytes,
                                 MemoryKind memory = MemoryKind::host) const;
-  /// Whether anything of the path has been measured on so many ranks of one host.
-  bool knows(std::string_view path, int ranks) const;
+  /// Whether anything of the path has been measured; and on so many ranks, all on one host or not.
+  bool knows(std::string_view path) const;
+  bool knows(std::string_view path, int ranks, bool one_host) const;
   friend bool operator==(const TuningTable&, const TuningTable&) = default;
 };
 

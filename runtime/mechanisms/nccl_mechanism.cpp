@@ -19,6 +19,7 @@ namespace {
 // Of the bootstrap's tags, those for NCCL's ids; that of the group is added.
 constexpr std::uint64_t tag_nccl = 1ull << 33;
 constexpr std::uint64_t tag_nccl_pairs = 1ull << 34;
+constexpr std::uint64_t tag_nccl_columns = 1ull << 35;
 
 // NCCL's threads are given so long when a world ends; who hangs then is left behind.
 constexpr Duration longest_end = std::chrono::seconds(5);
@@ -187,6 +188,7 @@ std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) 
       .members = group.membership.ranks,
       .tag = tag_nccl + group.membership.uid,
       .pair_tag = tag_nccl_pairs + group.membership.uid,
+      .column_tag = tag_nccl_columns + group.membership.uid,
       .shape = group.shape,
       .high_priority = group.options.high_priority_stream.value_or(high_priority_)});
 }

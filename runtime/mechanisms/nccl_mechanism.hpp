@@ -38,6 +38,8 @@ class NcclMechanism final : public Mechanism {
 
   /// The rank's GPU, once ranks are placed; null: it has none.
   const std::shared_ptr<GpuDevice>& gpu() const { return gpu_; }
+  /// With memory of the host for its copies; null likewise.
+  const std::shared_ptr<StagingArea>& staging() const { return staging_; }
   /// The order of what goes there.
   const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
 

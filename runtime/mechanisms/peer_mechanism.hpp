@@ -1,6 +1,7 @@
-// Peer memory as a mechanism: gives groups of one host, whose ranks have GPUs that reach each
-// other's memory, windows there, and kernels that work on them. Only where the path setting names
-// it, HYMN_P2P_COMPAT asks for it, or it has been measured on these machines.
+// Peer memory as a mechanism: gives groups, whose ranks have GPUs that reach each other's memory
+// inside each host, windows there, and kernels that work on them; those on several hosts besides
+// what carries data between these. Only where the path setting names it, HYMN_P2P_COMPAT asks for
+// it, or it has been measured on these machines.
 #pragma once
 
 #include <map>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "collectives/cuda/peer_channel.hpp"
+#include "collectives/hierarchical/host_map.hpp"
+#include "hymn/exchange.hpp"
 #include "runtime/mechanisms/nccl_mechanism.hpp"
 
 namespace hymn {
@@ -18,9 +21,11 @@ namespace hymn {
 class PeerMechanism final : public Mechanism {
  public:
   /// `nccl` comes before it and outlives it: it has the rank's GPU, and the order of what goes
-  /// there. `path` is the world's, for groups that do not say otherwise.
-  PeerMechanism(const NcclMechanism& nccl, PathPolicy path, P2pCompat compat)
-      : nccl_(nccl), path_(std::move(path)), compat_(compat) {}
+  /// there. `path` is the world's, for groups that do not say otherwise. Messages between hosts
+  /// travel through `exchange` where no other mechanism carries them.
+  PeerMechanism(const NcclMechanism& nccl, std::shared_ptr<Exchange> exchange, PathPolicy path,
+                P2pCompat compat)
+      : nccl_(nccl), exchange_(std::move(exchange)), path_(std::move(path)), compat_(compat) {}
 
   void placed(const JobMap& job) override;
   void measured(const std::shared_ptr<const TuningTable>& table) override { tuning_ = table; }
@@ -36,21 +41,31 @@ class PeerMechanism final : public Mechanism {
 
  private:
   struct Offer;
-  /// Whether groups of so many ranks with this setting get windows.
-  bool is_wanted(const PathPolicy& path, std::size_t ranks) const;
+  /// Whether groups of so many ranks, all on one host or not, get windows with this setting.
+  bool is_wanted(const PathPolicy& path, std::size_t ranks, bool one_host) const;
+  /// The members on this rank's host, by ascending rank.
+  std::vector<int> members_here(const Membership& membership) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
   std::string why_not(const Membership& membership) const;
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
   std::string connect(const Membership& membership, const std::vector<Offer>& offers,
                       Duration patience);
+  /// The candidates of a group on several hosts. `channel` null: they can do nothing, for that
+  /// reason.
+  void add_hierarchical(NewGroup& group, const HostMap& hosts,
+                        const std::shared_ptr<PeerChannel>& channel,
+                        const std::string& reason) const;
 
   const NcclMechanism& nccl_;
+  const std::shared_ptr<Exchange> exchange_;
   const PathPolicy path_;
   const P2pCompat compat_;
   std::shared_ptr<const TuningTable> tuning_;
   int rank_ = -1;
-  std::string host_;
-  std::set<int> with_gpu_;                                        ///< ranks of this host
+  int host_ = 0;  ///< in the world's layout
+  std::string host_name_;
+  std::set<int> on_host_;                                         ///< ranks of this host
+  std::set<int> with_gpu_;                                        ///< those that have one
   std::mutex mutex_;                                              // guards what follows
   std::map<std::uint64_t, std::shared_ptr<PeerWindow>> offered_;  ///< by uid
   std::map<std::uint64_t, std::shared_ptr<PeerChannel>> open_;    ///< by uid

@@ -148,6 +148,16 @@ TEST(HymnExplain, GpusOfSeveralHosts) {
   EXPECT_EQ(plan.json()["hosts"], 2);
   EXPECT_EQ(plan.planned(4 * KiB), "all_reduce_nccl");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_one_shot"), "the ranks are on 2 hosts");
+  const std::string hierarchy = "all_reduce_hierarchical_nccl";
+  EXPECT_EQ(plan.planned(64 * MiB), hierarchy);
+  EXPECT_EQ(plan.build(64 * MiB), "all_reduce_nccl");
+  EXPECT_THAT(plan.held_back(64 * MiB, hierarchy), HasSubstr("on 16 ranks, or name cuda_p2p"));
+  EXPECT_EQ(all_reduce_on_gpus("nvswitch8.xml").reason(4 * KiB, hierarchy),
+            "all ranks are on one host");
+  EXPECT_THAT(all_reduce_on_gpus("no_p2p4.json:2").reason(4 * KiB, hierarchy),
+              HasSubstr("no peer access"));
+  EXPECT_THAT(all_reduce_on_gpus("nvswitch8.xml:2 --ranks 15").reason(4 * KiB, hierarchy),
+              HasSubstr("different numbers of ranks: 7 to 8"));
 }
 
 TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {

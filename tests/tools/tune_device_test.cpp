@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
 #include "runtime/world/tuning_library.hpp"
+#include "tests/support/machines.hpp"
 #include "tests/unit/toy_gpus.hpp"
 #include "tools/tune/runner.hpp"
 
@@ -24,6 +27,7 @@ using Names = std::set<std::string>;
 
 class TuneDevice : public testing::Test {
  protected:
+  explicit TuneDevice(std::vector<int> gpus_of_hosts = {2}) : hosts(std::move(gpus_of_hosts)) {}
   ~TuneDevice() override {
     EXPECT_THAT(gpus.violations(), IsEmpty());
     ::unlink(file.c_str());
@@ -38,11 +42,14 @@ class TuneDevice : public testing::Test {
     options.block_us = 1;
     return options;
   }
+  void run(const std::function<void(World&)>& body, const Config& config = {}) const {
+    gpus.run_on_hosts(hosts, body, config);
+  }
   /// Rows of these collectives.
   std::vector<TuningRow> measure(const std::vector<std::string_view>& collectives,
                                  const Config& config = {}) {
     std::vector<TuningRow> rows;
-    gpus.run(
+    run(
         [&](World& world) {
           const TuneOptions chosen = options();
           const TuneGround ground = ground_on_gpus(world);
@@ -53,13 +60,13 @@ class TuneDevice : public testing::Test {
             if (world.rank() == 0) rows.insert(rows.end(), found.rows.begin(), found.rows.end());
           }
         },
-        {}, config);
+        config);
     return rows;
   }
   /// From now on worlds with this configuration use these.
   Config use(std::vector<TuningRow> rows) {
     TuningTable table;
-    table.machine = fingerprint(*gpus.machine());
+    table.machine = fingerprint(make_box({.cores = 8, .gpus = hosts.front()}));
     table.measured = "2026-01-02";
     table.library = tuning_library();
     table.rows = std::move(rows);
@@ -71,7 +78,13 @@ class TuneDevice : public testing::Test {
 
   const std::string file =
       ::testing::TempDir() + "hymn-tune-device-" + std::to_string(::getpid()) + ".json";
-  ToyGpus gpus{2};
+  const std::vector<int> hosts;
+  ToyGpus gpus{std::accumulate(hosts.begin(), hosts.end(), 0)};
+};
+
+class TuneDeviceOnHosts : public TuneDevice {
+ protected:
+  TuneDeviceOnHosts() : TuneDevice({2, 2}) {}
 };
 
 bool has_kernels() { return !cuda::kernel_image().empty(); }
@@ -100,6 +113,29 @@ TEST_F(TuneDevice, MeasuresAllThatCanRun) {
   }
 }
 
+TEST_F(TuneDeviceOnHosts, WhatIsMeasuredMayCarry) {
+  if (!has_kernels()) GTEST_SKIP() << "hymn was built without nvcc";
+  std::vector<TuningRow> rows = measure({"all_reduce"});
+  EXPECT_EQ(names_of(rows), (Names{"nccl all_reduce_nccl", "staged all_reduce_staged",
+                                   "cuda_p2p all_reduce_hierarchical_nccl",
+                                   "cuda_p2p all_reduce_hierarchical_staged"}));
+  for (TuningRow& row : rows) {
+    EXPECT_EQ(row.hosts, 2);
+    for (TuningRow::Point& point : row.points)
+      point.seconds = row.algorithm == "all_reduce_hierarchical_staged" ? 1e-6 : 1e-3;
+  }
+  run(
+      [this](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), std::vector<float>(100, 2.0F));
+        world.group().all_reduce(buffer.view());
+        EXPECT_EQ(buffer.values(), std::vector<float>(100, 8.0F));
+        ASSERT_EQ(world.group().uses().size(), 1u);
+        EXPECT_EQ(world.group().uses()[0].algorithm, "all_reduce_hierarchical_staged");
+        world.group().barrier();
+      },
+      use(std::move(rows)));
+}
+
 TEST_F(TuneDevice, MeasuresBarriersOnStreams) {
   std::vector<TuningRow> rows = measure({"barrier"});
   Names expected = {"nccl barrier_nccl", "staged barrier_staged"};
@@ -111,7 +147,7 @@ TEST_F(TuneDevice, MeasuresBarriersOnStreams) {
     EXPECT_EQ(row.points[0].bytes, 0u);
     row.points[0].seconds = row.path == "nccl" ? 3e-6 : row.path == "staged" ? 1e-6 : 2e-6;
   }
-  gpus.run(
+  run(
       [this](World& world) {
         Request barrier = Request::barrier();
         barrier.domain = {OrderingDomain::Kind::stream, gpus.make_stream(world.rank())};
@@ -119,7 +155,7 @@ TEST_F(TuneDevice, MeasuresBarriersOnStreams) {
                   has_kernels() ? "barrier_windows" : "barrier_nccl")
             << "what is staged holds up the host";
       },
-      {}, use(std::move(rows)));
+      use(std::move(rows)));
 }
 
 TEST_F(TuneDevice, LeavesOutWhatThePathSettingForbids) {
@@ -141,7 +177,7 @@ TEST_F(TuneDevice, WhatIsMeasuredMayCarry) {
   for (TuningRow& row : rows)
     for (TuningRow::Point& point : row.points)
       point.seconds = row.algorithm == "all_reduce_two_shot" ? 1e-6 : 1e-3;
-  gpus.run(
+  run(
       [this](World& world) {
         ToyBuffer<float> buffer(gpus, world.rank(), std::vector<float>(100, 2.0F));
         const Explanation told =
@@ -158,7 +194,7 @@ TEST_F(TuneDevice, WhatIsMeasuredMayCarry) {
         EXPECT_EQ(world.group().explain(Request::all_reduce(others.view(), others.view())).path,
                   "nccl");
       },
-      {}, use(std::move(rows)));
+      use(std::move(rows)));
 }
 
 TEST_F(TuneDevice, NothingIsMadeForGroupsOfOtherSizes) {
@@ -166,7 +202,7 @@ TEST_F(TuneDevice, NothingIsMadeForGroupsOfOtherSizes) {
   for (TuningRow& row : rows) row.ranks = 3;
   const Config config = use(std::move(rows));
   const int before = gpus.open_allocations();
-  gpus.run(
+  run(
       [this, before](World& world) {
         EXPECT_EQ(gpus.open_allocations(), before);
         ToyBuffer<float> buffer(gpus, world.rank(), std::vector<float>(100));
@@ -174,7 +210,7 @@ TEST_F(TuneDevice, NothingIsMadeForGroupsOfOtherSizes) {
                   "nccl");
         world.group().barrier();
       },
-      {}, config);
+      config);
 }
 
 }  // namespace

@@ -95,12 +95,20 @@ TEST(PeerUse, OtherwiseItCarriesWhatWasMeasured) {
   EXPECT_THAT(why_not(query), HasSubstr("--dtype float32"));
   EXPECT_THAT(held_back("cuda_p2p", "broadcast_windows", {.type = OpType::broadcast}, context),
               HasSubstr("run `hymn tune --memory device` on 3 ranks"));
-  EXPECT_TRUE(table.knows("cuda_p2p", 3));
-  EXPECT_FALSE(table.knows("cuda_p2p", 2));
-  EXPECT_FALSE(table.knows("nccl", 3));
+  constexpr bool one_host = true;
+  EXPECT_TRUE(table.knows("cuda_p2p"));
+  EXPECT_TRUE(table.knows("cuda_p2p", 3, one_host));
+  EXPECT_FALSE(table.knows("cuda_p2p", 3, !one_host));
+  EXPECT_FALSE(table.knows("cuda_p2p", 2, one_host));
+  EXPECT_FALSE(table.knows("nccl", 3, one_host));
   table.rows[0].memory = MemoryKind::host;
   context.tuning = std::make_shared<const TuningTable>(table);
   EXPECT_NE(why_not(sum_of_bfloat16(64)), "");
+}
+
+TEST(PeerUse, C10dStaysInsideAHost) {
+  EXPECT_EQ(left_by_c10d("all_reduce_hierarchical_nccl", sum_of_bfloat16(MiB)),
+            "HYMN_P2P_COMPAT=c10d: only inside a host");
 }
 
 TEST(PeerUse, C10dGoesBySize) {

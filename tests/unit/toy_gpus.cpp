@@ -21,6 +21,13 @@ std::string uuid_of(int gpu) {
   return text;
 }
 
+std::shared_ptr<const Machine> make_host(std::string name, int first_gpu, int gpus) {
+  Machine machine = make_box({.cores = 8, .gpus = gpus});
+  machine.name = std::move(name);
+  for (Gpu& gpu : machine.gpus) gpu.uuid = uuid_of(first_gpu + gpu.index);
+  return std::make_shared<const Machine>(std::move(machine));
+}
+
 }  // namespace
 
 bool eventually(const std::function<bool()>& holds) {
@@ -38,10 +45,7 @@ ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
   memory_ = std::make_unique<MemoryQuery>(functions_.cuda);
   nccl_ = judge_nccl(toy_nccl(), "");
   pretended_ = {{&functions_, [this]() -> const NcclLibrary& { return nccl_; }}, memory_.get()};
-  Machine machine = make_box({.cores = 8, .gpus = gpus});
-  machine.name = "toys";
-  for (Gpu& gpu : machine.gpus) gpu.uuid = uuid_of(gpu.index);
-  machine_ = std::make_shared<const Machine>(std::move(machine));
+  machine_ = make_host("toys", 0, gpus);
 }
 
 ToyGpus::~ToyGpus() {
@@ -70,6 +74,22 @@ std::vector<PretendedRank> ToyGpus::ranks(int count, const Config& config) const
 void ToyGpus::run(const std::function<void(World&)>& body, const WorldOptions& options,
                   const Config& config) const {
   run_pretended_ranks(ranks(state_->gpus, config), body, options);
+}
+
+void ToyGpus::run_on_hosts(const std::vector<int>& gpus, const std::function<void(World&)>& body,
+                           const Config& config) const {
+  std::vector<PretendedRank> all;
+  for (const int count : gpus) {
+    const std::string name = "host-" + std::to_string(all.size());
+    const auto machine = make_host(name, static_cast<int>(all.size()), count);
+    for (int i = 0; i < count; ++i) {
+      PretendedRank& rank = all.emplace_back();
+      rank = {.host = name, .machine = machine, .cpus = machine->cpus, .config = config};
+      rank.config.gpu = std::to_string(i);
+      rank.gpus = &pretended_;
+    }
+  }
+  run_pretended_ranks(all, body);
 }
 
 void ToyGpus::run_with_others(int count, const std::function<void(World&)>& body,

@@ -41,7 +41,10 @@ class ToyGpus {
   /// The same with other libraries for each rank.
   void run_mixed(const std::vector<const PretendedGpus*>& libraries,
                  const std::function<void(World&)>& body) const;
-  /// The same for so many ranks, of which those from the number of GPUs on have none.
+  /// One rank for each GPU, so many of them on each of these pretended hosts.
+  void run_on_hosts(const std::vector<int>& gpus, const std::function<void(World&)>& body,
+                    const Config& config = {}) const;
+  /// On one host for so many ranks, of which those from the number of GPUs on have none.
   void run_with_others(int ranks, const std::function<void(World&)>& body,
                        const Config& config = {}) const;
 

@@ -148,6 +148,22 @@ Result split(Comm handle, int color, int key, Comm* made, Config* config) {
   return in_progress;
 }
 
+bool is_busy(const ToyTask& task) {
+  return std::any_of(task.calls.begin(), task.calls.end(),
+                     [](const ToyCall& call) { return !call.done && call.comm->busy > 0; });
+}
+
+/// A call that was in progress is on its stream only now: what was enqueued there meanwhile comes
+/// before it.
+void enqueue_what_was_busy() {
+  const auto first = std::stable_partition(toy->not_yet.begin(), toy->not_yet.end(),
+                                           [](const auto& entry) { return is_busy(entry.second); });
+  std::vector<std::pair<Stream, ToyTask>> now(std::make_move_iterator(first),
+                                              std::make_move_iterator(toy->not_yet.end()));
+  toy->not_yet.erase(first, toy->not_yet.end());
+  for (auto& [stream, task] : now) toy_enqueue(stream, std::move(task));
+}
+
 Result get_async_error(Comm handle, Result* state) {
   std::lock_guard lock(toy->mutex);
   ToyComm& comm = *as_comm(handle);
@@ -160,6 +176,7 @@ Result get_async_error(Comm handle, Result* state) {
   if (comm.busy > 0) --comm.busy;
   if (comm.busy == 0 && comm.opening != nullptr)
     *std::exchange(comm.opening, nullptr) = static_cast<Window>(comm.known.rbegin()->first);
+  enqueue_what_was_busy();
   return success;
 }
 
@@ -176,10 +193,13 @@ Result finalize(Comm handle) {
 }
 
 void drop_calls(const ToyComm& comm) {
+  const auto drop_from = [&comm](ToyTask& task) {
+    for (ToyCall& call : task.calls)
+      if (call.comm == &comm) call.done = true;
+  };
   for (ToyStream& stream : toy->streams)
-    for (ToyTask& task : stream.tasks)
-      for (ToyCall& call : task.calls)
-        if (call.comm == &comm) call.done = true;
+    for (ToyTask& task : stream.tasks) drop_from(task);
+  for (auto& [stream, task] : toy->not_yet) drop_from(task);
   toy->progress();
 }
 
@@ -202,7 +222,12 @@ void enqueue_all() {
   std::map<Stream, ToyTask> tasks;
   for (auto& [call, stream] : grouped) tasks[stream].calls.push_back(std::move(call));
   grouped.clear();
-  for (auto& [stream, task] : tasks) toy_enqueue(stream, std::move(task));
+  for (auto& [stream, task] : tasks) {
+    if (is_busy(task))
+      toy->not_yet.emplace_back(stream, std::move(task));
+    else
+      toy_enqueue(stream, std::move(task));
+  }
 }
 
 Result add(ToyCall call, Comm handle, Stream stream) {

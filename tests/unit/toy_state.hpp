@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu/gpu_functions.hpp"
@@ -100,7 +101,8 @@ struct ToyState {
   std::list<ToyStream> streams;
   std::list<ToyEvent> events;
   std::list<ToyComm> comms;
-  std::map<std::string, std::shared_ptr<ToyTeam>> teams;  ///< by id
+  std::vector<std::pair<cuda_api::Stream, ToyTask>> not_yet;  ///< NCCL has still to enqueue these
+  std::map<std::string, std::shared_ptr<ToyTeam>> teams;      ///< by id
   std::vector<std::string> held;
   std::map<std::string, int> failures;
   std::function<void()> after_look;  ///< called once, by who has found that an event is still due

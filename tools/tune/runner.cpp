@@ -43,6 +43,9 @@ GroupOptions forced(const World& world, const Candidate& candidate) {
   // What is staged takes another path from there on.
   if (candidate.path == paths::staged)
     return {.path = named_paths(world, {paths::nccl, paths::cuda_p2p})};
+  // Between hosts peer memory goes together with others.
+  if (candidate.path == paths::cuda_p2p)
+    return {.path = named_paths(world, {}), .algo = candidate.algorithm};
   return {.path = candidate.path, .algo = candidate.algorithm};
 }
 

@@ -1,0 +1,149 @@
+#include "collectives/cuda/hierarchical_algorithm.hpp"
+
+#include <utility>
+
+#include "base/paths.hpp"
+#include "collectives/cuda/hierarchical_launch.hpp"
+#include "collectives/cuda/peer_launch.hpp"
+
+namespace hymn {
+namespace {
+
+/// What an operation that was given up has left: kernels that end soon, and what is between hosts.
+class HierarchicalResidue final : public Residue {
+ public:
+  HierarchicalResidue(std::shared_ptr<PeerChannel> channel, std::unique_ptr<Crossing> crossing,
+                      cuda_api::Event event)
+      : channel_(std::move(channel)), crossing_(std::move(crossing)), event_(event) {}
+  ~HierarchicalResidue() override {
+    if (event_ != nullptr) channel_->gpu().give_back(event_);
+  }
+  bool done() override {
+    return crossing_->is_gone() && (event_ == nullptr || channel_->gpu().is_over(event_));
+  }
+
+ private:
+  std::shared_ptr<PeerChannel> channel_;
+  std::unique_ptr<Crossing> crossing_;
+  cuda_api::Event event_;
+};
+
+class HierarchicalOperation final : public Operation {
+ public:
+  HierarchicalOperation(std::shared_ptr<PeerChannel> channel, const HostShares& shares,
+                        std::unique_ptr<Crossing> crossing, const Request& request)
+      : channel_(std::move(channel)),
+        crossing_(std::move(crossing)),
+        launch_(*channel_, shares, *crossing_, request) {}
+
+  void start() override {
+    queue().add(launch_);
+    queue().advance();
+  }
+
+  bool step() override {
+    if (has_landed_) return true;
+    if (!is_through()) queue().advance();
+    if (launch_.stage() == GpuLaunch::Stage::failed) std::rethrow_exception(launch_.error());
+    if (!is_through()) return false;
+    if (launch_.event() == nullptr) return has_landed_ = true;
+    const bool is_over = channel_->gpu().has_happened(launch_.event());
+    // Also when it is over: kernels that are given up end early.
+    crossing_->check();
+    if (!is_over) return false;
+    has_landed_ = true;
+    channel_->gpu().give_back(launch_.event());
+    channel_->check();
+    return true;
+  }
+
+  bool is_enqueued() const override { return is_through(); }
+  bool can_let_wait() const override { return true; }
+  void let_wait(void* stream) override {
+    if (launch_.event() != nullptr && !has_landed_)
+      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
+  }
+  bool peers_need_steps() const override { return !is_through(); }
+
+  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+    queue().remove(launch_);
+    channel_->abort();
+    if (has_landed_ || !launch_.has_begun()) return nullptr;
+    crossing_->abandon(reason);
+    has_landed_ = true;
+    cuda_api::Event event = launch_.event();
+    if (event == nullptr) event = launch_.mark_what_is_there();
+    return std::make_unique<HierarchicalResidue>(channel_, std::move(crossing_), event);
+  }
+
+ private:
+  LaunchQueue& queue() const { return *channel_->parts().queue; }
+  bool is_through() const { return launch_.stage() >= GpuLaunch::Stage::enqueued; }
+
+  std::shared_ptr<PeerChannel> channel_;
+  std::unique_ptr<Crossing> crossing_;
+  HierarchicalLaunch launch_;
+  bool has_landed_ = false;
+};
+
+class HierarchicalPeer final : public Algorithm {
+ public:
+  /// `bridge` null: it can run nothing, for that reason.
+  HierarchicalPeer(std::string_view name, std::shared_ptr<PeerChannel> channel,
+                   std::shared_ptr<HostBridge> bridge, std::string reason)
+      : name_(name),
+        channel_(std::move(channel)),
+        bridge_(std::move(bridge)),
+        reason_(std::move(reason)) {}
+  std::string_view name() const override { return name_; }
+  std::string_view path() const override { return paths::cuda_p2p; }
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+
+  Verdict can_run(const Request& request) const override {
+    if (bridge_ == nullptr) return Verdict::no(reason_);
+    const PeerChannelParts& made_of = channel_->parts();
+    Verdict kernels =
+        peer_can_run(request, PeerMethod::two_shot, made_of.shape.size, made_of.slot_bytes);
+    if (!kernels.ok) return kernels;
+    const DataType dtype = request.inputs.dtype();
+    const ReduceKind kind = between_hosts(request.op.kind());
+    Verdict steps = can_reduce_by_hosts(dtype, kind);
+    return steps.ok ? bridge_->can_carry(dtype, kind) : steps;
+  }
+  Reproducibility promises(const Request&) const override { return bridge_->promises(); }
+
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    const Request& request = *call.request;
+    const BufferView& out = request.outputs.flat();
+    const PeerChannelParts& made_of = channel_->parts();
+    const HostShares shares(out.bytes(), made_of.shape.size, made_of.slot_bytes);
+    const bool is_captured =
+        request.domain.kind != OrderingDomain::Kind::host &&
+        channel_->gpu().is_capturing(static_cast<cuda_api::Stream>(request.domain.stream));
+    std::unique_ptr<Crossing> crossing =
+        bridge_->prepare(shares_of(shares, made_of.shape.rank, out),
+                         ReduceOp::of(between_hosts(request.op.kind())), call, is_captured);
+    return storage.emplace<HierarchicalOperation>(channel_, shares, std::move(crossing), request);
+  }
+
+ private:
+  std::string_view name_;
+  std::shared_ptr<PeerChannel> channel_;
+  std::shared_ptr<HostBridge> bridge_;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_hierarchical_peer(std::string_view name,
+                                                  std::shared_ptr<PeerChannel> channel,
+                                                  std::shared_ptr<HostBridge> bridge) {
+  return std::make_unique<HierarchicalPeer>(name, std::move(channel), std::move(bridge), "");
+}
+
+std::unique_ptr<Algorithm> make_no_hierarchical_peer(std::string_view name, std::string reason) {
+  return std::make_unique<HierarchicalPeer>(name, nullptr, nullptr, std::move(reason));
+}
+
+}  // namespace hymn

@@ -1,0 +1,77 @@
+#include "collectives/cuda/hierarchical_launch.hpp"
+
+#include "collectives/cuda/pack.hpp"
+#include "collectives/cuda/peer_launch.hpp"
+
+namespace hymn {
+
+std::vector<BufferView> shares_of(const HostShares& shares, int rank, const BufferView& out) {
+  std::vector<BufferView> mine;
+  const auto add = [&](HostShares::Part part) {
+    mine.push_back(out.slice(part.offset / out.element_bytes(), part.bytes / out.element_bytes()));
+  };
+  for (std::size_t i = 0; i < shares.pieces(); ++i) add(shares.block(i, rank));
+  if (shares.tail().bytes > 0 && rank == HostShares::tail_carrier) add(shares.tail());
+  return mine;
+}
+
+cuda_api::Event HierarchicalLaunch::mark_what_is_there() noexcept {
+  if (is_captured()) return nullptr;
+  try {
+    return gpu().mark(stream());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+bool HierarchicalLaunch::is_ready() {
+  channel_.check();
+  if (!has_begun_) return crossing_.is_ready();
+  if (is_spread_) return true;
+  if (!crossing_.step()) return false;
+  const GpuDevice::Entry entry(gpu());
+  spread();
+  return is_spread_ = true;
+}
+
+void HierarchicalLaunch::enqueue() {
+  has_begun_ = true;
+  fold();
+  crossing_.start(stream());
+}
+
+void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::size_t bytes) {
+  const DataType dtype = request().inputs.dtype();
+  cuda::PeerCall call{};
+  call.input = from;
+  call.output = to;
+  call.bytes = bytes;
+  call.factor = factor_bits(dtype, request().op);
+  call.root = HostShares::tail_carrier;
+  const char* const kernel = kernel_name(type, PeerMethod::one_shot, dtype, request().op.kind());
+  channel_.launch(kernel, call, cuda::packs_in(bytes), stream(), is_captured());
+}
+
+// A share is folded to where it belongs in the output: there it crosses, and is spread from.
+void HierarchicalLaunch::fold() {
+  const auto* const in = static_cast<const std::byte*>(request().inputs.flat().data);
+  auto* const out = static_cast<std::byte*>(request().outputs.flat().data);
+  for (std::size_t i = 0; i < shares_.pieces(); ++i) {
+    const HostShares::Part own = shares_.block(i, channel_.parts().shape.rank);
+    launch(OpType::reduce_scatter, in + shares_.piece(i).offset, out + own.offset, own.bytes);
+  }
+  if (const HostShares::Part tail = shares_.tail(); tail.bytes > 0)
+    launch(OpType::all_reduce, in + tail.offset, out + tail.offset, tail.bytes);
+}
+
+void HierarchicalLaunch::spread() {
+  auto* const out = static_cast<std::byte*>(request().outputs.flat().data);
+  for (std::size_t i = 0; i < shares_.pieces(); ++i) {
+    const HostShares::Part own = shares_.block(i, channel_.parts().shape.rank);
+    launch(OpType::all_gather, out + own.offset, out + shares_.piece(i).offset, own.bytes);
+  }
+  if (const HostShares::Part tail = shares_.tail(); tail.bytes > 0)
+    launch(OpType::broadcast, out + tail.offset, out + tail.offset, tail.bytes);
+}
+
+}  // namespace hymn

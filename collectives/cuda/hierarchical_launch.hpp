@@ -1,0 +1,51 @@
+// An all_reduce over several hosts on its way to the GPU: kernels fold shares of it inside each
+// host, these cross to the other hosts, and kernels spread them.
+#pragma once
+
+#include <memory>
+
+#include "collectives/cuda/crossing.hpp"
+#include "collectives/cuda/host_shares.hpp"
+#include "collectives/cuda/peer_channel.hpp"
+#include "collectives/nccl/launch_queue.hpp"
+
+namespace hymn {
+
+/// What this rank takes to other hosts: parts of `out`, of which the host's ranks make `shares`.
+std::vector<BufferView> shares_of(const HostShares& shares, int rank, const BufferView& out);
+
+/// It keeps its place in the order of launches until its last kernel is on the stream: so all ranks
+/// run the kernels of a window in the same order.
+class HierarchicalLaunch final : public GpuLaunch {
+ public:
+  /// `channel` is of the ranks on this host.
+  HierarchicalLaunch(PeerChannel& channel, const HostShares& shares, Crossing& crossing,
+                     const Request& request)
+      : GpuLaunch(request), channel_(channel), shares_(shares), crossing_(crossing) {}
+
+  /// Whether anything of it is on the stream, or has been.
+  bool has_begun() const { return has_begun_; }
+  /// An event behind all that is on its stream now; null: there is none, or it is captured.
+  cuda_api::Event mark_what_is_there() noexcept;
+
+ private:
+  GpuDevice& gpu() const override { return channel_.gpu(); }
+  cuda_api::Stream own_stream() override {
+    return channel_.gpu().stream(channel_.parts().high_priority);
+  }
+  void begin() override { crossing_.begin(); }
+  bool is_ready() override;
+  void enqueue() override;
+  void fold();
+  void spread();
+  /// `bytes` as PeerCall has them.
+  void launch(OpType type, const void* from, void* to, std::size_t bytes);
+
+  PeerChannel& channel_;
+  const HostShares shares_;
+  Crossing& crossing_;
+  bool has_begun_ = false;
+  bool is_spread_ = false;
+};
+
+}  // namespace hymn

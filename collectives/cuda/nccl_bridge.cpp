@@ -1,0 +1,74 @@
+#include <utility>
+
+#include "collectives/cuda/crossing.hpp"
+#include "collectives/nccl/launch.hpp"
+#include "collectives/nccl/nccl_types.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+class NcclCrossing final : public Crossing {
+ public:
+  NcclCrossing(std::shared_ptr<NcclChannel> column, const std::vector<BufferView>& shares,
+               const ReduceOp& op)
+      : column_(std::move(column)) {
+    for (const BufferView& share : shares)
+      requests_.push_back(Request::all_reduce(share, share, op));
+  }
+
+  void begin() override {
+    if (!requests_.empty()) column_->begin();
+  }
+  bool is_ready() override { return requests_.empty() || column_->step(); }
+  // All at once: NCCL makes one operation of them.
+  void start(cuda_api::Stream stream) override {
+    if (requests_.empty()) return;
+    std::vector<NcclMessage> together;
+    for (const Request& request : requests_)
+      together.push_back({column_->place(stream), &request, /*peer=*/-1});
+    launch_nccl_together(together);
+  }
+  bool step() override { return requests_.empty() || column_->step(); }
+  void check() override {
+    if (!requests_.empty()) column_->check();
+  }
+  void abandon(const std::string&) noexcept override { column_->abort(); }
+  bool is_gone() override { return column_->is_gone(); }
+
+ private:
+  std::shared_ptr<NcclChannel> column_;
+  std::vector<Request> requests_;
+};
+
+class NcclBridge final : public HostBridge {
+ public:
+  explicit NcclBridge(std::shared_ptr<NcclChannel> column) : column_(std::move(column)) {}
+
+  Verdict can_carry(DataType dtype, ReduceKind kind) const override {
+    std::string refusal = nccl_refusal(dtype, kind);
+    return refusal.empty() ? Verdict::yes() : Verdict::no(std::move(refusal));
+  }
+  Reproducibility promises() const override { return Reproducibility::ranks; }
+  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op, const Call&,
+                                    bool is_captured) override {
+    // To make a communicator is to allocate memory, which breaks the capture off.
+    if (is_captured && !shares.empty() && !column_->was_ready())
+      throw UsageError(
+          "the stream is captured into a graph, but NCCL's communicator between the hosts is not "
+          "there yet",
+          {.remedy = "make such a call once before the capture"});
+    return std::make_unique<NcclCrossing>(column_, shares, op);
+  }
+
+ private:
+  std::shared_ptr<NcclChannel> column_;
+};
+
+}  // namespace
+
+std::shared_ptr<HostBridge> make_nccl_bridge(std::shared_ptr<NcclChannel> column) {
+  return std::make_shared<NcclBridge>(std::move(column));
+}
+
+}  // namespace hymn

@@ -1,0 +1,133 @@
+#include <utility>
+
+#include "collectives/cuda/crossing.hpp"
+#include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/part_port.hpp"
+#include "collectives/staged/staged.hpp"
+#include "gpu/cuda_calls.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+class StagedCrossing final : public Crossing {
+ public:
+  StagedCrossing(std::shared_ptr<StagingArea> area, std::shared_ptr<Algorithm> carrier,
+                 std::vector<BufferView> shares, const ReduceOp& op, const Call& call)
+      : area_(std::move(area)),
+        carrier_(std::move(carrier)),
+        shares_(std::move(shares)),
+        op_(op),
+        outer_(call) {
+    std::size_t bytes = 0;
+    for (const BufferView& share : shares_) bytes += share.bytes();
+    if (bytes > 0) copies_ = area_->pool.take(bytes);
+  }
+  ~StagedCrossing() override {
+    carried_.clear();
+    if (copied_ != nullptr) area_->gpu->give_back(copied_);
+    if (copies_.data != nullptr) area_->pool.give_back(copies_);
+  }
+
+  void start(cuda_api::Stream stream) override {
+    if (shares_.empty()) return;
+    stream_ = stream;
+    for_each_copy([this](void* copy, const BufferView& share) {
+      call(cuda(), cuda().to_host_on, copy, at(share), share.bytes(), stream_);
+    });
+    copied_ = area_->gpu->mark(stream_);
+  }
+
+  // What other hosts need is sent when the GPU has come so far.
+  bool step() override {
+    if (shares_.empty()) return true;
+    if (carried_.get() == nullptr) {
+      if (!area_->gpu->has_happened(copied_)) return false;
+      area_->gpu->give_back(std::exchange(copied_, nullptr));
+      carry();
+    }
+    if (!carried_.get()->step()) return false;
+    for_each_copy([this](void* copy, const BufferView& share) {
+      call(cuda(), cuda().to_gpu_on, at(share), static_cast<const void*>(copy), share.bytes(),
+           stream_);
+    });
+    has_crossed_ = true;
+    return true;
+  }
+
+  void abandon(const std::string& reason) noexcept override {
+    if (carried_.get() != nullptr && !has_crossed_) residue_ = carried_.get()->abandon(reason);
+  }
+  bool is_gone() override { return residue_ == nullptr || residue_->done(); }
+
+ private:
+  const cuda_api::Functions& cuda() const { return area_->gpu->cuda(); }
+  static cuda_api::Pointer at(const BufferView& share) {
+    return reinterpret_cast<cuda_api::Pointer>(share.data);
+  }
+  template <class Visit>
+  void for_each_copy(Visit visit) {
+    const GpuDevice::Entry entry(*area_->gpu);
+    auto* copy = static_cast<std::byte*>(copies_.data);
+    for (const BufferView& share : shares_) {
+      visit(copy, share);
+      copy += share.bytes();
+    }
+  }
+  void carry() {
+    std::size_t count = 0;
+    for (const BufferView& share : shares_) count += share.count;
+    const BufferView all(copies_.data, count, shares_.front().dtype);
+    request_ = Request::all_reduce(all, all, op_);
+    call_ = {.request = &request_, .sequence = outer_.sequence};
+    carrier_->prepare(carried_, call_).start();
+  }
+
+  std::shared_ptr<StagingArea> area_;
+  std::shared_ptr<Algorithm> carrier_;
+  std::vector<BufferView> shares_;
+  ReduceOp op_;
+  const Call& outer_;
+  PinnedPool::Block copies_;  // one behind the other
+  cuda_api::Stream stream_ = nullptr;
+  cuda_api::Event copied_ = nullptr;
+  Request request_;
+  Call call_;
+  std::unique_ptr<Residue> residue_;
+  OperationStorage carried_;
+  bool has_crossed_ = false;
+};
+
+class StagedBridge final : public HostBridge {
+ public:
+  StagedBridge(std::shared_ptr<StagingArea> area, std::shared_ptr<Algorithm> carrier)
+      : area_(std::move(area)), carrier_(std::move(carrier)) {}
+
+  Verdict can_carry(DataType, ReduceKind) const override { return Verdict::yes(); }
+  // What is folded together depends on who is on which host.
+  Reproducibility promises() const override { return Reproducibility::runs; }
+  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op,
+                                    const Call& call, bool is_captured) override {
+    if (is_captured)
+      throw UnsupportedError("a graph cannot hold what goes through the memory of the host",
+                             {.remedy = "leave it out of the capture"});
+    return std::make_unique<StagedCrossing>(area_, carrier_, std::move(shares), op, call);
+  }
+
+ private:
+  std::shared_ptr<StagingArea> area_;
+  std::shared_ptr<Algorithm> carrier_;
+};
+
+}  // namespace
+
+std::shared_ptr<HostBridge> make_staged_bridge(std::shared_ptr<StagingArea> area,
+                                               std::shared_ptr<MessagePort> port,
+                                               std::vector<int> column, int place) {
+  const GroupShape shape{.rank = place, .size = static_cast<int>(column.size())};
+  std::shared_ptr<Algorithm> carrier =
+      make_reduce_pairwise(make_part_port(std::move(port), std::move(column)), shape);
+  return std::make_shared<StagedBridge>(std::move(area), std::move(carrier));
+}
+
+}  // namespace hymn

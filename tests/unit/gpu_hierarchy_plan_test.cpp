@@ -1,0 +1,118 @@
+// What the planner predicts, and refuses, of all_reduces in the memory of GPUs of several hosts.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "collectives/planner/planner.hpp"
+
+namespace hymn::test {
+namespace {
+
+constexpr std::size_t KiB = 1024;
+constexpr std::size_t MiB = 1024 * KiB;
+
+/// Hosts of eight GPUs behind a switch, with a rank on each, and ten-gigabit Ethernet.
+PlanContext switched(int hosts) {
+  HostSummary host{.machine = 0, .ranks = 8, .cores = 8, .gpus = 8, .most_sharers = 1};
+  host.worst_link = GpuLinkKind::nvswitch;
+  host.least_bandwidth = 450e9;
+  PlanContext context;
+  context.layout.size = 8 * hosts;
+  context.layout.hosts.assign(static_cast<std::size_t>(hosts), host);
+  context.machines = {std::make_shared<const Machine>()};
+  return context;
+}
+
+PlanQuery on_device(std::size_t bytes, ReduceKind op = ReduceKind::sum) {
+  return {.dtype = DataType::bfloat16, .op = op, .bytes = bytes, .memory = MemoryKind::device};
+}
+
+std::string taken(const PlanQuery& query, const PlanContext& context) {
+  std::string name = "nothing";
+  Cost least;
+  for (const PathModel& model : path_models()) {
+    if (!model.serves(query.type) || !model.can_run(query, context).ok) continue;
+    const Cost cost{model.seconds(query, context), "", false};
+    if (name != "nothing" && !is_faster(cost, least)) continue;
+    name = model.algorithm;
+    least = cost;
+  }
+  return name;
+}
+
+std::string refusal_of(std::string_view method, const PlanQuery& query,
+                       const PlanContext& context) {
+  for (const PathModel& model : path_models())
+    if (model.algorithm == fmt::format("all_reduce_hierarchical_{}", method))
+      return model.can_run(query, context).reason;
+  return "there is no such model";
+}
+
+// Half as much crosses the network as in a ring of all.
+TEST(GpuHierarchyPlan, LargeOnesGoThroughPeerMemoryAndTheNetwork) {
+  const PlanContext context = switched(2);
+  EXPECT_EQ(taken(on_device(4 * KiB), context), "*_nccl");
+  EXPECT_EQ(taken(on_device(64 * MiB), context), "all_reduce_hierarchical_nccl");
+  PlanQuery gather = on_device(64 * MiB);
+  gather.type = OpType::all_gather;
+  EXPECT_EQ(taken(gather, context), "*_nccl");
+}
+
+TEST(GpuHierarchyPlan, WhatNcclHasNotIsStagedBetweenHosts) {
+  const PlanQuery most = on_device(64 * MiB, ReduceKind::max);
+  EXPECT_EQ(taken(most, switched(2)), "all_reduce_hierarchical_staged");
+  EXPECT_EQ(refusal_of("nccl", most, switched(2)), "NCCL does not say what its max makes of a NaN");
+  EXPECT_EQ(refusal_of("staged", most, switched(2)), "");
+}
+
+TEST(GpuHierarchyPlan, AFastNetworkLeavesNothingToSave) {
+  PlanContext context = switched(2);
+  Machine machine;
+  machine.nics.resize(8);
+  for (Nic& nic : machine.nics) nic.bandwidth = 100e9;
+  context.machines[0] = std::make_shared<const Machine>(machine);
+  EXPECT_EQ(taken(on_device(64 * MiB), context), "*_nccl");
+}
+
+TEST(GpuHierarchyPlan, TakesAsLongAsItsParts) {
+  const auto seconds = [](std::string_view algorithm, OpType type, const PlanContext& on) {
+    PlanQuery query = on_device(64 * MiB);
+    query.type = type;
+    return predict("cuda_p2p", algorithm, query, on).seconds;
+  };
+  const double inside = seconds("reduce_scatter_windows", OpType::reduce_scatter, switched(1)) +
+                        seconds("all_gather_windows", OpType::all_gather, switched(1));
+  const double whole = seconds("all_reduce_hierarchical_nccl", OpType::all_reduce, switched(2));
+  // 50 us of NCCL, and all bytes once over the network, of which it reaches 90 %.
+  EXPECT_NEAR(whole - inside, 50e-6 + 64.0 * MiB / (0.9 * 1.25e9), 1e-6);
+}
+
+TEST(GpuHierarchyPlan, SaysWhyNot) {
+  PlanContext context = switched(1);
+  const auto refusal = [&](const PlanQuery& query) {
+    const std::string reason = refusal_of("nccl", query, context);
+    EXPECT_EQ(refusal_of("staged", query, context), reason);
+    return reason;
+  };
+  const PlanQuery query = on_device(64 * KiB);
+  EXPECT_EQ(refusal(query), "all ranks are on one host");
+  context = switched(2);
+  EXPECT_EQ(refusal(query), "");
+  EXPECT_EQ(refusal({.bytes = 64}), "the buffers are in host memory");
+  PlanQuery average = on_device(64 * KiB, ReduceKind::avg);
+  average.dtype = DataType::int32;
+  EXPECT_EQ(refusal(average), "an average of int32 is divided once, not first inside each host");
+  average.dtype = DataType::float64;
+  EXPECT_EQ(refusal(average), "there is no kernel for float64");
+  context.layout.hosts[1].all_peers = false;
+  EXPECT_EQ(refusal(query), "some pairs of GPUs have no peer access");
+  context.layout.hosts[1].ranks = 7;
+  EXPECT_EQ(refusal(query), "the hosts have different numbers of ranks: 7 to 8");
+  for (HostSummary& host : context.layout.hosts) host.ranks = 1;
+  EXPECT_EQ(refusal(query), "every rank is alone on its host");
+}
+
+}  // namespace
+}  // namespace hymn::test
