@@ -35,11 +35,12 @@ function(hymn_test_program)
   add_executable(${test_NAME} ${test_SOURCES})
   hymn_set_up_program(${test_NAME} ${test_LINKS} Threads::Threads)
   if(test_SOURCES MATCHES "\\.cpp")
-    # Those with which its headers were precompiled. (To link it to both would put the latter before
-    # archives of which it then takes what it has of the standard library.)
-    target_compile_definitions(${test_NAME} PRIVATE
-      $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>
-      $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_DEFINITIONS>)
+    # As these headers were precompiled. (To link it to both would put the latter before archives, of
+    # which it would then take what they hold of the standard library.)
+    target_compile_definitions(
+      ${test_NAME} PRIVATE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
+    target_compile_options(
+      ${test_NAME} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
     target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
   endif()
   set_target_properties(${test_NAME} PROPERTIES

@@ -1,5 +1,6 @@
 // The CUDA driver of the toy GPUs: contexts, streams and events.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -12,7 +13,17 @@ namespace {
 
 using namespace cuda_api;
 
-thread_local std::vector<Context> contexts;  // of this thread, the current one last
+/// Of this thread, the current one last. Nothing is destroyed with the thread: the driver is used
+/// until the process has ended.
+struct Contexts {
+  std::array<Context, 32> all;
+  std::size_t count;
+
+  void push(Context context) { all.at(count++) = context; }
+  Context pop() { return all.at(--count); }
+  Context current() const { return count == 0 ? nullptr : all.at(count - 1); }
+};
+thread_local Contexts contexts;
 
 Context context_of(int gpu) {
   return reinterpret_cast<Context>(static_cast<std::uintptr_t>(gpu) + 1);
@@ -39,16 +50,16 @@ Result get_context(Context* context, Device device) {
 }
 Result release_context(Device) { return success; }
 Result set_context(Context context) {
-  contexts.assign({context});
+  contexts.count = 0;
+  contexts.push(context);
   return success;
 }
 Result push_context(Context context) {
-  contexts.push_back(context);
+  contexts.push(context);
   return success;
 }
 Result pop_context(Context* context) {
-  *context = contexts.back();
-  contexts.pop_back();
+  *context = contexts.pop();
   return success;
 }
 Result get_priorities(int* least, int* greatest) { return *least = 0, *greatest = -5, success; }
@@ -65,9 +76,7 @@ Result destroy_stream(Stream) { return success; }
 Result context_of_stream(Stream stream, Context* context) {
   std::lock_guard lock(toy->mutex);
   const ToyStream* const found = find_stream(stream);
-  *context = found != nullptr   ? context_of(found->gpu)
-             : contexts.empty() ? nullptr
-                                : contexts.back();
+  *context = found != nullptr ? context_of(found->gpu) : contexts.current();
   return success;
 }
 Result is_capturing(Stream stream, CaptureStatus* status) {
@@ -169,8 +178,7 @@ Result copy_on(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
 }  // namespace
 
 int toy_current_gpu() {
-  return contexts.empty() ? -1
-                          : static_cast<int>(reinterpret_cast<std::uintptr_t>(contexts.back())) - 1;
+  return static_cast<int>(reinterpret_cast<std::uintptr_t>(contexts.current())) - 1;
 }
 
 void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind) {
@@ -182,12 +190,14 @@ void* toy_allocate(int gpu, std::size_t bytes, MemoryKind kind) {
   return made;
 }
 
-// As the driver's, it waits for kernels that are running: they may be using it.
+// As the driver's, it waits for what is on its way: that may be using it. What waits for something
+// that has not come yet does not count, other than on a real GPU, where to free would hang.
 void toy_free(void* pointer) {
   const auto longest = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (std::chrono::steady_clock::now() < longest) {
     {
       std::lock_guard lock(toy->mutex);
+      toy->progress();
       if (toy->is_idle_aside()) break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
