@@ -5,6 +5,7 @@
 #include "base/paths.hpp"
 #include "collectives/cuda/hierarchical_launch.hpp"
 #include "collectives/cuda/peer_launch.hpp"
+#include "collectives/nccl/gpu_operation.hpp"
 
 namespace hymn {
 namespace {
@@ -28,62 +29,32 @@ class HierarchicalResidue final : public Residue {
   cuda_api::Event event_;
 };
 
-class HierarchicalOperation final : public Operation {
+class HierarchicalOperation final : public GpuOperation {
  public:
   HierarchicalOperation(std::shared_ptr<PeerChannel> channel, const HostShares& shares,
                         std::unique_ptr<Crossing> crossing, const Request& request)
-      : channel_(std::move(channel)),
+      : GpuOperation(*channel->parts().queue, channel->gpu(), launch_),
+        channel_(std::move(channel)),
         crossing_(std::move(crossing)),
         launch_(*channel_, shares, *crossing_, request) {}
-
-  void start() override {
-    queue().add(launch_);
-    queue().advance();
-  }
-
-  bool step() override {
-    if (has_landed_) return true;
-    if (!is_through()) queue().advance();
-    if (launch_.stage() == GpuLaunch::Stage::failed) std::rethrow_exception(launch_.error());
-    if (!is_through()) return false;
-    if (launch_.event() == nullptr) return has_landed_ = true;
-    const bool is_over = channel_->gpu().has_happened(launch_.event());
-    // Also when it is over: kernels that are given up end early.
-    crossing_->check();
-    if (!is_over) return false;
-    has_landed_ = true;
-    channel_->gpu().give_back(launch_.event());
-    channel_->check();
-    return true;
-  }
-
-  bool is_enqueued() const override { return is_through(); }
-  bool can_let_wait() const override { return true; }
-  void let_wait(void* stream) override {
-    if (launch_.event() != nullptr && !has_landed_)
-      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
-  }
-  bool peers_need_steps() const override { return !is_through(); }
 
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
     queue().remove(launch_);
     channel_->abort();
-    if (has_landed_ || !launch_.has_begun()) return nullptr;
+    if (has_landed() || !launch_.has_begun()) return nullptr;
     crossing_->abandon(reason);
-    has_landed_ = true;
     cuda_api::Event event = launch_.event();
     if (event == nullptr) event = launch_.mark_what_is_there();
     return std::make_unique<HierarchicalResidue>(channel_, std::move(crossing_), event);
   }
 
  private:
-  LaunchQueue& queue() const { return *channel_->parts().queue; }
-  bool is_through() const { return launch_.stage() >= GpuLaunch::Stage::enqueued; }
+  void check() override { crossing_->check(); }
+  void landed() override { channel_->check(); }
 
   std::shared_ptr<PeerChannel> channel_;
   std::unique_ptr<Crossing> crossing_;
   HierarchicalLaunch launch_;
-  bool has_landed_ = false;
 };
 
 class HierarchicalPeer final : public Algorithm {

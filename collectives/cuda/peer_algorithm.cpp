@@ -4,6 +4,7 @@
 
 #include "base/paths.hpp"
 #include "collectives/cuda/peer_launch.hpp"
+#include "collectives/nccl/gpu_operation.hpp"
 
 namespace hymn {
 namespace {
@@ -21,52 +22,25 @@ class PeerResidue final : public Residue {
   cuda_api::Event event_;
 };
 
-class PeerOperation final : public Operation {
+class PeerOperation final : public GpuOperation {
  public:
   PeerOperation(std::shared_ptr<PeerChannel> channel, const Call& call, PeerMethod method)
-      : channel_(std::move(channel)), launch_(*channel_, *call.request, method, call.peer) {}
-
-  void start() override {
-    queue().add(launch_);
-    queue().advance();
-  }
-
-  bool step() override {
-    if (has_landed_) return true;
-    if (!is_through()) queue().advance();
-    if (launch_.stage() == GpuLaunch::Stage::failed) std::rethrow_exception(launch_.error());
-    if (!is_through()) return false;
-    if (launch_.event() == nullptr) return has_landed_ = true;
-    if (!channel_->gpu().has_happened(launch_.event())) return false;
-    has_landed_ = true;
-    channel_->gpu().give_back(launch_.event());
-    channel_->check();
-    return true;
-  }
-
-  bool is_enqueued() const override { return is_through(); }
-  bool can_let_wait() const override { return true; }
-  void let_wait(void* stream) override {
-    if (launch_.event() != nullptr && !has_landed_)
-      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
-  }
-  bool peers_need_steps() const override { return !is_through(); }
+      : GpuOperation(*channel->parts().queue, channel->gpu(), launch_),
+        channel_(std::move(channel)),
+        launch_(*channel_, *call.request, method, call.peer) {}
 
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     queue().remove(launch_);
     channel_->abort();
-    if (has_landed_ || launch_.event() == nullptr) return nullptr;
-    has_landed_ = true;
+    if (has_landed() || launch_.event() == nullptr) return nullptr;
     return std::make_unique<PeerResidue>(channel_, launch_.event());
   }
 
  private:
-  LaunchQueue& queue() const { return *channel_->parts().queue; }
-  bool is_through() const { return launch_.stage() >= GpuLaunch::Stage::enqueued; }
+  void landed() override { channel_->check(); }
 
   std::shared_ptr<PeerChannel> channel_;
   PeerLaunch launch_;
-  bool has_landed_ = false;
 };
 
 /// What a method is called.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/paths.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/nccl/gpu_operation.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -26,10 +26,11 @@ class NcclResidue final : public Residue {
   cuda_api::Event event_;
 };
 
-class NcclOperation final : public Operation {
+class NcclOperation final : public GpuOperation {
  public:
   NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call)
-      : channel_(std::move(channel)),
+      : GpuOperation(channel->queue(), channel->gpu(), launch_),
+        channel_(std::move(channel)),
         is_message_(!is_collective(call.request->type)),
         launch_(*channel_, call, is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
     if (call.request->type == OpType::recv)
@@ -40,36 +41,14 @@ class NcclOperation final : public Operation {
 
   // Messages wait for those that come right after them: see LaunchQueue::advance().
   void start() override {
-    channel_->queue().add(launch_);
-    if (!is_message_) channel_->queue().advance();
+    queue().add(launch_);
+    if (!is_message_) queue().advance();
   }
-
-  bool step() override {
-    if (has_landed_) return true;
-    if (!is_through()) channel_->queue().advance();
-    if (launch_.stage() == NcclLaunch::Stage::failed) std::rethrow_exception(launch_.error());
-    if (!is_through()) return false;
-    if (launch_.event() == nullptr) return has_landed_ = true;
-    const bool is_over = channel_->gpu().has_happened(launch_.event());
-    // Also when it is over: NCCL's kernels end early when their communicator is given up.
-    channel_->check();
-    if (is_over) land();
-    return is_over;
-  }
-
-  bool is_enqueued() const override { return is_through(); }
-  bool can_let_wait() const override { return true; }
-  void let_wait(void* stream) override {
-    if (launch_.event() != nullptr && !has_landed_)
-      channel_->gpu().wait_on(static_cast<cuda_api::Stream>(stream), launch_.event());
-  }
-  bool peers_need_steps() const override { return !is_through(); }
 
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
-    channel_->queue().remove(launch_);
-    if (has_landed_ || launch_.stage() == NcclLaunch::Stage::waiting) return nullptr;
+    queue().remove(launch_);
+    if (has_landed() || launch_.stage() == NcclLaunch::Stage::waiting) return nullptr;
     if (launch_.event() != nullptr) channel_->landed();
-    has_landed_ = true;
     channel_->abort();
     return std::make_unique<NcclResidue>(channel_, launch_.event());
   }
@@ -77,18 +56,13 @@ class NcclOperation final : public Operation {
   RecvStatus status() const override { return status_; }
 
  private:
-  bool is_through() const { return launch_.stage() >= NcclLaunch::Stage::enqueued; }
-  void land() {
-    has_landed_ = true;
-    channel_->landed();
-    channel_->gpu().give_back(launch_.event());
-  }
+  void check() override { channel_->check(); }
+  void landed() override { channel_->landed(); }
 
   std::shared_ptr<NcclChannel> channel_;
   bool is_message_;
   NcclLaunch launch_;
   RecvStatus status_;
-  bool has_landed_ = false;
 };
 
 // To make a communicator is to allocate memory, which breaks the capture off.
