@@ -7,7 +7,7 @@ namespace hymn::cuda {
 
 HYMN_KERNEL_BODY void all_gather(const KernelThread& at, const PeerTeam& team,
                                  const PeerCall& call) {
-  const PeerMeeting meeting(at, team, call.limit);
+  const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   stage_all(at, meeting, team, call);
   if (!meeting.meet(PeerPhase::staged)) return;

@@ -17,7 +17,7 @@ HYMN_KERNEL_BODY std::uint64_t share_begin(std::uint64_t packs, unsigned rank, u
 template <class Reduction>
 HYMN_KERNEL_BODY void all_reduce_two_shot(const KernelThread& at, const PeerTeam& team,
                                           const PeerCall& call) {
-  const PeerMeeting meeting(at, team, call.limit);
+  const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   const std::uint64_t packs = packs_in(call.bytes);
   std::byte* const own = meeting.slot(team.rank);

@@ -2,6 +2,7 @@
 // spread them: on the stream by NCCL, or through memory of the host by messages.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@
 namespace hymn {
 
 struct StagingArea;
+
+/// Words of a rank's window, as cuda::WindowHead has them: NCCL is to set `crossed` to the least
+/// that any of the ranks has in `kernels`.
+struct CrossingWords {
+  std::uint32_t* kernels = nullptr;
+  std::uint32_t* crossed = nullptr;
+};
 
 /// All_reduces some buffers on the rank's GPU in place, among the ranks of other hosts that hold
 /// the same shares. But for check() and abandon() it is called under the lock of the launch queue.
@@ -27,8 +35,12 @@ class Crossing {
   virtual void begin() {}
   /// Asked until it is true before anything is on the stream.
   virtual bool is_ready() { return true; }
-  /// The shares are there when the stream has come so far.
-  virtual void start(cuda_api::Stream stream) = 0;
+  /// The shares are there when the stream has come so far. True: whether they are whole is for
+  /// kernels to see, by the words; false: for the host.
+  virtual bool start(cuda_api::Stream stream, const CrossingWords& words) = 0;
+  /// Asked next until it is true: the host may look whether the shares have been folded well, and
+  /// only then calls step().
+  virtual bool is_folded() { return true; }
   /// True: all that the GPU has to do of it is on the stream. Throws when it has failed.
   virtual bool step() = 0;
   /// To be asked while the GPU is at it; throws when it cannot come to its end.

@@ -1,5 +1,7 @@
 #include "collectives/cuda/hierarchical_launch.hpp"
 
+#include <utility>
+
 #include "collectives/cuda/pack.hpp"
 #include "collectives/cuda/peer_launch.hpp"
 
@@ -24,11 +26,13 @@ cuda_api::Event HierarchicalLaunch::mark_what_is_there() noexcept {
   }
 }
 
+// No share leaves the host before it is known to be whole.
 bool HierarchicalLaunch::is_ready() {
+  const bool is_folded = has_begun_ && crossing_.is_folded();
   channel_.check();
   if (!has_begun_) return crossing_.is_ready();
   if (is_spread_) return true;
-  if (!crossing_.step()) return false;
+  if (!is_folded || !crossing_.step()) return false;
   const GpuDevice::Entry entry(gpu());
   spread();
   return is_spread_ = true;
@@ -37,7 +41,8 @@ bool HierarchicalLaunch::is_ready() {
 void HierarchicalLaunch::enqueue() {
   has_begun_ = true;
   fold();
-  crossing_.start(stream());
+  cuda::WindowHead& head = *channel_.head();
+  has_crossed_ = crossing_.start(stream(), {.kernels = &head.kernels, .crossed = &head.crossed});
 }
 
 void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::size_t bytes) {
@@ -48,6 +53,8 @@ void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::si
   call.bytes = bytes;
   call.factor = factor_bits(dtype, request().op);
   call.root = HostShares::tail_carrier;
+  // The first kernel looks; where it has failed the others do not run.
+  call.has_crossed = std::exchange(has_crossed_, false) ? 1 : 0;
   const char* const kernel = kernel_name(type, PeerMethod::one_shot, dtype, request().op.kind());
   channel_.launch(kernel, call, cuda::packs_in(bytes), stream(), is_captured());
 }

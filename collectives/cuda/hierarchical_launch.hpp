@@ -46,6 +46,7 @@ class HierarchicalLaunch final : public GpuLaunch {
   Crossing& crossing_;
   bool has_begun_ = false;
   bool is_spread_ = false;
+  bool has_crossed_ = false;  ///< the next kernel works with what has come by NCCL
 };
 
 }  // namespace hymn

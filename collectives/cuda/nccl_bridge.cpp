@@ -22,12 +22,15 @@ class NcclCrossing final : public Crossing {
   }
   bool is_ready() override { return requests_.empty() || column_->step(); }
   // All at once: NCCL makes one operation of them.
-  void start(cuda_api::Stream stream) override {
-    if (requests_.empty()) return;
+  bool start(cuda_api::Stream stream, const CrossingWords& words) override {
+    if (requests_.empty()) return false;
+    requests_.push_back(Request::all_reduce(ConstBufferView(one_word(words.kernels)),
+                                            one_word(words.crossed), ReduceOp::min));
     std::vector<NcclMessage> together;
     for (const Request& request : requests_)
       together.push_back({column_->place(stream), &request, /*peer=*/-1});
     launch_nccl_together(together);
+    return true;
   }
   bool step() override { return requests_.empty() || column_->step(); }
   void check() override {
@@ -37,6 +40,10 @@ class NcclCrossing final : public Crossing {
   bool is_gone() override { return column_->is_gone(); }
 
  private:
+  static BufferView one_word(std::uint32_t* word) {
+    return {word, 1, DataType::int32, MemoryKind::device};
+  }
+
   std::shared_ptr<NcclChannel> column_;
   std::vector<Request> requests_;
 };

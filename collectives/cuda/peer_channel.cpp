@@ -89,6 +89,8 @@ void PeerChannel::check() const {
   const std::uint32_t status = load(words_->status);
   const auto why = static_cast<PeerFailure>(status & 0xff);
   if (why == PeerFailure::none && load(words_->aborted) == 0) return;
+  if (why == PeerFailure::not_crossed)
+    throw AbortedError("what other hosts had to send has not come whole: a rank there has failed");
   if (why == PeerFailure::none) throw AbortedError("the group's work on peer memory was given up");
   const int awaited = parts_.members[status >> 8 & 0xff];
   if (why == PeerFailure::aborted)

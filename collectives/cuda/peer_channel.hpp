@@ -43,6 +43,8 @@ class PeerChannel {
 
   const PeerChannelParts& parts() const { return parts_; }
   GpuDevice& gpu() const { return *parts_.gpu; }
+  /// The beginning of the own window, in memory of the GPU.
+  cuda::WindowHead* head() const { return reinterpret_cast<cuda::WindowHead*>(parts_.own->data()); }
 
   /// Has the GPU read every window, each of which holds its rank's number, and write to it. Waits
   /// for no peer, but for the GPU, until `deadline`. Returns what was found wrong; empty: nothing.

@@ -16,16 +16,19 @@ namespace hymn::cuda {
 /// Of one thread; all of a block call the same.
 class PeerMeeting {
  public:
-  HYMN_KERNEL_BODY PeerMeeting(const KernelThread& at, const PeerTeam& team, std::uint64_t limit)
+  HYMN_KERNEL_BODY PeerMeeting(const KernelThread& at, const PeerTeam& team, const PeerCall& call)
       : at_(at),
         team_(team),
         number_(head(team.rank).kernels + 1),
-        limit_(limit),
-        since_(limit != 0 ? nanoseconds() : 0) {}
+        has_crossed_(call.has_crossed != 0),
+        limit_(call.limit),
+        since_(call.limit != 0 ? nanoseconds() : 0) {}
 
-  /// False: a kernel before has failed, and peers may be anywhere.
+  /// False: a kernel before has failed, and peers may be anywhere; or what came from other hosts is
+  /// nothing to go on with.
   HYMN_KERNEL_BODY bool begin() const {
-    return !at_.any(load_acquire_system(&head(team_.rank).failed) != 0);
+    if (at_.any(load_acquire_system(&head(team_.rank).failed) != 0)) return false;
+    return !has_crossed_ || !at_.any(!is_whole());
   }
 
   /// Tells all peers that this block has come so far, and waits until their same blocks have: what
@@ -71,6 +74,14 @@ class PeerMeeting {
     return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
   }
 
+  // NCCL that was given up in the middle may have brought the word and not the shares: before that
+  // the host has said so. That is looked at here alone: it takes longer than most kernels.
+  HYMN_KERNEL_BODY bool is_whole() const {
+    const WindowHead& own = head(team_.rank);
+    return (own.crossed == own.kernels && load_acquire_system(team_.aborted) == 0) ||
+           give_up(PeerFailure::not_crossed, team_.rank);
+  }
+
   HYMN_KERNEL_BODY bool wait_for(unsigned peer, PeerPhase phase) const {
     // Looking at the host's memory and the clock takes longer than most peers do.
     constexpr unsigned looks_between = 64;
@@ -97,6 +108,7 @@ class PeerMeeting {
   const KernelThread& at_;
   const PeerTeam& team_;
   const std::uint32_t number_;
+  const bool has_crossed_;
   const std::uint64_t limit_;
   const std::uint64_t since_;
 };

@@ -30,6 +30,10 @@ struct WindowHead {
   std::uint32_t kernels;  ///< that have come to their end
   std::uint32_t blocks;   ///< of the kernel that runs, that have come to their end
   std::uint32_t failed;   ///< whether one has not: then none runs any more
+  /// The least of `kernels` of all ranks that hold the same shares on other hosts, and its own:
+  /// NCCL brings it with the shares. Ranks of all hosts run the same kernels, so where it is less
+  /// than `kernels`, a share was not folded, or has not crossed.
+  std::uint32_t crossed;
 };
 
 inline constexpr std::size_t window_alignment = 256;
@@ -40,8 +44,8 @@ inline constexpr std::size_t window_data =
 constexpr std::size_t window_bytes(std::size_t slot_bytes) { return window_data + 2 * slot_bytes; }
 
 /// Why a kernel has given up. In the first byte of PeerTeam::status; the rank that it waited for is
-/// in the second.
-enum class PeerFailure : std::uint32_t { none, aborted, timed_out };
+/// in the second. Not crossed: what it was to work with has not come whole from other hosts.
+enum class PeerFailure : std::uint32_t { none, aborted, timed_out, not_crossed };
 
 /// What the kernel that tries whether peers are reached has found of one of them.
 struct PeerProbe {
@@ -65,10 +69,11 @@ struct PeerTeam {
 struct PeerCall {
   const void* input;
   void* output;
-  std::uint64_t bytes;   ///< of an all_reduce, broadcast or reduce; else of each rank's block
-  std::uint32_t factor;  ///< of premul_sum, as bits of the accumulator
-  std::uint32_t root;    ///< of a broadcast, reduce, gather or scatter
-  std::uint64_t limit;   ///< nanoseconds that may be waited; 0: for ever
+  std::uint64_t bytes;        ///< of an all_reduce, broadcast or reduce; else of each rank's block
+  std::uint32_t factor;       ///< of premul_sum, as bits of the accumulator
+  std::uint32_t root;         ///< of a broadcast, reduce, gather or scatter
+  std::uint64_t limit;        ///< nanoseconds that may be waited; 0: for ever
+  std::uint32_t has_crossed;  ///< not 0: what it works with came from other hosts by NCCL
 };
 
 }  // namespace hymn::cuda

@@ -9,7 +9,7 @@ namespace hymn::cuda {
 
 template <class Reduction>
 HYMN_KERNEL_BODY void reduce(const KernelThread& at, const PeerTeam& team, const PeerCall& call) {
-  const PeerMeeting meeting(at, team, call.limit);
+  const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   stage_all(at, meeting, team, call);
   meeting.show_factor(call.factor);

@@ -7,7 +7,7 @@
 namespace hymn::cuda {
 
 HYMN_KERNEL_BODY void scatter(const KernelThread& at, const PeerTeam& team, const PeerCall& call) {
-  const PeerMeeting meeting(at, team, call.limit);
+  const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   if (team.rank == call.root) stage_blocks(at, meeting, team, call);
   if (!meeting.meet(PeerPhase::staged)) return;

@@ -29,23 +29,26 @@ class StagedCrossing final : public Crossing {
     if (copies_.data != nullptr) area_->pool.give_back(copies_);
   }
 
-  void start(cuda_api::Stream stream) override {
-    if (shares_.empty()) return;
+  bool start(cuda_api::Stream stream, const CrossingWords&) override {
+    if (shares_.empty()) return false;
     stream_ = stream;
     for_each_copy([this](void* copy, const BufferView& share) {
       call(cuda(), cuda().to_host_on, copy, at(share), share.bytes(), stream_);
     });
     copied_ = area_->gpu->mark(stream_);
+    return false;
   }
 
-  // What other hosts need is sent when the GPU has come so far.
+  bool is_folded() override {
+    if (copied_ == nullptr) return true;
+    if (!area_->gpu->has_happened(copied_)) return false;
+    area_->gpu->give_back(std::exchange(copied_, nullptr));
+    return true;
+  }
+
   bool step() override {
     if (shares_.empty()) return true;
-    if (carried_.get() == nullptr) {
-      if (!area_->gpu->has_happened(copied_)) return false;
-      area_->gpu->give_back(std::exchange(copied_, nullptr));
-      carry();
-    }
+    if (carried_.get() == nullptr) carry();
     if (!carried_.get()->step()) return false;
     for_each_copy([this](void* copy, const BufferView& share) {
       call(cuda(), cuda().to_gpu_on, at(share), static_cast<const void*>(copy), share.bytes(),

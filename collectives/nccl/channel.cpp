@@ -63,7 +63,8 @@ std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
   return pair;
 }
 
-std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
+std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members,
+                                                    std::function<void()> before_abort) {
   const int me = parts_.members[static_cast<std::size_t>(parts_.shape.rank)];
   NcclChannelParts parts = parts_;
   parts.shape.rank =
@@ -73,6 +74,7 @@ std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
   parts.tag = parts.column_tag;
   std::lock_guard lock(mutex_);
   column_ = std::make_shared<NcclChannel>(std::move(parts));
+  column_->before_abort_ = std::move(before_abort);
   if (given_up_) column_->abort();
   return column_;
 }
@@ -219,6 +221,7 @@ void NcclChannel::free(void* allocated) noexcept {
 
 void NcclChannel::abort() noexcept {
   std::lock_guard lock(mutex_);
+  if (before_abort_) before_abort_();
   given_up_ = true;
   // NCCL drops them with the communicator.
   for (const auto& buffer : known_) buffer->is_known = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,8 +68,10 @@ class NcclChannel {
   /// waits must not hold up the group's collectives. Thread-safe.
   std::shared_ptr<NcclChannel> pair_with(int group_rank);
   /// For collectives among some of the group: a channel of these, given as ascending global ranks,
-  /// this one among them. One at a time; it ends with this one. Thread-safe.
-  std::shared_ptr<NcclChannel> column_of(std::vector<int> members);
+  /// this one among them. One at a time; it ends with this one. `before_abort` is called before it
+  /// is given up, and throws nothing. Thread-safe.
+  std::shared_ptr<NcclChannel> column_of(std::vector<int> members,
+                                         std::function<void()> before_abort);
   /// That of its operations which are given none; pairs have one each.
   cuda_api::Stream stream();
 
@@ -126,6 +129,7 @@ class NcclChannel {
   void keep(std::unique_ptr<NcclCommunicator> made);
 
   const NcclChannelParts parts_;
+  std::function<void()> before_abort_;  // of a column
   bool is_pair_ = false;
   cuda_api::Stream own_stream_ = nullptr;
   std::map<int, std::shared_ptr<NcclChannel>> pairs_;  // by group rank

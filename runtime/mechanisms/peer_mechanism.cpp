@@ -267,7 +267,9 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
     std::vector<int> members;
     for (const int rank : column)
       members.push_back(group.membership.ranks[static_cast<std::size_t>(rank)]);
-    return make_nccl_bridge(group.nccl->column_of(std::move(members)));
+    // What NCCL gives up ends like what is whole: kernels behind it have to hear of it first.
+    return make_nccl_bridge(
+        group.nccl->column_of(std::move(members), [channel] { channel->abort(); }));
   });
   std::string no_staging = reason;
   if (no_staging.empty() && !policy_of(group.options, path_).allows(paths::staged))

@@ -311,7 +311,7 @@ TEST_P(GpuHierarchyByNccl, OneCommunicatorForEachShare) {
       },
       only_this());
   EXPECT_EQ(gpus.count("init"), 4);
-  EXPECT_EQ(gpus.count("all_reduce"), 8);
+  EXPECT_EQ(gpus.count("all_reduce"), 16) << "with each share goes a word that it was folded";
   EXPECT_EQ(gpus.count("destroy"), 4);
   EXPECT_EQ(gpus.count("abort"), 0);
 }
@@ -365,6 +365,32 @@ TEST_P(GpuHierarchyByNccl, WhatNcclReportsEndsIt) {
       },
       only_this());
   EXPECT_EQ(by_nccl_itself, 1);
+}
+
+// One share crosses, that of rank 0, whose fold waits for rank 1 in vain: what it has by then must
+// not pass for a sum on the other host, whose ranks lack nothing else.
+TEST_P(GpuHierarchy, WhatWasNotFoldedDoesNotPassOnTheOtherHost) {
+  ToyGpus gpus(4);
+  gpus.hold("abort");
+  std::atomic<int> ended = 0;
+  gpus.run_on_hosts(
+      {2, 2},
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(1, 1.0F));
+        world.group().all_reduce(buffer.view());
+        EXPECT_EQ(buffer.values(), Floats(1, 4.0F));
+        const bool is_first = world.rank() == 0;
+        if (world.rank() != 1) {
+          EXPECT_THROW(world.group().all_reduce(
+                           buffer.view(), ReduceOp::sum,
+                           {.timeout = std::chrono::milliseconds(is_first ? 200 : 1500)}),
+                       Error)
+              << "of rank " << world.rank();
+        }
+        if (++ended == 4) gpus.release();
+        eventually([&] { return ended == 4; });
+      },
+      only_this());
 }
 
 class GpuHierarchyByStaging : public GpuHierarchy {};

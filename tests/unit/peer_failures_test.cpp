@@ -101,5 +101,47 @@ TEST(PeerDeath, APeerThatDiesBetweenTheStepsIsNamed) {
   EXPECT_EQ(scene.status(0), status_of(PeerFailure::timed_out, 1));
 }
 
+// What NCCL has brought, or has not, before a kernel: rank 0 has folded twice, and so have others.
+class PeerCrossing : public testing::Test {
+ protected:
+  PeerCrossing() {
+    for (unsigned rank = 0; rank < 2; ++rank) scene.head(rank).kernels = 2;
+    scene.head(0).crossed = 2;
+  }
+  void run() {
+    PeerLaunch first = data[0].launch("hymn_all_gather", 20 * millisecond);
+    PeerLaunch second = data[1].launch("hymn_all_gather", 20 * millisecond);
+    first.call.bytes = second.call.bytes = sizeof(float);
+    first.call.has_crossed = 1;
+    scene.run({{first}, {second}});
+  }
+  PeerScene scene{2, 8192};
+  std::vector<Data> data = std::vector<Data>(2);
+};
+
+TEST_F(PeerCrossing, WhatIsWholeIsSpread) {
+  run();
+  for (const unsigned rank : {0u, 1u}) {
+    EXPECT_EQ(scene.status(rank), 0u);
+    EXPECT_EQ(data[rank].out[1], 1.0F);
+  }
+}
+
+TEST_F(PeerCrossing, WhatWasNotFoldedElsewhereIsNotSpread) {
+  scene.head(0).crossed = 1;
+  run();
+  EXPECT_EQ(scene.status(0), status_of(PeerFailure::not_crossed, 0));
+  EXPECT_EQ(scene.status(1), status_of(PeerFailure::timed_out, 0));
+  EXPECT_EQ(data[1].out.front(), -1.0F);
+}
+
+TEST_F(PeerCrossing, WhatWasGivenUpIsNotSpread) {
+  scene.aborted() = 1;
+  run();
+  EXPECT_EQ(scene.status(0), status_of(PeerFailure::not_crossed, 0));
+  EXPECT_NE(scene.status(1), 0u);
+  EXPECT_EQ(data[1].out.front(), -1.0F);
+}
+
 }  // namespace
 }  // namespace hymn::test
