@@ -373,10 +373,14 @@ TEST_P(GpuHierarchy, WhatWasNotFoldedDoesNotPassOnTheOtherHost) {
   ToyGpus gpus(4);
   gpus.hold("abort");
   std::atomic<int> ended = 0;
+  // They outlive the worlds: what was given up may still be on its way.
+  std::vector<std::unique_ptr<ToyBuffer<float>>> buffers;
+  for (int gpu = 0; gpu < 4; ++gpu)
+    buffers.push_back(std::make_unique<ToyBuffer<float>>(gpus, gpu, Floats(1, 1.0F)));
   gpus.run_on_hosts(
       {2, 2},
       [&](World& world) {
-        ToyBuffer<float> buffer(gpus, world.rank(), Floats(1, 1.0F));
+        ToyBuffer<float>& buffer = *buffers[static_cast<std::size_t>(world.rank())];
         world.group().all_reduce(buffer.view());
         EXPECT_EQ(buffer.values(), Floats(1, 4.0F));
         const bool is_first = world.rank() == 0;
