@@ -27,7 +27,8 @@ struct PeerChannelParts {
   std::vector<int> members;              ///< global ranks, for errors
   GroupShape shape;
   std::size_t slot_bytes = 0;
-  Duration limit{};  ///< for what kernels wait; zero: none
+  unsigned most_blocks = cuda::most_peer_blocks;  ///< of a kernel; the same on all
+  Duration limit{};                               ///< for what kernels wait; zero: none
   bool high_priority = false;
 };
 

@@ -43,6 +43,13 @@ class PeerMeeting {
     return !at_.any(!all_came);
   }
 
+  /// After the last meet() of a piece: on to the next one in the same kernel. It counts like a
+  /// kernel; but blocks wait for their like only, so each must have the same part of all pieces.
+  HYMN_KERNEL_BODY void next() {
+    ++number_;
+    if (limit_ != 0) since_ = nanoseconds();
+  }
+
   /// After the last meet(): the rank's next kernel may begin.
   HYMN_KERNEL_BODY void finish() const {
     at_.sync();
@@ -107,10 +114,10 @@ class PeerMeeting {
 
   const KernelThread& at_;
   const PeerTeam& team_;
-  const std::uint32_t number_;
+  std::uint32_t number_;
   const bool has_crossed_;
   const std::uint64_t limit_;
-  const std::uint64_t since_;
+  std::uint64_t since_;
 };
 
 }  // namespace hymn::cuda

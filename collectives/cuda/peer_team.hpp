@@ -8,8 +8,8 @@
 
 namespace hymn::cuda {
 
-inline constexpr unsigned most_peers = 16;        ///< ranks of a team
-inline constexpr unsigned most_peer_blocks = 32;  ///< of a kernel
+inline constexpr unsigned most_peers = 16;         ///< ranks of a team
+inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel
 
 /// How far a block has come in its kernel.
 enum class PeerPhase : unsigned { staged, folded };
@@ -64,8 +64,9 @@ struct PeerTeam {
   std::uint32_t* status;         ///< 0: all is well
 };
 
-/// One call, or a piece of one, no larger than a slot. Buffers may have any alignment; where they
-/// have 16 bytes they are read and written by 16 bytes. They are the same, or do not overlap.
+/// One call, or a piece of one; no larger than a slot, but for an all_reduce in two shots. Buffers
+/// may have any alignment; where they have 16 bytes they are read and written by 16 bytes. They are
+/// the same, or do not overlap.
 struct PeerCall {
   const void* input;
   void* output;
