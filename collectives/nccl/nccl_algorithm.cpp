@@ -1,17 +1,14 @@
 #include "collectives/nccl/nccl_algorithm.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/paths.hpp"
 #include "collectives/nccl/gpu_operation.hpp"
+#include "collectives/nccl/nccl_types.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
-
-bool is_half(DataType dtype) { return dtype == DataType::float16 || dtype == DataType::bfloat16; }
 
 /// What an operation that was given up has left on the GPU. NCCL ends it some time after the abort.
 class NcclResidue final : public Residue {
@@ -101,9 +98,9 @@ class NcclAlgorithm final : public Algorithm {
   bool serves(OpType type) const override { return type != OpType::batch; }
   Verdict can_run(const Request& request) const override {
     Verdict verdict = nccl_can_run(request);
-    if (verdict.ok && in_float32_ && reduces(request.type) && is_half(request.inputs.dtype()))
-      return Verdict::no(fmt::format("reduce_in_float32: {} is not to be rounded at each hop",
-                                     to_string(request.inputs.dtype())));
+    if (!verdict.ok || !in_float32_ || !reduces(request.type)) return verdict;
+    std::string refusal = float32_refusal(request.inputs.dtype());
+    if (!refusal.empty()) return Verdict::no(std::move(refusal));
     return verdict;
   }
   Operation& prepare(OperationStorage& storage, const Call& call) override {

@@ -43,6 +43,11 @@ class NcclMechanism final : public Mechanism {
   /// The order of what goes there.
   const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
 
+  /// Whether groups with these options reduce float16 and bfloat16 in float32.
+  bool reduces_in_float32(const GroupOptions& options) const {
+    return nccl_of(options).reduce_in_float32.value_or(false);
+  }
+
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
@@ -59,9 +64,6 @@ class NcclMechanism final : public Mechanism {
   NcclOptions nccl_of(const GroupOptions& options) const;
   bool is_made_early(const GroupOptions& options) const {
     return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
-  }
-  bool reduces_in_float32(const GroupOptions& options) const {
-    return nccl_of(options).reduce_in_float32.value_or(false);
   }
   struct Offer;
   /// What each member has told of its NCCL.

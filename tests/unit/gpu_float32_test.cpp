@@ -257,6 +257,25 @@ TEST_F(GpuFloat32, IsExplained) {
   });
 }
 
+TEST_F(GpuFloat32, BetweenHostsNcclDoesNotRoundEither) {
+  config.path = PathPolicy::parse("cuda_p2p,nccl,staged,exchange,threads", "HYMN_PATH");
+  gpus.run_on_hosts(
+      {2, 2},
+      [this](World& world) {
+        const int me = world.rank();
+        ToyBuffer<bfloat16> buffer(gpus, me, given<bfloat16>(me));
+        BufferView view = buffer.view();
+        view.memory = MemoryKind::device;
+        std::string reason;
+        for (const Candidate& candidate :
+             world.group().explain(Request::all_reduce(view, view)).candidates)
+          if (candidate.algorithm == "all_reduce_hierarchical_nccl") reason = candidate.reason;
+        EXPECT_EQ(reason, "reduce_in_float32: bfloat16 is not to be rounded at each hop");
+        world.group().barrier();
+      },
+      config);
+}
+
 TEST_F(GpuFloat32, IsAskedForByTheCApi) {
   gpus.run([this](World& world) {
     const int me = world.rank();
