@@ -101,6 +101,10 @@ void PeerChannel::check() const {
       {.remedy = "find out what that rank does instead, or give more time", .missing = {awaited}});
 }
 
+bool PeerChannel::is_sound() const {
+  return load(words_->status) == 0 && load(words_->aborted) == 0;
+}
+
 void PeerChannel::abort() noexcept {
   std::atomic_ref(words_->aborted).store(1, std::memory_order_release);
 }

@@ -58,6 +58,8 @@ class PeerChannel {
   /// Throws what has become of kernels that have ended: TimeoutError or AbortedError, naming the
   /// rank that did not come; and AbortedError when it was given up here. Thread-safe.
   void check() const;
+  /// Whether check() would throw nothing. Thread-safe.
+  bool is_sound() const;
   /// Kernels that wait end, and none runs any more. Thread-safe.
   void abort() noexcept;
 
