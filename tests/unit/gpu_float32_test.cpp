@@ -1,72 +1,22 @@
 // Reductions of float16 and bfloat16 through NCCL in float32: ranks as threads over doubles of the
 // driver and of NCCL, which round at each hop as NCCL does, and run the kernels' own bodies.
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numeric>
 
-#include "collectives/cuda/kernel_image.hpp"
 #include "runtime/c_api/c_api.hpp"
-#include "tests/unit/toy_gpu_test.hpp"
+#include "tests/unit/gpu_float32.hpp"
 
 namespace hymn::test {
 namespace {
 
-constexpr int ranks = 4;
-constexpr std::size_t odd = 1003;  ///< elements: no whole number of packs
-
-/// What is added to 1 and lost, though not three of them.
-template <class Half>
-constexpr float small = std::is_same_v<Half, float16> ? 0x1p-12f : 0x1p-9f;
-/// 1 and three of them, rounded once: the next number.
-template <class Half>
-constexpr float rounded_once = std::is_same_v<Half, float16> ? 1 + 0x1p-10f : 1 + 0x1p-7f;
-
-class GpuFloat32 : public testing::Test {
+class GpuFloat32 : public Float32Test {
  protected:
-  void SetUp() override {
-    if (cuda::kernel_image().empty())
-      GTEST_SKIP() << "hymn was built without nvcc: there are no kernels for GPUs";
-    config.nccl.reduce_in_float32 = true;
-  }
-  ~GpuFloat32() override {
-    EXPECT_THAT(gpus.violations(), IsEmpty());
-    EXPECT_TRUE(eventually([this] { return gpus.open_on_streams() == 0; }))
-        << gpus.open_on_streams() << " allocations are left";
-  }
-  void run(const std::function<void(World&)>& body) { gpus.run(body, {}, config); }
-
-  /// 1 on the first rank, little on the others, times a power of two that the element tells.
-  template <class Half>
-  static std::vector<Half> given(int rank, std::size_t count = odd) {
-    std::vector<Half> values;
-    for (std::size_t i = 0; i < count; ++i)
-      values.emplace_back(std::ldexp(rank == 0 ? 1.0f : small<Half>, static_cast<int>(i % 3)));
-    return values;
-  }
-  template <class Half>
-  static std::vector<Half> sums(float one, std::size_t count = odd) {
-    std::vector<Half> values;
-    for (std::size_t i = 0; i < count; ++i)
-      values.emplace_back(std::ldexp(one, static_cast<int>(i % 3)));
-    return values;
-  }
-
-  static std::vector<std::vector<bfloat16>> all_given() {
-    std::vector<std::vector<bfloat16>> all;
-    for (int rank = 0; rank < ranks; ++rank) all.push_back(given<bfloat16>(rank));
-    return all;
-  }
-
   template <class Half>
   void check_all_reduce();
   template <class Half>
   void check_against_host();
-
-  ToyGpus gpus{ranks};
-  Config config;
 };
 
 template <class Half>
@@ -326,105 +276,6 @@ TEST(GpuFloat32Refusals, ABuildWithoutKernelsIsRefused) {
                     [&] { world.new_group({0, 1}, {.nccl = {.reduce_in_float32 = true}}); }),
                 HasSubstr(cuda::kernel_image().empty() ? "this build of hymn has no kernels"
                                                        : "cuModuleLoadData"));
-    world.group().barrier();
-  });
-}
-
-// --- What fails
-
-/// One buffer for each rank. They outlive the worlds: what was given up is still on its way.
-class Buffers {
- public:
-  Buffers(ToyGpus& gpus, const std::vector<std::vector<bfloat16>>& values) : gpus_(gpus) {
-    for (int rank = 0; rank < ranks; ++rank)
-      buffers_.push_back(std::make_unique<ToyBuffer<bfloat16>>(
-          gpus, rank, values.at(static_cast<std::size_t>(rank))));
-  }
-  /// Nothing is left that was there for the time of an operation: all kernels have run.
-  ~Buffers() {
-    EXPECT_TRUE(eventually([this] { return gpus_.open_on_streams() == 0; }))
-        << gpus_.open_on_streams() << " allocations are left";
-  }
-  Buffers(const Buffers&) = delete;
-  Buffers& operator=(const Buffers&) = delete;
-  BufferView of(const World& world) const {
-    return buffers_.at(static_cast<std::size_t>(world.rank()))->view();
-  }
-
- private:
-  ToyGpus& gpus_;
-  std::vector<std::unique_ptr<ToyBuffer<bfloat16>>> buffers_;
-};
-
-/// The next call of that name fails on some rank; all others hear of it.
-class GpuFloat32Failures : public GpuFloat32, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Calls, GpuFloat32Failures,
-                         testing::Values("allocate_on", "launch", "all_reduce", "release_on"));
-
-TEST_P(GpuFloat32Failures, NothingIsTakenForASumAndNothingIsLeft) {
-  const Buffers buffers(gpus, all_given());
-  std::atomic<int> failed = 0;
-  run([&](World& world) {
-    ProcessGroup group = world.new_group({0, 1, 2, 3});
-    group.all_reduce(buffers.of(world));
-    group.barrier();
-    if (world.rank() == 0) gpus.fail(GetParam(), GetParam() == std::string("all_reduce") ? 2 : 719);
-    group.barrier();
-    try {
-      group.all_reduce(buffers.of(world));
-      // Another rank failed when this one had its sum.
-      const auto* const sum = static_cast<const bfloat16*>(buffers.of(world).data);
-      EXPECT_EQ(std::vector<bfloat16>(sum, sum + odd),
-                sums<bfloat16>(ranks * rounded_once<bfloat16>));
-    } catch (const Error&) {
-      ++failed;
-    }
-    world.group().barrier();
-  });
-  EXPECT_GE(failed, 1);
-}
-
-TEST_F(GpuFloat32, WhatIsAbortedFreesItsMemoryWhenNcclHasLetGo) {
-  const Buffers buffers(gpus, all_given());
-  run([&](World& world) {
-    ProcessGroup group = world.new_group({0, 1, 2, 3});
-    group.all_reduce(buffers.of(world));
-    group.barrier();
-    if (world.rank() == 0) {
-      gpus.hold("collective");
-      gpus.hold("abort");
-    }
-    group.barrier();
-    Work work = group.all_reduce_async(buffers.of(world));
-    EXPECT_TRUE(eventually([&] { return work.test(), gpus.count("all_reduce") == 2 * ranks; }));
-    world.group().barrier();
-    group.abort("the test wants it so");
-    EXPECT_THAT(thrown_by<AbortedError>([&] { work.wait(); }), HasSubstr("the test wants it so"));
-    world.group().barrier();
-    EXPECT_EQ(gpus.open_on_streams(), ranks) << "NCCL is still at it";
-    world.group().barrier();
-    if (world.rank() == 0) gpus.release();
-    EXPECT_TRUE(eventually([this] { return gpus.open_on_streams() == 0; }));
-    world.group().barrier();
-  });
-}
-
-// NCCL has been called, but has not come to its stream: what it will put there still needs memory.
-TEST_F(GpuFloat32, WhatIsAbortedWhileNcclIsAtItFreesItsMemory) {
-  const Buffers buffers(gpus, all_given());
-  run([&](World& world) {
-    ProcessGroup group = world.new_group({0, 1, 2, 3}, {.nccl = {.init = NcclInit::eager}});
-    group.barrier();
-    if (world.rank() == 0) gpus.hold("settling");
-    group.barrier();
-    Work work = group.all_reduce_async(buffers.of(world));
-    EXPECT_TRUE(eventually([&] { return work.test(), gpus.count("all_reduce") == ranks; }));
-    world.group().barrier();
-    group.abort("the test wants it so");
-    EXPECT_THAT(thrown_by<AbortedError>([&] { work.wait(); }), HasSubstr("the test wants it so"));
-    world.group().barrier();
-    if (world.rank() == 0) gpus.release();
-    EXPECT_TRUE(eventually([this] { return gpus.open_on_streams() == 0; }));
     world.group().barrier();
   });
 }
