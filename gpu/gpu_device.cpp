@@ -71,10 +71,8 @@ Pointer GpuDevice::scratch() {
 
 std::string GpuDevice::lacks_stream_memory() {
   const Entry entry(*this);
-  for (const char* const lacking :
-       {cuda_.allocate_on.pointer == nullptr ? cuda_.allocate_on.name : nullptr,
-        cuda_.release_on.pointer == nullptr ? cuda_.release_on.name : nullptr})
-    if (lacking != nullptr) return fmt::format("the CUDA driver has no {}", lacking);
+  if (cuda_.allocate_on.pointer == nullptr || cuda_.release_on.pointer == nullptr)
+    return fmt::format("the CUDA driver has no {}", cuda_.allocate_on.name);
   int has_pools = 0;
   call(cuda_, cuda_.attribute, &has_pools, attribute_memory_pools, device_);
   return has_pools != 0 ? "" : "the GPU has no memory pools";

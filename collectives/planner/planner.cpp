@@ -85,6 +85,11 @@ bool spares_the_host(std::string_view path, const PlanQuery& query) {
   return query.type == OpType::barrier && is_on_device(query) && path != paths::staged;
 }
 
+// It is NCCL's own for float32, and copies on the GPU that take little beside it.
+bool is_widened(std::string_view path, std::string_view algorithm) {
+  return path == paths::nccl && algorithm.ends_with("_float32");
+}
+
 bool is_model_of(const PathModel& model, std::string_view path, std::string_view algorithm) {
   if (model.path != path) return false;
   if (!model.algorithm.starts_with('*')) return model.algorithm == algorithm;
@@ -139,11 +144,6 @@ std::optional<double> measured_seconds(std::string_view path, std::string_view a
   return context.tuning->seconds(path, algorithm, query.type, query.dtype, context.layout.size,
                                  static_cast<int>(context.layout.hosts.size()), query.bytes,
                                  memory);
-}
-
-// It is NCCL's own for float32, and copies on the GPU that take little beside it.
-bool is_widened(std::string_view path, std::string_view algorithm) {
-  return path == paths::nccl && algorithm.ends_with("_float32");
 }
 
 Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
