@@ -230,6 +230,14 @@ const std::array variables = {
           c.nccl.blocking = parse_bool(n, v);
         },
         [](const Config& c) { return std::string(c.nccl.blocking.value_or(false) ? "1" : "0"); }},
+    Variable{"HYMN_NCCL_REDUCE_IN_FLOAT32",
+             "Whether float16 and bfloat16 are reduced through NCCL in float32, and rounded once.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.nccl.reduce_in_float32 = parse_bool(n, v);
+             },
+             [](const Config& c) {
+               return std::string(c.nccl.reduce_in_float32.value_or(false) ? "1" : "0");
+             }},
     Variable{
         "HYMN_STREAM_PRIORITY",
         "The priority of the stream on a GPU for operations that are given none: normal or "

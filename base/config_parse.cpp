@@ -71,6 +71,7 @@ NcclOptions nccl_options(const NcclOptions& group, const NcclOptions& otherwise,
   if (!merged.cga_size) merged.cga_size = otherwise.cga_size;
   if (merged.net_name.empty()) merged.net_name = otherwise.net_name;
   if (!merged.blocking) merged.blocking = otherwise.blocking;
+  if (!merged.reduce_in_float32) merged.reduce_in_float32 = otherwise.reduce_in_float32;
   const auto check = [source](std::string_view name, const std::optional<int>& value, int least,
                               int most) {
     if (value && (*value < least || *value > most))
@@ -98,6 +99,7 @@ std::string describe(const NcclOptions& options) {
   add("cga_size", options.cga_size);
   if (!options.net_name.empty()) text += ", net " + options.net_name;
   if (options.blocking.value_or(false)) text += ", blocking";
+  if (options.reduce_in_float32.value_or(false)) text += ", reduce_in_float32";
   return text;
 }
 

@@ -44,6 +44,7 @@ constexpr Result driver_mismatch = 803;
 constexpr int attribute_multiprocessors = 16;
 constexpr int attribute_compute_major = 75;
 constexpr int attribute_compute_minor = 76;
+constexpr int attribute_memory_pools = 115;  // whether allocate_on works
 
 /// What can be asked of a pointer.
 using PointerAttribute = int;
@@ -92,6 +93,9 @@ struct Functions {
   Function<Result()> synchronize{"cuCtxSynchronize"};
   Function<Result(Pointer*, std::size_t)> allocate{"cuMemAlloc_v2"};
   Function<Result(Pointer)> release{"cuMemFree_v2"};
+  /// In the order of a stream, from CUDA 11.2 on.
+  Function<Result(Pointer*, std::size_t, Stream)> allocate_on{"cuMemAllocAsync"};
+  Function<Result(Pointer, Stream)> release_on{"cuMemFreeAsync"};
   Function<Result(Pointer, unsigned char, std::size_t)> fill{"cuMemsetD8_v2"};
   Function<Result(Pointer, const void*, std::size_t)> to_gpu{"cuMemcpyHtoD_v2"};
   Function<Result(void*, Pointer, std::size_t)> to_host{"cuMemcpyDtoH_v2"};

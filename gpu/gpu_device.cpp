@@ -76,6 +76,27 @@ Pointer GpuDevice::scratch() {
   return scratch_;
 }
 
+std::string GpuDevice::lacks_stream_memory() {
+  const Entry entry(*this);
+  if (cuda_.allocate_on.pointer == nullptr || cuda_.release_on.pointer == nullptr)
+    return fmt::format("the CUDA driver has no {}", cuda_.allocate_on.name);
+  int has_pools = 0;
+  call(cuda_, cuda_.attribute, &has_pools, attribute_memory_pools, device_);
+  return has_pools != 0 ? "" : "the GPU has no memory pools";
+}
+
+Pointer GpuDevice::allocate_on(Stream stream, std::size_t bytes) {
+  const Entry entry(*this);
+  Pointer made = 0;
+  call(cuda_, cuda_.allocate_on, &made, bytes, stream);
+  return made;
+}
+
+void GpuDevice::release_on(Stream stream, Pointer memory) {
+  const Entry entry(*this);
+  call(cuda_, cuda_.release_on, memory, stream);
+}
+
 Stream GpuDevice::make_stream(bool high_priority) {
   const Entry entry(*this);
   return create(high_priority);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gpu/cuda_api.hpp"
@@ -75,6 +76,13 @@ class GpuDevice {
     GpuDevice& gpu_;
     const cuda_api::Event event_;
   };
+
+  /// Why it has no memory in the order of a stream; empty: it has.
+  std::string lacks_stream_memory();
+  /// Memory that exists for what is enqueued on the stream from now on, up to its release there.
+  /// What a graph has of it is there while the graph runs. Throws BackendError.
+  cuda_api::Pointer allocate_on(cuda_api::Stream stream, std::size_t bytes);
+  void release_on(cuda_api::Stream stream, cuda_api::Pointer memory);
 
   /// A few bytes of its memory, that all may write, for operations without data. Zeros at first.
   cuda_api::Pointer scratch();

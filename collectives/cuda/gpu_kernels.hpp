@@ -23,6 +23,8 @@ class GpuKernels {
 
   GpuDevice& gpu() const { return *gpu_; }
 
+  /// Loads them, where they are not yet. Throws as launch().
+  void load() { module(); }
   /// Enqueues a kernel of kernels.cu, whose parameters must have just these types. `name` must be a
   /// literal. Throws UnsupportedError where hymn was built without nvcc, BackendError as the
   /// driver's calls fail.

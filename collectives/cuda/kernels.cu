@@ -1,4 +1,5 @@
 // The kernels of GPUs, by the names under which the driver finds them.
+#include "collectives/cuda/cast_kernels.hpp"
 #include "collectives/cuda/find_nan_kernel.hpp"
 #include "collectives/cuda/peer_kernels.hpp"
 
@@ -13,6 +14,22 @@ HYMN_FIND_NAN(hymn_find_nan_float16, std::uint16_t, 0x7c00)
 HYMN_FIND_NAN(hymn_find_nan_bfloat16, std::uint16_t, 0x7f80)
 HYMN_FIND_NAN(hymn_find_nan_float32, std::uint32_t, 0x7f800000)
 HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
+
+#define HYMN_WIDEN_KERNEL(name, body)                                                \
+  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block)               \
+      name(const void* from, float* to, std::uint64_t count, std::uint32_t factor) { \
+    using namespace hymn::cuda;                                                      \
+    body(this_kernel_thread(), from, to, count, factor);                             \
+  }
+HYMN_WIDEN_KERNELS(HYMN_WIDEN_KERNEL)
+
+#define HYMN_NARROW_KERNEL(name, body)                                              \
+  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block)              \
+      name(const float* from, void* to, std::uint64_t count, std::uint32_t ranks) { \
+    using namespace hymn::cuda;                                                     \
+    body(this_kernel_thread(), from, to, count, ranks);                             \
+  }
+HYMN_NARROW_KERNELS(HYMN_NARROW_KERNEL)
 
 #define HYMN_PEER_KERNEL(name, body)                                                 \
   extern "C" __global__ void __launch_bounds__(cuda::threads_of_block, 2)            \

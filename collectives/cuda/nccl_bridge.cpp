@@ -50,10 +50,12 @@ class NcclCrossing final : public Crossing {
 
 class NcclBridge final : public HostBridge {
  public:
-  explicit NcclBridge(std::shared_ptr<NcclChannel> column) : column_(std::move(column)) {}
+  NcclBridge(std::shared_ptr<NcclChannel> column, bool in_float32)
+      : column_(std::move(column)), in_float32_(in_float32) {}
 
   Verdict can_carry(DataType dtype, ReduceKind kind) const override {
     std::string refusal = nccl_refusal(dtype, kind);
+    if (refusal.empty() && in_float32_) refusal = float32_refusal(dtype);
     return refusal.empty() ? Verdict::yes() : Verdict::no(std::move(refusal));
   }
   Reproducibility promises() const override { return Reproducibility::ranks; }
@@ -70,12 +72,13 @@ class NcclBridge final : public HostBridge {
 
  private:
   std::shared_ptr<NcclChannel> column_;
+  const bool in_float32_;
 };
 
 }  // namespace
 
-std::shared_ptr<HostBridge> make_nccl_bridge(std::shared_ptr<NcclChannel> column) {
-  return std::make_shared<NcclBridge>(std::move(column));
+std::shared_ptr<HostBridge> make_nccl_bridge(std::shared_ptr<NcclChannel> column, bool in_float32) {
+  return std::make_shared<NcclBridge>(std::move(column), in_float32);
 }
 
 }  // namespace hymn

@@ -1,13 +1,9 @@
 #include "collectives/nccl/channel.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/endless_call.hpp"
-#include "base/helper_thread.hpp"
 #include "base/waiter.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
@@ -17,23 +13,6 @@ namespace {
 
 constexpr int part_color = 0;
 
-// NCCL may need longer to let go of a communicator than anybody waits for its group's end.
-void free_when_gone(std::shared_ptr<NcclCommunicator> communicator, const nccl_api::Functions& nccl,
-                    const std::vector<void*>& allocated) {
-  const auto free_all = [communicator, allocated, release = nccl.release.pointer] {
-    while (!communicator->is_gone()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    for (void* const memory : allocated) release(memory);
-  };
-  if (communicator->is_gone()) return free_all();
-  try {
-    std::thread([free_all] {
-      become_helper_thread("hymn-nccl");
-      free_all();
-    }).detach();
-  } catch (const std::system_error&) {  // NOLINT: it is kept, as all is that NCCL may still use
-  }
-}
-
 [[noreturn]] void throw_given_up() {
   throw AbortedError("NCCL's communicator of this group was given up");
 }
@@ -41,7 +20,6 @@ void free_when_gone(std::shared_ptr<NcclCommunicator> communicator, const nccl_a
 }  // namespace
 
 NcclChannel::~NcclChannel() {
-  if (!to_free_.empty()) free_when_gone(std::move(communicator_), parts_.nccl.nccl, to_free_);
   if (own_stream_ != nullptr) gpu().destroy_stream(own_stream_);
 }
 
@@ -212,11 +190,19 @@ bool NcclChannel::knows(const KnownBuffer& buffer) const {
 }
 
 void NcclChannel::free(void* allocated) noexcept {
-  std::lock_guard lock(mutex_);
-  if (given_up_)
-    to_free_.push_back(allocated);
-  else
-    parts_.nccl.nccl.release.pointer(allocated);
+  const auto release = [allocated, release = parts_.nccl.nccl.release.pointer] {
+    release(allocated);
+  };
+  if (std::lock_guard lock(mutex_); !given_up_) return void(release());
+  when_gone(release);
+}
+
+void NcclChannel::when_gone(std::function<void()> act) {
+  {
+    std::lock_guard lock(mutex_);
+    if (communicator_ != nullptr) return communicator_->when_gone(std::move(act));
+  }
+  act();
 }
 
 void NcclChannel::abort() noexcept {

@@ -99,9 +99,12 @@ class NcclChannel {
   void forget(const std::shared_ptr<KnownBuffer>& buffer);
   /// Whether NCCL knows it.
   bool knows(const KnownBuffer& buffer) const;
-  /// Frees what NCCL has allocated, now or, where the communicator was given up, with the last of
-  /// it. Thread-safe.
+  /// Frees what NCCL has allocated, now or, where the communicator was given up, when NCCL has let
+  /// go of it. Thread-safe.
   void free(void* allocated) noexcept;
+  /// Calls `act`, which throws nothing, when NCCL has let go of the communicator, which has been
+  /// given up or has ended; now, where there is none. Thread-safe.
+  void when_gone(std::function<void()> act);
 
   /// Operations on the GPU of which the host does not know yet that they have ended. Thread-safe.
   void took_off() { ++in_flight_; }
@@ -142,7 +145,6 @@ class NcclChannel {
   bool given_up_ = false;
   // Kept when the communicator is given up, too: NCCL may be about to write to them.
   std::vector<std::shared_ptr<KnownBuffer>> known_;
-  std::vector<void*> to_free_;  // once NCCL has let go of all
   std::atomic<bool> was_ready_{false};
   std::atomic<int> in_flight_{0};
   std::atomic<std::uint64_t> splits_{0};

@@ -72,6 +72,8 @@ class NcclCommunicator {
   void finish() { shared_->finish(); }
   /// Whether NCCL has let go of it and of all buffers, after abort() or finish().
   bool is_gone() const { return shared_->is_gone(); }
+  /// As SharedComm::when_gone(), though this one may have died by then.
+  void when_gone(std::function<void()> act) { shared_->when_gone(std::move(act)); }
 
  private:
   enum class Stage : unsigned char { fresh, sending, receiving, calling, settling, ready };

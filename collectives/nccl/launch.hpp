@@ -20,8 +20,8 @@ struct NcclPlace {
 /// Whether NCCL can carry it out as hymn defines it. All members get the same answer.
 Verdict nccl_can_run(const Request& request);
 
-/// Throws UnsupportedError for buffers that overlap where NCCL needs them apart: to be asked before
-/// anything is enqueued.
+/// Throws UnsupportedError for buffers that overlap as validate() allows, but NCCL does not: to be
+/// asked before anything is enqueued.
 void require_apart_for_nccl(const Request& request);
 
 /// Enqueues on the stream what nccl_can_run(), validate() and require_apart_for_nccl() have found

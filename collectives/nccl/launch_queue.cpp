@@ -5,6 +5,15 @@
 
 namespace hymn {
 
+cuda_api::Event GpuLaunch::mark_what_is_there() noexcept {
+  if (is_captured_) return nullptr;
+  try {
+    return gpu().mark(stream_);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 void LaunchQueue::add(GpuLaunch& launch) {
   GpuDevice& gpu = launch.gpu();
   const OrderingDomain& domain = launch.request_.domain;
@@ -116,8 +125,8 @@ void LaunchQueue::enqueue(std::span<GpuLaunch* const> together) {
   }
   // Only NCCL has messages.
   std::vector<NcclMessage> messages;
-  for (const GpuLaunch* const launch : together)
-    messages.push_back(static_cast<const NcclLaunch*>(launch)->message());
+  for (GpuLaunch* const launch : together)
+    messages.push_back(static_cast<NcclLaunch*>(launch)->message());
   launch_nccl_together(messages);
 }
 

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/cuda/float32_reduction.hpp"
 #include "collectives/nccl/channel.hpp"
 #include "collectives/nccl/launch.hpp"
 
@@ -41,6 +42,9 @@ class GpuLaunch {
   cuda_api::Event event() const { return event_; }
   /// Once it has failed.
   const std::exception_ptr& error() const { return error_; }
+  /// Of one that has been taken out: an event behind all that is on its stream. To be given back;
+  /// null for what was captured, and where the GPU fails.
+  cuda_api::Event mark_what_is_there() noexcept;
 
  protected:
   // Called by the queue, under its lock.
@@ -81,10 +85,14 @@ class GpuLaunch {
 /// An operation that NCCL carries out.
 class NcclLaunch final : public GpuLaunch {
  public:
-  NcclLaunch(NcclChannel& channel, const Call& call, int peer)
-      : GpuLaunch(*call.request), channel_(channel), call_(call), peer_(peer) {}
-  /// What it asks of NCCL, together with others.
-  NcclMessage message() const { return {channel_.place(stream()), &request(), peer_}; }
+  /// `wide`: what NCCL does of it in float32; null: NCCL does it as it is.
+  NcclLaunch(NcclChannel& channel, const Call& call, int peer, Float32Reduction* wide = nullptr)
+      : GpuLaunch(*call.request), channel_(channel), call_(call), peer_(peer), wide_(wide) {}
+  /// What it asks of NCCL, perhaps together with others; what comes before is on the stream then.
+  NcclMessage message() {
+    return {channel_.place(stream()), wide_ == nullptr ? &request() : &wide_->begin(stream()),
+            peer_};
+  }
 
  private:
   GpuDevice& gpu() const override { return channel_.gpu(); }
@@ -92,13 +100,22 @@ class NcclLaunch final : public GpuLaunch {
   void begin() override { channel_.begin(); }
   const void* coalesced_in() const override { return call_.coalesced_in; }
   std::size_t together() const override { return call_.together; }
-  bool is_ready() override { return channel_.step(); }
-  void enqueue() override { launch_nccl(channel_.place(stream()), request(), peer_); }
+  // What NCCL was asked for is on the stream when the communicator has settled, and not before.
+  bool is_ready() override {
+    if (!channel_.step()) return false;
+    if (wide_ != nullptr) wide_->finish(stream());
+    return true;
+  }
+  void enqueue() override {
+    const NcclMessage asked = message();
+    launch_nccl(asked.place, *asked.request, peer_);
+  }
   void took_off() override { channel_.took_off(); }
 
   NcclChannel& channel_;
   const Call& call_;
   const int peer_;
+  Float32Reduction* const wide_;
 };
 
 /// Thread-safe.

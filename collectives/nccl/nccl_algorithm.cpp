@@ -4,6 +4,7 @@
 
 #include "base/paths.hpp"
 #include "collectives/nccl/gpu_operation.hpp"
+#include "collectives/nccl/nccl_types.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -28,11 +29,15 @@ class NcclResidue final : public Residue {
 
 class NcclOperation final : public GpuOperation {
  public:
-  NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call)
+  /// `wide`: as NcclLaunch.
+  NcclOperation(std::shared_ptr<NcclChannel> channel, const Call& call,
+                std::unique_ptr<Float32Reduction> wide = nullptr)
       : GpuOperation(channel->queue(), channel->gpu(), launch_),
         channel_(std::move(channel)),
         is_message_(!is_collective(call.request->type)),
-        launch_(*channel_, call, is_message_ ? 1 - channel_->parts().shape.rank : call.peer) {
+        wide_(std::move(wide)),
+        launch_(*channel_, call, is_message_ ? 1 - channel_->parts().shape.rank : call.peer,
+                wide_.get()) {
     if (call.request->type == OpType::recv)
       status_ = {.source = call.peer, .count = call.request->outputs.flat().count};
   }
@@ -48,9 +53,11 @@ class NcclOperation final : public GpuOperation {
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     queue().remove(launch_);
     if (has_landed() || launch_.stage() == NcclLaunch::Stage::waiting) return nullptr;
-    if (launch_.event() != nullptr) channel_->landed();
+    cuda_api::Event event = launch_.event();
+    if (event != nullptr) channel_->landed();
+    if (wide_ != nullptr) event = give_up_memory(event);
     channel_->abort();
-    return std::make_unique<NcclResidue>(channel_, launch_.event());
+    return std::make_unique<NcclResidue>(channel_, event);
   }
 
   RecvStatus status() const override { return status_; }
@@ -58,9 +65,16 @@ class NcclOperation final : public GpuOperation {
  private:
   void check() override { channel_->check(); }
   void landed() override { channel_->landed(); }
+  // The GPU may not have come to what is on the stream, and NCCL may still put something there.
+  cuda_api::Event give_up_memory(cuda_api::Event event) noexcept {
+    if (event == nullptr) event = launch_.mark_what_is_there();
+    if (auto release = wide_->release_behind(event)) channel_->when_gone(std::move(release));
+    return event;
+  }
 
   std::shared_ptr<NcclChannel> channel_;
   bool is_message_;
+  std::unique_ptr<Float32Reduction> wide_;  // null: NCCL reduces what it is given
   NcclLaunch launch_;
   RecvStatus status_;
 };
@@ -76,12 +90,19 @@ void require_ready_for_capture(const NcclChannel& channel, const OrderingDomain&
 
 class NcclAlgorithm final : public Algorithm {
  public:
-  explicit NcclAlgorithm(std::shared_ptr<NcclChannel> channel) : channel_(std::move(channel)) {}
+  NcclAlgorithm(std::shared_ptr<NcclChannel> channel, bool in_float32)
+      : channel_(std::move(channel)), in_float32_(in_float32) {}
   std::string_view name() const override { return "send_recv_nccl"; }
   std::string_view path() const override { return paths::nccl; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
   bool serves(OpType type) const override { return type != OpType::batch; }
-  Verdict can_run(const Request& request) const override { return nccl_can_run(request); }
+  Verdict can_run(const Request& request) const override {
+    Verdict verdict = nccl_can_run(request);
+    if (!verdict.ok || !in_float32_ || !reduces(request.type)) return verdict;
+    std::string refusal = float32_refusal(request.inputs.dtype());
+    if (!refusal.empty()) return Verdict::no(std::move(refusal));
+    return verdict;
+  }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     require_apart_for_nccl(*call.request);
     const bool is_message = !is_collective(call.request->type);
@@ -92,6 +113,34 @@ class NcclAlgorithm final : public Algorithm {
 
  private:
   std::shared_ptr<NcclChannel> channel_;
+  const bool in_float32_;
+};
+
+class Float32NcclAlgorithm final : public Algorithm {
+ public:
+  Float32NcclAlgorithm(std::shared_ptr<NcclChannel> channel,
+                       std::shared_ptr<cuda::GpuKernels> kernels)
+      : channel_(std::move(channel)), kernels_(std::move(kernels)) {}
+  std::string_view name() const override { return "sums_float32"; }
+  std::string_view path() const override { return paths::nccl; }
+  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
+  bool serves(OpType type) const override { return reduces(type); }
+  Verdict can_run(const Request& request) const override {
+    Verdict verdict = can_reduce_in_float32(request);
+    return verdict.ok ? nccl_can_run(request) : verdict;
+  }
+  // The input is copied: it may overlap the output.
+  Operation& prepare(OperationStorage& storage, const Call& call) override {
+    require_ready_for_capture(*channel_, call.request->domain);
+    return storage.emplace<NcclOperation>(
+        channel_, call,
+        std::make_unique<Float32Reduction>(kernels_, *call.request, channel_->parts().shape,
+                                           call.peer));
+  }
+
+ private:
+  std::shared_ptr<NcclChannel> channel_;
+  std::shared_ptr<cuda::GpuKernels> kernels_;
 };
 
 class NoNccl final : public Algorithm {
@@ -112,8 +161,14 @@ class NoNccl final : public Algorithm {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel) {
-  return std::make_unique<NcclAlgorithm>(std::move(channel));
+std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
+                                               bool in_float32) {
+  return std::make_unique<NcclAlgorithm>(std::move(channel), in_float32);
+}
+
+std::unique_ptr<Algorithm> make_float32_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
+                                                       std::shared_ptr<cuda::GpuKernels> kernels) {
+  return std::make_unique<Float32NcclAlgorithm>(std::move(channel), std::move(kernels));
 }
 
 std::unique_ptr<Algorithm> make_no_nccl(std::string reason) {

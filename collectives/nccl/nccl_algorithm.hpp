@@ -5,11 +5,19 @@
 #include <string>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/cuda/gpu_kernels.hpp"
 #include "collectives/nccl/channel.hpp"
 
 namespace hymn {
 
-std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel);
+/// `in_float32`: reductions of float16 and bfloat16 are left to make_float32_nccl_algorithm()'s.
+std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
+                                               bool in_float32 = false);
+
+/// Reductions of float16 and bfloat16 in float32, rounded once, on a GPU that has memory in the
+/// order of streams.
+std::unique_ptr<Algorithm> make_float32_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
+                                                       std::shared_ptr<cuda::GpuKernels> kernels);
 
 /// Stands in the list for what NCCL would do, and says why it cannot.
 std::unique_ptr<Algorithm> make_no_nccl(std::string reason);

@@ -37,6 +37,11 @@ std::string nccl_refusal(DataType dtype, ReduceKind kind) {
   }
 }
 
+std::string float32_refusal(DataType dtype) {
+  if (dtype != DataType::float16 && dtype != DataType::bfloat16) return "";
+  return fmt::format("reduce_in_float32: {} is not to be rounded at each hop", to_string(dtype));
+}
+
 nccl_api::DataType nccl_type(DataType dtype) {
   switch (dtype) {
     case DataType::int8:

@@ -11,6 +11,9 @@ namespace hymn {
 /// Why NCCL cannot reduce these as docs/dtypes.md defines it; empty: it can.
 std::string nccl_refusal(DataType dtype, ReduceKind kind);
 
+/// Why NCCL is not to reduce it as it is in a group that asks for float32; empty: it may.
+std::string float32_refusal(DataType dtype);
+
 /// Of a type that nccl_refusal() does not refuse.
 nccl_api::DataType nccl_type(DataType dtype);
 

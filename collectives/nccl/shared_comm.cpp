@@ -94,6 +94,33 @@ bool SharedComm::is_gone() const {
   return stage_ == Stage::gone;
 }
 
+void SharedComm::when_gone(std::function<void()> act) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stage_ != Stage::gone) {
+      when_gone_.push_back(std::move(act));
+      return;
+    }
+  }
+  act();
+}
+
+// Who sees that it is gone finds that all has been done.
+void SharedComm::let_go() {
+  while (true) {
+    std::vector<std::function<void()>> acts;
+    {
+      std::lock_guard lock(mutex_);
+      if (when_gone_.empty()) {
+        stage_ = Stage::gone;
+        return;
+      }
+      acts.swap(when_gone_);
+    }
+    for (const auto& act : acts) act();
+  }
+}
+
 // Without a thread it stays as it is: to call here could block for ever.
 void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
   try {
@@ -110,8 +137,7 @@ void SharedComm::do_abort() {
   while (gives_one_ && comm() == nullptr && !error_)
     std::this_thread::sleep_for(pause_between_looks);
   if (comm() != nullptr && nccl_.abort.pointer != nullptr) nccl_.abort.pointer(comm());
-  std::lock_guard lock(mutex_);
-  stage_ = Stage::gone;
+  let_go();
 }
 
 // Ranks wait for each other in finalize. Where it fails, abort frees what is left.
@@ -125,9 +151,7 @@ void SharedComm::do_finish() {
     }
     if (state == nccl_api::success) {
       call(nccl_, nccl_.destroy, comm());
-      std::lock_guard lock(mutex_);
-      stage_ = Stage::gone;
-      return;
+      return let_go();
     }
   } catch (const Error&) {  // NOLINT: abort is the answer
   }

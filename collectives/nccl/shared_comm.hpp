@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "gpu/nccl_api.hpp"
 
@@ -32,8 +33,12 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   void abort() noexcept;
   /// Takes it down in good order, when nothing is in flight on it on any rank. Never blocks.
   void finish();
-  /// Whether NCCL holds nothing of it any more, neither buffers nor memory.
+  /// Whether NCCL holds nothing of it any more, neither buffers nor memory, and what was to be done
+  /// then has been done.
   bool is_gone() const;
+  /// Calls `act`, which throws nothing, when NCCL has let go: on the thread that ends the
+  /// communicator, or now. Never, where that thread could not be started or does not come back.
+  void when_gone(std::function<void()> act);
 
  private:
   enum class Stage : unsigned char { fresh, calling, returned, ending, gone };
@@ -41,6 +46,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   void end_on_thread(void (SharedComm::*end)()) noexcept;
   void do_abort();
   void do_finish();
+  void let_go();
 
   const nccl_api::Functions nccl_;
   std::function<void()> enter_gpu_;  // of the thread that makes it
@@ -49,6 +55,7 @@ class SharedComm : public std::enable_shared_from_this<SharedComm> {
   bool gives_one_ = true;
   bool given_up_ = false;
   std::exception_ptr error_;
+  std::vector<std::function<void()>> when_gone_;
   nccl_api::Comm comm_ = nullptr;  // NCCL may set it some time after its call has returned
 };
 

@@ -85,6 +85,11 @@ bool spares_the_host(std::string_view path, const PlanQuery& query) {
   return query.type == OpType::barrier && is_on_device(query) && path != paths::staged;
 }
 
+// It is NCCL's own for float32, and copies on the GPU that take little beside it.
+bool is_widened(std::string_view path, std::string_view algorithm) {
+  return path == paths::nccl && algorithm.ends_with("_float32");
+}
+
 bool is_model_of(const PathModel& model, std::string_view path, std::string_view algorithm) {
   if (model.path != path) return false;
   if (!model.algorithm.starts_with('*')) return model.algorithm == algorithm;
@@ -148,6 +153,11 @@ Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery&
   const bool settled = is_settled(path, algorithm, query, context) || spares_the_host(path, query);
   if (const auto measured = measured_seconds(path, algorithm, query, context))
     return {*measured, "tuned on " + context.tuning->measured, settled};
+  if (is_widened(path, algorithm)) {
+    PlanQuery wide = query;
+    wide.bytes = query.bytes / size_of(query.dtype) * size_of(DataType::float32);
+    return {nccl_seconds(wide, context), "default table", settled};
+  }
   for (const PathModel& model : path_models())
     if (is_model_of(model, path, algorithm))
       return {model.seconds(query, context), "default table", settled};

@@ -42,6 +42,30 @@ HYMN_API hymnResult_t hymnICoalesced(hymnCollective_t collective, const hymnColl
                                      size_t n, hymnGroup_t group, hymnStream_t stream,
                                      hymnWork_t* work);
 
+/// What one call gives to the collective's own function over blocks of given sizes; fields that
+/// this one has no argument for are ignored.
+typedef struct {
+  const void* sendbuf;
+  void* recvbuf;
+  const size_t* counts;      ///< elements of each rank's block, the same on all ranks; in an
+                             ///< all-to-all sendcounts: of those that go to each rank
+  const size_t* recvcounts;  ///< in an all-to-all: of those that come from each rank
+  hymnDataType_t dtype;
+  hymnOp_t op;
+  int root;
+} hymnCollectivevCall_t;
+
+/// As hymnCoalesced, over blocks of given sizes, one after the other: several of hymnGatherv,
+/// hymnScatterv, hymnAllGatherv, hymnReduceScatterv or hymnAllToAllv. hymnUsageError for other
+/// collectives, too.
+HYMN_API hymnResult_t hymnCoalescedv(hymnCollective_t collective,
+                                     const hymnCollectivevCall_t* calls, size_t n,
+                                     hymnGroup_t group, hymnStream_t stream);
+/// Only starts them; `calls`, and the counts that they point to, are copied.
+HYMN_API hymnResult_t hymnICoalescedv(hymnCollective_t collective,
+                                      const hymnCollectivevCall_t* calls, size_t n,
+                                      hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+
 #ifdef __cplusplus
 }
 #endif

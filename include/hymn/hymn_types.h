@@ -105,15 +105,17 @@ typedef struct {
   const char* path;         ///< as HYMN_PATH, for this group
   const char* algo;         ///< as HYMN_ALGO, for this group
   int reproducibility;      ///< a hymnReproducibility_t
-  // For the memory of GPUs, the same on all members but for the last; docs/gpu.md tells what each
-  // one does.
+  // For the memory of GPUs, the same on all members but for high_priority_stream; docs/gpu.md tells
+  // what each one does.
   int nccl_init;         ///< a hymnNcclInit_t
   int nccl_min_ctas;     ///< 1 to 64
   int nccl_max_ctas;     ///< 1 to 64; not below nccl_min_ctas
   int nccl_cga_size;     ///< 1 to 8; < 0: no clusters, which NCCL calls 0
   const char* nccl_net;  ///< "Socket", "IB", or that of a plugin
   int nccl_blocking;     ///< > 0 NCCL's calls may block, < 0 they do not, 0 as HYMN_NCCL_BLOCKING
-  int high_priority_stream;  ///< > 0 yes, < 0 no, 0 as HYMN_STREAM_PRIORITY
+  int high_priority_stream;    ///< > 0 yes, < 0 no, 0 as HYMN_STREAM_PRIORITY
+  int nccl_reduce_in_float32;  ///< > 0 float16 and bfloat16 are reduced in float32 and rounded
+                               ///< once, < 0 as NCCL does, 0 as HYMN_NCCL_REDUCE_IN_FLOAT32
 } hymnGroupOptions_t;
 #define HYMN_GROUP_OPTIONS_INIT \
   {sizeof(hymnGroupOptions_t),  \
@@ -127,5 +129,6 @@ typedef struct {
    0,                           \
    0,                           \
    NULL,                        \
+   0,                           \
    0,                           \
    0}

@@ -31,6 +31,10 @@ struct NcclOptions {
   /// Whether NCCL's calls may block. Communicators are made on a thread of their own anyway, so
   /// that limits are kept; a first launch that connects GPUs may then hold its caller up.
   std::optional<bool> blocking{};
+  /// Whether float16 and bfloat16 are reduced in float32, and the results rounded once, instead of
+  /// at each hop (FSDP's reduce_dtype=float32). It takes twice the traffic and, while it goes on,
+  /// twice the bytes of the input on the GPU. A ConfigError where a member's GPU or build cannot.
+  std::optional<bool> reduce_in_float32{};
 };
 
 }  // namespace hymn

@@ -97,6 +97,7 @@ NcclOptions nccl_options_of(const hymnGroupOptions_t& given) {
   if (given.nccl_cga_size != 0) nccl.cga_size = std::max(given.nccl_cga_size, 0);
   if (given.nccl_net != nullptr) nccl.net_name = given.nccl_net;
   nccl.blocking = option_switch(given.nccl_blocking);
+  nccl.reduce_in_float32 = option_switch(given.nccl_reduce_in_float32);
   return nccl;
 }
 

@@ -94,6 +94,10 @@ std::size_t own_count(std::span<const std::size_t> counts, const ProcessGroup& g
 Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call,
                    const ProcessGroup& group);
 
+/// The same over blocks of given sizes.
+Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& call,
+                   const ProcessGroup& group);
+
 /// One call from C: where it goes, and whether it is waited for.
 struct Call {
   const char* function;

@@ -1,5 +1,7 @@
 // The C API: collectives over blocks of given sizes, and over one buffer for each rank. As in
 // c_api_collectives.cpp, each has one function that builds the request, and two that show it to C.
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
@@ -12,10 +14,9 @@ using hymn::OutputBlocks;
 using hymn::ProcessGroup;
 using hymn::Request;
 
+namespace hymn::c_api {
 namespace {
 
-using Inputs = std::vector<ConstBufferView>;
-using Outputs = std::vector<BufferView>;
 using Counts = std::span<const size_t>;
 
 InputBlocks counted_input(const void* data, Counts counts, hymnDataType_t dtype) {
@@ -25,6 +26,50 @@ InputBlocks counted_input(const void* data, Counts counts, hymnDataType_t dtype)
 OutputBlocks counted_output(void* data, Counts counts, hymnDataType_t dtype) {
   return OutputBlocks::counted(output(data, sum_of(counts), dtype), counts);
 }
+
+}  // namespace
+
+Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& call,
+                   const ProcessGroup& group) {
+  const auto counts = [&] { return counts_of(call.counts, group, "counts"); };
+  const auto own_in = [&] { return input(call.sendbuf, own_count(counts(), group), call.dtype); };
+  const auto own_out = [&] { return output(call.recvbuf, own_count(counts(), group), call.dtype); };
+  const auto all_in = [&] { return counted_input(call.sendbuf, counts(), call.dtype); };
+  const auto all_out = [&] { return counted_output(call.recvbuf, counts(), call.dtype); };
+  switch (collective) {
+    case hymnCollectiveGather:
+      return Request::gather(own_in(), all_out(), call.root);
+    case hymnCollectiveScatter:
+      return Request::scatter(all_in(), own_out(), call.root);
+    case hymnCollectiveAllGather:
+      return Request::all_gather(own_in(), all_out());
+    case hymnCollectiveReduceScatter:
+      return Request::reduce_scatter(all_in(), own_out(), reduce_op(call.op));
+    case hymnCollectiveAllToAll:
+      return Request::all_to_all(
+          counted_input(call.sendbuf, counts_of(call.counts, group, "sendcounts"), call.dtype),
+          counted_output(call.recvbuf, counts_of(call.recvcounts, group, "recvcounts"),
+                         call.dtype));
+    default:
+      throw UsageError(fmt::format("the collective {} has no blocks of given sizes",
+                                   static_cast<int>(collective)),
+                       {.remedy = "give one of hymnCollective_t that has, or call hymnCoalesced"});
+  }
+}
+
+}  // namespace hymn::c_api
+
+namespace {
+
+hymnResult_t carry_out(const Call& call, hymnCollective_t collective,
+                       const hymnCollectivevCall_t& of) {
+  return call.carry_out(
+      [&](const ProcessGroup& group) { return request_of(collective, of, group); });
+}
+
+using Inputs = std::vector<ConstBufferView>;
+using Outputs = std::vector<BufferView>;
+using Counts = std::span<const size_t>;
 
 /// One view for each rank, of count_of(group rank) elements.
 template <class CountOf>
@@ -54,15 +99,6 @@ bool is_root(const ProcessGroup& group, int root) {
   return group.is_member() && group.global_rank(group.rank()) == root;
 }
 
-hymnResult_t gatherv(const Call& call, const void* sendbuf, void* recvbuf, const size_t* counts,
-                     hymnDataType_t dtype, int root) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    const Counts all = counts_of(counts, group, "counts");
-    return Request::gather(input(sendbuf, own_count(all, group), dtype),
-                           counted_output(recvbuf, all, dtype), root);
-  });
-}
-
 hymnResult_t gather_list(const Call& call, const void* sendbuf, void* const* recvbufs, size_t count,
                          hymnDataType_t dtype, int root) {
   Outputs views;
@@ -71,15 +107,6 @@ hymnResult_t gather_list(const Call& call, const void* sendbuf, void* const* rec
     if (!is_root(group, root)) return Request::gather(input(sendbuf, count, dtype), none, root);
     views = output_list(recvbufs, group, each(count), dtype);
     return Request::gather(input(sendbuf, count, dtype), OutputBlocks::list(views), root);
-  });
-}
-
-hymnResult_t scatterv(const Call& call, const void* sendbuf, const size_t* counts, void* recvbuf,
-                      hymnDataType_t dtype, int root) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    const Counts all = counts_of(counts, group, "counts");
-    return Request::scatter(counted_input(sendbuf, all, dtype),
-                            output(recvbuf, own_count(all, group), dtype), root);
   });
 }
 
@@ -94,30 +121,12 @@ hymnResult_t scatter_list(const Call& call, const void* const* sendbufs, void* r
   });
 }
 
-hymnResult_t all_gatherv(const Call& call, const void* sendbuf, void* recvbuf, const size_t* counts,
-                         hymnDataType_t dtype) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    const Counts all = counts_of(counts, group, "counts");
-    return Request::all_gather(input(sendbuf, own_count(all, group), dtype),
-                               counted_output(recvbuf, all, dtype));
-  });
-}
-
 hymnResult_t all_gather_list(const Call& call, const void* sendbuf, void* const* recvbufs,
                              size_t count, hymnDataType_t dtype) {
   Outputs views;
   return call.carry_out([&](const ProcessGroup& group) {
     views = output_list(recvbufs, group, each(count), dtype);
     return Request::all_gather(input(sendbuf, count, dtype), OutputBlocks::list(views));
-  });
-}
-
-hymnResult_t reduce_scatterv(const Call& call, const void* sendbuf, const size_t* counts,
-                             void* recvbuf, hymnDataType_t dtype, hymnOp_t op) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    const Counts all = counts_of(counts, group, "counts");
-    return Request::reduce_scatter(counted_input(sendbuf, all, dtype),
-                                   output(recvbuf, own_count(all, group), dtype), reduce_op(op));
   });
 }
 
@@ -128,15 +137,6 @@ hymnResult_t reduce_scatter_list(const Call& call, const void* const* sendbufs, 
     views = input_list(sendbufs, group, each(count), dtype);
     return Request::reduce_scatter(InputBlocks::list(views), output(recvbuf, count, dtype),
                                    reduce_op(op));
-  });
-}
-
-hymnResult_t all_to_allv(const Call& call, const void* sendbuf, const size_t* sendcounts,
-                         void* recvbuf, const size_t* recvcounts, hymnDataType_t dtype) {
-  return call.carry_out([&](const ProcessGroup& group) {
-    return Request::all_to_all(
-        counted_input(sendbuf, counts_of(sendcounts, group, "sendcounts"), dtype),
-        counted_output(recvbuf, counts_of(recvcounts, group, "recvcounts"), dtype));
   });
 }
 
@@ -156,12 +156,14 @@ hymnResult_t all_to_all_list(const Call& call, const void* const* sendbufs,
 
 hymnResult_t hymnGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                          hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream) {
-  return gatherv(blocking(__func__, group, stream), sendbuf, recvbuf, counts, dtype, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveGather,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 hymnResult_t hymnIGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                           hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream,
                           hymnWork_t* work) {
-  return gatherv(starting(__func__, group, stream, work), sendbuf, recvbuf, counts, dtype, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveGather,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
 hymnResult_t hymnGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
@@ -178,12 +180,14 @@ hymnResult_t hymnIGatherList(const void* sendbuf, void* const* recvbufs, size_t 
 
 hymnResult_t hymnScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                           hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream) {
-  return scatterv(blocking(__func__, group, stream), sendbuf, counts, recvbuf, dtype, root);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveScatter,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 hymnResult_t hymnIScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                            hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream,
                            hymnWork_t* work) {
-  return scatterv(starting(__func__, group, stream, work), sendbuf, counts, recvbuf, dtype, root);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveScatter,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
 hymnResult_t hymnScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
@@ -200,12 +204,14 @@ hymnResult_t hymnIScatterList(const void* const* sendbufs, void* recvbuf, size_t
 
 hymnResult_t hymnAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                             hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream) {
-  return all_gatherv(blocking(__func__, group, stream), sendbuf, recvbuf, counts, dtype);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllGather,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
 }
 hymnResult_t hymnIAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                              hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
                              hymnWork_t* work) {
-  return all_gatherv(starting(__func__, group, stream, work), sendbuf, recvbuf, counts, dtype);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllGather,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
 }
 
 hymnResult_t hymnAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
@@ -221,13 +227,14 @@ hymnResult_t hymnIAllGatherList(const void* sendbuf, void* const* recvbufs, size
 hymnResult_t hymnReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                 hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                 hymnStream_t stream) {
-  return reduce_scatterv(blocking(__func__, group, stream), sendbuf, counts, recvbuf, dtype, op);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveReduceScatter,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
 }
 hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                  hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                  hymnStream_t stream, hymnWork_t* work) {
-  return reduce_scatterv(starting(__func__, group, stream, work), sendbuf, counts, recvbuf, dtype,
-                         op);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveReduceScatter,
+                   {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
 }
 
 hymnResult_t hymnReduceScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
@@ -246,14 +253,14 @@ hymnResult_t hymnIReduceScatterList(const void* const* sendbufs, void* recvbuf, 
 hymnResult_t hymnAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                            const size_t* recvcounts, hymnDataType_t dtype, hymnGroup_t group,
                            hymnStream_t stream) {
-  return all_to_allv(blocking(__func__, group, stream), sendbuf, sendcounts, recvbuf, recvcounts,
-                     dtype);
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllToAll,
+                   {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
 }
 hymnResult_t hymnIAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                             const size_t* recvcounts, hymnDataType_t dtype, hymnGroup_t group,
                             hymnStream_t stream, hymnWork_t* work) {
-  return all_to_allv(starting(__func__, group, stream, work), sendbuf, sendcounts, recvbuf,
-                     recvcounts, dtype);
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllToAll,
+                   {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
 }
 
 hymnResult_t hymnAllToAllList(const void* const* sendbufs, const size_t* sendcounts,

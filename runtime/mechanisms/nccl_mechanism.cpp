@@ -38,7 +38,8 @@ bool wants_sharing() {
 struct NcclMechanism::Offer {
   std::string gpu;  ///< as NcclMechanism names it; empty: it has none
   bool shares = false;
-  Bytes nccl;  ///< as introduce()
+  Bytes nccl;            ///< as introduce()
+  std::string no_casts;  ///< why it cannot reduce in float32; empty: it can, or was not asked to
 
   static Offer read(const Bytes& said) {
     Unpacker unpacker(said);
@@ -46,11 +47,12 @@ struct NcclMechanism::Offer {
     offer.gpu = unpacker.text();
     offer.shares = unpacker.number() != 0;
     offer.nccl = unpacker.bytes();
+    offer.no_casts = unpacker.text();
     return offer;
   }
   Bytes packed() const {
     Packer packer;
-    packer.text(gpu).number(shares ? 1 : 0).bytes(nccl);
+    packer.text(gpu).number(shares ? 1 : 0).bytes(nccl).text(no_casts);
     return packer.packed();
   }
 };
@@ -121,6 +123,7 @@ void NcclMechanism::placed(const JobMap& job) {
   gpu_ = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
   staging_ = std::make_shared<StagingArea>(gpu_);
   nan_ = std::make_shared<cuda::DeviceNan>(gpu_);
+  casts_ = std::make_shared<cuda::GpuKernels>(gpu_);
   gpu_name_ = fmt::format("{}/{}", job.host, place);
 }
 
@@ -132,6 +135,7 @@ Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
     if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
     mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
     mine.nccl = introduce(*nccl_);
+    if (reduces_in_float32(options)) mine.no_casts = find_casts();
   } else {
     mine.nccl = introduce({.functions = {}, .version = 0, .problem = "the path is not allowed"});
   }
@@ -167,13 +171,35 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
 
 void NcclMechanism::open_nccl(NewGroup& group, const std::vector<Offer>& offers) {
   require_same_nccl(group.membership.ranks, introductions(offers));
+  const bool in_float32 = reduces_in_float32(group.options);
+  if (in_float32) require_casts(group.membership.ranks, offers);
   group.nccl = make_channel(group);
   {
     std::lock_guard lock(mutex_);
     open_[group.membership.uid] = group.nccl;
   }
   connect(group, group.nccl);
-  group.algorithms.push_back(make_nccl_algorithm(group.nccl));
+  group.algorithms.push_back(make_nccl_algorithm(group.nccl, in_float32));
+  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(group.nccl, casts_));
+}
+
+// A kernel that is loaded later might be so while a stream is captured.
+std::string NcclMechanism::find_casts() noexcept {
+  try {
+    casts_->load();
+    return gpu_->lacks_stream_memory();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+void NcclMechanism::require_casts(std::span<const int> members, const std::vector<Offer>& offers) {
+  for (std::size_t i = 0; i < offers.size(); ++i)
+    if (!offers[i].no_casts.empty())
+      throw ConfigError(
+          fmt::format("reduce_in_float32 is asked of NCCL, but rank {} cannot: {}", members[i],
+                      offers[i].no_casts),
+          {.remedy = "unset it (HYMN_NCCL_REDUCE_IN_FLOAT32, GroupOptions::nccl), or mend this"});
 }
 
 std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {

@@ -43,6 +43,11 @@ class NcclMechanism final : public Mechanism {
   /// The order of what goes there.
   const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
 
+  /// Whether groups with these options reduce float16 and bfloat16 in float32.
+  bool reduces_in_float32(const GroupOptions& options) const {
+    return nccl_of(options).reduce_in_float32.value_or(false);
+  }
+
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
@@ -66,6 +71,10 @@ class NcclMechanism final : public Mechanism {
   static int most_on_one_gpu(const std::vector<Offer>& offers);
   /// Why these members cannot use NCCL together; empty: they can.
   static std::string refusal_of(const std::vector<Offer>& offers, std::span<const int> members);
+  /// Why this rank cannot reduce in float32; empty: it can.
+  std::string find_casts() noexcept;
+  /// Throws ConfigError, the same on all members, where one cannot.
+  static void require_casts(std::span<const int> members, const std::vector<Offer>& offers);
   void open_nccl(NewGroup& group, const std::vector<Offer>& offers);
   std::shared_ptr<NcclChannel> make_channel(const NewGroup& group) const;
   void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
@@ -82,7 +91,8 @@ class NcclMechanism final : public Mechanism {
   std::shared_ptr<GpuDevice> gpu_;  ///< null: this rank has none
   std::shared_ptr<StagingArea> staging_;
   std::shared_ptr<cuda::DeviceNan> nan_;
-  const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
+  std::shared_ptr<cuda::GpuKernels> casts_;  ///< for reductions in float32
+  const NcclLibrary* nccl_ = nullptr;        ///< null: not looked for yet
   std::shared_ptr<LaunchQueue> queue_;
 
   std::mutex mutex_;                    // guards what follows

@@ -335,7 +335,8 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
       members.push_back(group.membership.ranks[static_cast<std::size_t>(rank)]);
     // What NCCL gives up ends like what is whole: kernels behind it have to hear of it first.
     return make_nccl_bridge(
-        group.nccl->column_of(std::move(members), [channel] { channel->abort(); }));
+        group.nccl->column_of(std::move(members), [channel] { channel->abort(); }),
+        nccl_.reduces_in_float32(group.options));
   });
   std::string no_staging = reason;
   if (no_staging.empty() && !policy_of(group.options, path_).allows(paths::staged))

@@ -82,6 +82,122 @@ static void test_others(const Place* at, int asynchronous) {
   carry_out(at, asynchronous, hymnCollectiveBarrier, nothing);
 }
 
+static void carry_outv(const Place* at, int asynchronous, hymnCollective_t collective,
+                       const hymnCollectivevCall_t* all) {
+  if (!asynchronous) {
+    CHECK_OK(hymnCoalescedv(collective, all, calls, at->group, NULL));
+    return;
+  }
+  // What describes the calls may go once they have started.
+  hymnCollectivevCall_t copies[calls];
+  size_t counts[calls][max_ranks], recvcounts[calls][max_ranks];
+  for (int c = 0; c < calls; ++c) {
+    copies[c] = all[c];
+    memcpy(counts[c], all[c].counts, (size_t)at->size * sizeof(size_t));
+    copies[c].counts = counts[c];
+    if (all[c].recvcounts == NULL) continue;
+    memcpy(recvcounts[c], all[c].recvcounts, (size_t)at->size * sizeof(size_t));
+    copies[c].recvcounts = recvcounts[c];
+  }
+  hymnWork_t work = NULL;
+  CHECK_OK(hymnICoalescedv(collective, copies, calls, at->group, NULL, &work));
+  memset(copies, 0xff, sizeof copies);
+  memset(counts, 0xff, sizeof counts);
+  memset(recvcounts, 0xff, sizeof recvcounts);
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+}
+
+enum { most_elements = max_ranks * max_ranks };
+
+// Of the blocks of given sizes, where that of a rank begins.
+static size_t begin_of(const size_t* counts, int rank) {
+  size_t begin = 0;
+  for (int i = 0; i < rank; ++i) begin += counts[i];
+  return begin;
+}
+
+// Rank i's block has i elements in the first call, the first none, and the other way round in the
+// second; what lies in it is 100 i and its place, and its opposite in the second call.
+static void test_uneven_blocks(const Place* at, int asynchronous) {
+  const int n = at->size, me = at->rank, last = n - 1;
+  int32_t whole[calls][most_elements], part[calls][max_ranks], own[calls][max_ranks];
+  size_t counts[calls][max_ranks];
+  hymnCollectivevCall_t gathers[calls], scatters[calls], sums[calls];
+  for (int c = 0; c < calls; ++c) {
+    for (int i = 0; i < n; ++i) counts[c][i] = (size_t)(c == 0 ? i : last - i);
+    for (size_t k = 0; k < counts[c][me]; ++k)
+      own[c][k] = (c == 0 ? 1 : -1) * (100 * me + (int32_t)k);
+    gathers[c] = (hymnCollectivevCall_t){own[c], whole[c], counts[c], NULL, hymnInt32, 0, last};
+    scatters[c] = (hymnCollectivevCall_t){whole[c], part[c], counts[c], NULL, hymnInt32, 0, last};
+    sums[c] = (hymnCollectivevCall_t){whole[c], part[c], counts[c], NULL, hymnInt32, hymnSum, 0};
+  }
+  memset(whole, 0xff, sizeof whole);
+  carry_outv(at, asynchronous, hymnCollectiveGather, gathers);
+  for (int c = 0; c < calls; ++c)
+    for (int i = 0; i < n && me == last; ++i)
+      for (size_t k = 0; k < counts[c][i]; ++k)
+        CHECK(whole[c][begin_of(counts[c], i) + k] == (c == 0 ? 1 : -1) * (100 * i + (int32_t)k));
+  memset(part, 0xff, sizeof part);
+  carry_outv(at, asynchronous, hymnCollectiveScatter, scatters);
+  for (int c = 0; c < calls; ++c)
+    CHECK(memcmp(part[c], own[c], counts[c][me] * sizeof(int32_t)) == 0);
+  memset(whole, 0xff, sizeof whole);
+  carry_outv(at, asynchronous, hymnCollectiveAllGather, gathers);
+  for (int c = 0; c < calls; ++c)
+    for (int i = 0; i < n; ++i)
+      for (size_t k = 0; k < counts[c][i]; ++k)
+        CHECK(whole[c][begin_of(counts[c], i) + k] == (c == 0 ? 1 : -1) * (100 * i + (int32_t)k));
+  // All hold the same now.
+  carry_outv(at, asynchronous, hymnCollectiveReduceScatter, sums);
+  for (int c = 0; c < calls; ++c)
+    for (size_t k = 0; k < counts[c][me]; ++k) CHECK(part[c][k] == n * own[c][k]);
+}
+
+// Rank i has j elements for rank j in the first call, and i for each in the second.
+static void test_uneven_exchange(const Place* at, int asynchronous) {
+  const int n = at->size, me = at->rank;
+  int32_t in[calls][most_elements], out[calls][most_elements];
+  size_t sent[calls][max_ranks], received[calls][max_ranks];
+  hymnCollectivevCall_t exchanges[calls];
+  for (int i = 0; i < n; ++i) {
+    sent[0][i] = received[1][i] = (size_t)i;
+    sent[1][i] = received[0][i] = (size_t)me;
+  }
+  memset(out, 0xff, sizeof out);
+  for (int c = 0; c < calls; ++c) {
+    for (int to = 0; to < n; ++to)
+      for (size_t k = 0; k < sent[c][to]; ++k)
+        in[c][begin_of(sent[c], to) + k] = 1000 * me + 10 * to + c;
+    exchanges[c] = (hymnCollectivevCall_t){in[c], out[c], sent[c], received[c], hymnInt32, 0, 0};
+  }
+  carry_outv(at, asynchronous, hymnCollectiveAllToAll, exchanges);
+  for (int c = 0; c < calls; ++c)
+    for (int i = 0; i < n; ++i)
+      for (size_t k = 0; k < received[c][i]; ++k)
+        CHECK(out[c][begin_of(received[c], i) + k] == 1000 * i + 10 * me + c);
+}
+
+static void test_misuse_of_uneven_blocks(const Place* at) {
+  int32_t value = 1;
+  size_t counts[max_ranks] = {0};
+  hymnWork_t work = (hymnWork_t)&value;
+  hymnCollectivevCall_t all[calls] = {{&value, &value, counts, NULL, hymnInt32, hymnSum, 0},
+                                      {&value, &value, NULL, NULL, hymnInt32, hymnSum, 0}};
+  CHECK_FAILS(hymnUsageError, "calls is NULL",
+              hymnCoalescedv(hymnCollectiveAllGather, NULL, 1, at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "nothing to coalesce",
+              hymnCoalescedv(hymnCollectiveAllGather, NULL, 0, at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "has no blocks of given sizes",
+              hymnCoalescedv(hymnCollectiveAllReduce, all, 1, at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "recvcounts is NULL",
+              hymnCoalescedv(hymnCollectiveAllToAll, all, 1, at->group, NULL));
+  // The first one is fine, and is not started.
+  CHECK_FAILS(hymnUsageError, "counts is NULL",
+              hymnICoalescedv(hymnCollectiveAllGather, all, 2, at->group, NULL, &work));
+  CHECK(work == NULL && value == 1);
+}
+
 static void test_misuse(const Place* at) {
   int32_t in = 1, out = -1;
   hymnWork_t work = (hymnWork_t)&in;
@@ -140,8 +256,11 @@ void test_coalesced(hymnWorld_t world) {
     test_reductions(&at, asynchronous);
     test_blocks(&at, asynchronous);
     test_others(&at, asynchronous);
+    test_uneven_blocks(&at, asynchronous);
+    test_uneven_exchange(&at, asynchronous);
   }
   test_misuse(&at);
+  test_misuse_of_uneven_blocks(&at);
   test_buffers(&at);
   // Nobody may leave before all have made their wrong calls.
   CHECK_OK(hymnBarrier(at.group, NULL));

@@ -159,6 +159,7 @@ static void test_gpu_options(hymnWorld_t world) {
   options.nccl_cga_size = -1;
   options.nccl_net = "Socket";
   options.nccl_blocking = 1;
+  options.nccl_reduce_in_float32 = 1;
   options.high_priority_stream = 1;
   CHECK_OK(hymnGroupCreate(world, &self, 1, &options, &group));
   CHECK_OK(hymnBarrier(group, NULL));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "collectives/cuda/kernel_image.hpp"
 #include "gpu/memory_query.hpp"
 #include "tests/gpu/real_gpu.hpp"
 
@@ -50,6 +51,39 @@ TEST(GpuCollectives, AllReduceOfAllTypes) {
     RealBuffer<float> average({1.0f, 2.0f});
     group.all_reduce(average.view(), ReduceOp::avg);
     EXPECT_EQ(average.values(), (std::vector<float>{1.0f, 2.0f}));
+  });
+}
+
+// One rank adds nothing, so that each kernel's rounding is seen alone.
+TEST(GpuCollectives, HalvesAreReducedInFloat32) {
+  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  run_ranks(1, [](World& world) {
+    ProcessGroup group =
+        world.new_group({0}, {.path = "nccl", .nccl = {.reduce_in_float32 = true}});
+    std::vector<bfloat16> values;
+    std::vector<bfloat16> scaled;
+    for (int i = 0; i < 100003; ++i) {
+      values.emplace_back(static_cast<float>(i % 251) * 0.5f);
+      scaled.emplace_back(static_cast<float>(values.back()) * 0.3f);
+    }
+    RealBuffer<bfloat16> in(values);
+    RealBuffer<bfloat16> out(std::vector<bfloat16>(values.size()));
+    Work work = group.all_reduce_async(in.view(), out.view());
+    EXPECT_EQ(work.algorithm(), "all_reduce_float32");
+    work.wait();
+    EXPECT_EQ(out.values(), values);
+    group.reduce_scatter(in.view(), out.view(), ReduceOp::premul_sum(0.3));
+    EXPECT_EQ(out.values(), scaled);
+    group.reduce(in.view(), 0, ReduceOp::avg);
+    EXPECT_EQ(in.values(), values);
+    const RealStream stream;
+    group.all_reduce(out.view(), ReduceOp::product, {.stream = stream.get()});
+    stream.synchronize();
+    EXPECT_EQ(out.values(), scaled);
+    RealBuffer<float16> half({float16(1.5f), float16(-0.0f), float16(65504.0f)});
+    group.all_reduce(half.view());
+    EXPECT_EQ(half.values(),
+              (std::vector<float16>{float16(1.5f), float16(-0.0f), float16(65504.0f)}));
   });
 }
 

@@ -328,6 +328,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_NCCL_CGA_SIZE", "", ""},
       {"HYMN_NCCL_NET", "", ""},
       {"HYMN_NCCL_BLOCKING", "0", "0"},
+      {"HYMN_NCCL_REDUCE_IN_FLOAT32", "0", "0"},
       {"HYMN_STREAM_PRIORITY", "normal", "normal"},
       {"HYMN_P2P_COMPAT", "none", "none"},
       {"HYMN_CHUNK_LIMIT", "1073741824", "1073741824"},

@@ -66,10 +66,11 @@ struct FakeNccl::Calls {
     return fake->enter("broadcast",
                        fmt::format("broadcast {} of type {} root {}", count, type, root));
   }
-  static Result reduce(const void*, void* out, std::size_t count, nccl_api::DataType type, Op op,
+  static Result reduce(const void* in, void* out, std::size_t count, nccl_api::DataType type, Op op,
                        int root, Comm, Stream) {
+    const char* const where = out == nullptr ? " elsewhere" : in == out ? " in place" : "";
     return fake->enter("reduce", fmt::format("reduce {} of type {} op {} root {}{}", count, type,
-                                             op, root, out == nullptr ? " elsewhere" : ""));
+                                             op, root, where));
   }
   static Result all_gather(const void*, void*, std::size_t count, nccl_api::DataType type, Comm,
                            Stream) {

@@ -58,6 +58,29 @@ TEST_F(GpuCApi, CoalescedCallsComeInTheOrderOfAStream) {
   });
 }
 
+TEST_F(GpuCApi, CoalescedCallsOverUnevenBlocksAreOneGroupOfNccl) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    hymnGroup group{world.group()};
+    const std::array<std::size_t, 2> counts{1, 2};
+    const std::array<std::size_t, 2> others{2, 0};
+    Buffer a(gpus, me, me == 0 ? Ints{1} : Ints{2, 3});
+    Buffer b(gpus, me, {4, 5});
+    Buffer all_a(gpus, me, Ints(3));
+    Buffer all_b(gpus, me, Ints(2));
+    const std::array<hymnCollectivevCall_t, 2> calls{
+        {{a.data(), all_a.data(), counts.data(), nullptr, hymnInt32, 0, 0},
+         {b.data(), all_b.data(), others.data(), nullptr, hymnInt32, 0, 0}}};
+    EXPECT_EQ(hymnCoalescedv(hymnCollectiveAllGather, calls.data(), 2, &group, nullptr),
+              hymnSuccess);
+    EXPECT_EQ(all_a.values(), (Ints{1, 2, 3}));
+    EXPECT_EQ(all_b.values(), (Ints{4, 5}));
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.count("group"), 2) << "one for each rank";
+  EXPECT_EQ(gpus.count("broadcast"), 6);
+}
+
 TEST_F(GpuCApi, BuffersAreRegisteredAndFreed) {
   gpus.run([this](World& world) {
     const int me = world.rank();

@@ -173,6 +173,31 @@ TEST_F(GpuCoalesced, NothingLeaksWhenTheGroupIsGivenUp) {
   EXPECT_TRUE(eventually([this] { return gpus.open_allocations() == 0; }));
 }
 
+// What was given up is kept as long as the process by then, but not its memory.
+TEST_F(GpuCoalesced, MemoryIsFreedWhenNcclLetsGoThoughTheWorldHasEnded) {
+  Buffer one(gpus, 0, {1});
+  Buffer other(gpus, 1, {1});
+  gpus.run([&](World& world) {
+    ProcessGroup group = world.new_group({0, 1});
+    RegisteredBuffer known = group.allocate_registered(64);
+    group.barrier();
+    if (world.rank() == 0) {
+      gpus.hold("collective");
+      gpus.hold("abort");
+    }
+    world.group().barrier();
+    Work work = group.all_reduce_async((world.rank() == 0 ? one : other).view());
+    EXPECT_TRUE(eventually([&] { return work.test(), gpus.count("all_reduce") == 2; }));
+    world.group().barrier();
+    group.abort("the test wants it so");
+    EXPECT_THAT(thrown_by<AbortedError>([&] { work.wait(); }), HasSubstr("the test wants it so"));
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.open_of_nccl(), 2) << "NCCL is still at it";
+  gpus.release();
+  EXPECT_TRUE(eventually([this] { return gpus.open_of_nccl() == 0; }));
+}
+
 TEST_F(GpuCoalesced, WrongBuffersAreRefused) {
   gpus.run([this](World& world) {
     const int me = world.rank();

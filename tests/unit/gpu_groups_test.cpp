@@ -104,6 +104,44 @@ TEST_P(GpuGroups, EveryCollectiveIsRight) {
   });
 }
 
+// The output is the input's own block, as the host's paths take it; what else overlaps is refused.
+TEST_P(GpuGroups, AReduceScatterMayBeInPlace) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    const int n = size();
+    const auto my = static_cast<std::size_t>(me);
+    const int ranks_sum = n * (n - 1) / 2;
+    std::vector<int> all;
+    for (int i = 0; i < n; ++i) all.push_back(i);
+    for (const char* const path : {"nccl", "^nccl"}) {
+      ProcessGroup group = world.new_group(all, {.path = path});
+      Ints given;
+      for (int i = 0; i < 2 * n; ++i) given.push_back(100 * me + i);
+      Buffer equal(gpus, me, given);
+      const BufferView own = equal.view().slice(2 * my, 2);
+      group.reduce_scatter(equal.view(), own);
+      EXPECT_EQ(equal.values()[2 * my], 100 * ranks_sum + n * 2 * me) << path;
+      EXPECT_EQ(equal.values()[2 * my + 1], 100 * ranks_sum + n * (2 * me + 1)) << path;
+
+      // Rank i gets i + 1 elements: each block is a reduce of its own.
+      std::vector<std::size_t> counts;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) counts.push_back(i + 1);
+      const std::size_t before = my * (my + 1) / 2;
+      Buffer uneven(gpus, me, Ints(static_cast<std::size_t>(n * (n + 1) / 2), me + 1));
+      group.reduce_scatter(uneven.view(), counts, uneven.view().slice(before, my + 1));
+      EXPECT_EQ(uneven.values()[before], ranks_sum + n) << path;
+      EXPECT_EQ(uneven.values()[before + my], ranks_sum + n) << path;
+
+      if (n == 1) continue;
+      const std::uint64_t calls = group.collective_sequence();
+      const BufferView others = equal.view().slice(2 * ((my + 1) % static_cast<std::size_t>(n)), 2);
+      EXPECT_THROW(group.reduce_scatter(equal.view(), others), UsageError) << path;
+      EXPECT_EQ(group.collective_sequence(), calls) << "nothing was sent";
+    }
+    world.group().barrier();
+  });
+}
+
 TEST_P(GpuGroups, UnevenBlocksAndListsAreRight) {
   gpus.run([this](World& world) {
     const int me = world.rank();

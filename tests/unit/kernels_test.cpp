@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/cuda/cast_kernels.hpp"
 #include "collectives/cuda/find_nan_kernel.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_kernels.hpp"
@@ -69,6 +70,86 @@ TEST(FindNanKernel, BlocksAtTheSameTimeFindTheFirst) {
   }
 }
 
+/// Those of `patterns` in a buffer that begins one element beside a pack, through both kernels.
+template <class Type>
+void check_casts(const std::vector<std::uint16_t>& patterns) {
+  const std::size_t count = patterns.size();
+  std::vector<std::uint16_t> in(count + 1, 0x3c01);
+  std::copy(patterns.begin(), patterns.end(), in.begin() + 1);
+  std::vector<float> wide(count, -1);
+  std::vector<std::uint16_t> out(count + 2, 0x1234);
+  constexpr unsigned blocks = 3;
+  for (unsigned block = 0; block < blocks; ++block)
+    cuda::widen<cuda::Sum<Type>>({.block = block, .blocks = blocks}, in.data() + 1, wide.data(),
+                                 count, 0);
+  for (unsigned block = 0; block < blocks; ++block)
+    cuda::narrow<cuda::Sum<Type>>({.block = block, .blocks = blocks}, wide.data(), out.data() + 1,
+                                  count, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float expected = Type::widen(patterns[i]);
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), std::bit_cast<std::uint32_t>(expected)) << i;
+    // A NaN comes back quiet, all else as it was.
+    ASSERT_EQ(out[i + 1], Type::narrow(expected)) << i;
+    if (!std::isnan(expected)) {
+      ASSERT_EQ(out[i + 1], patterns[i]);
+    }
+  }
+  EXPECT_EQ(out.front(), 0x1234);
+  EXPECT_EQ(out.back(), 0x1234) << "it wrote beyond the end";
+}
+
+TEST(CastKernels, EveryPatternOfAHalfComesBack) {
+  std::vector<std::uint16_t> patterns;
+  for (std::uint32_t pattern = 0; pattern <= 0xffff; ++pattern)
+    patterns.push_back(static_cast<std::uint16_t>(pattern));
+  check_casts<cuda::Float16>(patterns);
+  check_casts<cuda::Bfloat16>(patterns);
+}
+
+TEST(CastKernels, AnyNumberOfElements) {
+  for (std::size_t count = 0; count <= 40; ++count) {
+    std::vector<std::uint16_t> patterns;
+    for (std::size_t i = 0; i < count; ++i)
+      patterns.push_back(static_cast<std::uint16_t>(0x3c00 + i));
+    check_casts<cuda::Float16>(patterns);
+    check_casts<cuda::Bfloat16>(patterns);
+  }
+}
+
+// All that lies at, or beside, the middle between two neighbours.
+TEST(CastKernels, NarrowingRoundsToNearestEven) {
+  std::vector<float> wide;
+  for (std::uint32_t pattern = 0; pattern < 0xffff; ++pattern)
+    for (const std::uint32_t low : {0x0000u, 0x7fffu, 0x8000u, 0x8001u}) {
+      const float value = std::bit_cast<float>(pattern << 16 | low);
+      wide.push_back(value);
+    }
+  std::vector<std::uint16_t> out(wide.size());
+  cuda::narrow<cuda::Sum<cuda::Bfloat16>>({}, wide.data(), out.data(), wide.size(), 1);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    if (!std::isnan(wide[i])) {
+      ASSERT_EQ(out[i], reference::Bfloat16Format::narrow(wide[i])) << wide[i];
+    }
+  cuda::narrow<cuda::Sum<cuda::Float16>>({}, wide.data(), out.data(), wide.size(), 1);
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    if (!std::isnan(wide[i])) {
+      ASSERT_EQ(out[i], reference::Float16Format::narrow(wide[i])) << wide[i];
+    }
+}
+
+TEST(CastKernels, FactorsAndQuotientsAreRoundedInFloat32) {
+  const std::vector<std::uint16_t> in = {0x3f80, 0x3f81, 0xc2f7};  // 1, 1.0078125, -123.5
+  std::vector<float> wide(in.size());
+  const float factor = 0.3f;
+  cuda::widen<cuda::PremulSum<cuda::Bfloat16>>({}, in.data(), wide.data(), in.size(),
+                                               std::bit_cast<std::uint32_t>(factor));
+  EXPECT_EQ(wide, (std::vector<float>{0.3f, 1.0078125f * 0.3f, -123.5f * 0.3f}));
+  std::vector<std::uint16_t> out(in.size());
+  const std::vector<float> totals = {3, 1, 10};
+  cuda::narrow<cuda::Average<cuda::Bfloat16>>({}, totals.data(), out.data(), 3, 3);
+  EXPECT_EQ(out, (std::vector<std::uint16_t>{0x3f80, 0x3eab, 0x4055}));  // 1, 0.333984375, 3.328125
+}
+
 // The driver finds kernels by name, in what is for its GPU.
 TEST(KernelImage, HoldsEveryKernelForEveryKindOfGpu) {
   const auto image = cuda::kernel_image();
@@ -78,7 +159,8 @@ TEST(KernelImage, HoldsEveryKernelForEveryKindOfGpu) {
                                    "hymn_find_nan_float32", "hymn_find_nan_float64"})
     EXPECT_NE(bytes.find(std::string(".text.") + kernel), std::string_view::npos) << kernel;
 #define HYMN_KERNEL_NAME(name, body) #name,
-  for (const char* const kernel : {HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)})
+  for (const char* const kernel : {HYMN_WIDEN_KERNELS(HYMN_KERNEL_NAME) HYMN_NARROW_KERNELS(
+           HYMN_KERNEL_NAME) HYMN_PEER_KERNELS(HYMN_KERNEL_NAME)})
     EXPECT_NE(bytes.find(std::string(".text.") + kernel), std::string_view::npos) << kernel;
   for (const char* const target : {".target sm_100", ".entry hymn_find_nan_float32"})
     EXPECT_NE(bytes.find(target), std::string_view::npos) << target;

@@ -81,6 +81,23 @@ TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheWindows) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
+TEST_F(PeerGroups, AReduceScatterMayBeInPlace) {
+  ToyGpus gpus(3);
+  gpus.run(
+      [&](World& world) {
+        const auto me = static_cast<std::size_t>(world.rank());
+        ToyBuffer<float> blocks(gpus, world.rank(), Floats(15, value_of(world)));
+        world.group().reduce_scatter(blocks.view(), blocks.view().slice(5 * me, 5));
+        Floats expected(15, value_of(world));
+        std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(5 * me), 5, 6.0F);
+        EXPECT_EQ(blocks.values(), expected);
+        EXPECT_EQ(world.group().uses().front().algorithm, "reduce_scatter_windows");
+        world.group().barrier();
+      },
+      {}, config("cuda_p2p,threads"));
+  EXPECT_THAT(gpus.violations(), IsEmpty());
+}
+
 TEST_F(PeerGroups, RootedOnesGoThroughTheWindows) {
   ToyGpus gpus(3);
   gpus.run(

@@ -38,6 +38,15 @@ ToyStream* find_stream(Stream stream) {
 
 ToyEvent* as_event(Event event) { return static_cast<ToyEvent*>(static_cast<void*>(event)); }
 
+/// Under the toys' mutex.
+void give_memory_back(void* pointer) {
+  toy->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
+  if (toy->shared)
+    toy->shared->free(pointer);
+  else
+    ::operator delete(pointer, std::align_val_t(64));
+}
+
 Result get_init(unsigned) { return success; }
 Result get_count(int* count) { return *count = toy->gpus, success; }
 Result get_device(Device* device, int index) { return *device = 100 + index, success; }
@@ -149,6 +158,42 @@ Result release(Pointer pointer) {
   --toy->allocations;
   return success;
 }
+Result get_attribute(int* value, int which, Device) {
+  std::lock_guard lock(toy->mutex);
+  return *value = which == attribute_memory_pools && toy->has_memory_pools ? 1 : 0, success;
+}
+// Memory in the order of streams. What is captured stays with the toys: a graph may run often.
+Result allocate_on(Pointer* pointer, std::size_t bytes, Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  ++toy->counts["allocate_on"];
+  if (const auto failure = toy->failures.extract("allocate_on")) return failure.mapped();
+  if (bytes == 0) toy->violation("no bytes in the order of a stream");
+  void* made = nullptr;
+  if (find_stream(stream)->is_capturing) {
+    made = ::operator new(bytes, std::align_val_t(64));
+    toy->memory_of_graphs.emplace_back(
+        made, [](void* memory) { ::operator delete(memory, std::align_val_t(64)); });
+    ++find_stream(stream)->open_in_graph;
+  } else {
+    made = toy_allocate(toy_current_gpu(), bytes, MemoryKind::device);
+    ++toy->open_on_streams;
+  }
+  *pointer = reinterpret_cast<Pointer>(made);
+  return success;
+}
+Result release_on(Pointer pointer, Stream stream) {
+  std::lock_guard lock(toy->mutex);
+  if (const auto failure = toy->failures.extract("release_on")) return failure.mapped();
+  if (find_stream(stream)->is_capturing) {
+    --find_stream(stream)->open_in_graph;
+  } else {
+    toy_enqueue(stream, {.work = [pointer] {
+                  give_memory_back(reinterpret_cast<void*>(pointer));
+                  --toy->open_on_streams;
+                }});
+  }
+  return success;
+}
 Result fill(Pointer pointer, unsigned char value, std::size_t bytes) {
   std::lock_guard lock(toy->mutex);
   std::memset(reinterpret_cast<void*>(pointer), value, bytes);
@@ -203,13 +248,9 @@ void toy_free(void* pointer) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  toy->memory.free(reinterpret_cast<std::uintptr_t>(pointer));
   // Another rank's thread may have carried out what wrote to it last.
   std::lock_guard lock(toy->mutex);
-  if (toy->shared)
-    toy->shared->free(pointer);
-  else
-    ::operator delete(pointer, std::align_val_t(64));
+  give_memory_back(pointer);
 }
 
 void toy_enqueue(Stream stream, ToyTask task) {
@@ -249,6 +290,9 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.elapsed.pointer = get_elapsed;
   functions.allocate.pointer = allocate;
   functions.release.pointer = release;
+  functions.attribute.pointer = get_attribute;
+  functions.allocate_on.pointer = allocate_on;
+  functions.release_on.pointer = release_on;
   functions.fill.pointer = fill;
   functions.allocate_pinned.pointer = allocate_pinned;
   functions.free_pinned.pointer = free_pinned;

@@ -125,6 +125,8 @@ void ToyGpus::capture(void* stream) {
 void ToyGpus::end_capture(void* stream) {
   std::lock_guard lock(state_->mutex);
   static_cast<ToyStream*>(stream)->is_capturing = false;
+  if (static_cast<ToyStream*>(stream)->open_in_graph != 0)
+    state_->violation("a graph does not release its memory");
 }
 
 void ToyGpus::launch_graph(void* stream) {
@@ -165,6 +167,11 @@ void ToyGpus::release() {
 void ToyGpus::fail(const std::string& name, int result) {
   std::lock_guard lock(state_->mutex);
   state_->failures[name] = result;
+}
+
+void ToyGpus::take_memory_pools() {
+  std::lock_guard lock(state_->mutex);
+  state_->has_memory_pools = false;
 }
 
 void ToyGpus::after_next_look(std::function<void()> act) {
@@ -211,6 +218,16 @@ int ToyGpus::open_events() const {
 int ToyGpus::open_allocations() const {
   std::lock_guard lock(state_->mutex);
   return state_->allocations;
+}
+
+int ToyGpus::open_of_nccl() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->open_of_nccl;
+}
+
+int ToyGpus::open_on_streams() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->open_on_streams;
 }
 
 int ToyGpus::queries() const {

@@ -63,12 +63,15 @@ class ToyGpus {
   bool synchronize(void* stream);
 
   // --- Faults
-  /// Calls of these names ("init", "split", "abort", "finalize") do not return, and "collective"s
-  /// are not carried out, before release().
+  /// Calls of these names ("init", "split", "abort", "finalize") do not return, "collective"s
+  /// are not carried out, and what is in progress stays so ("settling"), before release().
   void hold(const std::string& name);
   void release();
-  /// The next call of this name ("launch", or one of NCCL's) returns that.
+  /// The next call of this name ("launch", "load_module", "allocate_on", "release_on", or one of
+  /// NCCL's) returns that.
   void fail(const std::string& name, int result);
+  /// From now on no GPU has memory in the order of streams.
+  void take_memory_pools();
   /// Who looks next for an event that is still due does this before it goes on.
   void after_next_look(std::function<void()> act);
   /// All communicators say that of themselves from now on.
@@ -83,6 +86,8 @@ class ToyGpus {
   int streams_of_high_priority() const;
   int open_events() const;
   int open_allocations() const;  ///< that hymn has made through the driver
+  int open_of_nccl() const;      ///< the same by NCCL
+  int open_on_streams() const;   ///< the same in the order of streams
   int queries() const;           ///< of events
 
  private:

@@ -1,6 +1,7 @@
 // The kernels of the toy GPUs: the bodies that real ones run, on the host.
 #include <cstring>
 
+#include "collectives/cuda/cast_kernels.hpp"
 #include "collectives/cuda/find_nan_kernel.hpp"
 #include "tests/unit/host_peer_kernels.hpp"
 #include "tests/unit/toy_state.hpp"
@@ -30,6 +31,20 @@ ToyTask find_nan(unsigned blocks, void** arguments) {
   }};
 }
 
+/// A kernel between types: from where, to where, how many, and one number more.
+template <class From, class To>
+Launcher cast(void (*kernel)(const KernelThread&, From*, To*, std::uint64_t, std::uint32_t)) {
+  return [kernel](unsigned blocks, void** arguments) {
+    return ToyTask{.work = [=, from = argument<From*>(arguments, 0),
+                            to = argument<To*>(arguments, 1),
+                            count = argument<std::uint64_t>(arguments, 2),
+                            number = argument<std::uint32_t>(arguments, 3)] {
+      for (unsigned block = 0; block < blocks; ++block)
+        kernel({.block = block, .blocks = blocks}, from, to, count, number);
+    }};
+  };
+}
+
 /// One that waits for those of other GPUs.
 Launcher with_peers(HostPeerKernel kernel) {
   return [kernel](unsigned blocks, void** arguments) {
@@ -40,8 +55,12 @@ Launcher with_peers(HostPeerKernel kernel) {
   };
 }
 
+#define HYMN_TOY_CAST(name, body) {#name, cast(&cuda::body)},
 std::map<std::string, Launcher>& launchers() {
+  using namespace cuda;  // NOLINT: the names in the lists
   static std::map<std::string, Launcher> all = {
+      HYMN_WIDEN_KERNELS(HYMN_TOY_CAST)   //
+      HYMN_NARROW_KERNELS(HYMN_TOY_CAST)  //
       {"hymn_find_nan_float16", find_nan<std::uint16_t, 0x7c00>},
       {"hymn_find_nan_bfloat16", find_nan<std::uint16_t, 0x7f80>},
       {"hymn_find_nan_float32", find_nan<std::uint32_t, 0x7f800000>},
@@ -56,6 +75,7 @@ cuda_api::Result load_module(cuda_api::Module* module, const void* image) {
   *module = reinterpret_cast<cuda_api::Module>(const_cast<void*>(image));
   std::lock_guard lock(toy->mutex);
   ++toy->counts["load_module"];
+  if (const auto failure = toy->failures.extract("load_module")) return failure.mapped();
   return cuda_api::success;
 }
 cuda_api::Result unload_module(cuda_api::Module) {

@@ -173,7 +173,7 @@ Result get_async_error(Comm handle, Result* state) {
   if (*state == success && comm.is_finalized)
     *state = comm.team->finalized < static_cast<int>(comm.team->size) ? in_progress : success;
   if (*state == success && !is_settled(comm)) *state = in_progress;
-  if (comm.busy > 0) --comm.busy;
+  if (comm.busy > 0 && !toy->is_held("settling")) --comm.busy;
   if (comm.busy == 0 && comm.opening != nullptr)
     *std::exchange(comm.opening, nullptr) = static_cast<Window>(comm.known.rbegin()->first);
   enqueue_what_was_busy();
@@ -263,6 +263,7 @@ Result allocate(void** made, std::size_t bytes) {
   const Result result = enter(lock, "allocate", nullptr, toy_current_gpu());
   if (result != success) return result;
   ++toy->allocations;
+  ++toy->open_of_nccl;
   *made = toy_allocate(toy_current_gpu(), bytes, MemoryKind::device);
   return success;
 }
@@ -274,6 +275,7 @@ Result release(void* allocated) {
       if (buffer == allocated && !comm.is_gone)
         toy->violation("memory was freed that is registered");
   --toy->allocations;
+  --toy->open_of_nccl;
   return success;
 }
 

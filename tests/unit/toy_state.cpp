@@ -1,6 +1,7 @@
 // What the toy GPUs' streams do, and how a collective is carried out.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "tests/unit/toy_state.hpp"
 
@@ -17,6 +18,7 @@ double widened(T value) {
   return static_cast<double>(value);
 }
 double widened(bfloat16 value) { return static_cast<float>(value); }
+double widened(float16 value) { return static_cast<float>(value); }
 
 template <class T>
 T narrowed(double value) {
@@ -25,6 +27,11 @@ T narrowed(double value) {
 template <>
 bfloat16 narrowed<bfloat16>(double value) {
   return bfloat16(static_cast<float>(value));
+}
+
+template <>
+float16 narrowed<float16>(double value) {
+  return float16(static_cast<float>(value));
 }
 
 template <class Visit>
@@ -44,6 +51,8 @@ void with_type(int type, Visit visit) {
       return visit(double());
     case nccl_api::bfloat16:
       return visit(bfloat16());
+    case nccl_api::float16:
+      return visit(float16());
     default:
       toy->violation("a type that the toy has not: " + std::to_string(type));
   }
@@ -75,6 +84,8 @@ std::vector<std::byte> reduced(const std::vector<ToyCall*>& parts, std::size_t c
                                               : std::max(value, in);
         else
           value += in;
+        // At each hop, as NCCL.
+        if constexpr (!std::is_integral_v<T>) value = widened(narrowed<T>(value));
       }
       if (first.op == nccl_api::avg) value /= static_cast<double>(parts.size());
       out[i] = narrowed<T>(value);
@@ -103,6 +114,11 @@ void toy_collective(const std::vector<ToyCall*>& parts) {
     for (const ToyCall* const part : parts) std::memcpy(part->out, all.data(), all.size());
   } else if (first.name == "reduce_scatter") {
     const auto all = reduced(parts, first.count * parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (const auto* const in = static_cast<const std::byte*>(parts[i]->in);
+          in + i * bytes != parts[i]->out && in < static_cast<std::byte*>(parts[i]->out) + bytes &&
+          static_cast<std::byte*>(parts[i]->out) < in + parts.size() * bytes)
+        toy->violation("a reduce_scatter into its input, but not in place");
     for (std::size_t i = 0; i < parts.size(); ++i)
       std::memcpy(parts[i]->out, all.data() + i * bytes, bytes);
   } else {

@@ -79,6 +79,7 @@ struct ToyStream {
   int gpu = 0;
   bool high = false;
   bool is_capturing = false;
+  int open_in_graph = 0;  ///< memory that was captured, and its release not yet
   std::deque<ToyTask> tasks;
   std::vector<ToyTask> graph;
 };
@@ -98,6 +99,10 @@ struct ToyState {
   FakeMemory memory;
   std::unique_ptr<ToySharedMemory> shared;  ///< where other processes reach it, as well
   int allocations = 0;                      ///< through the driver, and not yet given back
+  int open_of_nccl = 0;                     ///< of these, what NCCL has made
+  int open_on_streams = 0;                  ///< in the order of streams, and not yet given back
+  std::vector<std::shared_ptr<void>> memory_of_graphs;
+  bool has_memory_pools = true;
   std::list<ToyStream> streams;
   std::list<ToyEvent> events;
   std::list<ToyComm> comms;

@@ -1,0 +1,112 @@
+// The bodies of the kernels between float16 or bfloat16 and float32, and their names.
+#pragma once
+
+#ifndef __CUDACC__
+#include <cstring>
+#endif
+
+#include "collectives/cuda/pack.hpp"
+#include "collectives/cuda/reductions.hpp"
+
+namespace hymn::cuda {
+
+/// So many elements that lie one after the other, as a thread has them: by 16 bytes where they are
+/// aligned. Those beyond `count` are zeros.
+template <class Element, unsigned width>
+struct CastElements {
+  static constexpr unsigned per_pack = pack_bytes / sizeof(Element);
+  static_assert(width % per_pack == 0);
+  struct alignas(16) Some {
+    Element of[per_pack];
+  };
+  Element of[width] = {};
+
+  HYMN_KERNEL_BODY void load(const Element* from, std::uint64_t count) {
+    if (count < width || !is_aligned(from, pack_bytes)) {
+      for (unsigned i = 0; i < width && i < count; ++i) of[i] = from[i];
+      return;
+    }
+    for (unsigned i = 0; i < width; i += per_pack) {
+      const auto some = std::bit_cast<Some>(load_pack(from + i));
+      for (unsigned k = 0; k < per_pack; ++k) of[i + k] = some.of[k];
+    }
+  }
+  HYMN_KERNEL_BODY void store(Element* to, std::uint64_t count) const {
+    if (count < width || !is_aligned(to, pack_bytes)) {
+      for (unsigned i = 0; i < width && i < count; ++i) to[i] = of[i];
+      return;
+    }
+    for (unsigned i = 0; i < width; i += per_pack) {
+      Some some;
+      for (unsigned k = 0; k < per_pack; ++k) some.of[k] = of[i + k];
+      store_pack(to + i, std::bit_cast<Pack>(some));
+    }
+  }
+
+ private:
+  // The host's compilers take a pack for something else than the elements in it.
+  HYMN_KERNEL_BODY static Pack load_pack(const Element* from) {
+#ifdef __CUDACC__
+    return *reinterpret_cast<const Pack*>(from);
+#else
+    Pack pack;
+    std::memcpy(&pack, from, pack_bytes);
+    return pack;
+#endif
+  }
+  HYMN_KERNEL_BODY static void store_pack(Element* to, const Pack& pack) {
+#ifdef __CUDACC__
+    *reinterpret_cast<Pack*>(to) = pack;
+#else
+    std::memcpy(to, &pack, pack_bytes);
+#endif
+  }
+};
+
+inline constexpr unsigned cast_at_once = pack_bytes / sizeof(std::uint16_t);
+
+/// As a reduction takes what a rank gives: `count` elements, times the rank's factor where it has
+/// one.
+template <class Reduction>
+HYMN_KERNEL_BODY void widen(const KernelThread& at, const void* narrow, float* wide,
+                            std::uint64_t count, std::uint32_t factor) {
+  using Element = typename Reduction::Element;
+  const auto* const from = static_cast<const Element*>(narrow);
+  for (std::uint64_t i = at.index() * cast_at_once; i < count; i += at.stride() * cast_at_once) {
+    CastElements<Element, cast_at_once> given;
+    CastElements<float, cast_at_once> result;
+    given.load(from + i, count - i);
+    for (unsigned k = 0; k < cast_at_once; ++k) result.of[k] = Reduction::load(given.of[k], factor);
+    result.store(wide + i, count - i);
+  }
+}
+
+/// As a reduction among `ranks` stores its result.
+template <class Reduction>
+HYMN_KERNEL_BODY void narrow(const KernelThread& at, const float* wide, void* narrow,
+                             std::uint64_t count, std::uint32_t ranks) {
+  using Element = typename Reduction::Element;
+  auto* const to = static_cast<Element*>(narrow);
+  for (std::uint64_t i = at.index() * cast_at_once; i < count; i += at.stride() * cast_at_once) {
+    CastElements<float, cast_at_once> given;
+    CastElements<Element, cast_at_once> result;
+    given.load(wide + i, count - i);
+    for (unsigned k = 0; k < cast_at_once; ++k) result.of[k] = Reduction::store(given.of[k], ranks);
+    result.store(to + i, count - i);
+  }
+}
+
+}  // namespace hymn::cuda
+
+// HYMN_WIDEN_KERNELS(KERNEL) and HYMN_NARROW_KERNELS(KERNEL) are KERNEL(name, body) for each of
+// them.
+#define HYMN_WIDEN_KERNELS(KERNEL)                             \
+  KERNEL(hymn_widen_float16, widen<Sum<Float16>>)              \
+  KERNEL(hymn_widen_bfloat16, widen<Sum<Bfloat16>>)            \
+  KERNEL(hymn_widen_float16_scaled, widen<PremulSum<Float16>>) \
+  KERNEL(hymn_widen_bfloat16_scaled, widen<PremulSum<Bfloat16>>)
+#define HYMN_NARROW_KERNELS(KERNEL)                              \
+  KERNEL(hymn_narrow_float16, narrow<Sum<Float16>>)              \
+  KERNEL(hymn_narrow_bfloat16, narrow<Sum<Bfloat16>>)            \
+  KERNEL(hymn_narrow_float16_averaged, narrow<Average<Float16>>) \
+  KERNEL(hymn_narrow_bfloat16_averaged, narrow<Average<Bfloat16>>)
