@@ -7,7 +7,8 @@
 
 namespace hymn::cuda {
 
-struct alignas(16) Pack {
+/// It lies over elements of any type, as bytes do; compilers of the host are told so.
+struct [[gnu::may_alias]] alignas(16) Pack {
   std::uint32_t words[4];
 };
 inline constexpr std::uint64_t pack_bytes = sizeof(Pack);
