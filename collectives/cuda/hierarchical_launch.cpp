@@ -17,15 +17,6 @@ std::vector<BufferView> shares_of(const HostShares& shares, int rank, const Buff
   return mine;
 }
 
-cuda_api::Event HierarchicalLaunch::mark_what_is_there() noexcept {
-  if (is_captured()) return nullptr;
-  try {
-    return gpu().mark(stream());
-  } catch (const std::exception&) {
-    return nullptr;
-  }
-}
-
 // No share leaves the host before it is known to be whole.
 bool HierarchicalLaunch::is_ready() {
   const bool is_folded = has_begun_ && crossing_.is_folded();

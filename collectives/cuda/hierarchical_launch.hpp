@@ -25,8 +25,6 @@ class HierarchicalLaunch final : public GpuLaunch {
 
   /// Whether anything of it is on the stream, or has been.
   bool has_begun() const { return has_begun_; }
-  /// An event behind all that is on its stream now; null: there is none, or it is captured.
-  cuda_api::Event mark_what_is_there() noexcept;
 
  private:
   GpuDevice& gpu() const override { return channel_.gpu(); }

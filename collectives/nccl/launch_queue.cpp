@@ -5,6 +5,29 @@
 
 namespace hymn {
 
+cuda_api::Event GpuLaunch::mark_what_is_there() noexcept {
+  if (is_captured_) return nullptr;
+  try {
+    return gpu().mark(stream_);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+void GpuLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
+  for (GpuLaunch* const launch : together) launch->enqueue();
+}
+
+void NcclLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
+  std::vector<NcclMessage> messages;
+  for (GpuLaunch* const each : together) {
+    const auto& launch = static_cast<const NcclLaunch&>(*each);
+    messages.push_back(
+        {launch.channel_.place(launch.stream()), &launch.request(), launch.peer_});
+  }
+  launch_nccl_together(messages);
+}
+
 void LaunchQueue::add(GpuLaunch& launch) {
   GpuDevice& gpu = launch.gpu();
   const OrderingDomain& domain = launch.request_.domain;
@@ -16,7 +39,7 @@ void LaunchQueue::add(GpuLaunch& launch) {
   }
   std::lock_guard lock(mutex_);
   launch.begin();
-  Lane& lane = lanes_[launch.is_message() ? launch.stream_ : nullptr];
+  Lane& lane = lanes_[launch.lane()];
   lane.waiting.insert(place_of(launch, lane), &launch);
 }
 
@@ -54,7 +77,7 @@ bool LaunchQueue::try_alone(NcclChannel& channel, const std::function<void()>& u
 void LaunchQueue::advance() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  for (auto& [stream, lane] : lanes_) advance(lane);
+  for (auto& [key, lane] : lanes_) advance(lane);
   std::erase_if(lanes_, [](const auto& lane) { return lane.second.is_empty(); });
 }
 
@@ -109,16 +132,12 @@ bool LaunchQueue::are_ready(Lane& lane, std::span<GpuLaunch* const> together) {
 }
 
 void LaunchQueue::enqueue(std::span<GpuLaunch* const> together) {
-  const GpuDevice::Entry entry(together.front()->gpu());
-  if (together.size() == 1) {
-    together.front()->enqueue();
-    return;
-  }
-  // Only NCCL has messages.
-  std::vector<NcclMessage> messages;
-  for (const GpuLaunch* const launch : together)
-    messages.push_back(static_cast<const NcclLaunch*>(launch)->message());
-  launch_nccl_together(messages);
+  GpuLaunch& first = *together.front();
+  const GpuDevice::Entry entry(first.gpu());
+  if (together.size() == 1)
+    first.enqueue();
+  else
+    first.enqueue_together(together);
 }
 
 // Nobody asks after what was captured: it happens when the graph runs, perhaps often.
@@ -132,7 +151,7 @@ void LaunchQueue::settle(GpuLaunch& launch) {
 
 void LaunchQueue::remove(GpuLaunch& launch) {
   std::lock_guard lock(mutex_);
-  for (auto& [stream, lane] : lanes_) {
+  for (auto& [key, lane] : lanes_) {
     std::erase(lane.waiting, &launch);
     std::erase(lane.calling, &launch);
   }

@@ -9,6 +9,7 @@
 #include "base/keep_for_ever.hpp"
 #include "collectives/cuda/hierarchical_algorithm.hpp"
 #include "collectives/cuda/kernel_image.hpp"
+#include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_rules.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
@@ -103,6 +104,17 @@ bool PeerMechanism::is_wanted(const PathPolicy& path, std::size_t ranks, bool on
   return tuning_ != nullptr && tuning_->knows(paths::cuda_p2p, static_cast<int>(ranks), one_host);
 }
 
+std::string PeerMechanism::why_no_messages(const GroupOptions& options) const {
+  switch (peer_use(policy_of(options, path_), compat_)) {
+    case PeerUse::named:
+      return "";
+    case PeerUse::c10d:
+      return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
+    default:
+      return "messages take it only where HYMN_PATH names cuda_p2p";
+  }
+}
+
 bool PeerMechanism::ends_together() const {
   if (is_wanted(path_, /*ranks=*/2, /*one_host=*/true)) return true;
   return path_.allows(paths::cuda_p2p) && tuning_ != nullptr && tuning_->knows(paths::cuda_p2p);
@@ -151,7 +163,9 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   mine.why_not = why_not(membership);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
-    auto window = std::make_shared<PeerWindow>(nccl_.gpu(), cuda::window_bytes(peer_slot_bytes));
+    const std::size_t boxes = one_host && why_no_messages(options).empty() ? peer_box_bytes : 0;
+    auto window = std::make_shared<PeerWindow>(
+        nccl_.gpu(), cuda::window_bytes(peer_slot_bytes, boxes, membership.ranks.size()));
     mine.number = random_number();
     window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
     mine.window = window->ticket();
@@ -211,7 +225,8 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
       .windows = std::move(windows),
       .members = here,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(here.size())},
-      .slot_bytes = peer_slot_bytes});
+      .slot_bytes = peer_slot_bytes,
+      .box_bytes = peer_box_bytes});
   std::string why = channel->probe(numbers, Deadline::after(patience));
   if (why.empty()) open_[membership.uid] = channel;
   return why;
@@ -239,16 +254,33 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
   if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
   const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
-    add_no_peer_algorithms(group.algorithms,
-                           fmt::format("the ranks are on {} hosts", hosts.hosts()));
+    const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
+    add_no_peer_algorithms(group.algorithms, apart);
+    add_messages(group, nullptr, apart);
     add_hierarchical(group, hosts, channel, reason);
     return;
   }
+  add_messages(group, channel, reason);
   if (channel != nullptr)
     add_peer_algorithms(group.algorithms, channel);
   else
     add_no_peer_algorithms(group.algorithms, reason);
   add_hierarchical(group, hosts, nullptr, "all ranks are on one host");
+}
+
+// Messages have no costs: where the setting names this path it comes before the others. What these
+// give up is then not to be sent on by kernels behind it, which end like those of what is whole.
+void PeerMechanism::add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
+                                 std::string reason) const {
+  if (std::string why_not = why_no_messages(group.options); !why_not.empty())
+    reason = std::move(why_not);
+  const bool is_usable = reason.empty();
+  if (is_usable && group.nccl != nullptr)
+    group.nccl->set_before_abort([windows = std::weak_ptr(channel)] {
+      if (const auto held = windows.lock()) held->abort();
+    });
+  group.algorithms.insert(group.algorithms.begin(),
+                          make_peer_messages(is_usable ? channel : nullptr, std::move(reason)));
 }
 
 void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,

@@ -43,6 +43,8 @@ class PeerMechanism final : public Mechanism {
   struct Offer;
   /// Whether groups of so many ranks, all on one host or not, get windows with this setting.
   bool is_wanted(const PathPolicy& path, std::size_t ranks, bool one_host) const;
+  /// Why messages of groups with these options do not go through windows; empty: they may.
+  std::string why_no_messages(const GroupOptions& options) const;
   /// The members on this rank's host, by ascending rank.
   std::vector<int> members_here(const Membership& membership) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
@@ -50,6 +52,9 @@ class PeerMechanism final : public Mechanism {
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
   std::string connect(const Membership& membership, const std::vector<Offer>& offers,
                       Duration patience);
+  /// The candidate for messages. `channel` null: it can do nothing, for that reason.
+  void add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
+                    std::string reason) const;
   /// The candidates of a group on several hosts. `channel` null: they can do nothing, for that
   /// reason.
   void add_hierarchical(NewGroup& group, const HostMap& hosts,
