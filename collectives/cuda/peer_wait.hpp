@@ -35,6 +35,7 @@ class PeerWait {
       // The peer may be ahead.
       if (static_cast<std::int32_t>(load_acquire_system(word) - number) >= 0) return true;
       if (looks % looks_between == 0) {
+        if (has_failed()) return false;  // another block
         if (refused != nullptr && load_acquire_system(refused) != 0)
           return give_up(PeerFailure::refused, peer);
         if (is_aborted()) return give_up(PeerFailure::aborted, peer);
