@@ -22,11 +22,11 @@ HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
   }
 HYMN_PEER_KERNELS(HYMN_PEER_KERNEL)
 
-#define HYMN_MESSAGE_KERNEL(name, body)                            \
+#define HYMN_MESSAGE_KERNEL(name, body)                                \
   extern "C" __global__ void __launch_bounds__(cuda::threads_of_block) \
-      name(const __grid_constant__ cuda::PeerTeam team,            \
-           const __grid_constant__ cuda::MessagesCall call) {      \
-    using namespace hymn::cuda;                                    \
-    body(this_kernel_thread(), team, call);                        \
+      name(const __grid_constant__ cuda::PeerTeam team,                \
+           const __grid_constant__ cuda::MessagesCall call) {          \
+    using namespace hymn::cuda;                                        \
+    body(this_kernel_thread(), team, call);                            \
   }
 HYMN_MESSAGE_KERNELS(HYMN_MESSAGE_KERNEL)

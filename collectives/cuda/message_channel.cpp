@@ -42,17 +42,16 @@ MessageChannel::~MessageChannel() {
 cuda_api::Stream MessageChannel::stream(int peer, bool is_send) {
   std::lock_guard lock(mutex_);
   Line& wanted = line(peer, is_send);
-  if (wanted.stream == nullptr)
-    wanted.stream = gpu().make_stream(windows_->parts().high_priority);
+  if (wanted.stream == nullptr) wanted.stream = gpu().make_stream(windows_->parts().high_priority);
   return wanted.stream;
 }
 
 void MessageChannel::launch(std::span<const Message> messages, cuda_api::Stream stream,
                             bool is_captured) {
   for (std::size_t done = 0; done < messages.size(); done += cuda::most_messages)
-    launch_at_once(messages.subspan(done, std::min<std::size_t>(messages.size() - done,
-                                                                cuda::most_messages)),
-                   stream, is_captured);
+    launch_at_once(
+        messages.subspan(done, std::min<std::size_t>(messages.size() - done, cuda::most_messages)),
+        stream, is_captured);
 }
 
 void MessageChannel::launch_at_once(std::span<const Message> messages, cuda_api::Stream stream,

@@ -28,7 +28,7 @@ struct PeerChannelParts {
   GroupShape shape;
   std::size_t slot_bytes = 0;
   std::size_t box_bytes = 0;  ///< where the windows have boxes for messages
-  Duration limit{};  ///< for what kernels wait; zero: none
+  Duration limit{};           ///< for what kernels wait; zero: none
   bool high_priority = false;
 };
 

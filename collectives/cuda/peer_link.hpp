@@ -3,9 +3,9 @@
 // The sender puts pieces into two boxes in the receiver's window, in turn. It counts them: with a
 // release store of the count into the receiver's window it tells that a piece is there, and the
 // receiver in the same way that it has taken it, after which the box may be written again. Both
-// count by themselves from the first message on: without tags the n-th that is sent is the n-th that
-// is received. Nothing is ever set back. Every message has one piece at least, and all blocks carry
-// as many pieces of it, perhaps empty ones.
+// count by themselves from the first message on: without tags the n-th that is sent is the n-th
+// that is received. Nothing is ever set back. Every message has one piece at least, and all blocks
+// carry as many pieces of it, perhaps empty ones.
 #pragma once
 
 #include "collectives/cuda/pack.hpp"
@@ -58,8 +58,7 @@ class PeerLink {
       const Share share = share_of(round, message.bytes);
       copy(message.data + share.offset, part_of_box(team_.rank, peer_), share.bytes);
       at_.sync();
-      if (at_.thread == 0)
-        store_release_system(&words(peer_, team_.rank).taken[block_], pieces_);
+      if (at_.thread == 0) store_release_system(&words(peer_, team_.rank).taken[block_], pieces_);
     }
     return true;
   }

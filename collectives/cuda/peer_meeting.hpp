@@ -65,9 +65,7 @@ class PeerMeeting {
 
  private:
   HYMN_KERNEL_BODY unsigned parity() const { return number_ % 2; }
-  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const {
-    return window_head(team_, rank);
-  }
+  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const { return window_head(team_, rank); }
   HYMN_KERNEL_BODY std::uint32_t* reached(unsigned where, PeerPhase phase, unsigned who) const {
     return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
   }

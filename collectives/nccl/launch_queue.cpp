@@ -22,8 +22,7 @@ void NcclLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
   std::vector<NcclMessage> messages;
   for (GpuLaunch* const each : together) {
     const auto& launch = static_cast<const NcclLaunch&>(*each);
-    messages.push_back(
-        {launch.channel_.place(launch.stream()), &launch.request(), launch.peer_});
+    messages.push_back({launch.channel_.place(launch.stream()), &launch.request(), launch.peer_});
   }
   launch_nccl_together(messages);
 }

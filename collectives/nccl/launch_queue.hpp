@@ -4,8 +4,8 @@
 // Communicators whose collectives are launched in different orders on different GPUs may wait for
 // each other for ever. Programs make their calls in one order on all ranks, so this is the order in
 // which they were started, also where a later group's communicator is ready sooner. Messages need
-// only keep their order on their stream, or between two ranks: between them, and between messages and
-// collectives, ranks need not agree.
+// only keep their order on their stream, or between two ranks: between them, and between messages
+// and collectives, ranks need not agree.
 #pragma once
 
 #include <atomic>

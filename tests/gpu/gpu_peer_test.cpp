@@ -210,9 +210,8 @@ TEST(GpuPeerDeath, AReceiveWhosePeerDoesNotSendEnds) {
     ProcessGroup group = world.new_group({0, 1}, through_windows);
     const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
     if (world.rank() == 0) {
-      EXPECT_THROW(
-          group.recv(buffer.view(), 1, 0, {.timeout = std::chrono::milliseconds(200)}),
-          TimeoutError);
+      EXPECT_THROW(group.recv(buffer.view(), 1, 0, {.timeout = std::chrono::milliseconds(200)}),
+                   TimeoutError);
       const GpuDevice::Entry entry(real_gpu());
       call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());
     }

@@ -156,9 +156,9 @@ TEST_P(GpuProcesses, MessagesGoThroughTheWindows) {
       sent.wait();
       require_all(in, before, "a message");
       const RealStream stream;
-      group.batch_isend_irecv(std::vector{P2POp::send(in.view(), before),
-                                          P2POp::recv(out.view(), next)},
-                              {.stream = stream.get()});
+      group.batch_isend_irecv(
+          std::vector{P2POp::send(in.view(), before), P2POp::recv(out.view(), next)},
+          {.stream = stream.get()});
       stream.synchronize();
       require_all(out, world.rank(), "what has come back");
       group.wait_for_pending_works();

@@ -284,9 +284,7 @@ TEST(PeerMessages, AnotherSizeIsAnErrorOfBoth) {
     Mail in(0, 1, wanted, 0, 0);
     Mail next(0, 2, 1, 0, 0);
     {
-      std::jthread sender([&] {
-        run(scene, 0, {{1, true, {out.given()}}});
-      });
+      std::jthread sender([&] { run(scene, 0, {{1, true, {out.given()}}}); });
       run(scene, 1, {{0, false, {in.wanted()}}});
     }
     EXPECT_EQ(scene.status(1), status_of(PeerFailure::wrong_size, 0));

@@ -26,8 +26,8 @@ class PeerScene {
       : ranks_(ranks), slot_bytes_(slot_bytes), box_bytes_(box_bytes) {
     const std::size_t bytes = cuda::window_bytes(slot_bytes, box_bytes, ranks);
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      windows_.emplace_back(static_cast<std::byte*>(
-          ::operator new(bytes, std::align_val_t(cuda::window_alignment))));
+      windows_.emplace_back(
+          static_cast<std::byte*>(::operator new(bytes, std::align_val_t(cuda::window_alignment))));
       std::memset(windows_.back().get(), 0, bytes);
     }
     status_.resize(ranks);

@@ -1,4 +1,5 @@
-// Sends and receives of groups through peer memory, over toy GPUs: results, order, choice, failures.
+// Sends and receives of groups through peer memory, over toy GPUs: results, order, choice,
+// failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -385,7 +386,8 @@ TEST_P(PeerSendRecvFailures, APeerThatDoesNotComeIsNotWaitedForForEver) {
 TEST_P(PeerSendRecvFailures, AnotherSizeIsAnErrorOfBoth) {
   std::vector<std::unique_ptr<Buffer>> buffers;
   for (const std::size_t count : {many, many + 1})
-    buffers.push_back(std::make_unique<Buffer>(gpus, static_cast<int>(buffers.size()), Ints(count)));
+    buffers.push_back(
+        std::make_unique<Buffer>(gpus, static_cast<int>(buffers.size()), Ints(count)));
   std::atomic<int> of_usage = 0;
   gpus.run(
       [&](World& world) {
