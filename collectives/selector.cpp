@@ -48,8 +48,7 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
       if (!algorithm->serves(type)) continue;
       const std::string_view name = algorithm_for(algorithm->name(), type);
       if (is_collective(type)) known.emplace(name);
-      if (rules_.path.allows(algorithm->path()) && rules_.algo.allows(type, name))
-        allowed |= 1u << i;
+      if (rules_.algo.allows(type, name)) allowed |= 1u << i;
     }
     allowed_.push_back(allowed);
   }
@@ -98,6 +97,13 @@ bool Selector::is_allowed(std::size_t index, OpType type) const {
   return (allowed_[index] >> static_cast<unsigned>(type) & 1u) != 0;
 }
 
+// Messages that there are none of need no path, and copies to the host and back are needed anyway.
+bool Selector::is_path_allowed(std::size_t index, Look look) const {
+  const std::string_view path = algorithms_[index]->path();
+  return rules_.path.allows(path) || (look == Look::all_alone && context_.layout.size == 1 &&
+                                      (path == paths::exchange || path == paths::staged));
+}
+
 // What no order can change is the same everywhere; what has no exact form depends on the ranks.
 Reproducibility Selector::promise(std::size_t index, const Request& request) const {
   const DataType dtype = request.inputs.dtype();
@@ -134,12 +140,12 @@ std::string Selector::held_back(std::size_t index, const std::optional<PlanQuery
 }
 
 Candidate Selector::ask(std::size_t index, const Request& request,
-                        const std::optional<PlanQuery>& query) const {
+                        const std::optional<PlanQuery>& query, Look look) const {
   const Algorithm& algorithm = *algorithms_[index];
   Candidate candidate;
   candidate.path = algorithm.path();
   candidate.algorithm = algorithm_for(algorithm.name(), request.type);
-  if (!rules_.path.allows(algorithm.path())) {
+  if (!is_path_allowed(index, look)) {
     candidate.reason = fmt::format("not allowed by the path setting '{}'", rules_.path.text());
   } else if (!is_allowed(index, request.type)) {
     candidate.reason = fmt::format("not allowed by the algorithm setting '{}'", rules_.algo.text());
@@ -161,13 +167,20 @@ Candidate Selector::ask(std::size_t index, const Request& request,
 }
 
 std::size_t Selector::search(const Request& request) const {
+  std::optional<std::size_t> chosen = search(request, Look::by_path_setting);
+  if (!chosen) chosen = search(request, Look::all_alone);
+  if (!chosen) refuse(request);
+  return *chosen;
+}
+
+std::optional<std::size_t> Selector::search(const Request& request, Look look) const {
   const std::optional<PlanQuery> query = plan_query(request, context_.layout.size);
   std::optional<std::size_t> chosen;
   Cost cost;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
-    if (!is_allowed(i, request.type) || !algorithms_[i]->takes(request.memory()) ||
-        !algorithms_[i]->can_run(request).ok || !held_back(i, query).empty() ||
-        promise(i, request) < rules_.reproducibility)
+    if (!is_path_allowed(i, look) || !is_allowed(i, request.type) ||
+        !algorithms_[i]->takes(request.memory()) || !algorithms_[i]->can_run(request).ok ||
+        !held_back(i, query).empty() || promise(i, request) < rules_.reproducibility)
       continue;
     Cost other = cost_of(i, query);
     if (chosen && !is_faster(other, cost)) continue;
@@ -175,8 +188,7 @@ std::size_t Selector::search(const Request& request) const {
     cost = std::move(other);
     if (!query) break;
   }
-  if (!chosen) refuse(request);
-  return *chosen;
+  return chosen;
 }
 
 void Selector::refuse(const Request& request) const {
@@ -221,12 +233,17 @@ std::string Selector::remedy() const {
 }
 
 Explanation Selector::explain(const Request& request) const {
+  Explanation explanation = explain(request, Look::by_path_setting);
+  return explanation.algorithm.empty() ? explain(request, Look::all_alone) : explanation;
+}
+
+Explanation Selector::explain(const Request& request, Look look) const {
   const std::optional<PlanQuery> query = plan_query(request, context_.layout.size);
   Explanation explanation;
   Cost chosen;
   for (std::size_t i = 0; i < algorithms_.size(); ++i) {
     if (!algorithms_[i]->serves(request.type)) continue;
-    Candidate candidate = ask(i, request, query);
+    Candidate candidate = ask(i, request, query, look);
     if (candidate.can_run) {
       Cost cost = cost_of(i, query);
       candidate.predicted_us = cost.seconds * 1e6;

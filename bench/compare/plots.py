@@ -63,6 +63,18 @@ def ratios_script(rows):
     return SIZES_AXIS + settings + even + blocks + plot, (900, 500)
 
 
+def render(path, script, size):
+    """Has gnuplot draw the script into a .svg or .png of that size; tells whether it could."""
+    terminal = TERMINALS[path.suffix[1:]].format(*size)
+    head = f"set terminal {terminal}\nset output '{path}'\n"
+    done = subprocess.run(
+        ["gnuplot"], input=head + script, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        print(f"gnuplot could not draw {path.name}: {done.stderr.strip()}")
+    return done.returncode == 0
+
+
 def draw(rows, folder):
     """Writes compare-times-… and compare-ratios-… for each layout; returns what was written."""
     if not shutil.which("gnuplot"):
@@ -77,14 +89,8 @@ def draw(rows, folder):
             ("times", times_script(here)),
             ("ratios", ratios_script(here)),
         ):
-            for ending, terminal in TERMINALS.items() if script else ():
+            for ending in TERMINALS if script else ():
                 path = folder / f"compare-{kind}-{ranks}-ranks.{ending}"
-                head = f"set terminal {terminal.format(*size)}\nset output '{path}'\n"
-                done = subprocess.run(
-                    ["gnuplot"], input=head + script, capture_output=True, text=True, check=False
-                )
-                if done.returncode == 0:
+                if render(path, script, size):
                     written.append(path)
-                else:
-                    print(f"gnuplot could not draw {path.name}: {done.stderr.strip()}")
     return written

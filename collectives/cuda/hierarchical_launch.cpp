@@ -41,7 +41,7 @@ void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::si
   cuda::PeerCall call{};
   call.input = from;
   call.output = to;
-  call.bytes = bytes;
+  call.bytes = call.stride = bytes;
   call.factor = factor_bits(dtype, request().op);
   call.root = HostShares::tail_carrier;
   // The first kernel looks; where it has failed the others do not run.

@@ -129,6 +129,10 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
   }
 }
 
+bool PeerChannel::is_sound() const {
+  return load(words_->status.why) == 0 && load(words_->aborted) == 0;
+}
+
 void PeerChannel::abort() noexcept {
   std::atomic_ref(words_->aborted).store(1, std::memory_order_release);
 }

@@ -65,6 +65,8 @@ class PeerChannel {
   /// rank that did not come; UsageError for a message of a wrong size; and AbortedError when it was
   /// given up here. Thread-safe.
   void check() const;
+  /// Whether check() would throw nothing. Thread-safe.
+  bool is_sound() const;
   /// Kernels that wait end, and none runs any more. Thread-safe.
   void abort() noexcept;
 

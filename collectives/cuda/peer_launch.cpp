@@ -6,6 +6,7 @@
 #include <bit>
 #include <mutex>
 #include <set>
+#include <type_traits>
 
 #include "collectives/cuda/pack.hpp"
 #include "hymn/error.hpp"
@@ -44,6 +45,13 @@ std::uint64_t bytes_of_call(const Request& request, int ranks) {
   }
 }
 
+/// Null stays null: what a rank neither gives nor gets is nowhere.
+template <class T>
+T* advanced(T* data, std::size_t bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return data == nullptr ? nullptr : static_cast<Byte*>(data) + bytes;
+}
+
 }  // namespace
 
 const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind) {
@@ -68,7 +76,7 @@ Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::
   const std::optional<PlanQuery> query = plan_query(request, ranks);
   if (!query)
     return Verdict::no(fmt::format("there is no kernel for {}", to_string(request.op.kind())));
-  return peer_kernel_takes(*query, method, ranks, slot_bytes);
+  return peer_kernel_takes(*query, method, slot_bytes);
 }
 
 bool PeerLaunch::is_ready() {
@@ -80,29 +88,23 @@ bool PeerLaunch::is_ready() {
 void PeerLaunch::enqueue() {
   const ConstBufferView& in = request().inputs.flat();
   const BufferView& out = request().outputs.flat();
+  const GroupShape& shape = channel_.parts().shape;
   const char* const kernel = kernel_name(request().type, method_, in.dtype, request().op.kind());
+  const std::size_t most =
+      peer_piece_bytes(request().type, shape.size, channel_.parts().slot_bytes);
+  const std::size_t bytes = bytes_of_call(request(), shape.size);
   PeerCall call{};
   call.factor = factor_bits(in.dtype, request().op);
   call.root = static_cast<std::uint32_t>(std::max(root_, 0));
-  call.input = in.data;
-  call.output = out.data;
-  const auto launch = [&] {
-    channel_.launch(kernel, call, packs_in(call.bytes), stream(), is_captured());
-  };
-  if (request().type != OpType::all_reduce) {
-    call.bytes = bytes_of_call(request(), channel_.parts().shape.size);
-    launch();
-    return;
-  }
-  const std::size_t most = channel_.parts().slot_bytes;
+  call.stride = bytes;
   std::size_t done = 0;
   do {
-    call.bytes = std::min(in.bytes() - done, most);
-    call.input = static_cast<const std::byte*>(in.data) + done;
-    call.output = static_cast<std::byte*>(out.data) + done;
-    launch();
+    call.bytes = std::min(bytes - done, most);
+    call.input = advanced(in.data, done);
+    call.output = advanced(out.data, done);
+    channel_.launch(kernel, call, packs_in(call.bytes), stream(), is_captured());
     done += call.bytes;
-  } while (done < in.bytes());
+  } while (done < bytes);
 }
 
 }  // namespace hymn

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "collectives/cuda/peer_blocks.hpp"
+#include "collectives/cuda/pack.hpp"
 
 namespace hymn {
 namespace {
@@ -28,39 +28,33 @@ Verdict can_reduce(const PlanQuery& query) {
   return Verdict::yes();
 }
 
-/// Of a slot, that the operation needs at once.
-std::size_t bytes_in_slot(const PlanQuery& query, int ranks) {
-  const auto all = static_cast<std::size_t>(ranks);
-  switch (query.type) {
-    case OpType::reduce_scatter:
-    case OpType::scatter:
-    case OpType::all_to_all:
-      return all * cuda::block_stride(query.bytes / all);
-    case OpType::all_gather:
-    case OpType::gather:
-      return query.bytes / all;
-    default:
-      return query.bytes;
-  }
-}
-
 }  // namespace
 
 bool has_peer_kernel(PeerMethod method, OpType type) {
   return is_collective(type) && (type == OpType::all_reduce) == (method != PeerMethod::windows);
 }
 
-Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, int ranks,
-                          std::size_t slot_bytes) {
+Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t slot_bytes) {
   if (!has_peer_kernel(method, query.type))
     return Verdict::no(fmt::format("there is no kernel for {}", to_string(query.type)));
   if (reduces(query.type)) {
     Verdict reduced = can_reduce(query);
     if (!reduced.ok) return reduced;
   }
-  if (method != PeerMethod::two_shot && bytes_in_slot(query, ranks) > slot_bytes)
+  if (method == PeerMethod::one_shot && query.bytes > slot_bytes)
     return Verdict::no(fmt::format("it is larger than the {} bytes of a window", slot_bytes));
   return Verdict::yes();
+}
+
+std::size_t peer_piece_bytes(OpType type, int ranks, std::size_t slot_bytes) {
+  switch (type) {
+    case OpType::reduce_scatter:
+    case OpType::scatter:
+    case OpType::all_to_all:
+      return slot_bytes / static_cast<std::size_t>(ranks) / cuda::pack_bytes * cuda::pack_bytes;
+    default:
+      return slot_bytes;
+  }
 }
 
 Verdict can_reduce_by_hosts(DataType dtype, ReduceKind kind) {

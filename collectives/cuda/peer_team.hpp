@@ -101,12 +101,13 @@ struct PeerTeam {
   PeerStatus* status;
 };
 
-/// One call, no larger than a slot. Buffers may have any alignment; where they have 16 bytes they
-/// are read and written by 16 bytes. They are the same, or do not overlap.
+/// One call, or a piece of one, no larger than a slot. Buffers may have any alignment; where they
+/// have 16 bytes they are read and written by 16 bytes. They are the same, or do not overlap.
 struct PeerCall {
   const void* input;
   void* output;
   std::uint64_t bytes;        ///< of an all_reduce, broadcast or reduce; else of each rank's block
+  std::uint64_t stride;       ///< from one rank's block to the next in the buffers
   std::uint32_t factor;       ///< of premul_sum, as bits of the accumulator
   std::uint32_t root;         ///< of a broadcast, reduce, gather or scatter
   std::uint64_t limit;        ///< nanoseconds that may be waited; 0: for ever

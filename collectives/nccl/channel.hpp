@@ -110,7 +110,8 @@ class NcclChannel {
   /// How often a communicator was split from this one. Thread-safe.
   std::uint64_t splits() const { return splits_; }
 
-  /// Called whenever it is given up, before NCCL is told; throws nothing. Set before it is used.
+  /// Called whenever it is given up before its end in good order, and before NCCL is told; throws
+  /// nothing. To be set before the channel is used.
   void set_before_abort(std::function<void()> act) { before_abort_ = std::move(act); }
   /// Gives it up. Thread-safe.
   void abort() noexcept;

@@ -59,8 +59,7 @@ Verdict nccl_has(const PlanQuery& query) {
 
 Verdict peer_can_run(const PlanQuery& query, const PlanContext& context, PeerMethod method) {
   for (Verdict verdict :
-       {needs_device_memory(query),
-        peer_kernel_takes(query, method, std::max(context.layout.size, 1), peer_slot_bytes),
+       {needs_device_memory(query), peer_kernel_takes(query, method, peer_slot_bytes),
         needs_gpus(context), reach_each_other(context)})
     if (!verdict.ok) return verdict;
   return Verdict::yes();

@@ -19,10 +19,6 @@ CostSetting setting_of(const PlanContext& context) {
   return context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
 }
 
-Verdict needs_host_memory(const PlanQuery& query) {
-  return is_on_device(query) ? Verdict::no("the buffers are in device memory") : Verdict::yes();
-}
-
 // What crosses the interface of the fullest host when each rank talks to each, for each byte that
 // a rank moves: the part that goes to other hosts, times the ranks that share the interface.
 double shared_interface(const PlanContext& context) {
@@ -52,6 +48,12 @@ double pairwise_seconds(std::string_view path, const PlanQuery& query, const Pla
 }
 
 }  // namespace
+
+Verdict needs_host_memory(const PlanQuery& query) {
+  if (!is_on_device(query)) return Verdict::yes();
+  return Verdict::no(query.type == OpType::barrier ? "it is ordered by a stream"
+                                                   : "the buffers are in device memory");
+}
 
 double rounds_on_cores(double rounds, const PlanContext& context) {
   return shares_cores(context) ? std::max<double>(rounds, context.layout.size - 1) : rounds;

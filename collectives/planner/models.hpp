@@ -60,5 +60,6 @@ double cost_of(const CostRow& row, const PlanQuery& query, double rounds, double
 
 /// Whether the host cannot read it.
 constexpr bool is_on_device(const PlanQuery& query) { return query.memory == MemoryKind::device; }
+Verdict needs_host_memory(const PlanQuery& query);
 
 }  // namespace hymn

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hymn {
 namespace {
 
@@ -12,14 +14,28 @@ bool is_hierarchical(std::string_view algorithm) {
 // The sizes up to which PyTorch's all_reduce inside a node works in one shot, and at all.
 constexpr std::size_t c10d_one_shot = std::size_t{256} << 10;
 constexpr std::size_t c10d_two_shot = std::size_t{10} << 20;
+// For the latter it rounds sizes up, so that every rank has whole steps of its warps.
+constexpr std::size_t c10d_step = 512;
+constexpr int c10d_ranks = 8;
 
-std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query) {
+/// Whether the GPUs of a host are known to reach each other by something else than NVLink.
+bool is_without_nvlink(const HostSummary& host) {
+  return host.worst_link >= GpuLinkKind::pcie_switch && host.worst_link < GpuLinkKind::unknown;
+}
+
+std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query,
+                         const GroupLayout& layout) {
+  if (layout.size > c10d_ranks)
+    return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} ranks", c10d_ranks);
+  if (std::any_of(layout.hosts.begin(), layout.hosts.end(), is_without_nvlink))
+    return "HYMN_P2P_COMPAT=c10d: only over NVLink";
   if (is_hierarchical(algorithm)) return std::string(c10d_inside_a_host);
   if (query.type != OpType::all_reduce || query.dtype != DataType::bfloat16 ||
       query.op != ReduceKind::sum)
     return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
-  if (query.bytes > c10d_two_shot)
-    return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} bytes", c10d_two_shot);
+  const std::size_t step = c10d_step * static_cast<std::size_t>(std::max(layout.size, 1));
+  if (const std::size_t most = c10d_two_shot / step * step; query.bytes > most)
+    return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} bytes", most);
   const bool in_one = query.bytes <= c10d_one_shot;
   if (in_one == (algorithm == "all_reduce_one_shot")) return "";
   return fmt::format("HYMN_P2P_COMPAT=c10d: {} {} bytes take {}", in_one ? "up to" : "more than",
@@ -43,7 +59,7 @@ std::string not_measured(int ranks, std::optional<DataType> dtype) {
 std::string held_back(std::string_view path, std::string_view algorithm, const PlanQuery& query,
                       const PlanContext& context) {
   if (path != paths::cuda_p2p || context.peers == PeerUse::named) return "";
-  if (context.peers == PeerUse::c10d) return left_by_c10d(algorithm, query);
+  if (context.peers == PeerUse::c10d) return left_by_c10d(algorithm, query, context.layout);
   if (measured_seconds(path, algorithm, query, context)) return "";
   return not_measured(context.layout.size,
                       reduces(query.type) ? std::optional(query.dtype) : std::nullopt);
@@ -52,7 +68,7 @@ std::string held_back(std::string_view path, std::string_view algorithm, const P
 bool is_settled(std::string_view path, std::string_view algorithm, const PlanQuery& query,
                 const PlanContext& context) {
   return path == paths::cuda_p2p && context.peers == PeerUse::c10d &&
-         left_by_c10d(algorithm, query).empty();
+         left_by_c10d(algorithm, query, context.layout).empty();
 }
 
 }  // namespace hymn

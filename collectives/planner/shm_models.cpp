@@ -32,8 +32,7 @@ Verdict shm_can_run(const PlanQuery& query, const PlanContext& context) {
   if (!context.layout.one_host())
     return Verdict::no(fmt::format("the ranks are on {} hosts", context.layout.hosts.size()));
   if (context.layout.size < 2) return Verdict::no("one rank alone shares nothing");
-  if (is_on_device(query)) return Verdict::no("the buffers are in device memory");
-  return Verdict::yes();
+  return needs_host_memory(query);
 }
 
 Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context) {

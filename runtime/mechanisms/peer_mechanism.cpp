@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <optional>
 #include <random>
 
 #include "base/keep_for_ever.hpp"
@@ -28,8 +30,10 @@ std::uint32_t random_number() { return std::random_device()(); }
 struct PeerMechanism::Offer {
   bool is_wanted = false;
   bool has_gpu = false;
-  int host = 0;              ///< index in the world's layout
-  std::string why_not;       ///< it has no window; empty: it has
+  int host = 0;         ///< index in the world's layout
+  std::string why_not;  ///< it has no window; empty: it has
+  /// The group for which it has set windows aside; nothing: it has none.
+  std::optional<std::uint64_t> made_for;
   std::uint32_t number = 0;  ///< that its window holds
   WindowTicket window{};
 
@@ -40,6 +44,8 @@ struct PeerMechanism::Offer {
     offer.has_gpu = unpacker.number() != 0;
     offer.host = static_cast<int>(unpacker.number());
     offer.why_not = unpacker.text();
+    const bool has_set_aside = unpacker.number() != 0;
+    if (const std::uint64_t uid = unpacker.number(); has_set_aside) offer.made_for = uid;
     offer.number = static_cast<std::uint32_t>(unpacker.number());
     offer.window = WindowTicket::read(unpacker.bytes());
     return offer;
@@ -48,7 +54,11 @@ struct PeerMechanism::Offer {
     Packer packer;
     packer.number(is_wanted ? 1 : 0).number(has_gpu ? 1 : 0);
     packer.number(static_cast<std::uint64_t>(host));
-    packer.text(why_not).number(number).bytes(window.packed());
+    packer.text(why_not)
+        .number(made_for ? 1 : 0)
+        .number(made_for.value_or(0))
+        .number(number)
+        .bytes(window.packed());
     return packer.packed();
   }
   static std::vector<Offer> read_all(std::span<const Bytes> said) {
@@ -164,8 +174,15 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
     const std::size_t boxes = one_host && why_no_messages(options).empty() ? peer_box_bytes : 0;
-    auto window = std::make_shared<PeerWindow>(
-        nccl_.gpu(), cuda::window_bytes(peer_slot_bytes, boxes, membership.ranks.size()));
+    const std::size_t bytes = cuda::window_bytes(peer_slot_bytes, boxes, membership.ranks.size());
+    std::shared_ptr<PeerWindow> window;
+    {
+      std::lock_guard lock(mutex_);
+      if (const Reach* const reach = set_aside(membership, bytes)) mine.made_for = reach->made_for;
+      window = take_spare(bytes);
+    }
+    // Another rank may have nothing set aside, or something else.
+    if (window == nullptr) window = std::make_shared<PeerWindow>(nccl_.gpu(), bytes);
     mine.number = random_number();
     window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
     mine.window = window->ticket();
@@ -190,17 +207,64 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
     if (reason.empty() && !offers.front().is_wanted)
       reason = not_measured(static_cast<int>(membership.ranks.size()));
     if (reason.empty()) reason = unevenness_of(Offer::hosts_of(offers, 0));
-    if (reason.empty()) reason = connect(membership, offers, patience);
+    if (reason.empty() && !takes_up(membership, offers))
+      reason = connect(membership, offers, patience);
   } catch (const std::exception& error) {
     reason = error.what();
   }
-  if (!reason.empty()) {
+  {
     std::lock_guard lock(mutex_);
-    offered_.erase(membership.uid);
+    put_back(membership.uid);
+    if (!reason.empty()) offered_.erase(membership.uid);
   }
   Packer packer;
   packer.text(reason);
   return packer.packed();
+}
+
+const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership,
+                                                     std::size_t window_bytes) {
+  auto oldest = idle_.end();
+  for (auto each = idle_.begin(); each != idle_.end(); ++each)
+    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() == window_bytes &&
+        (oldest == idle_.end() || each->made_for < oldest->made_for))
+      oldest = each;
+  if (oldest == idle_.end()) return nullptr;
+  Reach& reach = set_aside_[membership.uid] = std::move(*oldest);
+  idle_.erase(oldest);
+  return &reach;
+}
+
+std::shared_ptr<PeerWindow> PeerMechanism::take_spare(std::size_t window_bytes) {
+  const auto found = std::find_if(spare_.begin(), spare_.end(), [window_bytes](const auto& window) {
+    return window->bytes() == window_bytes;
+  });
+  if (found == spare_.end()) return nullptr;
+  std::shared_ptr<PeerWindow> window = std::move(*found);
+  spare_.erase(found);
+  return window;
+}
+
+void PeerMechanism::put_back(std::uint64_t uid) {
+  if (auto found = set_aside_.extract(uid)) idle_.push_back(std::move(found.mapped()));
+}
+
+// The group before may have left messages that nobody was to receive. Its kernels have ended
+// everywhere, or not all would have set the same aside, and no others begin before all have
+// answered: so counts of messages begin anew.
+bool PeerMechanism::takes_up(const Membership& membership, const std::vector<Offer>& offers) {
+  const auto& first = offers.front().made_for;
+  if (!first || std::any_of(offers.begin(), offers.end(),
+                            [&](const Offer& o) { return o.made_for != first; }))
+    return false;
+  std::lock_guard lock(mutex_);
+  constexpr decltype(cuda::WindowHead::messages) none{};
+  set_aside_.at(membership.uid)
+      .channel->parts()
+      .own->write(offsetof(cuda::WindowHead, messages), std::as_bytes(std::span(none)));
+  spare_.push_back(std::move(offered_.extract(membership.uid).mapped()));
+  open_[membership.uid] = std::move(set_aside_.extract(membership.uid).mapped());
+  return true;
 }
 
 std::string PeerMechanism::connect(const Membership& membership, const std::vector<Offer>& offers,
@@ -228,7 +292,7 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
       .slot_bytes = peer_slot_bytes,
       .box_bytes = peer_box_bytes});
   std::string why = channel->probe(numbers, Deadline::after(patience));
-  if (why.empty()) open_[membership.uid] = channel;
+  if (why.empty()) open_[membership.uid] = {membership.uid, membership.ranks, channel};
   return why;
 }
 
@@ -245,7 +309,7 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     offered_.erase(group.membership.uid);
     const auto found = open_.find(group.membership.uid);
     if (reason.empty()) {
-      channel = found->second;
+      channel = found->second.channel;
     } else if (found != open_.end()) {
       kept_.push_back(std::move(found->second));  // others may have opened its window
       open_.erase(found);
@@ -320,23 +384,27 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
 // Peers may still read what this rank has shown last.
 void PeerMechanism::close(const Membership& membership, bool clean) {
   std::lock_guard lock(mutex_);
-  const auto found = open_.find(membership.uid);
-  if (found == open_.end()) return;
-  if (!clean) found->second->abort();
-  kept_.push_back(std::move(found->second));
-  open_.erase(found);
+  auto found = open_.extract(membership.uid);
+  if (!found) return;
+  Reach& reach = found.mapped();
+  if (!clean) reach.channel->abort();
+  (reach.channel->is_sound() ? idle_ : kept_).push_back(std::move(reach));
 }
 
 // Where peers may not have ended, their GPUs may still be reading: then the windows are left to the
 // driver, which frees them with the process.
 void PeerMechanism::shut_down(WorldEnd end) {
   std::lock_guard lock(mutex_);
-  for (auto& [uid, channel] : open_) kept_.push_back(std::move(channel));
-  open_.clear();
+  for (auto* const by_uid : {&open_, &set_aside_}) {
+    for (auto& [uid, reach] : *by_uid) kept_.push_back(std::move(reach));
+    by_uid->clear();
+  }
+  std::move(idle_.begin(), idle_.end(), std::back_inserter(kept_));
+  idle_.clear();
   if (end == WorldEnd::apart || !ends_together())
-    for (auto& channel : kept_) {
-      channel->abort();
-      keep_for_ever(std::move(channel));
+    for (Reach& reach : kept_) {
+      reach.channel->abort();
+      keep_for_ever(std::move(reach.channel));
     }
   kept_.clear();
 }

@@ -41,6 +41,13 @@ class PeerMechanism final : public Mechanism {
 
  private:
   struct Offer;
+  /// What some ranks have to work with. Groups of the same ranks, in the same order, use it one
+  /// after the other: to free it is dear, and others may still be reading.
+  struct Reach {
+    std::uint64_t made_for = 0;  ///< the uid of the first of these groups
+    std::vector<int> ranks;      ///< global
+    std::shared_ptr<PeerChannel> channel;
+  };
   /// Whether groups of so many ranks, all on one host or not, get windows with this setting.
   bool is_wanted(const PathPolicy& path, std::size_t ranks, bool one_host) const;
   /// Why messages of groups with these options do not go through windows; empty: they may.
@@ -49,6 +56,15 @@ class PeerMechanism final : public Mechanism {
   std::vector<int> members_here(const Membership& membership) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
   std::string why_not(const Membership& membership) const;
+  /// Of those that no group uses, one that such a group could use; it is set aside for it. Under
+  /// the mutex.
+  const Reach* set_aside(const Membership& membership, std::size_t window_bytes);
+  /// Null: there is none of that size. Under the mutex.
+  std::shared_ptr<PeerWindow> take_spare(std::size_t window_bytes);
+  /// What was set aside for that group, if there is any, may be used by others. Under the mutex.
+  void put_back(std::uint64_t uid);
+  /// Whether all have set the same aside: then it is the group's.
+  bool takes_up(const Membership& membership, const std::vector<Offer>& offers);
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
   std::string connect(const Membership& membership, const std::vector<Offer>& offers,
                       Duration patience);
@@ -73,8 +89,11 @@ class PeerMechanism final : public Mechanism {
   std::set<int> with_gpu_;                                        ///< those that have one
   std::mutex mutex_;                                              // guards what follows
   std::map<std::uint64_t, std::shared_ptr<PeerWindow>> offered_;  ///< by uid
-  std::map<std::uint64_t, std::shared_ptr<PeerChannel>> open_;    ///< by uid
-  std::vector<std::shared_ptr<PeerChannel>> kept_;                ///< to the end of the world
+  std::vector<std::shared_ptr<PeerWindow>> spare_;                ///< nobody has opened them
+  std::map<std::uint64_t, Reach> set_aside_;                      ///< by uid
+  std::map<std::uint64_t, Reach> open_;                           ///< by uid
+  std::vector<Reach> idle_;  ///< of groups that have ended in good order
+  std::vector<Reach> kept_;  ///< of others, to the end of the world
 };
 
 /// NCCL and peer memory, for the end of a world's list.

@@ -79,6 +79,11 @@ TEST(HymnExplain, SwitchedGpus) {
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
 }
 
+TEST(HymnExplain, BarriersOnStreamsHaveNoBuffers) {
+  const Plan plan("barrier --gpus --topo " + boxes + "nvswitch8.xml");
+  EXPECT_EQ(plan.reason(0, "barrier_mpi"), "it is ordered by a stream");
+}
+
 TEST(HymnExplain, PeerMemoryIsForWhoNamesItOrHasMeasuredIt) {
   const Plan plan = all_reduce_on_gpus("nvswitch8.xml");
   EXPECT_EQ(plan.held_back(4 * KiB, "all_reduce_one_shot"),

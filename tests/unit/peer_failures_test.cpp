@@ -111,7 +111,8 @@ class PeerCrossing : public testing::Test {
   void run() {
     PeerLaunch first = data[0].launch("hymn_all_gather", 20 * millisecond);
     PeerLaunch second = data[1].launch("hymn_all_gather", 20 * millisecond);
-    first.call.bytes = second.call.bytes = sizeof(float);
+    for (PeerLaunch* const launch : {&first, &second})
+      launch->call.bytes = launch->call.stride = sizeof(float);
     first.call.has_crossed = 1;
     scene.run({{first}, {second}});
   }

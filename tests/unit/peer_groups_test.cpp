@@ -243,6 +243,71 @@ TEST_F(PeerGroups, KernelsAreLoadedOnceForAllGroups) {
   EXPECT_EQ(gpus.count("unload_module"), 2);
 }
 
+// --- Windows are used again
+
+TEST_F(PeerGroups, GroupsOfTheSameRanksUseTheSameWindowsInTurn) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
+        const auto reduce = [&](ProcessGroup group) { group.all_reduce(buffer.view()); };
+        const auto allocations = [&] {
+          world.group().barrier();
+          const int open = gpus.open_allocations();
+          world.group().barrier();
+          return open;
+        };
+        reduce(world.new_group({0, 1}));
+        const int before = allocations();
+        for (int i = 0; i < 5; ++i) reduce(world.new_group({0, 1}));
+        EXPECT_EQ(allocations(), before + 2) << "one window each is at hand for a next group";
+        EXPECT_THAT(buffer.values(), Each(64.0F));
+        reduce(world.new_group({1, 0}));
+        EXPECT_EQ(allocations(), before + 2) << "in another order it is another group";
+        EXPECT_THAT(buffer.values(), Each(128.0F));
+      },
+      {}, config());
+  EXPECT_EQ(gpus.open_allocations(), 0);
+}
+
+// Rank 1 still has the first group when the second is made: nothing can be used again then.
+TEST_F(PeerGroups, WindowsAreUsedAgainByAllOrByNobody) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
+        std::optional<ProcessGroup> first = world.new_group({0, 1});
+        first->all_reduce(buffer.view());
+        if (world.rank() == 0) first.reset();
+        ProcessGroup second = world.new_group({0, 1});
+        second.all_reduce(buffer.view());
+        first.reset();
+        second.all_reduce(buffer.view());
+        world.new_group({0, 1}).all_reduce(buffer.view());
+        EXPECT_THAT(buffer.values(), Each(16.0F));
+        world.group().barrier();
+      },
+      {}, config());
+}
+
+TEST_F(PeerGroups, WindowsOfAGroupThatWasGivenUpAreNot) {
+  ToyGpus gpus(2);
+  gpus.run(
+      [&](World& world) {
+        ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
+        {
+          ProcessGroup group = world.new_group({0, 1});
+          group.all_reduce(buffer.view());
+          world.group().barrier();
+          group.abort("the test wants it so");
+        }
+        world.new_group({0, 1}).all_reduce(buffer.view());
+        EXPECT_THAT(buffer.values(), Each(4.0F));
+        world.group().barrier();
+      },
+      {}, config());
+}
+
 TEST_F(PeerGroups, NobodyIsOfferedAWindowWithoutBeingAsked) {
   ToyGpus gpus(2);
   gpus.run([&](World& world) {

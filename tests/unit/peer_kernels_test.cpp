@@ -112,7 +112,7 @@ class ReductionBuffers {
     PeerLaunch launch{what_.kernel(), what_.blocks, {}};
     launch.call.input = at(inputs_[rank]);
     launch.call.output = what_.in_place ? at(inputs_[rank]) : at(outputs_[rank]);
-    launch.call.bytes = bytes_;
+    launch.call.bytes = launch.call.stride = bytes_;
     launch.call.factor = factor_bits(what_.dtype, factors_[rank]);
     launch.call.root = what_.root(ranks_);
     return launch;

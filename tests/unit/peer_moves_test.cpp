@@ -33,7 +33,7 @@ struct Moved {
     PeerLaunch launch{kernel, 2, {}};
     launch.call.input = inputs[rank].data() + shift;
     launch.call.output = outputs[rank].data() + shift;
-    launch.call.bytes = bytes;
+    launch.call.bytes = launch.call.stride = bytes;
     launch.call.root = root;
     return launch;
   }

@@ -357,6 +357,30 @@ TEST_P(PeerSendRecvChoice, GroupsMaySayItForThemselves) {
   EXPECT_EQ(gpus.count("init"), 0);
 }
 
+// Groups of the same ranks use the same windows.
+TEST_P(PeerSendRecvChoice, WhatNobodyHasReceivedIsNotForTheNextGroup) {
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  for (int gpu = 0; gpu < 2; ++gpu) buffers.push_back(std::make_unique<Buffer>(gpus, gpu, Ints{0}));
+  run([&](World& world) {
+    const int me = world.rank();
+    Buffer& buffer = *buffers[static_cast<std::size_t>(me)];
+    for (int round = 1; round <= 3; ++round) {
+      ProcessGroup group = world.new_group({0, 1});
+      if (me == 0) {
+        *buffer.data() = round;
+        group.send(buffer.view(), 1);
+        *buffer.data() = -round;
+        group.send(buffer.view(), 1);  // which rank 1 leaves there
+      } else {
+        group.recv(buffer.view(), 0);
+        EXPECT_EQ(buffer.values(), Ints{round});
+      }
+      group.destroy();
+      world.group().barrier();
+    }
+  });
+}
+
 // --- What goes wrong
 
 class PeerSendRecvFailures : public PeerSendRecv {};

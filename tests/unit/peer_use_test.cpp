@@ -125,6 +125,38 @@ TEST(PeerUse, C10dGoesBySize) {
             "HYMN_P2P_COMPAT=c10d: more than 262144 bytes take two shots");
 }
 
+TEST(PeerUse, C10dRoundsUpToStepsOfAllRanks) {
+  PlanContext context = three_gpus();
+  context.peers = PeerUse::c10d;
+  constexpr std::size_t most = 10 * MiB / (3 * 512) * (3 * 512);
+  const auto why_not = [&](std::size_t bytes) {
+    return held_back("cuda_p2p", "all_reduce_two_shot", sum_of_bfloat16(bytes), context);
+  };
+  EXPECT_EQ(why_not(most), "");
+  EXPECT_EQ(why_not(most + 2), "HYMN_P2P_COMPAT=c10d: at most 10484736 bytes");
+}
+
+TEST(PeerUse, C10dWantsFewRanksAndNvlink) {
+  PlanContext context = three_gpus();
+  context.peers = PeerUse::c10d;
+  const auto why_not = [&] {
+    return held_back("cuda_p2p", "all_reduce_two_shot", sum_of_bfloat16(MiB), context);
+  };
+  for (const GpuLinkKind kind :
+       {GpuLinkKind::nvlink, GpuLinkKind::nvswitch, GpuLinkKind::self, GpuLinkKind::unknown}) {
+    context.layout.hosts[0].worst_link = kind;
+    EXPECT_EQ(why_not(), "") << to_string(kind);
+  }
+  for (const GpuLinkKind kind :
+       {GpuLinkKind::pcie_switch, GpuLinkKind::host_bridge, GpuLinkKind::system}) {
+    context.layout.hosts[0].worst_link = kind;
+    EXPECT_EQ(why_not(), "HYMN_P2P_COMPAT=c10d: only over NVLink") << to_string(kind);
+  }
+  context.layout.hosts[0].worst_link = GpuLinkKind::nvswitch;
+  context.layout.size = context.layout.hosts[0].ranks = 9;
+  EXPECT_EQ(why_not(), "HYMN_P2P_COMPAT=c10d: at most 8 ranks");
+}
+
 TEST(PeerUse, C10dKnowsSumsOfBfloat16Alone) {
   const std::string only = "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
   PlanQuery query = sum_of_bfloat16(4 * KiB);

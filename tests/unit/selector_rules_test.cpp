@@ -140,6 +140,27 @@ TEST(SelectorRules, KnowsAlgorithmsThatOnlyOtherGroupsHave) {
     EXPECT_THROW(selector_with(algo), ConfigError) << algo;
 }
 
+TEST(SelectorRules, OneRankAloneNeedsNoPath) {
+  for (const int size : {1, 2}) {
+    Candidates candidates;
+    candidates.add("all_reduce_mpi", "mpi", no("MPI does not"));
+    candidates.add("all_reduce_pairwise", "exchange", always);
+    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    PlanContext context;
+    context.layout.size = size;
+    Selector selector = candidates.selector("mpi", "", context);
+    if (size == 1) {
+      EXPECT_EQ(selector.pick(some_all_reduce).name(), "all_reduce_pairwise");
+      EXPECT_EQ(selector.explain(some_all_reduce).algorithm, "all_reduce_pairwise");
+      const Request broadcast = Request::broadcast(BufferView(values), 0);
+      EXPECT_EQ(selector.explain(broadcast).path, "mpi") << "what is allowed comes first";
+    } else {
+      EXPECT_THROW(selector.pick(some_all_reduce), UnsupportedError);
+      EXPECT_EQ(selector.explain(some_all_reduce).algorithm, "");
+    }
+  }
+}
+
 TEST(SelectorRules, TellsWhyAForceCannotBeMet) {
   Candidates candidates;
   candidates.add("all_reduce_a", "mpi", no("too long"));

@@ -187,6 +187,7 @@ Json fields_of(const BenchRow& row) {
               {"path", row.path},
               {"algorithm", row.algorithm}};
   if (row.enqueue_time) fields["enqueue_us"] = row.enqueue_time->median;
+  if (row.enqueue_time) fields["copy_gbps"] = value_or_null(row.copy_rate);
   if (row.rival.empty()) return fields;
   fields["vs"] = row.rival;
   fields["vs_time_us"] = median_or_null(row.rival_time);

@@ -37,6 +37,8 @@ struct BenchRow {
   std::optional<std::uint64_t> wrong;  ///< over all ranks; unset: not verified
   std::string path;
   std::string algorithm;
+  /// GB/s that the GPU of rank 0 reads and writes when it copies; unset: not known.
+  std::optional<double> copy_rate;
   std::string rival;  ///< what --vs compares with; empty: nothing
   /// Unset: the rival has no equivalent.
   std::optional<BenchTimes> rival_time;

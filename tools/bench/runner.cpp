@@ -59,6 +59,7 @@ void BenchRunner::make_timer() {
   try {
     device_.emplace(world_, require_gpus(world_), case_, options_.dtype, options_.op, bytes,
                     options_.timeout);
+    if (world_.rank() == 0) copy_rate_ = device_->copy_rate();
     if (options_.rival == BenchRival::nccl) nccl_.emplace(world_, options_.timeout);
   } catch (const UnsupportedError& error) {
     throw BadArguments(error.what());  // all ranks have found it
@@ -104,8 +105,9 @@ std::vector<std::string> BenchRunner::remarks() const {
         what, fmt::format("time: on the stream; enqueue: of the host, less {:.3f} us for the "
                           "clock; medians over blocks of the slowest rank's mean",
                           clock_us)};
-    if (const double rate = world_.rank() == 0 ? device_->copy_rate() : 0; rate > 0)
-      lines.push_back(fmt::format("the GPU of rank 0 copies {:.0f} GB/s (read and written)", rate));
+    if (copy_rate_ > 0)
+      lines.push_back(
+          fmt::format("the GPU of rank 0 copies {:.0f} GB/s (read and written)", copy_rate_));
     return lines;
   }
   return {
@@ -160,6 +162,7 @@ BenchRow BenchRunner::describe(const BenchShape& shape, const BenchCall& call) c
   row.bus_factor = case_.bus_factor(shape.ranks);
   row.path = explanation.path;
   row.algorithm = explanation.algorithm;
+  if (copy_rate_ > 0) row.copy_rate = copy_rate_;
   if (options_.rival != BenchRival::none)
     row.rival = options_.rival == BenchRival::mpi ? "mpi" : "nccl";
   return row;

@@ -69,6 +69,7 @@ class BenchRunner {
   // One of the two.
   std::optional<BenchTimer> host_;
   std::optional<DeviceTimer> device_;
+  double copy_rate_ = 0;  ///< of DeviceTimer, on rank 0; 0: not known
   std::optional<PlainNccl> nccl_;
   std::size_t measured_ = 0;
 };
