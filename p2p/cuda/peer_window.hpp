@@ -43,7 +43,7 @@ class PeerWindow {
   PeerWindow& operator=(const PeerWindow&) = delete;
 
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
-  /// As many as were wanted.
+  /// At least as many as were wanted.
   std::size_t bytes() const { return bytes_; }
   /// Copies them there. Throws BackendError.
   void write(std::size_t offset, std::span<const std::byte> bytes);

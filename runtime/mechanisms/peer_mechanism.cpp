@@ -226,7 +226,7 @@ const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membershi
                                                      std::size_t window_bytes) {
   auto oldest = idle_.end();
   for (auto each = idle_.begin(); each != idle_.end(); ++each)
-    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() == window_bytes &&
+    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() >= window_bytes &&
         (oldest == idle_.end() || each->made_for < oldest->made_for))
       oldest = each;
   if (oldest == idle_.end()) return nullptr;
@@ -237,7 +237,7 @@ const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membershi
 
 std::shared_ptr<PeerWindow> PeerMechanism::take_spare(std::size_t window_bytes) {
   const auto found = std::find_if(spare_.begin(), spare_.end(), [window_bytes](const auto& window) {
-    return window->bytes() == window_bytes;
+    return window->bytes() >= window_bytes;
   });
   if (found == spare_.end()) return nullptr;
   std::shared_ptr<PeerWindow> window = std::move(*found);

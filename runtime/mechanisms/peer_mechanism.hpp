@@ -59,7 +59,7 @@ class PeerMechanism final : public Mechanism {
   /// Of those that no group uses, one that such a group could use; it is set aside for it. Under
   /// the mutex.
   const Reach* set_aside(const Membership& membership, std::size_t window_bytes);
-  /// Null: there is none of that size. Under the mutex.
+  /// Null: there is none so large. Under the mutex.
   std::shared_ptr<PeerWindow> take_spare(std::size_t window_bytes);
   /// What was set aside for that group, if there is any, may be used by others. Under the mutex.
   void put_back(std::uint64_t uid);
