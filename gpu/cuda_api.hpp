@@ -41,6 +41,7 @@ constexpr Result not_ready = 600;
 constexpr Result launch_failed = 719;
 constexpr Result system_not_ready = 802;
 constexpr Result driver_mismatch = 803;
+constexpr int attribute_multiprocessors = 16;
 constexpr int attribute_compute_major = 75;
 constexpr int attribute_compute_minor = 76;
 

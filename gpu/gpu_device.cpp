@@ -32,6 +32,13 @@ Context GpuDevice::context() {
   return context_;
 }
 
+int GpuDevice::multiprocessors() {
+  context();
+  int count = 0;
+  call(cuda_, cuda_.attribute, &count, cuda_api::attribute_multiprocessors, device_);
+  return count;
+}
+
 GpuDevice::Entry::Entry(GpuDevice& gpu) : gpu_(gpu) {
   call(gpu_.cuda_, gpu_.cuda_.push_context, gpu_.context());
 }

@@ -37,6 +37,8 @@ class GpuDevice {
   void make_current();
   /// The primary context, which the CUDA runtime uses, too.
   cuda_api::Context context();
+  /// How many multiprocessors it has. Throws BackendError.
+  int multiprocessors();
 
   /// hymn's own, one of each priority; made at the first call.
   cuda_api::Stream stream(bool high_priority);

@@ -8,11 +8,13 @@
 
 #ifdef __CUDACC__
 #define HYMN_KERNEL_BODY __device__ __forceinline__
+#define HYMN_UNROLLED _Pragma("unroll")
 #else
 #include <atomic>
 #include <chrono>
 #include <thread>
 #define HYMN_KERNEL_BODY inline
+#define HYMN_UNROLLED
 #endif
 
 namespace hymn::cuda {

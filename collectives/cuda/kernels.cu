@@ -15,7 +15,7 @@ HYMN_FIND_NAN(hymn_find_nan_float32, std::uint32_t, 0x7f800000)
 HYMN_FIND_NAN(hymn_find_nan_float64, std::uint64_t, 0x7ff0000000000000)
 
 #define HYMN_PEER_KERNEL(name, body)                                                 \
-  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block)               \
+  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block, 2)            \
       name(const __grid_constant__ cuda::PeerTeam team, const cuda::PeerCall call) { \
     using namespace hymn::cuda;                                                      \
     body(this_kernel_thread(), team, call);                                          \

@@ -40,16 +40,43 @@ HYMN_KERNEL_BODY void copy_some(void* to, const void* from, std::uint64_t bytes)
     copy_units<unsigned char>(to, from, bytes);
 }
 
+/// The same of a pack that is in registers, which have no address.
+HYMN_KERNEL_BODY void put_pack(void* to, Pack pack, std::uint64_t bytes) {
+  if (bytes == pack_bytes && is_aligned(to, 16)) {
+    *static_cast<Pack*>(to) = pack;
+  } else {
+    const Pack in_memory = pack;
+    copy_some(to, &in_memory, bytes);
+  }
+}
+
 /// Of `bytes` in all, those of one pack; the last may be shorter.
 HYMN_KERNEL_BODY std::uint64_t bytes_of_pack(std::uint64_t pack, std::uint64_t bytes) {
   const std::uint64_t left = bytes - pack * pack_bytes;
   return left < pack_bytes ? left : pack_bytes;
 }
 
+/// How many packs a thread has under way at the same time where nothing keeps it from it. One alone
+/// would wait for the memory most of the time: what a GPU reads is on its way for a microsecond.
+inline constexpr unsigned packs_at_once = 4;
+
 /// The thread's share of copying packs [first, last) of `bytes` in all.
 HYMN_KERNEL_BODY void copy_packs(const KernelThread& at, std::byte* to, const std::byte* from,
                                  std::uint64_t first, std::uint64_t last, std::uint64_t bytes) {
-  for (std::uint64_t i = first + at.index(); i < last; i += at.stride())
+  std::uint64_t i = first + at.index();
+  if (is_aligned(to, pack_bytes) && is_aligned(from, pack_bytes)) {
+    const std::uint64_t whole = bytes / pack_bytes < last ? bytes / pack_bytes : last;
+    for (; i + (packs_at_once - 1) * at.stride() < whole; i += packs_at_once * at.stride()) {
+      Pack packs[packs_at_once];
+      HYMN_UNROLLED
+      for (unsigned k = 0; k < packs_at_once; ++k)
+        packs[k] = *reinterpret_cast<const Pack*>(from + (i + k * at.stride()) * pack_bytes);
+      HYMN_UNROLLED
+      for (unsigned k = 0; k < packs_at_once; ++k)
+        *reinterpret_cast<Pack*>(to + (i + k * at.stride()) * pack_bytes) = packs[k];
+    }
+  }
+  for (; i < last; i += at.stride())
     copy_some(to + i * pack_bytes, from + i * pack_bytes, bytes_of_pack(i, bytes));
 }
 

@@ -13,9 +13,9 @@ namespace {
 
 using namespace cuda;
 
-unsigned blocks_for(std::uint64_t packs) {
+unsigned blocks_for(std::uint64_t packs, unsigned most) {
   const std::uint64_t blocks = (packs + threads_of_block - 1) / threads_of_block;
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most_peer_blocks));
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, most));
 }
 
 std::uint32_t load(const std::uint32_t& word) {
@@ -80,7 +80,7 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
-  kernels_.launch(name, blocks_for(packs), stream, team_, limited);
+  kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   if (!is_captured) last_ = gpu().mark(stream);
   last_stream_ = stream;

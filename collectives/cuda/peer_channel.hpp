@@ -27,8 +27,9 @@ struct PeerChannelParts {
   std::vector<int> members;              ///< global ranks, for errors
   GroupShape shape;
   std::size_t slot_bytes = 0;
-  std::size_t box_bytes = 0;  ///< where the windows have boxes for messages
-  Duration limit{};           ///< for what kernels wait; zero: none
+  std::size_t box_bytes = 0;                      ///< where the windows have boxes for messages
+  unsigned most_blocks = cuda::most_peer_blocks;  ///< of a kernel; the same on all
+  Duration limit{};                               ///< for what kernels wait; zero: none
   bool high_priority = false;
 };
 

@@ -91,7 +91,7 @@ void PeerLaunch::enqueue() {
   const GroupShape& shape = channel_.parts().shape;
   const char* const kernel = kernel_name(request().type, method_, in.dtype, request().op.kind());
   const std::size_t most =
-      peer_piece_bytes(request().type, shape.size, channel_.parts().slot_bytes);
+      peer_piece_bytes(request().type, method_, shape.size, channel_.parts().slot_bytes);
   const std::size_t bytes = bytes_of_call(request(), shape.size);
   PeerCall call{};
   call.factor = factor_bits(in.dtype, request().op);

@@ -41,6 +41,13 @@ class PeerMeeting {
     return !at_.any(!all_came);
   }
 
+  /// After the last meet() of a piece: on to the next one in the same kernel. It counts like a
+  /// kernel; but blocks wait for their like only, so each must have the same part of all pieces.
+  HYMN_KERNEL_BODY void next() {
+    ++number_;
+    wait_.restart();
+  }
+
   /// After the last meet(): the rank's next kernel may begin.
   HYMN_KERNEL_BODY void finish() const {
     at_.sync();
@@ -80,9 +87,9 @@ class PeerMeeting {
 
   const KernelThread& at_;
   const PeerTeam& team_;
-  const std::uint32_t number_;
+  std::uint32_t number_;
   const bool has_crossed_;
-  const PeerWait wait_;
+  PeerWait wait_;
 };
 
 }  // namespace hymn::cuda

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "collectives/cuda/pack.hpp"
 
@@ -46,7 +47,8 @@ Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t
   return Verdict::yes();
 }
 
-std::size_t peer_piece_bytes(OpType type, int ranks, std::size_t slot_bytes) {
+std::size_t peer_piece_bytes(OpType type, PeerMethod method, int ranks, std::size_t slot_bytes) {
+  if (method == PeerMethod::two_shot) return std::numeric_limits<std::size_t>::max();
   switch (type) {
     case OpType::reduce_scatter:
     case OpType::scatter:

@@ -20,7 +20,7 @@ bool has_peer_kernel(PeerMethod method, OpType type);
 Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t slot_bytes);
 
 /// How much of a buffer, or of each rank's block, one kernel carries at most.
-std::size_t peer_piece_bytes(OpType type, int ranks, std::size_t slot_bytes);
+std::size_t peer_piece_bytes(OpType type, PeerMethod method, int ranks, std::size_t slot_bytes);
 
 /// What is left to be done between hosts when each host has reduced its own; and whether it then
 /// comes to the same.

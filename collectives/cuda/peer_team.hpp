@@ -9,9 +9,9 @@
 
 namespace hymn::cuda {
 
-inline constexpr unsigned most_peers = 16;        ///< ranks of a team
-inline constexpr unsigned most_peer_blocks = 32;  ///< of a kernel that all ranks run
-inline constexpr unsigned message_blocks = 8;     ///< for each line of messages, of any size
+inline constexpr unsigned most_peers = 16;         ///< ranks of a team
+inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel that all ranks run
+inline constexpr unsigned message_blocks = 8;      ///< for each line of messages, of any size
 
 /// How far a block has come in its kernel.
 enum class PeerPhase : unsigned { staged, folded };
@@ -101,8 +101,9 @@ struct PeerTeam {
   PeerStatus* status;
 };
 
-/// One call, or a piece of one, no larger than a slot. Buffers may have any alignment; where they
-/// have 16 bytes they are read and written by 16 bytes. They are the same, or do not overlap.
+/// One call, or a piece of one; no larger than a slot, but for an all_reduce in two shots. Buffers
+/// may have any alignment; where they have 16 bytes they are read and written by 16 bytes. They are
+/// the same, or do not overlap.
 struct PeerCall {
   const void* input;
   void* output;

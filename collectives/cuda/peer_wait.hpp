@@ -16,6 +16,11 @@ class PeerWait {
   HYMN_KERNEL_BODY PeerWait(const PeerTeam& team, std::uint64_t limit)
       : team_(team), limit_(limit), since_(limit != 0 ? nanoseconds() : 0) {}
 
+  /// The limit counts from now on.
+  HYMN_KERNEL_BODY void restart() {
+    if (limit_ != 0) since_ = nanoseconds();
+  }
+
   /// Whether a kernel of this rank has not come to its end: then peers may be anywhere.
   HYMN_KERNEL_BODY bool has_failed() const {
     return load_acquire_system(&window_head(team_, team_.rank).failed) != 0;
@@ -56,7 +61,7 @@ class PeerWait {
  private:
   const PeerTeam& team_;
   const std::uint64_t limit_;
-  const std::uint64_t since_;
+  std::uint64_t since_;
 };
 
 }  // namespace hymn::cuda

@@ -4,7 +4,8 @@
  * A member is one block of one rank's kernels. Kernels of a rank run one after the other, those of
  * different ranks as they like. They have different numbers of blocks: every second one has only the
  * first; and a block has another part of the data in the next kernel that uses the same slot.
- * TWO_SHOT: shares are folded, and shown, too. GIVING_UP: who waits may give up at any time, as at a
+ * IN_ONE_KERNEL: what is called a launch is a piece of one kernel, in which a block waits for no other
+ * of its rank, and has the same part of all pieces. TWO_SHOT: shares are folded, and shown, too. GIVING_UP: who waits may give up at any time, as at a
  * limit; what is read must be right nevertheless.
  */
 #ifndef LAUNCHES
@@ -20,10 +21,21 @@
 #define SHARES 1
 #endif
 
+#ifdef IN_ONE_KERNEL
+#define NO_STREAM
+#define BLOCKS(launch) PARTS
+#ifdef OTHER_PARTS
+#define FIRST_PART(launch, block) (((block) + (launch) / 2) % 2)
+#else
+#define FIRST_PART(launch, block) (block)
+#endif
+#define END_OF_PARTS(launch, block) (FIRST_PART(launch, block) + 1)
+#else
 #define BLOCKS(launch) (1 + (launch) % 2)
 #define STARTED(launch) (((launch) - 1) + (launch) / 2) /* blocks of all launches before */
 #define FIRST_PART(launch, block) (((launch) % 2) * (((block) + (launch) / 2) % 2))
 #define END_OF_PARTS(launch, block) (((launch) % 2) -> FIRST_PART(launch, block) + 1 : PARTS)
+#endif
 
 /* What is wrong when one of these is defined. */
 #ifdef ONE_SLOT
@@ -202,6 +214,12 @@ proctype member(byte me) {
         fi;
         add_release(me, EXITED(rank), 1)
       }
+#ifdef IN_ONE_KERNEL
+      if
+      :: failed -> break
+      :: else
+      fi
+#endif
     :: else
     fi;
     launch++

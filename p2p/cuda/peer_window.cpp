@@ -61,7 +61,8 @@ std::uint64_t process_token() {
 Bytes WindowTicket::packed() const {
   Packer packer;
   packer.number(static_cast<std::uint64_t>(rank)).text(host).number(process);
-  packer.number(static_cast<std::uint64_t>(gpu)).bytes(bytes_of(uuid)).number(address);
+  packer.number(static_cast<std::uint64_t>(gpu)).bytes(bytes_of(uuid));
+  packer.number(static_cast<std::uint64_t>(multiprocessors)).number(address);
   packer.number(bytes).number(has_handle ? 1 : 0).bytes(bytes_of(handle));
   return packer.packed();
 }
@@ -74,6 +75,7 @@ WindowTicket WindowTicket::read(const Bytes& packed) {
   ticket.process = unpacker.number();
   ticket.gpu = static_cast<int>(unpacker.number());
   read_into(ticket.uuid, unpacker.bytes());
+  ticket.multiprocessors = static_cast<int>(unpacker.number());
   ticket.address = unpacker.number();
   ticket.bytes = unpacker.number();
   ticket.has_handle = unpacker.number() != 0;
@@ -118,6 +120,7 @@ WindowTicket PeerWindow::ticket() const {
   ticket.process = process_token();
   ticket.gpu = gpu_->index();
   ticket.uuid = uuid_of(cuda, gpu_->index());
+  ticket.multiprocessors = gpu_->multiprocessors();
   ticket.address = address_;
   ticket.bytes = bytes_;
   ticket.has_handle = cuda.get_ipc_handle.pointer != nullptr &&

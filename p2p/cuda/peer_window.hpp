@@ -20,6 +20,7 @@ struct WindowTicket {
   std::uint64_t process = 0;  ///< the same exactly for ranks of one process
   int gpu = -1;               ///< as the driver numbers it in that process
   cuda_api::Uuid uuid{};
+  int multiprocessors = 0;        ///< of that GPU
   cuda_api::Pointer address = 0;  ///< in that process
   std::uint64_t bytes = 0;
   bool has_handle = false;

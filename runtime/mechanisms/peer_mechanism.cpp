@@ -88,6 +88,21 @@ std::string unevenness_of(const HostMap& hosts) {
   return "";
 }
 
+/// How many blocks a kernel may have, so that those of all ranks that share a GPU fit there
+/// together: one that waits for its turn would be waited for by the others.
+unsigned blocks_that_fit(const std::vector<WindowTicket>& tickets) {
+  constexpr int blocks_of_multiprocessor = 2;  // as kernels.cu has it compiled for
+  unsigned most = cuda::most_peer_blocks;
+  for (const WindowTicket& ticket : tickets) {
+    const auto sharers = std::count_if(
+        tickets.begin(), tickets.end(),
+        [&](const WindowTicket& other) { return other.uuid.bytes == ticket.uuid.bytes; });
+    const auto fit = blocks_of_multiprocessor * ticket.multiprocessors / sharers;
+    most = std::min(most, static_cast<unsigned>(std::max<std::ptrdiff_t>(fit, 1)));
+  }
+  return most;
+}
+
 /// Those that hold the same shares as the rank: one of each host, as ascending group ranks.
 std::vector<int> column_of(const HostMap& hosts, int rank) {
   std::vector<int> column;
@@ -290,7 +305,8 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
       .members = here,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(here.size())},
       .slot_bytes = peer_slot_bytes,
-      .box_bytes = peer_box_bytes});
+      .box_bytes = peer_box_bytes,
+      .most_blocks = blocks_that_fit(tickets)});
   std::string why = channel->probe(numbers, Deadline::after(patience));
   if (why.empty()) open_[membership.uid] = {membership.uid, membership.ranks, channel};
   return why;

@@ -60,7 +60,9 @@ Result cuDeviceGetName(char* name, int length, Device) {
 Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
   return *bytes = std::size_t{1} << 30, success;
 }
-Result cuDeviceGetAttribute(int* value, int, Device) { return *value = 9, success; }
+Result cuDeviceGetAttribute(int* value, int which, Device) {
+  return *value = which == attribute_multiprocessors ? 4 : 9, success;
+}
 Result cuDeviceGetPCIBusId(char* text, int length, Device device) {
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
   return success;

@@ -41,6 +41,7 @@ ToyEvent* as_event(Event event) { return static_cast<ToyEvent*>(static_cast<void
 Result get_init(unsigned) { return success; }
 Result get_count(int* count) { return *count = toy->gpus, success; }
 Result get_device(Device* device, int index) { return *device = 100 + index, success; }
+Result get_attribute(int* value, int, Device) { return *value = 4, success; }
 Result get_uuid(Uuid* uuid, Device device) {
   uuid->bytes.fill(static_cast<unsigned char>(device - 100));
   return success;
@@ -228,6 +229,7 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.init.pointer = get_init;
   functions.count.pointer = get_count;
   functions.device.pointer = get_device;
+  functions.attribute.pointer = get_attribute;
   functions.uuid.pointer = get_uuid;
   functions.retain_context.pointer = get_context;
   functions.release_context.pointer = release_context;
