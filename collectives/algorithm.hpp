@@ -69,18 +69,21 @@ class Algorithm {
   std::uint16_t recorded_as() const { return recorded_as_; }
   void set_recorded_as(std::uint16_t number) { recorded_as_ = number; }
 
-  /// How many collectives of that kind it has been given. Callers order the collectives of a group,
-  /// so one of them counts at a time; any thread may ask.
+  /// How many operations of that kind it has been given. Callers order the collectives of a group,
+  /// so one of them counts at a time; but not the messages. Any thread may ask.
   std::uint64_t uses(OpType type) const {
     return uses_[static_cast<std::size_t>(type)].load(std::memory_order_relaxed);
   }
   void count_use(OpType type) {
     std::atomic<std::uint64_t>& uses = uses_[static_cast<std::size_t>(type)];
-    uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (!is_collective(type))
+      uses.fetch_add(1, std::memory_order_relaxed);
+    else
+      uses.store(uses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
  private:
-  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(OpType::send)> uses_{};
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(OpType::batch)> uses_{};
   std::uint16_t recorded_as_ = 0;
 };
 

@@ -58,14 +58,15 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
 }
 
 // All that an answer may depend on, in the upper bits; 0 when there is too much to remember: given
-// counts, the types of other libraries, very large counts.
+// counts, tags, any source, the types of other libraries, very large counts.
 std::uint64_t Selector::key(const Request& request) const {
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
   const std::size_t count = request.type == OpType::scatter ? out.count : in.count;
   if (count >> count_bits != 0 || request.inputs.layout() == Layout::counted ||
       request.outputs.layout() == Layout::counted || request.inputs.dtype() == DataType::opaque ||
-      request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+      request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque ||
+      request.tag != 0 || (request.type == OpType::recv && request.peer == any_source))
     return 0;
   // Each at its place, and not one after the other: then none has to wait for the one before.
   const auto at = [](auto value, unsigned place) {
@@ -261,13 +262,16 @@ Explanation Selector::explain(const Request& request, Look look) const {
 
 std::vector<AlgorithmUse> Selector::uses() const {
   std::vector<AlgorithmUse> uses;
-  for (const auto& algorithm : algorithms_)
-    for (std::size_t i = 0; is_collective(static_cast<OpType>(i)); ++i) {
-      const auto type = static_cast<OpType>(i);
-      if (const std::uint64_t count = algorithm->uses(type); count > 0)
-        uses.push_back({std::string(algorithm->path()),
-                        std::string(algorithm_for(algorithm->name(), type)), count});
-    }
+  const auto add = [&uses](const Algorithm& algorithm, OpType type, std::uint64_t count) {
+    if (count > 0)
+      uses.push_back({std::string(algorithm.path()),
+                      std::string(algorithm_for(algorithm.name(), type)), count});
+  };
+  for (const auto& algorithm : algorithms_) {
+    for (std::size_t i = 0; is_collective(static_cast<OpType>(i)); ++i)
+      add(*algorithm, static_cast<OpType>(i), algorithm->uses(static_cast<OpType>(i)));
+    add(*algorithm, OpType::send, algorithm->uses(OpType::send) + algorithm->uses(OpType::recv));
+  }
   return uses;
 }
 

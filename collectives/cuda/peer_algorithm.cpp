@@ -4,23 +4,11 @@
 
 #include "base/paths.hpp"
 #include "collectives/cuda/peer_launch.hpp"
+#include "collectives/cuda/peer_residue.hpp"
 #include "collectives/nccl/gpu_operation.hpp"
 
 namespace hymn {
 namespace {
-
-/// Kernels of an operation that was given up: they end soon, for they have been told to.
-class PeerResidue final : public Residue {
- public:
-  PeerResidue(std::shared_ptr<PeerChannel> channel, cuda_api::Event event)
-      : channel_(std::move(channel)), event_(event) {}
-  ~PeerResidue() override { channel_->gpu().give_back(event_); }
-  bool done() override { return channel_->gpu().is_over(event_); }
-
- private:
-  std::shared_ptr<PeerChannel> channel_;
-  cuda_api::Event event_;
-};
 
 class PeerOperation final : public GpuOperation {
  public:
@@ -33,7 +21,7 @@ class PeerOperation final : public GpuOperation {
     queue().remove(launch_);
     channel_->abort();
     if (has_landed() || launch_.event() == nullptr) return nullptr;
-    return std::make_unique<PeerResidue>(channel_, launch_.event());
+    return std::make_unique<PeerResidue<PeerChannel>>(channel_, launch_.event());
   }
 
  private:

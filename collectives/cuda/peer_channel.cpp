@@ -31,6 +31,7 @@ PeerChannel::PeerChannel(PeerChannelParts parts)
   const auto& windows = parts_.windows->addresses();
   std::copy(windows.begin(), windows.end(), team_.windows);
   team_.slot_bytes = parts_.slot_bytes;
+  team_.box_bytes = parts_.box_bytes;
   team_.rank = static_cast<std::uint32_t>(parts_.shape.rank);
   team_.size = static_cast<std::uint32_t>(parts_.shape.size);
   team_.aborted = &words_->aborted;
@@ -78,31 +79,58 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
                          cuda_api::Stream stream, bool is_captured) {
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
-  if (!is_captured) limited.limit = static_cast<std::uint64_t>(parts_.limit.count());
+  limited.limit = limit_in_kernel(is_captured);
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   if (!is_captured) last_ = gpu().mark(stream);
   last_stream_ = stream;
 }
 
+void PeerChannel::launch(const MessagesCall& call, unsigned lines, cuda_api::Stream stream,
+                         bool is_captured) {
+  MessagesCall limited = call;
+  limited.limit = limit_in_kernel(is_captured);
+  kernels_.launch("hymn_messages", lines * message_blocks, stream, team_, limited);
+}
+
 void PeerChannel::check() const {
-  const std::uint32_t status = load(words_->status);
+  const std::uint32_t status = load(words_->status.why);
   const auto why = static_cast<PeerFailure>(status & 0xff);
-  if (why == PeerFailure::none && load(words_->aborted) == 0) return;
-  if (why == PeerFailure::not_crossed)
-    throw AbortedError("what other hosts had to send has not come whole: a rank there has failed");
-  if (why == PeerFailure::none) throw AbortedError("the group's work on peer memory was given up");
-  const int awaited = parts_.members[status >> 8 & 0xff];
-  if (why == PeerFailure::aborted)
-    throw AbortedError(fmt::format(
-        "the group's work on peer memory was given up while the GPU waited for rank {}", awaited));
-  throw TimeoutError(
-      fmt::format("the GPU of rank {} did not come", awaited), parts_.limit,
-      {.remedy = "find out what that rank does instead, or give more time", .missing = {awaited}});
+  if (why != PeerFailure::none) throw_failure(why, parts_.members[status >> 8 & 0xff]);
+  if (load(words_->aborted) != 0)
+    throw AbortedError("the group's work on peer memory was given up");
+}
+
+void PeerChannel::throw_failure(PeerFailure why, int peer) const {
+  constexpr const char* same_count = "give the same count on both sides";
+  switch (why) {
+    case PeerFailure::not_crossed:
+      throw AbortedError(
+          "what other hosts had to send has not come whole: a rank there has failed");
+    case PeerFailure::wrong_size: {
+      const PeerStatus& status = words_->status;
+      const std::uint64_t sent = load(status.sent[0]) | std::uint64_t{load(status.sent[1])} << 32;
+      throw UsageError(
+          fmt::format("rank {} has sent {} bytes where as many were not to be received", peer,
+                      sent),
+          {.remedy = same_count});
+    }
+    case PeerFailure::refused:
+      throw UsageError(
+          fmt::format("rank {} was to receive another number of bytes than it was sent", peer),
+          {.remedy = same_count});
+    case PeerFailure::aborted:
+      throw AbortedError(fmt::format(
+          "the group's work on peer memory was given up while the GPU waited for rank {}", peer));
+    default:
+      throw TimeoutError(
+          fmt::format("the GPU of rank {} did not come", peer), parts_.limit,
+          {.remedy = "find out what that rank does instead, or give more time", .missing = {peer}});
+  }
 }
 
 bool PeerChannel::is_sound() const {
-  return load(words_->status) == 0 && load(words_->aborted) == 0;
+  return load(words_->status.why) == 0 && load(words_->aborted) == 0;
 }
 
 void PeerChannel::abort() noexcept {

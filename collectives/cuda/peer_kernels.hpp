@@ -9,13 +9,15 @@
 #include "collectives/cuda/barrier_kernel.hpp"
 #include "collectives/cuda/broadcast_kernel.hpp"
 #include "collectives/cuda/gather_kernel.hpp"
+#include "collectives/cuda/messages_kernel.hpp"
 #include "collectives/cuda/probe_peers_kernel.hpp"
 #include "collectives/cuda/reduce_kernel.hpp"
 #include "collectives/cuda/reduce_scatter_kernel.hpp"
 #include "collectives/cuda/reductions.hpp"
 #include "collectives/cuda/scatter_kernel.hpp"
 
-// HYMN_PEER_KERNELS(KERNEL) is KERNEL(name, body) for each of them.
+// HYMN_PEER_KERNELS(KERNEL) is KERNEL(name, body) for each of them that takes a PeerCall, and
+// HYMN_MESSAGE_KERNELS(KERNEL) for that which takes a MessagesCall.
 #define HYMN_PEER_REDUCTIONS(KERNEL, method, type, Type)      \
   KERNEL(hymn_##method##_##type##_sum, method<Sum<Type>>)     \
   KERNEL(hymn_##method##_##type##_min, method<Min<Type>>)     \
@@ -39,3 +41,4 @@
   KERNEL(hymn_gather, gather)                  \
   KERNEL(hymn_probe_peers, probe_peers)        \
   KERNEL(hymn_scatter, scatter)
+#define HYMN_MESSAGE_KERNELS(KERNEL) KERNEL(hymn_messages, messages)

@@ -8,8 +8,7 @@
 // knows that the peer's kernel before that has ended, with all that it had to read.
 #pragma once
 
-#include "collectives/cuda/kernel_thread.hpp"
-#include "collectives/cuda/peer_team.hpp"
+#include "collectives/cuda/peer_wait.hpp"
 
 namespace hymn::cuda {
 
@@ -19,15 +18,14 @@ class PeerMeeting {
   HYMN_KERNEL_BODY PeerMeeting(const KernelThread& at, const PeerTeam& team, const PeerCall& call)
       : at_(at),
         team_(team),
-        number_(head(team.rank).kernels + 1),
+        number_(window_head(team, team.rank).kernels + 1),
         has_crossed_(call.has_crossed != 0),
-        limit_(call.limit),
-        since_(call.limit != 0 ? nanoseconds() : 0) {}
+        wait_(team, call.limit) {}
 
   /// False: a kernel before has failed, and peers may be anywhere; or what came from other hosts is
   /// nothing to go on with.
   HYMN_KERNEL_BODY bool begin() const {
-    if (at_.any(load_acquire_system(&head(team_.rank).failed) != 0)) return false;
+    if (at_.any(wait_.has_failed())) return false;
     return !has_crossed_ || !at_.any(!is_whole());
   }
 
@@ -39,7 +37,7 @@ class PeerMeeting {
       store_release_system(reached(peer, phase, team_.rank), number_);
     bool all_came = true;
     for (unsigned peer = at_.thread; peer < team_.size && all_came; peer += at_.threads)
-      all_came = wait_for(peer, phase);
+      all_came = wait_.until(reached(team_.rank, phase, peer), number_, peer);
     return !at_.any(!all_came);
   }
 
@@ -47,7 +45,7 @@ class PeerMeeting {
   /// kernel; but blocks wait for their like only, so each must have the same part of all pieces.
   HYMN_KERNEL_BODY void next() {
     ++number_;
-    if (limit_ != 0) since_ = nanoseconds();
+    wait_.restart();
   }
 
   /// After the last meet(): the rank's next kernel may begin.
@@ -74,9 +72,7 @@ class PeerMeeting {
 
  private:
   HYMN_KERNEL_BODY unsigned parity() const { return number_ % 2; }
-  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const {
-    return *reinterpret_cast<WindowHead*>(team_.windows[rank]);
-  }
+  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const { return window_head(team_, rank); }
   HYMN_KERNEL_BODY std::uint32_t* reached(unsigned where, PeerPhase phase, unsigned who) const {
     return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
   }
@@ -86,38 +82,14 @@ class PeerMeeting {
   HYMN_KERNEL_BODY bool is_whole() const {
     const WindowHead& own = head(team_.rank);
     return (own.crossed == own.kernels && load_acquire_system(team_.aborted) == 0) ||
-           give_up(PeerFailure::not_crossed, team_.rank);
-  }
-
-  HYMN_KERNEL_BODY bool wait_for(unsigned peer, PeerPhase phase) const {
-    // Looking at the host's memory and the clock takes longer than most peers do.
-    constexpr unsigned looks_between = 64;
-    const std::uint32_t* const word = reached(team_.rank, phase, peer);
-    for (unsigned looks = 1;; ++looks) {
-      // The peer may be a kernel ahead.
-      if (static_cast<std::int32_t>(load_acquire_system(word) - number_) >= 0) return true;
-      if (looks % looks_between == 0) {
-        if (load_acquire_system(team_.aborted) != 0) return give_up(PeerFailure::aborted, peer);
-        if (limit_ != 0 && nanoseconds() - since_ > limit_)
-          return give_up(PeerFailure::timed_out, peer);
-      }
-      relax();
-    }
-  }
-
-  // Several blocks may say whom they waited for: one of them is heard.
-  HYMN_KERNEL_BODY bool give_up(PeerFailure why, unsigned peer) const {
-    store_release_system(&head(team_.rank).failed, 1);
-    store_release_system(team_.status, static_cast<std::uint32_t>(why) | peer << 8);
-    return false;
+           wait_.give_up(PeerFailure::not_crossed, team_.rank);
   }
 
   const KernelThread& at_;
   const PeerTeam& team_;
   std::uint32_t number_;
   const bool has_crossed_;
-  const std::uint64_t limit_;
-  std::uint64_t since_;
+  PeerWait wait_;
 };
 
 }  // namespace hymn::cuda

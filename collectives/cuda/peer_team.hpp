@@ -1,6 +1,7 @@
-// What the host tells a kernel that works with peers: their windows, and one call. A window is
+// What the host tells a kernel that works with peers: their windows, and what to do. A window is
 // memory of a rank's GPU that the GPUs of all its peers reach: words by which they tell each other
-// how far they are, and two slots for data, which are used in turn.
+// how far they are, two slots for data, which are used in turn, and two boxes for the messages of
+// each peer.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,27 @@
 namespace hymn::cuda {
 
 inline constexpr unsigned most_peers = 16;         ///< ranks of a team
-inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel
+inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel that all ranks run
+inline constexpr unsigned message_blocks = 8;      ///< for each line of messages, of any size
 
 /// How far a block has come in its kernel.
 enum class PeerPhase : unsigned { staged, folded };
 inline constexpr unsigned peer_phases = 2;
+
+/// What the owner of a window and one of its peers tell each other of their messages, by block.
+/// Blocks count pieces, from the first message on. A box holds a piece, and each block has its own
+/// part of all boxes.
+struct MessageWords {
+  // The peer alone writes these.
+  std::uint32_t sent[message_blocks];      ///< pieces that it has put into boxes here
+  std::uint32_t taken[message_blocks];     ///< of those that were put into its own
+  std::uint64_t sizes[2][message_blocks];  ///< of the message whose first piece is in that box
+  std::uint32_t refused;                   ///< not 0: it has been sent what it was not to receive
+
+  // For kernels of the own rank alone: where the last message has ended.
+  std::uint32_t sent_there[message_blocks];
+  std::uint32_t taken_here[message_blocks];
+};
 
 /// At the beginning of each window; all zero at first.
 struct WindowHead {
@@ -22,6 +39,7 @@ struct WindowHead {
   std::uint32_t reached[peer_phases][most_peer_blocks][most_peers];
   /// The rank's factor of premul_sum, as bits of the accumulator, by slot.
   std::uint32_t factors[2][most_peer_blocks];
+  MessageWords messages[most_peers];  ///< by peer
 
   std::uint32_t number;                  ///< by which the rank knows that others read this
   std::uint32_t visited_by[most_peers];  ///< the same of others, to be read back by them
@@ -40,12 +58,30 @@ inline constexpr std::size_t window_alignment = 256;
 /// Where a window's slots begin.
 inline constexpr std::size_t window_data =
     (sizeof(WindowHead) + window_alignment - 1) / window_alignment * window_alignment;
-/// Of a window whose slots have so many bytes, a multiple of window_alignment.
-constexpr std::size_t window_bytes(std::size_t slot_bytes) { return window_data + 2 * slot_bytes; }
+/// Of a window whose slots have so many bytes, a multiple of window_alignment; with boxes for
+/// messages of so many peers, which hold so many bytes each, a multiple of window_alignment, too.
+constexpr std::size_t window_bytes(std::size_t slot_bytes, std::size_t box_bytes = 0,
+                                   std::size_t peers = 0) {
+  return window_data + 2 * slot_bytes + 2 * box_bytes * peers;
+}
 
-/// Why a kernel has given up. In the first byte of PeerTeam::status; the rank that it waited for is
-/// in the second. Not crossed: what it was to work with has not come whole from other hosts.
-enum class PeerFailure : std::uint32_t { none, aborted, timed_out, not_crossed };
+/// Why a kernel has given up. Not crossed: what it was to work with has not come whole from other
+/// hosts. Wrong size: the peer has sent a message of another size than was to be received; refused:
+/// the peer says so of what this rank has sent.
+enum class PeerFailure : std::uint32_t {
+  none,
+  aborted,
+  timed_out,
+  not_crossed,
+  wrong_size,
+  refused
+};
+
+/// What has become of a rank's kernels, for its host.
+struct PeerStatus {
+  std::uint32_t why;      ///< a PeerFailure, and in the second byte whom it was about
+  std::uint32_t sent[2];  ///< by the peer: bytes of a wrong size, the lower half first
+};
 
 /// What the kernel that tries whether peers are reached has found of one of them.
 struct PeerProbe {
@@ -58,10 +94,11 @@ struct PeerProbe {
 struct PeerTeam {
   std::byte* windows[most_peers];  ///< by rank, at the addresses that this GPU has for them
   std::uint64_t slot_bytes;
+  std::uint64_t box_bytes;
   std::uint32_t rank;
   std::uint32_t size;
   const std::uint32_t* aborted;  ///< not 0: all kernels end
-  std::uint32_t* status;         ///< 0: all is well
+  PeerStatus* status;
 };
 
 /// One call, or a piece of one; no larger than a slot, but for an all_reduce in two shots. Buffers
@@ -76,6 +113,27 @@ struct PeerCall {
   std::uint32_t root;         ///< of a broadcast, reduce, gather or scatter
   std::uint64_t limit;        ///< nanoseconds that may be waited; 0: for ever
   std::uint32_t has_crossed;  ///< not 0: what it works with came from other hosts by NCCL
+};
+
+inline constexpr unsigned most_messages = 64;  ///< of a kernel
+inline constexpr unsigned most_lines = 2 * most_peers;
+
+/// Messages that one kernel carries, in lines: to or from one peer, one after the other. Lines run
+/// at the same time, as message_blocks blocks each.
+struct MessagesCall {
+  struct Line {
+    std::uint16_t peer;
+    std::uint16_t is_send;
+    std::uint16_t first;  ///< of `messages`
+    std::uint16_t end;    ///< behind its last one
+  };
+  struct Message {
+    std::byte* data;  ///< of any alignment; only read where it is sent
+    std::uint64_t bytes;
+  };
+  std::uint64_t limit;  ///< as PeerCall's
+  Line lines[most_lines];
+  Message messages[most_messages];
 };
 
 }  // namespace hymn::cuda

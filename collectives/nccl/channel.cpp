@@ -217,6 +217,7 @@ void NcclChannel::abort() noexcept {
 
 void NcclChannel::finish() {
   std::lock_guard lock(mutex_);
+  before_abort_ = nullptr;
   for_each_inner([](NcclChannel& part) { part.finish(); });
   if (communicator_ == nullptr) return;
   for (const auto& buffer : known_)

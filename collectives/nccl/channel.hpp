@@ -113,6 +113,9 @@ class NcclChannel {
   /// How often a communicator was split from this one. Thread-safe.
   std::uint64_t splits() const { return splits_; }
 
+  /// Called whenever it is given up before its end in good order, and before NCCL is told; throws
+  /// nothing. To be set before the channel is used.
+  void set_before_abort(std::function<void()> act) { before_abort_ = std::move(act); }
   /// Gives it up. Thread-safe.
   void abort() noexcept;
   /// The group has ended in good order.
@@ -132,7 +135,7 @@ class NcclChannel {
   void keep(std::unique_ptr<NcclCommunicator> made);
 
   const NcclChannelParts parts_;
-  std::function<void()> before_abort_;  // of a column
+  std::function<void()> before_abort_;
   bool is_pair_ = false;
   cuda_api::Stream own_stream_ = nullptr;
   std::map<int, std::shared_ptr<NcclChannel>> pairs_;  // by group rank

@@ -14,6 +14,17 @@ cuda_api::Event GpuLaunch::mark_what_is_there() noexcept {
   }
 }
 
+void GpuLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
+  for (GpuLaunch* const launch : together) launch->enqueue();
+}
+
+void NcclLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
+  std::vector<NcclMessage> messages;
+  for (GpuLaunch* const launch : together)
+    messages.push_back(static_cast<NcclLaunch*>(launch)->message());
+  launch_nccl_together(messages);
+}
+
 void LaunchQueue::add(GpuLaunch& launch) {
   GpuDevice& gpu = launch.gpu();
   const OrderingDomain& domain = launch.request_.domain;
@@ -25,7 +36,7 @@ void LaunchQueue::add(GpuLaunch& launch) {
   }
   std::lock_guard lock(mutex_);
   launch.begin();
-  Lane& lane = lanes_[launch.is_message() ? launch.stream_ : nullptr];
+  Lane& lane = lanes_[launch.lane()];
   lane.waiting.insert(place_of(launch, lane), &launch);
 }
 
@@ -63,7 +74,7 @@ bool LaunchQueue::try_alone(NcclChannel& channel, const std::function<void()>& u
 void LaunchQueue::advance() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  for (auto& [stream, lane] : lanes_) advance(lane);
+  for (auto& [key, lane] : lanes_) advance(lane);
   std::erase_if(lanes_, [](const auto& lane) { return lane.second.is_empty(); });
 }
 
@@ -118,16 +129,12 @@ bool LaunchQueue::are_ready(Lane& lane, std::span<GpuLaunch* const> together) {
 }
 
 void LaunchQueue::enqueue(std::span<GpuLaunch* const> together) {
-  const GpuDevice::Entry entry(together.front()->gpu());
-  if (together.size() == 1) {
-    together.front()->enqueue();
-    return;
-  }
-  // Only NCCL has messages.
-  std::vector<NcclMessage> messages;
-  for (GpuLaunch* const launch : together)
-    messages.push_back(static_cast<NcclLaunch*>(launch)->message());
-  launch_nccl_together(messages);
+  GpuLaunch& first = *together.front();
+  const GpuDevice::Entry entry(first.gpu());
+  if (together.size() == 1)
+    first.enqueue();
+  else
+    first.enqueue_together(together);
 }
 
 // Nobody asks after what was captured: it happens when the graph runs, perhaps often.
@@ -141,7 +148,7 @@ void LaunchQueue::settle(GpuLaunch& launch) {
 
 void LaunchQueue::remove(GpuLaunch& launch) {
   std::lock_guard lock(mutex_);
-  for (auto& [stream, lane] : lanes_) {
+  for (auto& [key, lane] : lanes_) {
     std::erase(lane.waiting, &launch);
     std::erase(lane.calling, &launch);
   }

@@ -4,8 +4,8 @@
 // Communicators whose collectives are launched in different orders on different GPUs may wait for
 // each other for ever. Programs make their calls in one order on all ranks, so this is the order in
 // which they were started, also where a later group's communicator is ready sooner. Messages need
-// only keep their order on their stream: between them, and between messages and collectives, ranks
-// need not agree.
+// only keep their order on their stream, or between two ranks: between them, and between messages
+// and collectives, ranks need not agree.
 #pragma once
 
 #include <atomic>
@@ -53,6 +53,8 @@ class GpuLaunch {
   virtual cuda_api::Stream own_stream() = 0;
   /// It has its place in the order.
   virtual void begin() {}
+  /// What are launched one after the other have the same. Null: the collectives of all groups.
+  virtual const void* lane() const { return is_message() ? stream_ : nullptr; }
   /// What it is a part of that is carried out as one; null: it stands alone.
   virtual const void* coalesced_in() const { return nullptr; }
   /// How many of these follow each other from this one on, itself included.
@@ -62,6 +64,8 @@ class GpuLaunch {
   virtual bool is_ready() = 0;
   /// Puts it on its stream.
   virtual void enqueue() = 0;
+  /// The same for all that go together, this being the first. They are of one kind.
+  virtual void enqueue_together(std::span<GpuLaunch* const> together);
   /// It is there, and something has been recorded behind it.
   virtual void took_off() {}
 
@@ -88,13 +92,13 @@ class NcclLaunch final : public GpuLaunch {
   /// `wide`: what NCCL does of it in float32; null: NCCL does it as it is.
   NcclLaunch(NcclChannel& channel, const Call& call, int peer, Float32Reduction* wide = nullptr)
       : GpuLaunch(*call.request), channel_(channel), call_(call), peer_(peer), wide_(wide) {}
+
+ private:
   /// What it asks of NCCL, perhaps together with others; what comes before is on the stream then.
   NcclMessage message() {
     return {channel_.place(stream()), wide_ == nullptr ? &request() : &wide_->begin(stream()),
             peer_};
   }
-
- private:
   GpuDevice& gpu() const override { return channel_.gpu(); }
   cuda_api::Stream own_stream() override { return channel_.stream(); }
   void begin() override { channel_.begin(); }
@@ -110,6 +114,7 @@ class NcclLaunch final : public GpuLaunch {
     const NcclMessage asked = message();
     launch_nccl(asked.place, *asked.request, peer_);
   }
+  void enqueue_together(std::span<GpuLaunch* const> together) override;
   void took_off() override { channel_.took_off(); }
 
   NcclChannel& channel_;
@@ -124,8 +129,8 @@ class LaunchQueue {
   /// Takes its place in the order, on the stream that the request names, or hymn's own. Throws
   /// BackendError.
   void add(GpuLaunch& launch);
-  /// Launches what can be launched now. Sends and receives that are next to each other on a stream
-  /// go together: apart, two ranks that send to each other would wait for ever. So do collectives
+  /// Launches what can be launched now. Sends and receives that are next to each other in a lane go
+  /// together: apart, two ranks that send to each other would wait for ever. So do collectives
   /// that were started as one, which NCCL carries out at the same time. Never throws:
   /// failures go to the launches. Returns at once where another thread is at it.
   void advance();
@@ -162,7 +167,7 @@ class LaunchQueue {
   static void settle(GpuLaunch& launch);
 
   std::mutex mutex_;
-  std::map<cuda_api::Stream, Lane> lanes_;  // null: the collectives of all streams
+  std::map<const void*, Lane> lanes_;  // by GpuLaunch::lane()
 };
 
 }  // namespace hymn

@@ -85,7 +85,7 @@ HYMN_API hymnResult_t hymnGroupFromGlobal(hymnGroup_t group, int rank, int* grou
 /// is HYMN_TIMEOUT_NONE when there is none.
 HYMN_API hymnResult_t hymnGroupSetTimeout(hymnGroup_t group, double seconds);
 HYMN_API hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds);
-/// How many collectives that this rank has started on the group went by `path` ("cuda_p2p"; NULL:
+/// How many operations that this rank has started on the group went by `path` ("cuda_p2p"; NULL:
 /// any) and `algorithm` ("all_reduce_one_shot"; NULL: any). 0 for names that the group does not
 /// have, and on a rank outside.
 HYMN_API hymnResult_t hymnGroupUses(hymnGroup_t group, const char* path, const char* algorithm,

@@ -87,9 +87,10 @@ class HYMN_API ProcessGroup {
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
 
-  /// What has carried the collectives that this rank has started on this group so far, in order of
-  /// preference, without algorithms that carried none. What fails after its start counts, what is
-  /// refused does not; of coalesced ones each counts. Empty on a rank outside. Thread-safe.
+  /// What has carried the operations that this rank has started on this group so far, in order of
+  /// preference, without algorithms that carried none; sends and receives are counted together.
+  /// What fails after its start counts, what is refused does not; of coalesced ones, and those of a
+  /// batch, each counts. Empty on a rank outside. Thread-safe.
   std::vector<AlgorithmUse> uses() const;
 
   /// How many communicators of NCCL were split from this group's on this rank.

@@ -44,6 +44,8 @@ class PeerWindow {
   PeerWindow& operator=(const PeerWindow&) = delete;
 
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
+  /// At least as many as were wanted.
+  std::size_t bytes() const { return bytes_; }
   /// Copies them there. Throws BackendError.
   void write(std::size_t offset, std::span<const std::byte> bytes);
   /// Without the rank and the host. Where the driver gives no handle the window can be reached from

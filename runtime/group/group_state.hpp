@@ -218,7 +218,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::uint64_t take_sequence(OpType type);
   /// The same for what `algorithm` is to carry.
   std::uint64_t take_sequence(OpType type, Algorithm& algorithm) {
-    if (is_collective(type)) algorithm.count_use(type);
+    algorithm.count_use(type);
     return take_sequence(type);
   }
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,

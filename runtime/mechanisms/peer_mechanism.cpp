@@ -11,6 +11,7 @@
 #include "base/keep_for_ever.hpp"
 #include "collectives/cuda/hierarchical_algorithm.hpp"
 #include "collectives/cuda/kernel_image.hpp"
+#include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_rules.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
@@ -128,6 +129,17 @@ bool PeerMechanism::is_wanted(const PathPolicy& path, std::size_t ranks, bool on
   return tuning_ != nullptr && tuning_->knows(paths::cuda_p2p, static_cast<int>(ranks), one_host);
 }
 
+std::string PeerMechanism::why_no_messages(const GroupOptions& options) const {
+  switch (peer_use(policy_of(options, path_), compat_)) {
+    case PeerUse::named:
+      return "";
+    case PeerUse::c10d:
+      return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
+    default:
+      return "messages take it only where HYMN_PATH names cuda_p2p";
+  }
+}
+
 bool PeerMechanism::ends_together() const {
   if (is_wanted(path_, /*ranks=*/2, /*one_host=*/true)) return true;
   return path_.allows(paths::cuda_p2p) && tuning_ != nullptr && tuning_->knows(paths::cuda_p2p);
@@ -176,18 +188,16 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   mine.why_not = why_not(membership);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
+    const std::size_t boxes = one_host && why_no_messages(options).empty() ? peer_box_bytes : 0;
+    const std::size_t bytes = cuda::window_bytes(peer_slot_bytes, boxes, membership.ranks.size());
     std::shared_ptr<PeerWindow> window;
     {
       std::lock_guard lock(mutex_);
-      if (const Reach* const reach = set_aside(membership)) mine.made_for = reach->made_for;
-      if (!spare_.empty()) {
-        window = std::move(spare_.back());
-        spare_.pop_back();
-      }
+      if (const Reach* const reach = set_aside(membership, bytes)) mine.made_for = reach->made_for;
+      window = take_spare(bytes);
     }
     // Another rank may have nothing set aside, or something else.
-    if (window == nullptr)
-      window = std::make_shared<PeerWindow>(nccl_.gpu(), cuda::window_bytes(peer_slot_bytes));
+    if (window == nullptr) window = std::make_shared<PeerWindow>(nccl_.gpu(), bytes);
     mine.number = random_number();
     window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
     mine.window = window->ticket();
@@ -227,10 +237,11 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
   return packer.packed();
 }
 
-const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership) {
+const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership,
+                                                     std::size_t window_bytes) {
   auto oldest = idle_.end();
   for (auto each = idle_.begin(); each != idle_.end(); ++each)
-    if (each->ranks == membership.ranks &&
+    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() >= window_bytes &&
         (oldest == idle_.end() || each->made_for < oldest->made_for))
       oldest = each;
   if (oldest == idle_.end()) return nullptr;
@@ -239,16 +250,33 @@ const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membershi
   return &reach;
 }
 
+std::shared_ptr<PeerWindow> PeerMechanism::take_spare(std::size_t window_bytes) {
+  const auto found = std::find_if(spare_.begin(), spare_.end(), [window_bytes](const auto& window) {
+    return window->bytes() >= window_bytes;
+  });
+  if (found == spare_.end()) return nullptr;
+  std::shared_ptr<PeerWindow> window = std::move(*found);
+  spare_.erase(found);
+  return window;
+}
+
 void PeerMechanism::put_back(std::uint64_t uid) {
   if (auto found = set_aside_.extract(uid)) idle_.push_back(std::move(found.mapped()));
 }
 
+// The group before may have left messages that nobody was to receive. Its kernels have ended
+// everywhere, or not all would have set the same aside, and no others begin before all have
+// answered: so counts of messages begin anew.
 bool PeerMechanism::takes_up(const Membership& membership, const std::vector<Offer>& offers) {
   const auto& first = offers.front().made_for;
   if (!first || std::any_of(offers.begin(), offers.end(),
                             [&](const Offer& o) { return o.made_for != first; }))
     return false;
   std::lock_guard lock(mutex_);
+  constexpr decltype(cuda::WindowHead::messages) none{};
+  set_aside_.at(membership.uid)
+      .channel->parts()
+      .own->write(offsetof(cuda::WindowHead, messages), std::as_bytes(std::span(none)));
   spare_.push_back(std::move(offered_.extract(membership.uid).mapped()));
   open_[membership.uid] = std::move(set_aside_.extract(membership.uid).mapped());
   return true;
@@ -277,6 +305,7 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
       .members = here,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(here.size())},
       .slot_bytes = peer_slot_bytes,
+      .box_bytes = peer_box_bytes,
       .most_blocks = blocks_that_fit(tickets)});
   std::string why = channel->probe(numbers, Deadline::after(patience));
   if (why.empty()) open_[membership.uid] = {membership.uid, membership.ranks, channel};
@@ -305,16 +334,33 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
   if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
   const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
-    add_no_peer_algorithms(group.algorithms,
-                           fmt::format("the ranks are on {} hosts", hosts.hosts()));
+    const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
+    add_no_peer_algorithms(group.algorithms, apart);
+    add_messages(group, nullptr, apart);
     add_hierarchical(group, hosts, channel, reason);
     return;
   }
+  add_messages(group, channel, reason);
   if (channel != nullptr)
     add_peer_algorithms(group.algorithms, channel);
   else
     add_no_peer_algorithms(group.algorithms, reason);
   add_hierarchical(group, hosts, nullptr, "all ranks are on one host");
+}
+
+// Messages have no costs: where the setting names this path it comes before the others. What these
+// give up is then not to be sent on by kernels behind it, which end like those of what is whole.
+void PeerMechanism::add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
+                                 std::string reason) const {
+  if (std::string why_not = why_no_messages(group.options); !why_not.empty())
+    reason = std::move(why_not);
+  const bool is_usable = reason.empty();
+  if (is_usable && group.nccl != nullptr)
+    group.nccl->set_before_abort([windows = std::weak_ptr(channel)] {
+      if (const auto held = windows.lock()) held->abort();
+    });
+  group.algorithms.insert(group.algorithms.begin(),
+                          make_peer_messages(is_usable ? channel : nullptr, std::move(reason)));
 }
 
 void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,

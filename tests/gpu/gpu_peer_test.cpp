@@ -139,6 +139,54 @@ TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheWindows) {
   });
 }
 
+/// Round the ring, at the same time: small ones, and those that the boxes do not hold; also as one
+/// batch on a stream, and from a graph.
+TEST_P(GpuPeer, MessagesGoThroughTheWindows) {
+  run_ranks(GetParam(), [](World& world) {
+    ProcessGroup group = group_of_all(world);
+    const int me = world.rank();
+    const int next = (me + 1) % world.size();
+    const int before = (me + world.size() - 1) % world.size();
+    const GpuDevice::Entry entry(real_gpu());
+    const RealStream stream;
+    std::list<RealBuffer<int>> buffers;
+    std::vector<std::pair<RealBuffer<int>*, RealBuffer<int>*>> pairs;
+    for (const std::size_t count : {1, 3, 4097, (1 << 20) + 1}) {
+      RealBuffer<int>& out = buffers.emplace_back(std::vector<int>(count, me));
+      pairs.emplace_back(&out, &buffers.emplace_back(std::vector<int>(count, -1)));
+    }
+    meet_on_the_host(world);
+    for (const auto& [out, in] : pairs) {
+      Work sent = group.isend(out->view(), next);
+      group.recv(in->view(), before);
+      sent.wait();
+      EXPECT_THAT(in->values(), Each(before));
+    }
+    const auto send_back = [&] {
+      std::vector<P2POp> all;
+      for (const auto& [out, in] : pairs) {
+        all.push_back(P2POp::send(in->view(), before));
+        all.push_back(P2POp::recv(out->view(), next));
+      }
+      return group.batch_isend_irecv(all, {.stream = stream.get()});
+    };
+    Work back = send_back();
+    stream.synchronize();
+    back.wait();
+    for (const auto& [out, in] : pairs) EXPECT_THAT(out->values(), Each(me));
+    meet_on_the_host(world);
+    RealCapture capture(stream);
+    send_back();
+    capture.end();
+    meet_on_the_host(world);
+    for (int launch = 0; launch < 3; ++launch) capture.launch();
+    stream.synchronize();
+    for (const auto& [out, in] : pairs) EXPECT_THAT(out->values(), Each(me));
+    for (const AlgorithmUse& use : group.uses()) EXPECT_EQ(use.path, "cuda_p2p");
+    meet_on_the_host(world);
+  });
+}
+
 /// Rank 0's kernel waits on the GPU for one that never comes: it must end with its call.
 TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
@@ -148,6 +196,21 @@ TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
     if (world.rank() == 0) {
       EXPECT_THROW(group.all_reduce(buffer.view(), ReduceOp::sum,
                                     {.timeout = std::chrono::milliseconds(200)}),
+                   TimeoutError);
+      const GpuDevice::Entry entry(real_gpu());
+      call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());
+    }
+    world.group().barrier();
+  });
+}
+
+TEST(GpuPeerDeath, AReceiveWhosePeerDoesNotSendEnds) {
+  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
+  run_ranks(2, [](World& world) {
+    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
+    if (world.rank() == 0) {
+      EXPECT_THROW(group.recv(buffer.view(), 1, 0, {.timeout = std::chrono::milliseconds(200)}),
                    TimeoutError);
       const GpuDevice::Entry entry(real_gpu());
       call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());

@@ -136,6 +136,26 @@ class NcclOperations : public testing::Test {
   std::vector<std::unique_ptr<Running>> works;
 };
 
+// Kernels behind what NCCL gives up have to hear of it before they run.
+TEST_F(NcclOperations, WhoDependsOnAChannelHearsOfItsEndFirst) {
+  make_group();
+  for (int rank = 0; rank < ranks; ++rank) start(0, rank, Request::barrier());
+  ASSERT_TRUE(eventually([this] { return step_all(); }));
+  const auto aborts = [this] {
+    std::lock_guard lock(state.mutex);
+    return state.counts["abort"];
+  };
+  int before = -1;
+  channel(0, 0).set_before_abort([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    before = aborts();
+  });
+  channel(0, 0).abort();
+  EXPECT_EQ(before, 0);
+  EXPECT_TRUE(eventually([&] { return aborts() == 1; }));
+  channel(0, 0).set_before_abort(nullptr);
+}
+
 TEST_F(NcclOperations, CollectivesAreCarriedOut) {
   const std::size_t group = make_group();
   std::vector<Ints> values = {{1, 10}, {2, 20}, {3, 30}};

@@ -22,11 +22,13 @@ struct PeerLaunch {
 
 class PeerScene {
  public:
-  PeerScene(unsigned ranks, std::size_t slot_bytes) : ranks_(ranks), slot_bytes_(slot_bytes) {
+  PeerScene(unsigned ranks, std::size_t slot_bytes, std::size_t box_bytes = 0)
+      : ranks_(ranks), slot_bytes_(slot_bytes), box_bytes_(box_bytes) {
+    const std::size_t bytes = cuda::window_bytes(slot_bytes, box_bytes, ranks);
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      windows_.emplace_back(static_cast<std::byte*>(::operator new(
-          cuda::window_bytes(slot_bytes), std::align_val_t(cuda::window_alignment))));
-      std::memset(windows_.back().get(), 0, cuda::window_bytes(slot_bytes));
+      windows_.emplace_back(
+          static_cast<std::byte*>(::operator new(bytes, std::align_val_t(cuda::window_alignment))));
+      std::memset(windows_.back().get(), 0, bytes);
     }
     status_.resize(ranks);
   }
@@ -36,12 +38,15 @@ class PeerScene {
     return *reinterpret_cast<cuda::WindowHead*>(windows_[rank].get());
   }
   std::uint32_t& aborted() { return aborted_; }
-  std::uint32_t status(unsigned rank) const { return status_[rank]; }
+  std::uint32_t status(unsigned rank) const { return status_[rank].why; }
+  /// Of a message of a wrong size, what was sent.
+  std::uint32_t sent(unsigned rank) const { return status_[rank].sent[0]; }
 
   cuda::PeerTeam team(unsigned rank) {
     cuda::PeerTeam team{};
     for (unsigned peer = 0; peer < ranks_; ++peer) team.windows[peer] = windows_[peer].get();
     team.slot_bytes = slot_bytes_;
+    team.box_bytes = box_bytes_;
     team.rank = rank;
     team.size = ranks_;
     team.aborted = &aborted_;
@@ -73,8 +78,9 @@ class PeerScene {
   };
   const unsigned ranks_;
   const std::size_t slot_bytes_;
+  const std::size_t box_bytes_;
   std::vector<std::unique_ptr<std::byte, Free>> windows_;
-  std::vector<std::uint32_t> status_;
+  std::vector<cuda::PeerStatus> status_;
   std::uint32_t aborted_ = 0;
 };
 

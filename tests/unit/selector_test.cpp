@@ -46,6 +46,20 @@ TEST(Selector, PassesOverWhatDoesNotServeTheOperation) {
   EXPECT_EQ(selector.pick(Request::broadcast(BufferView(values), 0)).name(), "broadcast_a");
 }
 
+TEST(Selector, RemembersNoAnswerForTagsAndAnySource) {
+  Candidates candidates;
+  candidates.add("a", "nccl", [](const Request& request) {
+    return request.tag == 0 && request.peer != any_source ? Verdict::yes() : Verdict::no("neither");
+  });
+  candidates.add("b", "mpi", always);
+  Selector selector = candidates.selector();
+  const BufferView view(values);
+  EXPECT_EQ(selector.pick(Request::recv(view, 1)).name(), "a");
+  EXPECT_EQ(selector.pick(Request::recv(view, 1, 7)).name(), "b");
+  EXPECT_EQ(selector.pick(Request::recv(view, any_source)).name(), "b");
+  EXPECT_EQ(selector.pick(Request::recv(view, 1)).name(), "a");
+}
+
 TEST(Selector, ObeysThePathSetting) {
   const auto pick_with = [](std::string_view path) {
     Candidates candidates;

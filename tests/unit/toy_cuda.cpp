@@ -50,7 +50,6 @@ void give_memory_back(void* pointer) {
 Result get_init(unsigned) { return success; }
 Result get_count(int* count) { return *count = toy->gpus, success; }
 Result get_device(Device* device, int index) { return *device = 100 + index, success; }
-Result get_attribute(int* value, int, Device) { return *value = 4, success; }
 Result get_uuid(Uuid* uuid, Device device) {
   uuid->bytes.fill(static_cast<unsigned char>(device - 100));
   return success;
@@ -160,6 +159,7 @@ Result release(Pointer pointer) {
 }
 Result get_attribute(int* value, int which, Device) {
   std::lock_guard lock(toy->mutex);
+  if (which == attribute_multiprocessors) return *value = 4, success;
   return *value = which == attribute_memory_pools && toy->has_memory_pools ? 1 : 0, success;
 }
 // Memory in the order of streams. What is captured stays with the toys: a graph may run often.
