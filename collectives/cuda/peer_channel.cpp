@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/waiter.hpp"
+#include "collectives/nccl/channel.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -80,6 +81,8 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
+  const std::shared_ptr<NcclChannel> nccl = nccl_.lock();
+  limited.looks_first = nccl != nullptr && (is_captured || nccl->is_in_flight()) ? 1 : 0;
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   if (!is_captured) last_ = gpu().mark(stream);
@@ -91,6 +94,14 @@ void PeerChannel::launch(const MessagesCall& call, unsigned lines, cuda_api::Str
   MessagesCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
   kernels_.launch("hymn_messages", lines * message_blocks, stream, team_, limited);
+}
+
+void PeerChannel::go_together(const std::shared_ptr<PeerChannel>& windows,
+                              const std::shared_ptr<NcclChannel>& nccl) {
+  windows->nccl_ = nccl;
+  nccl->set_before_abort([weak = std::weak_ptr(windows)] {
+    if (const auto held = weak.lock()) held->abort();
+  });
 }
 
 void PeerChannel::check() const {
@@ -120,6 +131,8 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
           fmt::format("rank {} was to receive another number of bytes than it was sent", peer),
           {.remedy = same_count});
     case PeerFailure::aborted:
+      if (peer == parts_.members[team_.rank])  // nobody was waited for
+        throw AbortedError("the group's work on peer memory was given up");
       throw AbortedError(fmt::format(
           "the group's work on peer memory was given up while the GPU waited for rank {}", peer));
     default:

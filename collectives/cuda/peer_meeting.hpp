@@ -19,14 +19,16 @@ class PeerMeeting {
       : at_(at),
         team_(team),
         number_(window_head(team, team.rank).kernels + 1),
+        looks_first_(call.looks_first != 0),
         has_crossed_(call.has_crossed != 0),
         wait_(team, call.limit) {}
 
-  /// False: a kernel before has failed, and peers may be anywhere; or what came from other hosts is
-  /// nothing to go on with.
+  /// False: a kernel before has failed, and peers may be anywhere; or what came before on the
+  /// stream, by NCCL, is nothing to go on with.
   HYMN_KERNEL_BODY bool begin() const {
     if (at_.any(wait_.has_failed())) return false;
-    return !has_crossed_ || !at_.any(!is_whole());
+    if (!looks_first_ && !has_crossed_) return true;
+    return !at_.any(at_.thread == 0 && !is_whole());
   }
 
   /// Tells all peers that this block has come so far, and waits until their same blocks have: what
@@ -77,17 +79,21 @@ class PeerMeeting {
     return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
   }
 
-  // NCCL that was given up in the middle may have brought the word and not the shares: before that
-  // the host has said so. That is looked at here alone: it takes longer than most kernels.
+  // What NCCL is made to give up ends like what is whole; of what crosses, the word may have come
+  // and the shares not. Before that the host has said so. That is looked at here alone: it takes
+  // longer than most kernels.
   HYMN_KERNEL_BODY bool is_whole() const {
     const WindowHead& own = head(team_.rank);
-    return (own.crossed == own.kernels && load_acquire_system(team_.aborted) == 0) ||
-           wait_.give_up(PeerFailure::not_crossed, team_.rank);
+    const bool has_come = !has_crossed_ || own.crossed == own.kernels;
+    return (has_come && !wait_.is_aborted()) ||
+           wait_.give_up(has_crossed_ ? PeerFailure::not_crossed : PeerFailure::aborted,
+                         team_.rank);
   }
 
   const KernelThread& at_;
   const PeerTeam& team_;
   std::uint32_t number_;
+  const bool looks_first_;
   const bool has_crossed_;
   PeerWait wait_;
 };

@@ -112,6 +112,7 @@ struct PeerCall {
   std::uint32_t factor;       ///< of premul_sum, as bits of the accumulator
   std::uint32_t root;         ///< of a broadcast, reduce, gather or scatter
   std::uint64_t limit;        ///< nanoseconds that may be waited; 0: for ever
+  std::uint32_t looks_first;  ///< not 0: it comes behind what NCCL may have been made to give up
   std::uint32_t has_crossed;  ///< not 0: what it works with came from other hosts by NCCL
 };
 

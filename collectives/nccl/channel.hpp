@@ -109,6 +109,7 @@ class NcclChannel {
   /// Operations on the GPU of which the host does not know yet that they have ended. Thread-safe.
   void took_off() { ++in_flight_; }
   void landed() { --in_flight_; }
+  bool is_in_flight() const { return in_flight_ > 0; }
 
   /// How often a communicator was split from this one. Thread-safe.
   std::uint64_t splits() const { return splits_; }

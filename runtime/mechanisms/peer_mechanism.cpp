@@ -332,6 +332,7 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     }
   }
   if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
+  if (channel != nullptr && group.nccl != nullptr) PeerChannel::go_together(channel, group.nccl);
   const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
     const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
@@ -348,17 +349,12 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
   add_hierarchical(group, hosts, nullptr, "all ranks are on one host");
 }
 
-// Messages have no costs: where the setting names this path it comes before the others. What these
-// give up is then not to be sent on by kernels behind it, which end like those of what is whole.
+// Messages have no costs: where the setting names this path it comes before the others.
 void PeerMechanism::add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
                                  std::string reason) const {
   if (std::string why_not = why_no_messages(group.options); !why_not.empty())
     reason = std::move(why_not);
   const bool is_usable = reason.empty();
-  if (is_usable && group.nccl != nullptr)
-    group.nccl->set_before_abort([windows = std::weak_ptr(channel)] {
-      if (const auto held = windows.lock()) held->abort();
-    });
   group.algorithms.insert(group.algorithms.begin(),
                           make_peer_messages(is_usable ? channel : nullptr, std::move(reason)));
 }

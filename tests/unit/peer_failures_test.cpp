@@ -91,6 +91,22 @@ TEST_P(PeerFailures, NothingRunsBehindAKernelThatHasFailed) {
   }
 }
 
+// What comes behind an NCCL operation that was given up must not show what that has left.
+TEST_P(PeerFailures, NothingIsShownBehindWhatWasGivenUp) {
+  PeerScene scene(2, 8192);
+  Data left;
+  Data other;
+  scene.aborted() = 1;
+  PeerLaunch behind = left.launch(GetParam(), 0);
+  behind.call.looks_first = 1;
+  scene.run_rank(0, {behind});
+  EXPECT_EQ(scene.status(0), status_of(PeerFailure::aborted, 0));
+  scene.aborted() = 0;
+  scene.run_rank(1, {other.launch(GetParam(), 5 * millisecond)});
+  EXPECT_EQ(scene.status(1), status_of(PeerFailure::timed_out, 0));
+  EXPECT_EQ(other.out.front(), -1.0F);
+}
+
 // A peer that dies between the two steps: its input is there, its share is not.
 TEST(PeerDeath, APeerThatDiesBetweenTheStepsIsNamed) {
   PeerScene scene(2, 8192);
