@@ -323,15 +323,26 @@ TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
 TEST(WorldOverExchange, NeedsOne) { EXPECT_THROW(World::over(nullptr), UsageError); }
 
 TEST(WorldOverExchange, RefusesPathsThatItLacks) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  const auto be_refused = [&](int rank) {
+    World world = World::over(std::make_shared<SlowExchange>(post, rank), {.path = "mpi"});
+    try {
+      world.group().barrier();
+      ADD_FAILURE() << "nothing is thrown";
+    } catch (const UnsupportedError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("exchange (barrier_pairwise)"));
+      EXPECT_THAT(error.what(), HasSubstr("'mpi'"));
+    }
+  };
+  std::thread other(be_refused, 1);
+  be_refused(0);
+  other.join();
+}
+
+TEST(WorldOverExchange, OneRankAloneNeedsNoPath) {
   const auto post = std::make_shared<SlowPost>(1, 1u);
   World world = World::over(std::make_shared<SlowExchange>(post, 0), {.path = "mpi"});
-  try {
-    world.group().barrier();
-    FAIL() << "nothing is thrown";
-  } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("exchange (barrier_pairwise)"));
-    EXPECT_THAT(error.what(), HasSubstr("'mpi'"));
-  }
+  world.group().barrier();
   EXPECT_THROW(World::over(std::make_shared<SlowExchange>(post, 0), {.path = "pigeon"}),
                ConfigError);
 }
