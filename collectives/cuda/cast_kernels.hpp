@@ -1,10 +1,6 @@
 // The bodies of the kernels between float16 or bfloat16 and float32, and their names.
 #pragma once
 
-#ifndef __CUDACC__
-#include <cstring>
-#endif
-
 #include "collectives/cuda/pack.hpp"
 #include "collectives/cuda/reductions.hpp"
 
@@ -27,7 +23,7 @@ struct CastElements {
       return;
     }
     for (unsigned i = 0; i < width; i += per_pack) {
-      const auto some = std::bit_cast<Some>(load_pack(from + i));
+      const auto some = std::bit_cast<Some>(*reinterpret_cast<const Pack*>(from + i));
       for (unsigned k = 0; k < per_pack; ++k) of[i + k] = some.of[k];
     }
   }
@@ -39,27 +35,8 @@ struct CastElements {
     for (unsigned i = 0; i < width; i += per_pack) {
       Some some;
       for (unsigned k = 0; k < per_pack; ++k) some.of[k] = of[i + k];
-      store_pack(to + i, std::bit_cast<Pack>(some));
+      *reinterpret_cast<Pack*>(to + i) = std::bit_cast<Pack>(some);
     }
-  }
-
- private:
-  // The host's compilers take a pack for something else than the elements in it.
-  HYMN_KERNEL_BODY static Pack load_pack(const Element* from) {
-#ifdef __CUDACC__
-    return *reinterpret_cast<const Pack*>(from);
-#else
-    Pack pack;
-    std::memcpy(&pack, from, pack_bytes);
-    return pack;
-#endif
-  }
-  HYMN_KERNEL_BODY static void store_pack(Element* to, const Pack& pack) {
-#ifdef __CUDACC__
-    *reinterpret_cast<Pack*>(to) = pack;
-#else
-    std::memcpy(to, &pack, pack_bytes);
-#endif
   }
 };
 
