@@ -15,6 +15,7 @@ namespace hymn::test {
 namespace {
 
 constexpr std::size_t slot_bytes = 64 * 1024;
+constexpr std::size_t small_slot_bytes = 8 * 1024;
 
 using Random = std::mt19937_64;
 using Bytes = std::vector<std::byte>;
@@ -227,21 +228,21 @@ TEST_P(PeerKernels, ReduceAnyNumberOfElementsAnywhere) {
 TEST_P(PeerKernels, UseTheSlotsAgain) {
   Random random(3);
   std::vector<Reduction> reductions;
-  const std::size_t most = slot_bytes / sizeof(float) / GetParam() - 4;
+  const std::size_t most = small_slot_bytes / sizeof(float) / GetParam() - 4;
   std::uint32_t pieces = 0;
   for (int i = 0; i < 60; ++i) {
     const std::string& method = methods[random() % methods.size()];
     const bool is_any_size = method == "all_reduce_two_shot";
     const Reduction& added = reductions.emplace_back(
         Reduction{method, dtypes[random() % dtypes.size()], kinds[random() % kinds.size()],
-                  random() % (is_any_size ? 4 * slot_bytes / sizeof(float) : most),
+                  random() % (is_any_size ? 4 * small_slot_bytes / sizeof(float) : most),
                   static_cast<unsigned>(1 + random() % 4)});
     const std::size_t bytes = added.count * size_of(added.dtype);
-    pieces += is_any_size && bytes > slot_bytes
-                  ? static_cast<std::uint32_t>((bytes + slot_bytes - 1) / slot_bytes)
+    pieces += is_any_size && bytes > small_slot_bytes
+                  ? static_cast<std::uint32_t>((bytes + small_slot_bytes - 1) / small_slot_bytes)
                   : 1;
   }
-  PeerScene scene(GetParam(), slot_bytes);
+  PeerScene scene(GetParam(), small_slot_bytes);
   for (unsigned rank = 0; rank < scene.ranks(); ++rank) {
     // As if so many kernels had run.
     cuda::WindowHead& head = scene.head(rank);
@@ -255,12 +256,13 @@ TEST_P(PeerKernels, UseTheSlotsAgain) {
 
 TEST_P(PeerKernels, TwoShotTakesMoreThanASlot) {
   std::vector<Reduction> reductions;
-  for (const std::size_t bytes : {slot_bytes + 2, 2 * slot_bytes, 5 * slot_bytes - 1000})
+  for (const std::size_t bytes :
+       {small_slot_bytes + 2, 2 * small_slot_bytes, 5 * small_slot_bytes - 1000})
     for (const std::size_t shift : {0, 2})
       for (const bool in_place : {false, true})
         reductions.push_back({"all_reduce_two_shot", DataType::bfloat16, ReduceKind::premul_sum,
                               bytes / 2, 3, in_place, shift});
-  PeerScene scene(GetParam(), slot_bytes);
+  PeerScene scene(GetParam(), small_slot_bytes);
   EXPECT_EQ(wrong_of(scene, reductions), "");
 }
 
