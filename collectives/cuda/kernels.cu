@@ -32,7 +32,8 @@ HYMN_WIDEN_KERNELS(HYMN_WIDEN_KERNEL)
 HYMN_NARROW_KERNELS(HYMN_NARROW_KERNEL)
 
 #define HYMN_PEER_KERNEL(name, body)                                                 \
-  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block, 2)            \
+  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block,               \
+                                               cuda::peer_blocks_of_multiprocessor)  \
       name(const __grid_constant__ cuda::PeerTeam team, const cuda::PeerCall call) { \
     using namespace hymn::cuda;                                                      \
     body(this_kernel_thread(), team, call);                                          \

@@ -11,7 +11,9 @@ namespace hymn::cuda {
 
 inline constexpr unsigned most_peers = 16;         ///< ranks of a team
 inline constexpr unsigned most_peer_blocks = 128;  ///< of a kernel that all ranks run
-inline constexpr unsigned message_blocks = 8;      ///< for each line of messages, of any size
+/// What kernels that all ranks run are compiled for: so many blocks fit beside each other.
+inline constexpr int peer_blocks_of_multiprocessor = 2;
+inline constexpr unsigned message_blocks = 8;  ///< for each line of messages, of any size
 
 /// How far a block has come in its kernel.
 enum class PeerPhase : unsigned { staged, folded };

@@ -41,8 +41,7 @@ std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
   return pair;
 }
 
-std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members,
-                                                    std::function<void()> before_abort) {
+std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
   const int me = parts_.members[static_cast<std::size_t>(parts_.shape.rank)];
   NcclChannelParts parts = parts_;
   parts.shape.rank =
@@ -52,7 +51,6 @@ std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members,
   parts.tag = parts.column_tag;
   std::lock_guard lock(mutex_);
   column_ = std::make_shared<NcclChannel>(std::move(parts));
-  column_->before_abort_ = std::move(before_abort);
   if (given_up_) column_->abort();
   return column_;
 }

@@ -68,10 +68,8 @@ class NcclChannel {
   /// waits must not hold up the group's collectives. Thread-safe.
   std::shared_ptr<NcclChannel> pair_with(int group_rank);
   /// For collectives among some of the group: a channel of these, given as ascending global ranks,
-  /// this one among them. One at a time; it ends with this one. `before_abort` is called before it
-  /// is given up, and throws nothing. Thread-safe.
-  std::shared_ptr<NcclChannel> column_of(std::vector<int> members,
-                                         std::function<void()> before_abort);
+  /// this one among them. One at a time; it ends with this one. Thread-safe.
+  std::shared_ptr<NcclChannel> column_of(std::vector<int> members);
   /// That of its operations which are given none; pairs have one each.
   cuda_api::Stream stream();
 

@@ -32,7 +32,7 @@ std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query,
   if (is_hierarchical(algorithm)) return std::string(c10d_inside_a_host);
   if (query.type != OpType::all_reduce || query.dtype != DataType::bfloat16 ||
       query.op != ReduceKind::sum)
-    return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
+    return std::string(c10d_carries);
   const std::size_t step = c10d_step * static_cast<std::size_t>(std::max(layout.size, 1));
   if (const std::size_t most = c10d_two_shot / step * step; query.bytes > most)
     return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} bytes", most);

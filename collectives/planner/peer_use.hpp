@@ -12,6 +12,9 @@ namespace hymn {
 
 /// The reason where ranks are on several hosts.
 inline constexpr std::string_view c10d_inside_a_host = "HYMN_P2P_COMPAT=c10d: only inside a host";
+/// The reason for everything else than this.
+inline constexpr std::string_view c10d_carries =
+    "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
 
 /// Of a group with this path setting.
 PeerUse peer_use(const PathPolicy& path, P2pCompat compat);

@@ -91,13 +91,12 @@ std::string unevenness_of(const HostMap& hosts) {
 /// How many blocks a kernel may have, so that those of all ranks that share a GPU fit there
 /// together: one that waits for its turn would be waited for by the others.
 unsigned blocks_that_fit(const std::vector<WindowTicket>& tickets) {
-  constexpr int blocks_of_multiprocessor = 2;  // as kernels.cu has it compiled for
   unsigned most = cuda::most_peer_blocks;
   for (const WindowTicket& ticket : tickets) {
     const auto sharers = std::count_if(
         tickets.begin(), tickets.end(),
         [&](const WindowTicket& other) { return other.uuid.bytes == ticket.uuid.bytes; });
-    const auto fit = blocks_of_multiprocessor * ticket.multiprocessors / sharers;
+    const auto fit = cuda::peer_blocks_of_multiprocessor * ticket.multiprocessors / sharers;
     most = std::min(most, static_cast<unsigned>(std::max<std::ptrdiff_t>(fit, 1)));
   }
   return most;
@@ -134,7 +133,7 @@ std::string PeerMechanism::why_no_messages(const GroupOptions& options) const {
     case PeerUse::named:
       return "";
     case PeerUse::c10d:
-      return "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
+      return std::string(c10d_carries);
     default:
       return "messages take it only where HYMN_PATH names cuda_p2p";
   }
@@ -375,10 +374,8 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
     std::vector<int> members;
     for (const int rank : column)
       members.push_back(group.membership.ranks[static_cast<std::size_t>(rank)]);
-    // What NCCL gives up ends like what is whole: kernels behind it have to hear of it first.
-    return make_nccl_bridge(
-        group.nccl->column_of(std::move(members), [channel] { channel->abort(); }),
-        nccl_.reduces_in_float32(group.options));
+    return make_nccl_bridge(group.nccl->column_of(std::move(members)),
+                            nccl_.reduces_in_float32(group.options));
   });
   std::string no_staging = reason;
   if (no_staging.empty() && !policy_of(group.options, path_).allows(paths::staged))
