@@ -69,6 +69,13 @@ const std::array variables = {
                c.watchdog_timeout = parse_timeout(n, v);
              },
              [](const Config& c) { return print_timeout(c.watchdog_timeout); }},
+    Variable{"HYMN_WAIT_REPORT",
+             "After how many seconds a rank that waits says once who is missing, and where that "
+             "one is; 0 or none: never.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.wait_report = v == "0" ? Timeout::none() : parse_timeout(n, v);
+             },
+             [](const Config& c) { return print_timeout(c.wait_report); }},
     Variable{"HYMN_LOG_LEVEL", "What is written to stderr: off, error, warning, info or debug.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.log_level = parse_enum(n, v, log_levels);

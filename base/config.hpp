@@ -72,7 +72,8 @@ struct Config {
   bool blocking_wait = false;
   Timeout init_timeout;  ///< unset: the timeout of operations
   Timeout watchdog_timeout = std::chrono::minutes(5);
-  std::size_t recorder_size = 512;    ///< calls that are kept; 0: none
+  Timeout wait_report = std::chrono::seconds(30);  ///< none: nothing is said of long waits
+  std::size_t recorder_size = 512;                 ///< calls that are kept; 0: none
   std::size_t recorder_frames = 0;    ///< return addresses kept of each, beside the call site
   std::size_t recorder_counts = 128;  ///< sizes of blocks kept of each
   bool recorder_timing = false;       ///< whether starts are recorded, too

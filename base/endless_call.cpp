@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <future>
+#include <memory>
 #include <thread>
 
 #include "base/helper_thread.hpp"
@@ -12,21 +11,44 @@
 namespace hymn {
 namespace {
 
-// How long a thread that waits for the call sleeps before it looks at its deadline again.
-constexpr auto longest_nap = std::chrono::milliseconds(10);
+constexpr auto last_moment = std::chrono::milliseconds(100);
+
+/// A call that both who waits for it and the thread that makes it know of.
+struct Call {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool returned = false;
+  std::exception_ptr error;
+};
+
+void make(Call& state, const std::function<void()>& call) {
+  std::exception_ptr error;
+  try {
+    call();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::lock_guard lock(state.mutex);
+  state.error = std::move(error);
+  state.returned = true;
+  state.changed.notify_all();
+}
+
+/// Leaves the thread alone, however the scope ends, unless it is joined before.
+struct LeftBehind {
+  ~LeftBehind() {
+    if (thread.joinable()) thread.detach();
+  }
+  std::thread thread;
+};
 
 }  // namespace
 
-std::vector<int> hopeless_among(const std::vector<int>& needed, const Patience& patience) {
-  std::vector<int> hopeless;
-  if (patience.is_hopeless)
-    std::copy_if(needed.begin(), needed.end(), std::back_inserter(hopeless), patience.is_hopeless);
-  return hopeless;
-}
-
 // By reference, for the reason that is told in meeting.cpp.
-void throw_left(const Patience& patience, const std::vector<int>& hopeless, Duration waited) {
+void throw_left(const Patience& patience, const PatientWait& wait) {
+  const Duration waited = wait.waited();
   ErrorContext context = patience.context;
+  const std::vector<int>& hopeless = wait.hopeless();
   const std::string whom =
       hopeless.empty() ? "" : fmt::format(", in vain: rank(s) {}", fmt::join(hopeless, ", "));
   context.missing = hopeless;
@@ -39,24 +61,24 @@ void throw_left(const Patience& patience, const std::vector<int>& hopeless, Dura
 
 void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
                      const Patience& patience) {
-  const TimePoint started = patience.clock->now();
-  std::packaged_task<void()> task(std::move(call));
-  std::future<void> returned = task.get_future();
-  std::thread thread([task = std::move(task)]() mutable {
-    become_helper_thread("hymn-call");
-    task();
-  });
-  while (returned.wait_for(longest_nap) != std::future_status::ready) {
-    const std::vector<int> hopeless = hopeless_among(needed, patience);
-    const TimePoint now = patience.clock->now();
-    if (hopeless.empty() && !patience.deadline.expired(now)) continue;
-    // It may have returned just before.
-    if (returned.wait_for(longest_nap) == std::future_status::ready) break;
-    thread.detach();
-    throw_left(patience, hopeless, now - started);
+  const auto state = std::make_shared<Call>();
+  LeftBehind left{start_helper_thread(
+      "hymn-call", [state, call = std::move(call)] { make(*state, call); },
+      [](std::string_view) {})};
+  PatientWait wait(patience, needed);
+  std::unique_lock lock(state->mutex);
+  const auto returned = [&] { return state->returned; };
+  bool is_over = wait.until(lock, state->changed, returned);
+  // Who has gone may have done its part before, so that the call is about to return.
+  if (!is_over && !wait.hopeless().empty())
+    is_over = state->changed.wait_for(lock, last_moment, returned);
+  if (!is_over) {
+    lock.unlock();
+    throw_left(patience, wait);
   }
-  thread.join();
-  returned.get();
+  lock.unlock();
+  left.thread.join();
+  if (state->error) std::rethrow_exception(state->error);
 }
 
 }  // namespace hymn

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace hymn {
 namespace {
 
@@ -17,6 +19,13 @@ std::string full_text(const std::string& problem, const ErrorContext& context) {
   std::string text = where.empty() ? problem : fmt::format("{} [{}]", problem, where);
   if (!context.remedy.empty()) text += fmt::format("; remedy: {}", context.remedy);
   return text;
+}
+
+// Who searches logs for timeouts finds them by the word. One that is thrown again has it already.
+std::string problem_text(ErrorKind kind, const std::string& problem) {
+  constexpr std::string_view word = "timeout: ";
+  return kind != ErrorKind::timeout || problem.starts_with(word) ? problem
+                                                                 : std::string(word) + problem;
 }
 
 }  // namespace
@@ -50,9 +59,9 @@ const char* to_string(ErrorKind kind) noexcept {
 }
 
 Error::Error(ErrorKind kind, const std::string& problem, ErrorContext context)
-    : std::runtime_error(full_text(problem, context)),
+    : std::runtime_error(full_text(problem_text(kind, problem), context)),
       kind_(kind),
-      problem_(problem),
+      problem_(problem_text(kind, problem)),
       context_(std::move(context)) {}
 
 // Out of line, so that each type has one home for its type information: exceptions are caught

@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "base/callback_scope.hpp"
+
 namespace hymn {
 
 Executor inline_executor() {
-  return [](const std::function<void()>& task) { task(); };
+  // Also where the value was there already, so that what may be done there depends on no race.
+  return [](const std::function<void()>& task) {
+    const CallbackScope scope;
+    task();
+  };
 }
 
 namespace detail {

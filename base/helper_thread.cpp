@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <exception>
+#include <utility>
 
 namespace hymn {
 
@@ -13,6 +15,31 @@ void become_helper_thread(const char* name) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   name_this_thread(name);
+}
+
+bool run_guarded(const std::function<void()>& run, const ToldFailure& failed) noexcept {
+  try {
+    run();
+    return true;
+  } catch (const std::exception& error) {
+    try {
+      failed(error.what());
+    } catch (...) {  // NOLINT: nothing is left to tell it with
+    }
+  } catch (...) {
+    try {
+      failed("something that is no std::exception");
+    } catch (...) {  // NOLINT: likewise
+    }
+  }
+  return false;
+}
+
+std::thread start_helper_thread(const char* name, std::function<void()> run, ToldFailure failed) {
+  return std::thread([name, run = std::move(run), failed = std::move(failed)] {
+    become_helper_thread(name);
+    run_guarded(run, failed);
+  });
 }
 
 }  // namespace hymn

@@ -4,9 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-
-#include "base/waiter.hpp"
 
 namespace hymn {
 namespace {
@@ -18,30 +17,22 @@ constexpr Duration verdict_grace = std::chrono::milliseconds(500);
 constexpr Duration longest_farewell = std::chrono::milliseconds(250);
 
 std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
-                                             const Patience& patience, Deadline deadline) {
-  Waiter waiter(patience.crowded);
-  // On a busy machine it takes seconds until the waiter is sleepy.
-  constexpr unsigned turns_between_looks = 256;
-  for (unsigned turn = 1;; ++turn) {
-    if (auto message = exchange.try_receive(from, tag)) return message;
-    if (deadline.expired(patience.clock->now())) return std::nullopt;
-    const bool looks = waiter.is_sleepy() || turn % turns_between_looks == 0;
-    if (looks && patience.is_hopeless && patience.is_hopeless(from))
-      return exchange.try_receive(from, tag);  // it may have been its last word
-    if (patience.meanwhile) patience.meanwhile();
-    waiter.pause();
-  }
+                                             const Patience& patience) {
+  std::optional<ExchangeMessage> message;
+  const std::array needed{from};
+  PatientWait wait(patience, needed);
+  wait.until([&] { return (message = exchange.try_receive(from, tag)).has_value(); });
+  return message;
 }
 
 /// What was said may need this rank's calls to get there. Who waits for it takes it at once.
-void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag, bool crowded) {
-  const Deadline deadline = Deadline::after(longest_farewell);
-  Waiter waiter(crowded);
+void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+             Patience patience) {
+  patience.clock = &steady_clock();
+  patience.deadline = Deadline::after(longest_farewell);
   const auto has_left = [&](int member) { return exchange.has_left(member, tag); };
-  while (!std::all_of(members.begin(), members.end(), has_left)) {
-    if (deadline.expired(std::chrono::steady_clock::now())) return;
-    waiter.pause();
-  }
+  PatientWait wait(patience);
+  wait.until([&] { return std::all_of(members.begin(), members.end(), has_left); });
 }
 
 // Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
@@ -59,28 +50,78 @@ void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag
                      waited, std::move(context));
 }
 
-std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-                           std::span<const std::byte> mine, const Patience& patience) {
-  const TimePoint started = patience.clock->now();
+/// What the first member tells the others: their words, or why there are none.
+struct Verdict {
+  std::vector<int> missing{};  ///< have not come in time, or are gone
+  std::string gone{};          ///< what is known of those that are gone; empty: none are
+
+  void pack(Packer& packer) const {
+    packer.text(gone).number(missing.size());
+    for (const int rank : missing) packer.number(static_cast<std::uint64_t>(rank));
+  }
+  static Verdict unpack(Unpacker& unpacker) {
+    Verdict verdict;
+    verdict.gone = unpacker.text();
+    verdict.missing.resize(unpacker.count());
+    for (int& rank : verdict.missing) rank = static_cast<int>(unpacker.number());
+    return verdict;
+  }
+  void raise(const Patience& patience, TimePoint started) const {
+    if (!gone.empty()) {
+      ErrorContext context = patience.context;
+      context.missing = missing;
+      throw PeerError(gone, std::move(context));
+    }
+    if (!missing.empty()) throw_missing(patience, missing, started);
+  }
+};
+
+/// Some are gone, as the patience has found out: all that come hear it, as they may not see it.
+void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t tag,
+                  const PeerError& error, Patience patience) {
+  Packer packer;
+  Verdict{error.context().missing, error.problem()}.pack(packer);
+  for (const int member : others) exchange.send(member, tag, packer.packed());
+  patience.meanwhile = nullptr;  // it would throw again
+  see_off(exchange, others, tag, std::move(patience));
+}
+
+/// What each has said, this rank first; and who has not come.
+std::vector<Bytes> hear_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+                            std::span<const std::byte> mine, const Patience& patience,
+                            Verdict& verdict) {
   std::vector<Bytes> gathered(members.size());
   gathered[0].assign(mine.begin(), mine.end());
-  std::vector<int> missing;
   for (std::size_t i = 1; i < members.size(); ++i) {
-    auto message = receive_until(exchange, members[i], tag, patience, patience.deadline);
+    auto message = receive_until(exchange, members[i], tag, patience);
     if (message)
       gathered[i] = std::move(message->bytes);
     else
-      missing.push_back(members[i]);
+      verdict.missing.push_back(members[i]);
   }
-  Packer verdict;
-  verdict.number(missing.size());
-  for (const int rank : missing) verdict.number(static_cast<std::uint64_t>(rank));
-  verdict.number(members.size());
-  if (missing.empty())
-    for (const Bytes& bytes : gathered) verdict.bytes(bytes);
-  for (const int member : members.subspan(1)) exchange.send(member, tag, verdict.packed());
-  see_off(exchange, members.subspan(1), tag, patience.crowded);
-  if (!missing.empty()) throw_missing(patience, missing, started);
+  return gathered;
+}
+
+std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+                           std::span<const std::byte> mine, const Patience& patience) {
+  const TimePoint started = patience.clock->now();
+  const std::span<const int> others = members.subspan(1);
+  Verdict verdict;
+  std::vector<Bytes> gathered;
+  try {
+    gathered = hear_all(exchange, members, tag, mine, patience, verdict);
+  } catch (const PeerError& error) {
+    tell_of_gone(exchange, others, tag, error, patience);
+    throw;
+  }
+  Packer packer;
+  verdict.pack(packer);
+  packer.number(members.size());
+  if (verdict.missing.empty())
+    for (const Bytes& bytes : gathered) packer.bytes(bytes);
+  for (const int member : others) exchange.send(member, tag, packer.packed());
+  see_off(exchange, others, tag, patience);
+  verdict.raise(patience, started);
   return gathered;
 }
 
@@ -88,7 +129,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
 
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
   const TimePoint started = patience.clock->now();
-  auto message = receive_until(exchange, from, tag, patience, patience.deadline);
+  auto message = receive_until(exchange, from, tag, patience);
   if (!message) throw_missing(patience, {from}, started);
   return std::move(*message);
 }
@@ -98,15 +139,13 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   if (exchange.rank() == members.front()) return collect(exchange, members, tag, mine, patience);
   const TimePoint started = patience.clock->now();
   exchange.send(members.front(), tag, mine);
-  const Deadline deadline = patience.deadline.is_never()
-                                ? Deadline::never()
-                                : Deadline(patience.deadline.when() + verdict_grace);
-  auto message = receive_until(exchange, members.front(), tag, patience, deadline);
+  Patience longer = patience;
+  if (!longer.deadline.is_never())
+    longer.deadline = Deadline(longer.deadline.when() + verdict_grace);
+  auto message = receive_until(exchange, members.front(), tag, longer);
   if (!message) throw_missing(patience, {members.front()}, started);
   Unpacker verdict(message->bytes);
-  std::vector<int> missing(verdict.count());
-  for (int& rank : missing) rank = static_cast<int>(verdict.number());
-  if (!missing.empty()) throw_missing(patience, missing, started);
+  Verdict::unpack(verdict).raise(patience, started);
   if (const std::uint64_t count = verdict.number(); count != members.size()) {
     ErrorContext context = patience.context;
     context.remedy = "make the same calls, with the same ranks, on all ranks";

@@ -2,31 +2,16 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
+#include "base/patience.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn {
 
 using Bytes = std::vector<std::byte>;
-
-/// How long to wait in a meeting, and for what.
-struct Patience {
-  Deadline deadline = Deadline::never();
-  const Clock* clock = &steady_clock();
-  bool crowded = true;  ///< ranks share cores: see Waiter
-  std::string purpose;  ///< "making group 3": said in the error
-  /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
-  /// none is that known.
-  std::function<bool(int rank)> is_hopeless{};
-  /// Done again and again while this rank waits. Empty: nothing.
-  std::function<void()> meanwhile{};
-  ErrorContext context{};
-};
 
 /// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not
 /// send.

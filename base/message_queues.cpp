@@ -6,6 +6,7 @@ namespace hymn {
 
 void MessageQueues::add(std::uint64_t tag, ExchangeMessage message) {
   by_tag_[tag].push_back(std::move(message));
+  ++size_;
 }
 
 std::optional<ExchangeMessage> MessageQueues::take(int from, std::uint64_t tag) {
@@ -18,6 +19,7 @@ std::optional<ExchangeMessage> MessageQueues::take(int from, std::uint64_t tag) 
   if (wanted == messages.end()) return std::nullopt;
   ExchangeMessage message = std::move(*wanted);
   messages.erase(wanted);
+  --size_;
   if (messages.empty()) by_tag_.erase(queue);
   return message;
 }

@@ -2,52 +2,99 @@
 // little.
 #pragma once
 
-#include <time.h>
-
 #include <algorithm>
-#include <thread>
+
+#include "base/crowding.hpp"
 
 namespace hymn {
 
-/// One wait. `crowded` says that ranks share cores: then the peer we wait for may need ours, and
-/// spinning only keeps it from running. `woken`: who is waited for would wake us, so that sleep
-/// costs less, and comes earlier.
-class Waiter {
+/// What giving its core away has cost a thread. Among ranks that wait, too, that is a microsecond
+/// or a few; to a process that computes it is a whole turn of that one's.
+class YieldPrice {
  public:
-  explicit Waiter(bool crowded, bool woken = false)
-      : turn_(crowded ? spins : 0), woken_(woken && crowded) {
-    if (woken_) turn_ = spins + yields - yields_if_woken;
+  /// Not so soon again: all of it together may cost a tenth of the time.
+  void paid(Duration took, TimePoint now) {
+    if (took >= dear) dear_until_ = now + std::min(10 * took, CorePressure::memory);
   }
+  bool is_dear(TimePoint now) const { return now < dear_until_; }
 
-  /// How long a thread sleeps at most, in nanoseconds, before it looks at the clock and at its
-  /// group again.
-  static constexpr long longest_rest = 10'000'000;
+ private:
+  // Shorter is what a peer computes; and the kernel's turns are longer.
+  static constexpr Duration dear = std::chrono::milliseconds(1);
+  TimePoint dear_until_{};
+};
+
+/// What a waiter asks of the kernel, on the thread that waits.
+struct WaitingThread {
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+  static void yield();
+  static void nap(long nanoseconds);
+  static TimePoint now();
+  /// How often it has lost its core without asking.
+  static long switches();
+  static CorePressure& pressure();
+  static YieldPrice& yield_price();
+};
+
+/// One wait. With ranks that share cores the peer we wait for may need ours, and spinning only
+/// keeps it from running: it is given away at once. Where their number does not say so a wait that
+/// lasts looks around: for a peer that has come onto this core, and for others that want it, too.
+template <class Thread>
+class BasicWaiter {
+ public:
+  /// `crowded`: ranks share cores. Whoever knows no more than that.
+  explicit BasicWaiter(bool crowded) : turn_(crowded ? spins : 0), next_look_(never) {}
+  /// `woken`: who is waited for would wake us, so that sleep costs less, and comes earlier.
+  explicit BasicWaiter(Crowding& crowding, bool woken = false)
+      : crowding_(&crowding),
+        is_woken_(woken),
+        next_look_(crowding.is_noticed() ? 1 : turns_between_looks) {
+    if (!crowding.is_counted()) return;
+    turn_ = spins;
+    rest_ = longest_rest;
+    if (woken) give_way();
+  }
 
   /// Past spinning: a pause may take long now.
   bool is_sleepy() const { return turn_ >= spins + yields; }
+  /// How long a thread may sleep that peers wake, in nanoseconds, before it looks at the clock and
+  /// at its group again.
+  long next_rest() {
+    const long rest = rest_;
+    rest_ = std::min(2 * rest_, longest_rest);
+    return rest;
+  }
 
   void pause() {
-    pause([] { return false; });
+    pause([] { return Awaited::somewhere; });
   }
-  /// `elsewhere` tells whether nobody who is waited for needs this core: then it is kept a little
-  /// longer each time before it is given away.
-  template <class Elsewhere>
-  void pause(Elsewhere elsewhere) {
+  /// `find` tells where those are who are waited for. While all of them are elsewhere, a core that
+  /// may have to be given away is kept a little longer each time.
+  template <class Find>
+  void pause(Find find) {
     if (turn_ < spins) {
-      // At first not even that: most waits are over after a few steps.
-      if (++turn_ > eager) relax();
-    } else if (woken_ && turn_ < spins + yields && kept_ < most_kept && elsewhere()) {
+      ++turn_;
+      if (turn_ == next_look_) [[unlikely]]
+        look_around(find());
+      else if (turn_ > eager)  // At first not even that: most waits are over after a few steps.
+        Thread::relax();
+    } else if (gives_way_ && !is_sleepy() && kept_ < most_kept && find() == Awaited::elsewhere) {
       ++kept_;
-      relax();
-    } else if (turn_ < spins + yields) {
+      Thread::relax();
+    } else if (!is_sleepy()) {
       kept_ = 0;
       // Not every time: what is waited for may move only by the steps between, and MPI yields too.
       ++turn_;
-      if (woken_ || turn_ % steps_between_yields == 0) std::this_thread::yield();
+      if (gives_way_ || turn_ % steps_between_yields == 0) yield();
     } else {
       // A wait that has been long may go on for long.
-      const timespec nap{0, nap_};
-      nanosleep(&nap, nullptr);
+      Thread::nap(nap_);
       nap_ = std::min(nap_ + nap_ / 8, longest_nap);
     }
   }
@@ -62,20 +109,71 @@ class Waiter {
   static constexpr int yields_if_woken = 300;
   // About as long as giving the core away and getting it back.
   static constexpr int most_kept = 64;
+  // A microsecond or two: no answer takes that long that is on its way already.
+  static constexpr int turns_between_looks = 16;
+  static constexpr int never = -1;
+  // Somewhat more than sleeping and being woken beside others costs.
+  static constexpr Duration patience = std::chrono::microseconds(30);
   static constexpr long longest_nap = 1'000'000;
+  static constexpr long longest_rest = 10'000'000;
 
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
+  void give_way() {
+    gives_way_ = true;
+    turn_ = spins + yields - (is_woken_ ? yields_if_woken : yields / steps_between_yields);
   }
 
-  int turn_;
+  // Where giving the core away is dear, and somebody would wake us, sleeping is not: the kernel
+  // keeps a sleeper's share of the core for it.
+  void yield() {
+    if (!is_woken_ || crowding_->is_counted()) return Thread::yield();
+    YieldPrice& price = Thread::yield_price();
+    const TimePoint began = Thread::now();
+    if (price.is_dear(began)) {
+      turn_ = spins + yields;
+      return;
+    }
+    Thread::yield();
+    const TimePoint ended = Thread::now();
+    price.paid(ended - began, ended);
+  }
+
+  void look_around(Awaited awaited) {
+    next_look_ = turn_ + turns_between_looks;
+    if (crowding_ == nullptr) return;
+    if (awaited != Awaited::somewhere) crowding_->notice(awaited == Awaited::here);
+    // Who cannot tell does as others have found it right.
+    if (crowding_->is_noticed()) {
+      give_way();
+      yield();
+    } else if (is_woken_) {
+      look_at_core();
+    }
+  }
+
+  // To give a core that others want away for nothing loses a whole turn among them, and spinning
+  // uses up what is ours of it. Who sleeps gets it back soon when it is woken; and the kernel may
+  // move one of the others, perhaps the one that is waited for, to where the sleeper was.
+  void look_at_core() {
+    const TimePoint now = Thread::now();
+    if (looked_ == TimePoint{}) looked_ = now;
+    if (now - looked_ < patience) return;
+    looked_ = now;
+    CorePressure& pressure = Thread::pressure();
+    pressure.count(Thread::switches(), now);
+    if (pressure.is_high(now)) turn_ = spins + yields;
+  }
+
+  Crowding* crowding_ = nullptr;
+  bool is_woken_ = false;
+  bool gives_way_ = false;
+  int turn_ = 0;
+  int next_look_;
   int kept_ = 0;
-  bool woken_;
   long nap_ = 50'000;
+  long rest_ = 1'000'000;
+  TimePoint looked_{};
 };
+
+using Waiter = BasicWaiter<WaitingThread>;
 
 }  // namespace hymn

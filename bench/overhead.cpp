@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/mpi_job.hpp"
 #include "bench/turns.hpp"
 #include "hymn/hymn.hpp"
 #include "hymn/interop_mpi.hpp"
@@ -30,31 +31,6 @@ constexpr std::size_t largest_bytes = std::size_t{4} << 20;
 constexpr int worlds = 21;
 // Long enough never to pass: what counts is that there is one.
 constexpr auto deadline = std::chrono::seconds(30);
-
-class Job {
- public:
-  explicit Job(MPI_Comm communicator) : communicator_(communicator) {
-    MPI_Comm_rank(communicator, &rank_);
-    MPI_Comm_size(communicator, &size_);
-  }
-  MPI_Comm communicator() const { return communicator_; }
-  int size() const { return size_; }
-  template <class... Args>
-  void print(fmt::format_string<Args...> format, Args&&... args) const {
-    if (rank_ == 0) fmt::print(format, std::forward<Args>(args)...);
-  }
-  void meet() const { MPI_Barrier(communicator_); }
-  std::vector<double> slowest(std::vector<double> values) const {
-    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, MPI_MAX,
-                  communicator_);
-    return values;
-  }
-
- private:
-  MPI_Comm communicator_;
-  int rank_ = 0;
-  int size_ = 1;
-};
 
 template <class Plain, class Ours>
 void compare(const Job& job, Data& data, Plain&& plain, Ours&& ours) {

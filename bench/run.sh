@@ -43,6 +43,7 @@ keep overhead-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_overhead
 # shellcheck disable=SC2086
 keep overhead-2-ranks-threads scripts/mpirun -n 2 $pinned build/bin/bench_overhead multiple
 keep overhead-4-ranks scripts/mpirun -n 4 build/bin/bench_overhead
+keep crowd-3-ranks scripts/mpirun -n 3 build/bin/bench_crowd
 # shellcheck disable=SC2086
 keep join-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_join
 keep join-4-ranks scripts/mpirun -n 4 build/bin/bench_join
@@ -59,6 +60,7 @@ keep all_reduce-bfloat16-2-ranks scripts/mpirun -n 2 build/bin/hymn bench all_re
   --dtype bfloat16 --min 4 --max 4M --factor 4
 
 keep placement build/bin/bench_placement
+keep label build/bin/bench_label
 keep recorder build/bin/bench_recorder
 
 echo "kept in $results/"

@@ -38,16 +38,23 @@ struct Data {
 };
 
 /// Microseconds of one call on this rank, the mean of a block of them that all ranks begin
-/// together. A Job can meet(), and tell the slowest() of all ranks' values, one by one.
+/// together; `call` is given its number. A Job can meet(), and tell the slowest() of all ranks'
+/// values, one by one.
 template <class Job, class Call>
-double time_block(const Job& job, Data& data, std::size_t iterations, Call&& call) {
+double time_calls(const Job& job, std::size_t iterations, Call&& call) {
   job.meet();
   const auto begin = Clock::now();
-  for (std::size_t i = 0; i < iterations; ++i) {
+  for (std::size_t i = 0; i < iterations; ++i) call(i);
+  return microseconds(Clock::now() - begin) / static_cast<double>(iterations);
+}
+
+/// The same with another input each time.
+template <class Job, class Call>
+double time_block(const Job& job, Data& data, std::size_t iterations, Call&& call) {
+  return time_calls(job, iterations, [&](std::size_t i) {
     data.alter(i);
     call();
-  }
-  return microseconds(Clock::now() - begin) / static_cast<double>(iterations);
+  });
 }
 
 /// How many calls take about a millisecond, the same on all ranks.

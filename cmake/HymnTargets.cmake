@@ -50,6 +50,8 @@ function(hymn_add_library)
   target_link_libraries(hymn PUBLIC hymn_headers PRIVATE hymn_flags ${rooms})
   set_target_properties(hymn PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                                         SOVERSION ${PROJECT_VERSION_MAJOR})
+  # Its threads and exit handlers outlive a dlclose.
+  target_link_options(hymn PRIVATE LINKER:-z,nodelete)
   target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
 endfunction()
 

@@ -84,7 +84,7 @@ endfunction()
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
 # run alone, for ranks that have to share their cores with other tests are slow; unless they mostly
-# wait (WAITS), for limits to pass and for launchers.
+# wait (WAITS), for limits to pass, for launchers and for MPI to begin and to end.
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)

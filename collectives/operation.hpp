@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/crowding.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -56,8 +57,8 @@ class Operation {
   /// Whether rest() can sleep. Otherwise the caller must.
   virtual bool can_rest() const { return false; }
 
-  /// Whether none of those whom it waits for shares this core with its caller, as far as is known.
-  virtual bool awaits_other_cores() const { return false; }
+  /// Where those are for whom it waits, as seen from its caller's core.
+  virtual Awaited awaited() const { return Awaited::somewhere; }
 
   /// Whether peers wait for what step() sends: then it must be stepped before this thread blocks.
   /// May be asked by any thread.

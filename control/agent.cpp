@@ -2,16 +2,7 @@
 
 #include <algorithm>
 
-#include "control/desk.hpp"
-
 namespace hymn::control {
-namespace {
-
-// How long a thread that waits for the others sleeps before it looks at its deadline again.
-constexpr auto longest_nap = std::chrono::milliseconds(20);
-
-}  // namespace
-
 Agent::Agent(int rank, int size, Listener& listener, Send send)
     : rank_(rank), listener_(&listener), send_(std::move(send)) {
   for (int peer = 0; peer < size; ++peer) peers_.push_back({.rank = peer});
@@ -85,49 +76,75 @@ std::vector<PeerNews> Agent::all_news() const {
   return all;
 }
 
-std::vector<Tale> Agent::ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) {
-  Question question{.asker = rank_, .uid = uid};
-  std::unique_lock lock(mutex_);
-  question.id = next_question_++;
-  const auto is_asked = [&](int rank) {
-    return rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state);
-  };
-  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(question.asked), is_asked);
-  const int keeper = !question.asked.empty() && keeper_ >= 0 && is_asked(keeper_) ? keeper_ : -1;
-  if (keeper >= 0 && std::find(ranks.begin(), ranks.end(), keeper) == ranks.end())
-    question.asked.push_back(keeper);
-  const auto& answers = askings_[question.id];
-  lock.unlock();
+std::uint64_t Agent::begin_asking(const Inquiry& about, std::span<const int> ranks) {
+  Question question{.asker = rank_, .about = about};
+  {
+    std::lock_guard lock(mutex_);
+    question.id = next_question_++;
+    std::ranges::copy_if(ranks, std::back_inserter(question.asked),
+                         [this](int rank) { return is_asked(rank); });
+    const int keeper = !question.asked.empty() && keeper_ >= 0 && is_asked(keeper_) ? keeper_ : -1;
+    if (keeper >= 0 && std::ranges::find(ranks, keeper) == ranks.end())
+      question.asked.push_back(keeper);
+    askings_[question.id] = {about, {ranks.begin(), ranks.end()}, question.asked, keeper};
+  }
   if (!question.asked.empty()) send_(question);
-  lock.lock();
-  changed_.wait_for(lock, limit, [&] {
-    return std::all_of(question.asked.begin(), question.asked.end(), [&](int rank) {
-      return answers.contains(rank) || is_gone(peers_[static_cast<std::size_t>(rank)].state);
-    });
+  return question.id;
+}
+
+bool Agent::is_complete(const Asking& asking) const {
+  return std::ranges::all_of(asking.asked, [&](int rank) {
+    return asking.answers.contains(rank) || is_gone(peers_[static_cast<std::size_t>(rank)].state);
   });
-  const bool is_cut_off = keeper >= 0 && !answers.contains(keeper);
+}
+
+bool Agent::is_answered(std::uint64_t question) const {
+  std::lock_guard lock(mutex_);
+  const auto asking = askings_.find(question);
+  return asking == askings_.end() || is_complete(asking->second);
+}
+
+Tale Agent::tale_without_answer(const Asking& asking, int rank) const {
+  const PeerNews& known = peers_.at(static_cast<std::size_t>(rank));
+  // Who is there would have answered.
+  Tale tale{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
+  tale.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
+  const bool is_cut_off = asking.keeper >= 0 && !asking.answers.contains(asking.keeper);
+  tale.cut_off = is_cut_off && rank != asking.keeper && is_asked(rank);
+  for (const GroupMark& mark : known.marks)
+    if (mark.uid == asking.about.uid) tale.entered = mark.entered, tale.completed = mark.completed;
+  return tale;
+}
+
+std::vector<Tale> Agent::end_asking(std::uint64_t question) {
+  std::lock_guard lock(mutex_);
   std::vector<Tale> tales;
-  for (const int rank : ranks) {
-    if (const auto answer = answers.find(rank); answer != answers.end()) {
+  const auto asking = askings_.extract(question);
+  if (asking.empty()) return tales;
+  for (const int rank : asking.mapped().ranks) {
+    if (const auto answer = asking.mapped().answers.find(rank);
+        answer != asking.mapped().answers.end()) {
       tales.push_back(answer->second);
       tales.back().answered = true;
-      continue;
+    } else {
+      tales.push_back(tale_without_answer(asking.mapped(), rank));
     }
-    const PeerNews& known = peers_.at(static_cast<std::size_t>(rank));
-    // Who is there would have answered.
-    Tale tale{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
-    tale.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
-    tale.cut_off = is_cut_off && rank != keeper && is_asked(rank);
-    for (const GroupMark& mark : known.marks)
-      if (mark.uid == uid) tale.entered = mark.entered, tale.completed = mark.completed;
-    tales.push_back(std::move(tale));
   }
-  askings_.erase(question.id);
-  lock.unlock();
+  return tales;
+}
+
+std::vector<Tale> Agent::ask(const Inquiry& about, std::span<const int> ranks, Duration limit) {
+  const std::uint64_t question = begin_asking(about, ranks);
+  {
+    std::unique_lock lock(mutex_);
+    const Asking& asking = askings_.at(question);
+    changed_.wait_for(lock, limit, [&] { return is_complete(asking); });
+  }
+  std::vector<Tale> tales = end_asking(question);
   // This rank itself may be among them: it need not ask.
   for (Tale& tale : tales)
     if (tale.rank == rank_) {
-      tell_listener([&](Listener& world) { tale = world.tell(uid); });
+      tell_listener([&](Listener& world) { tale = world.tell(about); });
       tale.rank = rank_;
       tale.answered = true;
     }
@@ -160,20 +177,20 @@ void Agent::forget_calls(std::uint64_t question) {
 }
 
 std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const int> members,
-                                           Deadline deadline, const Clock& clock) {
-  return settle(uid, members, deadline, clock, [] { return false; });
+                                           const Patience& patience) {
+  return settle(uid, members, patience, [] { return false; });
 }
 
 std::optional<ShrinkVerdict> Agent::confirm(std::uint64_t uid, std::span<const int> members,
-                                            Deadline deadline, const Clock& clock) {
-  return settle(uid, members, deadline, clock, [&] { return aborted_.contains(uid); });
+                                            const Patience& patience) {
+  return settle(uid, members, patience, [&] { return aborted_.contains(uid); });
 }
 
 std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const int> members,
-                                           Deadline deadline, const Clock& clock,
+                                           const Patience& patience,
                                            const std::function<bool()>& is_vain) {
   // Without others there is no desk.
-  if (peers_.size() == 1) return ShrinkVerdict{uid, first_shrunk_uid + settled_alone_++, {rank_}};
+  if (peers_.size() == 1) return settle_alone(uid);
   const ShrinkCall call{uid, {members.begin(), members.end()}};
   reject_verdict(uid);  // of an earlier time
   {
@@ -182,20 +199,42 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
     unsettled_.insert(uid);
   }
   send_(call);
+  const auto withdraw = [&] {
+    {
+      const std::lock_guard lock(mutex_);
+      shrinking_.erase(uid);
+    }
+    send_(ShrinkCall{.uid = uid});
+  };
   std::unique_lock lock(mutex_);
-  while (!verdicts_.contains(uid)) {
-    if (is_vain() || deadline.expired(clock.now())) break;
-    changed_.wait_for(lock, longest_nap);
+  try {
+    PatientWait wait(patience);
+    wait.until(lock, changed_, [&] {
+      // The last one need not ask; nor could it, where those who kept desks are gone.
+      if (!verdicts_.contains(uid) && is_left_alone(members))
+        verdicts_.insert_or_assign(uid, settle_alone(uid));
+      return verdicts_.contains(uid) || is_vain();
+    });
+  } catch (...) {
+    withdraw();
+    throw;
   }
-  shrinking_.erase(uid);
-  const auto verdict = verdicts_.find(uid);
-  if (verdict != verdicts_.end()) {
+  if (const ShrinkVerdict* const verdict = verdicts_.find(uid)) {
+    shrinking_.erase(uid);
     unsettled_.erase(uid);
-    return verdict->second;
+    return *verdict;
   }
   lock.unlock();
-  send_(ShrinkCall{.uid = uid});
+  withdraw();
   return std::nullopt;
+}
+
+bool Agent::is_left_alone(std::span<const int> members) const {
+  return std::all_of(members.begin(), members.end(), [this](int member) {
+    if (member == rank_) return true;
+    const PeerState state = peers_.at(static_cast<std::size_t>(member)).state;
+    return is_gone(state) && (state != PeerState::lost || has_no_desk_);
+  });
 }
 
 bool Agent::is_shrinking(std::uint64_t uid) const {
@@ -206,7 +245,7 @@ bool Agent::is_shrinking(std::uint64_t uid) const {
 void Agent::reject_verdict(std::uint64_t uid) {
   {
     std::lock_guard lock(mutex_);
-    if (verdicts_.erase(uid) == 0) return;
+    if (!verdicts_.erase(uid)) return;
   }
   send_(ShrinkCall{.uid = uid});
 }
@@ -233,6 +272,11 @@ void Agent::reached_desk(int keeper) {
   for (const Message& message : again) send_(message);
 }
 
+void Agent::lost_all_desks() {
+  std::lock_guard lock(mutex_);
+  has_no_desk_ = true;
+}
+
 void Agent::on(const News& message) {
   if (!learn(message.news, false)) return;
   tell_listener([&](Listener& world) { world.peer_changed(news_of(message.news.rank)); });
@@ -242,7 +286,7 @@ void Agent::on(const AbortGroup& message) {
   {
     std::lock_guard lock(mutex_);
     // Each desk says what it knows, to all who come to it.
-    if (!aborted_.try_emplace(message.uid, message).second) return;
+    if (!aborted_.try_emplace(message.uid, message)) return;
     changed_.notify_all();
   }
   tell_listener([&](Listener& world) { world.group_aborted(message); });
@@ -260,15 +304,16 @@ void Agent::answer(AnyAnswer answer) {
 }
 
 void Agent::on(const Question& message) {
-  tell_listener(
-      [&](Listener& world) { answer(Answer{message.id, message.asker, world.tell(message.uid)}); });
+  tell_listener([&](Listener& world) {
+    answer(Answer{message.id, message.asker, world.tell(message.about)});
+  });
 }
 
 void Agent::on(const Answer& message) {
   std::lock_guard lock(mutex_);
   const auto asking = askings_.find(message.id);
   if (asking == askings_.end()) return;
-  asking->second.emplace(message.tale.rank, message.tale);
+  asking->second.answers.emplace(message.tale.rank, message.tale);
   changed_.notify_all();
 }
 

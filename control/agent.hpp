@@ -10,7 +10,9 @@
 #include <set>
 #include <shared_mutex>
 
-#include "base/clock.hpp"
+#include "base/patience.hpp"
+#include "base/recent_map.hpp"
+#include "control/desk.hpp"
 #include "control/message.hpp"
 #include "hymn/timeout.hpp"
 
@@ -26,7 +28,7 @@ class Listener {
   virtual void group_aborted(const AbortGroup& message) = 0;
   virtual void dump_asked(const DumpNow& message) = 0;
   /// Where this rank is with this group.
-  virtual Tale tell(std::uint64_t uid) = 0;
+  virtual Tale tell(const Inquiry& about) = 0;
   /// What this rank has called in this group, from this collective on.
   virtual CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) = 0;
   /// How far this rank is with all its groups, those that have ended too.
@@ -56,7 +58,12 @@ class Agent {
   /// Asks those ranks where they are in the group; waits for at most `limit`, and not for who is
   /// gone. One tale for each, in the same order; of those who have not answered it holds what is
   /// known without them. Who keeps the desk is asked, too: without it no answer could come.
-  std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit);
+  std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit);
+  /// The same in two parts, the second of which takes what has come until then. Of this rank itself
+  /// it tells nothing.
+  std::uint64_t begin_asking(const Inquiry& about, std::span<const int> ranks);
+  bool is_answered(std::uint64_t question) const;
+  std::vector<Tale> end_asking(std::uint64_t question);
   /// Asks those ranks for their collectives of the group from `sequence` on, and does not wait. The
   /// number of the question; it is kept until forget_calls().
   std::uint64_t ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
@@ -64,14 +71,14 @@ class Agent {
   /// What has been answered since this was called last.
   std::vector<CallTale> take_calls(std::uint64_t question);
   void forget_calls(std::uint64_t question);
-  /// Waits for all members that are not gone to call this, too. Null when `deadline` passes. Called
-  /// again it waits for all again.
+  /// Waits for all members that are not gone to call this, too. Null when the patience ends; what
+  /// that throws is thrown. Called again it waits for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
-                                      Deadline deadline, const Clock& clock);
+                                      const Patience& patience);
   /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear
   /// the same of who has. Null when it has been given up, too.
   std::optional<ShrinkVerdict> confirm(std::uint64_t uid, std::span<const int> members,
-                                       Deadline deadline, const Clock& clock);
+                                       const Patience& patience);
   /// It has called shrink(), and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
   /// What was settled last for this group is of no use here.
@@ -85,6 +92,8 @@ class Agent {
   /// The desk of the rank `keeper` was reached, perhaps another one than before: it is told what
   /// this rank knows.
   void reached_desk(int keeper);
+  /// No desk can be reached, nor will be: who is lost does not come back.
+  void lost_all_desks();
 
  private:
   void on(const Beat&) {}
@@ -105,8 +114,13 @@ class Agent {
   /// Waits until all members have called with this group; not any more once `is_vain`, which is
   /// asked under the lock.
   std::optional<ShrinkVerdict> settle(std::uint64_t uid, std::span<const int> members,
-                                      Deadline deadline, const Clock& clock,
+                                      const Patience& patience,
                                       const std::function<bool()>& is_vain);
+  /// None of these, of whom this rank is one, is there any more but this rank. Under the lock.
+  bool is_left_alone(std::span<const int> members) const;
+  ShrinkVerdict settle_alone(std::uint64_t uid) {
+    return {uid, first_lone_uid + settled_alone_++, {rank_}};
+  }
   /// True when it is news.
   bool learn(const PeerNews& news, bool own_eyes);
 
@@ -124,14 +138,30 @@ class Agent {
   std::condition_variable changed_;
   std::vector<PeerNews> peers_;
   std::set<int> in_sight_;
-  int keeper_ = -1;  ///< of the desk; -1: none was reached
+  bool has_no_desk_ = false;  ///< for good
+  int keeper_ = -1;           ///< of the desk; -1: none was reached
   std::uint64_t next_question_ = 0;
-  std::map<std::uint64_t, std::map<int, Tale>> askings_;         ///< what was answered, by rank
-  std::map<std::uint64_t, std::vector<CallTale>> call_askings_;  ///< what was answered
-  std::map<std::uint64_t, AbortGroup> aborted_;          ///< the first word of each, heard or said
-  std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
+  /// A question of this rank that is under way.
+  struct Asking {
+    Inquiry about;
+    std::vector<int> ranks;  ///< of whom it wants to know
+    std::vector<int> asked;  ///< of these and the keeper of the desk, who is there
+    int keeper = -1;         ///< among those that were asked; -1: not
+    std::map<int, Tale> answers{};
+  };
+  bool is_asked(int rank) const {
+    return rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state);
+  }
+  bool is_complete(const Asking& asking) const;
+  /// What is known of a rank that has not answered.
+  Tale tale_without_answer(const Asking& asking, int rank) const;
+
+  std::map<std::uint64_t, Asking> askings_;
+  std::map<std::uint64_t, std::vector<CallTale>> call_askings_;    ///< what was answered
+  RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};  ///< the first word of each
+  std::map<std::uint64_t, std::vector<int>> shrinking_;            ///< called here, not yet settled
   std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
-  std::map<std::uint64_t, ShrinkVerdict> verdicts_;
+  RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
   std::atomic<std::uint64_t> settled_alone_{0};
 };
 

@@ -70,8 +70,10 @@ void Desk::tick(TimePoint now) {
 
 void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
   for (const GroupMark& mark : marks) seat.marks[mark.uid] = mark;
-  while (seat.marks.size() > kept_marks)
-    seat.marks.erase(std::next(seat.marks.begin(), kept_first_marks));
+  if (seat.marks.size() <= kept_marks) return;
+  const auto first = std::next(seat.marks.begin(), kept_first_marks);
+  seat.marks.erase(first,
+                   std::next(first, static_cast<std::ptrdiff_t>(seat.marks.size() - kept_marks)));
 }
 
 PeerNews Desk::news_of(int rank) const {
@@ -83,6 +85,8 @@ PeerNews Desk::news_of(int rank) const {
 
 void Desk::learn(int rank, PeerState state, const std::string& detail) {
   Seat& own = seat(rank);
+  if (state == PeerState::lost && options_.is_seen_alive && options_.is_seen_alive(rank))
+    state = PeerState::stalled;
   const bool comes_back = own.state == PeerState::stalled && state == PeerState::alive;
   if (state <= own.state && !comes_back) return;
   // Who has said goodbye may end as it likes.
@@ -122,7 +126,7 @@ void Desk::on(int, News message, TimePoint) {
 
 void Desk::on(int rank, AbortGroup message, TimePoint) {
   // The first reason stays.
-  if (!aborted_.emplace(message.uid, message).second) return;
+  if (!aborted_.try_emplace(message.uid, message)) return;
   send_to_others(rank, message);
 }
 
@@ -173,12 +177,12 @@ void Desk::on(int rank, CallNote message, TimePoint) {
 
 void Desk::on(int rank, ShrinkCall message, TimePoint) {
   if (message.members.empty()) return withdraw(rank, message.uid);
-  if (const auto known = verdicts_.find(message.uid); known != verdicts_.end()) {
-    if (holds(known->second)) {
-      send_(rank, known->second);
+  if (const ShrinkVerdict* const known = verdicts_.find(message.uid)) {
+    if (holds(*known)) {
+      send_(rank, *known);
       return;
     }
-    verdicts_.erase(known);
+    verdicts_.erase(message.uid);
   }
   std::erase_if(message.members, [this](int member) { return !is_rank(member); });
   Shrinking& shrinking = shrinking_[message.uid];
@@ -194,11 +198,10 @@ void Desk::withdraw(int rank, std::uint64_t uid) {
     waiting->second.callers.erase(rank);
     if (waiting->second.callers.empty()) shrinking_.erase(waiting);
   }
-  const auto known = verdicts_.find(uid);
-  if (known == verdicts_.end()) return;
-  const auto& survivors = known->second.survivors;
-  if (std::find(survivors.begin(), survivors.end(), rank) != survivors.end())
-    verdicts_.erase(known);
+  const ShrinkVerdict* const known = verdicts_.find(uid);
+  if (known == nullptr) return;
+  const auto& survivors = known->survivors;
+  if (std::find(survivors.begin(), survivors.end(), rank) != survivors.end()) verdicts_.erase(uid);
 }
 
 // From a desk that was lost when not all had heard it.

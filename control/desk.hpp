@@ -11,10 +11,15 @@
 #include <set>
 #include <utility>
 
+#include "base/recent_map.hpp"
 #include "control/message.hpp"
 #include "hymn/timeout.hpp"
 
 namespace hymn::control {
+
+/// Of so many groups desks and ranks remember that they were given up, and who was left; so many
+/// are still told to who comes late.
+inline constexpr std::size_t most_remembered = 4096;
 
 struct DeskOptions {
   /// Without a sign of life for so long a rank is taken for stalled.
@@ -24,6 +29,9 @@ struct DeskOptions {
   /// Which of the desks of a job, one after the other, this one is: no two settle on the same
   /// numbers for new groups.
   int index = 0;
+  /// Whether the process of a rank can be seen from here, and lives: then a lost connection makes
+  /// it stalled, not lost. Empty: no process can be seen.
+  std::function<bool(int rank)> is_seen_alive{};
 };
 
 /// Not thread-safe: one thread at a time. `send` is called during the calls of the others, and must
@@ -105,18 +113,20 @@ class Desk {
   TimePoint first_join_{};
   bool anybody_came_ = false;
   bool deserted_ = false;
-  std::map<std::uint64_t, AbortGroup> aborted_;
+  RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};
   std::map<std::uint64_t, Shrinking> shrinking_;
-  std::map<std::uint64_t, ShrinkVerdict> verdicts_;
+  RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
   std::uint64_t settled_ = 0;
   using NotedCall = std::pair<std::uint64_t, std::uint64_t>;  ///< group and sequence number
   std::map<NotedCall, Noted> notes_;
   std::deque<NotedCall> noted_;  ///< the oldest first
 };
 
-/// Groups that survivors make have numbers from here on, far above those that are counted; each
-/// desk has so many of its own.
-inline constexpr std::uint64_t first_shrunk_uid = std::uint64_t{1} << 30;
-inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 20;
+/// Groups that survivors make have numbers from here on, above all that are counted; each desk has
+/// so many of its own. A float64, as which JSON's readers take numbers, holds them all.
+inline constexpr std::uint64_t first_shrunk_uid = std::uint64_t{1} << 48;
+inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 44;
+/// Those of a rank that is left alone, behind those of all desks.
+inline constexpr std::uint64_t first_lone_uid = first_shrunk_uid + 3 * shrunk_uids_of_desk;
 
 }  // namespace hymn::control

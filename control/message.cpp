@@ -21,8 +21,11 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.entered, v.completed);
   } else if constexpr (std::same_as<Kind, PeerNews>) {
     return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits);
+  } else if constexpr (std::same_as<Kind, Inquiry>) {
+    return std::tie(v.uid, v.sequence, v.sites);
   } else if constexpr (std::same_as<Kind, Tale>) {
-    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.shrinks, v.doing);
+    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.shrinks, v.doing,
+                    v.waits, v.call, v.site, v.signature);
   } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
   } else if constexpr (std::same_as<Kind, Goodbye>) {
@@ -34,7 +37,7 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, DumpNow>) {
     return std::tie(v.reason, v.asked_for);
   } else if constexpr (std::same_as<Kind, Question>) {
-    return std::tie(v.id, v.asker, v.uid, v.asked);
+    return std::tie(v.id, v.asker, v.about, v.asked);
   } else if constexpr (std::same_as<Kind, Answer>) {
     return std::tie(v.id, v.asker, v.tale);
   } else if constexpr (std::same_as<Kind, CallNote>) {
@@ -145,6 +148,21 @@ Bytes pack(const Message& message) {
   writer.field(std::uint64_t{message.index()});
   std::visit([&writer](const auto& value) { writer.field(value); }, message);
   return writer.packed();
+}
+
+std::vector<Message> in_parts(Message message) {
+  std::vector<Message> parts;
+  const auto split = [&parts](std::vector<GroupMark>& marks) {
+    while (marks.size() > most_marks) {
+      const auto rest = marks.end() - static_cast<std::ptrdiff_t>(most_marks);
+      parts.emplace_back(Beat{{rest, marks.end()}});
+      marks.erase(rest, marks.end());
+    }
+  };
+  if (auto* const beat = std::get_if<Beat>(&message)) split(beat->marks);
+  if (auto* const goodbye = std::get_if<Goodbye>(&message)) split(goodbye->marks);
+  parts.push_back(std::move(message));
+  return parts;
 }
 
 Message unpack(std::span<const std::byte> bytes) {

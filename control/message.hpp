@@ -45,7 +45,7 @@ struct DumpNow {
 struct Question {
   std::uint64_t id = 0;  ///< the asker's own
   int asker = -1;
-  std::uint64_t uid = 0;
+  Inquiry about{};
   std::vector<int> asked{};
   friend bool operator==(const Question&, const Question&) = default;
 };
@@ -109,8 +109,13 @@ using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question,
 /// No text in a message is longer, so that a message always fits into a frame.
 inline constexpr std::size_t longest_text = 16384;
 
+/// In one message: of more groups it is told in several.
+inline constexpr std::size_t most_marks = 4096;
+
 /// Longer texts are cut.
 Bytes pack(const Message& message);
+/// What a rank says, in the order in which it is to be said: each with no more than `most_marks`.
+std::vector<Message> in_parts(Message message);
 /// Throws NetworkError for what is no message.
 Message unpack(std::span<const std::byte> bytes);
 

@@ -47,6 +47,17 @@ struct PeerNews {
 /// these.
 std::vector<int> culprits_of(const std::vector<PeerNews>& missing);
 
+/// What is asked of ranks that are waited for in a group.
+struct Inquiry {
+  Inquiry(std::uint64_t group = 0,
+          std::uint64_t number = 0)  // NOLINT: mostly only the group counts
+      : uid(group), sequence(number) {}
+  std::uint64_t uid = 0;
+  std::uint64_t sequence = 0;  ///< of the collective that is waited in; 0: it is none
+  bool sites = false;          ///< also where in the program: they take time to be found
+  friend bool operator==(const Inquiry&, const Inquiry&) = default;
+};
+
 /// What a rank tells of itself to one who waits for it in a group.
 struct Tale {
   int rank = -1;
@@ -56,8 +67,14 @@ struct Tale {
   std::uint64_t completed = 0;  ///< of these
   bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end
   std::string doing{};          ///< in words: what it is doing now, or has done last
+  bool waits = false;           ///< a thread of it waits in what was asked for
+  std::string call{};           ///< in words: the collective that was asked for; empty: not known
+  std::string site{};           ///< where it was called; empty: not known, or not asked for
+  std::uint64_t signature = 0;  ///< of that call; 0: not known
   /// It has told this itself, just now. Not sent.
   bool answered = false;
+  /// Its process is stopped, as can be seen from here. Not sent.
+  bool stopped = false;
   /// It could not answer: who passes questions on does not answer either. Not sent.
   bool cut_off = false;
   friend bool operator==(const Tale&, const Tale&) = default;

@@ -13,8 +13,10 @@ namespace hymn {
 /// Calls, and the handler, are made on the one thread that runs the io_context.
 class ProcessWatch {
  public:
-  /// `ended` is called once for each number of watch() when that process has ended.
-  ProcessWatch(asio::io_context& io, std::function<void(int number)> ended);
+  using Ended = std::function<void(int number, const std::string& how)>;
+  /// `ended` is called once for each number of watch() when that process has ended; `how` as
+  /// how_it_ended().
+  ProcessWatch(asio::io_context& io, Ended ended);
   ~ProcessWatch();
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
@@ -26,18 +28,22 @@ class ProcessWatch {
  private:
   std::shared_ptr<std::map<int, asio::posix::stream_descriptor>> watched_;
   asio::io_context& io_;
-  std::function<void(int)> ended_;
+  Ended ended_;
 };
 
-/// Whether there is no process with this id, as it is seen here, any more.
+/// Whether there is no process with this id, as it is seen here, any more, or only what its parent
+/// has not asked about yet.
 bool has_ended(int pid);
 
 /// Whether the process is stopped (by SIGSTOP, a terminal or a debugger). False where it cannot be
 /// told.
 bool is_stopped(int pid);
 
-/// How a process has ended that its parent has not asked about yet, in words: "killed by signal 9";
-/// empty where it cannot be told.
+/// How a process has ended that its parent has not asked about yet, in words: "killed by signal 9
+/// (SIGKILL)"; empty where it cannot be told.
 std::string how_it_ended(int pid);
+
+/// The same as part of a sentence: "its process was killed by signal 9 (SIGKILL)".
+std::string words_of_end(const std::string& how);
 
 }  // namespace hymn

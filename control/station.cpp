@@ -8,6 +8,8 @@
 #include <future>
 
 #include "base/helper_thread.hpp"
+#include "control/run_handlers.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn::control {
 namespace {
@@ -24,15 +26,19 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 Station::Station(StationOptions options)
     : options_(std::move(options)), io_(1), stay_(asio::make_work_guard(io_)) {
   options_.desk.index = std::max(options_.desk_index, 0);
-  if (!options_.log) options_.log = [](std::string_view) {};
+  options_.desk.is_seen_alive = [this](int rank) { return is_seen_alive(rank); };
+  // Who has said goodbye misses nothing when the desk goes, too: that is how a good job ends.
+  options_.log = [this, log = std::move(options_.log)](std::string_view text) {
+    if (log && !has_left_) log(text);
+  };
 }
 
 Station::~Station() { close(); }
 
 Endpoint Station::open_desk(const Token& token) {
-  desk_ = std::make_unique<Desk>(
-      options_.size, options_.desk,
-      [this](int rank, const Message& message) { server_->send(rank, pack(message)); });
+  desk_ =
+      std::make_unique<Desk>(options_.size, options_.desk,
+                             [this](int rank, const Message& message) { send_to(rank, message); });
   LinkServer::Handlers handlers;
   handlers.joined = [this](int rank) { desk_->join(rank, now()); };
   handlers.message = [this](int rank, std::span<const std::byte> bytes) {
@@ -77,14 +83,40 @@ void Station::run(const Token& token, std::vector<Endpoint> desks, std::shared_p
     if (desks_ > 0) client_->connect(0, longest_search);
     beat();
   });
-  thread_ = std::thread([this] {
-    become_helper_thread("hymn-control");
-    io_.run();
-  });
+  thread_ = start_helper_thread(
+      "hymn-control", [this] { run_handlers(io_, options_.log); }, options_.log);
+}
+
+// Packed by who says it: that one is told where it is too large.
+std::vector<Bytes> Station::packed(Message message) {
+  std::vector<Bytes> all;
+  for (const Message& part : in_parts(std::move(message))) {
+    Bytes bytes = pack(part);
+    if (bytes.size() > LinkLimits().frame_bytes)
+      throw UsageError(
+          fmt::format("a message of {} bytes is larger than the {} that the control plane takes",
+                      bytes.size(), LinkLimits().frame_bytes),
+          {.remedy = "do without the control plane in a job of so many ranks (HYMN_CONTROL=0)"});
+    all.push_back(std::move(bytes));
+  }
+  return all;
 }
 
 void Station::post(Message message) {
-  asio::post(io_, [this, message = std::move(message)] { send(message); });
+  const bool leaves = std::holds_alternative<Goodbye>(message);
+  asio::post(io_, [this, leaves, all = packed(std::move(message))]() mutable {
+    has_left_ = has_left_ || leaves;
+    for (Bytes& bytes : all) send(std::move(bytes));
+  });
+}
+
+// Its own desk may have gathered more of a rank than fits.
+void Station::send_to(int rank, const Message& message) {
+  try {
+    server_->send(rank, pack(message));
+  } catch (const UsageError& error) {
+    options_.log(fmt::format("a message for rank {} is dropped: {}", rank, error.problem()));
+  }
 }
 
 void Station::flush() {
@@ -114,11 +146,11 @@ void Station::close() {
   thread_.join();
 }
 
-void Station::send(const Message& message) {
+void Station::send(Bytes message) {
   if (connected_)
-    client_->send(pack(message));
+    client_->send(message);
   else if (waiting_.size() < most_waiting)
-    waiting_.push_back(message);
+    waiting_.push_back(std::move(message));
 }
 
 void Station::connected(std::size_t desk) {
@@ -135,7 +167,7 @@ void Station::connected(std::size_t desk) {
                      .detail = "the connection to it is lost"});
   }
   current_ = desk;
-  for (const Message& message : std::exchange(waiting_, {})) send(message);
+  for (Bytes& message : std::exchange(waiting_, {})) send(std::move(message));
   agent_->reached_desk(options_.desk_ranks[desk]);
 }
 
@@ -163,7 +195,7 @@ void Station::lost_desk(const std::string& why) {
 void Station::leave_desk(const std::string& why) {
   if (current_ + 1 >= desks_) return;
   const int rank = options_.desk_ranks[current_];
-  send(Moved{});
+  send(pack(Moved{}));
   client_->close();  // what was said still goes out
   connected_ = false;
   ++current_;
@@ -177,6 +209,7 @@ void Station::give_up(const std::string& why) {
       "the control plane cannot be reached ({}): failures of ranks on other hosts are found by "
       "limits only; remedy: see that the hosts can reach each other, and HYMN_INTERFACE",
       why));
+  agent_->lost_all_desks();
   if (!ever_connected_) return;
   for (int rank = 0; rank < options_.size; ++rank)
     if (rank != options_.rank && find_neighbour(rank) == nullptr)
@@ -188,15 +221,10 @@ void Station::give_up(const std::string& why) {
 
 void Station::beat() {
   if (closing_) return;
+  // First: the next one comes, whatever becomes of this one.
+  arm_beat();
   if (connected_) {
-    Beat beat;
-    for (const GroupMark& mark : marks_()) {
-      GroupMark& sent = sent_marks_[mark.uid];
-      if (sent == mark) continue;
-      sent = mark;
-      beat.marks.push_back(mark);
-    }
-    send(beat);
+    for (Bytes& part : packed(Beat{changed_marks()})) send(std::move(part));
     if (++silent_beats_ > options_.desk_silence / options_.beat_every)
       leave_desk("its desk gives no sign of life");
   }
@@ -204,7 +232,24 @@ void Station::beat() {
   // Who stayed would be missed by the next desk, to which some have gone.
   if (desk_ && desk_->is_deserted()) server_->send_to_all(pack(Moved{}));
   look_for_goodbyes();
+  look_for_ends();
   if (on_beat_) on_beat_();
+}
+
+// Only those that the desk does not know yet; both lists are in the order of the groups.
+std::vector<GroupMark> Station::changed_marks() {
+  std::vector<GroupMark> marks = marks_();
+  std::vector<GroupMark> changed;
+  auto sent = sent_marks_.begin();
+  for (const GroupMark& mark : marks) {
+    while (sent != sent_marks_.end() && sent->uid < mark.uid) ++sent;
+    if (sent == sent_marks_.end() || *sent != mark) changed.push_back(mark);
+  }
+  sent_marks_ = std::move(marks);
+  return changed;
+}
+
+void Station::arm_beat() {
   timer_->expires_after(options_.beat_every);
   timer_->async_wait([this](const asio::error_code& error) {
     if (!error) beat();
@@ -219,18 +264,19 @@ const Neighbour* Station::find_neighbour(int rank) const {
 }
 
 void Station::watch() {
-  watch_ = std::make_unique<ProcessWatch>(io_, [this](int rank) { neighbour_ended(rank); });
+  watch_ = std::make_unique<ProcessWatch>(
+      io_, [this](int rank, const std::string& how) { neighbour_ended(rank, how); });
   std::set<int> in_sight;
   for (const Neighbour& neighbour : neighbours_) {
     const int rank = neighbour.rank;
-    const bool is_watched = watch_->watch(rank, neighbour.pid);
-    const bool is_over = !is_watched && has_ended(neighbour.pid);
-    if (is_over) asio::post(io_, [this, rank] { neighbour_ended(rank); });
-    if (is_watched || is_over) in_sight.insert(rank);
+    in_sight.insert(rank);
+    if (has_ended(neighbour.pid))
+      asio::post(io_,
+                 [this, rank, how = how_it_ended(neighbour.pid)] { neighbour_ended(rank, how); });
+    // To watch a process takes a descriptor, of which there may be too few.
+    else if (!neighbour.look || !watch_->watch(rank, neighbour.pid))
+      looked_at_[rank] = false;
   }
-  // Whoever cannot be watched is heard of like those on other hosts.
-  std::erase_if(neighbours_,
-                [&](const Neighbour& neighbour) { return !in_sight.contains(neighbour.rank); });
   agent_->set_in_sight(std::move(in_sight));
 }
 
@@ -241,15 +287,28 @@ void Station::look_for_goodbyes() {
       agent_->sight(neighbour.look());
 }
 
-void Station::neighbour_ended(int rank) {
+// A goodbye may come after the end: it is waited for until the next beat.
+void Station::look_for_ends() {
+  for (auto& [rank, had_ended] : looked_at_) {
+    const int pid = find_neighbour(rank)->pid;
+    if (has_ended(pid) && std::exchange(had_ended, true) && !is_gone(agent_->news_of(rank).state))
+      neighbour_ended(rank, how_it_ended(pid));
+  }
+}
+
+bool Station::is_seen_alive(int rank) const {
+  const Neighbour* const neighbour = find_neighbour(rank);
+  return neighbour != nullptr && !has_ended(neighbour->pid);
+}
+
+void Station::neighbour_ended(int rank, const std::string& how) {
   const Neighbour* const neighbour = find_neighbour(rank);
   PeerNews news{.rank = rank, .state = PeerState::dead};
   if (neighbour->look) news = neighbour->look();
-  if (news.detail.empty()) {
-    const std::string how = how_it_ended(neighbour->pid);
-    news.detail = how.empty() ? "its process has ended without a goodbye"
-                              : fmt::format("its process was {}", how);
-  }
+  // One that exits leaves a note of it.
+  if (news.detail.empty())
+    news.detail = how.empty() ? "its process was killed, or has crashed: it left no note of an exit"
+                              : words_of_end(how);
   agent_->sight(news);
 }
 

@@ -60,7 +60,7 @@ class Station {
   /// From now on messages come and go.
   void run(const Token& token, std::vector<Endpoint> desks, std::shared_ptr<Agent> agent,
            std::function<std::vector<GroupMark>()> marks, std::vector<Neighbour> neighbours);
-  /// Thread-safe; never blocks.
+  /// Thread-safe; never blocks. Throws UsageError for what is too large to be said.
   void post(Message message);
   /// Waits, for half a second at most, until there is a connection, and what was posted has been
   /// given to it. On the station's own thread it does nothing.
@@ -75,13 +75,19 @@ class Station {
   void received(std::span<const std::byte> bytes);
   void lost_desk(const std::string& why);
   void leave_desk(const std::string& why);
-  void send(const Message& message);
+  static std::vector<Bytes> packed(Message message);
+  void send(Bytes message);
+  void send_to(int rank, const Message& message);
   void beat();
+  void arm_beat();
+  std::vector<GroupMark> changed_marks();
   /// Null: its process cannot be seen from here.
   const Neighbour* find_neighbour(int rank) const;
   void watch();
   void look_for_goodbyes();
-  void neighbour_ended(int rank);
+  void look_for_ends();
+  bool is_seen_alive(int rank) const;
+  void neighbour_ended(int rank, const std::string& how);
   void give_up(const std::string& why);
 
   StationOptions options_;
@@ -92,6 +98,9 @@ class Station {
   std::unique_ptr<LinkClient> client_;
   std::unique_ptr<ProcessWatch> watch_;
   std::vector<Neighbour> neighbours_;
+  /// Those that are looked at with each beat, as the kernel does not tell of their end, or nothing
+  /// tells how they have ended their world; and whether they had ended at the last beat.
+  std::map<int, bool> looked_at_;
   std::shared_ptr<Agent> agent_;
   std::function<std::vector<GroupMark>()> marks_;
   std::size_t desks_ = 0;
@@ -99,9 +108,10 @@ class Station {
   std::atomic<bool> connected_{false};  // read by flush(), too
   bool ever_connected_ = false;
   bool closing_ = false;
-  std::vector<Message> waiting_;   ///< for a desk
-  std::int64_t silent_beats_ = 0;  ///< since the desk was heard
-  std::map<std::uint64_t, GroupMark> sent_marks_;
+  bool has_left_ = false;
+  std::vector<Bytes> waiting_;         ///< for a desk
+  std::int64_t silent_beats_ = 0;      ///< since the desk was heard
+  std::vector<GroupMark> sent_marks_;  ///< by group
   std::function<void()> on_beat_;
   std::unique_ptr<asio::steady_timer> timer_;
   std::thread thread_;

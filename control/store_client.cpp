@@ -7,6 +7,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/helper_thread.hpp"
+#include "control/run_handlers.hpp"
 #include "control/store_server.hpp"
 #include "hymn/error.hpp"
 
@@ -39,7 +41,9 @@ StoreClient::StoreClient(std::vector<Endpoint> candidates, const Token& token, T
     : link_(io_, options_of(std::move(candidates), token), handlers()) {
   // It ends when nothing is to be done any more: after connect() has failed, or close().
   link_.connect(0, limit.is_none() ? Duration::max() : limit.duration());
-  thread_ = std::thread([this] { io_.run(); });
+  thread_ = start_helper_thread(
+      "hymn-store", [this] { run_handlers(io_, {}); },
+      [this](std::string_view why) { lose(std::string(why)); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return connected_ || lost_; });
   if (!lost_) return;
@@ -95,6 +99,9 @@ void StoreClient::throw_lost() const {
 }
 
 StoreReply StoreClient::call(StoreRequest request, Deadline deadline) {
+  if (!owner_.is_this())
+    throw UsageError("this process is a child made by fork(): the store belongs to its parent",
+                     {.remedy = "make a TcpStore in the child"});
   const auto pending = std::make_shared<Pending>();
   std::unique_lock lock(mutex_);
   if (lost_) throw_lost();

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/own_process.hpp"
 #include "control/link_client.hpp"
 #include "control/store_protocol.hpp"
 
@@ -40,6 +41,7 @@ class StoreClient {
   StoreReply await(std::unique_lock<std::mutex>& lock, Pending& pending, Deadline deadline);
   [[noreturn]] void throw_lost() const;
 
+  OwnProcess owner_;
   asio::io_context io_;
   std::mutex mutex_;
   std::condition_variable changed_;

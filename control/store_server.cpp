@@ -3,6 +3,9 @@
 #include <asio/post.hpp>
 #include <exception>
 
+#include "base/helper_thread.hpp"
+#include "control/run_handlers.hpp"
+
 namespace hymn {
 namespace {
 
@@ -29,7 +32,8 @@ StoreServer::StoreServer(const Endpoint& listen, const Token& token)
              .service = "store",
              .limits = store_limits()},
             handlers()),
-      thread_([this] { io_.run(); }) {}
+      thread_(start_helper_thread(
+          "hymn-store", [this] { run_handlers(io_, {}); }, [](std::string_view) {})) {}
 
 StoreServer::~StoreServer() {
   asio::post(io_, [this] {

@@ -5,6 +5,7 @@
 #include <asio/ip/tcp.hpp>
 #include <utility>
 
+#include "base/own_process.hpp"
 #include "control/store_client.hpp"
 #include "control/store_server.hpp"
 #include "hymn/store.hpp"
@@ -57,11 +58,11 @@ struct TcpStore::Impl {
     check_secret(options, endpoints);
     const Token token = options.token.empty() ? Token() : Token::parse(options.token);
     if (options.is_server) {
-      server = std::make_unique<StoreServer>(endpoints[0], token);
+      server.reset(new StoreServer(endpoints[0], token));
       endpoints = {reachable(server->endpoint())};
     }
     port = endpoints[0].port();
-    client = std::make_unique<StoreClient>(std::move(endpoints), token, options.timeout);
+    client.reset(new StoreClient(std::move(endpoints), token, options.timeout));
   }
 
   /// A server that listens at all addresses is reached at the loopback by its own process.
@@ -71,8 +72,8 @@ struct TcpStore::Impl {
     return {asio::ip::address_v4::loopback(), listens.port()};
   }
 
-  std::unique_ptr<StoreServer> server;  // outlives its client
-  std::unique_ptr<StoreClient> client;
+  UniqueHere<StoreServer> server;  // outlives its client
+  UniqueHere<StoreClient> client;
   int port = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <asio/write.hpp>
 #include <utility>
 
+#include "base/helper_thread.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -63,7 +64,11 @@ void Stream::read() {
                             if (error == asio::error::eof)
                               return self->fail("the other end has closed it");
                             if (error) return self->fail(error.message());
-                            self->on_read(count);
+                            // Nothing would be read any more after what is thrown here.
+                            run_guarded([&] { self->on_read(count); },
+                                        [&](std::string_view why) {
+                                          self->fail(fmt::format("what it says fails: {}", why));
+                                        });
                             if (self->is_open()) self->read();
                           });
 }

@@ -1,14 +1,21 @@
 #include "control/switchboard.hpp"
 
 #include <utility>
+#include <variant>
 
 namespace hymn::control {
 
 Switchboard::Switchboard(int ranks)
     : agents_(static_cast<std::size_t>(ranks)),
       desk_(ranks, {}, [this](int rank, const Message& message) {
-        if (auto agent = agents_[static_cast<std::size_t>(rank)])
-          outgoing_.push_back({std::move(agent), message});
+        const std::shared_ptr<Agent>& agent = agents_[static_cast<std::size_t>(rank)];
+        if (!agent) return;
+        // An agent takes a verdict down, and no more. So all have it before any of them can do
+        // something with it that the others hear of on another thread, and sooner.
+        if (std::holds_alternative<ShrinkVerdict>(message))
+          agent->receive(message);
+        else
+          outgoing_.push_back({agent, message});
       }) {}
 
 template <class Action>

@@ -14,7 +14,8 @@ class Switchboard {
   explicit Switchboard(int ranks);
 
   /// From now on what the desk has for this rank goes to `agent`, on the thread whose message has
-  /// caused it.
+  /// caused it. What several threads cause may come in another order; but a verdict comes before
+  /// all that follows from it.
   void connect(int rank, std::shared_ptr<Agent> agent);
   void disconnect(int rank);
   void post(int rank, const Message& message);

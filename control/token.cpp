@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <charconv>
 #include <cstdint>
@@ -21,12 +21,13 @@ void keep_crypto() {
   static_cast<void>(kept);
 }
 
+/// From the kernel, and not by libcrypto, whose start takes a millisecond: it is left to the thread
+/// that first proves something.
 void draw(std::span<std::byte> bytes) {
-  keep_crypto();
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) !=
-      1)
+  // So few bytes come whole, and no signal cuts them short.
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw ResourceError("the system gives no random numbers",
-                        {.remedy = "check that getrandom() or /dev/urandom can be used here"});
+                        {.remedy = "check that getrandom() can be used here"});
 }
 
 [[noreturn]] void refuse_text(std::string_view why) {

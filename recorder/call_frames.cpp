@@ -4,6 +4,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
+#include <utility>
 
 namespace hymn {
 namespace {
@@ -35,20 +36,30 @@ Dwfl_Callbacks callbacks(bool own) {
   return made;
 }
 
-Session open_session(const FrameSource& source) {
-  static const Dwfl_Callbacks own = callbacks(true);
-  static const Dwfl_Callbacks other = callbacks(false);
-  const bool is_own = source.executable.empty();
-  Session session(dwfl_begin(is_own ? &own : &other));
+template <class Report>
+Session open_session(const Dwfl_Callbacks& callbacks, Report report) {
+  Session session(dwfl_begin(&callbacks));
   if (!session) return nullptr;
   dwfl_report_begin(session.get());
-  const bool reported =
-      is_own ? dwfl_linux_proc_report(session.get(), getpid()) == 0
-             : dwfl_report_elf(session.get(), source.executable.c_str(), source.executable.c_str(),
-                               -1, source.base, true) != nullptr;
-  if (!reported) return nullptr;
+  if (!report(session.get())) return nullptr;
   dwfl_report_end(session.get(), nullptr, nullptr);
   return session;
+}
+
+Session open_session(const FrameSource& source) {
+  static const Dwfl_Callbacks living = callbacks(true);
+  static const Dwfl_Callbacks other = callbacks(false);
+  const bool is_own = source.executable.empty();
+  if (is_own || source.pid != 0) {
+    auto session = open_session(living, [&](Dwfl* made) {
+      return dwfl_linux_proc_report(made, is_own ? getpid() : source.pid) == 0;
+    });
+    if (session || is_own) return session;
+  }
+  return open_session(other, [&](Dwfl* made) {
+    return dwfl_report_elf(made, source.executable.c_str(), source.executable.c_str(), -1,
+                           source.base, true) != nullptr;
+  });
 }
 
 std::string demangled(const char* name) {
@@ -220,25 +231,24 @@ class Finder {
  public:
   std::vector<CallFrame> find(std::uint64_t address, const FrameSource& source) {
     std::lock_guard lock(mutex_);
-    const auto key = std::tuple(source.executable, source.base, address);
+    const auto key = std::pair(source, address);
     const auto known = found_.find(key);
     if (known != found_.end()) return known->second;
-    if (!session_ || source_.executable != source.executable || source_.base != source.base ||
-        dwfl_addrmodule(session_.get(), address - 1) == nullptr) {
-      session_ = open_session(source);
-      source_ = source;
-    }
-    std::vector<CallFrame> frames = look_up(session_.get(), address);
+    if (sessions_.size() >= most_sessions && !sessions_.contains(source)) sessions_.clear();
+    Session& session = sessions_[source];
+    if (!session || dwfl_addrmodule(session.get(), address - 1) == nullptr)
+      session = open_session(source);
+    std::vector<CallFrame> frames = look_up(session.get(), address);
     if (found_.size() < most_kept) found_.emplace(key, frames);
     return frames;
   }
 
  private:
   static constexpr std::size_t most_kept = 20000;
-  std::mutex mutex_;  // of dumps alone: no call takes it
-  Session session_;
-  FrameSource source_;
-  std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, std::vector<CallFrame>> found_;
+  static constexpr std::size_t most_sessions = 16;
+  std::mutex mutex_;  // of dumps and errors alone: no call takes it
+  std::map<FrameSource, Session> sessions_;
+  std::map<std::pair<FrameSource, std::uint64_t>, std::vector<CallFrame>> found_;
 };
 
 }  // namespace
@@ -252,6 +262,16 @@ std::vector<CallFrame> frames_at(std::uint64_t return_address, const FrameSource
     return {
         {.address = return_address, .name = {}, .file = {}, .line = 0, .module = {}, .offset = 0}};
   }
+}
+
+std::string site_text(std::uint64_t return_address, const FrameSource& source) {
+  if (return_address == 0) return "";
+  const CallFrame frame = frames_at(return_address, source).front();
+  const auto name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
+  if (!frame.file.empty()) return fmt::format("{}:{}", name(frame.file).string(), frame.line);
+  if (!frame.module.empty())
+    return fmt::format("{}+{:#x}", name(frame.module).string(), frame.offset);
+  return fmt::format("{:#x}", frame.address);
 }
 
 }  // namespace hymn

@@ -19,8 +19,12 @@ struct CallFrame {
 
 /// Whose addresses they are: this process's, or those of another that ran this executable.
 struct FrameSource {
-  std::string executable;  ///< empty: this process
-  std::uint64_t base = 0;  ///< what the executable's addresses were moved by
+  std::string executable{};  ///< empty: this process
+  std::uint64_t base = 0;    ///< what the executable's addresses were moved by
+  /// The other process, as this one sees it, while it lives: then addresses in its libraries are
+  /// known, too. 0: it has ended.
+  int pid = 0;
+  friend auto operator<=>(const FrameSource&, const FrameSource&) = default;
 };
 
 /// The functions at a *return* address, the innermost first, without hymn's own inlined ones. There
@@ -29,5 +33,9 @@ struct FrameSource {
 /// throws.
 std::vector<CallFrame> frames_at(std::uint64_t return_address,
                                  const FrameSource& source = {}) noexcept;
+
+/// The place of a call in few letters: "solver.cpp:88", without the folder; "libuser.so+0x1234";
+/// "0x7f00"; empty for no address.
+std::string site_text(std::uint64_t return_address, const FrameSource& source = {});
 
 }  // namespace hymn

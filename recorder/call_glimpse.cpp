@@ -132,6 +132,13 @@ CallGlimpse look_at_calls(const GroupLine& line, const CallRing& ring, std::uint
   return glimpse;
 }
 
+CallGlimpse look_at_calls(const CallRing& ring, std::uint64_t uid, std::uint64_t sequence) {
+  CallGlimpse glimpse;
+  glimpse.is_recorded = ring.is_on();
+  if (ring.is_on()) read_calls(glimpse, ring, uid, sequence);
+  return glimpse;
+}
+
 CallTale tale_of(const CallGlimpse& glimpse) {
   CallTale tale{.knows_group = true,
                 .is_recorded = glimpse.is_recorded,

@@ -40,6 +40,9 @@ struct CallGlimpse {
 CallGlimpse look_at_calls(const GroupLine& line, const CallRing& ring, std::uint64_t uid,
                           std::uint64_t sequence);
 
+/// The collectives alone, also of a rank that has destroyed the group since.
+CallGlimpse look_at_calls(const CallRing& ring, std::uint64_t uid, std::uint64_t sequence);
+
 /// For a message.
 CallTale tale_of(const CallGlimpse& glimpse);
 /// Throws NetworkError for what no rank tells.

@@ -30,8 +30,11 @@ class CallMetrics {
   std::map<std::pair<std::string, OpType>, OperationMetrics> entries_;
 };
 
-std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank);
+/// `dropped`: messages that nobody could receive any more.
+std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank,
+                         std::uint64_t dropped);
 /// In Prometheus' text format, version 0.0.4.
-std::string metrics_prometheus(const std::vector<OperationMetrics>& metrics, int rank);
+std::string metrics_prometheus(const std::vector<OperationMetrics>& metrics, int rank,
+                               std::uint64_t dropped);
 
 }  // namespace hymn

@@ -59,7 +59,7 @@ DumpJson group_json(std::uint64_t uid, const Described& group) {
     told["epoch"] = membership.epoch;
     told["tag"] = membership.tag;
   } else {
-    told["ranks"] = nullptr;
+    told["ranks"] = group.line.ranks ? DumpJson(*group.line.ranks) : DumpJson(nullptr);
     told["parent"] = 0;
     told["epoch"] = 0;
     told["tag"] = "";
@@ -110,7 +110,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
   const std::uint64_t job = header.job.load(std::memory_order_acquire);
   DumpJson dump = {
-      {"version", "1.1"},
+      {"version", "1.2"},
       {"hymn_version", version()},
       {"job", job == 0 ? std::string() : fmt::format("{:016x}", job)},
       {"rank", header.rank},
@@ -131,11 +131,14 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   for (const auto& [uid, group] : groups)
     dump["pg_config"][std::to_string(uid)] = group_json(uid, group);
   add_known(dump, request);
+  if (const std::string call = header.outer_call.load(); !request.in_call && !call.empty())
+    dump["in_call"] = {{"name", call}, {"since_ns", header.outer_since_ns.load()}};
   if (request.collectives) {
     FrameSource source;
     // Of a rank that has died only the executable is known, not where its libraries lay.
     const bool own = is_own(view, request);
-    if (!own) source = {header.executable.load(), header.executable_base};
+    if (!own || request.pid != 0)
+      source = {header.executable.load(), header.executable_base, request.pid};
     const bool can_name = own || !source.executable.empty();
     const EntryWriter writer{view, clock, source, request.symbols && can_name};
     dump["entries"] = entries_json(writer, groups, request.only_active);

@@ -35,6 +35,7 @@ struct DumpRequest {
   std::string reason;
   /// The rank that writes, where that is not the rank whose memory it is, which then has died.
   std::optional<int> written_by;
+  int pid = 0;  ///< of the process whose memory it is, where that is another one that lives
   std::vector<KnownGroup> groups;  ///< that the *writer* knows
   std::vector<DumpPeer> peers;
   std::optional<DumpOuterCall> in_call;

@@ -1,7 +1,5 @@
 #include "recorder/group_registry.hpp"
 
-#include <algorithm>
-
 namespace hymn {
 
 void GroupRegistry::add(const Membership& membership, std::string label, std::string description,
@@ -22,11 +20,12 @@ void GroupRegistry::ended(std::uint64_t uid) {
   if (found == groups_.end() || found->second.line == nullptr) return;
   found->second.known.line = read_line(*found->second.line);
   found->second.line = nullptr;
-  if (++ended_ <= remembered) return;
-  const auto oldest = std::find_if(groups_.begin(), groups_.end(),
-                                   [](const auto& group) { return group.second.line == nullptr; });
-  groups_.erase(oldest);
-  --ended_;
+  ended_.push_back(uid);
+  if (ended_.size() <= remembered) return;
+  // One of the same number may have been made since.
+  const auto oldest = groups_.find(ended_.front());
+  if (oldest != groups_.end() && oldest->second.line == nullptr) groups_.erase(oldest);
+  ended_.pop_front();
 }
 
 std::vector<KnownGroup> GroupRegistry::all() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -51,7 +52,7 @@ class GroupRegistry {
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Entry> groups_;
-  std::size_t ended_ = 0;
+  std::deque<std::uint64_t> ended_;  // the oldest first
 };
 
 }  // namespace hymn

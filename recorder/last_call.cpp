@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "recorder/call_facts.hpp"
 #include "recorder/recorder_clock.hpp"
 
 namespace hymn {
@@ -13,17 +14,73 @@ double seconds_since(const RecorderHeader& header, std::uint64_t stamp) {
   return static_cast<double>(StampClock(made, now).duration_ns(stamp, now.stamp)) / 1e9;
 }
 
+// "of 8 int32 to rank 3 with tag 5"
+std::string message_words(const CallRecord& call) {
+  const bool sends = call.type == OpType::send;
+  const CallSide& side = sends ? call.input : call.output;
+  return fmt::format(
+      "of {} {} {} {} with tag {}", side.count, to_string(side.dtype), sends ? "to" : "from",
+      call.peer == any_source ? "any rank" : fmt::format("rank {}", call.peer), tag_of(call));
+}
+
+std::string title_of(const CallRecord& call, const CallWords& words) {
+  std::string title = fmt::format("{} #{}", to_string(call.type), call.sequence);
+  if (is_message(call.type)) title += fmt::format(" {},", message_words(call));
+  title += fmt::format("{}group '{}'", is_message(call.type) ? " " : " of ",
+                       words.label(call.group_uid));
+  if (words.sites == nullptr || call.site == 0) return title;
+  return fmt::format("{} at {}", title, site_text(call.site, *words.sites));
+}
+
 }  // namespace
 
-std::string describe_last_call(const RecorderView& view,
-                               const std::function<std::string(std::uint64_t uid)>& label) {
+std::string describe_call(const CallRecord& call) {
+  if (!is_message(call.type)) return describe(facts_of(call));
+  return fmt::format("{} {}", to_string(call.type), message_words(call));
+}
+
+std::optional<CallRecord> find_call(const RecorderView& view, std::uint64_t uid,
+                                    std::uint64_t sequence, bool p2p) {
+  if (view.capacity() == 0) return std::nullopt;
+  const CallRing& ring = view.ring();
+  const std::uint64_t first = ring.first_id();
+  for (std::uint64_t id = ring.next_id(); id > first; --id) {
+    const auto call = ring.read(id - 1);
+    if (call && call->group_uid == uid && call->sequence == sequence &&
+        is_collective(call->type) == !p2p)
+      return call;
+  }
+  return std::nullopt;
+}
+
+std::vector<CallRecord> open_calls(const RecorderView& view) {
+  constexpr std::uint64_t most_looked_at = 1000;
+  std::vector<CallRecord> open;
+  if (view.capacity() == 0) return open;
+  const CallRing& ring = view.ring();
+  const std::uint64_t next = ring.next_id();
+  std::uint64_t id = ring.first_id();
+  if (next - id > most_looked_at) id = next - most_looked_at;
+  for (; id < next; ++id) {
+    const auto call = ring.read(id);
+    if (call && call->state != CallState::completed && call->state != CallState::failed)
+      open.push_back(*call);
+  }
+  return open;
+}
+
+FrameSource source_of(const RecorderView& view, int pid) {
+  const RecorderHeader& header = view.header();
+  return {header.executable.load(), header.executable_base, pid};
+}
+
+std::string describe_last_call(const RecorderView& view, const CallWords& words) {
   if (view.capacity() == 0) return "what it does is not recorded";
   const std::uint64_t next = view.ring().next_id();
   if (next == 0) return "it has made no call yet";
   const auto last = view.ring().read(next - 1);
   if (!last) return "it is just making a call";
-  const std::string call = fmt::format("{} #{} of group '{}'", to_string(last->type),
-                                       last->sequence, label(last->group_uid));
+  const std::string call = title_of(*last, words);
   switch (last->state) {
     case CallState::scheduled:
     case CallState::started:

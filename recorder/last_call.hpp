@@ -1,17 +1,45 @@
-// What a rank has done last, in words, as its recorder's memory tells it.
+// What a rank has called, in words, as its recorder's memory tells it. All this is of memory that a
+// rank on this host writes, or has written.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "recorder/call_frames.hpp"
 #include "recorder/recorder_view.hpp"
 
 namespace hymn {
 
-/// "it is in send #7 of group 'dp#1' since 3.0 s", "its last call, barrier #3 of group 'dp#1',
-/// completed 12.0 s ago". `label` names a group by its uid. Of memory that a rank on this host
-/// writes, or has written.
-std::string describe_last_call(const RecorderView& view,
-                               const std::function<std::string(std::uint64_t uid)>& label);
+/// "all_reduce of 1000 float32 with sum", "send of 8 int32 to rank 3 with tag 5",
+/// "recv of 8 int32 from any rank with tag 5"
+std::string describe_call(const CallRecord& call);
+
+/// The collective with this number of the group, or, if `p2p`, the send or receive. Empty: it has
+/// not been called there, is not kept any more, or nothing is recorded.
+std::optional<CallRecord> find_call(const RecorderView& view, std::uint64_t uid,
+                                    std::uint64_t sequence, bool p2p = false);
+
+/// Those that have not ended, among the last thousand.
+std::vector<CallRecord> open_calls(const RecorderView& view);
+
+/// For addresses in the records of another process. `pid`: as it is seen here; 0: it has ended, or
+/// cannot be seen.
+FrameSource source_of(const RecorderView& view, int pid);
+
+/// How calls are told.
+struct CallWords {
+  std::function<std::string(std::uint64_t uid)> label;  ///< of a group
+  /// Whose addresses call sites are; null: they are not told. To look them up may take tens of
+  /// milliseconds.
+  const FrameSource* sites = nullptr;
+};
+
+/// What it has done last: "it is in all_reduce #7 of group 'dp#1' at solver.cpp:88 since 3.0 s",
+/// "it is in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', since 3.0 s", "its last call,
+/// barrier #3 of group 'dp#1', completed 12.0 s ago".
+std::string describe_last_call(const RecorderView& view, const CallWords& words);
 
 }  // namespace hymn

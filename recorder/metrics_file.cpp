@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "recorder/dump_file.hpp"
 
 namespace hymn {
 
 MetricsFile::MetricsFile(const MetricsPlace& place, int rank, const CallMetrics& metrics,
-                         const Logger& logger)
+                         std::function<std::uint64_t()> dropped, const Logger& logger)
     : place_(place),
       rank_(rank),
       metrics_(metrics),
+      dropped_(std::move(dropped)),
       logger_(logger),
       path_(fmt::format("{}{}.{}", place.base, rank, place.json ? "json" : "prom")) {}
 
@@ -30,7 +32,8 @@ void MetricsFile::tick(TimePoint now) {
 void MetricsFile::write() {
   std::lock_guard lock(mutex_);
   const auto all = metrics_.all();
-  const std::string text = place_.json ? metrics_json(all, rank_) : metrics_prometheus(all, rank_);
+  const std::string text = place_.json ? metrics_json(all, rank_, dropped_())
+                                       : metrics_prometheus(all, rank_, dropped_());
   const int error = replace_file(path_, text);
   if (error == 0 || has_complained_) return;
   has_complained_ = true;

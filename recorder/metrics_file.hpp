@@ -1,6 +1,8 @@
 // Writes metrics to the file that HYMN_METRICS names.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,9 +17,9 @@ namespace hymn {
 /// Thread-safe. What goes wrong is logged, once.
 class MetricsFile {
  public:
-  /// `metrics` outlives this.
+  /// `metrics`, and what `dropped` asks, outlive this.
   MetricsFile(const MetricsPlace& place, int rank, const CallMetrics& metrics,
-              const Logger& logger);
+              std::function<std::uint64_t()> dropped, const Logger& logger);
 
   const std::string& path() const { return path_; }
   /// Now and then: writes when the period has passed since the first tick, or since it last did.
@@ -29,6 +31,7 @@ class MetricsFile {
   MetricsPlace place_;
   int rank_;
   const CallMetrics& metrics_;
+  std::function<std::uint64_t()> dropped_;
   Logger logger_;
   std::string path_;
   std::mutex mutex_;  // guards what follows, and the file

@@ -44,7 +44,8 @@ constexpr Family families[] = {
 
 }  // namespace
 
-std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank) {
+std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank,
+                         std::uint64_t dropped) {
   nlohmann::ordered_json operations = nlohmann::ordered_json::array();
   for (const OperationMetrics& one : metrics)
     operations.push_back({{"path", one.path},
@@ -54,12 +55,18 @@ std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank)
                           {"bytes", one.bytes},
                           {"operation_seconds", seconds(one.total)},
                           {"wait_seconds", seconds(one.waiting)}});
-  const nlohmann::ordered_json all = {{"rank", rank}, {"operations", std::move(operations)}};
+  const nlohmann::ordered_json all = {
+      {"rank", rank}, {"dropped_messages", dropped}, {"operations", std::move(operations)}};
   return all.dump(1) + "\n";
 }
 
-std::string metrics_prometheus(const std::vector<OperationMetrics>& metrics, int rank) {
-  std::string text;
+std::string metrics_prometheus(const std::vector<OperationMetrics>& metrics, int rank,
+                               std::uint64_t dropped) {
+  std::string text = fmt::format(
+      "# HELP hymn_dropped_messages_total Messages whose group had ended when they came.\n"
+      "# TYPE hymn_dropped_messages_total counter\n"
+      "hymn_dropped_messages_total{{rank=\"{}\"}} {}\n",
+      rank, dropped);
   for (const Family& family : families) {
     text += fmt::format("# HELP {} {}\n# TYPE {} counter\n", family.name, family.help, family.name);
     for (const OperationMetrics& one : metrics)

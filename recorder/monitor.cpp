@@ -14,7 +14,7 @@ Monitor::Monitor(Duration timeout, std::function<std::uint64_t()> beats,
     : interval_(timeout / looks),
       beats_(std::move(beats)),
       stopped_(std::move(stopped)),
-      thread_([this] { run(); }) {}
+      thread_(start_helper_thread("hymn-monitor", [this] { run(); }, [](std::string_view) {})) {}
 
 Monitor::~Monitor() {
   {
@@ -26,7 +26,6 @@ Monitor::~Monitor() {
 }
 
 void Monitor::run() {
-  become_helper_thread("hymn-monitor");
   BeatJudge judge(looks);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval_, [this] { return ending_; })) {

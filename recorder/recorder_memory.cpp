@@ -8,6 +8,7 @@
 
 #include "hymn/error.hpp"
 #include "p2p/shm/reservation.hpp"
+#include "recorder/rank_list.hpp"
 #include "recorder/recorder_clock.hpp"
 #include "topology/host.hpp"
 
@@ -94,21 +95,24 @@ void RecorderMemory::introduce(const Setup& setup) {
 }
 
 GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view description,
-                                         std::size_t members, bool shown) {
+                                         std::span<const int> members, bool shown) {
   const auto set_up = [&](GroupLine& line) {
     for (auto* count :
          {&line.collectives, &line.completed, &line.p2ps, &line.joins, &line.joined_at})
       count->store(0, std::memory_order_relaxed);
     line.timeout_ns.store(CallRecord::no_timeout, std::memory_order_relaxed);
     line.flags.store(0, std::memory_order_relaxed);
-    line.members.store(static_cast<std::uint32_t>(members), std::memory_order_relaxed);
+    line.members.store(static_cast<std::uint32_t>(members.size()), std::memory_order_relaxed);
     line.description.store(description);
     line.uid_plus_one.store(uid + 1, std::memory_order_release);
   };
   if (shown) {
+    const std::string ranks = pack_ranks(members);
     std::lock_guard lock(mutex_);
-    for (GroupLine& line : header_->groups) {
+    for (std::size_t i = 0; i < header_->groups.size(); ++i) {
+      GroupLine& line = header_->groups[i];
       if (line.uid_plus_one.load(std::memory_order_relaxed) != 0) continue;
+      header_->members[i].store(ranks.size() < 128 ? ranks : "");
       set_up(line);
       return GroupLineLease(this, &line);
     }

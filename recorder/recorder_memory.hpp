@@ -5,8 +5,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "base/own_process.hpp"
 #include "p2p/shm/nameless_memory.hpp"
 #include "recorder/call_ring.hpp"
 #include "recorder/exit_note.hpp"
@@ -77,12 +79,17 @@ class RecorderMemory {
   SharedRecord share() const { return {heap_, bytes_}; }
 
   /// A line for a new group. `shown`: in the table, where there is still room.
-  GroupLineLease take_line(std::uint64_t uid, std::string_view description, std::size_t members,
-                           bool shown);
+  GroupLineLease take_line(std::uint64_t uid, std::string_view description,
+                           std::span<const int> members, bool shown);
   void give_back(GroupLine& line);
   /// The number of an algorithm's path and name; 0 when the table is full.
   std::uint16_t method_number(std::string_view path, std::string_view algorithm);
   void set_job(std::uint64_t job) { header_->job.store(job, std::memory_order_release); }
+  /// A call of another library in which this rank may be stuck; "": it has come back.
+  void set_outer_call(std::string_view name, std::int64_t since_ns) {
+    header_->outer_since_ns.store(since_ns, std::memory_order_release);
+    header_->outer_call.store(name);
+  }
   /// A dump of this rank is being written.
   void note_dump();
   /// This rank has ended its world; or its process exits without that. The first stays.
@@ -105,6 +112,10 @@ class RecorderMemory {
   CallRing ring_;
   std::optional<MemoryKey> key_;
   std::optional<ExitNote> exit_note_;
+  // What a child made by fork() writes here is for nobody.
+  ForkWatch fork_watch_{[this] {
+    if (file_) mapping_.copy(file_);
+  }};
   std::mutex mutex_;  // of whoever makes and ends groups
 };
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "hymn/error.hpp"
+#include "recorder/rank_list.hpp"
 
 namespace hymn {
 namespace {
@@ -56,10 +57,12 @@ GroupLineSeen read_line(const GroupLine& line) {
 
 std::vector<GroupLineSeen> RecorderView::groups() const {
   std::vector<GroupLineSeen> found;
-  for (const GroupLine& line : header_->groups) {
+  for (std::size_t i = 0; i < header_->groups.size(); ++i) {
+    const GroupLine& line = header_->groups[i];
     const std::uint64_t owner = line.uid_plus_one.load(std::memory_order_acquire);
     if (owner == 0) continue;
     GroupLineSeen seen = read_line(line);
+    seen.ranks = unpack_ranks(header_->members[i].load());
     // Given to another group meanwhile: that one came after the question.
     if (line.uid_plus_one.load(std::memory_order_acquire) != owner || seen.uid + 1 != owner)
       continue;

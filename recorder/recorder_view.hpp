@@ -20,6 +20,7 @@ struct GroupLineSeen {
   std::uint64_t p2ps = 0;
   std::int64_t timeout_ns = 0;
   std::uint32_t members = 0;
+  std::optional<std::vector<int>> ranks{};  ///< of the members, where they are known
   bool aborted = false;
   bool ended = false;
   /// It has run out of input, and follows the others since it had entered so many collectives.

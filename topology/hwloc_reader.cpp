@@ -124,7 +124,7 @@ std::uint64_t objects_of(std::string_view text) {
 
 }  // namespace
 
-HwlocView view_of_this_host() {
+HwlocView view_of_this_host(bool with_devices) {
   const Topology topology;
   // These open displays, load drivers or make contexts on GPUs, which hymn asks itself; and "pci"
   // loads a library for what the kernel's files tell as well.
@@ -132,7 +132,8 @@ HwlocView view_of_this_host() {
     hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                   component);
   }
-  hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (with_devices)
+    hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   // By default hwloc visits all CPUs with the calling thread, to ask each what it is.
   hwloc_topology_set_flags(topology.get(), hwloc_topology_get_flags(topology.get()) |
                                                HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);

@@ -20,7 +20,7 @@ struct HwlocView {
 /// Of a loaded topology. Throws ConfigError for machines beyond all measure.
 HwlocView view_of(hwloc_topology* topology, std::string source);
 
-/// This host's, with the I/O devices but without asking drivers of GPUs.
-HwlocView view_of_this_host();
+/// This host's, with its I/O devices where they are asked for, but without asking drivers of GPUs.
+HwlocView view_of_this_host(bool with_devices);
 
 }  // namespace hymn

@@ -17,6 +17,7 @@
 #include "base/descriptor.hpp"
 #include "hymn/error.hpp"
 #include "topology/hwloc_view.hpp"
+#include "topology/kernel_devices.hpp"
 
 namespace hymn {
 namespace {
@@ -110,17 +111,29 @@ void make_sound(Machine& machine) {
   check_machine(machine);
 }
 
+/// Of hwloc's, by the variables with which its users replace what it reads.
+bool shows_another_machine() {
+  constexpr std::array variables = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT",
+                                    "HWLOC_CPUID_PATH"};
+  return std::any_of(variables.begin(), variables.end(),
+                     [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
 }  // namespace
 
 Machine read_this_machine() {
-  HwlocView view = view_of_this_host();
+  GpuInventory gpus = probe_gpus();
+  // hwloc tells where GPUs hang; without any the kernel's files tell of NICs far sooner.
+  const bool by_hwloc = gpus.cuda_driver != 0 || has_gpu_on_bus() || shows_another_machine();
+  HwlocView view = view_of_this_host(by_hwloc);
   read_pci_speeds(view);
   Machine machine = std::move(view.machine);
+  if (!by_hwloc) machine.nics = list_nics(machine);
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) == 0) machine.name = name.data();
   // hwloc reads the files of the cgroup, which not every container shows.
   machine.allowed_cpus |= CpuSet::of_this_thread() & machine.cpus;
-  merge_probed_gpus(machine, std::move(view.sites), probe_gpus());
+  merge_probed_gpus(machine, std::move(view.sites), std::move(gpus));
   read_nic_speeds(machine);
   machine.memory = read_memory_limits();
   make_sound(machine);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/waiter.hpp"
+#include "base/patience.hpp"
 #include "collectives/nccl/channel.hpp"
 #include "hymn/error.hpp"
 
@@ -52,12 +52,10 @@ std::string PeerChannel::probe(const std::vector<std::uint32_t>& numbers, Deadli
   constexpr unsigned one_block = 1;
   kernels_.launch("hymn_probe_peers", one_block, stream, team_, call);
   const cuda_api::Event event = gpu().mark(stream);
-  Waiter waiter(true);
-  while (!gpu().has_happened(event)) {
-    if (deadline.expired(std::chrono::steady_clock::now()))
-      return "the GPU did not come to try whether it reaches its peers";
-    waiter.pause();
-  }
+  Patience patience;
+  patience.deadline = deadline;
+  if (!PatientWait(patience).until([&] { return gpu().has_happened(event); }))
+    return "the GPU did not come to try whether it reaches its peers";
   gpu().give_back(event);
   return wrong_in(numbers);
 }

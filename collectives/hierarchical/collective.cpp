@@ -25,7 +25,7 @@ const std::byte* at(const ConstBufferView& view, std::size_t element, std::size_
 
 HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>& hierarchy,
                                                const Call& call)
-    : ShmOperation(hierarchy->channel()),
+    : ShmOperation(hierarchy->channel(), call),
       shared_(hierarchy),
       hierarchy_(*hierarchy),
       request_(*call.request),
@@ -49,7 +49,6 @@ std::unique_ptr<Residue> HierarchicalCollective::abandon(const std::string& reas
 void HierarchicalCollective::begin() {
   began_ = true;
   base_ = hierarchy_.next_piece;
-  label_ = call_label(request_, root_);
   if (open()) stage_pieces();
 }
 
@@ -160,7 +159,7 @@ void HierarchicalCollective::stage(std::size_t piece) {
 // out by what they fold or take. Nobody else waits for that, so nobody need be woken.
 void HierarchicalCollective::show(std::size_t piece) {
   const std::uint64_t number = base_ + piece;
-  my_flags().labels[number % Hierarchy::slots] = {label_, request_.op.factor()};
+  my_flags().labels[number % Hierarchy::slots] = {label(), request_.op.factor()};
   if (must_stage(piece)) {
     stage(piece);
     channel().publish(my_flags().staged, number + 1);
@@ -171,8 +170,8 @@ void HierarchicalCollective::show(std::size_t piece) {
 
 void HierarchicalCollective::require_same_call(int member, std::size_t piece) const {
   const auto& labels = hierarchy_.flags(member).labels;
-  if (labels[(base_ + piece) % Hierarchy::slots].call != label_) [[unlikely]]
-    throw_other_call(channel().group_ranks()[static_cast<std::size_t>(member)], request_);
+  if (labels[(base_ + piece) % Hierarchy::slots].call != label()) [[unlikely]]
+    throw_for(member);
 }
 
 bool HierarchicalCollective::all_have_staged(std::size_t piece) {

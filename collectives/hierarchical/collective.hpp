@@ -69,7 +69,9 @@ class HierarchicalCollective final : public ShmOperation {
   /// UsageError when the label of a member that has shown the piece is for another call.
   void require_same_call(int member, std::size_t piece) const;
   Hierarchy::Flags& my_flags() const { return hierarchy_.flags(channel().rank()); }
-  MessageTag tag(unsigned phase) const { return MessageTag::of_collective(sequence_, phase); }
+  MessageTag tag(unsigned phase) const {
+    return MessageTag::of_collective(sequence_, phase, label());
+  }
 
   /// Calls visit(user, packed, count) for each run of a piece that lies in one on both sides: in
   /// the user's buffer, and in a slot; in elements.
@@ -86,7 +88,6 @@ class HierarchicalCollective final : public ShmOperation {
   bool wants_;              // this member the result
   bool began_ = false;
   bool cut_made_ = false;
-  std::uint64_t label_ = 0;
   Reducer reducer_;                // of reductions
   std::size_t element_bytes_ = 1;  // of the user's buffers
   Cut cut_;

@@ -63,7 +63,7 @@ bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
 bool Hierarchy::exchange_sizes(std::uint64_t sequence, std::size_t bytes) {
   const auto mine = static_cast<std::size_t>(map_.my_host());
   if (!agreement_) {
-    const MessageTag tag = MessageTag::of_collective(sequence, agreement_phase);
+    const MessageTag tag = MessageTag::of_collective(sequence, agreement_phase, 0);
     sizes_.assign(static_cast<std::size_t>(map_.hosts()), 0);
     sizes_[mine] = bytes;
     agreement_ = port().open();

@@ -92,29 +92,39 @@ void gather_part(const PeerCalls& peers, const Request& mine) {
   });
 }
 
-// In place, what others have yet to read would be overwritten by what arrives; so two ranks' blocks
-// are swapped through a copy by the lower one of them. All ranks are in place, or none is: see
-// check_agreement.
-void all_to_all_in_place_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
-  std::vector<std::byte> copied;
-  for (int other = shape.rank + 1; other < shape.size; ++other) {
-    const BufferView here = mine.outputs.block(other, shape.size);
-    const BufferView there = peers.request(other).outputs.block(shape.rank, shape.size);
-    if (here.bytes() == 0) continue;
-    copied.resize(here.bytes());
-    std::memcpy(copied.data(), here.data, here.bytes());
-    std::memcpy(here.data, there.data, here.bytes());
-    std::memcpy(there.data, copied.data(), here.bytes());
+/// Between this rank and one above it, both ways. What one in place gets is put where what it gives
+/// lies, so that comes last; where both are, through a copy.
+void swap_blocks(const Request& low, int low_rank, const Request& high, int high_rank, int size,
+                 std::vector<std::byte>& copied) {
+  const ConstBufferView up = low.inputs.block(high_rank, size);
+  const ConstBufferView down = high.inputs.block(low_rank, size);
+  const BufferView to_low = low.outputs.block(high_rank, size);
+  const BufferView to_high = high.outputs.block(low_rank, size);
+  if (!is_in_place(low)) {
+    copy(down, to_low);
+    copy(up, to_high);
+  } else if (!is_in_place(high) || up.bytes() == 0) {
+    copy(up, to_high);
+    copy(down, to_low);
+  } else {
+    copied.resize(up.bytes());
+    std::memcpy(copied.data(), up.data, up.bytes());
+    copy(down, to_low);
+    std::memcpy(to_high.data, copied.data(), up.bytes());
   }
 }
 
+// In place, what others have yet to read would be overwritten by what arrives: so where one of two
+// ranks is, the lower one moves the blocks of both. Otherwise each fetches its own.
 void all_to_all_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
-  if (is_in_place(mine)) {
-    all_to_all_in_place_part(peers, shape, mine);
-    return;
-  }
+  std::vector<std::byte> copied;
   mine.outputs.for_each(shape.size, [&](int member, const BufferView& block) {
-    copy(peers.request(member).inputs.block(shape.rank, shape.size), block);
+    const Request& theirs = peers.request(member);
+    const bool moves_both = member != shape.rank && (is_in_place(mine) || is_in_place(theirs));
+    if (!moves_both)
+      copy(theirs.inputs.block(shape.rank, shape.size), block);
+    else if (shape.rank < member)
+      swap_blocks(mine, shape.rank, theirs, member, shape.size, copied);
   });
 }
 

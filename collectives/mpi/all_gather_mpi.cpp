@@ -25,33 +25,33 @@ class AllGatherSteps {
         output_(call.request->outputs.flat()),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->outputs.counts());
-    // MPI wants all ranks in place, or none: each rank may choose here, because what in place saves
-    // is a copy of this rank's own block.
-    const BufferView own = call.request->outputs.block(shape.rank, shape.size);
-    source_ = own.count != 0 && own.data == input_.data ? MPI_IN_PLACE : input_.data;
+    own_ = call.request->outputs.block(shape.rank, shape.size);
+    rank_ = shape.rank;
   }
 
   void post(MpiRequests& requests) {
+    bring_into_place(input_, own_, channel_, rank_);
     if (equal_)
-      check_mpi(PMPI_Iallgather(source_, count(), mpi_type(input_), output_.data, count(),
+      check_mpi(PMPI_Iallgather(MPI_IN_PLACE, count(), mpi_type(input_), output_.data, count(),
                                 mpi_type(output_), channel_.communicator, requests.add()),
                 "MPI_Iallgather");
     else
-      check_mpi(PMPI_Iallgatherv(source_, count(), mpi_type(input_), output_.data,
+      check_mpi(PMPI_Iallgatherv(MPI_IN_PLACE, count(), mpi_type(input_), output_.data,
                                  kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
                                  channel_.communicator, requests.add()),
                 "MPI_Iallgatherv");
   }
   void block() {
+    bring_into_place(input_, own_, channel_, rank_);
     if (equal_)
-      check_mpi(PMPI_Allgather(source_, count(), mpi_type(input_), output_.data, count(),
+      check_mpi(PMPI_Allgather(MPI_IN_PLACE, count(), mpi_type(input_), output_.data, count(),
                                mpi_type(output_), channel_.communicator),
                 "MPI_Allgather");
     else
-      check_mpi(
-          PMPI_Allgatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
-                          kept_.displacements.data(), mpi_type(output_), channel_.communicator),
-          "MPI_Allgatherv");
+      check_mpi(PMPI_Allgatherv(MPI_IN_PLACE, count(), mpi_type(input_), output_.data,
+                                kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
+                                channel_.communicator),
+                "MPI_Allgatherv");
   }
   void finish() {}
 
@@ -62,7 +62,8 @@ class AllGatherSteps {
   bool equal_;
   ConstBufferView input_;
   BufferView output_;
-  const void* source_ = nullptr;
+  BufferView own_;  ///< the block of it that is this rank's
+  int rank_;
   MpiKept& kept_;
 };
 

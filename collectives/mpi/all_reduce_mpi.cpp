@@ -13,38 +13,45 @@ class AllReduceSteps {
 
   AllReduceSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)
       : channel_(channel),
-        size_(shape.size),
+        shape_(shape),
+        input_(call.request->inputs.flat()),
         output_(call.request->outputs.flat()),
         reduction_(*call.request, call.request->inputs.flat().data, output_.data, output_.count,
                    kept) {}
 
   void post(MpiRequests& requests) {
+    bring_input();
     for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Iallreduce(source(offset), target(offset), count, reduction_.type(),
+      check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, target(offset), count, reduction_.type(),
                                 reduction_.op(), channel_.communicator, requests.add()),
                 "MPI_Iallreduce");
     });
   }
   void block() {
+    bring_input();
     for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Allreduce(source(offset), target(offset), count, reduction_.type(),
+      check_mpi(PMPI_Allreduce(MPI_IN_PLACE, target(offset), count, reduction_.type(),
                                reduction_.op(), channel_.communicator),
                 "MPI_Allreduce");
     });
   }
-  void finish() { reduction_.finish(output_.data, reduction_.target(), output_.count, size_); }
+  void finish() {
+    reduction_.finish(output_.data, reduction_.target(), output_.count, shape_.size);
+  }
 
  private:
   void* target(std::size_t offset) const {
     return static_cast<std::byte*>(reduction_.target()) + offset * reduction_.element_bytes();
   }
-  const void* source(std::size_t offset) const {
-    if (reduction_.source() == reduction_.target()) return MPI_IN_PLACE;
-    return static_cast<const std::byte*>(reduction_.source()) + offset * reduction_.element_bytes();
+  /// Accumulators are there already.
+  void bring_input() {
+    if (reduction_.source() != reduction_.target())
+      bring_into_place(input_, output_, channel_, shape_.rank);
   }
 
   MpiChannel& channel_;
-  int size_;
+  GroupShape shape_;
+  ConstBufferView input_;
   BufferView output_;
   MpiReduction reduction_;
 };

@@ -25,25 +25,28 @@ class AllToAllSteps {
         output_(call.request->outputs.flat()),
         count_(static_cast<int>(input_.count / static_cast<std::size_t>(shape.size))) {
     if (input_.data != output_.data || input_.bytes() == 0) return;
-    // MPI's own in-place form must be used by all ranks or by none; each rank may choose here.
+    // MPI's own in-place form must be used by all ranks or by none; each rank may choose here. It
+    // could be given on all of them, but then each block would go through a swap.
     kept.staging = std::make_unique_for_overwrite<std::byte[]>(input_.bytes());
     std::memcpy(kept.staging.get(), input_.data, input_.bytes());
     input_.data = kept.staging.get();
   }
 
   void post(MpiRequests& requests) {
-    check_mpi(PMPI_Ialltoall(input_.data, count_, mpi_type(input_), output_.data, count_,
+    check_mpi(PMPI_Ialltoall(source(), count_, mpi_type(input_), output_.data, count_,
                              mpi_type(output_), channel_.communicator, requests.add()),
               "MPI_Ialltoall");
   }
   void block() {
-    check_mpi(PMPI_Alltoall(input_.data, count_, mpi_type(input_), output_.data, count_,
+    check_mpi(PMPI_Alltoall(source(), count_, mpi_type(input_), output_.data, count_,
                             mpi_type(output_), channel_.communicator),
               "MPI_Alltoall");
   }
   void finish() {}
 
  private:
+  const void* source() const { return apart_from(output_.data, input_.data); }
+
   MpiChannel& channel_;
   ConstBufferView input_;
   BufferView output_;

@@ -29,11 +29,10 @@ class GatherSteps {
         output_(call.request->outputs.flat()),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->outputs.counts());
-    if (is_root_ && call.request->outputs.block(shape.rank, shape.size).data == input_.data &&
-        input_.count != 0)
-      source_ = MPI_IN_PLACE;
-    else
-      source_ = input_.data;
+    if (!is_root_) output_.data = nullptr;  // whatever it is there, MPI shall not look at it
+    const bool in_place = is_root_ && input_.count != 0 &&
+                          call.request->outputs.block(shape.rank, shape.size).data == input_.data;
+    source_ = in_place ? MPI_IN_PLACE : apart_from(output_.data, input_.data);
   }
 
   void post(MpiRequests& requests) {

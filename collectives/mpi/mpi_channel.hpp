@@ -14,6 +14,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/mpi/mpi_gate.hpp"
+#include "collectives/mpi/mpi_traffic.hpp"
 
 namespace hymn {
 
@@ -24,8 +25,9 @@ struct MpiChannel {
   std::shared_ptr<MpiGate> gate;
   std::size_t chunk_limit = std::size_t{1} << 30;  ///< most elements in one call
   int tag_bound = 32767;                           ///< MPI_TAG_UB
+  MpiTraffic traffic;
 
-  MpiChannel() = default;
+  explicit MpiChannel(std::size_t members = 1) : traffic(members) {}
   MpiChannel(const MpiChannel&) = delete;
   MpiChannel& operator=(const MpiChannel&) = delete;
   virtual ~MpiChannel() = default;

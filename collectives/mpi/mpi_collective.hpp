@@ -28,10 +28,11 @@ template <class Steps>
 class MpiCollective final : public Operation {
  public:
   MpiCollective(MpiChannel& channel, GroupShape shape, const Call& call)
-      : channel_(channel), steps_(call, shape, channel, kept_) {}
+      : channel_(channel), word_(MpiTraffic::word_of(call)), steps_(call, shape, channel, kept_) {}
 
   void start() override {
     MpiGate::Entry entry(*channel_.gate);
+    channel_.traffic.note_collective(word_);
     steps_.post(requests_);
   }
   bool step() override {
@@ -46,6 +47,7 @@ class MpiCollective final : public Operation {
   void run() override {
     {
       MpiGate::Entry entry(*channel_.gate);
+      channel_.traffic.note_collective(word_);
       steps_.block();
     }
     steps_.finish();
@@ -57,6 +59,7 @@ class MpiCollective final : public Operation {
 
  private:
   MpiChannel& channel_;  // lives as long as the group
+  std::uint64_t word_;
   MpiKept kept_;
   Steps steps_;
   MpiRequests requests_;
@@ -116,9 +119,18 @@ inline void keep_counts(MpiKept& kept, std::span<const std::size_t> counts) {
   }
 }
 
-template <class Pointer>
-const void* source_or_in_place(Pointer source, const void* target) {
-  return source == target ? MPI_IN_PLACE : source;
+/// MPI wants MPI_IN_PLACE on all ranks or on none, while here each rank chooses: so algorithms give
+/// it on all of them, and a rank whose input lies elsewhere brings it to where MPI looks for it,
+/// which is the copy that MPI would make. `to` holds as many elements. The caller holds a gate
+/// entry.
+void bring_into_place(const ConstBufferView& from, const BufferView& to, const MpiChannel& channel,
+                      int group_rank);
+
+/// Where MPI is to send from where it is not to see that both are the same: so it is for buffers
+/// without elements, which may begin anywhere.
+inline const void* apart_from(const void* target, const void* source) {
+  static constexpr std::byte elsewhere[64] = {};
+  return source == target ? elsewhere : source;
 }
 
 void add_mpi_algorithms(Algorithms& algorithms, const std::shared_ptr<MpiChannel>& channel,

@@ -1,5 +1,6 @@
 #include "collectives/mpi/mpi_port.hpp"
 
+#include <bit>
 #include <utility>
 
 #include "collectives/mpi/mpi_requests.hpp"
@@ -16,9 +17,10 @@ class MpiTransfers final : public Transfers {
   void send(int peer, MessageTag tag, const ConstBufferView& view) override {
     MpiGate::Entry entry(*channel_->gate);
     const LargeType large(mpi_type(view), view.count, channel_->chunk_limit);
-    check_mpi(PMPI_Isend(view.data, large.count(), large.type(), peer, mpi_tag(tag),
-                         channel_->communicator, requests_.add()),
-              "MPI_Isend");
+    check(PMPI_Isend(view.data, large.count(), large.type(), peer, mpi_tag(tag),
+                     channel_->communicator, requests_.add()),
+          "MPI_Isend");
+    channel_->traffic.note_sent(peer);
   }
 
   void recv(int peer, MessageTag tag, const BufferView& view) override {
@@ -26,15 +28,23 @@ class MpiTransfers final : public Transfers {
     const LargeType large(mpi_type(view), view.count, channel_->chunk_limit);
     const int source = peer == any_source ? MPI_ANY_SOURCE : peer;
     MPI_Request* request = tag.user ? &received_ : requests_.add();
-    check_mpi(PMPI_Irecv(view.data, large.count(), large.type(), source, mpi_tag(tag),
-                         channel_->communicator, request),
-              "MPI_Irecv");
+    check(PMPI_Irecv(view.data, large.count(), large.type(), source, mpi_tag(tag),
+                     channel_->communicator, request),
+          "MPI_Irecv");
+    ++receives_;
     if (tag.user) element_type_ = mpi_type(view);
   }
 
   bool test() override {
     MpiGate::Entry entry(*channel_->gate);
-    return test_received() && requests_.test();
+    try {
+      if (!test_received() || !requests_.test()) return false;
+    } catch (...) {
+      channel_->traffic.spoil();
+      throw;
+    }
+    if (receives_ != 0) channel_->traffic.note_received(std::exchange(receives_, 0));
+    return true;
   }
 
   RecvStatus status() const override { return status_; }
@@ -46,14 +56,18 @@ class MpiTransfers final : public Transfers {
   }
 
  private:
-  // The upper part of MPI's tags is for collectives. It is used again after some thousands of
-  // messages, which is safe: messages between two ranks with one tag stay in order, and all ranks
-  // start their collectives in the same order.
+  void check(int code, const char* call) {
+    if (code != MPI_SUCCESS) [[unlikely]]
+      channel_->traffic.spoil();
+    check_mpi(code, call);
+  }
+
+  // The upper part of MPI's tags is for collectives.
   int mpi_tag(MessageTag tag) const {
     if (tag.user) return static_cast<int>(tag.value);
     constexpr int first = ProcessGroup::max_tag + 1;
-    return first +
-           static_cast<int>(tag.value % static_cast<std::uint64_t>(channel_->tag_bound - first));
+    const auto room = static_cast<unsigned>(channel_->tag_bound - first);
+    return first + static_cast<int>(tag.packed(static_cast<unsigned>(std::bit_width(room)) - 1));
   }
 
   /// The user's receive tells its status.
@@ -106,6 +120,7 @@ class MpiTransfers final : public Transfers {
   MpiRequests requests_;
   MPI_Request received_ = MPI_REQUEST_NULL;
   MPI_Datatype element_type_ = MPI_BYTE;
+  std::uint64_t receives_ = 0;  // that have not been counted
   RecvStatus status_;
 };
 

@@ -41,6 +41,7 @@ class ReduceSteps {
     return static_cast<std::byte*>(reduction_.target()) + offset * reduction_.element_bytes();
   }
   const void* source(std::size_t offset) const {
+    // Of a reduce it is given on the root alone, which so may choose.
     if (output_ != nullptr && reduction_.source() == reduction_.target()) return MPI_IN_PLACE;
     return static_cast<const std::byte*>(reduction_.source()) + offset * reduction_.element_bytes();
   }

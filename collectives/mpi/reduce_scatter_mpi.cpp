@@ -41,29 +41,29 @@ class ReduceScatterSteps {
 
   void post(MpiRequests& requests) {
     if (equal_)
-      check_mpi(PMPI_Ireduce_scatter_block(reduction_.source(), target_, count(), reduction_.type(),
+      check_mpi(PMPI_Ireduce_scatter_block(source(), target_, count(), reduction_.type(),
                                            reduction_.op(), channel_.communicator, requests.add()),
                 "MPI_Ireduce_scatter_block");
     else
-      check_mpi(
-          PMPI_Ireduce_scatter(reduction_.source(), target_, kept_.counts.data(), reduction_.type(),
-                               reduction_.op(), channel_.communicator, requests.add()),
-          "MPI_Ireduce_scatter");
+      check_mpi(PMPI_Ireduce_scatter(source(), target_, kept_.counts.data(), reduction_.type(),
+                                     reduction_.op(), channel_.communicator, requests.add()),
+                "MPI_Ireduce_scatter");
   }
   void block() {
     if (equal_)
-      check_mpi(PMPI_Reduce_scatter_block(reduction_.source(), target_, count(), reduction_.type(),
+      check_mpi(PMPI_Reduce_scatter_block(source(), target_, count(), reduction_.type(),
                                           reduction_.op(), channel_.communicator),
                 "MPI_Reduce_scatter_block");
     else
-      check_mpi(PMPI_Reduce_scatter(reduction_.source(), target_, kept_.counts.data(),
-                                    reduction_.type(), reduction_.op(), channel_.communicator),
+      check_mpi(PMPI_Reduce_scatter(source(), target_, kept_.counts.data(), reduction_.type(),
+                                    reduction_.op(), channel_.communicator),
                 "MPI_Reduce_scatter");
   }
   void finish() { reduction_.finish(output_.data, target_, output_.count, size_); }
 
  private:
   int count() const { return static_cast<int>(output_.count); }
+  const void* source() const { return apart_from(target_, reduction_.source()); }
 
   MpiChannel& channel_;
   int size_;

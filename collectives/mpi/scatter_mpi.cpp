@@ -28,9 +28,15 @@ class ScatterSteps {
         output_(call.request->outputs.flat()),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->inputs.counts());
-    const bool in_place = shape.rank == call.peer && output_.count != 0 &&
-                          call.request->inputs.block(shape.rank, shape.size).data == output_.data;
+    const bool is_root = shape.rank == call.peer;
+    // Where nothing is for the root itself its output may begin where others' blocks do, which MPI
+    // is not to see.
+    const bool in_place =
+        is_root && (output_.count == 0 ||
+                    call.request->inputs.block(shape.rank, shape.size).data == output_.data);
     target_ = in_place ? MPI_IN_PLACE : output_.data;
+    // What it is elsewhere MPI shall not look at.
+    if (!is_root) input_.data = nullptr;
   }
 
   void post(MpiRequests& requests) {

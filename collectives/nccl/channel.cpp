@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/endless_call.hpp"
-#include "base/waiter.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
 
@@ -114,16 +113,8 @@ void NcclChannel::split_nothing_from(NcclChannel& parent, const Patience& patien
 
 // NCCL splits no communicator on which something is in flight.
 void NcclChannel::await_quiet(const Patience& patience) {
-  const TimePoint started = patience.clock->now();
-  Waiter waiter(patience.crowded);
-  while (!is_quiet()) {
-    const std::vector<int> hopeless = hopeless_among(parts_.members, patience);
-    const TimePoint now = patience.clock->now();
-    if (!hopeless.empty() || patience.deadline.expired(now))
-      throw_left(patience, hopeless, now - started);
-    if (patience.meanwhile) patience.meanwhile();
-    waiter.pause();
-  }
+  PatientWait wait(patience, parts_.members);
+  if (!wait.until([this] { return is_quiet(); })) throw_left(patience, wait);
 }
 
 bool NcclChannel::step() {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/endless_call.hpp"
-#include "base/waiter.hpp"
 #include "gpu/nccl_calls.hpp"
 
 namespace hymn {
@@ -160,19 +159,13 @@ void NcclCommunicator::begin(const Patience& patience) {
 
 template <class Until>
 void NcclCommunicator::step_until(Until until, const Patience& patience) {
-  const TimePoint started = patience.clock->now();
-  Waiter waiter(patience.crowded);
   try {
-    while (true) {
+    PatientWait wait(patience, members_);
+    const auto is_there = [&] {
       step();
-      if (until()) return;
-      const std::vector<int> hopeless = hopeless_among(members_, patience);
-      const TimePoint now = patience.clock->now();
-      if (!hopeless.empty() || patience.deadline.expired(now))
-        throw_left(patience, hopeless, now - started);
-      if (patience.meanwhile) patience.meanwhile();
-      waiter.pause();
-    }
+      return until();
+    };
+    if (!wait.until(is_there)) throw_left(patience, wait);
   } catch (...) {
     abort();
     throw;

@@ -28,10 +28,10 @@ void SharedComm::begin(std::function<void(nccl_api::Comm*)> make, bool gives_one
     stage_ = Stage::calling;
   }
   try {
-    std::thread([self = shared_from_this(), make = std::move(make)] {
-      become_helper_thread(thread_name);
-      self->run_call(make);
-    }).detach();
+    start_helper_thread(
+        thread_name, [self = shared_from_this(), make = std::move(make)] { self->run_call(make); },
+        [](std::string_view) {})
+        .detach();
   } catch (const std::system_error& error) {
     std::lock_guard lock(mutex_);
     stage_ = Stage::gone;
@@ -124,10 +124,10 @@ void SharedComm::let_go() {
 // Without a thread it stays as it is: to call here could block for ever.
 void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
   try {
-    std::thread([self = shared_from_this(), end] {
-      become_helper_thread(thread_name);
-      ((*self).*end)();
-    }).detach();
+    start_helper_thread(
+        thread_name, [self = shared_from_this(), end] { ((*self).*end)(); },
+        [](std::string_view) {})
+        .detach();
   } catch (...) {  // NOLINT: see above
   }
 }

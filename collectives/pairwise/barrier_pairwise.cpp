@@ -10,9 +10,12 @@ namespace {
 class BarrierPairwiseOperation final : public PortOperation {
  public:
   BarrierPairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : PortOperation(port), call_(call), shape_(shape), transfers_(port.open()) {}
+      : PortOperation(port, call), shape_(shape), transfers_(port.open()) {}
 
-  void start() override { begin_round(); }
+  void start() override {
+    enter();
+    begin_round();
+  }
   bool step() override {
     while (round_ < dissemination_rounds(shape_.size)) {
       if (!transfers_->test()) return false;
@@ -29,12 +32,10 @@ class BarrierPairwiseOperation final : public PortOperation {
  private:
   void begin_round() {
     if (round_ >= dissemination_rounds(shape_.size)) return;
-    const MessageTag tag = MessageTag::of_collective(call_.sequence, round_);
-    transfers_->recv(dissemination_from(shape_.rank, shape_.size, round_), tag, {});
-    transfers_->send(dissemination_to(shape_.rank, shape_.size, round_), tag, {});
+    transfers_->recv(dissemination_from(shape_.rank, shape_.size, round_), tag(round_), {});
+    transfers_->send(dissemination_to(shape_.rank, shape_.size, round_), tag(round_), {});
   }
 
-  Call call_;
   GroupShape shape_;
   unsigned round_ = 0;
   std::unique_ptr<Transfers> transfers_;

@@ -29,8 +29,8 @@ struct Posted {
 /// What all transfers of one group share. Receives match in the order in which they were posted.
 class Route {
  public:
-  Route(std::shared_ptr<Exchange> exchange, std::vector<int> ranks, std::uint64_t uid)
-      : exchange_(std::move(exchange)), ranks_(std::move(ranks)), uid_(uid) {}
+  Route(std::shared_ptr<Exchange> exchange, std::vector<int> ranks)
+      : exchange_(std::move(exchange)), ranks_(std::move(ranks)) {}
 
   void send(int peer, MessageTag tag, const ConstBufferView& view) {
     const auto* bytes = static_cast<const std::byte*>(view.data);
@@ -78,12 +78,8 @@ class Route {
     }
     std::erase_if(posted_, [](const auto& receive) { return receive->complete; });
   }
-  // Two bits of kind, 22 of group, 40 of tag: all within one exchange tag.
-  std::uint64_t exchange_tag(MessageTag tag) const {
-    constexpr std::uint64_t low = (1ull << 40) - 1;
-    constexpr std::uint64_t groups = (1ull << 22) - 1;
-    const std::uint64_t kind = tag.user ? 2 : 1;
-    return (kind * first_data_tag) | ((uid_ & groups) << 40) | (tag.value & low);
+  static std::uint64_t exchange_tag(MessageTag tag) {
+    return (tag.user ? group_tags::of_user : group_tags::of_collectives) | tag.packed(56);
   }
   int exchange_rank(int peer) const {
     return peer == any_source ? Exchange::from_anyone : ranks_[static_cast<std::size_t>(peer)];
@@ -108,7 +104,6 @@ class Route {
 
   std::shared_ptr<Exchange> exchange_;
   std::vector<int> ranks_;
-  std::uint64_t uid_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Posted>> posted_;
 };
@@ -165,9 +160,9 @@ class ExchangePort final : public MessagePort {
 }  // namespace
 
 std::shared_ptr<MessagePort> make_exchange_port(std::shared_ptr<Exchange> exchange,
-                                                std::vector<int> ranks, std::uint64_t uid) {
+                                                std::vector<int> ranks) {
   return std::make_shared<ExchangePort>(
-      std::make_shared<Route>(std::move(exchange), std::move(ranks), uid));
+      std::make_shared<Route>(std::move(exchange), std::move(ranks)));
 }
 
 }  // namespace hymn

@@ -1,12 +1,14 @@
 // Messages between the members of one group: what the pairwise algorithms are written against.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/call_label.hpp"
 
 namespace hymn {
 
@@ -14,11 +16,21 @@ namespace hymn {
 struct MessageTag {
   bool user = false;
   std::uint64_t value = 0;
+  std::uint64_t label = 0;  ///< of collectives: what the call asked for, and those before it
 
   static MessageTag of_user(int tag) { return {true, static_cast<std::uint64_t>(tag)}; }
-  /// An operation may exchange messages in up to 64 phases.
-  static MessageTag of_collective(std::uint64_t sequence, unsigned phase) {
-    return {false, sequence * 64 + phase};
+  /// An operation may exchange messages in up to 32 phases.
+  static MessageTag of_collective(std::uint64_t sequence, unsigned phase, std::uint64_t label) {
+    return {false, sequence * 32 + phase, label};
+  }
+  /// As much of it as so many bits hold, for carriers which match messages by that: messages of
+  /// calls that do not fit together do not match. Tags are used again after 2^17 collectives, which
+  /// is safe: messages between two ranks with one tag stay in order, and all ranks start their
+  /// collectives in the same order.
+  std::uint64_t packed(unsigned bits) const {
+    constexpr unsigned value_bits = 22;
+    const std::uint64_t low = value & ((std::uint64_t{1} << std::min(bits, value_bits)) - 1);
+    return bits <= value_bits ? low : low | upper_bits(label, bits - value_bits) << value_bits;
   }
 };
 
@@ -45,20 +57,42 @@ class MessagePort {
   /// Whether it can carry elements of this request's types.
   virtual Verdict can_carry(const Request& request) const = 0;
   virtual std::unique_ptr<Transfers> open() = 0;
-  /// Operation::can_rest() and rest() of an operation over this port.
+  /// Operation::can_rest(), rest() and awaited() of an operation over this port.
   virtual bool can_rest() const { return false; }
   virtual bool rest(Operation& operation, long /*nanoseconds*/) { return operation.step(); }
+  virtual Awaited awaited() const { return Awaited::somewhere; }
+
+  /// The label of the collective that starts over this port now, and of all before it.
+  std::uint64_t enter(const Call& call) { return add_call(call_label(*call.request, call.peer)); }
+
+ private:
+  /// Ports that are not alone in carrying collectives between the same members count these with all
+  /// others.
+  virtual std::uint64_t add_call(std::uint64_t label) { return calls_.next(label); }
+
+  CallChain calls_;
 };
 
 /// An operation that moves by messages alone.
 class PortOperation : public Operation {
  public:
-  explicit PortOperation(MessagePort& port) : port_(&port) {}
+  PortOperation(MessagePort& port, const Call& call) : call_(call), port_(&port) {}
   bool can_rest() const override { return port_->can_rest(); }
   bool rest(long nanoseconds) override { return port_->rest(*this, nanoseconds); }
+  Awaited awaited() const override { return port_->awaited(); }
+
+ protected:
+  /// The first thing that a collective does when it is started.
+  void enter() { label_ = port_->enter(call_); }
+  MessageTag tag(unsigned phase) const {
+    return MessageTag::of_collective(call_.sequence, phase, label_);
+  }
+
+  Call call_;
 
  private:
   MessagePort* port_;
+  std::uint64_t label_ = 0;
 };
 
 }  // namespace hymn

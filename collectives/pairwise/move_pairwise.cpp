@@ -12,9 +12,10 @@ namespace {
 class MovePairwiseOperation final : public PortOperation {
  public:
   MovePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : PortOperation(port), call_(call), shape_(shape), transfers_(port.open()) {}
+      : PortOperation(port, call), shape_(shape), transfers_(port.open()) {}
 
   void start() override {
+    enter();
     const Request& request = *call_.request;
     switch (request.type) {
       case OpType::broadcast: {
@@ -51,9 +52,8 @@ class MovePairwiseOperation final : public PortOperation {
   }
 
  private:
-  MessageTag tag() const { return MessageTag::of_collective(call_.sequence, 0); }
-  void send(int peer, const ConstBufferView& view) { transfers_->send(peer, tag(), view); }
-  void recv(int peer, const BufferView& view) { transfers_->recv(peer, tag(), view); }
+  void send(int peer, const ConstBufferView& view) { transfers_->send(peer, tag(0), view); }
+  void recv(int peer, const BufferView& view) { transfers_->recv(peer, tag(0), view); }
 
   void send_to_all(const ConstBufferView& view) {
     for (int peer = 0; peer < shape_.size; ++peer)
@@ -105,7 +105,6 @@ class MovePairwiseOperation final : public PortOperation {
     send_blocks(inputs, call_.request->outputs.block(shape_.rank, shape_.size));
   }
 
-  Call call_;
   GroupShape shape_;
   std::unique_ptr<std::byte[]> staging_;  // must outlive the transfers
   std::unique_ptr<Transfers> transfers_;

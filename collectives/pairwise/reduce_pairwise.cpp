@@ -14,14 +14,14 @@ namespace {
 class ReducePairwiseOperation final : public PortOperation {
  public:
   ReducePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
-      : PortOperation(port),
-        call_(call),
+      : PortOperation(port, call),
         shape_(shape),
         reducer_(
             reducer_for(call.request->inputs.dtype(), call.request->op, shape.reproducibility)),
         transfers_(shape.size > 1 ? port.open() : nullptr) {}
 
   void start() override {
+    enter();
     if (alone()) {
       reduce_alone();
       return;
@@ -67,7 +67,6 @@ class ReducePairwiseOperation final : public PortOperation {
   }
 
  private:
-  MessageTag tag(unsigned phase) const { return MessageTag::of_collective(call_.sequence, phase); }
   /// One rank has nobody to exchange messages with, and needs nothing of the heap.
   bool alone() const { return shape_.size == 1; }
   void reduce_alone() {
@@ -142,7 +141,6 @@ class ReducePairwiseOperation final : public PortOperation {
     }
   }
 
-  Call call_;
   GroupShape shape_;
   Reducer reducer_;
   unsigned phase_ = 0;

@@ -8,7 +8,7 @@ namespace {
 class SendRecvOperation final : public PortOperation {
  public:
   SendRecvOperation(MessagePort& port, const Call& call)
-      : PortOperation(port), call_(call), transfers_(port.open()) {}
+      : PortOperation(port, call), transfers_(port.open()) {}
 
   void start() override {
     const Request& request = *call_.request;
@@ -25,7 +25,6 @@ class SendRecvOperation final : public PortOperation {
   }
 
  private:
-  Call call_;
   std::unique_ptr<Transfers> transfers_;
 };
 

@@ -22,8 +22,7 @@ class AllGather final : public SlotOperation {
       longest_ = std::max(longest_, bytes);
       total_ += bytes;
     });
-    mix(total_);
-    mix(longest_);
+    mix(longest_);  // how many rounds there are
   }
 
  private:

@@ -22,7 +22,7 @@ namespace {
 class NumaOperation final : public ShmOperation {
  public:
   NumaOperation(Hierarchy& nodes, const Call& call)
-      : ShmOperation(nodes.channel()),
+      : ShmOperation(nodes.channel(), call),
         nodes_(nodes),
         map_(nodes.map()),
         request_(*call.request),
@@ -32,7 +32,6 @@ class NumaOperation final : public ShmOperation {
  private:
   void begin() override {
     base_ = nodes_.next_piece;
-    label_ = call_label(request_);
     if (open()) stage_pieces();
   }
 
@@ -67,7 +66,7 @@ class NumaOperation final : public ShmOperation {
       const Slice run = cut_.elements(staged_);
       std::memcpy(nodes_.staged(slots_, channel().rank(), number), input(staged_),
                   run.count * reducer_.element_bytes);
-      mine().labels[number % Hierarchy::slots] = {label_, request_.op.factor()};
+      show_label(number);
       channel().publish(mine().staged, number + 1);
     }
   }
@@ -84,16 +83,15 @@ class NumaOperation final : public ShmOperation {
       if (member == channel().rank()) continue;
       const Hierarchy::Flags& flags = nodes_.flags(member);
       if (flags.staged.load(std::memory_order_acquire) <= number) return false;
-      const auto& label = flags.labels[number % Hierarchy::slots];
-      if (label.call != label_) [[unlikely]]
-        throw_other_call(member, request_);
+      require_label(member, number);
       nodes_.inputs[index] = nodes_.staged(slots_, member, number);
-      nodes_.factors[index] = label.factor;
+      nodes_.factors[index] = flags.labels[number % Hierarchy::slots].factor;
     }
     const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
     fold_inputs(reducer_, nodes_.inputs.data(), map_.members_on(node),
                 nodes_.laid_out(slots_, channel().rank(), number), cut_.elements(piece).count,
                 scaled ? nodes_.factors.data() : nullptr);
+    show_label(number);
     channel().publish(mine().folded, number + 1);
     return true;
   }
@@ -107,11 +105,13 @@ class NumaOperation final : public ShmOperation {
     std::byte* const result = nodes_.staged(slots_, me, number);
     if (me != first) {
       if (nodes_.flags(first).ready.load(std::memory_order_acquire) <= number) return false;
+      require_label(first, number);
       std::memcpy(result, nodes_.staged(slots_, first, number), count * reducer_.element_bytes);
     } else {
       for (int node = 0; node < map_.hosts(); ++node) {
         const int leader = nodes_.remote_leader(node, number);
         if (nodes_.flags(leader).folded.load(std::memory_order_acquire) <= number) return false;
+        require_label(leader, number);
         nodes_.inputs[static_cast<std::size_t>(node)] = nodes_.laid_out(slots_, leader, number);
       }
       fold_accumulators(reducer_, nodes_.inputs.data(), map_.hosts(),
@@ -127,12 +127,23 @@ class NumaOperation final : public ShmOperation {
       const std::uint64_t number = base_ + done_;
       const int leader = nodes_.remote_leader(map_.my_host(), number);
       if (nodes_.flags(leader).ready.load(std::memory_order_acquire) <= number) break;
+      require_label(leader, number);
       const Slice run = cut_.elements(done_);
       std::memcpy(static_cast<std::byte*>(request_.outputs.flat().data) +
                       run.offset * reducer_.element_bytes,
                   nodes_.staged(slots_, leader, number), run.count * reducer_.element_bytes);
     }
     if (done_ != before) channel().publish(mine().done, base_ + done_);
+  }
+
+  /// With what is to be published of this piece.
+  void show_label(std::uint64_t number) {
+    mine().labels[number % Hierarchy::slots] = {label(), request_.op.factor()};
+  }
+  /// Of one who has published something of this piece.
+  void require_label(int member, std::uint64_t number) const {
+    if (nodes_.flags(member).labels[number % Hierarchy::slots].call != label()) [[unlikely]]
+      throw_for(member);
   }
 
   bool leads(std::size_t piece) const {
@@ -158,7 +169,6 @@ class NumaOperation final : public ShmOperation {
   Cut cut_;
   Hierarchy::Slots slots_;
   bool cut_made_ = false;
-  std::uint64_t label_ = 0;
   std::uint64_t base_ = 0;  // number of the first piece
   std::size_t staged_ = 0;
   std::size_t folded_ = 0;

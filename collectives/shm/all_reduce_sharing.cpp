@@ -48,7 +48,7 @@ struct Sharing {
 class SharingOperation final : public ShmOperation {
  public:
   SharingOperation(Sharing& shared, const Call& call)
-      : ShmOperation(*shared.channel),
+      : ShmOperation(*shared.channel, call),
         shared_(shared),
         request_(*call.request),
         reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
@@ -74,7 +74,6 @@ class SharingOperation final : public ShmOperation {
     if (!shared_.slots.find(channel())) return false;
     planned_ = true;
     count_ = request_.inputs.flat().count;
-    signature_ = call_signature(request_);
     return true;
   }
 
@@ -109,8 +108,7 @@ class SharingOperation final : public ShmOperation {
     std::memcpy(slot(me()) + offset, input, count_now() * reducer_.element_bytes);
     Desk::Shown& mine = desk(me()).shown[place()];
     mine.factor = request_.op.factor();
-    mine.flag.store(SlotFlag::make(shared_.rounds + 1, signature_, offset),
-                    std::memory_order_relaxed);
+    mine.flag.store(SlotFlag::make(shared_.rounds + 1, label(), offset), std::memory_order_relaxed);
     counters().arrived.fetch_add(1, std::memory_order_seq_cst);
     channel().wake_sleepers();
     shown_ = true;
@@ -120,9 +118,9 @@ class SharingOperation final : public ShmOperation {
   void check() {
     checked_ = true;
     for (int member = 0; member < size(); ++member)
-      if (SlotFlag::signature(desk(member).shown[place()].flag.load(std::memory_order_relaxed)) !=
-          signature_) [[unlikely]]
-        throw_other_call(member, request_);
+      if (!SlotFlag::has_label(desk(member).shown[place()].flag.load(std::memory_order_relaxed),
+                               label())) [[unlikely]]
+        throw_for(member);
   }
 
   void fold_what_is_left() {
@@ -171,7 +169,6 @@ class SharingOperation final : public ShmOperation {
   bool planned_ = false;
   std::size_t count_ = 0;
   std::size_t done_ = 0;  // elements of earlier rounds
-  unsigned signature_ = 0;
   bool shown_ = false;
   bool checked_ = false;
 };

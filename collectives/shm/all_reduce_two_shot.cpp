@@ -52,7 +52,7 @@ struct TwoShot {
 class TwoShotOperation final : public ShmOperation {
  public:
   TwoShotOperation(TwoShot& shared, const Call& call)
-      : ShmOperation(*shared.channel),
+      : ShmOperation(*shared.channel, call),
         shared_(shared),
         request_(*call.request),
         reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
@@ -85,7 +85,6 @@ class TwoShotOperation final : public ShmOperation {
     rounds_ = (count + per_round_ - 1) / per_round_;
     first_ = shared_.rounds + 1;
     shared_.rounds += rounds_;
-    signature_ = call_signature(request_);
     streams_ = bytes_of_all_buffers() > stream_from;
     return true;
   }
@@ -159,7 +158,7 @@ class TwoShotOperation final : public ShmOperation {
     Flags::Staged& mine = flags(me()).staged[place(round)];
     const unsigned offset = GrowingSlots::offset_of(input(round, 0));
     // Nobody looks at the flag's offset before its round has come.
-    const std::uint64_t flag = SlotFlag::make(number(round), signature_, offset);
+    const std::uint64_t flag = SlotFlag::make(number(round), label(), offset);
     std::byte* const to = slot_begin(me(), round) + offset;
     const Slice own = slice(round, me());
     const std::size_t total = round_part(round).count;
@@ -177,9 +176,9 @@ class TwoShotOperation final : public ShmOperation {
       if (seen_staged_ == me()) continue;
       const std::uint64_t flag =
           flags(seen_staged_).staged[place(folded_)].flag.load(std::memory_order_acquire);
-      if (SlotFlag::use(flag) != number(folded_)) return false;
-      if (SlotFlag::signature(flag) != signature_) [[unlikely]]
-        throw_other_call(seen_staged_, request_);
+      if (!SlotFlag::is_of(flag, number(folded_))) return false;
+      if (!SlotFlag::has_label(flag, label())) [[unlikely]]
+        throw_for(seen_staged_);
     }
     seen_staged_ = 0;
     return true;
@@ -234,7 +233,6 @@ class TwoShotOperation final : public ShmOperation {
   std::size_t per_round_ = 0;
   std::size_t rounds_ = 0;
   std::uint64_t first_ = 0;  // number of this operation's first round
-  unsigned signature_ = 0;
   // Rounds that this member is through with.
   std::size_t staged_ = 0;
   std::size_t folded_ = 0;

@@ -16,9 +16,7 @@ class Broadcast final : public SlotOperation {
   Broadcast(SlotRing& ring, const Call& call)
       : SlotOperation(ring, call),
         data_(static_cast<std::byte*>(request().outputs.flat().data)),
-        bytes_(request().outputs.flat().bytes()) {
-    mix(bytes_);
-  }
+        bytes_(request().outputs.flat().bytes()) {}
 
  private:
   std::size_t shown_bytes() const override { return bytes_; }

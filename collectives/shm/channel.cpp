@@ -24,6 +24,7 @@ ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> me
       members_(std::move(members)),
       crowded_(crowded),
       desk_(desk),
+      my_calls_(this->desk(region_->me()).calls),
       usable_(region_->plan().areas(), unknown_bytes),
       warn_(std::move(warn)) {
   if (region_->plan().areas() > Desk::most_areas)
@@ -34,6 +35,16 @@ ShmChannel::~ShmChannel() = default;
 
 int ShmChannel::open_desk(RegionPlan& plan) {
   return plan.add(sizeof(Desk), RegionPlan::Reserve::at_once);
+}
+
+int ShmChannel::find_other(std::uint64_t ticket, std::uint64_t label) const {
+  const std::uint64_t mine = call_word(ticket, label);
+  for (int member = 0; member < size(); ++member) {
+    const std::uint64_t shown =
+        desk(member).calls[ticket % Desk::shown_calls].load(std::memory_order_acquire);
+    if (shown != mine && shown >> 32 == mine >> 32) return member;
+  }
+  return -1;
 }
 
 void ShmChannel::wake_all() {
@@ -68,7 +79,7 @@ void ShmChannel::get_up() {
 // The others read it while they wait: it is written only when it changes.
 void ShmChannel::note_core_now() {
   std::atomic<int>& core = desk(rank()).core;
-  const int now = sched_getcpu();
+  const int now = sched_getcpu() + 1;
   if (core.load(std::memory_order_relaxed) != now) core.store(now, std::memory_order_relaxed);
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/crowding.hpp"
+#include "collectives/call_label.hpp"
 #include "p2p/shm/region.hpp"
 
 namespace hymn {
@@ -55,6 +57,16 @@ class ShmChannel {
   bool is_turn(std::uint64_t ticket) const {
     return finished_.load(std::memory_order_acquire) == ticket;
   }
+  /// Called when a collective is started, as take_ticket(): the label of all calls up to this one.
+  std::uint64_t add_call(std::uint64_t label) { return calls_.next(label); }
+  /// In its turn: shows what this member calls.
+  void show_call(std::uint64_t ticket, std::uint64_t label) {
+    my_calls_[ticket % Desk::shown_calls].store(call_word(ticket, label),
+                                                std::memory_order_release);
+  }
+  /// A member that has come to this turn with another label; -1: none, as far as can be seen. A few
+  /// turns later it cannot be seen any more.
+  int find_other(std::uint64_t ticket, std::uint64_t label) const;
   void end_turn(std::uint64_t ticket) {
     // Another thread of this member may sleep until its own call's turn comes.
     if (started_.load(std::memory_order_relaxed) == ticket + 1)
@@ -70,8 +82,8 @@ class ShmChannel {
   template <class T>
   void publish(std::atomic<T>& flag, T value) {
     if (crowded_) {
-      // Ordered with the sleepers' count, so that no wake-up is missed; where each has a core,
-      // sleep is rare and always short, and the order would cost more than it saves.
+      // Ordered with the sleepers' count, so that no wake-up is missed; where each seems to have a
+      // core, sleep is rare and short at first, and the order would cost more than it saves.
       flag.store(value, std::memory_order_seq_cst);
       if (common().sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
         wake_all();
@@ -94,16 +106,44 @@ class ShmChannel {
   void sleep(unsigned seen, long nanoseconds);
   void get_up();
 
-  // --- Members that share cores ---
+  // --- Where members are ---
 
-  /// Notes the core that the calling thread runs on as this member's, where members share cores.
-  void note_core() {
-    if (crowded_) note_core_now();
+  /// Notes the core that the calling thread runs on as this member's. In the first and then in
+  /// every 16th of its calls only, for who has to wait does it anyway; where members are known to
+  /// share cores in all of them.
+  void note_core(std::uint64_t call) {
+    if (crowded_ || call % 16 == 0) note_core_now();
   }
-  /// Whether that member was on this one's core when both last noted theirs.
-  bool is_beside(int member) const {
-    const int core = desk(rank()).core.load(std::memory_order_relaxed);
-    return desk(member).core.load(std::memory_order_relaxed) == core;
+  void note_core_now();
+  /// Where that member was when it last noted its core, as seen from where this one did.
+  Awaited where_is(int member) const {
+    const int core = desk(member).core.load(std::memory_order_relaxed);
+    if (core == 0) return Awaited::somewhere;
+    return core == desk(rank()).core.load(std::memory_order_relaxed) ? Awaited::here
+                                                                     : Awaited::elsewhere;
+  }
+  /// Where those members from `first` on are that have not come, as seen from the calling thread.
+  template <class HasCome>
+  Awaited awaited(int first, HasCome has_come) {
+    note_core_now();
+    auto found = Awaited::elsewhere;
+    for (int member = first; member < size(); ++member) {
+      if (member == rank()) continue;
+      const Awaited one = where_is(member);
+      if (one == Awaited::elsewhere || has_come(member)) continue;
+      if (one == Awaited::here) return one;
+      found = one;
+    }
+    return found;
+  }
+  Awaited awaited() {
+    return awaited(0, [](int) { return false; });
+  }
+  /// How many sends and receives this member has started; near enough, with several threads.
+  std::uint64_t count_message() {
+    const std::uint64_t before = messages_.load(std::memory_order_relaxed);
+    messages_.store(before + 1, std::memory_order_relaxed);
+    return before;
   }
 
   // --- Areas that are reserved when they are first used ---
@@ -147,15 +187,22 @@ class ShmChannel {
     static constexpr std::size_t most_areas = 30;
     alignas(128) std::atomic<std::uint32_t> bell;
     std::atomic<std::uint32_t> asleep;
-    alignas(128) std::atomic<int> core;
+    alignas(128) std::atomic<int> core;  ///< its number + 1; 0: not noted yet
+    /// What the member has called last, see call_word().
+    static constexpr std::size_t shown_calls = 16;
+    alignas(128) std::atomic<std::uint64_t> calls[shown_calls];
     /// For each area: 0 until it is asked for, then the bytes reserved + 1.
     alignas(128) std::atomic<std::uint64_t> reserved[most_areas];
   };
   static_assert(sizeof(Common) <= RegionPlan::common_bytes);
 
+  /// Never 0, which is what memory is at first.
+  static constexpr std::uint64_t call_word(std::uint64_t ticket, std::uint64_t label) {
+    return (ticket + 1) << 32 | upper_bits(label, 32);
+  }
+
   Common& common() const { return *reinterpret_cast<Common*>(region_->common()); }
   Desk& desk(int member) const { return *at<Desk>(member, desk_); }
-  void note_core_now();
   void wake_all();
   std::size_t find_usable_bytes(int area);
   [[noreturn]] void throw_aborted() const;
@@ -166,6 +213,9 @@ class ShmChannel {
   int desk_;
   std::atomic<std::uint64_t> started_{0};
   std::atomic<std::uint64_t> finished_{0};
+  std::atomic<std::uint64_t> messages_{0};
+  CallChain calls_;
+  std::atomic<std::uint64_t>* my_calls_;
   std::vector<std::size_t> usable_;
   std::function<void(const std::string&)> warn_;
 };

@@ -18,7 +18,7 @@ constexpr std::size_t least_bytes = std::size_t{64} << 10;
 class DirectOperation final : public ShmOperation {
  public:
   DirectOperation(DirectForms& forms, Algorithm& staged, const Call& call)
-      : ShmOperation(*forms.channel), forms_(forms), algorithm_(staged), call_(call) {
+      : ShmOperation(*forms.channel, call), forms_(forms), algorithm_(staged), call_(call) {
     const Request& request = *call.request;
     // Refuses a factor that the type cannot hold, while nothing has started.
     if (reduces(request.type))
@@ -36,6 +36,7 @@ class DirectOperation final : public ShmOperation {
 
   void begin() override {
     mine_ = direct_call(call_, me());
+    mine_.label = label();
     if (!board().meets(mine_))
       stage();
     else
@@ -104,11 +105,8 @@ class DirectOperation final : public ShmOperation {
   }
 
   void check_calls() const {
-    for (int member = 0; member < channel().size(); ++member) {
-      const DirectCall& other = board().shown(member);
-      if (other.what != mine_.what || other.count != mine_.count)
-        throw_other_call(member, *call_.request);
-    }
+    for (int member = 0; member < channel().size(); ++member)
+      if (board().shown(member).label != mine_.label) throw_for(member);
   }
 
   DirectBoard& board() const { return forms_.board; }

@@ -14,9 +14,8 @@ namespace hymn {
 
 /// What a member shows of one call.
 struct DirectCall {
-  std::uint64_t what = 0;   ///< type, dtype, operation, root: the same on members that fit together
-  std::uint64_t count = 0;  ///< likewise
-  double factor = 1;        ///< of premul_sum
+  std::uint64_t label = 0;   ///< ShmOperation::label()
+  double factor = 1;         ///< of premul_sum
   std::uint64_t usable = 0;  ///< whether this member can do it without staging
   HeapPlace input;           ///< what others read; no place: nothing
   HeapPlace output;          ///< what others write

@@ -214,12 +214,6 @@ DirectCall direct_call(const Call& call, int me) {
   const Request& request = *call.request;
   const bool one_input = request.inputs.layout() != Layout::list;
   DirectCall shown;
-  shown.what = static_cast<std::uint64_t>(request.type) |
-               static_cast<std::uint64_t>(request.inputs.dtype()) << 8 |
-               static_cast<std::uint64_t>(request.op.kind()) << 16 |
-               static_cast<std::uint64_t>(call.peer + 1) << 24;
-  shown.count = request.type == OpType::all_gather ? request.outputs.total_count()
-                                                   : request.inputs.total_count();
   shown.factor = request.op.factor();
   if (one_input) {
     const auto place = find(request.inputs.flat().data, request.inputs.flat().bytes());

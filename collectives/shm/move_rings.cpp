@@ -63,13 +63,15 @@ struct Lanes {
   std::shared_ptr<ShmChannel> channel;
   RingPipes pipes;
   std::vector<Lane> lanes;
-  std::uint64_t uses = 0;
 };
 
 class MoveOperation final : public ShmOperation {
  public:
   MoveOperation(Lanes& lanes, const Call& call)
-      : ShmOperation(*lanes.channel), lanes_(lanes), request_(*call.request), root_(call.peer) {}
+      : ShmOperation(*lanes.channel, call),
+        lanes_(lanes),
+        request_(*call.request),
+        root_(call.peer) {}
 
  private:
   int me() const { return channel().rank(); }
@@ -82,8 +84,7 @@ class MoveOperation final : public ShmOperation {
   }
 
   void begin() override {
-    tag_ = (++lanes_.uses << 8 | static_cast<std::uint64_t>(request_.type)) &
-           ((std::uint64_t{1} << ring_tag_bits) - 1);
+    tag_ = upper_bits(label(), ring_tag_bits);
     plan();
     for (int step = 1; step < size(); ++step) push(lanes_.lane(member_behind(step)));
     copy_own();
@@ -188,10 +189,8 @@ class MoveOperation final : public ShmOperation {
   }
 
   void check(const MessageHead& head, int from, const Exchanged& now) const {
-    if (head.tag != tag_)
-      throw UsageError(fmt::format("group rank {} has made another call than {}", from,
-                                   to_string(request_.type)),
-                       {.remedy = "make the same calls in the same order on all ranks"});
+    if (head.tag != tag_) [[unlikely]]
+      throw_for(from);
     if (head.bytes != now.in_bytes)
       throw UsageError(fmt::format("group rank {} sends {} bytes where {} are expected", from,
                                    head.bytes, now.in_bytes),

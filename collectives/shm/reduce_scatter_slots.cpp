@@ -30,7 +30,6 @@ class ReduceScatter final : public SlotReduction {
         mix(block.bytes());
       });
     }
-    mix(total_);
   }
 
  private:

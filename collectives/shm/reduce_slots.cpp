@@ -18,9 +18,7 @@ class Reduce : public SlotReduction {
       : SlotReduction(ring, call),
         input_(static_cast<const std::byte*>(request().inputs.flat().data)),
         output_(static_cast<std::byte*>(request().outputs.flat().data)),
-        bytes_(request().inputs.flat().bytes()) {
-    mix(bytes_);
-  }
+        bytes_(request().inputs.flat().bytes()) {}
 
  protected:
   bool is_root() const { return rank() == root(); }

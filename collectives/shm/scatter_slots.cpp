@@ -14,9 +14,7 @@ class Scatter final : public SlotOperation {
   Scatter(SlotRing& ring, const Call& call)
       : SlotOperation(ring, call),
         to_(static_cast<std::byte*>(request().outputs.flat().data)),
-        block_bytes_(request().outputs.flat().bytes()) {
-    mix(block_bytes_);
-  }
+        block_bytes_(request().outputs.flat().bytes()) {}
 
  private:
   std::size_t shown_bytes() const override {

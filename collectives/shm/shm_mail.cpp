@@ -124,9 +124,8 @@ bool ShmMail::withdraw(Sending& message) noexcept {
 void ShmMail::start(Receiving& receive) {
   std::lock_guard lock(lock_);
   if (take_parcel(receive, &receive)) return;
-  Receiving** end = &first_awaited_;
-  while (*end != nullptr) end = &(*end)->next;
-  *end = &receive;
+  *end_of_awaited_ = &receive;
+  end_of_awaited_ = &receive.next;
 }
 
 bool ShmMail::step(Receiving& receive) {
@@ -231,10 +230,17 @@ Receiving* ShmMail::take_match(int source, std::uint64_t tag) {
   for (Receiving** node = &first_awaited_; *node != nullptr; node = &(*node)->next) {
     Receiving* const receive = *node;
     if (receive->tag != tag || (receive->from != source && receive->from != any_source)) continue;
-    *node = receive->next;
+    take_out(node);
     return receive;
   }
   return nullptr;
+}
+
+void ShmMail::take_out(Receiving** place) {
+  Receiving& taken = **place;
+  *place = taken.next;
+  if (end_of_awaited_ == &taken.next) end_of_awaited_ = place;
+  taken.next = nullptr;
 }
 
 bool ShmMail::take_parcel(Receiving& receive, const Receiving* mine) {
@@ -264,7 +270,7 @@ bool ShmMail::withdraw(Receiving& receive) noexcept {
   std::lock_guard lock(lock_);
   for (Receiving** node = &first_awaited_; *node != nullptr; node = &(*node)->next) {
     if (*node != &receive) continue;
-    *node = receive.next;
+    take_out(node);
     return true;
   }
   for (Inbox& in : in_)

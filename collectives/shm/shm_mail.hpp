@@ -104,6 +104,8 @@ class ShmMail {
   Parcel& put_aside(int source, const MessageHead& head);
   bool is_awaited(int source) const;
   Receiving* take_match(int source, std::uint64_t tag);
+  /// `place` is where the list points to it.
+  void take_out(Receiving** place);
   bool take_parcel(Receiving& receive, const Receiving* mine);
   bool put_back(const Receiving& receive, Inbox* coming) noexcept;
   template <class Node>
@@ -118,6 +120,7 @@ class ShmMail {
   std::vector<Outbox> out_;
   std::vector<Inbox> in_;
   Receiving* first_awaited_ = nullptr;
+  Receiving** end_of_awaited_ = &first_awaited_;
   std::list<Parcel> parcels_;
   std::size_t next_source_ = 0;  // where receives from anybody look first
 };

@@ -14,6 +14,9 @@ bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds) {
   return false;
 }
 
-bool ShmOperation::rest(long nanoseconds) { return rest_on(*channel_, *this, nanoseconds); }
+bool ShmOperation::rest(long nanoseconds) {
+  vain_steps_ += steps_in_a_rest;
+  return rest_on(*channel_, *this, nanoseconds);
+}
 
 }  // namespace hymn

@@ -2,6 +2,7 @@
 // be given up at any point.
 #pragma once
 
+#include "collectives/call_label.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/shm/channel.hpp"
 
@@ -15,10 +16,15 @@ bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds);
 /// direct.cpp.)
 class ShmOperation : public Operation {
  public:
-  explicit ShmOperation(ShmChannel& channel) : channel_(&channel) {}
+  ShmOperation(ShmChannel& channel, const Call& call)
+      : channel_(&channel),
+        called_(call.request),
+        root_(call.peer),
+        label_(call_label(*call.request, call.peer)) {}
 
   void start() override {
     ticket_ = channel_->take_ticket();
+    label_ = channel_->add_call(label_);
     if (channel_->is_turn(ticket_)) enter();
   }
   bool step() override {
@@ -33,11 +39,15 @@ class ShmOperation : public Operation {
       channel_->end_turn(ticket_);
       return true;
     }
+    if (++vain_steps_ >= steps_between_looks) [[unlikely]]
+      require_same_calls();
     channel_->throw_if_aborted();
     return false;
   }
   bool rest(long nanoseconds) override;
   bool can_rest() const override { return true; }
+  /// Whoever does not know for whom it waits may wait for all.
+  Awaited awaited() const override { return channel_->awaited(); }
   bool peers_need_steps() const override { return true; }
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
     channel_->abort(reason);
@@ -46,30 +56,49 @@ class ShmOperation : public Operation {
 
  protected:
   ShmChannel& channel() const { return *channel_; }
-  /// Whether of the members from `first` on all that share this one's core have come.
-  template <class HasCome>
-  bool all_beside_have_come(int first, HasCome has_come) const {
-    for (int member = first; member < channel_->size(); ++member)
-      if (member != channel_->rank() && channel_->is_beside(member) && !has_come(member))
-        return false;
-    return true;
-  }
   /// The first thing in its turn, called once: should show peers as much as it can at once.
   virtual void begin() {}
+  /// What this member has called, in this turn and all before: the same on all members, or some
+  /// call differs. From begin() on.
+  std::uint64_t label() const { return label_; }
+  /// Throws OtherCall where a member that has come to this turn has another label. (Beside this,
+  /// labels travel with data; but who waits for what nobody sends reads none.)
+  void require_same_calls() {
+    vain_steps_ = 0;
+    const int other = channel_->find_other(ticket_, label_);
+    if (other >= 0) throw_for(other);
+  }
+  [[noreturn]] void throw_for(int member) const {
+    throw_other_call(channel_->group_ranks()[static_cast<std::size_t>(member)], *called_, root_);
+  }
   /// Does what can be done now; true when this member has finished. Never waits.
   virtual bool advance() = 0;
-  /// The same of another operation, which was never started, in the turn of this one.
-  static void begin_other(ShmOperation& other) { other.begin(); }
+  /// The same of another operation for the same call, which was never started, in the turn of this
+  /// one.
+  void begin_other(ShmOperation& other) const {
+    other.ticket_ = ticket_;
+    other.label_ = label_;
+    other.begin();
+  }
   static bool advance_other(ShmOperation& other) { return other.advance(); }
 
  private:
   void enter() {
     entered_ = true;
-    channel_->note_core();
+    channel_->note_core(ticket_);
+    channel_->show_call(ticket_, label_);
     begin();
   }
 
+  /// Looking takes from others the lines of what they show of their calls.
+  static constexpr unsigned steps_between_looks = 256;
+  static constexpr unsigned steps_in_a_rest = 31;
+
   ShmChannel* channel_;
+  const Request* called_;
+  int root_;
+  unsigned vain_steps_ = 0;
+  std::uint64_t label_;
   std::uint64_t ticket_ = 0;
   bool entered_ = false;
 };

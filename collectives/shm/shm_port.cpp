@@ -7,11 +7,9 @@
 namespace hymn {
 namespace {
 
-// A collective's tag is used again after thousands of millions of collectives, which is safe: they
-// are in order.
 constexpr std::uint64_t user_tag = std::uint64_t{1} << (ring_tag_bits - 1);
 std::uint64_t tag_of(MessageTag tag) {
-  return (tag.value & (user_tag - 1)) | (tag.user ? user_tag : 0);
+  return tag.packed(ring_tag_bits - 1) | (tag.user ? user_tag : 0);
 }
 
 /// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
@@ -108,8 +106,11 @@ class ShmPort final : public MessagePort {
   bool rest(Operation& operation, long nanoseconds) override {
     return rest_on(mail_->channel(), operation, nanoseconds);
   }
+  Awaited awaited() const override { return mail_->channel().awaited(); }
 
  private:
+  std::uint64_t add_call(std::uint64_t label) override { return mail_->channel().add_call(label); }
+
   std::shared_ptr<ShmMail> mail_;
 };
 
@@ -121,11 +122,14 @@ class SendOperation final : public Operation {
     set(message_, call.peer, MessageTag::of_user(call.request->tag), call.request->inputs.flat());
   }
   void start() override {
-    mail_.channel().note_core();
+    mail_.channel().note_core(mail_.channel().count_message());
     mail_.start(message_);
   }
   bool step() override { return mail_.step(message_); }
-  bool awaits_other_cores() const override { return !mail_.channel().is_beside(message_.to); }
+  Awaited awaited() const override {
+    mail_.channel().note_core_now();
+    return mail_.channel().where_is(message_.to);
+  }
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
   std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
@@ -144,12 +148,14 @@ class RecvOperation final : public Operation {
     set(receive_, call.peer, MessageTag::of_user(call.request->tag), call.request->outputs.flat());
   }
   void start() override {
-    mail_.channel().note_core();
+    mail_.channel().note_core(mail_.channel().count_message());
     mail_.start(receive_);
   }
   bool step() override { return mail_.step(receive_); }
-  bool awaits_other_cores() const override {
-    return receive_.from != any_source && !mail_.channel().is_beside(receive_.from);
+  Awaited awaited() const override {
+    if (receive_.from == any_source) return mail_.channel().awaited();
+    mail_.channel().note_core_now();
+    return mail_.channel().where_is(receive_.from);
   }
   bool can_rest() const override { return true; }
   bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }

@@ -1,9 +1,5 @@
 #include "collectives/shm/shm_reduction.hpp"
 
-#include <fmt/format.h>
-
-#include "hymn/error.hpp"
-
 namespace hymn {
 
 Verdict can_reduce_in_memory(const Request& request) {
@@ -16,15 +12,6 @@ Verdict can_reduce_in_memory(const Request& request) {
 Verdict can_fold_in_memory(const Request& request, int members) {
   if (members > most_at_once) return Verdict::no("more members than can be folded at once");
   return can_reduce_in_memory(request);
-}
-
-void throw_other_call(int member, const Request& request) {
-  throw UsageError(
-      fmt::format("group rank {} makes another call where this rank makes {} of {} {} with {}",
-                  member, to_string(request.type), request.inputs.flat().count,
-                  to_string(request.inputs.dtype()), to_string(request.op.kind())),
-      {.remedy = "make the same calls in the same order on all ranks: type, count, dtype and "
-                 "operation must agree"});
 }
 
 }  // namespace hymn

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/call_label.hpp"
 #include "collectives/reduce/reducer.hpp"
 
 namespace hymn {
@@ -32,46 +33,34 @@ class AllReduceInMemory : public Algorithm {
   Reproducibility promises(const Request&) const override { return Reproducibility::size; }
 };
 
-/// Mixes one value more into what tells calls that do not fit together from each other. With the
-/// same values before, two different ones never come to the same.
-constexpr std::uint64_t mix_in(std::uint64_t mixed, std::uint64_t value) {
-  return (mixed ^ value) * 0x9e3779b97f4a7c15u;
-}
-
-/// What a call asks for, the same on members that ask for the same: calls that do not fit together
-/// are found by it instead of computed. `peer`: the root's group rank, or -1.
-constexpr std::uint64_t call_label(const Request& request, int peer = -1) {
-  const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 12 |
-                             static_cast<std::uint64_t>(request.type) << 8 |
-                             static_cast<std::uint64_t>(request.inputs.dtype()) << 4 |
-                             static_cast<std::uint64_t>(request.op.kind());
-  return mix_in(mix_in(0, request.inputs.flat().count), rest);
-}
-static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
-
-/// As much of that as a flag has room for.
-constexpr unsigned signature_of(std::uint64_t mixed) { return static_cast<unsigned>(mixed >> 54); }
-constexpr unsigned call_signature(const Request& request) {
-  return signature_of(call_label(request));
-}
-
-/// A flag that tells of use number `use`: what the call asked for, and how far the data lies from a
-/// line (0 … 63).
-class SlotFlag {
+/// A flag that tells of use number `use`, as far as it has bits for that: what the call asked for,
+/// and how far the data lies from a line (0 … 63).
+template <unsigned label_bits>
+class LabelledFlag {
  public:
-  static constexpr std::uint64_t make(std::uint64_t use, unsigned signature, unsigned offset) {
-    return use << 16 | static_cast<std::uint64_t>(signature) << 6 | offset;
+  static constexpr std::uint64_t make(std::uint64_t use, std::uint64_t label, unsigned offset) {
+    return use << use_shift | upper_bits(label, label_bits) << label_shift | offset;
   }
-  static constexpr std::uint64_t use(std::uint64_t flag) { return flag >> 16; }
-  static constexpr unsigned signature(std::uint64_t flag) {
-    return static_cast<unsigned>(flag >> 6) & 0x3ff;
+  static constexpr bool is_of(std::uint64_t flag, std::uint64_t use) {
+    return ((flag ^ (use << use_shift)) >> use_shift) == 0;
+  }
+  /// Of one that is of that use: whether it is of a call with that label.
+  static constexpr bool has_label(std::uint64_t flag, std::uint64_t label) {
+    return ((flag >> label_shift) & ((1u << label_bits) - 1)) == upper_bits(label, label_bits);
   }
   static constexpr unsigned offset(std::uint64_t flag) {
     return static_cast<unsigned>(flag) & 0x3f;
   }
+
+ private:
+  static constexpr unsigned label_shift = 6;
+  static constexpr unsigned use_shift = label_shift + label_bits;
 };
 
-/// UsageError: member `member` made another call than this one.
-[[noreturn]] void throw_other_call(int member, const Request& request);
+/// Of slots that each member writes in every use, or in one of a few.
+using SlotFlag = LabelledFlag<28>;
+/// Of slots that a member may leave alone for very many rounds: what it wrote then must not be
+/// taken for what it will write.
+using RoundFlag = LabelledFlag<14>;
 
 }  // namespace hymn

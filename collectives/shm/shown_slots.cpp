@@ -15,7 +15,7 @@ namespace hymn {
 class ShowOperation final : public ShmOperation {
  public:
   ShowOperation(ShownSlots& slots, const Call& call)
-      : ShmOperation(*slots.channel_), slots_(slots), request_(*call.request) {
+      : ShmOperation(*slots.channel_, call), slots_(slots), request_(*call.request) {
     // A factor that the type cannot hold is refused before anything is shown.
     if (is_scaled()) find_reducer();
   }
@@ -33,7 +33,6 @@ class ShowOperation final : public ShmOperation {
     use_ = ++slots_.uses_;
     Slot& mine = slots_.slot(channel().rank(), use_);
     const std::size_t bytes = input.count * size_of(input.dtype);
-    label_ = call_label(request_);
     const auto* const from = static_cast<const std::byte*>(input.data);
     unsigned offset = 0;
     if (bytes > ShownSlots::few_bytes) {
@@ -46,15 +45,14 @@ class ShowOperation final : public ShmOperation {
       if (bytes != 0) std::memcpy(mine.few, from, std::min(bytes, beside));
     }
     if (is_scaled()) mine.factor = request_.op.factor();
-    if (!reduces(request_.type)) mine.label = label_;
-    channel().publish(mine.flag, SlotFlag::make(use_, signature_of(label_), offset));
+    channel().publish(mine.flag, SlotFlag::make(use_, label(), offset));
     // While it is on its way.
     if (reduces(request_.type) && !is_scaled()) find_reducer();
   }
 
-  bool awaits_other_cores() const override {
-    return all_beside_have_come(seen_, [this](int member) {
-      return SlotFlag::use(slots_.slot(member, use_).flag.load(std::memory_order_relaxed)) == use_;
+  Awaited awaited() const override {
+    return channel().awaited(seen_, [this](int member) {
+      return SlotFlag::is_of(slots_.slot(member, use_).flag.load(std::memory_order_relaxed), use_);
     });
   }
 
@@ -63,13 +61,12 @@ class ShowOperation final : public ShmOperation {
       if (seen_ == channel().rank()) continue;
       const std::atomic<std::uint64_t>& shown = slots_.slot(seen_, use_).flag;
       std::uint64_t flag = shown.load(std::memory_order_acquire);
-      for (int look = 1; SlotFlag::use(flag) != use_; ++look) {
+      for (int look = 1; !SlotFlag::is_of(flag, use_); ++look) {
         if (look >= channel().looks()) return false;
         flag = shown.load(std::memory_order_acquire);
       }
-      const bool is_other = !reduces(request_.type) && slots_.slot(seen_, use_).label != label_;
-      if (SlotFlag::signature(flag) != signature_of(label_) || is_other) [[unlikely]]
-        throw_other_call(seen_, request_);
+      if (!SlotFlag::has_label(flag, label())) [[unlikely]]
+        throw_for(seen_);
     }
     if (request_.inputs.flat().count != 0) {
       if (reduces(request_.type))
@@ -126,7 +123,6 @@ class ShowOperation final : public ShmOperation {
   const Request& request_;
   Reducer reducer_;
   std::uint64_t use_ = 0;
-  std::uint64_t label_ = 0;
   int seen_ = 0;
 };
 

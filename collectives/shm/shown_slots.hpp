@@ -44,11 +44,7 @@ class ShownSlots {
   /// copies between addresses that are not alike are slower.
   struct Slot {
     std::atomic<std::uint64_t> flag;
-    union {
-      double factor;  ///< the member's own, of premul_sum
-      std::uint64_t
-          label;  ///< what is only moved: of the call, longer than what the flag has of it
-    };
+    double factor;  ///< the member's own, of premul_sum
     std::byte few[few_bytes];
     std::byte* more() { return few + (line - offsetof(Slot, few)); }
     const std::byte* more() const { return few + (line - offsetof(Slot, few)); }

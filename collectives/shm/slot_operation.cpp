@@ -1,10 +1,6 @@
 #include "collectives/shm/slot_operation.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -20,9 +16,7 @@ std::size_t preferred_room(std::size_t bytes) {
 }  // namespace
 
 void SlotOperation::begin() {
-  mix(static_cast<std::uint64_t>(request_.type));
-  mix(static_cast<std::uint64_t>(root_));
-  signature_ = signature_of(mixed_);
+  mix(label());
   if (plan()) give_next();
 }
 
@@ -80,7 +74,11 @@ bool SlotOperation::advance() {
 }
 
 bool SlotOperation::give_next() {
-  if (given_ == give_end_ || !ring_.claim(given_, size_, piece_bytes_)) return false;
+  if (given_ == give_end_) return false;
+  // Whoever only gives hears of the others where it needs room that they have left.
+  if (!ring_.claim(given_, size_, piece_bytes_)) return false;
+  if (ring_.has_looked()) [[unlikely]]
+    require_same_calls();
   give(given_++);
   return true;
 }
@@ -88,22 +86,14 @@ bool SlotOperation::give_next() {
 void SlotOperation::show(std::uint64_t round) {
   if (request_.op.kind() == ReduceKind::premul_sum)
     ring_.head(rank(), round).factor = request_.op.factor();
-  channel().publish(ring_.flag(rank(), round, is_tiny()), SlotFlag::make(round, signature_, 0));
+  channel().publish(ring_.flag(rank(), round, is_tiny()), RoundFlag::make(round, mixed_, 0));
 }
 
 // False when the member shows something in this round that belongs to another call: where this
 // rank looks, or where it would be if it were shorter or longer.
 bool SlotOperation::is_for_this_call(int member, std::uint64_t round, std::uint64_t flag) const {
   const std::uint64_t other = ring_.flag(member, round, !is_tiny()).load(std::memory_order_relaxed);
-  return SlotFlag::use(flag) != round && SlotFlag::use(other) != round;
-}
-
-void SlotOperation::throw_for_another_call(int member) const {
-  throw UsageError(
-      fmt::format("group rank {} makes another call where this rank makes {}: its size, dtype, "
-                  "operation or root differs",
-                  member, to_string(request_.type)),
-      {.remedy = "make the same calls with matching arguments in the same order on all ranks"});
+  return !RoundFlag::is_of(flag, round) && !RoundFlag::is_of(other, round);
 }
 
 }  // namespace hymn

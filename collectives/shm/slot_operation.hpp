@@ -13,7 +13,10 @@ namespace hymn {
 class SlotOperation : public ShmOperation {
  protected:
   SlotOperation(SlotRing& ring, const Call& call)
-      : ShmOperation(ring.channel()), ring_(ring), request_(*call.request), root_(call.peer) {}
+      : ShmOperation(ring.channel(), call),
+        ring_(ring),
+        request_(*call.request),
+        root_(call.peer) {}
 
   /// How an operation is cut once it is known how many bytes a slot holds.
   struct Cut {
@@ -57,8 +60,8 @@ class SlotOperation : public ShmOperation {
   /// What a member shows in a round; null: nothing yet. UsageError when it is for another call.
   const std::byte* shown(int member, std::uint64_t round) const {
     const std::uint64_t flag = ring_.flag(member, round, is_tiny()).load(std::memory_order_acquire);
-    if (flag != SlotFlag::make(round, signature_, 0)) {
-      if (!is_for_this_call(member, round, flag)) throw_for_another_call(member);
+    if (flag != RoundFlag::make(round, mixed_, 0)) {
+      if (!is_for_this_call(member, round, flag)) throw_for(member);
       return nullptr;
     }
     return ring_.data(member, round, size_);
@@ -68,7 +71,7 @@ class SlotOperation : public ShmOperation {
   /// What this step does.
   StepShare& share() { return share_; }
 
-  /// Tells calls that do not fit together from each other.
+  /// Tells calls apart whose labels are the same, but which are cut differently.
   void mix(std::uint64_t value) { mixed_ = mix_in(mixed_, value); }
 
   std::uint64_t taken_ = 0;  ///< the next round to take from anybody
@@ -79,13 +82,11 @@ class SlotOperation : public ShmOperation {
   bool plan();
   bool is_tiny() const { return size_ == SlotRing::Size::tiny; }
   bool is_for_this_call(int member, std::uint64_t round, std::uint64_t flag) const;
-  [[noreturn]] void throw_for_another_call(int member) const;
   bool give_next();
 
   SlotRing& ring_;
   const Request& request_;
   int root_;
-  unsigned signature_ = 0;
   bool planned_ = false;
   std::size_t piece_bytes_ = 0;  ///< the most that is shown at once
   StepShare share_;

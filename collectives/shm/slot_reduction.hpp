@@ -9,10 +9,7 @@ class SlotReduction : public SlotOperation {
  protected:
   SlotReduction(SlotRing& ring, const Call& call)
       : SlotOperation(ring, call),
-        reducer_(reducer_for(request().inputs.dtype(), request().op, ring.reproducibility())) {
-    mix(static_cast<std::uint64_t>(reducer_.dtype) << 8 |
-        static_cast<std::uint64_t>(request().op.kind()));
-  }
+        reducer_(reducer_for(request().inputs.dtype(), request().op, ring.reproducibility())) {}
 
   std::size_t element_bytes() const { return reducer_.element_bytes; }
   /// Folds, in rank order, this member's `own` and what the others show in a round from `offset`

@@ -69,6 +69,7 @@ bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
 // The others' counters are looked at only when what is known to be free is used up.
 bool SlotRing::look_whether_through(std::uint64_t round) {
   done_by_all_ = least_done_by_others(std::memory_order_acquire);
+  has_looked_ = true;
   return round <= done_by_all_;
 }
 

@@ -73,6 +73,9 @@ class SlotRing {
   /// Gives this member its head for a round, with room for that many bytes; false: not yet.
   bool claim(std::uint64_t round, Size size, std::size_t bytes);
 
+  /// Whether that has looked how far the others are, since this was asked last.
+  bool has_looked() { return std::exchange(has_looked_, false); }
+
   /// This member will read nothing more of the rounds up to this one. Where data lies in heads or
   /// near them, which are many, it is told now and then only: others look at it all the time while
   /// they wait, which takes the line away each time.
@@ -146,6 +149,7 @@ class SlotRing {
   std::uint64_t opened_ = 1;  ///< memory is zero at first: no round has that number
   std::uint64_t told_ = 0;
   std::uint64_t done_by_all_ = 0;
+  bool has_looked_ = false;
   std::vector<std::uint64_t> taken_;
 };
 

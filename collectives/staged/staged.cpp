@@ -164,7 +164,7 @@ class StagedOperation final : public Operation {
     return go_on(stage_ != Stage::carried || carrier().rest(nanoseconds));
   }
   bool can_rest() const override { return stage_ == Stage::carried && carrier().can_rest(); }
-  bool awaits_other_cores() const override { return carrier().awaits_other_cores(); }
+  Awaited awaited() const override { return carrier().awaited(); }
   bool peers_need_steps() const override { return carrier().peers_need_steps(); }
 
   bool is_enqueued() const override { return stage_ > Stage::carried; }

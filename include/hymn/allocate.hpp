@@ -2,6 +2,8 @@
 // without copies on the way (docs/shared-memory.md).
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstddef>
 #include <limits>
 #include <new>

@@ -1,6 +1,8 @@
 // Non-owning, typed views of memory: what every collective reads and writes.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstdint>
 #include <ranges>
 #include <span>

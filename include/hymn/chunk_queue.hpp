@@ -1,6 +1,8 @@
 // Inputs for whoever comes first: work sharing by a counter that all ranks have in common.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <memory>
 #include <optional>
 #include <string>

@@ -3,6 +3,8 @@
 // Every text names the rank, the group, the operation and, where there is one, the remedy.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <stdexcept>
 #include <string>
 #include <vector>

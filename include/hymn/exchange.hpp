@@ -5,6 +5,9 @@
 // the bootstrap, and, where nothing faster reaches a peer, the data of the collectives too.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -52,6 +55,10 @@ class HYMN_API Exchange {
 
   /// False once it must not be called any more (MPI was finalized).
   virtual bool is_open() const { return true; }
+
+ private:
+  friend class ExchangeMux;
+  std::atomic<std::uint64_t> worlds_{0};  // that were made over it
 };
 
 }  // namespace hymn

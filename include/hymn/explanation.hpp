@@ -1,6 +1,8 @@
 // Why a request is carried out as it is: ProcessGroup::explain().
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstdint>
 #include <string>
 #include <vector>

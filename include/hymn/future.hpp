@@ -1,6 +1,8 @@
 // A value that will be there later, and what to do with it then.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -112,8 +114,12 @@ class FutureState {
 }  // namespace detail
 
 /// A shared handle to a value of type T (or void). Safe to use from several threads.
+///
+/// Dropping it cancels nothing: what has been chained to it still runs, but an error that it would
+/// have thrown is lost. Compilers warn of one that is not used; where that is meant, write
+/// `(void)`.
 template <class T>
-class Future {
+class [[nodiscard]] Future {
  public:
   explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
 

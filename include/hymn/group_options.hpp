@@ -1,6 +1,8 @@
 // What can be said of a group when it is made, and of each of its calls.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <optional>
 #include <string>
 

@@ -5,6 +5,8 @@
 // rounds to nearest, ties to even; a NaN stays a NaN (quiet), overflow becomes infinity.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <bit>
 #include <cstdint>
 

@@ -1,6 +1,8 @@
 // Everything but the interop headers.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include "hymn/allocate.hpp"       // IWYU pragma: export
 #include "hymn/chunk_queue.hpp"    // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export

@@ -1,6 +1,8 @@
 // Where hymn meets an application's own MPI: the only C++ header with MPI types in it.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 // MPI's own C++ bindings were withdrawn long ago; without these, mpi.h still declares them.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1

@@ -2,6 +2,8 @@
 // that still run. docs/join.md tells how, and which of the ways to use.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <any>
 #include <concepts>
 #include <cstdint>

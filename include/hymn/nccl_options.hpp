@@ -1,6 +1,8 @@
 // How groups use NCCL: hymn's own settings, without any type of NCCL.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstdint>
 #include <optional>
 #include <string>

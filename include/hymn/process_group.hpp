@@ -1,6 +1,8 @@
 // A group of ranks and its collectives.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <algorithm>
 #include <functional>
 #include <memory>

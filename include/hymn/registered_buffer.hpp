@@ -1,6 +1,8 @@
 // Memory of a GPU that a group's communicator of NCCL knows: ProcessGroup::register_buffer().
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

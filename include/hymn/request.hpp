@@ -4,6 +4,8 @@
 // call copies the lists and counts, but never the data.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <numeric>
 #include <span>
 

@@ -1,6 +1,8 @@
 // What hymn is and how it is set up, for people and programs that want to look.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <string>
 #include <vector>
 

@@ -1,6 +1,8 @@
 // Which of the inputs are whose. docs/shards.md tells which way is for what.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <compare>
 #include <concepts>
 #include <cstddef>

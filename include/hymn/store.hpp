@@ -4,6 +4,8 @@
 // said. docs/store.md tells which store is for what, its limits, and what the token protects.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

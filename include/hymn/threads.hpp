@@ -1,6 +1,8 @@
 // Ranks as threads: a world of N ranks inside one process, with the whole API.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <exception>
 #include <functional>
 #include <string>

@@ -1,6 +1,8 @@
 // How long to wait, and until when.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <chrono>
 
 namespace hymn {

@@ -3,6 +3,8 @@
 // Sizes are std::size_t counts of *elements* unless a name says bytes.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <complex>
 #include <concepts>
 #include <cstddef>

@@ -1,6 +1,8 @@
 // An operation in flight.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -22,10 +24,16 @@ struct RecvStatus {
   std::size_t count = 0;  ///< elements received; may be fewer than the buffer holds
 };
 
-/// A shared handle to one asynchronous operation. Dropping it does not cancel the operation: its
-/// buffers must stay valid until it has completed. Safe to use from several threads where the group
+/// A shared handle to one asynchronous operation. Safe to use from several threads where the group
 /// is.
-class HYMN_API Work {
+///
+/// Dropping it neither cancels the operation nor waits for it: the operation completes when
+/// somebody waits for anything, ProcessGroup::wait_for_pending_works() among others, its buffers
+/// must stay valid until then, and how it ended is told to no one but the group's hooks, unless the
+/// group was given up. Compilers warn of a Work that is not used; where it is meant to be dropped,
+/// write
+/// `(void)`.
+class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 takes it here
  public:
   Work() = default;
   explicit Work(std::shared_ptr<detail::WorkState> state) : state_(std::move(state)) {}

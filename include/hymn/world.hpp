@@ -1,6 +1,8 @@
 // The ranks of a job, and the beginning and end of everything else.
 #pragma once
 
+#include "hymn/standard.hpp"  // first
+
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,6 +132,9 @@ class HYMN_API World {
   /// What this rank has done so far, by path and operation (docs/metrics.md); empty unless metrics
   /// are on. Local. Any thread may ask at any time.
   std::vector<OperationMetrics> metrics() const;
+  /// Messages that came to this rank when their group had ended, or gone on without them: they were
+  /// dropped. Counted with or without metrics.
+  std::uint64_t dropped_messages() const;
   /// The same as JSON, and as Prometheus reads it.
   std::string metrics_json() const;
   std::string metrics_prometheus() const;

@@ -179,6 +179,10 @@ SharedMapping::~SharedMapping() {
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
+void SharedMapping::copy(const Descriptor& memory) const noexcept {
+  mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, memory.number(), 0);
+}
+
 void SharedMapping::keep_from_children() const { madvise(base_, bytes_, MADV_DONTFORK); }
 
 }  // namespace hymn

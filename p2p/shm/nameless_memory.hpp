@@ -59,6 +59,8 @@ class SharedMapping {
   std::size_t bytes() const { return bytes_; }
   /// A process made by fork() does not inherit it.
   void keep_from_children() const;
+  /// In such a process that does: from now on it has a copy of its own. Safe right after fork().
+  void copy(const Descriptor& memory) const noexcept;
 
  private:
   std::byte* base_ = nullptr;

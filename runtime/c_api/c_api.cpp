@@ -223,8 +223,8 @@ hymnResult_t hymnFinalize(hymnWorld_t world) {
     if (!need(world, "world")->own) {
       throw hymn::UsageError("this world belongs to hymnThreadsRun and ends with its rank");
     }
+    world->world->destroy();  // in a callback it refuses to, and the handle stays
     const std::unique_ptr<hymnWorld> handle(world);
-    handle->world->destroy();
   });
 }
 

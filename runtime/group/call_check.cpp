@@ -136,12 +136,12 @@ std::string tell_calls(std::span<const std::string> words, std::span<const int> 
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string with_site(const std::string& call, const std::string& site) {
+  return site.empty() ? call : fmt::format("{} (at {})", call, site);
+}
+
 std::string describe_site(const void* site) {
-  if (site == nullptr) return "an unknown place";
-  const CallFrame frame = frames_at(reinterpret_cast<std::uintptr_t>(site)).front();
-  if (!frame.file.empty()) return fmt::format("{}:{}", frame.file, frame.line);
-  if (!frame.module.empty()) return fmt::format("{}+{:#x}", frame.module, frame.offset);
-  return fmt::format("{:#x}", frame.address);
+  return site == nullptr ? "an unknown place" : site_text(reinterpret_cast<std::uintptr_t>(site));
 }
 
 }  // namespace hymn

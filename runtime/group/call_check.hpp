@@ -36,7 +36,9 @@ std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
 /// "ranks 0, 2 call A; rank 1 calls B": members that call the same are told together.
 std::string tell_calls(std::span<const std::string> words, std::span<const int> ranks);
 
-/// The call site as far as it can be told: "main.cpp:12", "libuser.so+0x1234" or "0x7f00".
+/// A call in words, and where in the program it is made; empty: that is not known.
+std::string with_site(const std::string& call, const std::string& site);
+/// As site_text(), for a call of this process.
 std::string describe_site(const void* site);
 
 }  // namespace hymn

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/callback_scope.hpp"
+
 namespace hymn {
 
 void Completions::add_hook(CompletionHook hook) {
@@ -19,6 +21,7 @@ void Completions::note(CompletionInfo info) {
 }
 
 void Completions::call(const Hooks& hooks, const CompletionInfo& info, const Logger& logger) {
+  const CallbackScope scope;
   for (const CompletionHook& hook : hooks) {
     try {
       hook(info);
@@ -52,19 +55,20 @@ void Completions::tell(const Logger& logger) {
   lock.unlock();  // they end without it
 }
 
-void Completions::settle(const Logger& logger) {
+bool Completions::settle(const Logger& logger, const Patience& patience) {
   tell(logger);
   std::unique_lock lock(mutex_);
-  if (teller_ == std::this_thread::get_id()) return;
-  told_.wait(lock, [this] { return teller_ == std::thread::id(); });
+  if (teller_ == std::this_thread::get_id()) return true;
+  PatientWait wait(patience);
+  return wait.until(lock, told_, [this] { return teller_ == std::thread::id(); });
 }
 
-void Completions::close(const Logger& logger) {
+void Completions::close(const Logger& logger, const Patience& patience) {
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
-  settle(logger);
+  settle(logger, patience);
 }
 
 }  // namespace hymn

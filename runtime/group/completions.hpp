@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/patience.hpp"
 #include "hymn/process_group.hpp"
 
 namespace hymn {
@@ -22,10 +23,10 @@ class Completions {
   /// Tells what has been noted, unless another thread is at it: that one tells it, too.
   void tell(const Logger& logger);
   /// As tell(), and returns when all that has been noted until now is told; but within a hook,
-  /// whose caller tells the rest.
-  void settle(const Logger& logger);
+  /// whose caller tells the rest. False: a hook on another thread has taken longer than that.
+  bool settle(const Logger& logger, const Patience& patience);
   /// As settle(), and lets go of the hooks, which may hold what holds this.
-  void close(const Logger& logger);
+  void close(const Logger& logger, const Patience& patience);
 
  private:
   using Hooks = std::vector<CompletionHook>;

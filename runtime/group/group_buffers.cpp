@@ -113,6 +113,7 @@ std::unique_ptr<BufferRegistration> GroupState::allocate_registered(std::size_t 
 }
 
 std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration how) {
+  world_->require_here(context(operation));
   if (is_destroyed() || world_->is_destroyed()) throw UsageError("the group has been destroyed");
   if (!is_member()) throw UsageError(fmt::format("rank {} is not a member", world_->rank()));
   if (is_aborted()) std::rethrow_exception(aborted_error(operation));

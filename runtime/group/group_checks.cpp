@@ -16,13 +16,8 @@
 namespace hymn::detail {
 namespace {
 
-/// Of all tags of the Exchange, those that neither the bootstrap nor data use: one for each
-/// collective of each group.
-std::uint64_t check_tag(std::uint64_t uid, std::uint64_t sequence) {
-  constexpr std::uint64_t low = (1ull << 40) - 1;
-  constexpr std::uint64_t groups = (1ull << 22) - 1;
-  return (3 * first_data_tag) | ((uid & groups) << 40) | (sequence & low);
-}
+/// One for each collective of the group.
+std::uint64_t check_tag(std::uint64_t sequence) { return group_tags::of_checks | sequence; }
 
 }  // namespace
 
@@ -98,18 +93,14 @@ void GroupState::compare(const Call& call, const CallNote& note) {
     return std::any_of(gone.begin(), gone.end(),
                        [rank](const PeerNews& news) { return news.rank == rank; });
   };
-  // Others may wait for steps of what is in flight before they come.
-  ProgressEngine& engine = world_->engine();
-  patience.meanwhile = [&engine] { engine.step_all(); };
   const CheckedCall mine = CheckedCall::of(*call.request, shape_, call.peer);
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.
   comparing_.store(call.sequence, std::memory_order_release);
   try {
-    const auto said =
-        all_gather(world_->exchange(), membership_.ranks, check_tag(membership_.uid, call.sequence),
-                   packer.packed(), patience);
+    const auto said = all_gather(*means_.exchange, membership_.ranks, check_tag(call.sequence),
+                                 packer.packed(), patience);
     std::vector<CheckedCall> calls;
     for (const Bytes& word : said) {
       Unpacker unpacker(word);
@@ -127,9 +118,8 @@ void GroupState::refuse_apart(const Call& call, const CallNote& note, const Pati
                               const CheckedCall& mine, const std::string& misfit) {
   Packer packer;
   packer.text(fmt::format("{} (at {})", describe(mine.facts), describe_site(note.site)));
-  const auto said =
-      all_gather(world_->exchange(), membership_.ranks, check_tag(membership_.uid, call.sequence),
-                 packer.packed(), patience);
+  const auto said = all_gather(*means_.exchange, membership_.ranks, check_tag(call.sequence),
+                               packer.packed(), patience);
   std::vector<std::string> words;
   for (const Bytes& word : said) words.push_back(Unpacker(word).text());
   // The number was not taken, and may be asked for again.
@@ -167,24 +157,6 @@ void GroupState::give_up_meeting(const PendingOp& op, const TimeoutError& error,
     reason = missed_error(op, error);
   abort(describe_failure(reason, title(op)));
   std::rethrow_exception(reason);
-}
-
-std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
-  constexpr Duration longest_search = std::chrono::milliseconds(300);
-  const auto& missing = error.context().missing;
-  std::vector<std::string> words;
-  for (const Tale& tale : world_->ask(membership_.uid, missing, longest_search))
-    words.push_back(
-        fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
-  if (words.empty())
-    for (const int rank : missing) words.push_back(world_->name_of(rank));
-  return std::make_exception_ptr(TimeoutError(
-      fmt::format(
-          "{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the group "
-          "is given up",
-          title(op), label(), world_->rank(), std::chrono::duration<double>(error.waited()).count(),
-          some_of(std::move(words))),
-      error.waited(), error.context()));
 }
 
 }  // namespace hymn::detail

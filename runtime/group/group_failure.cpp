@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "collectives/call_label.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/some_names.hpp"
 #include "runtime/world/world_state.hpp"
@@ -13,13 +14,8 @@
 namespace hymn::detail {
 namespace {
 
-// Who is there answers in microseconds; who has been stopped never does.
-constexpr Duration longest_search = std::chrono::milliseconds(300);
-constexpr Duration shortest_search = std::chrono::milliseconds(10);
 // What another has written to shared memory is here before what it sends at the same time.
 constexpr Duration way_of_news = std::chrono::milliseconds(100);
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// In a group that is aborted, where an error is a consequence of that.
 bool completes(const std::function<bool()>& step) {
@@ -57,13 +53,7 @@ void GroupState::member_changed(const PeerNews& news) {
 
 std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
   std::vector<std::string> names;
-  for (const PeerNews& news : gone) {
-    std::string& name =
-        names.emplace_back(fmt::format("{}: {}", world_->name_of(news.rank), news.detail));
-    for (const int culprit : news.culprits)
-      if (name.find(world_->name_of(culprit)) == std::string::npos)
-        name += fmt::format(", a failure of {}", world_->name_of(culprit));
-  }
+  for (const PeerNews& news : gone) names.push_back(world_->describe_end(news));
   return some_of(std::move(names));
 }
 
@@ -81,11 +71,19 @@ std::exception_ptr GroupState::gone_error(const std::string& title, std::string_
 std::exception_ptr GroupState::hopeless(const PendingOp& op,
                                         const std::function<bool()>& step) const {
   if (is_aborted()) return completes(step) ? nullptr : aborted_error(title(op));
+  if (!world_->is_open()) return completes(step) ? nullptr : closed_error(title(op));
   const auto missed = gone_.missed_by(op, world_->clock().now());
   if (missed.empty() || step()) return nullptr;
   world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
                                          describe_gone(missed))});
   return gone_error(title(op), "cannot complete", missed);
+}
+
+std::exception_ptr GroupState::closed_error(const std::string& title) const {
+  ErrorContext where = context(title);
+  where.remedy = "wait for what is in flight, and destroy the World, before MPI_Finalize";
+  return std::make_exception_ptr(
+      UsageError("MPI was finalized while this was in flight", std::move(where)));
 }
 
 void GroupState::require_members(OpType type, const Asked* asked) {
@@ -95,8 +93,7 @@ void GroupState::require_members(OpType type, const Asked* asked) {
   // Who has left may be missed by collectives only.
   if (gone.empty() && is_collective(type)) gone = gone_.left_before(collective_sequence() + 1);
   if (gone.empty()) return;
-  const Failure failure{fmt::format("a member is gone: {}", describe_gone(gone)),
-                        culprits_of(gone)};
+  const Failure failure = failure_of(gone);
   std::optional<std::uint64_t> record_id;
   if (asked != nullptr) record_id = record_refused(*asked);
   abort(failure);
@@ -104,63 +101,17 @@ void GroupState::require_members(OpType type, const Asked* asked) {
   std::rethrow_exception(aborted_error(name));
 }
 
-// --- Limits that have passed
-
-GroupState::Missing GroupState::find_missing(const PendingOp& op, Timeout limit) const {
-  std::vector<int> others;
-  for (const int rank : membership_.ranks)
-    if (rank != world_->rank()) others.push_back(rank);
-  const bool collective = is_collective(op.type);
-  if (!collective && op.peer >= 0) others = {global_rank(op.peer)};
-  const Duration patience = limit.is_none()
-                                ? longest_search
-                                : std::clamp(limit.duration() / 4, shortest_search, longest_search);
-  Missing missing;
-  std::vector<std::string> words;
-  std::vector<std::string> unheard;
-  const auto tales = world_->ask(membership_.uid, others, patience);
-  for (const Tale& tale : tales) {
-    const bool entered = !collective || tale.entered >= op.sequence;
-    // Who has entered it, and left since, has waited itself, but not so long.
-    const bool waited = tale.answered || tale.state == PeerState::left;
-    if (collective && entered && waited) continue;
-    if (tale.cut_off && !tale.answered) {
-      unheard.push_back(world_->name_of(tale.rank));
-      continue;
-    }
-    missing.ranks.push_back(tale.rank);
-    const bool is_known = tale.answered || tale.knows_group;
-    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
-                                is_known && !entered ? " has not entered it" : "", tale.doing));
-  }
-  if (!words.empty())
-    missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
-  else if (!tales.empty() && unheard.empty())
-    missing.words = "all its members have entered it";
-  if (!unheard.empty())
-    missing.words +=
-        fmt::format("{}not heard of, for the rank that passes questions on does not answer: {}",
-                    words.empty() ? "" : "; ", some_of(std::move(unheard)));
-  return missing;
+GroupState::Failure GroupState::failure_of(const std::vector<PeerNews>& gone) const {
+  return {fmt::format("a member is gone: {}", describe_gone(gone)), culprits_of(gone)};
 }
 
-std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
-                                             bool gives_up) const {
-  ErrorContext where = context(title(op));
-  where.remedy = "look for a rank that has failed, or has not made this call; or allow more time";
-  // Before anything is changed by what follows.
-  if (gives_up)
-    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
-                                             title(op), label(), seconds(waited))});
-  Missing missing = find_missing(op, limit);
-  where.missing = std::move(missing.ranks);
-  if (!missing.words.empty()) missing.words += "; ";
-  return std::make_exception_ptr(TimeoutError(
-      fmt::format(
-          "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
-          title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
-          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
-      waited, std::move(where)));
+void GroupState::abort_to_shrink() {
+  Failure failure{fmt::format("rank {} shrinks the group", world_->rank())};
+  if (const auto gone = gone_.failed(); !gone.empty()) {
+    Failure cause = failure_of(gone);
+    failure = {fmt::format("{}: {}", failure.reason, cause.reason), std::move(cause.missing)};
+  }
+  abort(failure);
 }
 
 // --- Giving the group up
@@ -172,6 +123,8 @@ std::exception_ptr GroupState::explained(std::exception_ptr error, const std::st
   } catch (const AbortedError& typed) {
     if (!typed.context().missing.empty() || !world_->has_control()) return error;
     reason = typed.problem();
+  } catch (const OtherCall&) {
+    return named(error);
   } catch (...) {
     return error;
   }
@@ -225,6 +178,7 @@ void GroupState::abort(const Failure& failure) {
 }
 
 void GroupState::abort_for(const std::string& reason) {
+  world_->require_here(context("abort"));
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
   if (is_aborted()) return;
   if (!is_member()) {
@@ -256,6 +210,11 @@ std::exception_ptr GroupState::aborted_error(const std::string& operation) const
   ErrorContext where = context(operation);
   where.remedy = "make a new group, or a new World, of the ranks that are left";
   Failure failure = abort_failure();
+  // Who has given it up may have known less than is known here.
+  if (const auto gone = gone_.failed(); failure.missing.empty() && !gone.empty()) {
+    Failure cause = failure_of(gone);
+    failure = {fmt::format("{}; {}", failure.reason, cause.reason), std::move(cause.missing)};
+  }
   where.missing = std::move(failure.missing);
   return std::make_exception_ptr(
       AbortedError(fmt::format("the group was aborted: {}", failure.reason), std::move(where)));

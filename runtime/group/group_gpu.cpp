@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
-#include "base/waiter.hpp"
+#include "base/patience.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/world/world_state.hpp"
 
@@ -11,19 +11,15 @@ namespace hymn::detail {
 
 std::optional<Duration> GroupState::await(const std::function<bool()>& is_done, Timeout limit,
                                           const std::function<void()>& look) {
-  const Clock& clock = world_->clock();
-  const TimePoint began = clock.now();
-  const Deadline deadline = Deadline::after(limit, began);
-  Waiter waiter(true);
-  while (!is_done()) {
+  // Others may wait for steps of what is in flight.
+  Patience patience = world_->patience("waiting for the GPU", limit);
+  patience.meanwhile = [&look, rest = std::move(patience.meanwhile)] {
     look();
-    if (const TimePoint now = clock.now(); deadline.expired(now))
-      return is_done() ? std::nullopt : std::optional(now - began);
-    // Others may wait for steps of what is in flight.
-    world_->engine().step_all();
-    waiter.pause();
-  }
-  return std::nullopt;
+    rest();
+  };
+  PatientWait wait(patience);
+  if (wait.until(is_done)) return std::nullopt;
+  return wait.waited();
 }
 
 void GroupState::await_gpu(const Call& call, Timeout limit, const char* what,

@@ -41,6 +41,7 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
+  if (is_message(request.type)) tag_place(made) = static_cast<std::uint32_t>(request.tag);
   made.timeout_ns = recorded_timeout(note.limit);
   made.created = note.started != 0 ? note.started : time_stamp();
   if (note.started != 0) {
@@ -92,18 +93,18 @@ RecvStatus GroupState::to_global(RecvStatus status) const {
 
 void GroupState::enqueue(const WorkState& work) {
   std::lock_guard lock(mutex_);
-  ordered_.push_back(&work);
+  ordered_.insert(ordered_.end(), work.sequence());
   ordered_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool GroupState::is_next(const WorkState& work) const {
   std::lock_guard lock(mutex_);
-  return ordered_.empty() || ordered_.front() == &work;
+  return ordered_.empty() || *ordered_.begin() == work.sequence();
 }
 
 void GroupState::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
-  if (std::erase(ordered_, &work) == 0) return;
+  if (ordered_.erase(work.sequence()) == 0) return;
   if (well)
     completed_works_ = std::max(completed_works_, work.last_sequence());
   else
@@ -121,7 +122,7 @@ void GroupState::note_completed_early(std::uint64_t sequence) {
 
 void GroupState::store_completed() {
   std::uint64_t completed = std::max(completed_early_, completed_works_);
-  if (!ordered_.empty()) completed = std::min(completed, ordered_.front()->sequence() - 1);
+  if (!ordered_.empty()) completed = std::min(completed, *ordered_.begin() - 1);
   if (completed > line_->completed.load(std::memory_order_relaxed))
     line_->completed.store(completed, std::memory_order_release);
 }

@@ -26,8 +26,8 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
       timeout_(options_.timeout.or_else(world_->default_timeout())),
       gone_(membership_.uid, shape_.rank, shape_.size),
       watch_(watch_from(options_)) {
-  line_ = world_->recorder().take_line(membership_.uid, description_, membership_.ranks.size(),
-                                       is_member());
+  line_ =
+      world_->recorder().take_line(membership_.uid, description_, membership_.ranks, is_member());
   show_timeout();
   world_->registry().add(membership_, label(), description_, *line_);
 }
@@ -78,6 +78,7 @@ int GroupState::group_rank(int global_rank) const {
 }
 
 void GroupState::set_timeout(Timeout timeout) {
+  world_->require_here(context("set_timeout"));
   if (!timeout.is_set()) throw UsageError("the timeout to set is unset", context("set_timeout"));
   timeout_.store(timeout);
   show_timeout();
@@ -86,13 +87,15 @@ void GroupState::set_timeout(Timeout timeout) {
 // --- Before anything is sent
 // --------------------------------------------------------------------------
 
-bool GroupState::admit(OpType type, const Asked* asked) {
-  if (is_destroyed() || world_->is_destroyed())
+bool GroupState::admit(OpType type) {
+  if (is_destroyed() || world_->is_destroyed()) [[unlikely]] {
+    world_->require_here(context(std::string(to_string(type))));
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
+  }
   if (is_member() && !world_->may_drive()) [[unlikely]]
     world_->require_drive(context(std::string(to_string(type))));
-  if (!is_sound()) [[unlikely]]
-    require_members(type, asked);
+  if (is_aborted()) [[unlikely]]
+    std::rethrow_exception(aborted_error(std::string(to_string(type))));
   if (is_member()) return true;
   world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
                                        to_string(type), label(), world_->rank()));
@@ -150,10 +153,12 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
     return {};
   }
   const Asked asked{given, options, site};
-  if (!admit(given.type, &asked)) return {};
+  if (!admit(given.type)) return {};
   Call call;
   std::shared_ptr<const Request> matched;
   const Request& request = checked(given, matched, call.peer);
+  if (!is_sound()) [[unlikely]]
+    require_members(given.type, &asked);
   call.request = &request;
   call.sequence = next_sequence(request.type);
   OperationStorage storage;
@@ -207,7 +212,7 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
 bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
   ProgressEngine& engine = world_->engine();
-  Waiter waiter(engine.crowded(), operation.can_rest());
+  Waiter waiter(engine.crowding(), operation.can_rest());
   // The clock costs as much as a step of a small operation: it is looked at for the first time when
   // the operation has not completed at once, then now and then, and always before a long pause.
   constexpr unsigned first_look = 16;
@@ -221,9 +226,9 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
       if (is_done) return true;
     }
-    if (turn == first_look && !limit.is_none()) {
+    if (turn == first_look) {
       began = clock.now();
-      deadline = Deadline::after(limit, began);
+      if (!limit.is_none()) deadline = Deadline::after(limit, began);
     }
     if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
@@ -231,11 +236,18 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
         if (step()) return true;
         std::rethrow_exception(timeout_error(pending(call), now - began, limit));
       }
+      if (!world_->is_open()) [[unlikely]] {
+        if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
+        return true;
+      }
+      if (turn > first_look && is_collective(call.request->type))
+        if (auto error = look_for_other_calls(began, now)) std::rethrow_exception(error);
     }
     const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
-    if (!engine.is_idle()) engine.step_all();
-    if (!rests) waiter.pause([&operation] { return operation.awaits_other_cores(); });
-    if (rests ? operation.rest(Waiter::longest_rest) : operation.step())
+    const bool all_stepped = engine.is_idle() || engine.step_some();
+    if (!rests && (all_stepped || !waiter.is_sleepy()))
+      waiter.pause([&operation] { return operation.awaited(); });
+    if (rests ? operation.rest(waiter.next_rest()) : operation.step())
       return turn >= first_look || engine.crowded();
   }
 }
@@ -247,7 +259,10 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
-  if (is_collective(call.request->type) || !clean || has_failed_members()) abort(failure);
+  if (is_collective(call.request->type) || !clean || has_failed_members())
+    abort(failure);
+  else
+    world_->incident({"error", failure.reason});
   error = with_context(error, context(title(call)));
   if (watched.is_on) note_ended(call, watched, error);
   std::rethrow_exception(error);
@@ -259,11 +274,14 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
 std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options,
                                              const void* site) {
   const Asked asked{request, options, site};
-  const bool member = admit(request.type, &asked);
+  const bool member = admit(request.type);
   const std::uint64_t sequence = next_sequence(request.type);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
-  if (member) add_part(*work, ordered_by(request, options));
+  if (member) {
+    add_part(*work, ordered_by(request, options));
+    prepare_parts(*work, &asked);
+  }
   launch(work, {site, limit_of(options)});
   if (options.stream != nullptr) work->await_enqueued();
   return work;
@@ -310,8 +328,10 @@ std::shared_ptr<WorkState> GroupState::start_together(OpType type,
   const bool member = admit(type);
   auto work =
       std::make_shared<WorkState>(shared_from_this(), limit_of(options), type, next_sequence(type));
-  if (member)
+  if (member) {
     for (const Request& request : requests) add_part(*work, ordered_by(request, options));
+    prepare_parts(*work, nullptr);
+  }
   if (is_collective(type)) work->coalesce();
   launch(work, {site, limit_of(options)});
   if (options.stream != nullptr) work->await_enqueued();
@@ -325,13 +345,14 @@ void GroupState::add_part(WorkState& work, const Request& given) {
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence = next_sequence(given.type) + work.parts().size();
-  try {
-    part->algorithm = &means_.selector->pick(part->request.get());
-    part->algorithm->prepare(part->storage, part->call);
-  } catch (...) {
-    rethrow_with(context(title(part->call)));
-  }
   work.parts().push_back(std::move(part));
+}
+
+// All of them are right by themselves: only now a member that is gone may be the end of the group.
+void GroupState::prepare_parts(WorkState& work, const Asked* asked) {
+  if (!is_sound()) [[unlikely]]
+    require_members(work.type(), asked);
+  for (const auto& part : work.parts()) part->algorithm = &prepare(part->storage, part->call);
 }
 
 void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
@@ -376,38 +397,6 @@ void GroupState::require_stream(void* stream, const std::string& operation) cons
   } catch (...) {
     rethrow_with(context(operation));
   }
-}
-
-void GroupState::destroy() {
-  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
-  line_->flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
-  if (is_member()) {
-    const bool drained = drain();
-    completions_.close(world_->logger());
-    world_->group_ended(*this, drained && !is_aborted());
-  }
-}
-
-bool GroupState::drain() {
-  bool all = true;
-  ProgressEngine& engine = world_->engine();
-  const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
-  // A rank that leaves by an exception may be the one that everybody waits for.
-  const Timeout patience = world_->is_leaving() ? Timeout(Duration::zero()) : timeout();
-  const Deadline deadline = Deadline::after(patience, world_->clock().now());
-  if (!mine.empty() && world_->is_leaving()) leave_because_of_failure();
-  for (const auto& work : mine) {
-    try {
-      const Duration left =
-          deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
-      work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
-    } catch (const std::exception&) {
-      // Told by the work itself to whoever looks at it.
-      if (!work->is_completed()) all = false;
-      work->abandon(fmt::format("group '{}' was destroyed before this completed", label()));
-    }
-  }
-  return all;
 }
 
 }  // namespace hymn::detail

@@ -3,17 +3,18 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "collectives/locate.hpp"
 #include "collectives/nccl/channel.hpp"
 #include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
+#include "recorder/call_glimpse.hpp"
 #include "recorder/recorder_memory.hpp"
 #include "runtime/group/completions.hpp"
 #include "runtime/group/gone_members.hpp"
@@ -59,7 +60,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   struct Means {
     std::unique_ptr<Selector> selector{};
     DeviceReach reach{};
-    std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
+    std::shared_ptr<NcclChannel> nccl{};   ///< null: NCCL cannot be used
+    std::shared_ptr<Exchange> exchange{};  ///< of the group alone; null: this rank is no member
   };
   /// `blocks`: blocking calls without a limit
   /// are the mechanism's own blocking calls. They do not match the non-blocking ones of another
@@ -133,6 +135,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void abort(const Failure& failure);
   /// The same on behalf of the application.
   void abort_for(const std::string& reason);
+  /// The same because this rank shrinks it: says which members are known to have failed.
+  void abort_to_shrink();
   /// Another rank has given it up.
   void abort_here(const Failure& failure);
   bool is_aborted() const { return standing_.load(std::memory_order_acquire) == Standing::aborted; }
@@ -142,16 +146,17 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void member_changed(const PeerNews& news);
   /// Nothing has happened to the group or its members: no need to ask hopeless().
   bool is_sound() const { return standing_.load(std::memory_order_acquire) == Standing::sound; }
-  /// The error of an operation that cannot complete for want of members that are gone, or since the
-  /// group is aborted; null while it may. `step` is taken once more before that, and returns true
-  /// when it has completed: what others did before may have come since the last step, if this
-  /// thread lost its core.
+  /// The error of an operation that cannot complete for want of members that are gone, since the
+  /// group is aborted, or since MPI has been finalized; null while it may. `step` is taken once
+  /// more before that, and returns true when it has completed: what others did before may have come
+  /// since the last step, if this thread lost its core.
   std::exception_ptr hopeless(const PendingOp& op, const std::function<bool()>& step) const;
   bool has_failed_members() const { return !gone_.failed().empty(); }
 
   // --- In group_watch.cpp and group_checks.cpp
   void on_completion(CompletionHook hook);
   void wait_for_pending_works(Timeout timeout);
+  void end_hooks();
   /// Whether any of Watch is asked for: all that calls ask themselves where nothing is.
   bool is_watched() const { return watch_.load(std::memory_order_relaxed) != 0; }
   /// Of a work that is about to end; possibly under locks.
@@ -178,6 +183,12 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string label() const;
   ErrorContext context(std::string operation) const;
   std::exception_ptr aborted_error(const std::string& operation) const;
+  /// Of what MPI has been finalized under.
+  std::exception_ptr closed_error(const std::string& title) const;
+  /// For a call of this rank that has lasted for long: whom to ask about it, and what; then, with
+  /// what they have told, who is missing and where. Does not wait.
+  std::pair<Inquiry, std::vector<int>> whom_to_ask(const CallRecord& call) const;
+  std::string wait_report(const CallRecord& call, std::vector<Tale> tales, Duration waited) const;
   /// Asks the others who is missing. `gives_up`: the operation's own limit has passed; otherwise
   /// only somebody's patience.
   std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
@@ -185,6 +196,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// An operation through shared memory hears there, in words, that another member has given the
   /// group up. This waits a moment for the news of it, which tell whose fault it was.
   std::exception_ptr explained(std::exception_ptr error, const std::string& title) const;
+  /// Of a collective that began at `began` and has not completed: the error where what members have
+  /// called is seen to differ; null where not, and mostly without a look.
+  std::exception_ptr look_for_other_calls(TimePoint began, TimePoint now);
   /// A failure as a reason: who, in what, what.
   Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
@@ -199,7 +213,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     const CallOptions& options;
     const void* site;
   };
-  bool admit(OpType type, const Asked* asked = nullptr);
+  bool admit(OpType type);
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
@@ -241,14 +255,31 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     return {call.request->type, call.sequence, call.peer};
   }
   std::string describe_gone(const std::vector<PeerNews>& gone) const;
+  Failure failure_of(const std::vector<PeerNews>& gone) const;
   std::exception_ptr gone_error(const std::string& title, std::string_view what,
                                 const std::vector<PeerNews>& gone) const;
+
+  // In group_inquiry.cpp.
   /// Who has not come, as far as can be found out soon.
   struct Missing {
     std::vector<int> ranks{};
+    std::string apart{};  ///< the calls of others, where they differ from this rank's
     std::string words{};  ///< empty: nothing could be found out
   };
-  Missing find_missing(const PendingOp& op, Timeout limit) const;
+  /// From what ranks have told, and what a closer look gives within `patience`.
+  Missing find_missing(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
+  std::string remedy_for(const Missing& missing) const;
+  /// Where the calls of other members differ from this rank's, as the records tell: "rank 1 calls
+  /// barrier (at solver.cpp:88)". Empty: nothing is known of that. Asks those of other hosts for up
+  /// to `patience`.
+  std::string tell_apart(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
+  /// "this rank calls …"; empty where it is not recorded.
+  std::string tell_own(const PendingOp& op) const;
+  std::optional<CallRecord> own_call(const PendingOp& op) const;
+  /// The ranks without whom it does not end.
+  std::vector<int> awaited_in(const PendingOp& op) const;
+  Inquiry inquiry_about(const PendingOp& op) const;
+  PendingOp pending_in(const CallRecord& call) const;
 
   Algorithm& prepare(OperationStorage& storage, const Call& call);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.
@@ -291,10 +322,29 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
   [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
 
+  // In group_agreement.cpp.
+  struct MembersCalls {
+    int rank;
+    CallGlimpse glimpse;
+  };
+  CallGlimpse latest_calls(const CallRing& ring) const;
+  /// Of those whose records can be read: this rank, and others of this host.
+  std::vector<MembersCalls> calls_of_all() const;
+  /// The first of these that members have made otherwise, in words; empty: there is none.
+  std::string tell_apart(std::span<const MembersCalls> all) const;
+  /// Who calls what, and where.
+  std::string tell_calls_of(std::span<const MembersCalls> all, std::uint64_t sequence) const;
+  static std::exception_ptr apart_error(const std::string& told);
+  /// What an algorithm has met, with the calls of both sides, where these can be read.
+  std::exception_ptr named(const std::exception_ptr& other_call) const;
+  void announce_latest();
+
   /// All requests as one work; none of them has started when one is refused.
   std::shared_ptr<WorkState> start_together(OpType type, std::span<const Request> requests,
                                             const CallOptions& options, const void* site);
   void add_part(WorkState& work, const Request& request);
+  /// After all parts of the work were added; `asked` as in require_members().
+  void prepare_parts(WorkState& work, const Asked* asked);
   void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
   void enqueue(const WorkState& work);
   /// Those who take part in what is in flight learn whose fault it is that it will not complete.
@@ -331,7 +381,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   mutable std::mutex mutex_;  // guards what follows up to the counts
   Failure failure_;
-  std::deque<const WorkState*> ordered_;
+  std::set<std::uint64_t> ordered_;    // sequence numbers of the works in flight
   std::uint64_t completed_early_ = 0;  // of the blocking ones, before what was in flight
   std::uint64_t completed_works_ = 0;
   bool one_has_failed_ = false;
@@ -346,6 +396,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<unsigned> watch_;
   std::atomic<std::uint64_t> comparing_{0};
   Completions completions_;
+  std::atomic<std::int64_t> next_look_{0};   // for other calls, of the world's clock
+  std::atomic<std::uint64_t> announced_{0};  // the latest collective that the desk has been told
   std::atomic<bool> destroyed_{false};
   std::atomic<bool> in_shadow_{false};
 };

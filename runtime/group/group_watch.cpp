@@ -39,6 +39,7 @@ unsigned GroupState::watch_from(const GroupOptions& options) const {
 
 void GroupState::on_completion(CompletionHook hook) {
   if (!hook) throw UsageError("a completion hook is empty", context("on_completion"));
+  world_->require_here(context("on_completion"));
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("on_completion"));
   if (!is_member()) return;
   completions_.add_hook(std::move(hook));
@@ -97,10 +98,12 @@ void GroupState::tell_hooks() {
 }
 
 void GroupState::wait_for_pending_works(Timeout timeout) {
+  world_->require_here(context("wait_for_pending_works"));
   const auto mine =
       world_->engine().pending([this](const WorkState& work) { return &work.group() == this; });
   const Clock& clock = world_->clock();
-  const Deadline deadline = Deadline::after(timeout, clock.now());
+  const TimePoint began = clock.now();
+  const Deadline deadline = Deadline::after(timeout, began);
   std::exception_ptr first;
   for (const auto& work : mine) {
     Timeout left = timeout;
@@ -114,7 +117,13 @@ void GroupState::wait_for_pending_works(Timeout timeout) {
       if (!first) first = work->error();
     }
   }
-  completions_.settle(world_->logger());
+  const Timeout left = deadline.is_never() || !timeout.is_set()
+                           ? Timeout::none()
+                           : Timeout(std::max(deadline.when() - clock.now(), Duration::zero()));
+  const Patience patience = world_->patience("waiting for completion hooks", left);
+  if (!completions_.settle(world_->logger(), patience))
+    throw TimeoutError("a completion hook on another thread has not returned", clock.now() - began,
+                       context("wait_for_pending_works"));
   if (first) std::rethrow_exception(first);
 }
 

@@ -1,35 +1,58 @@
 #include "runtime/group/progress_engine.hpp"
 
-#include <algorithm>
-#include <iterator>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/helper_thread.hpp"
 #include "base/waiter.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
+#include "runtime/world/world_state.hpp"
 #include "topology/affinity.hpp"
 
 namespace hymn {
 
-ProgressEngine::ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread,
+ProgressEngine::ProgressEngine(std::shared_ptr<WorksInFlight> works,
+                               std::function<bool()> may_drive, bool crowded, bool own_thread,
                                CpuSet own_cpus)
-    : may_drive_(std::move(may_drive)),
-      crowded_(crowded),
+    : works_(std::move(works)),
+      may_drive_(std::move(may_drive)),
+      crowding_(crowded),
       has_own_thread_(own_thread),
       own_cpus_(std::move(own_cpus)) {
-  if (own_thread) thread_ = std::thread([this] { run_own_thread(); });
+  if (!own_thread) return;
+  thread_ = std::thread([this] {
+    name_this_thread("hymn-progress");
+    run_guarded([this] { run_own_thread(); },
+                [this](std::string_view why) { own_thread_failed(why); });
+  });
 }
 
 ProgressEngine::~ProgressEngine() { shut_down(); }
 
 void ProgressEngine::add(std::shared_ptr<detail::WorkState> work) {
+  own_count_.fetch_add(1, std::memory_order_acq_rel);
+  works_->add(std::move(work));
+  if (!has_own_thread()) return;
   {
-    std::lock_guard lock(mutex_);
-    works_.push_back(std::move(work));
-    pending_count_.store(works_.size(), std::memory_order_release);
-  }
+    const std::lock_guard lock(mutex_);
+  }  // it may be about to sleep
   changed_.notify_one();
+}
+
+std::shared_ptr<detail::WorkState> ProgressEngine::remove(detail::WorkState& work) {
+  auto removed = works_->remove(work);
+  if (removed) own_count_.fetch_sub(1, std::memory_order_acq_rel);
+  return removed;
+}
+
+template <class Visit>
+void ProgressEngine::for_each_own(Visit visit) const {
+  if (!has_works()) return;
+  works_->for_each([&](const std::shared_ptr<detail::WorkState>& work) {
+    if (&work->group().world().engine() == this) visit(work);
+  });
 }
 
 void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
@@ -38,82 +61,83 @@ void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
   residues_.push_back(std::move(residue));
 }
 
-void ProgressEngine::sweep() {
-  // A work may be the last to hold its group: it must not die under the lock.
-  std::vector<std::shared_ptr<detail::WorkState>> ended;
+void ProgressEngine::forget_done_residues() {
   std::lock_guard lock(mutex_);
-  const auto first_ended = std::stable_partition(
-      works_.begin(), works_.end(), [](const auto& work) { return !work->is_completed(); });
-  ended.assign(std::make_move_iterator(first_ended), std::make_move_iterator(works_.end()));
-  works_.erase(first_ended, works_.end());
   std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
-  pending_count_.store(works_.size(), std::memory_order_release);
 }
 
 bool ProgressEngine::is_drained() {
-  sweep();
+  forget_done_residues();
   std::lock_guard lock(mutex_);
-  return works_.empty() && residues_.empty();
+  return !has_works() && residues_.empty();
 }
 
-void ProgressEngine::step_all() {
-  if (is_idle() || !may_drive_()) return;
-  // Steps run outside the lock: they may complete works, and those may start new ones.
-  const auto works = pending([](const detail::WorkState&) { return true; });
-  for (const auto& work : works) work->step();
-  sweep();
+bool ProgressEngine::step_some() {
+  if (is_idle()) return true;
+  if (!works_->step_some()) return false;
+  if (may_drive_()) forget_done_residues();
+  return true;
 }
 
-// Under the lock, so that no work ends on the thread that asks: see sweep().
 std::vector<ProgressEngine::Overdue> ProgressEngine::overdue(TimePoint now) const {
   std::vector<Overdue> found;
-  if (is_idle()) return found;
-  std::lock_guard lock(mutex_);
-  for (const auto& work : works_)
+  for_each_own([&](const auto& work) {
     if (work->is_overdue(now))
       found.push_back({work->group().membership().uid, work->type(), work->sequence()});
+  });
   return found;
 }
 
+std::vector<std::uint64_t> ProgressEngine::records_not_waited_for() const {
+  std::vector<std::uint64_t> records;
+  for_each_own([&](const auto& work) {
+    if (work->is_waited_for()) return;
+    for (const auto& part : work->parts()) records.push_back(part->record_id);
+  });
+  return records;
+}
+
 void ProgressEngine::step_what_peers_need() {
-  const auto needed = [](const detail::WorkState& work) { return work.peers_need_steps(); };
-  Waiter waiter(crowded_);
-  while (!is_idle() && !pending(needed).empty()) {
-    step_all();
-    waiter.pause();
-  }
+  Waiter waiter(crowding_);
+  while (works_->needed_count() != 0)
+    if (step_some() || !waiter.is_sleepy()) waiter.pause();
 }
 
 std::vector<std::shared_ptr<detail::WorkState>> ProgressEngine::pending(
     const std::function<bool(const detail::WorkState&)>& wanted) const {
-  std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<detail::WorkState>> found;
-  std::copy_if(works_.begin(), works_.end(), std::back_inserter(found),
-               [&](const auto& work) { return !work->is_completed() && wanted(*work); });
+  for_each_own([&](const auto& work) {
+    if (!work->is_completed() && wanted(*work)) found.push_back(work);
+  });
   return found;
 }
 
 void ProgressEngine::run_own_thread() {
-  name_this_thread("hymn-progress");
   // Where the kernel refuses, it stays where the thread that made it is.
   bind_this_thread(own_cpus_);
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !works_.empty(); });
+      changed_.wait(lock, [this] { return stopping_ || has_works(); });
       if (stopping_) return;
     }
     // Always as if cores were shared: the application's threads come first.
     Waiter waiter(true);
-    while (!is_idle()) {
-      step_all();
+    while (has_works()) {
+      const bool all_stepped = step_some();
       {
         std::lock_guard lock(mutex_);
         if (stopping_) return;
       }
-      waiter.pause();
+      if (all_stepped || !waiter.is_sleepy()) waiter.pause();
     }
   }
+}
+
+void ProgressEngine::own_thread_failed(std::string_view why) {
+  has_own_thread_.store(false, std::memory_order_release);
+  for (const auto& work : pending([](const detail::WorkState&) { return true; }))
+    work->abandon(fmt::format("the progress thread has failed: {}", why));
 }
 
 std::vector<std::unique_ptr<Residue>> ProgressEngine::shut_down() {
@@ -123,7 +147,7 @@ std::vector<std::unique_ptr<Residue>> ProgressEngine::shut_down() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  sweep();
+  forget_done_residues();
   std::lock_guard lock(mutex_);
   return std::exchange(residues_, {});
 }

@@ -1,5 +1,5 @@
-// Moves the operations in flight of one world forward: on the thread that waits, and, if asked for,
-// on a thread of its own.
+// Moves the operations in flight forward, those of one world and of all others of this rank: on the
+// thread that waits, and, if asked for, on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -7,75 +7,89 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/crowding.hpp"
 #include "collectives/operation.hpp"
+#include "runtime/group/works_in_flight.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace hymn {
 
-namespace detail {
-class WorkState;
-}
-
+/// Of one world.
 class ProgressEngine {
  public:
-  /// `may_drive` tells whether the calling thread may move operations forward.
-  /// A thread of its own is bound to `own_cpus`.
-  ProgressEngine(std::function<bool()> may_drive, bool crowded, bool own_thread, CpuSet own_cpus);
+  /// `works` are all that are in flight on this rank. `may_drive` tells whether the calling thread
+  /// may move those of this world. A thread of its own is bound to `own_cpus`.
+  ProgressEngine(std::shared_ptr<WorksInFlight> works, std::function<bool()> may_drive,
+                 bool crowded, bool own_thread, CpuSet own_cpus);
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine&) = delete;
   ProgressEngine& operator=(const ProgressEngine&) = delete;
 
   void add(std::shared_ptr<detail::WorkState> work);
+  /// As WorksInFlight::remove().
+  std::shared_ptr<detail::WorkState> remove(detail::WorkState& work);
   /// Keeps what an abandoned operation left until it is done.
   void keep(std::unique_ptr<Residue> residue);
 
-  /// Nothing is in flight.
-  bool is_idle() const { return pending_count_.load(std::memory_order_acquire) == 0; }
-  bool has_one() const { return pending_count_.load(std::memory_order_acquire) == 1; }
-  /// Forgets what has completed.
-  void sweep();
-  /// Nothing is in flight, nor left behind by what was given up.
+  /// Nothing is in flight, in no world of this rank.
+  bool is_idle() const { return works_->count() == 0; }
+  bool has_one() const { return works_->count() == 1; }
+  /// Of this world.
+  bool has_works() const { return own_count_.load(std::memory_order_acquire) != 0; }
+  /// Nothing of this world is in flight, nor left behind by what was given up.
   bool is_drained();
-  /// One step for everything in flight. Never throws: failures go to the works themselves.
-  void step_all();
+  /// As WorksInFlight::step_some(): before it returns true the caller may give its core away, but
+  /// not sleep.
+  bool step_some();
+  void step_all() { works_->step_all(); }
   /// Steps until nothing in flight has peers that wait for its steps: to be called before this
   /// thread blocks elsewhere.
   void finish_what_peers_need() {
-    if (!is_idle()) step_what_peers_need();
+    if (works_->needed_count() != 0) step_what_peers_need();
   }
-  /// The works in flight that satisfy `wanted`, oldest first.
+  /// The works of this world in flight that satisfy `wanted`, oldest first.
   std::vector<std::shared_ptr<detail::WorkState>> pending(
       const std::function<bool(const detail::WorkState&)>& wanted) const;
 
-  /// Those in flight whose limit has passed, and for which nobody waits with another one.
+  /// Those of this world whose limit has passed, and for which nobody waits with another one.
   struct Overdue {
     std::uint64_t uid = 0;
     OpType type = OpType::barrier;
     std::uint64_t sequence = 0;
   };
   std::vector<Overdue> overdue(TimePoint now) const;
+  /// The records of works of this world that nobody waits for.
+  std::vector<std::uint64_t> records_not_waited_for() const;
 
-  bool crowded() const { return crowded_; }
-  bool has_own_thread() const { return has_own_thread_; }
+  Crowding& crowding() { return crowding_; }
+  bool crowded() const { return crowding_.is_counted(); }
+  bool has_own_thread() const { return has_own_thread_.load(std::memory_order_acquire); }
   /// Ends the own thread. What is still kept is handed over, for it must outlive the world.
   std::vector<std::unique_ptr<Residue>> shut_down();
 
  private:
   void run_own_thread();
+  /// What the own thread was to move forward is given up; from now on those who wait move it.
+  void own_thread_failed(std::string_view why);
   void step_what_peers_need();
+  void forget_done_residues();
+  /// Calls `visit` with each work of this world, under the lock of all.
+  template <class Visit>
+  void for_each_own(Visit visit) const;
 
+  std::shared_ptr<WorksInFlight> works_;
   std::function<bool()> may_drive_;
-  bool crowded_;
-  bool has_own_thread_;
+  Crowding crowding_;
+  std::atomic<bool> has_own_thread_;
   CpuSet own_cpus_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<detail::WorkState>> works_;
   std::vector<std::unique_ptr<Residue>> residues_;
-  std::atomic<std::size_t> pending_count_{0};
+  std::atomic<std::size_t> own_count_{0};
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "base/waiter.hpp"
 #include "runtime/world/world_state.hpp"
@@ -70,7 +71,8 @@ void WorkState::start() {
       part->storage.get()->start();
     }
   } catch (...) {
-    const auto failure = group_->describe_failure(std::current_exception(), title());
+    const auto caught = group_->explained(std::current_exception(), title());
+    const auto failure = group_->describe_failure(caught, title());
     const bool clean = give_up_parts(failure.reason);
     if (must_abort_group(clean)) group_->abort(failure);
     for (const auto& part : parts_) {
@@ -78,7 +80,7 @@ void WorkState::start() {
       if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
       group_->world().ring().set_retired(part->record_id);
     }
-    const auto error = with_context(std::current_exception(), group_->context(title()));
+    const auto error = with_context(caught, group_->context(title()));
     if (group_->is_watched()) group_->note_ended(*this, error);
     group_->tell_ended();
     std::rethrow_exception(error);
@@ -97,9 +99,7 @@ bool WorkState::step(long nanoseconds) {
     if (is_completed()) return true;
     if (!advance(nanoseconds)) return false;
   }
-  // Outside the lock: what was chained to the result may look at this very work.
-  settle_future();
-  group_->tell_ended();
+  conclude();
   return true;
 }
 
@@ -107,7 +107,7 @@ bool WorkState::advance(long nanoseconds) {
   // Asked before the step, so that what had completed before the abort counts.
   const bool was_aborted = group_->is_aborted();
   if (try_to_end(nanoseconds)) return true;
-  if (!group_->is_sound()) [[unlikely]] {
+  if (!group_->is_sound() || !group_->world().is_open()) [[unlikely]] {
     if (was_aborted) {
       give_up_parts(group_->abort_failure().reason);
       finish(Ended::badly, group_->aborted_error(title()));
@@ -120,7 +120,12 @@ bool WorkState::advance(long nanoseconds) {
   }
   if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
   const TimePoint now = group_->world().clock().now();
-  if (!deadline_.expired(now)) return false;
+  if (!deadline_.expired(now)) {
+    auto error = is_ordered() ? group_->look_for_other_calls(started_, now) : nullptr;
+    if (!error) return false;
+    fail(std::move(error));
+    return true;
+  }
   // It may have completed while this thread had no core.
   if (try_to_end(0)) return true;
   fail(group_->timeout_error(pending(), now - started_, limit_));
@@ -156,6 +161,25 @@ bool WorkState::must_abort_group(bool clean) const {
   return is_ordered() || !clean || group_->has_failed_members();
 }
 
+bool WorkState::can_rest() const {
+  return completed_parts_.load(std::memory_order_relaxed) + 1 == parts_.size() &&
+         std::all_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part->storage.get()->can_rest(); });
+}
+
+Awaited WorkState::awaited() {
+  const std::unique_lock lock(step_mutex_, std::try_to_lock);
+  auto found = Awaited::elsewhere;
+  if (!lock) return Awaited::somewhere;
+  for (const auto& part : parts_) {
+    if (part->done) continue;
+    const Awaited one = part->storage.get()->awaited();
+    if (one == Awaited::here) return one;
+    if (one == Awaited::somewhere) found = one;
+  }
+  return found;
+}
+
 bool WorkState::step_parts(long nanoseconds) {
   bool all = true;
   for (const auto& part : parts_) {
@@ -168,7 +192,10 @@ bool WorkState::step_parts(long nanoseconds) {
 bool WorkState::step_part(WorkPart& part, long nanoseconds) {
   Operation& operation = *part.storage.get();
   part.done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
-  if (part.done) group_->world().ring().set_ended(part.record_id, CallState::completed, false);
+  if (part.done) {
+    completed_parts_.fetch_add(1, std::memory_order_relaxed);
+    group_->world().ring().set_ended(part.record_id, CallState::completed, false);
+  }
   return part.done;
 }
 
@@ -177,7 +204,10 @@ void WorkState::fail(std::exception_ptr error) {
   const auto failure = group_->describe_failure(error, title());
   // A send or receive that went wrong and has left nothing behind is its own matter.
   const bool clean = give_up_parts(failure.reason);
-  if (must_abort_group(clean)) group_->abort(failure);
+  if (must_abort_group(clean))
+    group_->abort(failure);
+  else
+    group_->world().incident({"error", failure.reason});
   finish(Ended::badly, with_context(error, group_->context(title())));
 }
 
@@ -217,6 +247,11 @@ void WorkState::abandon(const std::string& reason) {
     if (!give_up_parts(reason)) group_->world().mark_failed();
     finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
   }
+  conclude();
+}
+
+void WorkState::conclude() {
+  const auto removed = group_->world().engine().remove(*this);
   settle_future();
   group_->tell_ended();
 }
@@ -224,15 +259,17 @@ void WorkState::abandon(const std::string& reason) {
 void WorkState::require_driver() const {
   WorldState& world = group_->world();
   // Asked here first: a context is words, which cost more than the rest of a small call.
-  if (is_completed() || world.engine().has_own_thread() || world.may_drive()) return;
+  if (is_completed()) return;
+  if (world.is_copied()) world.require_here(group_->context(title()));
+  if (world.engine().has_own_thread() || world.may_end_works()) return;
   world.require_drive(group_->context(title()));
 }
 
 bool WorkState::test() {
   require_driver();
-  // Everything in flight, this work included: others may wait for what is not being waited for
-  // here.
-  if (!is_completed()) group_->world().engine().step_all();
+  // Others may wait for what is not being waited for here.
+  if (!is_completed() && !(group_->world().may_drive() && step()))
+    group_->world().engine().step_some();
   return is_completed();
 }
 
@@ -241,23 +278,27 @@ void WorkState::wait(Timeout timeout) {
   require_driver();
   const TimePoint began = world.clock().now();
   const Deadline deadline = Deadline::after(timeout, began);
+  const bool has_waited = !is_completed();
+  if (has_waited) waiters_.fetch_add(1, std::memory_order_relaxed);
   if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
-  Waiter waiter(world.engine().crowded(), can_rest());
+  // Of several parts all but one may be over after a step, and that one can rest.
+  if (world.may_end_works()) step();
+  Waiter waiter(world.engine().crowding(), can_rest());
   bool expired = false;
   while (!is_completed()) {
     // With nothing else to move forward it may sleep until a peer has done something.
     const bool rests = waiter.is_sleepy() && can_rest() && world.engine().has_one() &&
                        !world.engine().has_own_thread();
-    if (world.may_drive() && step(rests ? Waiter::longest_rest : 0)) break;
-    if (!rests) world.engine().step_all();
+    if (world.may_end_works() && step(rests ? waiter.next_rest() : 0)) break;
+    const bool all_stepped = rests || world.engine().has_one() || world.engine().step_some();
     if (is_completed()) break;
     const TimePoint now = world.clock().now();
-    expired = timeout.is_set() && deadline.expired(now) && !(world.may_drive() && step(0));
+    expired = timeout.is_set() && deadline.expired(now) && !(world.may_end_works() && step(0));
     if (expired) break;
-    if (!rests) waiter.pause();
+    if (!rests && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
-  world.engine().sweep();
+  if (has_waited) waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (group_->is_watched()) [[unlikely]]
     group_->note_waited(*this, world.clock().now() - began);
   if (expired && world.config().blocking_wait)
@@ -276,15 +317,15 @@ bool WorkState::is_enqueued() const {
 
 void WorkState::await_enqueued() {
   ProgressEngine& engine = group_->world().engine();
-  Waiter waiter(engine.crowded());
+  Waiter waiter(engine.crowding());
   while (true) {
     {
       std::lock_guard lock(step_mutex_);
       if (is_enqueued()) break;
     }
     // Others may have to go first; its own limit is looked at in its steps.
-    if (!step()) engine.step_all();
-    waiter.pause();
+    const bool all_stepped = step() || engine.step_some();
+    if (all_stepped || !waiter.is_sleepy()) waiter.pause();
   }
   if (is_completed() && error_) std::rethrow_exception(error_);
 }
@@ -313,7 +354,7 @@ void WorkState::fail_waiting(Duration waited, Timeout limit) {
     std::lock_guard lock(step_mutex_);
     if (!is_completed()) fail(std::move(error));
   }
-  settle_future();
+  conclude();
 }
 
 std::exception_ptr WorkState::error() const { return is_completed() ? error_ : nullptr; }
@@ -368,6 +409,7 @@ void WorkState::settle_future() {
     std::lock_guard lock(future_mutex_);
     state = std::exchange(future_, nullptr);
   }
+  const CallbackScope scope;
   if (state) settle(*state);
 }
 

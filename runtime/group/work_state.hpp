@@ -2,14 +2,20 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/algorithm.hpp"
 #include "hymn/process_group.hpp"
 #include "runtime/group/gone_members.hpp"
+
+namespace hymn {
+class WorksInFlight;
+}
 
 namespace hymn::detail {
 
@@ -58,7 +64,8 @@ class WorkState {
   /// One step; true when it has completed, well or badly. Does nothing when another thread is at
   /// it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
   bool step(long nanoseconds = 0);
-  bool can_rest() const { return parts_.size() == 1 && parts_.front()->storage.get()->can_rest(); }
+  /// Only the last part rests: whoever slept in one would not move the others.
+  bool can_rest() const;
   /// Moves everything in flight forward, then is_completed().
   bool test();
   bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
@@ -83,6 +90,9 @@ class WorkState {
            !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
   }
 
+  /// A thread is in wait().
+  bool is_waited_for() const { return waiters_.load(std::memory_order_relaxed) != 0; }
+
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
   std::uint64_t sequence() const { return sequence_; }
@@ -99,6 +109,7 @@ class WorkState {
   std::string_view algorithm() const;
 
  private:
+  friend class hymn::WorksInFlight;
   enum class Ended : unsigned char { no, well, badly };
 
   /// Throws where nobody would ever move it forward.
@@ -110,6 +121,8 @@ class WorkState {
   /// True when all have completed.
   bool step_parts(long nanoseconds);
   bool step_part(WorkPart& part, long nanoseconds);
+  /// Of all parts that have not completed; not known while another thread is at them.
+  Awaited awaited();
   void fail(std::exception_ptr error);
   void fail_waiting(Duration waited, Timeout limit);
   /// Without it the ranks of the group would be out of step.
@@ -122,6 +135,9 @@ class WorkState {
   }
   /// Of one of its parts; null while all may complete.
   std::exception_ptr hopeless();
+  /// Once it has ended, outside of its lock: what was chained to the result may look at this very
+  /// work, which may be gone when this returns but for who holds it.
+  void conclude();
   void settle_future();
   void settle(FutureState<std::vector<BufferView>>& state) const;
   bool is_enqueued() const;
@@ -138,10 +154,15 @@ class WorkState {
   std::vector<std::unique_ptr<WorkPart>> parts_;
   std::vector<RecvStatus> statuses_;
   std::size_t started_parts_ = 0;
+  std::atomic<std::size_t> completed_parts_{0};
   // While somebody waits with a limit of their own, the operation's own is not looked at.
   std::atomic<int> explicit_waiters_{0};
+  std::atomic<int> waiters_{0};  ///< all of them
   std::atomic<Ended> ended_{Ended::no};
   std::exception_ptr error_;  // written before ended_
+
+  /// Among those in flight; theirs, and under their lock.
+  std::optional<std::list<std::shared_ptr<WorkState>>::iterator> place_;
 
   std::mutex future_mutex_;
   std::shared_ptr<FutureState<std::vector<BufferView>>> future_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/keep_for_ever.hpp"
-#include "base/waiter.hpp"
+#include "base/patience.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -229,21 +229,19 @@ std::uint64_t shadow_until_the_end(std::vector<GroupShadow>& shadows) {
   WorldState& world = shadows.front().world();
   for (GroupShadow& shadow : shadows) shadow.join();
   const Clock& clock = world.clock();
-  ProgressEngine& engine = world.engine();
-  Waiter waiter(engine.crowded());
-  TimePoint last = clock.now();
-  while (!std::ranges::all_of(shadows, &GroupShadow::has_ended)) {
-    bool any = false;
-    for (GroupShadow& shadow : shadows) any = shadow.follow() || any;
-    if (any) {
-      waiter = Waiter(engine.crowded());
-      last = clock.now();
-      continue;
-    }
-    const Duration idle = clock.now() - last;
-    for (GroupShadow& shadow : shadows) shadow.require_hope(idle);
-    if (!engine.is_idle()) engine.step_all();
-    waiter.pause();
+  Patience patience = world.patience("shadowing groups", Timeout::none());
+  const auto all_have_ended = [&] { return std::ranges::all_of(shadows, &GroupShadow::has_ended); };
+  while (!all_have_ended()) {
+    // Until there is something to do again.
+    const TimePoint last = clock.now();
+    PatientWait wait(patience);
+    wait.until([&] {
+      bool any = false;
+      for (GroupShadow& shadow : shadows) any = shadow.follow() || any;
+      if (any || all_have_ended()) return true;
+      for (GroupShadow& shadow : shadows) shadow.require_hope(clock.now() - last);
+      return false;
+    });
   }
   std::vector<Work> parting;
   for (GroupShadow& shadow : shadows) parting.push_back(shadow.part());

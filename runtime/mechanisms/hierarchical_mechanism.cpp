@@ -38,8 +38,7 @@ void HierarchicalMechanism::open(NewGroup& group, std::span<const Bytes>, std::s
       parts.areas = ShmAreas::for_members(1);
       parts.channel = lone_channel(parts.areas, group.shape.rank);
     }
-    if (!parts.port)
-      parts.port = make_exchange_port(exchange_, group.membership.ranks, group.membership.uid);
+    if (!parts.port) parts.port = make_exchange_port(group.exchange, group.membership.ranks);
   }
   group.algorithms.push_back(make_hierarchical(std::move(parts), std::move(refusal)));
 }

@@ -2,22 +2,16 @@
 // on each host and messages between hosts.
 #pragma once
 
-#include "hymn/exchange.hpp"
 #include "runtime/mechanisms/mechanism.hpp"
 
 namespace hymn {
 
 /// Comes after shared memory, and after whatever carries messages; where nothing does, they travel
-/// through the exchange.
+/// through the group's exchange.
 class HierarchicalMechanism final : public Mechanism {
  public:
-  explicit HierarchicalMechanism(std::shared_ptr<Exchange> exchange)
-      : exchange_(std::move(exchange)) {}
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
-
- private:
-  std::shared_ptr<Exchange> exchange_;
 };
 
 }  // namespace hymn

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/log.hpp"
 #include "base/meeting.hpp"
 #include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
@@ -28,6 +29,7 @@ inline PathPolicy policy_of(const GroupOptions& options, const PathPolicy& world
 /// How a world ends.
 enum class WorldEnd : unsigned char {
   clean,     ///< all ranks are here, and nothing has gone wrong on any of them
+  littered,  ///< the same, but somebody has not received, or not called, what others have
   together,  ///< all ranks are here
   apart,     ///< some rank may be missing, or busy elsewhere
 };
@@ -37,7 +39,8 @@ enum class WorldEnd : unsigned char {
 struct NewGroup {
   const Membership& membership;
   GroupShape shape;
-  Patience patience{};  ///< for what may block
+  std::shared_ptr<Exchange> exchange;  ///< of the group alone
+  Patience patience{};                 ///< for what may block
   Algorithms algorithms{};
   /// The members on this host share memory, as do those on every other host that has several. One
   /// member alone on its host has none.
@@ -47,8 +50,7 @@ struct NewGroup {
                                ///< not all hosts share memory, or nobody said
   std::shared_ptr<MessagePort> port{};  ///< between any two members
   const GroupOptions& options;
-  /// Moves what is in flight on other groups, for which who waits here may have to wait.
-  std::function<void()> step_others{};
+  const Logger& logger;
   DeviceReach reach{};                  ///< what its candidates can do on GPUs
   std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
   StagedAlgorithm* staged = nullptr;    ///< among the algorithms; null: none
@@ -95,8 +97,15 @@ class Mechanism {
   virtual bool serves_own_threads() const { return true; }
   /// Whether a thread may be left in a blocking call of the mechanism.
   virtual bool may_block() const { return true; }
+  /// For people: the library behind it, and how it was set up; empty: there is nothing to say.
+  virtual std::string description() const { return {}; }
   /// Whether ranks must wait for each other before the last trace of their world is removed.
   virtual bool ends_together() const { return false; }
+  /// All groups have ended. Of all ranks together the sum is 0 where none has left anything behind
+  /// that another has not received, or not taken part in.
+  virtual std::uint64_t left_over() { return 0; }
+  /// Messages that it has dropped: nobody could receive them any more.
+  virtual std::uint64_t dropped_messages() const { return 0; }
   virtual void shut_down(WorldEnd) {}
 };
 

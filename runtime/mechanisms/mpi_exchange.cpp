@@ -46,6 +46,7 @@ void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> byt
   check_mpi(PMPI_Isend(message.bytes.data(), large.count(), large.type(), to, mpi_tag,
                        communicator_, &message.request),
             "MPI_Isend");
+  ++sent_;
 }
 
 std::optional<ExchangeMessage> MpiExchange::try_receive(int from, std::uint64_t tag) {
@@ -115,7 +116,13 @@ void MpiExchange::finish_incoming() {
     message->bytes.erase(message->bytes.begin(), message->bytes.begin() + header_bytes);
     arrived_.add(tag, {message->source, std::move(message->bytes)});
     message = incoming_.erase(message);
+    ++received_;
   }
+}
+
+std::uint64_t MpiExchange::left_over() {
+  std::lock_guard lock(mutex_);
+  return sent_ - received_;
 }
 
 void MpiExchange::shut_down() {

@@ -25,6 +25,9 @@ class MpiExchange final : public Exchange {
   bool is_open() const override { return gate_->is_open(); }
 
   MPI_Comm communicator() const { return communicator_; }
+  /// Messages to others that MPI has, less those that came: over all ranks the sum is what nobody
+  /// has received.
+  std::uint64_t left_over();
   /// Frees the communicator if all messages of this rank have been taken over by MPI.
   void shut_down();
 
@@ -53,6 +56,8 @@ class MpiExchange final : public Exchange {
   std::list<Outgoing> outgoing_;
   std::list<Incoming> incoming_;  // in the order in which they were found
   MessageQueues arrived_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace hymn

@@ -1,13 +1,16 @@
 // MPI as a mechanism: gives each group a communicator of its own, and the algorithms over it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "runtime/mechanisms/mechanism.hpp"
 #include "runtime/mechanisms/mpi_exchange.hpp"
+#include "runtime/mechanisms/parked_communicators.hpp"
 
 namespace hymn {
 
@@ -17,6 +20,8 @@ class MpiMechanism final : public Mechanism {
                std::size_t chunk_limit);
 
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
+  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+               Duration patience) override;
   void open(NewGroup& group, std::span<const Bytes> offers,
             std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;
@@ -26,19 +31,27 @@ class MpiMechanism final : public Mechanism {
   bool calls_may_overlap() const override { return gate_->level() > ThreadLevel::funneled; }
   bool serves_own_threads() const override { return gate_->level() == ThreadLevel::multiple; }
   bool may_block() const override { return gate_->may_block(); }
+  std::string description() const override;
   bool ends_together() const override { return true; }
+  std::uint64_t left_over() override;
+  std::uint64_t dropped_messages() const override { return dropped_.load(); }
   void shut_down(WorldEnd end) override;
 
  private:
-  /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is
-  /// no longer used is parked until the world ends, or a group of the same ranks takes it.
-  struct Parked {
-    std::uint64_t id = 0;  ///< uid of the group it was made for, the same on all its ranks
-    MPI_Comm communicator = MPI_COMM_NULL;
+  using Parked = ParkedCommunicators::Parked;
+  /// What all members have said, and so do.
+  struct Plan {
+    std::optional<ParkedCommunicators::Choice> chosen{};  ///< a communicator that was parked
+    bool makes = false;                                   ///< a new one
   };
+  static Plan plan_of(std::span<const Bytes> offers);
+  std::shared_ptr<MpiChannel> channel_of(const NewGroup& group, MPI_Comm communicator) const;
+  /// Of one that was parked, without the messages that are left in it.
+  MPI_Comm take(const NewGroup& group, const ParkedCommunicators::Choice& chosen,
+                std::span<const Bytes> answers);
   MPI_Comm make_communicator(const NewGroup& group);
-  /// None where some member can make no more.
-  std::optional<Parked> take_or_make(const NewGroup& group, std::span<const Bytes> offers);
+  /// The tag by which MPI knows what is done to make it.
+  static int tag_of(std::uint64_t uid) { return 1 + static_cast<int>(uid % 32766); }
 
   std::shared_ptr<MpiExchange> exchange_;
   std::shared_ptr<MpiGate> gate_;
@@ -46,8 +59,12 @@ class MpiMechanism final : public Mechanism {
   int tag_bound_ = 32767;
   std::mutex mutex_;
   bool stuck_ = false;  ///< MPI is still making one, for which a member is missing
-  std::map<std::vector<int>, std::vector<Parked>> parked_;
+  /// Freeing a communicator is collective, and groups end in any order on each rank: so one that is
+  /// no longer used is parked until the world ends, or a group of the same ranks takes it.
+  ParkedCommunicators parked_;
+  std::set<std::uint64_t> making_;          ///< uids of groups that are being made
   std::map<std::uint64_t, Parked> in_use_;  ///< by the uid of the group
+  std::atomic<std::uint64_t> dropped_{0};
 };
 
 }  // namespace hymn

@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/own_process.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -18,6 +21,15 @@ struct Session {
   std::shared_ptr<MpiGate> gate;
   int worlds = 0;
   bool out_of_step = false;
+  struct LastCall {
+    std::weak_ptr<void> owner;
+    std::function<void()> finish;
+  };
+  std::vector<LastCall> last_calls;
+  OwnProcess owner;
+  ForkWatch watch{[this] {
+    if (gate) gate->close_in_child();
+  }};
 };
 
 Session& session() {
@@ -55,7 +67,15 @@ bool is_finalized() {
 // MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else: the last moment to
 // know.
 int close_gate(MPI_Comm, int, void*, void*) {
-  session().gate->close();
+  std::vector<Session::LastCall> last_calls;
+  {
+    const std::lock_guard lock(session().mutex);
+    last_calls.swap(session().last_calls);
+  }
+  for (const auto& [weak, finish] : last_calls)
+    if (const auto owner = weak.lock()) finish();
+  if (!session().gate->close())
+    Logger().warning("MPI is finalized while a thread is in a call of MPI's that does not return");
   return MPI_SUCCESS;
 }
 
@@ -69,6 +89,8 @@ void watch_for_finalize() {
 
 void finalize_at_exit() {
   Session& only = session();
+  // A child made by fork() has this exit handler, too.
+  if (!only.owner.is_this()) return;
   {
     std::lock_guard lock(only.mutex);
     if (only.worlds != 0 || only.out_of_step) return;
@@ -129,13 +151,17 @@ ThreadLevel initialise(ThreadLevel wanted, const Logger& log) {
   return thread_level(provided);
 }
 
+bool is_main_thread() {
+  int is_main = 0;
+  check_mpi(PMPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+  return is_main != 0;
+}
+
 ThreadLevel adopt() {
   int provided = MPI_THREAD_SINGLE;
   check_mpi(PMPI_Query_thread(&provided), "MPI_Query_thread");
-  int is_main = 0;
-  check_mpi(PMPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
   const ThreadLevel level = thread_level(provided);
-  if (level < ThreadLevel::serialized && is_main == 0)
+  if (level < ThreadLevel::serialized && !is_main_thread())
     throw UsageError("this thread may not call MPI at the level it was initialised with",
                      {.remedy = "make the World on the thread that initialised MPI"});
   return level;
@@ -145,6 +171,7 @@ ThreadLevel adopt() {
 
 std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log) {
   Session& only = session();
+  if (only.gate && !only.owner.is_this()) only.gate->throw_closed();
   std::lock_guard lock(only.mutex);
   if (is_finalized())
     throw UsageError("MPI has been finalized, and cannot be initialised again",
@@ -153,7 +180,8 @@ std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log) {
   int initialised = 0;
   check_mpi(PMPI_Initialized(&initialised), "MPI_Initialized");
   const ThreadLevel level = initialised != 0 ? adopt() : initialise(wanted, log);
-  only.gate = std::make_shared<MpiGate>(level, std::this_thread::get_id());
+  only.gate = std::make_shared<MpiGate>(
+      level, is_main_thread() ? std::this_thread::get_id() : std::thread::id());
   watch_for_finalize();
   return only.gate;
 }
@@ -172,6 +200,13 @@ void release_finalize(bool clean) {
 void never_finalize() {
   std::lock_guard lock(session().mutex);
   session().out_of_step = true;
+}
+
+void before_finalize(std::weak_ptr<void> owner, std::function<void()> finish) {
+  std::lock_guard lock(session().mutex);
+  auto& all = session().last_calls;
+  std::erase_if(all, [](const auto& other) { return other.owner.expired(); });
+  all.push_back({std::move(owner), std::move(finish)});
 }
 
 void check_launcher(int mpi_size) {

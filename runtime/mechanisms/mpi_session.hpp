@@ -1,6 +1,7 @@
 // This process's one and only MPI: who started it, who may call it, when it is over.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "base/config.hpp"
@@ -23,6 +24,9 @@ void release_finalize(bool clean);
 /// The end of the process does not finalize, whatever worlds there are: something of MPI's is left
 /// that never ends.
 void never_finalize();
+
+/// `finish` is called when somebody finalizes MPI while `owner` lives, and MPI can still be called.
+void before_finalize(std::weak_ptr<void> owner, std::function<void()> finish);
 
 /// Throws ConfigError when the launcher has started more tasks than MPI sees: each is then alone in
 /// its own MPI_COMM_WORLD, as when srun starts an Open MPI program without PMIx.

@@ -9,6 +9,7 @@
 
 #include "collectives/nccl/agreement.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
+#include "collectives/pairwise/exchange_port.hpp"
 #include "hymn/error.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 #include "topology/gpu_probe.hpp"
@@ -16,10 +17,10 @@
 namespace hymn {
 namespace {
 
-// Of the bootstrap's tags, those for NCCL's ids; that of the group is added.
-constexpr std::uint64_t tag_nccl = 1ull << 33;
-constexpr std::uint64_t tag_nccl_pairs = 1ull << 34;
-constexpr std::uint64_t tag_nccl_columns = 1ull << 35;
+// Tags of the group's exchange, beside that of world_meeting.cpp, for NCCL's ids.
+constexpr std::uint64_t tag_nccl = group_tags::of_making | 2;
+constexpr std::uint64_t tag_nccl_pairs = group_tags::of_making | 3;
+constexpr std::uint64_t tag_nccl_columns = group_tags::of_making | 4;
 
 // NCCL's threads are given so long when a world ends; who hangs then is left behind.
 constexpr Duration longest_end = std::chrono::seconds(5);
@@ -98,10 +99,8 @@ NcclSettings settings_of(const NcclOptions& options) {
 
 }  // namespace
 
-NcclMechanism::NcclMechanism(std::shared_ptr<Exchange> exchange, GpuLibraries libraries,
-                             PathPolicy path, const Config& config)
-    : exchange_(std::move(exchange)),
-      libraries_(std::move(libraries)),
+NcclMechanism::NcclMechanism(GpuLibraries libraries, PathPolicy path, const Config& config)
+    : libraries_(std::move(libraries)),
       path_(std::move(path)),
       defaults_(config.nccl),
       high_priority_(config.high_priority_stream),
@@ -210,22 +209,18 @@ std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) 
       .nccl = std::move(nccl),
       .gpu = gpu_,
       .queue = queue_,
-      .exchange = exchange_,
+      .exchange = group.exchange,
       .members = group.membership.ranks,
-      .tag = tag_nccl + group.membership.uid,
-      .pair_tag = tag_nccl_pairs + group.membership.uid,
-      .column_tag = tag_nccl_columns + group.membership.uid,
+      .tag = tag_nccl,
+      .pair_tag = tag_nccl_pairs,
+      .column_tag = tag_nccl_columns,
       .shape = group.shape,
       .high_priority = group.options.high_priority_stream.value_or(high_priority_)});
 }
 
 // By what all members see alike: their options, and what the group of all ranks is like.
 void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel) {
-  Patience patience = group.patience;
-  patience.meanwhile = [look = patience.meanwhile, step = group.step_others] {
-    if (look) look();
-    if (step) step();
-  };
+  const Patience& patience = group.patience;
   const bool is_early = is_made_early(group.options);
   if (splits_early(group.membership, group.options)) {
     channel->split_from(world_, patience);
@@ -273,11 +268,11 @@ void NcclMechanism::shut_down(WorldEnd end) {
                        [](const auto& channel) { return channel->is_gone(); });
   };
   const auto wait = [&are_gone](Duration limit) {
-    const auto until = std::chrono::steady_clock::now() + limit;
-    while (!are_gone() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Patience patience;
+    patience.deadline = Deadline::after(limit);
+    PatientWait(patience).until(are_gone);
   };
-  if (end == WorldEnd::clean) wait(longest_end);
+  if (end == WorldEnd::clean || end == WorldEnd::littered) wait(longest_end);
   if (!are_gone()) {
     for (const auto& channel : ending_) channel->abort();
     wait(std::chrono::seconds(1));

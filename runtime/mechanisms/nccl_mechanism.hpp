@@ -32,8 +32,7 @@ struct GpuLibraries {
 class NcclMechanism final : public Mechanism {
  public:
   /// `path` and `defaults` are the world's, for groups that do not say otherwise.
-  NcclMechanism(std::shared_ptr<Exchange> exchange, GpuLibraries libraries, PathPolicy path,
-                const Config& config);
+  NcclMechanism(GpuLibraries libraries, PathPolicy path, const Config& config);
   ~NcclMechanism() override;
 
   /// The rank's GPU, once ranks are placed; null: it has none.
@@ -82,7 +81,6 @@ class NcclMechanism final : public Mechanism {
   /// ranks know.
   bool splits_early(const Membership& membership, const GroupOptions& options) const;
 
-  std::shared_ptr<Exchange> exchange_;
   GpuLibraries libraries_;
   PathPolicy path_;
   NcclOptions defaults_;

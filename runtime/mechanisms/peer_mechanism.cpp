@@ -113,11 +113,10 @@ std::vector<int> column_of(const HostMap& hosts, int rank) {
 
 }  // namespace
 
-void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms,
-                        std::shared_ptr<Exchange> exchange, GpuLibraries libraries,
+void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms, GpuLibraries libraries,
                         const PathPolicy& path, const Config& config) {
-  auto nccl = std::make_unique<NcclMechanism>(exchange, std::move(libraries), path, config);
-  auto peer = std::make_unique<PeerMechanism>(*nccl, std::move(exchange), path, config.p2p_compat);
+  auto nccl = std::make_unique<NcclMechanism>(std::move(libraries), path, config);
+  auto peer = std::make_unique<PeerMechanism>(*nccl, path, config.p2p_compat);
   mechanisms.push_back(std::move(nccl));
   mechanisms.push_back(std::move(peer));
 }
@@ -382,12 +381,11 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
     no_staging = "the path setting forbids staged";
   add(hierarchical_staged, std::move(no_staging), [&] {
     const auto place = std::find(column.begin(), column.end(), group.shape.rank);
-    return make_staged_bridge(
-        nccl_.staging(),
-        group.port != nullptr
-            ? group.port
-            : make_exchange_port(exchange_, group.membership.ranks, group.membership.uid),
-        column, static_cast<int>(place - column.begin()));
+    return make_staged_bridge(nccl_.staging(),
+                              group.port != nullptr
+                                  ? group.port
+                                  : make_exchange_port(group.exchange, group.membership.ranks),
+                              column, static_cast<int>(place - column.begin()));
   });
 }
 

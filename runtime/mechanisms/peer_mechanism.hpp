@@ -13,7 +13,6 @@
 
 #include "collectives/cuda/peer_channel.hpp"
 #include "collectives/hierarchical/host_map.hpp"
-#include "hymn/exchange.hpp"
 #include "runtime/mechanisms/nccl_mechanism.hpp"
 
 namespace hymn {
@@ -22,10 +21,9 @@ class PeerMechanism final : public Mechanism {
  public:
   /// `nccl` comes before it and outlives it: it has the rank's GPU, and the order of what goes
   /// there. `path` is the world's, for groups that do not say otherwise. Messages between hosts
-  /// travel through `exchange` where no other mechanism carries them.
-  PeerMechanism(const NcclMechanism& nccl, std::shared_ptr<Exchange> exchange, PathPolicy path,
-                P2pCompat compat)
-      : nccl_(nccl), exchange_(std::move(exchange)), path_(std::move(path)), compat_(compat) {}
+  /// travel through the group's exchange where no other mechanism carries them.
+  PeerMechanism(const NcclMechanism& nccl, PathPolicy path, P2pCompat compat)
+      : nccl_(nccl), path_(std::move(path)), compat_(compat) {}
 
   void placed(const JobMap& job) override;
   void measured(const std::shared_ptr<const TuningTable>& table) override { tuning_ = table; }
@@ -78,7 +76,6 @@ class PeerMechanism final : public Mechanism {
                         const std::string& reason) const;
 
   const NcclMechanism& nccl_;
-  const std::shared_ptr<Exchange> exchange_;
   const PathPolicy path_;
   const P2pCompat compat_;
   std::shared_ptr<const TuningTable> tuning_;
@@ -97,8 +94,7 @@ class PeerMechanism final : public Mechanism {
 };
 
 /// NCCL and peer memory, for the end of a world's list.
-void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms,
-                        std::shared_ptr<Exchange> exchange, GpuLibraries libraries,
+void add_gpu_mechanisms(std::vector<std::unique_ptr<Mechanism>>& mechanisms, GpuLibraries libraries,
                         const PathPolicy& path, const Config& config);
 
 }  // namespace hymn

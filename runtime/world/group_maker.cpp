@@ -12,7 +12,7 @@ void GroupMaker::add(std::function<void()> make) {
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) {
     try {
-      thread_ = std::thread([this] { run(); });
+      thread_ = start_helper_thread("hymn-groups", [this] { run(); }, [](std::string_view) {});
     } catch (const std::system_error&) {
       lock.unlock();
       make();
@@ -23,10 +23,11 @@ void GroupMaker::add(std::function<void()> make) {
   changed_.notify_all();
 }
 
-void GroupMaker::settle() {
+bool GroupMaker::settle(const Patience& patience) {
   std::unique_lock lock(mutex_);
-  if (is_own_thread()) return;
-  changed_.wait(lock, [this] { return waiting_.empty() && !busy_; });
+  if (is_own_thread()) return true;
+  PatientWait wait(patience);
+  return wait.until(lock, changed_, [this] { return waiting_.empty() && !busy_; });
 }
 
 void GroupMaker::finish() {
@@ -39,7 +40,6 @@ void GroupMaker::finish() {
 }
 
 void GroupMaker::run() {
-  become_helper_thread("hymn-groups");
   bind_this_thread(cpus_);
   std::unique_lock lock(mutex_);
   while (true) {
@@ -51,7 +51,7 @@ void GroupMaker::run() {
       waiting_.pop_front();
       busy_ = true;
       lock.unlock();
-      make();
+      run_guarded(make, [](std::string_view) {});  // what it makes hears of its own failures
     }
     lock.lock();
     busy_ = false;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/patience.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace hymn {
@@ -26,8 +27,10 @@ class GroupMaker {
   /// this returns, where no other can be started.
   void add(std::function<void()> make);
   /// Returns when all that was added has been made; at once when it is called by what is made.
-  void settle();
-  /// As settle(), and ends the thread. Nothing may be added any more.
+  /// False: the patience has ended before.
+  bool settle(const Patience& patience);
+  /// Waits for all that was added, as long as it takes, and ends the thread. Nothing may be added
+  /// any more.
   void finish();
 
  private:

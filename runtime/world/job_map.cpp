@@ -30,30 +30,42 @@ constexpr Duration leader_grace = std::chrono::seconds(1);
 struct Trouble {
   std::string problem;  ///< empty: nothing
   std::string remedy;
-  Duration waited{};  ///< for a rank that may be dead; none: all are there
+  std::vector<int> missing;  ///< as ErrorContext says
+  Duration waited{};         ///< for those that have not come
+  bool is_peer = false;      ///< they are known to be gone
 
   void note(const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
     problem = known == nullptr ? error.what() : known->problem();
-    if (known != nullptr) remedy = known->context().remedy;
+    if (known != nullptr) {
+      remedy = known->context().remedy;
+      missing = known->context().missing;
+      is_peer = known->kind() == ErrorKind::peer;
+    }
     if (const auto* late = dynamic_cast<const TimeoutError*>(&error))
       waited = std::max(late->waited(), Duration(1));
   }
   void pack(Packer& packer) const {
     packer.text(problem).text(remedy).number(static_cast<std::uint64_t>(waited.count()));
+    packer.number(is_peer ? 1 : 0).number(missing.size());
+    for (const int rank : missing) packer.number(static_cast<std::uint64_t>(rank));
   }
   static Trouble unpack(Unpacker& unpacker) {
     Trouble trouble;
     trouble.problem = unpacker.text();
     trouble.remedy = unpacker.text();
     trouble.waited = Duration(static_cast<Duration::rep>(unpacker.number()));
+    trouble.is_peer = unpacker.number() == 1;
+    trouble.missing.resize(unpacker.count());
+    for (int& lost : trouble.missing) lost = static_cast<int>(unpacker.number());
     return trouble;
   }
   /// Throws it on `rank`. After a ConfigError all ranks end their world together, which they cannot
   /// where one is missing.
   void raise(int rank) const {
     if (problem.empty()) return;
-    ErrorContext context{.rank = rank, .remedy = remedy};
+    ErrorContext context{.rank = rank, .remedy = remedy, .missing = missing};
+    if (is_peer) throw PeerError(problem, std::move(context));
     if (waited > Duration::zero()) throw TimeoutError(problem, waited, std::move(context));
     throw ConfigError(problem, std::move(context));
   }

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/waiter.hpp"
+#include <numeric>
+
+#include "base/company_watch.hpp"
 #include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
+#include "runtime/group/works_in_flight.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
 #include "runtime/mechanisms/mpi_exchange.hpp"
 #include "runtime/mechanisms/mpi_mechanism.hpp"
@@ -34,39 +37,78 @@ class FinalizeHold final : public Mechanism {
   bool released_ = false;
 };
 
-/// All ranks must come. Whoever gives up has left MPI with an operation that never ends.
-void wait_for_all(MPI_Request& request, Timeout limit) {
-  const TimePoint began = std::chrono::steady_clock::now();
-  const Deadline deadline = Deadline::after(limit, began);
-  Waiter waiter(true);
-  while (true) {
-    int done = 0;
-    check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return;
-    const TimePoint now = std::chrono::steady_clock::now();
-    if (deadline.expired(now)) {
-      never_finalize();
-      throw TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
-                                     std::chrono::duration<double>(now - began).count()),
-                         now - began,
-                         {.remedy = "make a World on every rank of the communicator, or allow more "
-                                    "time (HYMN_INIT_TIMEOUT)"});
-    }
-    waiter.pause();
+/// Of the ranks of a communicator.
+EarlySight sight_of(MPI_Comm communicator) {
+  MPI_Group members = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  check_mpi(PMPI_Comm_group(communicator, &members), "MPI_Comm_group");
+  check_mpi(PMPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
+  int count = 0;
+  int size = 0;
+  check_mpi(PMPI_Group_size(members, &count), "MPI_Group_size");
+  check_mpi(PMPI_Group_size(all, &size), "MPI_Group_size");
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> launched(ranks.size());
+  check_mpi(PMPI_Group_translate_ranks(members, count, ranks.data(), all, launched.data()),
+            "MPI_Group_translate_ranks");
+  PMPI_Group_free(&members);
+  PMPI_Group_free(&all);
+  return EarlySight(std::move(launched), size);
+}
+
+/// All ranks must come. Whoever gives up has left MPI with an operation that never ends. Others may
+/// wait for what this rank has in flight in another world before they come.
+void wait_for_all(MPI_Request& request, MpiGate& gate, int size, EarlySight& early, Timeout limit) {
+  Company company{.ranks = std::vector<int>(static_cast<std::size_t>(size)),
+                  .is_hopeless = [&early](int rank) { return early.has_ended(rank); },
+                  .tell_of = [&early](int rank) { return early.tell_of(rank); }};
+  std::iota(company.ranks.begin(), company.ranks.end(), 0);
+  Patience patience{.deadline = Deadline::after(limit), .purpose = "making the world"};
+  patience.meanwhile = [watch = CompanyWatch(company, patience.purpose, {})]() mutable {
+    WorksInFlight::step_all_here();
+    watch();
+  };
+  try {
+    PatientWait wait(patience);
+    const auto has_come = [&] {
+      const MpiGate::Entry entry(gate);
+      int done = 0;
+      check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      return done != 0;
+    };
+    if (wait.until(has_come)) return;
+    throw with_known(
+        TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
+                                 std::chrono::duration<double>(wait.waited()).count()),
+                     wait.waited(),
+                     {.remedy = "make a World on every rank of the communicator, or allow more "
+                                "time (HYMN_INIT_TIMEOUT)"}),
+        company);
+  } catch (...) {
+    never_finalize();
+    throw;
   }
 }
 
-MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit) {
-  const MpiGate::Entry entry(gate);
-  int is_inter = 0;
-  check_mpi(PMPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
-  if (is_inter != 0)
-    throw UsageError("a world cannot be made from an inter-communicator",
-                     {.remedy = "merge it with MPI_Intercomm_merge first"});
+MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
+                   std::shared_ptr<EarlySight>& early) {
   MPI_Comm own = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(PMPI_Comm_idup(communicator, &own, &request), "MPI_Comm_idup");
-  wait_for_all(request, limit);
+  int size = 0;
+  {
+    const MpiGate::Entry entry(gate);
+    int is_inter = 0;
+    check_mpi(PMPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
+    if (is_inter != 0)
+      throw UsageError("a world cannot be made from an inter-communicator",
+                       {.remedy = "merge it with MPI_Intercomm_merge first"});
+    check_mpi(PMPI_Comm_idup(communicator, &own, &request), "MPI_Comm_idup");
+    early = std::make_shared<EarlySight>(sight_of(communicator));
+    check_mpi(PMPI_Comm_size(communicator, &size), "MPI_Comm_size");
+  }
+  wait_for_all(request, gate, size, *early, limit);
+  const MpiGate::Entry entry(gate);
   check_mpi(PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return own;
 }
@@ -87,20 +129,23 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
                             .or_else(options.timeout)
                             .or_else(parts.config.timeout);
-  const auto exchange = std::make_shared<MpiExchange>(duplicate(communicator, *gate, limit), gate);
+  const auto exchange =
+      std::make_shared<MpiExchange>(duplicate(communicator, *gate, limit, parts.early), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
   parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
       std::make_unique<ProcessRegions>(), Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
-  parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(exchange));
-  add_gpu_mechanisms(parts.mechanisms, exchange, parts.gpus, parts.path, parts.config);
+  parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
+  add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
   parts.mechanisms.push_back(std::make_unique<FinalizeHold>());
   if (parts.config.control)
     parts.control = std::make_unique<TcpControl>(parts.config.interface,
                                                  Logger(parts.config.log_level, exchange->rank()));
-  return detail::WorldState::make(std::move(parts));
+  auto world = detail::WorldState::make(std::move(parts));
+  before_finalize(world, [state = world.get()] { state->finish_works(); });
+  return world;
 }
 
 }  // namespace

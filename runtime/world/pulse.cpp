@@ -23,7 +23,8 @@ Pulse::~Pulse() {
 void Pulse::add(int rank, std::function<void()> beat) {
   std::lock_guard lock(mutex_);
   beats_[rank] = std::move(beat);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (thread_.joinable()) return;
+  thread_ = start_helper_thread("hymn-pulse", [this] { run(); }, [](std::string_view) {});
 }
 
 void Pulse::remove(int rank) {
@@ -32,10 +33,10 @@ void Pulse::remove(int rank) {
 }
 
 void Pulse::run() {
-  become_helper_thread("hymn-pulse");
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval, [this] { return ending_; }))
-    for (const auto& [rank, beat] : beats_) beat();
+    // What fails for one rank is no affair of the others; the next beat comes all the same.
+    for (const auto& [rank, beat] : beats_) run_guarded(beat, [](std::string_view) {});
 }
 
 }  // namespace hymn

@@ -1,8 +1,11 @@
 #include "runtime/world/tcp_control.hpp"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
+
 #include <algorithm>
 
+#include "base/descriptor.hpp"
 #include "control/interface.hpp"
 #include "control/process_watch.hpp"
 #include "control/station.hpp"
@@ -13,15 +16,18 @@ namespace {
 using control::Neighbour;
 using control::Station;
 
+constexpr std::size_t some_spare = 2;
+
 /// What a rank tells the others.
 struct Offer {
   std::string endpoint{};  ///< of its desk; empty: it keeps none
-  std::string problem{};   ///< why it could not open one
+  std::string problem{};   ///< why it cannot take its part
+  std::string remedy{};
   std::optional<MemoryKey> recorder{};
 
   Bytes packed() const {
     Packer packer;
-    packer.text(endpoint).text(problem).number(recorder ? 1 : 0);
+    packer.text(endpoint).text(problem).text(remedy).number(recorder ? 1 : 0);
     if (recorder) recorder->pack(packer);
     return packer.packed();
   }
@@ -30,10 +36,30 @@ struct Offer {
     Offer offer;
     offer.endpoint = unpacker.text();
     offer.problem = unpacker.text();
+    offer.remedy = unpacker.text();
     if (unpacker.number() != 0) offer.recorder = MemoryKey::unpack(unpacker);
     return offer;
   }
 };
+
+/// How many more files can be opened; it stops at `enough`.
+std::size_t count_descriptors(std::size_t enough) {
+  std::vector<Descriptor> opened;
+  while (opened.size() < enough) {
+    opened.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!opened.back()) return opened.size() - 1;
+  }
+  return enough;
+}
+
+/// A connection that cannot be had looks to others like the end of this rank.
+void require_descriptors(Offer& offer, std::size_t needed) {
+  const std::size_t found = count_descriptors(needed);
+  if (found == needed) return;
+  offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
+                              needed, found);
+  offer.remedy = "raise the limit on open files (ulimit -n), or do without: HYMN_CONTROL=0";
+}
 
 bool has_ended_its_world(const RecorderView& view) {
   const std::uint32_t farewell = view.header().farewell.load(std::memory_order_acquire);
@@ -87,8 +113,15 @@ Bytes TcpControl::offer(const ControlSite& site) {
   options.desk_ranks = site.desks;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
   Offer offer{.recorder = site.recorder};
-  if (desk == site.desks.end() || site.size == 1) {
+  if (site.size == 1) {
     life_->station = std::make_unique<Station>(std::move(options));
+    return offer.packed();
+  }
+  // One to the desk, one to watch each neighbour, and some for what is opened for a moment only.
+  const std::size_t needed = site.here.size() + some_spare;
+  if (desk == site.desks.end()) {
+    life_->station = std::make_unique<Station>(std::move(options));
+    require_descriptors(offer, needed);
     return offer.packed();
   }
   options.desk_index = static_cast<int>(desk - site.desks.begin());
@@ -101,8 +134,10 @@ Bytes TcpControl::offer(const ControlSite& site) {
     options.listen = Endpoint(place.address, 0);
     life_->station = std::make_unique<Station>(std::move(options));
     offer.endpoint = to_string(life_->station->open_desk(life_->token));
+    require_descriptors(offer, needed + static_cast<std::size_t>(site.size));
   } catch (const Error& error) {
     offer.problem = error.what();
+    offer.remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0";
   }
   return offer.packed();
 }
@@ -123,12 +158,11 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
            .look = [who = rank, &recorder] { return read_end(who, recorder.view()); },
            .has_left = [&recorder] { return has_ended_its_world(recorder.view()); }});
     } catch (const ResourceError& error) {
-      // It may have ended since it made its offer.
-      if (in_sight && has_ended(pid)) {
+      // It may have ended since it made its offer, or files are short here.
+      if (in_sight)
         neighbours.push_back({.rank = rank, .pid = pid});
-        continue;
-      }
-      logger_.info(fmt::format("rank {} is not watched from here: {}", rank, error.what()));
+      else
+        logger_.info(fmt::format("rank {} is not watched from here: {}", rank, error.what()));
     }
   }
   return neighbours;
@@ -136,16 +170,14 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
 
 void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
                       Calls calls) {
-  std::vector<Endpoint> desks;
-  for (const int rank : life_->site.desks) {
-    const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
-    if (!offer.problem.empty())
+  for (int rank = 0; rank < life_->site.size; ++rank)
+    if (Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]); !offer.problem.empty())
       throw ConfigError(
           fmt::format("rank {} cannot take its part in the control plane: {}", rank, offer.problem),
-          {.rank = life_->site.rank,
-           .remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0"});
-    desks.push_back(parse_endpoint(offer.endpoint));
-  }
+          {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
+  std::vector<Endpoint> desks;
+  for (const int rank : life_->site.desks)
+    desks.push_back(parse_endpoint(Offer::read(offers[static_cast<std::size_t>(rank)]).endpoint));
   life_->station->set_on_beat(std::move(calls.beat));
   life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
                       look_around(offers));

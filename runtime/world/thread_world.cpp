@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/helper_thread.hpp"
 #include "collectives/inprocess/inprocess.hpp"
 #include "hymn/threads.hpp"
 #include "p2p/shm/heap_region.hpp"
@@ -119,8 +120,8 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
-    parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>(parts.exchange));
-    add_gpu_mechanisms(parts.mechanisms, parts.exchange, parts.gpus, parts.path, parts.config);
+    parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
+    add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
     parts.control =
         std::make_unique<ThreadControl>(common.switchboard, common.pulse, common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
@@ -173,7 +174,14 @@ void run_all(int ranks, const MakeParts& make_parts, const std::function<void(Wo
   const Common common(ranks);
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   auto threads = start_threads(*common.hub, ranks, [&](int rank) {
-    endings[static_cast<std::size_t>(rank)] = run_one(common, rank, make_parts, rank_main);
+    Ending& ending = endings[static_cast<std::size_t>(rank)];
+    // Even to note a failure may fail, for want of memory.
+    run_guarded([&] { ending = run_one(common, rank, make_parts, rank_main); },
+                [&](std::string_view why) {
+                  ending.error = std::make_exception_ptr(ResourceError(std::string(why)));
+                  ending.text = why;
+                  common.hub->abort(fmt::format("rank {} has failed: {}", rank, why));
+                });
   });
   for (std::thread& thread : threads) thread.join();
 

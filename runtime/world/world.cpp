@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "base/keep_for_ever.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/machine_json_job.hpp"
@@ -12,7 +13,7 @@ World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& option
   if (!exchange) throw UsageError("the exchange of a world is null");
   detail::WorldParts parts(Config::from_environment(), options);
   parts.exchange = std::move(exchange);
-  add_gpu_mechanisms(parts.mechanisms, parts.exchange, parts.gpus, parts.path, parts.config);
+  add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
   return World(detail::WorldState::make(std::move(parts)));
 }
 
@@ -36,7 +37,11 @@ World::~World() {
   } catch (const std::exception& error) {
     state_->logger().warning(error.what());
   }
-  state_->release_default_group();
+  // In a callback: nobody can end it any more. Its groups work on.
+  if (!state_->is_destroyed())
+    keep_for_ever(std::move(state_));
+  else
+    state_->release_default_group();
 }
 
 int World::rank() const { return state_->rank(); }
@@ -61,9 +66,12 @@ std::vector<OperationMetrics> World::metrics() const {
   const CallMetrics* metrics = state_->metrics();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();
 }
-std::string World::metrics_json() const { return hymn::metrics_json(metrics(), rank()); }
+std::uint64_t World::dropped_messages() const { return state_->dropped_messages(); }
+std::string World::metrics_json() const {
+  return hymn::metrics_json(metrics(), rank(), dropped_messages());
+}
 std::string World::metrics_prometheus() const {
-  return hymn::metrics_prometheus(metrics(), rank());
+  return hymn::metrics_prometheus(metrics(), rank(), dropped_messages());
 }
 
 void World::destroy() { state_->destroy(); }

@@ -4,12 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "control/process_watch.hpp"
-#include "recorder/call_glimpse.hpp"
-#include "recorder/last_call.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -47,6 +44,7 @@ void WorldState::get_to_know(const std::vector<Arrival>& arrivals) {
     const bool in_sight = arrival.host_key == own.host_key && own.pid_namespace != 0 &&
                           arrival.pid_namespace == own.pid_namespace;
     persons_.push_back({arrival.host_name, arrival.pid, in_sight});
+    if (&arrival != &own && arrival.process == own.process) has_peers_here_ = true;
   }
 }
 
@@ -64,10 +62,9 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
       site.here.push_back({rank, person.pid, person.in_sight});
   }
   site.one_host = site.here.size() == arrivals.size();
-  std::vector<int> all(static_cast<std::size_t>(size_));
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int> all = all_ranks();
   const auto offers = all_gather(*exchange_, all, tag_control, control_->offer(site),
-                                 patience("starting the control plane", init_limit()));
+                                 making_patience("starting the control plane", init_limit(), all));
   control::Listener& listener = *this;
   agent_ = std::make_shared<control::Agent>(
       rank_, size_, listener,
@@ -77,6 +74,8 @@ void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::
 }
 
 void WorldState::say_goodbye() {
+  // What this rank knows is gone soon.
+  if (watchdog_ && is_leaving()) watchdog_->dump({"error", cause_of_leaving().reason});
   if (watchdog_) watchdog_->leave();
   const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : GroupState::Failure();
   if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
@@ -134,40 +133,35 @@ std::vector<int> WorldState::failed_ranks_in(std::string_view text) const {
   return named;
 }
 
-std::vector<Tale> WorldState::ask(std::uint64_t uid, std::span<const int> ranks,
-                                  Duration limit) const {
-  if (!agent_) return {};
-  auto tales = agent_->ask(uid, ranks, limit);
-  for (Tale& tale : tales)
-    if (!tale.answered) look_at(tale, uid);
-  return tales;
-}
-
-// Of a rank on this host that says nothing there is still its memory.
-void WorldState::look_at(Tale& tale, std::uint64_t uid) const {
-  const PeerRecorder* recorder = control_->recorder_of(tale.rank);
-  if (recorder == nullptr) return;
-  for (const GroupLineSeen& line : recorder->view().groups()) {
-    if (line.uid != uid) continue;
-    tale.knows_group = true;
-    tale.entered = line.collectives;
-    tale.completed = line.completed;
-  }
-  const int pid = persons_[static_cast<std::size_t>(tale.rank)].pid;
-  if (is_gone(tale.state)) return;
-  const bool stopped = is_stopped(pid);
-  tale.doing = (stopped ? "its process is stopped; " : "") + describe_doing(recorder->view());
-  // It may be that only the keeper of the desk is stopped, and no answer gets through.
-  if (!stopped) tale.answered = true;
-}
-
 void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {
   if (agent_) agent_->post(control::AbortGroup{uid, failure.reason, failure.missing});
 }
 
 bool WorldState::is_over(int rank) const {
+  if (persons_.empty()) return early_ && early_->has_ended(rank);
   const auto index = static_cast<std::size_t>(rank);
   return index < persons_.size() && persons_[index].in_sight && has_ended(persons_[index].pid);
+}
+
+std::string WorldState::describe_end(const PeerNews& news) const {
+  const char* const verb = hymn::has_failed(news.state) ? "is" : "has";
+  std::string words =
+      fmt::format("{} {} {}: {}", name_of(news.rank), verb, to_string(news.state), news.detail);
+  for (const int culprit : news.culprits)
+    if (words.find(name_of(culprit)) == std::string::npos)
+      words += fmt::format(", a failure of {}", name_of(culprit));
+  return words;
+}
+
+std::string WorldState::tell_of(int rank) const {
+  if (agent_)
+    if (const PeerNews news = agent_->news_of(rank); is_gone(news.state)) return describe_end(news);
+  if (persons_.empty()) return early_ ? early_->tell_of(rank) : "";
+  const Person& person = persons_.at(static_cast<std::size_t>(rank));
+  if (is_over(rank))
+    return describe_end(
+        {.rank = rank, .state = PeerState::dead, .detail = words_of_end(how_it_ended(person.pid))});
+  return person.in_sight && is_stopped(person.pid) ? name_of(rank) + " is stopped" : "";
 }
 
 // Who has left may still have sent something on its way out; but not who left because of a failure.
@@ -191,9 +185,9 @@ void WorldState::enter_group(GroupState& group) {
   std::optional<GroupState::Failure> failure;
   {
     std::lock_guard lock(known_mutex_);
-    known_groups_.push_back(&group);
-    if (const auto early = early_aborts_.extract(group.membership().uid); !early.empty())
-      failure = early.mapped();
+    known_groups_.emplace(key_of(group), &group);
+    if (auto* const early = early_aborts_.find(group.membership().uid)) failure = *early;
+    early_aborts_.erase(group.membership().uid);
   }
   if (failure && group.is_member()) {
     group.abort_here(*failure);
@@ -205,18 +199,21 @@ void WorldState::enter_group(GroupState& group) {
 }
 
 void WorldState::forget_group(const GroupState& group) {
-  std::lock_guard lock(known_mutex_);
-  std::erase(known_groups_, &group);
+  {
+    std::lock_guard lock(known_mutex_);
+    known_groups_.erase(key_of(group));
+  }
+  std::lock_guard lock(groups_mutex_);
+  groups_.erase(key_of(group));
 }
 
 void WorldState::peer_changed(const PeerNews& news) {
   {
     std::lock_guard lock(known_mutex_);
-    for (GroupState* group : known_groups_) group->member_changed(news);
+    for (const auto& [key, group] : known_groups_) group->member_changed(news);
   }
   if (!hymn::has_failed(news.state)) return;
-  const std::string text =
-      fmt::format("{} is {}: {}", name_of(news.rank), to_string(news.state), news.detail);
+  const std::string text = describe_end(news);
   logger_.warning(text);
   mark_failed();
   // Everybody hears of it: nobody need be told.
@@ -231,21 +228,22 @@ void WorldState::group_aborted(const control::AbortGroup& message) {
   watchdog_->dump({"abort", message.reason});
   {
     std::lock_guard lock(known_mutex_);
-    for (GroupState* group : known_groups_) {
-      if (group->membership().uid != message.uid) continue;
+    visit_known(message.uid, [&](GroupState& group) {
       is_known = true;
-      concerned = group->is_member();
-      if (concerned) group->abort_here(failure);
-    }
+      concerned = group.is_member();
+      if (concerned) group.abort_here(failure);
+    });
     // Others may have made the group, and given it up, before this rank has finished making it.
-    if (!is_known) early_aborts_.emplace(message.uid, failure);
+    if (!is_known) early_aborts_.try_emplace(message.uid, failure);
   }
   if (concerned) group_failed(failure);
 }
 
 ProcessGroup WorldState::shrink(GroupState& group) {
   const ErrorContext context = group.context("shrink");
-  if (group.is_destroyed()) throw UsageError("the group has been destroyed", context);
+  require_here(context);
+  if (group.is_destroyed() || is_destroyed())
+    throw UsageError("the group has been destroyed", context);
   if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
   if (!agent_)
     throw UnsupportedError("without a control plane nobody knows who is left",
@@ -254,13 +252,13 @@ ProcessGroup WorldState::shrink(GroupState& group) {
                             .operation = context.operation,
                             .remedy = "do not switch it off (HYMN_CONTROL)"});
   require_drive(context);
-  maker_->settle();
-  if (!group.is_aborted()) group.abort({fmt::format("rank {} shrinks the group", rank_)});
+  maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
+  if (!group.is_aborted()) group.abort_to_shrink();
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
-  const Deadline deadline = Deadline::after(shrink_limit(group), began);
+  const Patience patient = patience("shrinking a group", shrink_limit(group));
   while (true) {
-    const auto verdict = agent_->shrink(old.uid, old.ranks, deadline, *clock_);
+    const auto verdict = agent_->shrink(old.uid, old.ranks, patient);
     if (!verdict)
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
     try {
@@ -301,7 +299,7 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
   }
   const TimePoint began = clock_->now();
   const auto made = agent_->confirm(verdict.new_uid, verdict.survivors,
-                                    Deadline::after(shrink_limit(group), began), *clock_);
+                                    patience("shrinking a group", shrink_limit(group)));
   if (made && made->survivors == verdict.survivors) return heir;
   if (made) {
     heir->abort_here({"a rank was lost before all had the group"});
@@ -334,40 +332,6 @@ void WorldState::throw_not_all_have(const GroupState& group, const char* done, s
                                  std::chrono::duration<double>(waited).count(),
                                  names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
                      waited, std::move(context));
-}
-
-std::string WorldState::describe_doing(const RecorderView& view) const {
-  return describe_last_call(view, [this](std::uint64_t uid) { return registry_.label(uid); });
-}
-
-Tale WorldState::tell(std::uint64_t uid) {
-  Tale tale{.rank = rank_,
-            .shrinks = agent_ && agent_->is_shrinking(uid),
-            .doing = describe_doing(recorder_.view())};
-  if (const auto mark = registry_.mark(uid)) {
-    tale.knows_group = true;
-    tale.entered = mark->entered;
-    tale.completed = mark->completed;
-  }
-  std::lock_guard lock(known_mutex_);
-  for (const GroupState* group : known_groups_)
-    if (group->membership().uid == uid) tale.entered = std::max(tale.entered, group->compared());
-  return tale;
-}
-
-CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
-  std::lock_guard lock(known_mutex_);
-  for (GroupState* group : known_groups_)
-    if (group->membership().uid == uid && group->is_member())
-      return tale_of(look_at_calls(group->line(), ring(), uid, sequence));
-  return {};
-}
-
-std::optional<RecorderView> WorldState::records_of(int rank) const {
-  const auto index = static_cast<std::size_t>(rank);
-  const bool pretends_to_be_elsewhere = site_ && persons_.at(index).host != site_->host;
-  if (!control_ || pretends_to_be_elsewhere) return std::nullopt;
-  return control_->view_of(rank);
 }
 
 std::vector<GroupMark> WorldState::marks() { return registry_.marks(); }

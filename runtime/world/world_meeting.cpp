@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 
+#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/settings.hpp"
@@ -18,9 +18,10 @@
 namespace hymn::detail {
 namespace {
 
-// Tags of the bootstrap; far below those of data.
+// Of the world's exchange.
 constexpr std::uint64_t tag_meet = 1;
-constexpr std::uint64_t tag_group = 1ull << 32;
+// On the exchange of the group.
+constexpr std::uint64_t tag_group = group_tags::of_making | 1;
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -49,7 +50,8 @@ void WorldState::check_settings(int rank, Unpacker& unpacker) const {
 // Each rank tells the others where it is, and with what settings; then all learn what their hosts
 // are like.
 void WorldState::meet() {
-  const Patience patience = this->patience("making the world", init_limit());
+  const std::vector<int> all = all_ranks();
+  const Patience patience = making_patience("making the world", init_limit(), all);
   const MachineReader read = [this] {
     const bool pretends = site_ && site_->machine != nullptr;
     return pretends ? KnownMachine::of(site_->machine) : known_machine(config_.topology_file);
@@ -65,8 +67,6 @@ void WorldState::meet() {
   packer.number(leads ? random_number() : 0);
   packer.text(leads && control_ ? control_->draw_secret() : "");
   Arrival::of_this_rank(config_, site_, rank_).pack(packer);
-  std::vector<int> all(static_cast<std::size_t>(size_));
-  std::iota(all.begin(), all.end(), 0);
   const auto words = all_gather(*exchange_, all, tag_meet, packer.packed(), patience);
   std::vector<Arrival> arrivals;
   TuningFile found;
@@ -169,7 +169,8 @@ Timeout WorldState::making_limit(const GroupOptions& options) const {
 
 // The members of a new group compare what they were called with, and learn where each other are and
 // what each mechanism of the others has to offer. Then all are known to be there.
-WorldState::Agreement WorldState::agree(const Membership& membership, const GroupOptions& options) {
+WorldState::Agreement WorldState::agree(Exchange& exchange, const Membership& membership,
+                                        const GroupOptions& options) {
   const std::string mine =
       fmt::format("ranks [{}], path '{}', algo '{}', reproducibility '{}', nccl '{}'",
                   fmt::join(membership.ranks, ", "), options.path, options.algo,
@@ -186,10 +187,10 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
   pack_spot(packer, job_, membership.ranks);
   for (const auto& mechanism : mechanisms_) packer.bytes(mechanism->offer(membership, options));
   const auto said =
-      all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
-                 patience(fmt::format("making group {} of ranks [{}]", membership.uid,
-                                      fmt::join(membership.ranks, ", ")),
-                          making));
+      all_gather(exchange, membership.ranks, tag_group, packer.packed(),
+                 making_patience(fmt::format("making group {} of ranks [{}]", membership.uid,
+                                             fmt::join(membership.ranks, ", ")),
+                                 making, membership.ranks));
   Agreement agreement;
   agreement.offers.resize(mechanisms_.size());
   LayoutReader layout;
@@ -208,12 +209,12 @@ WorldState::Agreement WorldState::agree(const Membership& membership, const Grou
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
   agreement.layout = layout.layout();
-  agreement.answers = answer(membership, agreement.offers, making);
+  agreement.answers = answer(exchange, membership, agreement.offers, making);
   return agreement;
 }
 
 // What was offered may fail on some member: all must know before they count on it.
-std::vector<std::vector<Bytes>> WorldState::answer(const Membership& membership,
+std::vector<std::vector<Bytes>> WorldState::answer(Exchange& exchange, const Membership& membership,
                                                    const std::vector<std::vector<Bytes>>& offers,
                                                    Timeout limit) {
   // The others wait just as long for what is said here: it must not come at the last moment.
@@ -221,9 +222,9 @@ std::vector<std::vector<Bytes>> WorldState::answer(const Membership& membership,
   Packer packer;
   for (std::size_t i = 0; i < mechanisms_.size(); ++i)
     packer.bytes(mechanisms_[i]->answer(membership, offers[i], soon));
-  const auto said =
-      all_gather(*exchange_, membership.ranks, tag_group + membership.uid, packer.packed(),
-                 patience(fmt::format("making group {}", membership.uid), limit));
+  const auto said = all_gather(
+      exchange, membership.ranks, tag_group, packer.packed(),
+      making_patience(fmt::format("making group {}", membership.uid), limit, membership.ranks));
   std::vector<std::vector<Bytes>> answers(mechanisms_.size());
   for (const Bytes& word : said) {
     Unpacker unpacker(word);

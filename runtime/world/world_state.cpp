@@ -4,27 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
-#include "base/keep_for_ever.hpp"
 #include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "control/desk.hpp"
 #include "gpu/memory_query.hpp"
 #include "runtime/group/work_state.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 
 namespace hymn::detail {
 namespace {
-
-// Tags of the bootstrap, beside those of world_meeting.cpp and job_map.cpp; far below those of
-// data.
-constexpr std::uint64_t tag_end = 2;
-constexpr std::uint64_t tag_end_agreed = 8;
-
-// How long ranks wait for each other at the very end: long enough for an uneven last step, short
-// enough not to look like a hang.
-constexpr Duration longest_end = std::chrono::seconds(30);
-constexpr Duration longest_end_of_failed = std::chrono::seconds(3);
 
 CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& mechanisms) {
   const bool overlap = std::all_of(mechanisms.begin(), mechanisms.end(), [](const auto& mechanism) {
@@ -54,7 +46,10 @@ WorldParts::WorldParts(Config configured, WorldOptions chosen)
 }
 
 WorldState::WorldState(WorldParts parts)
-    : exchange_(std::move(parts.exchange)),
+    : mux_(ExchangeMux::over(parts.exchange,
+                             [logger = Logger(parts.config.log_level, parts.exchange->rank())](
+                                 const std::string& dropped) { logger.debug(dropped); })),
+      exchange_(mux_->channel(ExchangeMux::world_channel)),
       mechanisms_(std::move(parts.mechanisms)),
       config_(std::move(parts.config)),
       clock_(parts.clock),
@@ -70,6 +65,7 @@ WorldState::WorldState(WorldParts parts)
       own_thread_(parts.own_thread),
       checks_(parts.options.checks.value_or(config_.checks)),
       in_one_process_(parts.in_one_process),
+      has_peers_here_(parts.in_one_process),
       site_(std::move(parts.site)),
       recorder_({.rank = rank_,
                  .world_size = size_,
@@ -79,40 +75,49 @@ WorldState::WorldState(WorldParts parts)
                  .writers = writers_under(mechanisms_),
                  .timing = config_.recorder_timing,
                  .for_peers = !parts.in_one_process}),
-      control_(std::move(parts.control)) {
+      early_(std::move(parts.early)),
+      control_(std::move(parts.control)),
+      wait_reports_(config_.wait_report) {
   for (const auto& mechanism : mechanisms_)
     if (mechanism->has_gate()) gates_.push_back(mechanism.get());
   const bool to_file = !config_.metrics.text.empty();
   if (parts.options.metrics || to_file) metrics_ = std::make_unique<CallMetrics>();
   if (to_file)
-    metrics_file_ = std::make_unique<MetricsFile>(config_.metrics, rank_, *metrics_, logger_);
+    metrics_file_ = std::make_unique<MetricsFile>(
+        config_.metrics, rank_, *metrics_, [this] { return dropped_messages(); }, logger_);
 }
 
 WorldState::~WorldState() { end_control(); }
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
-  auto world = std::make_shared<WorldState>(std::move(parts));
+  auto world = make_shared_here<WorldState>(std::move(parts));
   try {
     world->meet();
     for (const auto& mechanism : world->mechanisms_) {
       mechanism->placed(world->job_);
       mechanism->measured(world->tuning_);
     }
-    world->engine_ =
-        std::make_unique<ProgressEngine>([state = world.get()] { return state->may_drive(); },
-                                         world->crowded_, world->own_thread_, world->helper_cpus());
+    world->engine_ = std::make_unique<ProgressEngine>(
+        world->has_peers_here_ ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
+        [state = world.get()] { return state->may_end_works(); }, world->crowded_,
+        world->own_thread_, world->helper_cpus());
     world->maker_ = std::make_unique<GroupMaker>(world->helper_cpus());
     world->watched_engine_.store(world->engine_.get(), std::memory_order_release);
     Membership everybody;
     everybody.uid = world->next_uid_++;
-    for (int rank = 0; rank < world->size_; ++rank) everybody.ranks.push_back(rank);
+    everybody.ranks = world->all_ranks();
     world->default_group_ =
         ProcessGroup(world->make_group(std::move(everybody), {.description = "default_pg"}));
+    world->tell_of_start();
   } catch (const ConfigError&) {
     // All ranks have found it, and all are here.
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
   } catch (const TimeoutError& error) {
+    const TimeoutError told = with_known(error, world->company(world->all_ranks()));
+    world->leave_unmade(told);
+    throw told;
+  } catch (const PeerError& error) {
     world->leave_unmade(error);
     throw;
   }
@@ -126,12 +131,44 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   patience.crowded = crowded_;
   patience.purpose = std::move(purpose);
   patience.is_hopeless = [this](int rank) { return is_hopeless(rank); };
-  // What is made by another thread must not keep a rank that leaves.
   patience.meanwhile = [this, purpose = patience.purpose] {
+    // What is made by another thread must not keep a rank that leaves.
     if (is_leaving()) throw AbortedError("this rank leaves: " + purpose, {.rank = rank_});
+    if (!is_open())
+      throw UsageError(fmt::format("{} was finalized: {}", exchange_->name(), purpose),
+                       {.rank = rank_});
+    if (engine_ != nullptr)
+      engine_->step_all();
+    else
+      WorksInFlight::step_all_here();
   };
   patience.context.rank = rank_;
   return patience;
+}
+
+Patience WorldState::making_patience(std::string purpose, Timeout timeout,
+                                     std::vector<int> ranks) const {
+  Patience patience = this->patience(std::move(purpose), timeout);
+  patience.is_hopeless = nullptr;  // the watch looks at all of them
+  patience.meanwhile = [go_on = std::move(patience.meanwhile),
+                        watch = CompanyWatch(company(std::move(ranks)), patience.purpose,
+                                             patience.context)]() mutable {
+    go_on();
+    watch();
+  };
+  return patience;
+}
+
+Company WorldState::company(std::vector<int> ranks) const {
+  return {.ranks = std::move(ranks),
+          .is_hopeless = [this](int rank) { return is_hopeless(rank); },
+          .tell_of = [this](int rank) { return tell_of(rank); }};
+}
+
+std::vector<int> WorldState::all_ranks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(size_));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 bool WorldState::is_member(const Membership& membership) const {
@@ -142,19 +179,37 @@ ProcessGroup& WorldState::default_group() { return default_group_; }
 
 ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOptions& options) {
   Membership membership = new_membership(ranks, options);
-  maker_->settle();
+  maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
   return ProcessGroup(make_group(std::move(membership), options));
 }
 
 Future<ProcessGroup> WorldState::new_group_async(std::span<const int> ranks,
                                                  const GroupOptions& options) {
-  auto made = std::make_shared<FutureState<ProcessGroup>>(nullptr);
+  // Who waits for it moves what is in flight meanwhile. The future must not hold itself.
+  const auto self = std::make_shared<std::weak_ptr<FutureState<ProcessGroup>>>();
+  auto drive = [weak_world = weak_from_this(), self](Timeout timeout) {
+    const auto world = weak_world.lock();
+    const auto state = self->lock();
+    if (world == nullptr || state == nullptr) return;
+    const Patience patience =
+        world->patience("waiting for a new group", timeout.is_set() ? timeout : Timeout::none());
+    PatientWait(patience).until([&] { return state->is_ready(); });
+  };
+  auto made = std::make_shared<FutureState<ProcessGroup>>(std::move(drive));
+  *self = made;
   auto make = [this, made, options, membership = new_membership(ranks, options)] {
+    std::shared_ptr<GroupState> group;
+    std::exception_ptr error;
     try {
-      made->set_value(ProcessGroup(make_group(membership, options)));
+      group = make_group(membership, options);
     } catch (...) {
-      made->set_error(std::current_exception());
+      error = std::current_exception();
     }
+    const CallbackScope scope;
+    if (error)
+      made->set_error(error);
+    else
+      made->set_value(ProcessGroup(std::move(group)));
   };
   if (std::all_of(mechanisms_.begin(), mechanisms_.end(),
                   [](const auto& mechanism) { return mechanism->serves_own_threads(); }))
@@ -166,6 +221,7 @@ Future<ProcessGroup> WorldState::new_group_async(std::span<const int> ranks,
 
 Membership WorldState::new_membership(std::span<const int> ranks, const GroupOptions& options) {
   const ErrorContext context{.rank = rank_, .operation = "new_group"};
+  require_here(context);
   if (is_destroyed()) throw UsageError("the world has been destroyed", context);
   Membership membership;
   membership.ranks.assign(ranks.begin(), ranks.end());
@@ -183,8 +239,21 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
   AlgoPolicy::parse(options.algo, "GroupOptions.algo");
   require_drive(context);
   std::lock_guard lock(groups_mutex_);
+  if (next_uid_ >= control::first_shrunk_uid)
+    throw ResourceError("no more groups can be counted", context);
   membership.uid = next_uid_++;
   return membership;
+}
+
+void WorldState::skip_uids_to(std::uint64_t uid) {
+  std::lock_guard lock(groups_mutex_);
+  next_uid_ = std::max(next_uid_, uid);
+}
+
+std::uint64_t WorldState::dropped_messages() const {
+  std::uint64_t all = mux_->dropped();
+  for (const auto& mechanism : mechanisms_) all += mechanism->dropped_messages();
+  return all;
 }
 
 std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
@@ -195,46 +264,51 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
     const auto give_back = [&](bool clean) {
       for (const auto& mechanism : mechanisms_) mechanism->close(membership, clean);
     };
-    try {
-      Agreement agreement = agree(membership, options);
-      blocks = agreement.blocks;
-      means = find_means(membership, options, std::move(agreement));
-    } catch (const ConfigError&) {
-      give_back(true);  // all members have found it
-      throw;
-    } catch (const TimeoutError& error) {
+    const auto give_up = [&](const Error& error) {
       mark_failed();
       give_back(false);
       ErrorContext context = error.context();
       context.missing = culprits_for(context.missing);
       // If this rank leaves now, those who wait for it must not take it for the culprit.
       note_failure({error.problem(), context.missing});
-      throw TimeoutError(error.problem(), error.waited(), std::move(context));
+      return context;
+    };
+    try {
+      std::shared_ptr<Exchange> exchange = mux_->channel(membership.uid);
+      Agreement agreement = agree(*exchange, membership, options);
+      blocks = agreement.blocks;
+      means = find_means(std::move(exchange), membership, options, std::move(agreement));
+    } catch (const ConfigError&) {
+      give_back(true);  // all members have found it
+      throw;
+    } catch (const TimeoutError& error) {
+      const TimeoutError told = with_known(error, company(membership.ranks));
+      throw TimeoutError(told.problem(), told.waited(), give_up(told));
+    } catch (const PeerError& error) {
+      throw PeerError(error.problem(), give_up(error));
     } catch (...) {
       mark_failed();
       give_back(false);
       throw;
     }
   } else {
-    Patience standing = patience(fmt::format("standing by while group {} of ranks [{}] is made",
-                                             membership.uid, fmt::join(membership.ranks, ", ")),
-                                 making_limit(options));
-    standing.meanwhile = [this, look = standing.meanwhile] {
-      look();
-      engine_->step_all();
-    };
+    mux_->pass_over(membership.uid);
+    const Patience standing =
+        patience(fmt::format("standing by while group {} of ranks [{}] is made", membership.uid,
+                             fmt::join(membership.ranks, ", ")),
+                 making_limit(options));
     for (const auto& mechanism : mechanisms_) mechanism->stand_by(membership, options, standing);
   }
-  auto group = std::make_shared<GroupState>(shared_from_this(), std::move(membership), options,
+  auto group = make_shared_here<GroupState>(shared_from_this(), std::move(membership), options,
                                             std::move(means), blocks);
   enter_group(*group);
   std::lock_guard lock(groups_mutex_);
-  std::erase_if(groups_, [](const auto& other) { return other.expired(); });
-  groups_.push_back(group);
+  groups_.emplace(key_of(*group), group);
   return group;
 }
 
-GroupState::Means WorldState::find_means(const Membership& membership, const GroupOptions& options,
+GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
+                                         const Membership& membership, const GroupOptions& options,
                                          Agreement agreement) {
   GroupShape shape = GroupState::shape_of(membership, rank_);
   shape.reproducibility = options.reproducibility.value_or(reproducibility_);
@@ -243,19 +317,19 @@ GroupState::Means WorldState::find_means(const Membership& membership, const Gro
   NewGroup made{
       .membership = membership,
       .shape = shape,
-      .patience = patience(fmt::format("making the communicator of group {} of ranks [{}]",
-                                       membership.uid, fmt::join(membership.ranks, ", ")),
-                           making_limit(options)),
+      .exchange = exchange,
+      .patience = making_patience(fmt::format("making the communicator of group {} of ranks [{}]",
+                                              membership.uid, fmt::join(membership.ranks, ", ")),
+                                  making_limit(options), membership.ranks),
       .options = options,
-      .step_others = [this] { engine_->step_all(); }};
+      .logger = logger_};
   {
     const OuterCall call(*this, "what makes a group's communicator");
     for (std::size_t i = 0; i < mechanisms_.size(); ++i)
       mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
   }
   // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms,
-                          make_exchange_port(exchange_, membership.ranks, membership.uid), shape);
+  add_pairwise_algorithms(made.algorithms, make_exchange_port(exchange, membership.ranks), shape);
   for (const auto& algorithm : made.algorithms)
     algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
   const SelectionRules rules{
@@ -270,13 +344,26 @@ GroupState::Means WorldState::find_means(const Membership& membership, const Gro
     });
   return {.selector = std::move(selector),
           .reach = std::move(made.reach),
-          .nccl = std::move(made.nccl)};
+          .nccl = std::move(made.nccl),
+          .exchange = std::move(exchange)};
 }
 
 bool WorldState::may_drive() const {
   for (const Mechanism* gate : gates_)
     if (!gate->may_drive()) return false;
   return true;
+}
+
+void WorldState::require_here(const ErrorContext& context) const {
+  if (!is_copied()) [[likely]]
+    return;
+  ErrorContext where = context;
+  where.remedy = "use hymn in the process that has made the World";
+  throw UsageError(
+      fmt::format(
+          "this process is a child made by fork(): the world belongs to rank {}, its parent",
+          rank_),
+      std::move(where));
 }
 
 void WorldState::require_drive(const ErrorContext& context) const {
@@ -292,54 +379,6 @@ void WorldState::require_drive(const ErrorContext& context) const {
 void WorldState::group_ended(const GroupState& group, bool clean) {
   std::lock_guard lock(groups_mutex_);
   for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
-}
-
-// Rank 0 hears from everybody and tells everybody; and then again, that all have heard it. A rank
-// that has failed still says so, but does not wait long for the others: they may never come.
-WorldEnd WorldState::agree_to_end() {
-  const bool together =
-      std::any_of(mechanisms_.begin(), mechanisms_.end(),
-                  [](const auto& mechanism) { return mechanism->ends_together(); });
-  if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
-  if (is_leaving() || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
-  Duration limit = has_failed() ? longest_end_of_failed : longest_end;
-  if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
-  Packer word;
-  word.number(has_failed() ? 1 : 0);
-  try {
-    const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
-                                  word.packed(), patience("ending the world", limit));
-    // Who came late may find the words of all, who have given up meanwhile and are gone.
-    Patience still_there = patience("ending the world", limit);
-    still_there.is_hopeless = [this](int rank) { return is_hopeless(rank) || is_over(rank); };
-    all_gather(*exchange_, default_group_.membership().ranks, tag_end_agreed, {}, still_there);
-    const bool clean = std::all_of(words.begin(), words.end(),
-                                   [](const Bytes& said) { return Unpacker(said).number() == 0; });
-    return clean ? WorldEnd::clean : WorldEnd::together;
-  } catch (const std::exception& error) {
-    logger_.warning(error.what());
-    return WorldEnd::apart;
-  }
-}
-
-void WorldState::destroy() {
-  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
-  maker_->finish();
-  std::vector<std::weak_ptr<GroupState>> groups;
-  {
-    std::lock_guard lock(groups_mutex_);
-    groups = groups_;
-  }
-  for (const auto& weak : groups)
-    if (const auto group = weak.lock()) group->destroy();
-  if (!engine_->is_drained()) mark_failed();
-  if (metrics_file_) metrics_file_->write();
-  say_goodbye();
-  const WorldEnd end = agree_to_end();
-  // Residues outlive their world: MPI may still write to what they hold.
-  keep_for_ever(engine_->shut_down());
-  for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
-  end_control();
 }
 
 }  // namespace hymn::detail

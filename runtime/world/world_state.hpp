@@ -1,6 +1,7 @@
 // What stands behind a World: everything that its groups share in this process.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,7 +9,11 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/company_watch.hpp"
 #include "base/config.hpp"
+#include "base/exchange_mux.hpp"
+#include "base/own_process.hpp"
+#include "base/recent_map.hpp"
 #include "collectives/planner/planner.hpp"
 #include "control/agent.hpp"
 #include "hymn/world.hpp"
@@ -24,11 +29,14 @@
 #include "runtime/mechanisms/nccl_mechanism.hpp"
 #include "runtime/world/arrival.hpp"
 #include "runtime/world/control_plane.hpp"
+#include "runtime/world/early_sight.hpp"
 #include "runtime/world/group_maker.hpp"
 #include "runtime/world/job_map.hpp"
+#include "runtime/world/wait_reports.hpp"
 
 namespace hymn {
 struct DumpRequest;
+struct FrameSource;
 class MemoryQuery;
 }  // namespace hymn
 
@@ -52,6 +60,8 @@ struct WorldParts {
   std::vector<std::unique_ptr<Mechanism>> mechanisms{};  ///< in order of preference
   /// What carries news of failures; null: none.
   std::unique_ptr<ControlPlane> control{};
+  /// What can be seen of the ranks before they have met; null: nothing.
+  std::shared_ptr<EarlySight> early{};
   const Clock* clock = &steady_clock();
   bool in_one_process = false;          ///< all ranks are threads of this process
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
@@ -65,8 +75,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   explicit WorldState(WorldParts parts);
   ~WorldState() override;
   static const WorldState& of(const World& world) { return *world.state_; }
+  static WorldState& of(World& world) { return *world.state_; }
 
-  Exchange& exchange() const { return *exchange_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
   const Config& config() const { return config_; }
@@ -99,12 +109,25 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Null: there is none. Somebody calls its tick().
   MetricsFile* metrics_file() const { return metrics_file_.get(); }
   Patience patience(std::string purpose, Timeout timeout) const;
+  /// The same for what all of these make together: throws a PeerError soon after one of them is
+  /// gone.
+  Patience making_patience(std::string purpose, Timeout timeout, std::vector<int> ranks) const;
   bool has_control() const { return agent_ != nullptr; }
   /// To the desk, where calls of different ranks are compared.
   void announce_call(const control::CallNote& note) const {
     if (agent_) agent_->post(note);
   }
   bool may_drive() const;
+  /// Whether this thread may step works, be it to end them: what MPI was finalized under fails at
+  /// its next step, on any thread.
+  bool may_end_works() const { return !is_copied() && (may_drive() || !exchange_->is_open()); }
+  /// False once nothing can be sent any more: MPI has been finalized, or this is another process.
+  bool is_open() const { return !is_copied() && exchange_->is_open(); }
+  /// This process is a child made by fork() of the one that has the world. Nothing of it may be
+  /// used: what its peers see belongs to the parent.
+  bool is_copied() const { return copied_.load(std::memory_order_relaxed); }
+  /// Throws UsageError where that is so.
+  void require_here(const ErrorContext& context) const;
   /// Throws UsageError when this thread may not move operations forward.
   void require_drive(const ErrorContext& context) const;
 
@@ -112,6 +135,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
   Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);
   ProcessGroup shrink(GroupState& group);
+  /// The next group gets this uid, no less than it would get; on all ranks alike.
+  void skip_uids_to(std::uint64_t uid);
+  /// Messages that came, and that nobody could receive any more.
+  std::uint64_t dropped_messages() const;
   /// A group has ended on this rank.
   void group_ended(const GroupState& group, bool clean);
   /// The world's handle is gone: nobody can ask for the group of all any more.
@@ -129,10 +156,19 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   // --- Failures, in world_failure.cpp
   /// "rank 3 (nodeB, pid 4711)"
   std::string name_of(int rank) const;
+  /// How a rank has ended: "rank 1 (vm, pid 7) is dead: its process was killed by signal 9".
+  std::string describe_end(const PeerNews& news) const;
   /// Those that have failed, and that this text names.
   std::vector<int> failed_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
-  std::vector<Tale> ask(std::uint64_t uid, std::span<const int> ranks, Duration limit) const;
+  std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit) const;
+  /// What has been answered to a question of the agent's until now, and can be seen without.
+  std::vector<Tale> end_asking(std::uint64_t question, const Inquiry& about) const;
+  /// Adds to what ranks do where in the program they do it. Those of other hosts have to be asked,
+  /// for which it waits up to `limit`; if that is zero they are not.
+  void find_sites(std::span<Tale> tales, Inquiry about, Duration limit) const;
+  /// As site_text(), of a call that a rank of this host has made.
+  std::string site_of(int rank, std::uint64_t site) const;
   /// What another rank of this host records now; nothing where that cannot be read.
   std::optional<RecorderView> records_of(int rank) const;
   /// By which this rank speaks with the others; null: there is no control plane.
@@ -152,7 +188,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     }
     OuterCall(const OuterCall&) = delete;
     OuterCall& operator=(const OuterCall&) = delete;
-    ~OuterCall() { world_.outer_call_.store(nullptr, std::memory_order_release); }
+    ~OuterCall() {
+      world_.outer_call_.store(nullptr, std::memory_order_release);
+      world_.recorder_.set_outer_call("", 0);
+    }
 
    private:
     WorldState& world_;
@@ -161,6 +200,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void enter_group(GroupState& group);
   void forget_group(const GroupState& group);
 
+  /// MPI is about to be finalized: gives what is in flight a moment to complete. Never throws.
+  void finish_works() noexcept;
   void destroy();
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
 
@@ -178,6 +219,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void warn_of_tuning(const std::string& problem) const;
   void bind_caller();
   CpuSet helper_cpus() const;
+  // In world_greeting.cpp.
+  void tell_of_start() const;
+  void tell_of_host() const;
+  void tell_of_paths() const;
   /// Of a group that is about to be made. Throws UsageError.
   Membership new_membership(std::span<const int> ranks, const GroupOptions& options);
   std::shared_ptr<GroupState> make_group(Membership membership, const GroupOptions& options);
@@ -188,19 +233,23 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     bool blocks = true;                       ///< see GroupState
     GroupLayout layout;
   };
-  Agreement agree(const Membership& membership, const GroupOptions& options);
-  std::vector<std::vector<Bytes>> answer(const Membership& membership,
+  Agreement agree(Exchange& exchange, const Membership& membership, const GroupOptions& options);
+  std::vector<std::vector<Bytes>> answer(Exchange& exchange, const Membership& membership,
                                          const std::vector<std::vector<Bytes>>& offers,
                                          Timeout limit);
-  GroupState::Means find_means(const Membership& membership, const GroupOptions& options,
-                               Agreement agreement);
+  GroupState::Means find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,
+                               const GroupOptions& options, Agreement agreement);
   PlanContext plan_context(GroupLayout layout, const PathPolicy& path) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;
   /// How long the members of a new group wait for each other.
   Timeout making_limit(const GroupOptions& options) const;
+  std::vector<int> all_ranks() const;
   Timeout init_limit() const { return init_timeout_.or_else(default_timeout_); }
+  void require_no_callback() const;
+  void finish_making();
   WorldEnd agree_to_end();
+  std::uint64_t left_over() const;
 
   // In world_failure.cpp.
   void get_to_know(const std::vector<Arrival>& arrivals);
@@ -214,16 +263,34 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void enter_outer_call(const char* name);
   void dump_for(const PeerNews& news);
   void look_after_works();
+  // In world_waits.cpp, on the thread that beats.
+  void look_after_waits();
+  std::vector<CallRecord> waited_calls();
+  /// A wait that has lasted for long, while the others are asked about it.
+  struct LongWait {
+    CallRecord call{};
+    Inquiry about{};
+    std::vector<int> ranks{};
+    std::uint64_t question = 0;
+    int beats = 0;  ///< since the others were asked
+  };
+  void ask_about(const CallRecord& call);
+  void report(const LongWait& wait, std::vector<Tale> tales, Duration waited) const;
+  /// Calls with the group, if it is there and this rank a member.
+  bool with_group(std::uint64_t uid, const std::function<void(const GroupState&)>& use) const;
   void beat();
   void end_control();
   void peer_changed(const PeerNews& news) override;
   void group_aborted(const control::AbortGroup& message) override;
   void dump_asked(const control::DumpNow& message) override;
-  Tale tell(std::uint64_t uid) override;
+  Tale tell(const Inquiry& about) override;
   CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
   std::vector<GroupMark> marks() override;
-  std::string describe_doing(const RecorderView& view) const;
-  void look_at(Tale& tale, std::uint64_t uid) const;
+  void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
+  FrameSource sites_of(int rank, const RecorderView& view) const;
+  /// From what a rank has recorded; `sites` as CallWords.
+  void add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
+                 const FrameSource* sites) const;
   Timeout shrink_limit(const GroupState& group) const;
   /// Nothing where one that it is made of is lost before all have it.
   std::shared_ptr<GroupState> make_heir(const GroupState& group,
@@ -235,10 +302,14 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool is_hopeless(int rank) const;
   /// Its process can be seen from here, and has ended.
   bool is_over(int rank) const;
+  /// As Company::tell_of.
+  std::string tell_of(int rank) const;
+  Company company(std::vector<int> ranks) const;
   /// Who is to blame that these have not come.
   std::vector<int> culprits_for(const std::vector<int>& missing) const;
 
-  std::shared_ptr<Exchange> exchange_;
+  std::shared_ptr<ExchangeMux> mux_;    ///< over which each group has an exchange of its own
+  std::shared_ptr<Exchange> exchange_;  ///< of the world itself
   std::vector<std::unique_ptr<Mechanism>> mechanisms_;
   std::vector<const Mechanism*> gates_;  ///< of those: has_gate()
   Config config_;
@@ -257,6 +328,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::unique_ptr<CallMetrics> metrics_;
   std::unique_ptr<MetricsFile> metrics_file_;
   bool in_one_process_;
+  bool has_peers_here_;  ///< other ranks are threads of this process
   std::optional<PretendedSite> site_;
   CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
   bool crowded_ = true;  // until it is known
@@ -274,26 +346,47 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     bool in_sight = false;  ///< as LocalRank says
   };
   std::vector<Person> persons_;
+  std::shared_ptr<EarlySight> early_;  ///< may be null; until persons_ are known
   std::unique_ptr<ControlPlane> control_;
   std::shared_ptr<control::Agent> agent_;
   std::unique_ptr<Watchdog> watchdog_;
+  WaitReports wait_reports_;
+  std::vector<LongWait> long_waits_;  // of the thread that beats, with the next two
+  std::uint64_t calls_seen_ = 0;
+  unsigned beats_ = 0;
   std::atomic<const char*> outer_call_{nullptr};
   std::atomic<std::int64_t> outer_since_{0};
 
+  /// In the order in which they were made; a rank may have several handles of one.
+  using GroupKey = std::pair<std::uint64_t, const GroupState*>;
+  static GroupKey key_of(const GroupState& group) { return {group.membership().uid, &group}; }
+  /// Calls `visit` for each group with this number. Under the lock.
+  template <class Visit>
+  void visit_known(std::uint64_t uid, Visit visit) const {
+    for (auto known = known_groups_.lower_bound({uid, nullptr});
+         known != known_groups_.end() && known->first.first == uid; ++known)
+      visit(*known->second);
+  }
   mutable std::mutex known_mutex_;  // guards the next two; held for moments only
-  std::vector<GroupState*> known_groups_;
-  std::map<std::uint64_t, GroupState::Failure> early_aborts_;
+  std::map<GroupKey, GroupState*> known_groups_;
+  RecentMap<std::uint64_t, GroupState::Failure> early_aborts_{control::most_remembered};
   mutable std::mutex failure_mutex_;  // guards the next
   GroupState::Failure first_failure_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;
-  std::vector<std::weak_ptr<GroupState>> groups_;
+  std::map<GroupKey, std::weak_ptr<GroupState>> groups_;
   ProcessGroup default_group_;
   std::unique_ptr<GroupMaker> maker_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> leaving_{false};
   std::atomic<bool> destroyed_{false};
+  std::atomic<bool> copied_{false};
+  // In a child the world has ended, for all who ask.
+  ForkWatch fork_watch_{[this] {
+    copied_.store(true, std::memory_order_relaxed);
+    destroyed_.store(true, std::memory_order_relaxed);
+  }};
 };
 
 }  // namespace hymn::detail

@@ -58,6 +58,7 @@ void WorldState::group_failed(const GroupState::Failure& failure) {
 }
 
 void WorldState::dump(const std::string& reason) {
+  require_here({.rank = rank_, .operation = "dump"});
   if (agent_) agent_->post(control::DumpNow{fmt::format("rank {}: {}", rank_, reason), true});
   watchdog_->dump({"call", reason, true});
 }
@@ -107,6 +108,7 @@ DumpRequest WorldState::dump_request() const {
 void WorldState::enter_outer_call(const char* name) {
   outer_since_.store(wall_now(), std::memory_order_relaxed);
   outer_call_.store(name, std::memory_order_release);
+  recorder_.set_outer_call(name, outer_since_.load(std::memory_order_relaxed));
 }
 
 // Operations whose limit has passed while nobody moves them forward.
@@ -120,11 +122,11 @@ void WorldState::look_after_works() {
     bool found = false;
     {
       std::lock_guard lock(known_mutex_);
-      for (GroupState* group : known_groups_) {
-        if (group->membership().uid != overdue.uid || group->is_aborted()) continue;
-        group->abort_here(failure);
+      visit_known(overdue.uid, [&](GroupState& group) {
+        if (group.is_aborted()) return;
+        group.abort_here(failure);
         found = true;
-      }
+      });
     }
     if (!found) continue;
     logger_.warning(failure.reason);
@@ -137,6 +139,7 @@ void WorldState::look_after_works() {
 void WorldState::beat() {
   watchdog_->beat();
   look_after_works();
+  look_after_waits();
   if (metrics_file_) metrics_file_->tick(clock_->now());
 }
 

@@ -176,7 +176,7 @@ TEST_P(GpuPeer, MessagesGoThroughTheWindows) {
     for (const auto& [out, in] : pairs) EXPECT_THAT(out->values(), Each(me));
     meet_on_the_host(world);
     RealCapture capture(stream);
-    send_back();
+    (void)send_back();
     capture.end();
     meet_on_the_host(world);
     for (int launch = 0; launch < 3; ++launch) capture.launch();

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <set>
 
-#include "tests/support/mixed_run.hpp"
+#include "tests/random/player.hpp"
 
 namespace hymn::test {
 namespace {
@@ -36,9 +36,11 @@ void use(World& world) {
       check_call(group, {.count = count, .in_place = in_place});
   check_call(group, {.type = OpType::all_to_all, .count = 50000});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    MixedRun run(world, seed);
-    run.run(40);
-    run.end();
+    const Script script = Script::draw(seed, {.ranks = world.size(), .steps = 45});
+    World* const worlds[] = {&world};
+    Player player(worlds, script, {.makes_in_flight = false});
+    player.play();
+    player.end();
   }
   if (world.rank() == 0)
     for (const std::string& text : told_of_shared_memory(group))

@@ -183,8 +183,4 @@ void run(const std::string& level) {
 }  // namespace
 }  // namespace hymn::test
 
-int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  hymn::test::run(argv[1]);
-  return 0;
-}
+int main(int argc, char** argv) { return hymn::test::run_told(argc, argv, hymn::test::run); }

@@ -46,6 +46,13 @@ void check_throws(const char* file, int line, const std::function<void()>& call,
   fail(file, line, "nothing is thrown");
 }
 
+/// main() of a program with one argument, which tells `run` what to do.
+inline int run_told(int argc, char** argv, const std::function<void(const std::string&)>& run) {
+  if (argc != 2) return 2;
+  run(argv[1]);
+  return 0;
+}
+
 }  // namespace hymn::test
 
 #define CHECK(condition)                                                             \
@@ -53,5 +60,6 @@ void check_throws(const char* file, int line, const std::function<void()>& call,
     if (!(condition)) ::hymn::test::fail(__FILE__, __LINE__, "failed: " #condition); \
   } while (false)
 
-#define CHECK_THROWS(type, call, ...) \
-  ::hymn::test::check_throws<type>(__FILE__, __LINE__, [&] { call; }, {__VA_ARGS__})
+#define CHECK_THROWS(type, call, ...)                                                    \
+  ::hymn::test::check_throws<type>(__FILE__, __LINE__, [&] { static_cast<void>(call); }, \
+                                   {__VA_ARGS__})

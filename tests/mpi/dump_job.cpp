@@ -2,37 +2,20 @@
 //   dump_job LIFE FOLDER
 // FOLDER/pid0, FOLDER/pid1 … tell the processes; where a life waits for its director, it says so by
 // FOLDER/ready0 … and goes on when FOLDER/go is there.
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
 
 #include "hymn/hymn.hpp"
+#include "tests/mpi/directed_job.hpp"
 
 namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::filesystem::path folder;
-
-/// Complete as soon as it can be seen.
-void write_file(const std::string& name, int number) {
-  const std::filesystem::path temporary = folder / ("." + name);
-  std::ofstream(temporary) << number;
-  std::filesystem::rename(temporary, folder / name);
-}
-
-void wait_for(const std::string& name) {
-  while (!std::filesystem::exists(folder / name)) std::this_thread::sleep_for(5ms);
-}
 
 void wait_for_director(const World& world) {
   write_file("ready" + std::to_string(world.rank()), 1);
@@ -117,27 +100,18 @@ void ending(World& world) {
   if (world.rank() != 0) world.group().barrier();
 }
 
-void live(const std::string& life) {
+int live(const std::string& life) {
   const std::map<std::string, void (*)(World&)> lives = {
       {"finished", finished}, {"left_alone", left_alone}, {"timed", timed},     {"asleep", asleep},
       {"exits", exits},       {"killed", killed},         {"stopped", stopped}, {"asks", asks},
       {"ending", ending}};
   World world;
-  write_file("pid" + std::to_string(world.rank()), static_cast<int>(getpid()));
+  write_pid(world.rank());
   lives.at(life)(world);
+  return 0;
 }
 
 }  // namespace
 }  // namespace hymn::test
 
-int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  hymn::test::folder = argv[2];
-  try {
-    hymn::test::live(argv[1]);
-  } catch (const std::exception& error) {
-    std::printf("failed: %s\n", error.what());
-    return 3;
-  }
-  return 0;
-}
+int main(int argc, char** argv) { return hymn::test::run_directed(argc, argv, hymn::test::live); }

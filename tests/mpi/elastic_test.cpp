@@ -65,6 +65,16 @@ TEST_F(Elastic, AMemberDiesWhileAGroupIsMade) {
   expect_survivors({0, 2}, " has gone on");
 }
 
+TEST_F(Elastic, AMemberIsDeadBeforeAGroupIsMade) {
+  start(3, HYMN_MAKING_JOB " dead");
+  expect_survivors({0, 2}, " has gone on");
+}
+
+TEST_F(Elastic, WhoShrinksFirstTellsWhy) {
+  start(3, HYMN_MAKING_JOB " told");
+  expect_survivors({0, 2}, " has gone on");
+}
+
 TEST_F(Elastic, AMemberIsStuckWhileAGroupIsMade) {
   start(3, HYMN_MAKING_JOB " stays");
   expect_survivors({0, 1, 2}, " has gone on");
@@ -78,6 +88,14 @@ TEST_F(Elastic, AMemberDiesWhileTheLeftMakeAGroup) {
 TEST_F(Elastic, AMemberDiesWhenTheLeftHaveMadeAGroup) {
   start(3, HYMN_MAKING_JOB " leaves");
   expect_survivors({0, 2}, " has gone on");
+}
+
+// What a child of the victim did is not taken for the end of the victim.
+TEST_F(Elastic, AMemberThatHasForkedDies) {
+  job_.start(2, HYMN_FORKS_TEST " note", "HYMN_TIMEOUT=20");
+  const std::string output = job_.output();
+  EXPECT_EQ(job_.status(0), 128 + SIGKILL) << output;
+  EXPECT_THAT(output, HasSubstr("rank 1 knows"));
 }
 
 /// The process of a rank, as the example tells it.

@@ -5,6 +5,8 @@
 //                         shows.
 #include <chrono>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/mpi/check.hpp"
@@ -18,15 +20,20 @@ struct Things {
   std::vector<Work> works;
   float incoming[4] = {7, 7, 7, 7};
   float sum = 1;
+  bool in_flight = false;
 
-  void make() {
+  /// `fails_early`: what never completes fails when MPI is finalized, and not by a limit.
+  void make(bool fails_early) {
     world = std::make_unique<World>();
     std::vector<int> everybody;
     for (int rank = 0; rank < world->size(); ++rank) everybody.push_back(rank);
     groups.push_back(world->group());
     groups.push_back(world->new_group(everybody));
     // What never completes below is waited for no longer than this when its group ends.
-    groups.push_back(world->new_group(everybody, {.timeout = std::chrono::milliseconds(200)}));
+    groups.push_back(world->new_group(
+        everybody,
+        {.timeout = fails_early ? std::chrono::seconds(20) : std::chrono::milliseconds(200)}));
+    in_flight = fails_early;
     works.push_back(groups[1].all_reduce_async(view_of(sum)));
     works.back().wait();
     CHECK(sum == static_cast<float>(world->size()));
@@ -36,6 +43,7 @@ struct Things {
     works.push_back(groups[2].irecv(BufferView(incoming), next, 5));
     CHECK(!works.back().test());
     if (world->rank() == 0) works.push_back(groups[2].barrier_async());
+    MPI_Barrier(MPI_COMM_WORLD);  // nobody's end comes before another's start
   }
 
   /// What is left must refuse every use that would need MPI.
@@ -52,15 +60,31 @@ struct Things {
       CHECK_THROWS(UsageError, world->new_group({0}), "finalized");
       CHECK_THROWS(UsageError, world->group().barrier(), "finalized", "remedy", "default_pg");
     }
-    for (Work& work : works) {
-      if (work.is_completed()) continue;
-      CHECK_THROWS(UsageError, work.wait(), "finalized");
-      CHECK_THROWS(UsageError, work.wait(std::chrono::seconds(1)), "finalized");
-      CHECK_THROWS(UsageError, work.test(), "finalized");
+    if (!in_flight) return;
+    // What was in flight has failed by this, here or by the news of another rank; and that does not
+    // take any limit to pass.
+    const auto began = std::chrono::steady_clock::now();
+    for (std::size_t i = 1; i < works.size(); ++i) {
+      CHECK_THROWS(Error, works[i].wait(), "finalized");
+      CHECK_THROWS(Error, works[i].wait(std::chrono::seconds(1)), "finalized");
+      CHECK(works[i].test() && works[i].error() != nullptr);
     }
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
     CHECK(value == 1);
   }
 };
+
+// What the others only begin when this rank is in MPI_Finalize completes there.
+void finalize_early() {
+  World world;
+  std::vector<std::vector<float>> values(3, std::vector<float>(1'000'000, 1));
+  std::vector<Work> works;
+  if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (auto& one : values) works.push_back(world.group().all_reduce_async(one));
+  CHECK(MPI_Finalize() == MPI_SUCCESS);
+  for (Work& work : works) work.wait();
+  for (const auto& one : values) CHECK(one.front() == 2 && one.back() == 2);
+}
 
 // Ends at the end of the process where no letter of the order ends it before.
 Things things;
@@ -91,14 +115,15 @@ void step(char what) {
   }
 }
 
+void run(const std::string& order) {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (order == "early") return finalize_early();
+  things.make(order.front() == 'F');
+  for (const char what : order) step(what);
+}
+
 }  // namespace
 }  // namespace hymn::test
 
-int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
-  hymn::test::things.make();
-  for (const char what : std::string(argv[1])) hymn::test::step(what);
-  return 0;
-}
+int main(int argc, char** argv) { return hymn::test::run_told(argc, argv, hymn::test::run); }

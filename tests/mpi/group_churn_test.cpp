@@ -1,28 +1,12 @@
 // Groups made and destroyed again and again: their communicators are used again, so that MPI does
 // not run out of context ids, and nothing is made that is not needed.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "tests/mpi/check.hpp"
+#include "tests/support/create_group.hpp"
 #include "tests/support/sanitizers.hpp"
-
-namespace {
-
-int communicators_made = 0;
-
-}  // namespace
-
-// hymn's own call passes here on its way to MPI.
-extern "C" int PMPI_Comm_create_group(MPI_Comm communicator, MPI_Group group, int tag,
-                                      MPI_Comm* made) {
-  using Create = int (*)(MPI_Comm, MPI_Group, int, MPI_Comm*);
-  static const auto real = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "PMPI_Comm_create_group"));
-  ++communicators_made;
-  return real(communicator, group, tag, made);
-}
 
 namespace hymn::test {
 namespace {
@@ -50,7 +34,7 @@ constexpr int shorter = sanitized ? 5 : 1;
 
 /// Hundreds of groups of each list, one at a time: one communicator each will do.
 void check_one_at_a_time(World& world) {
-  const int before = communicators_made;
+  const int before = create_group().calls;
   const auto lists = some_lists(world.size());
   for (int cycle = 0; cycle < 500 / shorter; ++cycle) {
     for (const auto& list : lists) {
@@ -59,12 +43,12 @@ void check_one_at_a_time(World& world) {
       if (cycle % 2 == 0) group.destroy();  // else with its last handle
     }
   }
-  CHECK(communicators_made - before <= static_cast<int>(lists.size()));
+  CHECK(create_group().calls - before <= static_cast<int>(lists.size()));
 }
 
 /// Several groups of the same ranks at the same time, ended in another order on every rank.
 void check_several_at_a_time(World& world) {
-  const int before = communicators_made;
+  const int before = create_group().calls;
   constexpr int at_once = 10;
   std::vector<int> everybody = some_lists(world.size()).front();
   for (int cycle = 0; cycle < 50 / shorter; ++cycle) {
@@ -86,7 +70,7 @@ void check_several_at_a_time(World& world) {
     for (ProcessGroup& group : groups) group.destroy();
     world.group().barrier();
   }
-  CHECK(communicators_made - before <= at_once);
+  CHECK(create_group().calls - before <= at_once);
 }
 
 /// Worlds, too, leave nothing behind.
@@ -102,7 +86,7 @@ void check_worlds() {
 void run() {
   {
     World world;
-    CHECK(communicators_made == 1);  // that of all ranks; else nothing is counted here
+    CHECK(create_group().calls == 1);  // that of all ranks; else nothing is counted here
     check_one_at_a_time(world);
     check_several_at_a_time(world);
     check_group(world.group());

@@ -1,4 +1,5 @@
 // Datatypes and reductions of MPI's own, passed through hymn.
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -181,6 +182,27 @@ void check_reductions(ProcessGroup& group) {
   MPI_Op_free(&op);
 }
 
+/// In place on some ranks and not on others, which bring their elements to where MPI takes them.
+void check_mixed_places(ProcessGroup& group) {
+  const bool in_place = group.rank() % 2 == 0;
+  const Datatype spread = Datatype::pairs_with_gaps();
+  const OpaqueType pair = opaque_type(spread.get());
+  const std::vector<int> mine = pairs(2, 4 * group.rank());
+  const std::vector<int> expected = pairs(2 * as_size(group.size()), 0);
+  for (const bool blocking : {true, false}) {
+    std::vector<int> all(8 * as_size(group.size()), gap);
+    int* const own = all.data() + 8 * group.rank();
+    if (in_place) std::copy(mine.begin(), mine.end(), own);
+    const ConstBufferView from = buffer_of(in_place ? own : mine.data(), 2, pair);
+    const BufferView to = buffer_of(all.data(), all.size() / 4, pair);
+    if (blocking)
+      group.all_gather(from, to, {.timeout = Timeout::none()});
+    else
+      group.all_gather_async(from, to).wait();
+    CHECK(all == expected);
+  }
+}
+
 void keep_larger_digit(void* left, void* right, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const std::int32_t*>(left);
   auto* b = static_cast<std::int32_t*>(right);
@@ -229,6 +251,7 @@ void run() {
   for (ProcessGroup* group : {&world.group(), &messages}) {
     check_contiguous(*group);
     check_gaps(*group);
+    check_mixed_places(*group);
     check_messages(*group);
   }
   check_reductions(world.group());

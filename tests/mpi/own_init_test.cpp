@@ -12,6 +12,7 @@
 namespace hymn::test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -96,6 +97,29 @@ TEST(OwnInit, AsksForTheLevelThatIsSet) {
     EXPECT_EQ(ending.status, 0) << level;
     EXPECT_EQ(ending.output, "level " + level + "\n");
   }
+}
+
+TEST(OwnInit, TellsHowItHasStarted) {
+  const std::string told =
+      run_job(2, "tell_level", "HYMN_LOG_LEVEL=info HYMN_TUNING=off HYMN_TIMEOUT=17").output;
+  const auto count = [&told](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = told.find(text); at != std::string::npos; at = told.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_THAT(told, ContainsRegex("hymn [0-9]+.[0-9]+.[0-9]+: 2 ranks on 1 host; .*MPI.*, MPI_"));
+  EXPECT_EQ(count(": 2 ranks on 1 host; "), 1u) << told;
+  EXPECT_EQ(count(", MPI_THREAD_MULTIPLE"), 1u) << told;
+  EXPECT_THAT(told, ContainsRegex("settings that are not at their defaults: .*HYMN_TIMEOUT=17.*"
+                                  "HYMN_LOG_LEVEL=info"));
+  EXPECT_EQ(count("settings that are not at"), 1u) << told;
+  EXPECT_THAT(told, ContainsRegex("host [^:]+: .*GPU.*; rank 0: CPUs [0-9,-]+.*; rank 1: CPUs"));
+  EXPECT_THAT(told, ContainsRegex("all_reduce of float32: shm \\([a-z_]+\\) "));
+  for (const char* collective : {"broadcast", "all_gather", "reduce_scatter", "all_to_all"})
+    EXPECT_EQ(count(std::string(collective) + " of float32: "), 1u) << told;
+  EXPECT_THAT(told, ContainsRegex("paths that are there: .*exchange, .*mpi.*shm"));
+  EXPECT_THAT(run_job(2, "tell_level", "HYMN_TUNING=off").output, Not(HasSubstr("host")));
 }
 
 /// The job must end by itself, soon, and say that it has failed.

@@ -32,28 +32,47 @@ with_cmake() {
   run_on_two_ranks "$folder/mpi_main"
 }
 
-# with_pkg_config COMPILER FLAGS SOURCE MODULE
+# The lines of README that use pkg-config, as they stand there.
 with_pkg_config() {
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hymn.pc)")
   export PKG_CONFIG_PATH
   libraries=$(pkg-config --variable=libdir hymn)
-  # shellcheck disable=SC2046,SC2086 # lists of words
-  $1 $2 "$root/tests/package/$3" $(pkg-config --cflags --libs "$4") -o "$work/$step-$4"
-  run_on_two_ranks "$work/$step-$4"
+  folder=$work/$step
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  cp "$root/tests/package/cxx/main.cpp" "$folder/program.cpp"
+  cp "$root/tests/package/cxx/mpi_main.cpp" "$folder/mpi_program.cpp"
+  cp "$root/tests/package/c/main.c" "$folder/program.c"
+  cp "$root/tests/package/c/mpi_main.c" "$folder/mpi_program.c"
+  sed -n '/^With pkg-config:$/,/^```$/s/^\(g++\|cc\) /&/p' "$root/README.md" >"$folder/lines"
+  [ "$(wc -l <"$folder/lines")" -eq 4 ] || {
+    echo "README has not four lines that use pkg-config:"
+    cat "$folder/lines"
+    exit 1
+  }
+  while IFS= read -r line; do
+    echo "$line"
+    rm -f "$folder/a.out"
+    (cd "$folder" && sh -c "$line")
+    run_on_two_ranks "$folder/a.out" </dev/null
+  done <"$folder/lines"
+}
+
+# Threads of the library's, and what it does at exit, outlive a dlclose.
+stays_loaded() {
+  readelf -d "$(find "$prefix" -name 'libhymn.so')" >"$work/dynamic.out"
+  grep -q NODELETE "$work/dynamic.out" || {
+    cat "$work/dynamic.out"
+    exit 1
+  }
 }
 
 case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
   cmake_c) with_cmake c ;;
-  pkgconfig_cxx)
-    with_pkg_config c++ -std=c++20 cxx/main.cpp hymn
-    with_pkg_config c++ -std=c++20 cxx/mpi_main.cpp hymn-mpi
-    ;;
-  pkgconfig_c)
-    with_pkg_config cc -std=c11 c/main.c hymn
-    with_pkg_config cc -std=c11 c/mpi_main.c hymn-mpi
-    ;;
+  pkgconfig) with_pkg_config ;;
+  nodelete) stays_loaded ;;
   command) "$prefix/bin/hymn" --version ;;
   *)
     echo "package_test.sh: no step $step" >&2

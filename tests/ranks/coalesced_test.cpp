@@ -67,13 +67,14 @@ RANK_TEST(Coalesced, WrongOnesAreRefusedBeforeAnyStarts) {
   std::int64_t value = 1;
   float number = 1;
   const Request fine = Request::all_reduce(view_of(value), view_of(value));
-  expect_error(ErrorKind::usage, [&] { group.start_coalesced({}); }, {"nothing to coalesce"});
+  expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced({}); }, {"nothing to coalesce"});
   const std::array mixed{fine, Request::barrier()};
-  expect_error(ErrorKind::usage, [&] { group.start_coalesced(mixed); }, {"all_reduce and barrier"});
+  expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced(mixed); },
+               {"all_reduce and barrier"});
   const std::array sends{Request::send(view_of(value), 0)};
-  expect_error(ErrorKind::usage, [&] { group.start_coalesced(sends); }, {"of one kind"});
+  expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced(sends); }, {"of one kind"});
   const std::array bad{fine, Request::all_reduce(view_of(value), view_of(number))};
-  expect_error(ErrorKind::usage, [&] { group.start_coalesced(bad); });
+  expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced(bad); });
   const std::array<ConstBufferView, 1> ins{view_of(value)};
   expect_error(ErrorKind::usage, [&] { group.all_gather_coalesced(ins, {}); }, {"as many inputs"});
   EXPECT_EQ(group.collective_sequence(), before);

@@ -97,6 +97,32 @@ RANK_TEST(Leaving, AfterItsPartIsDoneHarmsNobody) {
   expect_group_works(rest);
 }
 
+// What is wrong with a call is said before the group is given up for who has left.
+RANK_TEST(Leaving, AWrongCallAfterwardsHarmsNobody) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  ProcessGroup rest = group_of_rest(world);
+  if (leaver.is_me) {
+    world.destroy();
+    return;
+  }
+  // All the others know that it has left.
+  std::int32_t never = 0;
+  expect_left(leaver.rank, [&] { group.recv(view_of(never), leaver.rank, 1); });
+  std::vector<std::int32_t> values(10, 1);
+  std::vector<double> others(10, 1.0);
+  const Words words = {"root 99", "forsaken"};
+  expect_error(ErrorKind::usage, [&] { group.broadcast(values, 99); }, words);
+  expect_error(ErrorKind::usage, [&] { (void)group.broadcast_async(values, 99); }, words);
+  const std::array requests = {Request::broadcast(values, 0), Request::broadcast(others, 99)};
+  expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced(requests); }, words);
+  EXPECT_FALSE(group.is_aborted());
+  rest.barrier();  // the others, too, have made their wrong calls
+  expect_left(leaver.rank, [&] { (void)group.broadcast_async(values, 0); });
+  EXPECT_TRUE(group.is_aborted());
+}
+
 RANK_TEST(Leaving, WhatItHasSentIsReceived) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);
@@ -167,6 +193,49 @@ RANK_TEST(Leaving, ByAnExceptionIsWaitedForByNobody) {
   failure_of([&] { world.group().barrier(); }, {"it has ended its world because of an error"});
   world.destroy();
   EXPECT_LT(std::chrono::steady_clock::now() - began, at_once);
+}
+
+RANK_TEST(Leaving, ByAnExceptionIsNotWaitedForInNewGroups) {
+  NEEDS_RANKS(3);
+  const Leaver leaver(world);
+  if (leaver.is_me) {
+    const auto fail = [&] {
+      const World own(std::move(world));
+      throw std::runtime_error("an error of the application");
+    };
+    EXPECT_THROW(fail(), std::runtime_error);
+    return;
+  }
+  failure_of([&] { world.group().barrier(); });
+  const Error error =
+      failure_of([&] { fresh_group(world, {.description = "of all", .init_timeout = 30s}); });
+  EXPECT_EQ(error.context().missing, std::vector<int>{leaver.rank}) << error.what();
+}
+
+// What failed first is why this rank leaves, whatever has failed since.
+RANK_TEST(Leaving, ByAnExceptionBlamesTheFirstFailure) {
+  NEEDS_RANKS(4);
+  ProcessGroup with_first = world.new_group({0, 1});
+  ProcessGroup with_later = world.new_group({0, 2});
+  ProcessGroup with_us = world.new_group({0, 3});
+  if (world.rank() == 0) {
+    expect_left(1, [&] { with_first.barrier(); });
+    send_token(world, 2);
+    expect_left(2, [&] { with_later.barrier(); });
+    const auto fail = [&] {
+      const World own(std::move(world));
+      throw std::runtime_error("one failure too many");
+    };
+    EXPECT_THROW(fail(), std::runtime_error);
+  } else if (world.rank() == 1) {
+    world.destroy();
+  } else if (world.rank() == 2) {
+    await_token(world, 0);
+    world.destroy();
+  } else if (world.rank() == 3) {
+    const Error error = failure_of([&] { with_us.barrier(); }, {"rank 1 ("});
+    EXPECT_EQ(error.context().missing, std::vector<int>{1}) << error.what();
+  }
 }
 
 RANK_TEST(Leaving, ShrinkGoesOnWithoutIt) {

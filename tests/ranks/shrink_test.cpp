@@ -66,6 +66,16 @@ RANK_TEST(Shrink, GivesUpAGroupThatIsSound) {
   expect_world_works(world);
 }
 
+// Who has the new group may do what it likes with it, while others are still on their way out of
+// the call that has made it.
+RANK_TEST(Shrink, OfWhatItHasJustMade) {
+  ProcessGroup group = fresh_group(world, "brief");
+  for (int turn = 0; turn < 20; ++turn) group = group.shrink();
+  EXPECT_EQ(group.membership().epoch, 20u);
+  world.group().barrier();
+  expect_group_works(group);
+}
+
 RANK_TEST(Shrink, WithWorkInFlight) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world, "busy");

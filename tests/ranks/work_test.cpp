@@ -78,7 +78,7 @@ RANK_TEST(Work, CollectivesOfAGroupCompleteInOrder) {
   std::vector<Work> works;
   for (auto& value : values) works.push_back(world.group().all_reduce_async(value));
   for (int i = 0; i < operations; ++i)
-    works[as_size(i)].then([&completed, i](const Views&) { completed.push_back(i); });
+    (void)works[as_size(i)].then([&completed, i](const Views&) { completed.push_back(i); });
   works.back().wait();
   for (Work& work : works) EXPECT_TRUE(work.is_completed());
   std::vector<int> expected(operations);

@@ -49,6 +49,8 @@ class Buffer {
 
   /// Nothing was written beyond either end.
   bool guards_intact() const;
+  /// It must not be written to any more; where it lies in pages of its own, it cannot.
+  void protect() const { lines_.get_allocator().protect(lines_.data(), lines_.size()); }
 
   static constexpr std::byte filler{0xa5};
 

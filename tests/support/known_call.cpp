@@ -80,6 +80,7 @@ KnownCall::KnownCall(const ProcessGroup& group, const CallPlan& plan)
   out_ = Buffer(plan.dtype, together_ ? std::max(in_total, out_total) : out_total, plan.out_offset);
   fill_input(in_view(together_ ? out_ : in_));
   before_ = in_;
+  in_.protect();
   request_ = make_request();
 }
 

@@ -65,6 +65,7 @@ class KnownCall {
   KnownCall& operator=(const KnownCall&) = delete;
 
   const Request& request() const { return request_; }
+  std::string describe() const { return test::describe(plan_); }
   /// Compares all buffers with what must be there after the call, bit for bit.
   void check() const;
 

@@ -1,7 +1,9 @@
 // Where tests' buffers lie: TEST_MEMORY says "shared" (all from hymn::allocate), "mixed" (some of
-// them, others on each rank), or nothing (the heap).
+// them, others on each rank), "any" (as mixed, some others in pages that can be protected), or
+// nothing (the heap).
 #pragma once
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,14 +15,20 @@
 
 namespace hymn::test {
 
-inline bool next_is_shared() {
+enum class Place : std::uint8_t { heap, shared, pages };
+
+inline Place next_place() {
   static const std::string_view where = [] {
     const char* text = std::getenv("TEST_MEMORY");
     return std::string_view(text == nullptr ? "" : text);
   }();
-  if (where != "mixed") return where == "shared";
-  static std::atomic<unsigned> turn{static_cast<unsigned>(getpid()) * 7};
-  return turn++ % 8 != 0;
+  static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 7};
+  const auto turn = [] { return next++ % 8; };
+  if (where == "shared") return Place::shared;
+  if (where == "mixed") return turn() != 0 ? Place::shared : Place::heap;
+  if (where != "any") return Place::heap;
+  const unsigned drawn = turn();
+  return drawn < 4 ? Place::heap : drawn < 6 ? Place::pages : Place::shared;
 }
 
 /// For containers. What it makes is as aligned as T.
@@ -28,28 +36,49 @@ template <class T>
 class Memory {
  public:
   using value_type = T;
-  Memory() : shared_(next_is_shared()) {}
+  Memory() : place_(next_place()) {}
   template <class U>
-  Memory(const Memory<U>& other) : shared_(other.is_shared()) {}  // NOLINT: as containers want
+  Memory(const Memory<U>& other) : place_(other.place()) {}  // NOLINT: as containers want
 
-  bool is_shared() const { return shared_; }
+  Place place() const { return place_; }
   T* allocate(std::size_t count) {
-    if (shared_) return static_cast<T*>(hymn::allocate(count * sizeof(T)));
+    switch (place_) {
+      case Place::shared:
+        return static_cast<T*>(hymn::allocate(count * sizeof(T)));
+      case Place::pages: {
+        void* const made = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (made == MAP_FAILED) throw std::bad_alloc();
+        return static_cast<T*>(made);
+      }
+      case Place::heap:
+        break;
+    }
     return static_cast<T*>(operator new(count * sizeof(T), std::align_val_t(alignof(T))));
   }
-  void deallocate(T* memory, std::size_t) {
-    if (shared_)
-      hymn::deallocate(memory);
-    else
-      operator delete(memory, std::align_val_t(alignof(T)));
+  void deallocate(T* memory, std::size_t count) {
+    switch (place_) {
+      case Place::shared:
+        return hymn::deallocate(memory);
+      case Place::pages:
+        ::munmap(memory, count * sizeof(T));
+        return;
+      case Place::heap:
+        return operator delete(memory, std::align_val_t(alignof(T)));
+    }
+  }
+  /// Where it lies in pages of its own: whoever writes to it from now on is ended by a signal.
+  void protect(const T* memory, std::size_t count) const {
+    if (place_ == Place::pages)
+      ::mprotect(const_cast<T*>(memory), count * sizeof(T), PROT_READ);  // NOLINT: its owner asks
   }
   template <class U>
   bool operator==(const Memory<U>& other) const {
-    return shared_ == other.is_shared();
+    return place_ == other.place();
   }
 
  private:
-  bool shared_;
+  Place place_;
 };
 
 }  // namespace hymn::test

@@ -23,7 +23,7 @@ class KeptRows final : public BenchReport {
   void add(std::span<const BenchRow> rows) override {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
-  void end(std::optional<std::uint64_t>) override {}
+  void end(const WrongValues&) override {}
 
  private:
   std::vector<BenchRow>& rows_;
@@ -70,7 +70,7 @@ TEST_P(BenchDevice, EveryCollectiveIsRight) {
     const std::vector<BenchRow> rows = measure(arguments);
     ASSERT_FALSE(rows.empty());
     for (const BenchRow& row : rows) {
-      EXPECT_EQ(row.wrong, std::uint64_t{0});
+      EXPECT_EQ(row.wrong.hymn, std::uint64_t{0});
       EXPECT_EQ(row.path, "nccl");
       ASSERT_TRUE(row.enqueue_time);
       EXPECT_GE(row.enqueue_time->median, 0);

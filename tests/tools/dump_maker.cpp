@@ -146,6 +146,7 @@ DumpMaker& DumpMaker::call(const std::string& uid, const MadeCall& call) {
   if (reduces(call.op)) entry["reduce_op"] = call.reduce_op;
   if (call.root >= 0) entry["root"] = call.root;
   if (call.peer >= -1) entry["peer"] = call.peer;
+  if (call.tag >= 0) entry["tag"] = call.tag;
   if (const std::string signature = signature_of(call); !message && !signature.empty())
     entry["signature"] = signature;
   if (call.duration_ms >= 0) entry["duration_ms"] = call.duration_ms;

@@ -20,6 +20,7 @@ struct MadeCall {
   std::string reduce_op = "sum";   ///< left out where the op does not reduce
   int root = -1;                   ///< -1: none
   int peer = -2;                   ///< -2: none; -1: any
+  int tag = -1;                    ///< -1: not told
   double age = 31.0;               ///< seconds from the call to the dump
   double duration_ms = -1;         ///< negative: not recorded
   std::string signature = "made";  ///< "made": from the call; "": none

@@ -307,7 +307,7 @@ TEST(HymnBench, SizesAndCountsAreThoseOfNcclTests) {
 
 TEST(HymnBench, ComparesWithPlainMpi) {
   auto versus_keys = keys;
-  versus_keys.insert(versus_keys.end(), {"vs", "vs_time_us", "ratio"});
+  versus_keys.insert(versus_keys.end(), {"vs", "vs_time_us", "vs_wrong", "ratio"});
   const Json rows =
       bench_rows("all_reduce --min 4 --max 64K --factor 16 --vs mpi" + quick, under_mpirun(3));
   expect_right(rows, "all_reduce", 3);
@@ -315,8 +315,18 @@ TEST(HymnBench, ComparesWithPlainMpi) {
   for (const Json& row : rows) {
     EXPECT_EQ(keys_of(row), versus_keys);
     EXPECT_EQ(row["vs"], "mpi");
+    EXPECT_EQ(row["vs_wrong"], 0);
     EXPECT_NEAR(row["ratio"], row["time_us"].get<double>() / row["vs_time_us"].get<double>(), 1e-9);
   }
+}
+
+TEST(HymnBench, SaysHowPlainMpiIsStarted) {
+  const std::string arguments = "barrier --vs mpi" + quick;
+  EXPECT_THAT(run_bench(arguments, under_mpirun(2)).output,
+              HasSubstr("in processes of its own and in turns with hymn's: "));
+  EXPECT_THAT(run_bench(arguments, under_mpirun(2)).output, HasSubstr("(MPI_Init)"));
+  EXPECT_THAT(run_bench(arguments + " --vs-level multiple", under_mpirun(2)).output,
+              HasSubstr("MPI_THREAD_MULTIPLE (MPI_Init_thread)"));
 }
 
 TEST(HymnBench, SaysWhereMpiHasNoEquivalent) {
@@ -326,6 +336,7 @@ TEST(HymnBench, SaysWhereMpiHasNoEquivalent) {
   EXPECT_TRUE(rows[0]["vs_time_us"].is_null());
   EXPECT_TRUE(rows[0]["ratio"].is_null());
   EXPECT_EQ(rows[0]["wrong"], 0);
+  EXPECT_TRUE(rows[0]["vs_wrong"].is_null());
   EXPECT_THAT(run_bench(arguments).output, HasSubstr("no MPI equivalent"));
   // Moving it is another matter.
   const Json moved = bench_rows("broadcast --dtype float16 --max 4 --vs mpi" + quick);
@@ -369,6 +380,25 @@ TEST(HymnBench, FindsWrongResults) {
   const Json rows = Json::parse(outcome.output, nullptr, false);
   ASSERT_EQ(rows.size(), 1u) << outcome.output;
   EXPECT_EQ(rows[0]["wrong"], 2);  // one in each of the two iterations
+#else
+  GTEST_SKIP() << "a sanitizer's runtime must be loaded before any other library";
+#endif
+}
+
+// hymn's broadcast goes through shared memory: only the other side's is wrong.
+TEST(HymnBench, FindsWrongResultsOfPlainMpi) {
+#ifdef HYMN_WRONG_MPI
+  const std::string run = "LD_PRELOAD=" HYMN_WRONG_MPI " " + under_mpirun(2) + " " + command +
+                          " bench broadcast --vs mpi --min 8K --max 8K" + quick;
+  const Outcome told = run_shell(run + " 2>&1");
+  EXPECT_EQ(told.exit_code, 1) << told.output;
+  EXPECT_THAT(told.output, HasSubstr("# wrong values: 0, of plain MPI: 4"));
+  const Outcome outcome = run_shell(run + " --json 2>/dev/null");
+  EXPECT_EQ(outcome.exit_code, 1);
+  const Json rows = Json::parse(outcome.output, nullptr, false);
+  ASSERT_EQ(rows.size(), 1u) << outcome.output;
+  EXPECT_EQ(rows[0]["wrong"], 0);
+  EXPECT_EQ(rows[0]["vs_wrong"], 4);  // one on each rank in each of the two iterations
 #else
   GTEST_SKIP() << "a sanitizer's runtime must be loaded before any other library";
 #endif

@@ -136,6 +136,40 @@ TEST(TraceSvg, LeavesOutTheLongWait) {
   EXPECT_THAT(picture.text, HasSubstr("… 30.0 s …"));
 }
 
+TEST(TraceSvg, TellsShortGapsInShortTimes) {
+  std::vector<DumpMaker> makers = make_dumps(1);
+  for (const double age : {0.0402, 0.0401, 0.0400, 0.0003, 0.0002, 0.0001})
+    makers[0].call("0", {.age = age, .duration_ms = 0.05});
+  const Picture picture = picture_of(makers);
+  EXPECT_THAT(picture.text, HasSubstr("… 40 ms …"));
+  EXPECT_THAT(picture.text, Not(HasSubstr("… 0.0 s …")));
+}
+
+TEST(TraceSvg, HasGroupAndNumberOnBarsAndAColourForEachGroup) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  for (DumpMaker& maker : makers) {
+    maker.group("1", "dp", {0, 1}).group("2", "tp", {0, 1});
+    maker.call("1", {.age = 30, .duration_ms = 8000});
+    maker.call("2", {.op = "broadcast", .age = 20, .duration_ms = 8000});
+    maker.call("1", {.op = "barrier", .age = 10, .duration_ms = 8000});
+  }
+  const trace::Job job = job_of(makers);
+  const std::string svg = trace::timeline_svg(job, trace::judge(job), 64);
+  for (const std::string label : {"all_reduce #1 dp#1", "broadcast #1 tp#2", "barrier #2 dp#1"})
+    EXPECT_THAT(svg, HasSubstr(label));
+  const trace::Timeline timeline = trace::make_timeline(job, {}, 64, 64);
+  EXPECT_THAT(timeline.groups, ElementsAre("dp#1", "tp#2"));
+}
+
+TEST(TraceSvg, HasTheNumberUprightWhereThereIsNoRoomAlongABar) {
+  std::vector<DumpMaker> makers = make_dumps(1);
+  for (int i = 0; i < 40; ++i) makers[0].call("0", {.age = 60.0 - i});
+  const trace::Job job = job_of(makers);
+  const std::string svg = trace::timeline_svg(job, {}, 64);
+  EXPECT_THAT(svg, HasSubstr("rotate(-90)"));
+  for (const std::string number : {">#2<", ">#20<", ">#39<"}) EXPECT_THAT(svg, HasSubstr(number));
+}
+
 TEST(TraceSvg, DrawsOperationsAtTheSameTimeOneAboveTheOther) {
   std::vector<DumpMaker> makers = make_dumps(1);
   for (int i = 0; i < 3; ++i) makers[0].call("0", open_call());

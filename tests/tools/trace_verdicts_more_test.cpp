@@ -13,6 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using trace::Finding;
 using trace::FindingKind;
 
@@ -268,6 +269,113 @@ TEST(TraceLast, PutsTheRanksBesideEachOther) {
             "\nsends and receives\n"
             "  rank 3: send 3->1 (#1) in group 'default_pg', send of 1024 float32: completed at "
             "solver.cpp:88\n");
+}
+
+// --- Messages that do not fit
+
+TEST(TraceMessages, WithDifferentTagsAreToldAsThat) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  MadeCall send = send_to(1, "scheduled");
+  MadeCall recv = recv_from(0, "scheduled");
+  send.tag = 3;
+  recv.tag = 5;
+  makers[0].call("0", send);
+  makers[1].call("0", recv);
+  EXPECT_EQ(verdict_text(makers),
+            "1. p2p: rank 0 sends with tag 3, and rank 1 receives with tag 5, in group "
+            "'default_pg'\n"
+            "     rank 0 has waited 30.0 s in send of 1024 float32 with tag 3 at solver.cpp:88\n"
+            "     rank 1 has waited 30.0 s in recv of 1024 float32 with tag 5 at solver.cpp:88\n"
+            "     next: give both calls the same tag, or make the call that is missing on one "
+            "side\n");
+  // The same where the message has left its sender.
+  send.state = "completed";
+  makers = make_dumps(2);
+  makers[0].call("0", send);
+  makers[1].call("0", recv);
+  EXPECT_THAT(verdict_text(makers), HasSubstr("rank 0 sends with tag 3, and rank 1 receives with "
+                                              "tag 5"));
+  send.state = "scheduled";
+  recv.tag = 3;
+  makers = make_dumps(2);
+  makers[0].call("0", send);
+  makers[1].call("0", recv);
+  EXPECT_THAT(verdict_text(makers), HasSubstr("do not come together"));
+}
+
+TEST(TraceMessages, ThatAreTooLongAreToldAsThat) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  MadeCall send = send_to(1);
+  MadeCall recv = recv_from(0, "failed");
+  send.tag = recv.tag = 3;
+  recv.elements = 10;
+  MadeCall other = send;  // taken by nobody, and of another tag
+  other.tag = 4;
+  other.elements = 5;
+  makers[0].call("0", other).call("0", send);
+  makers[1].call("0", recv);
+  EXPECT_EQ(
+      first_text(makers).substr(0, 200).find("1. p2p: send 0->1 (#2) of group 'default_pg' is "
+                                             "longer than what it is received into: 1024 "
+                                             "float32 into 10\n"),
+      0u)
+      << first_text(makers);
+  recv.elements = 2048;
+  makers = make_dumps(2);
+  makers[0].call("0", send);
+  makers[1].call("0", recv);
+  EXPECT_THAT(verdict_text(makers), Not(HasSubstr("longer than")));
+}
+
+TEST(TraceMessages, ThatFailWithoutADumpOfTheOtherSideBlameNobody) {
+  std::vector<DumpMaker> makers = make_dumps(2);
+  MadeCall recv = recv_from(0, "failed");
+  recv.tag = 3;
+  makers[1]
+      .call("0", recv)
+      .with("trigger", "error")
+      .with("reason", "rank 1: recv #1: group rank 0 sent 400 bytes to a buffer of 40 bytes");
+  EXPECT_THAT(verdict_text({makers[1]}),
+              HasSubstr("1. p2p: recv 1<-0 (#1) of group 'default_pg' has failed on rank 1\n"
+                        "     rank 1: recv #1: group rank 0 sent 400 bytes to a buffer of 40 "
+                        "bytes\n"));
+}
+
+// --- Deaths
+
+TEST(TraceDeath, SaysHowInItsTitle) {
+  for (const auto& [detail, words] : std::vector<std::pair<std::string, std::string>>{
+           {"its process was killed by signal 9 (SIGKILL)", "was killed by signal 9 (SIGKILL)"},
+           {"its process has exited with status 7 without ending its world",
+            "has exited with status 7 without ending its world"}}) {
+    std::vector<DumpMaker> makers = waiting_for_three();
+    makers.pop_back();
+    makers[0].peer(3, "dead", detail);
+    const std::vector<Finding> findings = findings_of(makers);
+    ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::death));
+    EXPECT_EQ(findings[0].title, "rank 3 (nodeB, pid 4714) " + words);
+  }
+}
+
+// Rank 2 died; rank 1 was told so, in another group, and left; rank 0 still waits for it there.
+TEST(TraceDeath, WhoWasToldOfItAndLeftIsNoSecondFinding) {
+  std::vector<DumpMaker> makers = make_dumps(3);
+  for (const int rank : {1, 2}) makers[rank].group("1", "dp", {1, 2});
+  for (const int rank : {0, 1}) makers[rank].group("2", "tp", {0, 1});
+  makers[0].call("2", open_call());
+  makers[1].call("1", open_call());
+  makers[0].peer(2, "dead", "its process was killed by signal 9 (SIGKILL)");
+  makers[0].peer(1, "left", "it has ended its world because of an error: a member is gone");
+  const std::vector<FindingKind> kinds = kinds_of(findings_of(makers));
+  EXPECT_EQ(kinds.at(0), FindingKind::death);
+  EXPECT_THAT(kinds, Not(Contains(FindingKind::missing)));
+}
+
+TEST(TraceMissing, WhoLeftBecauseOfAnErrorIsTheCauseWhereThereIsNoOther) {
+  std::vector<DumpMaker> makers = waiting_for_three();
+  makers.pop_back();
+  makers[0].peer(3, "left", "it has ended its world because of an error");
+  EXPECT_THAT(kinds_of(findings_of(makers)), ElementsAre(FindingKind::missing));
 }
 
 }  // namespace

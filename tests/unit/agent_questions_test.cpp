@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 class AgentQuestions : public AgentScene {};
 
 TEST_F(AgentQuestions, Answers) {
-  agent.receive(Question{.id = 5, .asker = 3, .uid = 7});
+  agent.receive(Question{.id = 5, .asker = 3, .about = 7});
   EXPECT_THAT(take_sent_of<Answer>(),
               ElementsAre(Answer{5, 3, {.rank = 1, .entered = 8, .doing = "me"}}));
 }
@@ -29,7 +29,7 @@ TEST_F(AgentQuestions, AsksThoseWhoAreThere) {
   };
   const std::vector<int> ranks = {2, 3, 1, 0};
   const auto tales = agent.ask(7, ranks, 1h);
-  EXPECT_EQ(question.uid, 7u);
+  EXPECT_EQ(question.about, Inquiry(7));
   EXPECT_THAT(question.asked, ElementsAre(2, 0)) << "neither itself nor who is gone";
   ASSERT_EQ(tales.size(), 4u);
   EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two", .answered = true}));

@@ -27,7 +27,9 @@ class Ears : public control::Listener {
   void dump_asked(const control::DumpNow& message) override {
     heard.push_back("dump: " + message.reason);
   }
-  Tale tell(std::uint64_t uid) override { return {.rank = 99, .entered = uid + 1, .doing = "me"}; }
+  Tale tell(const Inquiry& about) override {
+    return {.rank = 99, .entered = about.uid + 1, .doing = "me"};
+  }
   CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
     return {.rank = 99, .knows_group = true, .calls = {uid, sequence}};
   }
@@ -47,6 +49,9 @@ class AgentScene : public ::testing::Test {
   std::vector<control::Message> take_sent() {
     std::lock_guard lock(mutex);
     return std::exchange(sent, {});
+  }
+  Patience patience(Deadline deadline = Deadline::never()) const {
+    return {.deadline = deadline, .clock = &clock, .purpose = "a test"};
   }
   template <class Kind>
   std::vector<Kind> take_sent_of() {

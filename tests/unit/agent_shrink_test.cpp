@@ -22,17 +22,17 @@ TEST_F(AgentShrink, ShrinksWithTheVerdictOfTheDesk) {
     agent.receive(verdict);
   };
   const std::vector<int> members = {0, 1, 2};
-  EXPECT_EQ(agent.shrink(7, members, Deadline::never(), clock), verdict);
+  EXPECT_EQ(agent.shrink(7, members, patience()), verdict);
   // What was settled once does not count for the next time.
   const ShrinkVerdict second{7, 1002, {1}};
   desk = [&](const Message&) { agent.receive(second); };
-  EXPECT_EQ(agent.shrink(7, members, Deadline::never(), clock), second);
+  EXPECT_EQ(agent.shrink(7, members, patience()), second);
 }
 
 TEST_F(AgentShrink, ShrinkEndsWithItsDeadline) {
   clock.set_step(1s);
   const std::vector<int> members = {0, 1, 2};
-  EXPECT_EQ(agent.shrink(7, members, Deadline(clock.now() + 2s), clock), std::nullopt);
+  EXPECT_EQ(agent.shrink(7, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
   take_sent();
   agent.reached_desk(0);
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
@@ -45,7 +45,7 @@ TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
     agent.receive(verdict);
   };
   const std::vector<int> members = {0, 1, 2};
-  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), verdict);
+  EXPECT_EQ(agent.confirm(1000, members, patience()), verdict);
 }
 
 TEST_F(AgentShrink, ConfirmsNothingThatIsGivenUp) {
@@ -53,11 +53,11 @@ TEST_F(AgentShrink, ConfirmsNothingThatIsGivenUp) {
     if (message == Message(ShrinkCall{1000, {0, 1, 2}})) agent.receive(AbortGroup{1000, "lost"});
   };
   const std::vector<int> members = {0, 1, 2};
-  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
+  EXPECT_EQ(agent.confirm(1000, members, patience()), std::nullopt);
   // It does not wait any more.
   EXPECT_THAT(take_sent(), Contains(Message(ShrinkCall{.uid = 1000})));
   // Nor later, when that is known.
-  EXPECT_EQ(agent.confirm(1000, members, Deadline::never(), clock), std::nullopt);
+  EXPECT_EQ(agent.confirm(1000, members, patience()), std::nullopt);
 }
 
 TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
@@ -80,7 +80,7 @@ TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
     }
   };
   const std::vector<int> members = {0, 1, 2};
-  ASSERT_TRUE(agent.shrink(10, members, Deadline::never(), clock));
+  ASSERT_TRUE(agent.shrink(10, members, patience()));
   EXPECT_THAT(
       take_sent(),
       UnorderedElementsAre(
@@ -98,6 +98,52 @@ TEST_F(AgentShrink, TheDeskHearsOfTheGoneBeforeTheVerdicts) {
   agent.reached_desk(0);
   EXPECT_THAT(take_sent(), ElementsAre(Message(News{{.rank = 0, .state = PeerState::dead}}),
                                        Message(ShrinkVerdict{9, 1000, {0, 1}})));
+}
+
+// The desk is told that this rank has not made the group of it, nor will; and no desk hears of it.
+TEST_F(AgentShrink, AVerdictThatIsRejectedIsForgotten) {
+  const ShrinkVerdict verdict{9, 1000, {0, 1}};
+  desk = [&](const Message& message) {
+    if (message == Message(ShrinkCall{9, {0, 1}})) agent.receive(verdict);
+  };
+  const std::vector<int> members = {0, 1};
+  ASSERT_EQ(agent.shrink(9, members, patience()), verdict);
+  take_sent();
+  agent.reject_verdict(9);
+  EXPECT_THAT(take_sent(), ElementsAre(Message(ShrinkCall{.uid = 9})));
+  agent.reached_desk(0);
+  EXPECT_THAT(take_sent(), IsEmpty());
+}
+
+// Those who kept desks are gone: nobody would answer.
+TEST_F(AgentShrink, TheLastOneSettlesAlone) {
+  for (const int rank : {0, 2}) agent.sight({.rank = rank, .state = PeerState::dead});
+  const std::vector<int> members = {0, 1, 2, 3};
+  desk = [&](const Message& message) {
+    if (std::holds_alternative<ShrinkCall>(message))
+      agent.receive(News{{.rank = 3, .state = PeerState::left}});
+  };
+  const auto verdict = agent.shrink(7, members, patience());
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->survivors, std::vector{1});
+  EXPECT_EQ(verdict->new_uid, first_lone_uid);
+  EXPECT_FALSE(agent.is_shrinking(7));
+  // What it has made of that, all have who are left.
+  EXPECT_EQ(agent.confirm(verdict->new_uid, verdict->survivors, patience())->survivors,
+            verdict->survivors);
+  EXPECT_NE(agent.shrink(8, members, patience())->new_uid, verdict->new_uid);
+}
+
+// Who is lost may come again, for as long as there is a desk to come to.
+TEST_F(AgentShrink, WhoIsLostIsWaitedForWhileThereIsADesk) {
+  for (const int rank : {0, 2, 3}) agent.sight({.rank = rank, .state = PeerState::lost});
+  const std::vector<int> members = {0, 1, 2, 3};
+  clock.set_step(1s);
+  EXPECT_EQ(agent.shrink(7, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
+  agent.lost_all_desks();
+  const auto verdict = agent.shrink(7, members, patience());
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->survivors, std::vector{1});
 }
 
 }  // namespace

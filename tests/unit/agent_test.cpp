@@ -116,7 +116,7 @@ TEST_F(AgentTest, AfterCloseTheListenerIsLeftAlone) {
   hear(2, PeerState::dead);
   agent.receive(AbortGroup{7, "why"});
   agent.receive(DumpNow{"asked"});
-  agent.receive(Question{.id = 5, .asker = 3, .uid = 7});
+  agent.receive(Question{.id = 5, .asker = 3, .about = 7});
   agent.receive(CallQuestion{.id = 6, .asker = 3, .uid = 7});
   agent.sight({.rank = 3, .state = PeerState::dead});
   EXPECT_THAT(ears.take(), IsEmpty());

@@ -70,7 +70,8 @@ TEST(AgentThreads, ManyMayHearSeeAndAskAtOnce) {
   Agent agent(0, ranks, ears, [&](const Message& message) {
     if (const auto* question = std::get_if<Question>(&message))
       for (const int asked : question->asked)
-        self.load()->receive(Answer{question->id, 0, {.rank = asked, .entered = question->uid}});
+        self.load()->receive(
+            Answer{question->id, 0, {.rank = asked, .entered = question->about.uid}});
   });
   self = &agent;
   std::atomic<int> answered{0};

@@ -190,7 +190,7 @@ class Deaf : public control::Listener {
   void peer_changed(const PeerNews&) override {}
   void group_aborted(const control::AbortGroup&) override {}
   void dump_asked(const control::DumpNow&) override {}
-  Tale tell(std::uint64_t) override { return {}; }
+  Tale tell(const Inquiry&) override { return {}; }
   CallTale tell_calls(std::uint64_t, std::uint64_t) override { return {}; }
   std::vector<GroupMark> marks() override { return {}; }
 };

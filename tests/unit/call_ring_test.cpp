@@ -236,6 +236,48 @@ TEST(CallRing, LateNewsDoNotReachAnotherCall) {
   EXPECT_FALSE(ring->read(old + entries)->retired);
 }
 
+/// A ring of one entry whose memory the test may write, as a writer does that lost its core before.
+struct OneEntry {
+  static constexpr CallRing::Size size{.entries = 1};
+  static constexpr std::size_t next_at = 0;  // of the ring
+  OwnRing ring{size};
+
+  std::uint64_t& word(std::size_t at) {
+    return *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(&ring.memory()[at]));
+  }
+  std::uint64_t& completed() { return word(ring.memory().size() - sizeof(std::uint64_t)); }
+};
+
+TEST(CallRing, LateTimesAreNotTakenForAnotherCalls) {
+  OneEntry one;
+  const std::uint64_t old = one.ring->record(record_of(0));
+  one.ring->set_ended(old, CallState::completed, true);
+  const std::uint64_t late = one.completed();
+  ASSERT_NE(one.ring->read(old)->completed, 0u);
+  const std::uint64_t id = one.ring->record(record_of(1));
+  one.ring->set_ended(id, CallState::completed, true);
+  ASSERT_TRUE(one.ring->read(id));
+  one.completed() = late;
+  EXPECT_EQ(one.ring->read(id), std::nullopt) << "the time is another call's";
+}
+
+TEST(CallRing, ALateClaimLeavesTheEntryToTheNewerCall) {
+  OneEntry one;
+  one.ring->record(record_of(0));
+  // From here on claims are made among others.
+  std::thread([&] { one.ring->record(record_of(1)); }).join();
+  const std::uint64_t id = one.ring->record(record_of(2));
+  one.word(OneEntry::next_at) = id - 1;
+  const std::uint64_t late = one.ring->claim();
+  EXPECT_EQ(late, id - 1);
+  one.ring->fill(late, record_of(3));
+  one.word(OneEntry::next_at) = id + 1;
+  const auto seen = one.ring->read(id);
+  ASSERT_TRUE(seen);
+  EXPECT_TRUE(is_whole(*seen, id));
+  EXPECT_EQ(seen->group_uid, 2u);
+}
+
 TEST(CallRing, IsSeenThroughASecondView) {
   OwnRing writer;
   const CallRing reader = CallRing::attach(writer.memory(), {});

@@ -139,6 +139,15 @@ TEST(Config, WatchdogTimeout) {
     expect_malformed("HYMN_WATCHDOG_TIMEOUT", value);
 }
 
+TEST(Config, WaitReport) {
+  EXPECT_EQ(Config::parse({}).wait_report, Timeout(30s));
+  EXPECT_EQ(parse_one("HYMN_WAIT_REPORT", "none").wait_report, Timeout::none());
+  EXPECT_EQ(parse_one("HYMN_WAIT_REPORT", "0").wait_report, Timeout::none());
+  EXPECT_EQ(parse_one("HYMN_WAIT_REPORT", "0.5").wait_report, Timeout(500ms));
+  for (const char* value : {"", "abc", "-1", "inf", "nan", "off", "30s"})
+    expect_malformed("HYMN_WAIT_REPORT", value);
+}
+
 TEST(Config, LogLevel) {
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "off").log_level, LogLevel::off);
   EXPECT_EQ(parse_one("HYMN_LOG_LEVEL", "error").log_level, LogLevel::error);
@@ -302,6 +311,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_ON_FAILURE", "clean_up", "clean_up"},
       {"HYMN_BLOCKING_WAIT", "0", "0"},
       {"HYMN_WATCHDOG_TIMEOUT", "300", "300"},
+      {"HYMN_WAIT_REPORT", "30", "30"},
       {"HYMN_LOG_LEVEL", "warning", "warning"},
       {"HYMN_PROGRESS_THREAD", "0", "0"},
       {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
@@ -355,7 +365,8 @@ TEST(Config, WhatItDescribesCanBeReadBack) {
       "HYMN_RECORDER_TIMING=on",   "HYMN_DUMP=trace",
       "HYMN_CONTROL=off",          "HYMN_INTERFACE=^eth1",
       "HYMN_ON_FAILURE=tear_down", "HYMN_BLOCKING_WAIT=on",
-      "HYMN_INIT_TIMEOUT=90",      "HYMN_WATCHDOG_TIMEOUT=7"};
+      "HYMN_INIT_TIMEOUT=90",      "HYMN_WATCHDOG_TIMEOUT=7",
+      "HYMN_WAIT_REPORT=0"};
   const Config config = Config::parse(given);
   std::vector<std::string> described;
   for (const Setting& setting : config.describe())

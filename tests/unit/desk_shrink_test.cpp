@@ -18,13 +18,13 @@ class DeskShrink : public ::testing::Test {
  protected:
   static constexpr int size = 4;
 
-  void SetUp() override { open(0); }
-  void open(int index) {
-    desk = std::make_unique<Desk>(size, DeskOptions{.index = index},
-                                  [this](int rank, const Message& message) {
-                                    if (const auto* verdict = std::get_if<ShrinkVerdict>(&message))
-                                      verdicts.emplace_back(rank, *verdict);
-                                  });
+  void SetUp() override { open({.index = 0}); }
+  void open(DeskOptions options) {
+    desk =
+        std::make_unique<Desk>(size, std::move(options), [this](int rank, const Message& message) {
+          if (const auto* verdict = std::get_if<ShrinkVerdict>(&message))
+            verdicts.emplace_back(rank, *verdict);
+        });
     for (int rank = 0; rank < size; ++rank) desk->join(rank, now);
   }
   void call(int rank, std::vector<int> members = {0, 1, 2, 3}) {
@@ -137,7 +137,7 @@ TEST_F(DeskShrink, GroupsAreSettledApart) {
 TEST_F(DeskShrink, DesksNeverGiveTheSameNumber) {
   std::set<std::uint64_t> numbers;
   for (const int index : {0, 1, 2}) {
-    open(index);
+    open({.index = index});
     for (std::uint64_t uid = 1; uid <= 3; ++uid) desk->receive(0, ShrinkCall{uid, {0}}, now);
     for (const auto& [rank, verdict] : verdicts) numbers.insert(verdict.new_uid);
     verdicts.clear();
@@ -173,6 +173,28 @@ TEST_F(DeskShrink, AVerdictThatIsOutOfDateIsNot) {
 TEST_F(DeskShrink, StrangeMembersAreNotWaitedFor) {
   call(0, {0, -1, 99});
   EXPECT_THAT(told(), ElementsAre(0));
+}
+
+// Its connection was lost, perhaps for want of file descriptors.
+TEST_F(DeskShrink, WhoIsSeenAliveIsNotShrunkAway) {
+  bool lives = true;
+  open({.is_seen_alive = [&](int rank) { return rank == 3 && lives; }});
+  die(2);
+  die(3);
+  EXPECT_EQ(desk->state_of(3), PeerState::stalled);
+  call(0);
+  call(1);
+  EXPECT_THAT(told(), IsEmpty());
+  // It comes again.
+  desk->join(3, now);
+  EXPECT_EQ(desk->state_of(3), PeerState::alive);
+  call(3);
+  EXPECT_THAT(told(), ElementsAre(0, 1, 3));
+  // It is seen to end.
+  die(3);
+  lives = false;
+  desk->receive(0, News{{.rank = 3, .state = PeerState::dead}}, now);
+  EXPECT_EQ(desk->state_of(3), PeerState::dead);
 }
 
 }  // namespace

@@ -286,8 +286,9 @@ TEST_F(DeskTest, QuestionsGoToThoseWhoAreAskedAndHere) {
   say(2, Goodbye{});
   letters.clear();
   // Whatever it says, who asks is who it came from.
-  say(0, Question{.id = 5, .asker = 3, .uid = 7, .asked = {1, 0, 2, 3, -1, 99}});
-  EXPECT_THAT(take<Question>(), ElementsAre(std::pair(1, Question{.id = 5, .asker = 0, .uid = 7})));
+  say(0, Question{.id = 5, .asker = 3, .about = 7, .asked = {1, 0, 2, 3, -1, 99}});
+  EXPECT_THAT(take<Question>(),
+              ElementsAre(std::pair(1, Question{.id = 5, .asker = 0, .about = 7})));
 }
 
 TEST_F(DeskTest, AnswersGoToTheAskerAlone) {

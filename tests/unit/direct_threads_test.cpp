@@ -1,11 +1,15 @@
 // Members that are threads of one process work on each other's memory, one meeting after another.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "collectives/shm/direct_board.hpp"
 #include "hymn/allocate.hpp"
+#include "hymn/error.hpp"
 #include "p2p/shm/heap_region.hpp"
 
 namespace hymn::test {
@@ -13,6 +17,22 @@ namespace {
 
 constexpr int members = 3;
 constexpr std::size_t slice = 1000;
+
+/// What the members share, which are threads.
+class Boards {
+ public:
+  DirectBoard board(int me) const {
+    return {std::make_shared<ShmChannel>(HeapMemory::view(memory_, me), std::vector{0, 1, 2}, true,
+                                         desk_, [](const std::string&) {}),
+            area_};
+  }
+
+ private:
+  RegionPlan plan_;
+  int desk_ = ShmChannel::open_desk(plan_);
+  int area_ = plan_.add(DirectBoard::area_bytes(), RegionPlan::Reserve::at_once);
+  std::shared_ptr<HeapMemory> memory_ = std::make_shared<HeapMemory>(plan_, members);
+};
 
 /// In each turn every member writes its slice of all outputs, from all inputs.
 void take_part(DirectBoard& board, int me, std::vector<std::size_t>& wrong) {
@@ -47,22 +67,43 @@ void take_part(DirectBoard& board, int me, std::vector<std::size_t>& wrong) {
 }
 
 TEST(DirectThreads, EachFoldsASliceForAll) {
-  RegionPlan plan;
-  const int desk = ShmChannel::open_desk(plan);
-  const int area = plan.add(DirectBoard::area_bytes(), RegionPlan::Reserve::at_once);
-  const auto memory = std::make_shared<HeapMemory>(plan, members);
+  const Boards boards;
   std::vector<std::size_t> wrong(members);
   std::vector<std::thread> threads;
   for (int me = 0; me < members; ++me)
     threads.emplace_back([&, me] {
-      const auto channel =
-          std::make_shared<ShmChannel>(HeapMemory::view(memory, me), std::vector{0, 1, 2}, true,
-                                       desk, [](const std::string&) {});
-      DirectBoard board(channel, area);
+      DirectBoard board = boards.board(me);
       take_part(board, me, wrong);
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<std::size_t>(members));
+}
+
+// A thread that writes cannot be cut off: it would write to what the buffer is used for next.
+TEST(DirectThreads, ABufferIsGivenUpWhenNobodyWritesToIt) {
+  const Boards boards;
+  DirectBoard giver = boards.board(0);
+  DirectBoard writer = boards.board(1);
+  const DirectBoard other = boards.board(2);
+  auto touch = std::make_unique<DirectBoard::Touch>(writer);
+  std::atomic<bool> given_up{false};
+  std::thread thread([&] {
+    giver.give_up(nullptr, 0);
+    given_up = true;
+  });
+  const auto has_ended = [&] {
+    try {
+      const DirectBoard::Touch attempt(other);
+      return false;
+    } catch (const AbortedError&) {
+      return true;
+    }
+  };
+  while (!has_ended()) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(given_up);
+  touch.reset();
+  thread.join();
 }
 
 }  // namespace

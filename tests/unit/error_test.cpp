@@ -74,25 +74,21 @@ void rethrown_as(const std::function<void()>& raise, const ErrorContext& outer,
 template <class E>
 void expect_context(ErrorKind kind, const std::function<void(const ErrorContext&)>& raise) {
   SCOPED_TRACE(to_string(kind));
-  rethrown_as<E>([&] { raise({}); }, full,
-                 [kind](const E& error) {
-                   EXPECT_EQ(error.kind(), kind);
-                   EXPECT_STREQ(error.what(),
-                                "no [rank 2, group 'layers', all_reduce #41]; remedy: try again");
-                 });
-  rethrown_as<E>([&] { raise({.rank = 7, .remedy = "own"}); }, full,
-                 [kind](const E& error) {
-                   EXPECT_EQ(error.kind(), kind);
-                   EXPECT_STREQ(error.what(),
-                                "no [rank 7, group 'layers', all_reduce #41]; remedy: own");
-                 });
-  rethrown_as<E>([&] { raise({.group = "own", .operation = "recv #1"}); }, full,
-                 [](const E& error) {
-                   EXPECT_STREQ(error.what(),
-                                "no [rank 2, group 'own', recv #1]; remedy: try again");
-                 });
-  rethrown_as<E>([&] { raise(full); }, {},
-                 [](const E& error) { EXPECT_STREQ(error.what(), UsageError("no", full).what()); });
+  const std::string begin = kind == ErrorKind::timeout ? "timeout: " : "";
+  const auto expect_text = [&](const ErrorContext& own, const ErrorContext& outer,
+                               const std::string& text) {
+    rethrown_as<E>([&] { raise(own); }, outer,
+                   [&](const E& error) {
+                     EXPECT_EQ(error.kind(), kind);
+                     EXPECT_EQ(error.what(), begin + text);
+                   });
+  };
+  expect_text({}, full, "no [rank 2, group 'layers', all_reduce #41]; remedy: try again");
+  expect_text({.rank = 7, .remedy = "own"}, full,
+              "no [rank 7, group 'layers', all_reduce #41]; remedy: own");
+  expect_text({.group = "own", .operation = "recv #1"}, full,
+              "no [rank 2, group 'own', recv #1]; remedy: try again");
+  expect_text(full, {}, UsageError("no", full).what());
 }
 
 template <class E>

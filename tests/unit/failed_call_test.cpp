@@ -31,5 +31,28 @@ TEST(FailedCall, IsRecorded) {
   });
 }
 
+// Two ranks may give a group up at the same time; each then hears the other's reason as well.
+TEST(FailedGroup, KeepsTheFirstReason) {
+  run_ranks(1, [](World& world) {
+    const auto group = detail::GroupState::of(world.group());
+    group->abort_here({"the first", {3}});
+    group->abort_here({"the second", {4}});
+    EXPECT_EQ(group->abort_failure().reason, "the first");
+    EXPECT_EQ(group->abort_failure().missing, std::vector<int>{3});
+  });
+}
+
+// Members that have made it already may give it up before this one has.
+TEST(FailedGroup, MayBeGivenUpBeforeItIsMadeHere) {
+  run_ranks(1, [](World& world) {
+    const std::uint64_t next = world.new_group({0}).membership().uid + 1;
+    detail::WorldState::of(world).agent()->receive(control::AbortGroup{next, "too early", {}});
+    ProcessGroup group = world.new_group({0});
+    ASSERT_EQ(group.membership().uid, next);
+    EXPECT_TRUE(group.is_aborted());
+    EXPECT_THROW(group.barrier(), AbortedError);
+  });
+}
+
 }  // namespace
 }  // namespace hymn::test

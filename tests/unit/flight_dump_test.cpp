@@ -211,6 +211,20 @@ TEST(GroupRegistry, ForgetsTheOldestOfThoseThatHaveEnded) {
   EXPECT_EQ(all[1].membership.uid, 3u);
 }
 
+TEST(GroupRegistry, KnowsHowFarThoseThatHaveEndedHadCome) {
+  GroupRegistry registry;
+  GroupLine line;
+  Membership membership;
+  membership.uid = 7;
+  registry.add(membership, "", "", line);
+  line.collectives = 5;
+  line.completed = 4;
+  registry.ended(7);
+  line.collectives = line.completed = 9;  // another group's now
+  EXPECT_EQ(registry.mark(7), (GroupMark{7, 5, 4}));
+  EXPECT_EQ(registry.all()[0].line.collectives, 5u);
+}
+
 TEST(CallSite, OfTheCApiIsItsCaller) {
   const auto on_rank = [](hymnWorld_t world, void*) {
     hymnGroup_t group = nullptr;

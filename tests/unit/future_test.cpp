@@ -98,7 +98,7 @@ TEST(Future, IsDrivenByWhoeverWaits) {
 TEST(Future, ChainsRunInTheOrderAttached) {
   Promise<int> promise;
   std::vector<int> order;
-  for (int i = 0; i < 4; ++i) promise.future.then([&order, i](int) { order.push_back(i); });
+  for (int i = 0; i < 4; ++i) (void)promise.future.then([&order, i](int) { order.push_back(i); });
   EXPECT_TRUE(order.empty());
   promise.state->set_value(0);
   EXPECT_EQ(order, (std::vector{0, 1, 2, 3}));
@@ -253,7 +253,7 @@ TEST(Future, AttachedWhileTheValueArrives) {
     Promise<int> promise;
     std::atomic<int> ran = 0;
     std::thread attacher([&] {
-      for (int i = 0; i < 10; ++i) promise.future.then([&ran](int) { ++ran; });
+      for (int i = 0; i < 10; ++i) (void)promise.future.then([&ran](int) { ++ran; });
     });
     promise.state->set_value(int(round));
     attacher.join();

@@ -1,10 +1,13 @@
 // What the C API has for GPUs, on doubles of the driver and of NCCL.
 #include <array>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "hymn/hymn_buffer.h"
 #include "hymn/hymn_coalesced.h"
 #include "runtime/c_api/c_api.hpp"
+#include "runtime/group/group_state.hpp"
 #include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
@@ -128,6 +131,29 @@ TEST_F(GpuCApi, WindowsOutliveTheirGroup) {
   EXPECT_EQ(gpus.count("open_window"), 2);
   EXPECT_EQ(gpus.count("close_window"), 2);
   EXPECT_TRUE(eventually([this] { return gpus.open_allocations() == 0; }));
+}
+
+TEST_F(GpuCApi, WhenCommunicatorsAreMadeArrivesAsItWasAsked) {
+  gpus.run([](World& world) {
+    hymnWorld handle;
+    handle.world = &world;
+    const std::array<std::pair<hymnNcclInit_t, std::optional<NcclInit>>, 4> asked{
+        {{hymnNcclInitDefault, std::nullopt},
+         {hymnNcclInitLazy, NcclInit::lazy},
+         {hymnNcclInitEager, NcclInit::eager},
+         {hymnNcclInitBackground, NcclInit::background}}};
+    const std::array<int, 2> ranks{0, 1};
+    for (const auto& [given, expected] : asked) {
+      hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+      options.nccl_init = given;
+      hymnGroup_t group = nullptr;
+      ASSERT_EQ(hymnGroupCreate(&handle, ranks.data(), ranks.size(), &options, &group),
+                hymnSuccess);
+      EXPECT_EQ(detail::GroupState::of(group->group)->options().nccl.init, expected);
+      EXPECT_EQ(hymnGroupFree(group), hymnSuccess);
+    }
+    world.group().barrier();
+  });
 }
 
 TEST_F(GpuCApi, WhatIsRefusedIsTold) {

@@ -78,10 +78,11 @@ class Ranks {
   std::vector<std::unique_ptr<ThreadExchange>> exchanges_;
 };
 
-/// The clock has moved by `look` with each look at it, the last one to tell how long it was.
+/// The clock has moved by `look` with each look at it: one at the beginning of the wait for each of
+/// those that are missing, one at its end, and the last one to tell how long it was.
 void expect_waited(const TimeoutError& error, Duration limit, Duration look) {
   EXPECT_GE(error.waited(), limit);
-  EXPECT_LE(error.waited(), limit + look);
+  EXPECT_LE(error.waited(), limit + 3 * look);
 }
 
 TEST(Receive, GivesTheMessage) {
@@ -208,6 +209,30 @@ TEST(AllGather, AMissingFirstRankIsNamedAfterSomeGrace) {
     // So that the first can still tell who is missing.
     expect_waited(error, 2500ms, 100ms);
   }
+}
+
+// Before the others can see it.
+TEST(AllGather, WhoIsGoneIsNamedToAllThatCome) {
+  Ranks ranks(3);
+  const std::vector<int> members = {0, 1, 2};
+  const auto hear = [&](int rank, const Patience& patience) {
+    try {
+      all_gather(ranks.exchange(rank), members, tag, {}, patience);
+      ADD_FAILURE() << "gathered on rank " << rank;
+    } catch (const PeerError& error) {
+      EXPECT_EQ(error.problem(), "making a test: rank 2 is dead");
+      EXPECT_EQ(error.context().missing, std::vector{2});
+      EXPECT_EQ(error.context().rank, rank);
+    }
+  };
+  auto one = std::async(std::launch::async, hear, 1, ranks.patience(1, Timeout::none()));
+  wait_for_message_to(ranks, 1, 0);
+  Patience patience = ranks.patience(0, Timeout::none());
+  patience.meanwhile = [] {
+    throw PeerError("making a test: rank 2 is dead", {.rank = 0, .missing = {2}});
+  };
+  hear(0, patience);
+  one.get();
 }
 
 TEST(AllGather, NoLimitMeansNoLimitForAnyMember) {

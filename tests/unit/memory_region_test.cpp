@@ -168,6 +168,11 @@ TEST(MemoryRegion, AWrongTicketIsRefused) {
   RegionPlan other = small_plan();
   other.add(1, on_demand);
   EXPECT_THAT(refusal(good, other, 2), HasSubstr("laid out otherwise")) << "plan";
+  RegionPlan turned;
+  turned.add(5000, at_once);
+  turned.add(1000, at_once);
+  turned.add(100'000, on_demand);
+  EXPECT_THAT(refusal(good, turned, 2), HasSubstr("laid out otherwise")) << "order of areas";
   EXPECT_THROW(join(Bytes(good.begin(), good.begin() + 20), plan, 2, 1), NetworkError) << "cut";
 }
 

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
 
+#include "control/link_server.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn::test {
@@ -25,7 +27,13 @@ std::vector<Message> samples() {
                   .knows_group = true,
                   .entered = 5,
                   .completed = 4,
-                  .doing = "it is in all_reduce #5"};
+                  .doing = "it is in all_reduce #5",
+                  .waits = true,
+                  .call = "all_reduce of 4 float32 with sum",
+                  .site = "solver.cpp:88",
+                  .signature = most};
+  Inquiry in_the_program(7, most);
+  in_the_program.sites = true;
   const CallTale calls{.rank = 2,
                        .knows_group = true,
                        .is_recorded = true,
@@ -41,6 +49,7 @@ std::vector<Message> samples() {
           AbortGroup{7, std::string("a\0b", 3), {1, std::numeric_limits<int>::min()}},
           DumpNow{"asked"},
           Question{9, 1, 7, {0, 2, std::numeric_limits<int>::max()}},
+          Question{9, 1, in_the_program, {0}},
           Answer{9, 1, tale},
           Answer{},
           CallNote{7, 12, most, "all_reduce of 4 float32 with sum"},
@@ -119,8 +128,9 @@ TEST(ControlMessage, RefusesValuesThatNobodyWrites) {
       << "a rank";
   EXPECT_THROW(unpack(numbers({news, most << 32, 4, 0, 0, 0})), NetworkError) << "a rank";
   const std::uint64_t answer = kind_of(Answer{});
-  EXPECT_NO_THROW(unpack(numbers({answer, 1, 1, 2, 0, 1, 5, 4, 0, 0})));
-  EXPECT_THROW(unpack(numbers({answer, 1, 1, 2, 0, 2, 5, 4, 0, 0})), NetworkError) << "a truth";
+  EXPECT_NO_THROW(unpack(numbers({answer, 1, 1, 2, 0, 1, 5, 4, 0, 0, 0, 0, 0, 0})));
+  EXPECT_THROW(unpack(numbers({answer, 1, 1, 2, 0, 2, 5, 4, 0, 0, 0, 0, 0, 0})), NetworkError)
+      << "a truth";
 }
 
 TEST(ControlMessage, LongTextsAreCut) {
@@ -152,6 +162,38 @@ TEST(PeerState, HasNames) {
   EXPECT_TRUE(is_gone(PeerState::left));
   EXPECT_FALSE(has_failed(PeerState::left));
   EXPECT_TRUE(has_failed(PeerState::lost));
+}
+
+std::vector<GroupMark> marks_of(std::size_t groups) {
+  std::vector<GroupMark> marks(groups);
+  for (std::size_t i = 0; i < groups; ++i) marks[i] = {.uid = i, .entered = i + 1};
+  return marks;
+}
+
+// 44 000 groups that live at the same time would not fit into a frame.
+TEST(MessageParts, HoldSoManyMarksAtMost) {
+  for (const std::size_t groups : {std::size_t{0}, std::size_t{1}, most_marks - 1, most_marks,
+                                   most_marks + 1, 2 * most_marks, std::size_t{44000}}) {
+    for (const Message& whole :
+         {Message(Beat{marks_of(groups)}), Message(Goodbye{marks_of(groups), "why", {1}})}) {
+      const auto parts = in_parts(whole);
+      std::map<std::uint64_t, GroupMark> told;
+      for (const Message& part : parts) {
+        EXPECT_LE(pack(part).size(), LinkLimits().frame_bytes);
+        const auto* beat = std::get_if<Beat>(&part);
+        const auto& marks = beat != nullptr ? beat->marks : std::get<Goodbye>(part).marks;
+        for (const GroupMark& mark : marks) EXPECT_TRUE(told.emplace(mark.uid, mark).second);
+      }
+      EXPECT_EQ(told.size(), groups);
+      // After a goodbye nothing is heard.
+      EXPECT_EQ(parts.back().index(), whole.index());
+    }
+  }
+}
+
+TEST(MessageParts, OthersStayAsTheyAre) {
+  const Message message(AbortGroup{7, "why", {1, 2}});
+  EXPECT_EQ(in_parts(message), std::vector{message});
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ TEST(CallMetrics, ForPrometheus) {
                                                   .waiting = 250ms}};
   const std::string labels = R"({rank="7",path="a\"b\\c\nd",op="send"} )";
   const std::string expected =
+      "# HELP hymn_dropped_messages_total Messages whose group had ended when they came.\n"
+      "# TYPE hymn_dropped_messages_total counter\n"
+      "hymn_dropped_messages_total{rank=\"7\"} 4\n"
       "# HELP hymn_operations_total Operations that have ended, well or badly.\n"
       "# TYPE hymn_operations_total counter\nhymn_operations_total" +
       labels +
@@ -63,8 +66,9 @@ TEST(CallMetrics, ForPrometheus) {
       "# HELP hymn_wait_seconds_total Time in which threads were blocked by operations.\n"
       "# TYPE hymn_wait_seconds_total counter\nhymn_wait_seconds_total" +
       labels + "0.25\n";
-  EXPECT_EQ(metrics_prometheus(metrics, 7), expected);
-  const auto json = nlohmann::json::parse(metrics_json(metrics, 7));
+  EXPECT_EQ(metrics_prometheus(metrics, 7, 4), expected);
+  const auto json = nlohmann::json::parse(metrics_json(metrics, 7, 4));
+  EXPECT_EQ(json["dropped_messages"], 4);
   EXPECT_EQ(json["rank"], 7);
   EXPECT_EQ(json["operations"][0]["path"], "a\"b\\c\nd");
   EXPECT_EQ(json["operations"][0]["operation_seconds"], 1.5);
@@ -91,34 +95,38 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
+std::uint64_t none_dropped() { return 0; }
+
 TEST(MetricsFile, IsWrittenWhenThePeriodHasPassed) {
   const Folder folder;
   CallMetrics metrics;
-  MetricsFile file({.text = "given", .base = folder.base(), .period = 10s}, 3, metrics, {});
+  MetricsFile file({.text = "given", .base = folder.base(), .period = 10s}, 3, metrics,
+                   none_dropped, {});
   EXPECT_EQ(file.path(), folder.base() + "3.prom");
   const TimePoint begin{};
   file.tick(begin);
   file.tick(begin + 9s);
   EXPECT_FALSE(fs::exists(file.path()));
   file.tick(begin + 10s);
-  EXPECT_EQ(content(file.path()), metrics_prometheus(metrics.all(), 3));
+  EXPECT_EQ(content(file.path()), metrics_prometheus(metrics.all(), 3, 0));
   metrics.add("mpi", OpType::barrier, 0, true, 1s, 1s);
   file.tick(begin + 19s);
   EXPECT_EQ(content(file.path()).find("barrier"), std::string::npos);
   file.tick(begin + 20s);
-  EXPECT_EQ(content(file.path()), metrics_prometheus(metrics.all(), 3));
+  EXPECT_EQ(content(file.path()), metrics_prometheus(metrics.all(), 3, 0));
 }
 
 TEST(MetricsFile, WithoutAPeriodOnlyWhenAsked) {
   const Folder folder;
   const CallMetrics metrics;
-  MetricsFile file({.text = "given", .base = folder.base(), .json = true}, 0, metrics, {});
+  MetricsFile file({.text = "given", .base = folder.base(), .json = true}, 0, metrics, none_dropped,
+                   {});
   EXPECT_EQ(file.path(), folder.base() + "0.json");
   file.tick({});
   file.tick(TimePoint{} + 24h);
   EXPECT_FALSE(fs::exists(file.path()));
   file.write();
-  EXPECT_EQ(content(file.path()), metrics_json({}, 0));
+  EXPECT_EQ(content(file.path()), metrics_json({}, 0, 0));
 }
 
 /// What is logged while it lives.
@@ -140,7 +148,7 @@ class Log {
 TEST(MetricsFile, ComplainsOnce) {
   const Log log;
   const CallMetrics metrics;
-  MetricsFile file({.text = "given", .base = "/nowhere/at/all/"}, 0, metrics,
+  MetricsFile file({.text = "given", .base = "/nowhere/at/all/"}, 0, metrics, none_dropped,
                    Logger(LogLevel::warning, 0));
   file.write();
   file.write();
@@ -175,7 +183,7 @@ TEST(Completions, WhatAHookEndsIsToldAfterwards) {
     if (info.sequence == 1) {
       completions.note(numbered(2));
       completions.tell({});
-      completions.settle({});
+      completions.settle({}, {});
       EXPECT_TRUE(told.empty());
     }
     told.push_back(info.sequence);
@@ -204,7 +212,7 @@ TEST(Completions, OneThreadTellsAndOthersCanWaitForIt) {
   completions.tell({});  // another one is at it
   EXPECT_EQ(told, 0);
   auto settler = std::async(std::launch::async, [&] {
-    completions.settle({});
+    completions.settle({}, {});
     return told.load();
   });
   go_on.set_value();
@@ -218,7 +226,7 @@ TEST(Completions, LetGoOfHooksWhenClosed) {
   int told = 0;
   completions.add_hook([held, &told](const CompletionInfo&) { ++told; });
   completions.note(numbered(1));
-  completions.close({});
+  completions.close({}, {});
   EXPECT_EQ(told, 1);
   EXPECT_EQ(held.use_count(), 1);
 }
@@ -228,7 +236,7 @@ TEST(Completions, ClosedWithinAHookTellTheRest) {
   const auto held = std::make_shared<int>();
   int told = 0;
   completions.add_hook([held, &told, &completions](const CompletionInfo&) {
-    if (++told == 1) completions.close({});
+    if (++told == 1) completions.close({}, {});
   });
   completions.note(numbered(1));
   completions.note(numbered(2));

@@ -190,7 +190,7 @@ TEST_P(PeerSendRecv, ABatchOnOneStreamHoldsMoreThanTheBoxes) {
     const std::vector<P2POp> all = {
         P2POp::send(out.view(), next_of(world)), P2POp::send(more.view(), next_of(world)),
         P2POp::recv(in.view(), before(world)), P2POp::recv(more_in.view(), before(world))};
-    world.group().batch_isend_irecv(all, {.stream = stream});
+    (void)world.group().batch_isend_irecv(all, {.stream = stream});
     EXPECT_TRUE(gpus.synchronize(stream));
     EXPECT_TRUE(in.values() == content(before(world), 0, many));
     EXPECT_TRUE(more_in.values() == content(before(world), 1, many + 8));
@@ -212,7 +212,7 @@ TEST_P(PeerSendRecv, ABatchNeedNotBeOneOnTheOtherSide) {
     if (me == 0) {
       const std::vector<P2POp> all = {P2POp::send(a.view(), 1), P2POp::send(b.view(), 1),
                                       P2POp::recv(c.view(), 1)};
-      group.batch_isend_irecv(all, {.stream = stream});
+      (void)group.batch_isend_irecv(all, {.stream = stream});
       EXPECT_TRUE(gpus.synchronize(stream));
       EXPECT_EQ(c.values(), content(1, 2, 30));
     } else {

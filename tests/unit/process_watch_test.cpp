@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,8 +34,11 @@ class ProcessWatchTest : public ::testing::Test {
  protected:
   asio::io_context io;
   std::vector<int> ended;
-  std::optional<ProcessWatch> watch{std::in_place, io,
-                                    [this](int number) { ended.push_back(number); }};
+  std::vector<std::string> ends;
+  std::optional<ProcessWatch> watch{std::in_place, io, [this](int number, const std::string& how) {
+                                      ended.push_back(number);
+                                      ends.push_back(how);
+                                    }};
 };
 
 TEST_F(ProcessWatchTest, SeesWhoIsKilledOnce) {
@@ -77,6 +81,19 @@ TEST_F(ProcessWatchTest, ANumberIsWatchedOnce) {
   EXPECT_TRUE(turn_until(io, [&] { return !ended.empty(); }));
 }
 
+TEST_F(ProcessWatchTest, TellsHowAProcessHasEndedThatItsParentHasAskedAbout) {
+  Child killed(wait_for_ever);
+  Child exited([]() -> std::string { _exit(7); });
+  ASSERT_TRUE(watch->watch(1, killed.pid()));
+  ASSERT_TRUE(watch->watch(2, exited.pid()));
+  killed.kill();
+  exited.report();
+  ASSERT_TRUE(turn_until(io, [&] { return ended.size() == 2; }));
+  if (std::ranges::find(ends, "") != ends.end()) GTEST_SKIP() << "the kernel forgets how it was";
+  EXPECT_THAT(
+      ends, ::testing::UnorderedElementsAre("killed by signal 9 (SIGKILL)", "ended with status 7"));
+}
+
 TEST_F(ProcessWatchTest, SaysNothingAfterItsEnd) {
   Child child(wait_for_ever);
   ASSERT_TRUE(watch->watch(5, child.pid()));
@@ -103,10 +120,13 @@ TEST(Process, IsStoppedUntilItGoesOn) {
 TEST(Process, TellsHowItEnded) {
   Child killed(wait_for_ever);
   EXPECT_EQ(how_it_ended(killed.pid()), "");
+  EXPECT_FALSE(has_ended(killed.pid()));
   ::kill(killed.pid(), SIGKILL);
   await(killed, WEXITED);
-  EXPECT_EQ(how_it_ended(killed.pid()), "killed by signal 9");
+  EXPECT_EQ(how_it_ended(killed.pid()), "killed by signal 9 (SIGKILL)");
+  EXPECT_TRUE(has_ended(killed.pid()));
   killed.kill();
+  EXPECT_TRUE(has_ended(killed.pid()));
   EXPECT_EQ(how_it_ended(killed.pid()), "") << "it is forgotten";
   Child ended([]() -> std::string { _exit(3); });
   await(ended, WEXITED);
@@ -119,7 +139,7 @@ TEST(StationNeighbours, AreSeenToDie) {
   rank.run(Token::random(), {}, {{.rank = 2, .pid = child.pid()}});
   ::kill(child.pid(), SIGKILL);
   ASSERT_TRUE(rank.ears.hears("2 is dead"));
-  EXPECT_EQ(rank.agent->news_of(2).detail, "its process was killed by signal 9");
+  EXPECT_EQ(rank.agent->news_of(2).detail, "its process was killed by signal 9 (SIGKILL)");
   rank.end();
 }
 
@@ -151,6 +171,47 @@ TEST(StationNeighbours, AreSeenToLeaveWithoutADesk) {
   EXPECT_FALSE(rank.ears.has_heard("2 is left"));
   leaves = true;
   EXPECT_TRUE(rank.ears.hears("2 is left"));
+  rank.end();
+}
+
+/// Only so many more files can be opened.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = ::dup(STDERR_FILENO);
+    ::close(next);
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(next) + more, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(StationNeighbours, AreSeenToDieWithoutADescriptorForEach) {
+  constexpr int size = 40;
+  Child child(wait_for_ever);
+  StationRank rank(0, size, {});
+  std::vector<control::Neighbour> neighbours;
+  for (int other = 2; other < size; ++other)
+    neighbours.push_back({.rank = other, .pid = child.pid(), .look = [other] {
+                            return PeerNews{.rank = other, .state = PeerState::dead};
+                          }});
+  const Token token = Token::random();  // it reads a file
+  {
+    const FewDescriptors few(20);
+    rank.run(token, {}, std::move(neighbours));
+  }
+  // What others have heard of its connection counts for nothing.
+  rank.agent->receive(control::News{{.rank = size - 1, .state = PeerState::lost}});
+  EXPECT_EQ(rank.agent->news_of(size - 1).state, PeerState::alive);
+  ::kill(child.pid(), SIGKILL);
+  for (int other = 2; other < size; ++other) {
+    ASSERT_TRUE(rank.ears.hears(std::to_string(other) + " is dead"));
+    EXPECT_EQ(rank.agent->news_of(other).detail, "its process was killed by signal 9 (SIGKILL)");
+  }
   rank.end();
 }
 

@@ -38,8 +38,9 @@ TEST(RecorderMemory, TellsWhoItIs) {
 TEST(RecorderMemory, GroupsHaveLinesWhileTheyLive) {
   RecorderMemory memory({.ring = {.entries = 4}});
   {
-    const GroupLineLease first = memory.take_line(5, "first", 3, true);
-    const GroupLineLease second = memory.take_line(6, std::string(100, 'x'), 2, true);
+    const GroupLineLease first = memory.take_line(5, "first", std::array{0, 1, 2}, true);
+    const GroupLineLease second =
+        memory.take_line(6, std::string(100, 'x'), std::array{0, 4}, true);
     first->collectives.store(9);
     first->completed.store(8);
     first->p2ps.store(7);
@@ -49,6 +50,8 @@ TEST(RecorderMemory, GroupsHaveLinesWhileTheyLive) {
     EXPECT_EQ(seen[0].uid, 5u);
     EXPECT_EQ(seen[0].description, "first");
     EXPECT_EQ(seen[0].members, 3u);
+    EXPECT_EQ(seen[0].ranks, (std::vector{0, 1, 2}));
+    EXPECT_EQ(seen[1].ranks, (std::vector{0, 4}));
     EXPECT_EQ(seen[0].collectives, 9u);
     EXPECT_EQ(seen[0].completed, 8u);
     EXPECT_EQ(seen[0].p2ps, 7u);
@@ -58,7 +61,7 @@ TEST(RecorderMemory, GroupsHaveLinesWhileTheyLive) {
     EXPECT_EQ(seen[1].description, std::string(47, 'x'));
   }
   EXPECT_TRUE(memory.view().groups().empty());
-  const GroupLineLease third = memory.take_line(7, "", 1, true);
+  const GroupLineLease third = memory.take_line(7, "", std::array{3}, true);
   const auto seen = memory.view().groups();
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].collectives, 0u) << "of the group that had the line before";
@@ -70,14 +73,14 @@ TEST(RecorderMemory, AFullTableGivesPrivateLines) {
   RecorderMemory memory({.ring = {.entries = 4}});
   std::vector<GroupLineLease> lines;
   for (std::uint64_t uid = 0; uid < RecorderHeader::group_lines + 3; ++uid)
-    lines.push_back(memory.take_line(uid, "many", 1, true));
+    lines.push_back(memory.take_line(uid, "many", std::array{3}, true));
   EXPECT_EQ(memory.view().groups().size(), RecorderHeader::group_lines);
   lines.back()->collectives.store(1);
   EXPECT_EQ(lines.back().get()->collectives.load(), 1u);
   lines.erase(lines.begin());
-  const GroupLineLease unseen = memory.take_line(1000, "outside", 1, false);
+  const GroupLineLease unseen = memory.take_line(1000, "outside", std::array{3}, false);
   EXPECT_EQ(memory.view().groups().size(), RecorderHeader::group_lines - 1);
-  const GroupLineLease again = memory.take_line(1001, "again", 1, true);
+  const GroupLineLease again = memory.take_line(1001, "again", std::array{3}, true);
   EXPECT_EQ(memory.view().groups().front().uid, 1001u);
 }
 
@@ -134,7 +137,7 @@ TEST(StampClock, TellsTimes) {
 [[noreturn]] void live_and_wait(int to_parent) {
   RecorderMemory memory({.rank = 1, .world_size = 2, .ring = {.entries = 8}});
   memory.set_job(0xabc);
-  const GroupLineLease line = memory.take_line(0, "default_pg", 2, true);
+  const GroupLineLease line = memory.take_line(0, "default_pg", std::array{0, 1}, true);
   line->collectives.store(2);
   line->completed.store(1);
   CallRecord record;

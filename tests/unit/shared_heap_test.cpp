@@ -113,6 +113,20 @@ TEST(SharedHeap, AnyOrder) {
   }
 }
 
+// Or there would be none for a long one in the end.
+TEST(SharedHeap, FreedNeighboursBecomeOneRun) {
+  Child child([]() -> std::string {  // whose heap is empty
+    void* const first = allocate(page);
+    void* const second = allocate(page);
+    const SharedBuffer behind(page);
+    deallocate(second);
+    deallocate(first);
+    const SharedBuffer both(2 * page);
+    return both.data() == first ? "" : "two pages beside each other are not given together";
+  });
+  EXPECT_EQ(child.report(), "");
+}
+
 TEST(SharedHeap, ThreadsShareIt) {
   std::vector<std::thread> threads;
   for (int i = 1; i <= 4; ++i)

@@ -344,5 +344,31 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
   }
 }
 
+// The list of receives that wait ends elsewhere whenever its last one goes.
+TEST(ShmMailEnds, ReceivesComeBehindThoseThatAreLeft) {
+  Office office(2);
+  ShmMail& mail = office.of(1);
+  Awaited first(0, 1, 8);
+  Awaited last(0, 2, 8);
+  mail.start(first.receiving);
+  mail.start(last.receiving);
+  EXPECT_TRUE(mail.withdraw(last.receiving));
+  Awaited next(0, 3, 8);
+  mail.start(next.receiving);
+  send(office.of(0), 1, 3, message_of(3, 8));
+  wait_until([&] { return mail.step(next.receiving); });
+  Awaited behind(0, 4, 8);
+  mail.start(behind.receiving);
+  send(office.of(0), 1, 1, message_of(1, 8));
+  send(office.of(0), 1, 4, message_of(4, 8));
+  wait_until([&] { return mail.step(first.receiving); });
+  wait_until([&] { return mail.step(behind.receiving); });
+  EXPECT_EQ(behind.got(), message_of(4, 8));
+  Awaited alone(0, 5, 8);
+  mail.start(alone.receiving);
+  send(office.of(0), 1, 5, message_of(5, 8));
+  wait_until([&] { return mail.step(alone.receiving); });
+}
+
 }  // namespace
 }  // namespace hymn::test

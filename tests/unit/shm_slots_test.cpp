@@ -163,6 +163,14 @@ TEST(ShmSlots, DoWithWhatMemoryThereIs) {
   }
 }
 
+TEST(ShmSlots, DoWithWhatTheMemberThatHasLeastHas) {
+  for (const int poor : {0, 1, 2}) {
+    Team team(3, false, std::size_t{8} << 10, poor);
+    everything_arrives(team, 50000);
+    reduce_in_place_arrives(team, 200003, 1);
+  }
+}
+
 TEST(ShmSlots, RootOfABroadcastWaitsOnlyWhenItsSlotsAreUsedUp) {
   Team team(2);
   constexpr int slots = 128;

@@ -32,13 +32,17 @@ class ShortRegion final : public SharedRegion {
 /// All members of a group, each with its own end of the channel.
 class Team {
  public:
-  explicit Team(int members, bool crowded = false, std::size_t memory = SIZE_MAX) {
+  /// `memory`: bytes that each member has for an area; or only `short_member`, and the others all.
+  explicit Team(int members, bool crowded = false, std::size_t memory = SIZE_MAX,
+                int short_member = -1) {
     const ShmAreas areas = ShmAreas::for_members(members);
     const auto heap = std::make_shared<HeapMemory>(areas.plan, members);
     std::vector<int> ranks(static_cast<std::size_t>(members));
     std::iota(ranks.begin(), ranks.end(), 0);
     for (int me = 0; me < members; ++me) {
-      auto region = std::make_unique<ShortRegion>(HeapMemory::view(heap, me), memory);
+      const bool is_short = short_member < 0 || me == short_member;
+      auto region =
+          std::make_unique<ShortRegion>(HeapMemory::view(heap, me), is_short ? memory : SIZE_MAX);
       auto channel = std::make_shared<ShmChannel>(
           std::move(region), ranks, crowded, areas.desk,
           [this](const std::string& text) { warnings.push_back(text); });
@@ -71,7 +75,7 @@ class Part {
   }
   bool step() { return done_ || (done_ = operation_->step()); }
   bool rest(long nanoseconds) { return done_ || (done_ = operation_->rest(nanoseconds)); }
-  bool awaits_other_cores() const { return operation_->awaits_other_cores(); }
+  Awaited awaited() const { return operation_->awaited(); }
   void abandon() { operation_->abandon("given up"); }
 
  private:

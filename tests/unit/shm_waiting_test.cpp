@@ -2,6 +2,10 @@
 // not, with members that are stepped one by one in a thread that moves from core to core.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include "collectives/shm/shm_port.hpp"
 #include "tests/unit/shm_office.hpp"
 #include "tests/unit/shm_team.hpp"
@@ -10,6 +14,10 @@
 
 namespace hymn::test {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::nanoseconds longest_rest = 20s;
 
 class ShmWaiting : public testing::Test {
  protected:
@@ -51,10 +59,10 @@ TEST_F(ShmWaiting, ACoreIsKeptForMembersOnOtherCoresOnly) {
 
     go_to_core(0);
     parts.push_back(call(team, 0, name));
-    EXPECT_FALSE(parts[0]->awaits_other_cores());  // 1 has yet to come
+    EXPECT_EQ(parts[0]->awaited(), Awaited::here);  // 1 has yet to come
     parts.push_back(call(team, 1, name));
     EXPECT_FALSE(parts[0]->step());
-    EXPECT_TRUE(parts[0]->awaits_other_cores());  // 2 has
+    EXPECT_EQ(parts[0]->awaited(), Awaited::elsewhere);  // 1 has come, 2 has not
     go_to_core(1);
     parts.push_back(call(team, 2, name));
     EXPECT_TRUE(finish(parts));
@@ -81,24 +89,79 @@ TEST_F(ShmWaiting, AReceiveKnowsWhereItsSenderIs) {
   go_to_core(1);
   EXPECT_TRUE(start(sent[1], 2, send, 0).step());
   go_to_core(0);
-  const auto waits_elsewhere = [&](int peer) {
+  const auto awaited = [&](int peer) {
     OperationStorage storage;
     Operation& operation = start(storage, 0, receive, peer);
-    const bool elsewhere = operation.awaits_other_cores();
+    const Awaited found = operation.awaited();
     operation.abandon("it was only asked");
-    return elsewhere;
+    return found;
   };
-  EXPECT_FALSE(waits_elsewhere(1));
-  EXPECT_TRUE(waits_elsewhere(2));
-  EXPECT_FALSE(waits_elsewhere(any_source));
+  EXPECT_EQ(awaited(1), Awaited::here);
+  EXPECT_EQ(awaited(2), Awaited::elsewhere);
+  EXPECT_EQ(awaited(any_source), Awaited::here) << "1 may be the one that sends";
 }
 
-// Where each member has a core of its own nobody asks, and nothing is written.
-TEST_F(ShmWaiting, NobodyLooksWhereCoresAreNotShared) {
+/// Brings this part to its end in a thread of its own, which sleeps whenever it can for longer than
+/// the test waits.
+std::future<void> rest_to_its_end(Part& part) {
+  return std::async(std::launch::async, [&part] {
+    while (!part.rest(longest_rest.count())) {
+    }
+  });
+}
+
+TEST(ShmResting, WhatIsShownWakesThoseThatRest) {
+  const Ints in = numbers(0, 5);
+  Ints out[2] = {Ints(5), Ints(5)};
+  Team team(2, true);
+  Part sleeper(team, 0, "all_reduce_one_shot", Request::all_reduce(in, out[0]));
+  auto ended = rest_to_its_end(sleeper);
+  std::this_thread::sleep_for(50ms);  // time for it to lie down
+  Part other(team, 1, "all_reduce_one_shot", Request::all_reduce(in, out[1]));
+  EXPECT_EQ(ended.wait_for(longest_rest / 2), std::future_status::ready) << "nobody has woken it";
+  ended.wait();
+}
+
+TEST(ShmResting, RoomWakesTheRootThatRestsForIt) {
+  Ints sent = numbers(0, 3'000'000);
+  Ints got(sent.size());
+  Team team(2, true);
+  Part root(team, 0, "broadcast_slots", Request::broadcast(sent, 0), 0);
+  Part other(team, 1, "broadcast_slots", Request::broadcast(got, 0), 0);
+  auto ended = rest_to_its_end(root);
+  while (!other.step()) std::this_thread::sleep_for(1ms);  // time for the root to lie down
+  EXPECT_EQ(ended.wait_for(longest_rest / 2), std::future_status::ready) << "nobody has woken it";
+  ended.wait();
+  EXPECT_EQ(got, sent);
+}
+
+// Where their number does not say that members share cores they note theirs now and then, so that
+// whoever waits long can see that they do.
+TEST_F(ShmWaiting, MembersThatAreNotKnownToShareCoresAreFoundAllTheSame) {
   Office office(2, false);
+  ShmChannel& mine = office.of(0).channel();
+  ShmChannel& other = office.of(1).channel();
   go_to_core(1);
-  office.of(0).channel().note_core();
-  EXPECT_TRUE(office.of(0).channel().is_beside(1));
+  EXPECT_EQ(mine.awaited(), Awaited::somewhere) << "it has not made a call yet";
+  other.note_core(0);
+  EXPECT_EQ(mine.awaited(), Awaited::here);
+  go_to_core(0);
+  EXPECT_EQ(mine.awaited(), Awaited::elsewhere) << "who asks has moved";
+  other.note_core(1);
+  EXPECT_EQ(mine.awaited(), Awaited::elsewhere) << "not in every call";
+  other.note_core(16);
+  EXPECT_EQ(mine.awaited(), Awaited::here);
+  go_to_core(1);
+  EXPECT_EQ(other.awaited(), Awaited::elsewhere) << "who waits notes its own, too";
+  EXPECT_EQ(mine.awaited(), Awaited::here);
+}
+
+// The note of every call where they are known to.
+TEST_F(ShmWaiting, MembersThatShareCoresNoteThemInEachCall) {
+  Office office(2, true);
+  go_to_core(1);
+  office.of(1).channel().note_core(1);
+  EXPECT_EQ(office.of(0).channel().awaited(), Awaited::here);
 }
 
 }  // namespace

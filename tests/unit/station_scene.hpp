@@ -24,7 +24,7 @@ class WorldEars : public control::Listener {
     hear("abort of " + std::to_string(message.uid));
   }
   void dump_asked(const control::DumpNow& dump) override { hear("dump: " + dump.reason); }
-  Tale tell(std::uint64_t uid) override { return {.knows_group = true, .entered = uid}; }
+  Tale tell(const Inquiry& about) override { return {.knows_group = true, .entered = about.uid}; }
   CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
     return {.knows_group = true, .calls = {uid, sequence}};
   }
@@ -100,6 +100,10 @@ struct StationRank {
     options.listen = Endpoint(asio::ip::address_v4::loopback(), 0);
     options.beat_every = std::chrono::milliseconds(10);
     options.desk_silence = desk_silence;
+    options.log = [this](std::string_view text) {
+      std::lock_guard lock(said_mutex);
+      said.emplace_back(text);
+    };
     options.desk.stalled_after = options.desk.absent_after = std::chrono::hours(1);
     station = std::make_unique<control::Station>(std::move(options));
     station->set_on_beat([this] { gate.pass(); });
@@ -123,8 +127,16 @@ struct StationRank {
     station.reset();
   }
 
+  /// What it has logged.
+  std::vector<std::string> all_said() {
+    std::lock_guard lock(said_mutex);
+    return said;
+  }
+
   WorldEars ears;
   Gate gate;
+  std::mutex said_mutex;
+  std::vector<std::string> said;
   std::shared_ptr<control::Agent> agent;
   std::unique_ptr<control::Station> station;
 };

@@ -44,6 +44,19 @@ TEST(Station, GoodbyeIsNoFailure) {
   for (const int rank : {0, 1}) EXPECT_FALSE(job.ears(rank).has_heard("2 is lost"));
 }
 
+TEST(Station, WhoHasSaidGoodbyeDoesNotMissTheDesk) {
+  StationScene job(3, {0});
+  job.expect_abort(2, 7, {0, 1});
+  job.at(1).station->post(Goodbye{});
+  ASSERT_TRUE(job.ears(2).hears("1 is left"));
+  job.end(0);
+  // The other one does, and says so: by then the first one has tried it, too.
+  for (int turn = 0; turn < 1000 && job.at(2).all_said().empty(); ++turn) job.at(2).gate.await(1);
+  EXPECT_THAT(job.at(2).all_said(), ::testing::Contains(::testing::HasSubstr("cannot connect")));
+  job.at(1).gate.await(20);
+  EXPECT_THAT(job.at(1).all_said(), ::testing::IsEmpty());
+}
+
 TEST(Station, WhoGoesWithoutAGoodbyeIsLost) {
   StationScene job(3, {0});
   job.expect_abort(2, 7, {0, 1});
@@ -55,11 +68,17 @@ TEST(Station, WhoGoesWithoutAGoodbyeIsLost) {
 TEST(Station, WithoutItsDeskAJobGoesToTheNext) {
   StationScene job(4, {0, 1});
   job.expect_abort(2, 7, {0, 1, 3});
+  job.at(2).gate.await(2);  // has said how far it is
   job.end(0);
   for (const int rank : {1, 2, 3}) EXPECT_TRUE(job.ears(rank).hears("0 is lost")) << rank;
   job.expect_abort(3, 8, {1, 2});
+  job.at(2).gate.await(2);  // has said so to the new desk, too
   job.end(2);
-  for (const int rank : {1, 3}) EXPECT_TRUE(job.ears(rank).hears("2 is lost")) << rank;
+  for (const int rank : {1, 3}) {
+    EXPECT_TRUE(job.ears(rank).hears("2 is lost")) << rank;
+    EXPECT_THAT(job.at(rank).agent->news_of(2).marks, ::testing::ElementsAre(GroupMark{7, 2, 1}))
+        << rank;
+  }
   EXPECT_FALSE(job.ears(1).has_heard("3 is lost"));
 }
 
@@ -179,6 +198,37 @@ TEST(Station, LeavesNothingBehind) {
   }
   EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
   EXPECT_EQ(entries_of("/proc/self/task"), threads);
+}
+
+// Frames of the control plane hold 1 MiB.
+TEST(Station, WhatFitsIsSaidAndWhatDoesNotIsRefusedWhereItIsSaid) {
+  StationScene job(2, {0});
+  const auto question = [](std::size_t bytes) {
+    Question made;
+    made.about.uid = 1;
+    made.asked.resize((bytes - pack(made).size()) / sizeof(std::uint64_t), 1);
+    return made;
+  };
+  const std::size_t limit = LinkLimits().frame_bytes;
+  const Question fits = question(limit);
+  EXPECT_GT(pack(fits).size() + sizeof(std::uint64_t), limit);
+  job.at(1).station->post(fits);
+  EXPECT_THROW(job.at(1).station->post(question(limit + sizeof(std::uint64_t))), UsageError);
+  EXPECT_THROW(job.at(0).station->post(question(2 * limit)), UsageError);
+  job.expect_abort(1, 7, {0});
+  job.expect_abort(0, 8, {1});
+}
+
+TEST(Station, SaysGoodbyeOfVeryManyGroups) {
+  StationScene job(3, {0});
+  job.expect_abort(2, 7, {0, 1});
+  Goodbye goodbye;
+  for (std::uint64_t uid = 0; uid < 44000; ++uid) goodbye.marks.push_back({uid, 3, 3});
+  job.at(2).station->post(goodbye);
+  job.end(2);
+  EXPECT_TRUE(job.ears(1).hears("2 is left"));
+  EXPECT_LE(job.at(1).agent->news_of(2).marks.size(), most_marks);
+  job.expect_abort(1, 8, {0});
 }
 
 }  // namespace

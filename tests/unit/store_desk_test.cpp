@@ -68,6 +68,16 @@ TEST_F(Desk, AnswersWhenTheTimeIsOver) {
   EXPECT_EQ(answers.size(), 3u) << "who waits for ever is not answered";
 }
 
+TEST_F(Desk, WhateverChangesAKeyWakesThoseThatWaitForIt) {
+  for (const char* key : {"set", "added", "swapped"}) wait_for(1, {key}, 10s);
+  set("set");
+  EXPECT_THAT(answers, ElementsAre("1 done"));
+  ask(9, {.call = StoreCall::add, .keys = {"added"}, .delta = 1});
+  EXPECT_EQ(answers.size(), 2u);
+  ask(9, {.call = StoreCall::compare_set, .keys = {"swapped"}, .value = Bytes(3)});
+  EXPECT_EQ(answers.size(), 3u);
+}
+
 TEST_F(Desk, ForgetsThoseThatAreGone) {
   wait_for(1, {"a"}, 5s);
   wait_for(2, {"a"}, 7s);

@@ -59,6 +59,15 @@ TEST(TuningTable, ComesBackAsItWas) {
   EXPECT_EQ(TuningTable::parse(TuningTable{}.to_json(), "here"), TuningTable{});
 }
 
+TEST(TuningTable, KnowsTheTimeOfWhatMovesNothing) {
+  TuningTable table;
+  table.rows.push_back(
+      {"shm", "barrier_flags", OpType::barrier, DataType::uint8, 2, 1, {{0, 3e-7}}});
+  EXPECT_EQ(table.seconds("shm", "barrier_flags", OpType::barrier, DataType::uint8, 2, 1, 0,
+                          MemoryKind::host),
+            3e-7);
+}
+
 TEST(TuningTable, RefusesWhatItCannotUse) {
   const std::vector<std::array<std::string, 3>> cases = {
       {"\"hymn_tuning\": 1", "\"hymn_tuning\": 2", "hymn_tuning: expected a whole number from 1"},

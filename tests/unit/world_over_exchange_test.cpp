@@ -320,6 +320,26 @@ TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
   other.join();
 }
 
+// One rank waits in one of its worlds; the other comes there when it has behind it what the first
+// has in flight in the other world, and which takes several steps of both.
+TEST(WorldOverExchange, WaitsInOneWorldMoveTheOther) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  const auto rank_main = [&](int rank) {
+    const auto exchange = std::make_shared<SlowExchange>(post, rank);
+    World moved = World::over(exchange, {.timeout = std::chrono::seconds(20)});
+    World waited_in = World::over(exchange, {.timeout = std::chrono::seconds(20)});
+    std::vector<float> values(20'000, 1);
+    Work work = moved.group().all_reduce_async(values);
+    if (rank == 1) work.wait();
+    waited_in.group().barrier();
+    EXPECT_NO_THROW(work.wait());
+    EXPECT_THAT(values, ::testing::Each(2.0f));
+  };
+  std::thread other(rank_main, 1);
+  rank_main(0);
+  other.join();
+}
+
 TEST(WorldOverExchange, NeedsOne) { EXPECT_THROW(World::over(nullptr), UsageError); }
 
 TEST(WorldOverExchange, RefusesPathsThatItLacks) {

@@ -79,7 +79,7 @@ class BenchCall {
     if (ring_.empty()) {
       group.run(request_, {.stream = stream});
     } else {
-      group.batch_isend_irecv(ring_, {.stream = stream});
+      (void)group.batch_isend_irecv(ring_, {.stream = stream});
     }
   }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "hymn/threads.hpp"
+#include "tools/bench/rival_job.hpp"
 #include "tools/bench/runner.hpp"
 
 namespace hymn {
@@ -53,6 +54,7 @@ std::uint64_t measure_in_threads(const BenchOptions& options) {
 
 int bench_command(const BenchArguments& arguments) {
   const BenchOptions options = checked_options(arguments);
+  if (!options.rival_cpus.empty()) return run_rival(options);
   if (options.threads > 0) return measure_in_threads(options) == 0 ? 0 : 1;
   World world;
   return measure(world, options) == 0 ? 0 : 1;

@@ -130,7 +130,13 @@ void declare_bench_arguments(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--threads", arguments.threads,
                  "run that many ranks as threads of this process, without MPI");
   app.add_option("--vs", arguments.versus,
-                 "mpi, or nccl with --memory device: time its plain call too, interleaved");
+                 "mpi, or nccl with --memory device: time its plain call too, in turns; mpi in "
+                 "processes of its own");
+  app.add_option("--vs-level", arguments.versus_level,
+                 "how plain MPI's processes start it: init (MPI_Init), or the level of thread "
+                 "support that they ask for: single, funneled, serialized or multiple")
+      ->capture_default_str();
+  app.add_option("--rival", arguments.rival_cpus)->group("");  // only --vs mpi gives it
   app.add_flag("--in-place", arguments.in_place, "only in place");
   app.add_flag("--out-of-place", arguments.out_of_place, "only out of place");
   app.add_flag("--json", arguments.json, "print a list of flat objects");
@@ -159,6 +165,10 @@ BenchOptions checked_options(const BenchArguments& arguments) {
   options.threads = arguments.threads;
   options.on_gpu = index_of(arguments.memory, {"host", "device"}, "memory") == 1;
   options.rival = rival_named(arguments);
+  const std::vector<std::string_view> levels = {"init", "single", "funneled", "serialized",
+                                                "multiple"};
+  options.rival_level = levels[index_of(arguments.versus_level, levels, "way to start MPI")];
+  options.rival_cpus = arguments.rival_cpus;
   options.json = arguments.json;
   options.csv = arguments.csv;
   options.places = places_to_measure(arguments, *options.bench_case);

@@ -34,6 +34,8 @@ struct BenchArguments {
   std::string reproducible;
   int threads = 0;
   std::string versus;
+  std::string versus_level = "init";
+  std::string rival_cpus;
   bool json = false;
   std::string csv;
   bool in_place = false;
@@ -59,6 +61,8 @@ struct BenchOptions {
   std::optional<Reproducibility> reproducible{};  ///< unset: as HYMN_REPRODUCIBLE
   int threads = 0;                                ///< 0: ranks are processes of an MPI job
   BenchRival rival = BenchRival::none;
+  std::string rival_level;  ///< how plain MPI is started: "init", or a level of thread support
+  std::string rival_cpus;   ///< of each of its ranks; not empty: this is one of them
   bool json = false;
   std::string csv;           ///< empty: none; "-": standard output
   std::vector<bool> places;  ///< the values of "in place" to measure

@@ -71,17 +71,18 @@ class PlainTable : public BenchReport {
     std::array<std::string, 2> places;
     places.fill(place("-", "-", "-", "-", "-"));
     for (const BenchRow& row : rows)
-      places[row.in_place ? 1 : 0] = place(
-          figure(row.time.median), row.enqueue_time ? figure(row.enqueue_time->median) : "-",
-          figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
+      places[row.in_place ? 1 : 0] =
+          place(figure(row.time.median), row.enqueue_time ? figure(row.enqueue_time->median) : "-",
+                figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()),
+                wrong_text(row.wrong.hymn));
     const BenchRow& row = rows.front();
     sink_.line(fmt::format("{:>12} {:>11} {:>13} {:>10}  {}  {}  {} ({})", row.size_bytes,
                            row.count, row.dtype, row.op, places[0], places[1], row.path,
                            row.algorithm));
   }
 
-  void end(std::optional<std::uint64_t> wrong) override {
-    sink_.line(fmt::format("# wrong values: {}", wrong_text(wrong)));
+  void end(const WrongValues& wrong) override {
+    sink_.line("# wrong values: " + wrong_text(wrong.hymn));
     sink_.finish();
   }
 
@@ -111,33 +112,36 @@ class VersusTable : public BenchReport {
     sink_.line(fmt::format("#{:>54}  {:^{}} {:>24}  {:^{}}", "", "hymn", times_width(), "",
                            "plain " + rival_, times_width()));
     constexpr auto columns =
-        "#{:>11} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}  {}  {:>6}  {}";
+        "#{:>11} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}  {} {:>6}  {:>6}  {}";
     const std::string names = times("time", "min", "max", "enqueue");
     const std::string units = times("(us)", "(us)", "(us)", "(us)");
     sink_.line(fmt::format(columns, "size", "count", "type", "redop", "place", names, "algbw",
-                           "busbw", "#wrong", names, "ratio", "path"));
+                           "busbw", "#wrong", names, "#wrong", "ratio", "path"));
     sink_.line(fmt::format(columns, "(B)", "(elements)", "", "", "", units, "(GB/s)", "(GB/s)", "",
-                           units, "", "(algorithm)"));
+                           units, "", "", "(algorithm)"));
   }
 
   void add(std::span<const BenchRow> rows) override {
     for (const BenchRow& row : rows) {
-      const std::string head = fmt::format(
-          "{:>12} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}", row.size_bytes, row.count,
-          row.dtype, row.op, row.in_place ? "in" : "out", times(row.time, row.enqueue_time),
-          figure(row.algorithm_bandwidth()), figure(row.bus_bandwidth()), wrong_text(row.wrong));
+      const std::string head =
+          fmt::format("{:>12} {:>11} {:>13} {:>10} {:>5}  {} {:>8} {:>8} {:>6}", row.size_bytes,
+                      row.count, row.dtype, row.op, row.in_place ? "in" : "out",
+                      times(row.time, row.enqueue_time), figure(row.algorithm_bandwidth()),
+                      figure(row.bus_bandwidth()), wrong_text(row.wrong.hymn));
       const auto ratio = row.ratio();
       const std::string rival =
           row.rival_time
               ? times(*row.rival_time, row.rival_enqueue_time)
               : fmt::format("{:^{}}", fmt::format("no {} equivalent", rival_), times_width());
-      sink_.line(fmt::format("{}  {}  {:>6}  {} ({})", head, rival,
+      sink_.line(fmt::format("{}  {} {:>6}  {:>6}  {} ({})", head, rival,
+                             wrong_text(row.wrong.rival),
                              ratio ? fmt::format("{:.3f}", *ratio) : "-", row.path, row.algorithm));
     }
   }
 
-  void end(std::optional<std::uint64_t> wrong) override {
-    sink_.line(fmt::format("# wrong values: {}", wrong_text(wrong)));
+  void end(const WrongValues& wrong) override {
+    sink_.line(fmt::format("# wrong values: {}, of plain {}: {}", wrong_text(wrong.hymn), rival_,
+                           wrong_text(wrong.rival)));
     sink_.finish();
   }
 
@@ -183,7 +187,7 @@ Json fields_of(const BenchRow& row) {
               {"max_us", row.time.max},
               {"algbw_gbps", row.algorithm_bandwidth()},
               {"busbw_gbps", row.bus_bandwidth()},
-              {"wrong", value_or_null(row.wrong)},
+              {"wrong", value_or_null(row.wrong.hymn)},
               {"path", row.path},
               {"algorithm", row.algorithm}};
   if (row.enqueue_time) fields["enqueue_us"] = row.enqueue_time->median;
@@ -192,6 +196,7 @@ Json fields_of(const BenchRow& row) {
   fields["vs"] = row.rival;
   fields["vs_time_us"] = median_or_null(row.rival_time);
   if (row.enqueue_time) fields["vs_enqueue_us"] = median_or_null(row.rival_enqueue_time);
+  fields["vs_wrong"] = value_or_null(row.wrong.rival);
   fields["ratio"] = value_or_null(row.ratio());
   return fields;
 }
@@ -205,7 +210,7 @@ class JsonReport : public BenchReport {
       text_ += fields_of(row).dump();
     }
   }
-  void end(std::optional<std::uint64_t>) override {
+  void end(const WrongValues&) override {
     sink_.line(text_ + "\n]");
     sink_.finish();
   }
@@ -235,7 +240,7 @@ class CsvReport : public BenchReport {
       sink_.line(values);
     }
   }
-  void end(std::optional<std::uint64_t>) override { sink_.finish(); }
+  void end(const WrongValues&) override { sink_.finish(); }
 
  private:
   Sink sink_;
@@ -246,6 +251,11 @@ constexpr auto quiet_for = std::chrono::seconds(2);
 constexpr auto show_every = std::chrono::milliseconds(200);
 
 }  // namespace
+
+void WrongValues::add(const WrongValues& more) {
+  if (more.hymn) hymn = hymn.value_or(0) + *more.hymn;
+  if (more.rival) rival = rival.value_or(0) + *more.rival;
+}
 
 double BenchRow::algorithm_bandwidth() const {
   return time.median > 0 ? static_cast<double>(size_bytes) / time.median / 1e3 : 0.0;

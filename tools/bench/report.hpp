@@ -21,6 +21,14 @@ struct BenchTimes {
   double max = 0;
 };
 
+/// How many values came out wrong, over all ranks; unset: not verified.
+struct WrongValues {
+  std::optional<std::uint64_t> hymn;
+  std::optional<std::uint64_t> rival;  ///< of plain MPI; NCCL's results are not verified
+
+  void add(const WrongValues& more);
+};
+
 /// One line: one size, in place or out of place.
 struct BenchRow {
   std::string collective;
@@ -34,7 +42,7 @@ struct BenchRow {
   /// What the host needs to put it on a stream; unset: the buffers are in host memory.
   std::optional<BenchTimes> enqueue_time;
   double bus_factor = 1;
-  std::optional<std::uint64_t> wrong;  ///< over all ranks; unset: not verified
+  WrongValues wrong;
   std::string path;
   std::string algorithm;
   /// GB/s that the GPU of rank 0 reads and writes when it copies; unset: not known.
@@ -61,7 +69,7 @@ class BenchReport {
   /// The rows of one size.
   virtual void add(std::span<const BenchRow> rows) = 0;
   /// Throws std::runtime_error when not everything could be written.
-  virtual void end(std::optional<std::uint64_t> wrong) = 0;
+  virtual void end(const WrongValues& wrong) = 0;
 };
 
 using BenchReports = std::vector<std::unique_ptr<BenchReport>>;

@@ -54,6 +54,7 @@ void BenchRunner::make_timer() {
   const std::size_t bytes = size_in_bytes(options_, counts_.back(), world_.size());
   if (!options_.on_gpu) {
     host_.emplace(world_, case_, options_.dtype, options_.op, bytes);
+    if (options_.rival == BenchRival::mpi) mpi_.emplace(world_, options_);
     return;
   }
   try {
@@ -110,11 +111,15 @@ std::vector<std::string> BenchRunner::remarks() const {
           fmt::format("the GPU of rank 0 copies {:.0f} GB/s (read and written)", copy_rate_));
     return lines;
   }
-  return {
+  std::vector<std::string> lines = {
       what,
       fmt::format("time: median over blocks of iterations of the slowest rank's mean, less {:.3f} "
                   "us for the clock",
                   clock_us)};
+  if (mpi_)
+    lines.push_back(fmt::format("plain MPI, in processes of its own and in turns with hymn's: {}",
+                                mpi_->description()));
+  return lines;
 }
 
 Explanation BenchRunner::explain(const BenchCall& call) const {
@@ -134,19 +139,18 @@ BenchShape BenchRunner::shape(std::size_t count, bool in_place) const {
 std::uint64_t BenchRunner::run() {
   const auto remark_lines = remarks();
   for (const auto& report : reports_) report->begin(remark_lines);
-  std::uint64_t wrong = 0;
+  WrongValues wrong;
   for (const std::size_t count : counts_) {
     std::vector<BenchRow> rows;
     for (const bool in_place : options_.places) {
       rows.push_back(measure(count, in_place));
-      wrong += rows.back().wrong.value_or(0);
+      wrong.add(rows.back().wrong);
     }
     progress_.clear();
     for (const auto& report : reports_) report->add(rows);
   }
-  for (const auto& report : reports_)
-    report->end(options_.check > 0 ? std::optional(wrong) : std::nullopt);
-  return wrong;
+  for (const auto& report : reports_) report->end(wrong);
+  return wrong.hymn.value_or(0) + wrong.rival.value_or(0);
 }
 
 BenchRow BenchRunner::describe(const BenchShape& shape, const BenchCall& call) const {
@@ -174,9 +178,9 @@ BenchRunner::Sides BenchRunner::on_host(const BenchShape& shape, const BenchCall
     return BlockTime{host_->time_block(call, iterations, check, [&] { call.run(group_); })};
   };
   if (options_.rival == BenchRival::none) return sides;
-  if (std::shared_ptr<PlainMpi> mpi = plain_mpi(case_, shape, call, options_.op))
-    sides.rival = [this, &call, mpi](std::size_t iterations, std::size_t check) {
-      return BlockTime{host_->time_block(call, iterations, check, [&] { mpi->run(); })};
+  if (plain_mpi(case_, shape, call, options_.op) != nullptr)
+    sides.rival = [this, shape](std::size_t iterations, std::size_t check) {
+      return BlockTime{mpi_->measure({shape.count, shape.in_place, iterations, check})};
     };
   return sides;
 }
@@ -211,7 +215,10 @@ BenchRow BenchRunner::measure(std::size_t count, bool in_place) {
   if (device_) row.enqueue_time = tally.slowest(std::move(own.enqueue));
   if (sides.rival) row.rival_time = tally.slowest(std::move(rival.time));
   if (sides.rival && device_) row.rival_enqueue_time = tally.slowest(std::move(rival.enqueue));
-  if (options_.check > 0) row.wrong = tally.take_wrong();
+  if (options_.check > 0) {
+    row.wrong.hymn = tally.take_wrong();
+    if (sides.rival && mpi_) row.wrong.rival = mpi_->take_wrong();
+  }
   return row;
 }
 
@@ -236,9 +243,10 @@ BenchRunner::Means BenchRunner::measure_blocks(const Sides& sides, const BenchRo
     const std::size_t iterations = all * (block + 1) / blocks - all * block / blocks;
     // Whoever comes second might find caches and clocks in another state: take turns.
     const bool rival_first = block % 2 == 1;
-    if (sides.rival && rival_first) rival.add(sides.rival(iterations, 0));
+    const std::size_t check = mpi_ ? options_.check : 0;
+    if (sides.rival && rival_first) rival.add(sides.rival(iterations, check));
     own.add(sides.hymn(iterations, options_.check));
-    if (sides.rival && !rival_first) rival.add(sides.rival(iterations, 0));
+    if (sides.rival && !rival_first) rival.add(sides.rival(iterations, check));
   }
   return own;
 }

@@ -15,6 +15,7 @@
 #include "tools/bench/device_timer.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/bench/rival_job.hpp"
 #include "tools/bench/timer.hpp"
 #include "tools/bench/vs_nccl.hpp"
 
@@ -26,7 +27,8 @@ class BenchRunner {
   /// wrong.
   BenchRunner(World& world, const BenchOptions& options, BenchReports reports);
 
-  /// Runs all sizes. Returns the number of wrong values over all ranks and sizes, on every rank.
+  /// Runs all sizes. Returns the number of wrong values over all ranks, sizes and both sides, on
+  /// every rank.
   std::uint64_t run();
 
  private:
@@ -71,6 +73,7 @@ class BenchRunner {
   std::optional<DeviceTimer> device_;
   double copy_rate_ = 0;  ///< of DeviceTimer, on rank 0; 0: not known
   std::optional<PlainNccl> nccl_;
+  std::optional<RivalJob> mpi_;
   std::size_t measured_ = 0;
 };
 

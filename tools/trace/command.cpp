@@ -9,6 +9,7 @@
 #include "tools/bad_arguments.hpp"
 #include "tools/launched.hpp"
 #include "tools/trace/files.hpp"
+#include "tools/trace/live.hpp"
 #include "tools/trace/perfetto.hpp"
 #include "tools/trace/report.hpp"
 #include "tools/trace/timeline_svg.hpp"
@@ -23,6 +24,10 @@ constexpr int exit_fault = 1;
 constexpr std::size_t most_last = 100000;
 
 void check(const TraceArguments& arguments) {
+  if (arguments.names.empty() == (arguments.live == 0))
+    throw BadArguments(arguments.live == 0 ? "tell where the dumps are, or --live PID"
+                                           : "--live reads no dumps: leave them out");
+  if (!arguments.dump.empty() && arguments.live == 0) throw BadArguments("--dump goes with --live");
   const int to_output = (arguments.json ? 1 : 0) + (arguments.svg == "-" ? 1 : 0) +
                         (arguments.perfetto == "-" ? 1 : 0);
   if (to_output > 1)
@@ -45,8 +50,14 @@ void write_picture(const std::string& file, const std::string& content) {
 void declare_trace_arguments(CLI::App& app, TraceArguments& arguments) {
   app.add_option("dumps", arguments.names,
                  "dumps: files, folders of them, or what their names have before the rank")
-      ->required()
       ->option_text("FILE|FOLDER|BASE ...");
+  app.add_option("--live", arguments.live,
+                 "instead of dumps: read the memory of the ranks on this host of the job that this "
+                 "process, or one that it has started, takes part in")
+      ->option_text("PID")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--dump", arguments.dump, "with --live: also keep what was read, as dumps")
+      ->option_text("FOLDER|BASE");
   app.add_option("--job", arguments.job, "of several jobs, the one with this id, or ID:RANKS")
       ->option_text("ID");
   app.add_option("--last", arguments.last, "also print the last N operations of each rank")
@@ -62,7 +73,9 @@ void declare_trace_arguments(CLI::App& app, TraceArguments& arguments) {
 int trace_command(const TraceArguments& arguments) {
   check(arguments);
   if (!speaks_for_all()) return 0;
-  trace::LoadedDumps loaded = trace::load_dumps(trace::files_named(arguments.names), arguments.job);
+  trace::LoadedDumps loaded =
+      arguments.live != 0 ? trace::load_live(arguments.live, arguments.job, arguments.dump)
+                          : trace::load_dumps(trace::files_named(arguments.names), arguments.job);
   const trace::Job job(std::move(loaded.dumps));
   const std::vector<trace::Finding> findings = trace::judge(job);
   if (!arguments.svg.empty())

@@ -15,6 +15,8 @@ namespace hymn {
 struct TraceArguments {
   std::vector<std::string> names;  ///< files, folders, beginnings of names
   std::string job;
+  int live = 0;      ///< a process of a running job; 0: not given
+  std::string dump;  ///< where what is read there is kept
   std::string svg;
   std::string perfetto;
   std::size_t last = 0;  ///< 0: not given

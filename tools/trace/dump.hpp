@@ -39,6 +39,7 @@ struct Entry {
   std::string algorithm;
   std::optional<std::int64_t> root;
   std::optional<std::int64_t> peer;  ///< global rank; negative: any
+  std::optional<std::int64_t> tag;
   bool is_p2p = false;
   bool retired = false;
   bool shadowed = false;  ///< by a rank that has run out of input

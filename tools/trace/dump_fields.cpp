@@ -160,6 +160,7 @@ std::span<const Field<Entry>> entry_fields() {
       {"reduce_op", [](Entry& e, const Scalar& v) { e.reduce_op = v.text(); }},
       {"root", [](Entry& e, const Scalar& v) { e.root = v.maybe_whole(); }},
       {"peer", [](Entry& e, const Scalar& v) { e.peer = v.maybe_whole(); }},
+      {"tag", [](Entry& e, const Scalar& v) { e.tag = v.maybe_whole(); }},
       {"is_p2p", [](Entry& e, const Scalar& v) { e.is_p2p = v.flag(false); }},
       {"collective_seq_id", [](Entry& e, const Scalar& v) { e.collective_seq = v.whole(0); }},
       {"p2p_seq_id", [](Entry& e, const Scalar& v) { e.p2p_seq = v.whole(0); }},

@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <thread>
 
+#include "base/helper_thread.hpp"
+#include "hymn/error.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/trace/dump_reader.hpp"
 #include "tools/trace/words.hpp"
@@ -103,10 +106,18 @@ std::vector<ReadDump> read_all(const std::vector<std::string>& files) {
   };
   const std::size_t workers =
       std::min<std::size_t>({files.size(), std::thread::hardware_concurrency(), 16});
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < workers; ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::string failure;
+  const auto note = [&](std::string_view why) {
+    const std::lock_guard lock(mutex);
+    failure = why;
+  };
+  for (std::size_t i = 1; i < workers; ++i)
+    threads.push_back(start_helper_thread("hymn-read", work, note));
+  run_guarded(work, note);
+  for (std::thread& thread : threads) thread.join();
+  if (!failure.empty()) throw ResourceError("dumps cannot be read: " + failure);
   return read;
 }
 

@@ -46,6 +46,7 @@ struct Finding {
   double waited_seconds = 0;  ///< the longest
   std::vector<Side> sides;
   bool is_consequence = false;  ///< its culprits themselves wait for somebody
+  bool is_aftermath = false;    ///< its culprits have gone because of another failure
 
   bool is_about(const Finding& other) const {
     return group_uid == other.group_uid && sequence == other.sequence && is_p2p == other.is_p2p &&

@@ -61,6 +61,7 @@ class Collector {
     Pair& pair = is_send ? pairs_[{entry.group, rank, peer}] : pairs_[{entry.group, peer, rank}];
     Traffic& traffic = is_send ? pair.sends : pair.recvs;
     ++traffic.calls;
+    traffic.all.push_back(&entry);
     if (is_open) traffic.open.push_back(&entry);
     if (is_open && is_send) ++wild_[{entry.group, peer}].sends_to;
     if (is_open && peer == any) ++wild_[{entry.group, rank}].recvs;
@@ -90,6 +91,45 @@ bool Pair::receiver_waits() const {
   if (recvs.open.empty() || !sends.open.empty() || other_sends > 0) return false;
   const bool all_counted = sends.is_whole && recvs.is_whole;
   return !all_counted || recvs.calls > sends.calls;
+}
+
+// What was sent may have left its sender without having been taken: it is counted by tags.
+std::optional<Pair::Apart> Pair::apart_by_tag() const {
+  const bool all_counted = sends.is_whole && recvs.is_whole;
+  const auto& made = all_counted ? sends.all : sends.open;
+  const auto& taken = all_counted ? recvs.all : recvs.open;
+  std::map<std::int64_t, std::int64_t> surplus;  // of sends over receives, by tag
+  for (const Entry* send : made)
+    if (send->tag) ++surplus[*send->tag];
+  for (const Entry* recv : taken)
+    if (recv->tag) --surplus[*recv->tag];
+  const auto find = [&](const std::vector<const Entry*>& calls, std::int64_t sign) {
+    const auto found = std::find_if(calls.rbegin(), calls.rend(), [&](const Entry* entry) {
+      return entry->tag && surplus[*entry->tag] * sign > 0;
+    });
+    return found == calls.rend() ? nullptr : *found;
+  };
+  const Apart apart{find(made, 1), find(taken, -1)};
+  const auto is_open = [](const Entry& entry) { return entry.state != EntryState::completed; };
+  if (apart.send == nullptr || apart.recv == nullptr) return std::nullopt;
+  return is_open(*apart.send) || is_open(*apart.recv) ? std::optional(apart) : std::nullopt;
+}
+
+// Messages with one tag are received in the order in which they were sent.
+std::optional<Pair::Overflow> Pair::overflow() const {
+  if (!sends.is_whole || !recvs.is_whole) return std::nullopt;
+  for (const Entry* recv : recvs.open) {
+    if (!recv->tag) continue;
+    const auto has_tag = [&](const Entry* entry) { return entry->tag == recv->tag; };
+    const auto place = std::count_if(recvs.all.begin(),
+                                     std::find(recvs.all.begin(), recvs.all.end(), recv), has_tag);
+    auto send = std::find_if(sends.all.begin(), sends.all.end(), has_tag);
+    for (auto i = place; i > 0 && send != sends.all.end(); --i)
+      send = std::find_if(std::next(send), sends.all.end(), has_tag);
+    if (send == sends.all.end() || (*send)->input.dtype != recv->output.dtype) continue;
+    if ((*send)->input.elements > recv->output.elements) return Overflow{*send, recv};
+  }
+  return std::nullopt;
 }
 
 std::vector<Pair> find_pairs(const Job& job) { return Collector(job).pairs(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "tools/trace/job.hpp"
@@ -12,6 +13,7 @@ namespace hymn::trace {
 struct Traffic {
   std::size_t calls = 0;           ///< that the dump holds
   std::vector<const Entry*> open;  ///< those that have not completed, oldest first
+  std::vector<const Entry*> all;
   bool has_dump = false;
   bool is_whole = false;  ///< the ring has overwritten nothing: `calls` are all there were
 };
@@ -31,6 +33,19 @@ struct Pair {
   bool receiver_waits() const;
   /// Whether both are there, and yet do not come together.
   bool both_wait() const { return !sends.open.empty() && !recvs.open.empty(); }
+  /// A receive that has not completed, and the send that it got, which is longer than its buffer.
+  struct Overflow {
+    const Entry* send = nullptr;
+    const Entry* recv = nullptr;
+  };
+  /// Nothing, too, where the dumps do not tell.
+  std::optional<Overflow> overflow() const;
+  /// An open call, and one of the other side that nothing fits either but for its tag.
+  struct Apart {
+    const Entry* send = nullptr;
+    const Entry* recv = nullptr;
+  };
+  std::optional<Apart> apart_by_tag() const;
 };
 
 /// Pairs of which a call is recorded, by group, sender and receiver.

@@ -52,15 +52,20 @@ std::string looked_at_text(const Job& job) {
     if (!dump.has_entries) without.push_back(dump.rank);
   }
   const Dump& first = job.dumps().front();
-  std::string text = fmt::format("looked at: dumps of {} of {}{}{}{}\n", job.dumps().size(),
-                                 counted(static_cast<std::size_t>(job.world_size()), "rank"),
-                                 first.program.empty() ? "" : " of " + first.program,
-                                 first.job.empty() ? "" : " (job " + first.job + ")",
-                                 hosts.empty() ? "" : ", " + counted(hosts.size(), "host"));
-  text += fmt::format("           {} in {}, dumped {}\n", counted(operations, "operation"),
-                      counted(job.groups().size(), "group"), times_text(job));
+  const bool is_live = first.trigger == "live";
+  std::string text =
+      fmt::format("looked at: {} of {} of {}{}{}{}\n", is_live ? "records" : "dumps",
+                  job.dumps().size(), counted(static_cast<std::size_t>(job.world_size()), "rank"),
+                  first.program.empty() ? "" : " of " + first.program,
+                  first.job.empty() ? "" : " (job " + first.job + ")",
+                  hosts.empty() ? "" : ", " + counted(hosts.size(), "host"));
+  text += fmt::format("           {} in {}, {} {}\n", counted(operations, "operation"),
+                      counted(job.groups().size(), "group"), is_live ? "read" : "dumped",
+                      times_text(job));
   if (const std::vector<int> absent = ranks_without_dump(job); !absent.empty())
-    text += fmt::format("           no dump of {}\n", ranks_text(absent));
+    text += is_live ? fmt::format("           no records of {}: other hosts, or ended\n",
+                                  ranks_text(absent))
+                    : fmt::format("           no dump of {}\n", ranks_text(absent));
   if (!without.empty())
     text += fmt::format("           no operations in the dumps of {}: only their counts\n",
                         ranks_text(without));
@@ -71,7 +76,7 @@ std::string looked_at_text(const Job& job) {
 std::string reasons_text(const Job& job) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
   for (const Dump& dump : job.dumps())
-    if (!dump.trigger.empty() || !dump.reason.empty())
+    if (dump.trigger != "live" && (!dump.trigger.empty() || !dump.reason.empty()))
       ranks[{dump.trigger, dump.reason}].push_back(dump.rank);
   std::string text;
   std::size_t told = 0;

@@ -14,6 +14,9 @@ constexpr std::size_t most_cuts = 6;
 // Of the width: for each cut, and for all.
 constexpr double cut_share = 0.18;
 constexpr double cuts_share = 0.36;
+// Of what is shown, in the picture's units; and of the width, for all of them.
+constexpr double least_gap = 12;
+constexpr double least_share = 0.6;
 
 // Gaps that are longer than half of all the others together are left out.
 std::vector<bool> long_gaps(const std::vector<double>& gaps) {
@@ -70,11 +73,15 @@ void TimeScale::place(double left, double right) {
   const auto cuts = static_cast<double>(std::count(is_cut_.begin(), is_cut_.end(), true));
   const double cut_width = (right - left) * std::min(cut_share, cuts_share / std::max(cuts, 1.0));
   const double width = right - left - cuts * cut_width;
+  // What lies close together still has to be told apart, as far as there is room.
+  const double shown_gaps = static_cast<double>(is_cut_.size()) - cuts;
+  const double least = shown_gaps > 0 ? std::min(least_gap, least_share * width / shown_gaps) : 0;
   double x = left;
   x_.push_back(x);
   for (std::size_t i = 0; i < is_cut_.size(); ++i) {
     const double gap = times_[i + 1] - times_[i];
-    const double wide = is_cut_[i] ? cut_width : shown_ > 0 ? gap / shown_ * width : 0;
+    const double share = shown_ > 0 ? gap / shown_ * (width - least * shown_gaps) : 0;
+    const double wide = is_cut_[i] ? cut_width : share + least;
     if (is_cut_[i]) cuts_.push_back({x, x + wide, gap});
     x_.push_back(x += wide);
   }

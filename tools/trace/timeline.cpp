@@ -117,7 +117,7 @@ class Maker {
   Timeline make(const std::map<int, std::string>& remarks, const std::vector<int>& ranks) {
     Timeline timeline;
     find_start(ranks);
-    std::set<std::string> ops;
+    std::set<std::string> groups;
     std::set<std::string> hosts;
     for (const int rank : ranks) {
       Row row = make_row(rank);
@@ -126,14 +126,14 @@ class Maker {
         row.remark = remark->second;
       }
       for (const Bar& bar : row.bars) {
-        ops.insert(bar.op);
+        groups.insert(bar.group);
         timeline.times.push_back(bar.begin);
         timeline.times.push_back(bar.end);
       }
       if (const Dump* dump = job_.dump(rank)) hosts.insert(dump->host);
       timeline.rows.push_back(std::move(row));
     }
-    timeline.ops.assign(ops.begin(), ops.end());
+    timeline.groups.assign(groups.begin(), groups.end());
     timeline.several_hosts = hosts.size() > 1;
     timeline.left_out = static_cast<std::size_t>(job_.world_size()) - ranks.size();
     return timeline;
@@ -163,7 +163,7 @@ class Maker {
 
   Bar bar_of(const Dump& dump, const Entry& entry) const {
     Bar bar;
-    bar.op = entry.op;
+    bar.group = job_.label(entry.group);
     bar.is_failed = entry.state == EntryState::failed;
     bar.is_open = entry.state != EntryState::completed && !bar.is_failed;
     bar.begin = seconds_between(start_, entry.created_ns.value_or(start_));
@@ -176,6 +176,9 @@ class Maker {
       bar.end = std::max(bar.begin, seconds_between(start_, dump.time_ns));
     const std::int64_t sequence = entry.is_p2p ? entry.p2p_seq : entry.collective_seq;
     bar.is_marked = places_.contains({entry.group, sequence, entry.is_p2p});
+    const std::string number = fmt::format("#{}", sequence);
+    bar.labels = {fmt::format("{} {} {}", entry.op, number, bar.group),
+                  fmt::format("{} {}", number, bar.group), number};
     bar.tip = tip_of(job_, dump, entry, bar);
     return bar;
   }

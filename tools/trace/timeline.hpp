@@ -19,7 +19,9 @@ struct Bar {
   bool is_open = false;  ///< not left when the dump was made
   bool is_failed = false;
   bool is_marked = false;  ///< what a finding is about
-  std::string op;
+  std::string group;       ///< as messages name it
+  std::vector<std::string>
+      labels;  ///< what it is, the longest first; the last has the number alone
   std::string tip;
 };
 
@@ -35,9 +37,9 @@ struct Row {
 
 struct Timeline {
   std::vector<Row> rows;
-  std::size_t left_out = 0;      ///< ranks for which there was no row
-  std::vector<std::string> ops;  ///< in the picture, by name
-  std::vector<double> times;     ///< of everything in it
+  std::size_t left_out = 0;         ///< ranks for which there was no row
+  std::vector<std::string> groups;  ///< in the picture, by name
+  std::vector<double> times;        ///< of everything in it
   bool several_hosts = false;
 };
 

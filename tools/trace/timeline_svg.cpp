@@ -23,13 +23,14 @@ constexpr double rows_top = 112;
 constexpr double plot_left = margin + label_width;
 constexpr double plot_right = sheet_width - margin;
 constexpr double thinnest = 2;  // of a bar; what has no length is this wide
+constexpr double smallest_letters = 6;
 constexpr int tick_count = 8;
 constexpr std::size_t usual_count = 64;
 constexpr std::string_view guilty_ink = "#a61b1b";
 constexpr std::string_view guilty_ground = "#fdeceb";
-constexpr std::array<std::string_view, 10> op_fills{"#2f5f8f", "#e9b872", "#6d4a7e", "#93c2b4",
-                                                    "#8c5a3c", "#b9c4d6", "#3f6b4f", "#d98ca6",
-                                                    "#55606e", "#c8b458"};
+constexpr std::array<std::string_view, 10> group_fills{"#2f5f8f", "#e9b872", "#6d4a7e", "#93c2b4",
+                                                       "#8c5a3c", "#b9c4d6", "#3f6b4f", "#d98ca6",
+                                                       "#55606e", "#c8b458"};
 
 double row_height(std::size_t rows) {
   if (rows <= 4) return 44;
@@ -55,10 +56,13 @@ class Drawing : SvgSheet {
   void row(const Row& row, double top);
   void remark(const Row& row, double top);
   void bar(const Bar& bar, const Row& row, double top);
+  Box box_of(const Bar& bar, const Row& row, double top) const;
   void cuts();
   void legend();
   void notes(const Job& job);
-  std::string_view fill_of(const std::string& op) const;
+  void labels(const Row& row, double top);
+  void label(const Bar& bar, const Box& box, double& free_from);
+  std::string_view fill_of(const std::string& group) const;
   std::string title() const;
   double letters() const { return std::min(11.0, height_ - 3); }
 
@@ -69,9 +73,10 @@ class Drawing : SvgSheet {
   TimeScale scale_;
 };
 
-std::string_view Drawing::fill_of(const std::string& op) const {
-  const auto found = std::lower_bound(timeline_.ops.begin(), timeline_.ops.end(), op);
-  return op_fills[static_cast<std::size_t>(found - timeline_.ops.begin()) % op_fills.size()];
+std::string_view Drawing::fill_of(const std::string& group) const {
+  const auto& groups = timeline_.groups;
+  const auto found = std::lower_bound(groups.begin(), groups.end(), group);
+  return group_fills[static_cast<std::size_t>(found - groups.begin()) % group_fills.size()];
 }
 
 std::string Drawing::title() const {
@@ -111,22 +116,51 @@ void Drawing::cuts() {
         middle - 3, rows_top, bottom_, middle + 3, rows_top, bottom_);
     put("\n");
     text({middle, rows_top - 8}, "middle", 9, quiet_ink, false,
-         fmt::format("… {} …", seconds_text(cut.seconds)));
+         fmt::format("… {} …", span_text(cut.seconds)));
   }
 }
 
-void Drawing::bar(const Bar& bar, const Row& row, double top) {
+Box Drawing::box_of(const Bar& bar, const Row& row, double top) const {
   const double lane = (height_ - 4) / row.lanes;
   const double left = scale_.at(bar.begin);
   const double width = std::max(scale_.at(bar.end) - left, thinnest);
-  const Box box{left, top + 2 + lane * bar.lane, width, std::max(lane - 1, 2.0)};
+  return {left, top + 2 + lane * bar.lane, width, std::max(lane - 1, 2.0)};
+}
+
+// Along the bar as much as there is room for; beside a thin one its number, upright. What would
+// cover another label is left out.
+void Drawing::label(const Bar& bar, const Box& box, double& free_from) {
+  const double size = std::min(9.0, box.height - 2);
+  if (size < smallest_letters || box.x < free_from) return;
+  const double base = box.y + box.height / 2 + size * 0.36;
+  for (const std::string& words : bar.labels) {
+    const double width = text_width(words, size) + 4;
+    if (width + 4 > box.width) continue;
+    rectangle({box.x + 3, base - size, width, size + 3}, {"#ffffff", "none", 2});
+    text({box.x + 5, base}, "start", size, ink, false, words);
+    free_from = box.x + width + 4;
+    return;
+  }
+  const std::string& number = bar.labels.back();
+  if (text_width(number, size) > box.height) return;
+  const double width = text_width(number, size);
+  const double right = box.x + thinnest + size;
+  rectangle({right - size, box.bottom() - width - 3, size + 2, width + 2}, {"#ffffff", "none", 2});
+  put(R"svg(<g transform="translate({:.5g} {:.5g}) rotate(-90)">)svg", right, box.bottom() - 2);
+  text({0, 0}, "start", size, ink, false, number);
+  put("</g>\n");
+  free_from = box.x + thinnest + size + 2;
+}
+
+void Drawing::bar(const Bar& bar, const Row& row, double top) {
+  const Box box = box_of(bar, row, top);
   put(R"(<g class="op" data-rank="{}" data-state="{}">)", row.rank,
       bar.is_open     ? "open"
       : bar.is_failed ? "failed"
                       : "completed");
   put("<title>{}</title>\n", xml_escaped(bar.tip));
   const std::string_view edge = bar.is_failed ? guilty_ink : bar.is_marked ? ink : "none";
-  rectangle(box, {fill_of(bar.op), edge, 1.5});
+  rectangle(box, {fill_of(bar.group), edge, 1.5});
   if (bar.is_open) rectangle(box, {"url(#open)", ink, 1.5}, true);
   if (bar.is_failed) {
     put(R"(<path d="M{0:.5g} {1:.5g}L{2:.5g} {3:.5g}M{0:.5g} {3:.5g}L{2:.5g} {1:.5g}" stroke="{4}" stroke-width="1.5"/>)",
@@ -144,11 +178,17 @@ void Drawing::row(const Row& row, double top) {
   put(R"(<g class="row" data-row="{}">)", row.rank);
   put("\n");
   const double base = top + height_ / 2 + size * 0.36;
-  const std::string label = (row.is_guilty ? "✗ " : "") + row.label;
+  const std::string name = (row.is_guilty ? "✗ " : "") + row.label;
   text({margin, base}, "start", size, row.is_guilty ? guilty_ink : ink, row.is_guilty,
-       fitted(label, size, label_width - 8, row.is_guilty));
+       fitted(name, size, label_width - 8, row.is_guilty));
   for (const Bar& each : row.bars) bar(each, row, top);
   put("</g>\n");
+}
+
+void Drawing::labels(const Row& row, double top) {
+  std::vector<double> free_from(static_cast<std::size_t>(row.lanes), 0);
+  for (const Bar& each : row.bars)
+    label(each, box_of(each, row, top), free_from[static_cast<std::size_t>(each.lane)]);
 }
 
 // Behind the last bar, or where there is no room, before the end and over it.
@@ -178,9 +218,10 @@ void Drawing::legend() {
     text({x + 28, y + 1}, "start", 10, quiet_ink, false, words);
     x += 28 + text_width(words, 10) + 16;
   };
-  for (const std::string& op : timeline_.ops) {
+  for (const std::string& group : timeline_.groups) {
     if (x > plot_right - 420) break;
-    add(fitted(op, 10, 160), [&](const Box& box) { rectangle(box, {fill_of(op), "none", 1.5}); });
+    add(fitted(group, 10, 160),
+        [&](const Box& box) { rectangle(box, {fill_of(group), "none", 1.5}); });
   }
   add("in flight", [&](const Box& box) {
     rectangle(box, {quiet_ink, "none", 1.5});
@@ -220,6 +261,7 @@ std::string Drawing::draw(const Job& job) {
   cuts();
   top = rows_top;
   for (const Row& each : timeline_.rows) {
+    labels(each, top);
     remark(each, top);
     top += height_;
   }

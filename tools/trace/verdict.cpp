@@ -45,12 +45,21 @@ void drop_explained(std::vector<Finding>& findings) {
              other.group_uid == finding.group_uid;
     });
   };
+  // Who waits for a message that never fits comes to nothing else.
+  std::set<int> in_messages;
+  for (const Finding& finding : all)
+    if (finding.kind == FindingKind::p2p && finding.sides.size() == 2)
+      in_messages.insert(finding.waiting.begin(), finding.waiting.end());
+  // Who was told of a failure, and went, is not its cause.
+  const bool has_cause = std::ranges::any_of(
+      all, [](const Finding& finding) { return finding.is_fault && !finding.is_aftermath; });
   std::erase_if(findings, [&](const Finding& finding) {
     switch (finding.kind) {
       case FindingKind::missing:
       case FindingKind::p2p:
-        return finding.is_consequence || are_among(finding.culprits, dead) ||
-               is_mismatched(finding);
+        return finding.is_consequence || (finding.is_aftermath && has_cause) ||
+               (finding.kind == FindingKind::missing && are_among(finding.culprits, in_messages)) ||
+               are_among(finding.culprits, dead) || is_mismatched(finding);
       case FindingKind::stuck:
         return are_among(finding.culprits, dead) || is_mismatched(finding) ||
                lacks_somebody(finding);

@@ -76,14 +76,24 @@ void add_waiters(const Case& all, Finding& finding) {
   if (told == 0) finding.details.emplace_back("nobody waits for it, as far as the dumps tell");
 }
 
+// "rank 2 (nodeB, pid 4713) was killed by signal 9 (SIGKILL)"
+std::string title_of(const Case& all, bool died, const std::string& detail,
+                     const std::vector<int>& ranks) {
+  constexpr std::string_view of_process = "its process ";
+  const std::string whose = who(all.job, ranks);
+  if (died && ranks.size() == 1 && detail.starts_with(of_process))
+    return fmt::format("{} {}", whose, detail.substr(of_process.size()));
+  return fmt::format("{} {}{}{}", whose, died ? "died" : "cannot be reached",
+                     detail.empty() ? "" : ": ", detail);
+}
+
 Finding finding_for(const Case& all, Fate::Kind kind, const std::string& detail,
                     const std::vector<int>& ranks) {
   Finding finding;
   finding.kind = FindingKind::death;
   finding.culprits = ranks;
   const bool died = kind == Fate::Kind::dead;
-  finding.title = fmt::format("{} {}{}", who(all.job, ranks), died ? "died" : "cannot be reached",
-                              detail.empty() ? "" : ": " + detail);
+  finding.title = title_of(all, died, detail, ranks);
   std::map<std::string, std::vector<int>> places;
   for (const int rank : ranks) places[where_text(all, rank)].push_back(rank);
   for (const auto& [text, same] : places) {

@@ -40,6 +40,12 @@ Absence absence_of(const Case& all, const Wait& wait, int rank) {
   return member->knows_group() ? Absence::busy : Absence::no_group;
 }
 
+bool has_left_by_error(const Case& all, int rank) {
+  const Fate& fate = all.job.fate(rank);
+  return fate.kind == Fate::Kind::left &&
+         fate.detail.find("because of an error") != std::string::npos;
+}
+
 std::string title_of(const Case& all, const Wait& wait, Absence absence,
                      const std::vector<int>& ranks) {
   const std::string whose = who(all.job, ranks);
@@ -55,7 +61,8 @@ std::string title_of(const Case& all, const Wait& wait, Absence absence,
       return fmt::format("{} {} stopped, and never entered {}", whose,
                          ranks.size() == 1 ? "is" : "are", what);
     case Absence::left:
-      return fmt::format("{} left the job without entering {}", whose, what);
+      return fmt::format("{} left the job {}without entering {}", whose,
+                         has_left_by_error(all, ranks[0]) ? "because of an error, " : "", what);
     case Absence::no_group:
     case Absence::busy:
       break;
@@ -76,6 +83,8 @@ std::string advice_for(const Case& all, Absence absence, const std::vector<int>&
     case Absence::stalled:
       return "look for who stopped it: a debugger, a batch system that suspends jobs, SIGSTOP";
     case Absence::left:
+      if (has_left_by_error(all, ranks[0]))
+        return "look for that error in what it has written: it came first";
       return "the ranks disagree about how much there is to do: compare how often each calls";
     case Absence::no_group:
       return "the group has to be made, and kept, on all of its ranks";
@@ -126,6 +135,8 @@ Finding finding_for(const Case& all, const Wait& wait, Absence absence,
         ranks_text(wait.unknown)));
   if (std::string line = group_line(wait); !line.empty()) finding.details.push_back(line);
   finding.advice = advice_for(all, absence, ranks);
+  finding.is_aftermath =
+      std::ranges::all_of(ranks, [&](int rank) { return has_left_by_error(all, rank); });
   return finding;
 }
 

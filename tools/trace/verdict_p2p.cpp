@@ -22,7 +22,26 @@ std::string counts_line(const Pair& pair) {
                      pair.sender, count_text(pair.sends), pair.receiver, count_text(pair.recvs));
 }
 
+// It has ended: whoever has not come would be waited for.
+Finding finding_for_failed(const Case& all, const Wait& wait) {
+  Finding finding = finding_about(FindingKind::p2p, wait);
+  const Waiter& waiter = wait.waiters[0];
+  const Dump& dump = *all.job.dump(waiter.rank);
+  finding.culprits = {waiter.rank};
+  finding.title =
+      fmt::format("{} has failed on rank {}", of_group(wait.name, wait.group->label), waiter.rank);
+  if (!dump.reason.empty()) finding.details.push_back(dump.reason);
+  finding.details.push_back(fmt::format("rank {} has failed in {}{}", waiter.rank,
+                                        call_words(*waiter.entry), at_site(waiter.entry->site)));
+  finding.sides.push_back({wait.ranks(), call_words(*waiter.entry), site_text(waiter.entry->site)});
+  finding.advice = "compare both calls: tag, number of elements and type have to fit";
+  return finding;
+}
+
 Finding finding_for(const Case& all, const Wait& wait, const Pair& pair) {
+  const Waiter& waiter = wait.waiters[0];
+  if (waiter.entry->state == EntryState::failed && all.job.dump(waiter.rank)->trigger == "error")
+    return finding_for_failed(all, wait);
   Finding finding = finding_about(FindingKind::p2p, wait);
   const bool sends = wait.op == "send";
   const int other = sends ? pair.receiver : pair.sender;
@@ -45,10 +64,8 @@ Finding finding_for(const Case& all, const Wait& wait, const Pair& pair) {
   return finding;
 }
 
-// Both have called, and the two do not find each other.
-Finding finding_for_both(const Case& all, const Pair& pair) {
-  const Entry& send = *pair.sends.open.front();
-  const Entry& recv = *pair.recvs.open.front();
+/// What both have called, and how long each has waited.
+Finding about_both(const Case& all, const Pair& pair, const Entry& send, const Entry& recv) {
   Finding finding;
   finding.kind = FindingKind::p2p;
   finding.is_p2p = true;
@@ -56,24 +73,57 @@ Finding finding_for_both(const Case& all, const Pair& pair) {
   finding.group_label = pair.group->label;
   finding.op = "send";
   finding.sequence = send.p2p_seq;
-  finding.waiting = {pair.sender, pair.receiver};
-  finding.title =
-      fmt::format("{} and {} of group '{}' do not come together", call_name(send, pair.sender),
-                  call_name(recv, pair.receiver), pair.group->label);
   const auto add = [&](const Entry& entry, int rank) {
     const Dump* dump = all.job.dump(rank);
     const double waited =
         entry.created_ns ? seconds_between(*entry.created_ns, dump->time_ns) : 0.0;
     finding.waited_seconds = std::max(finding.waited_seconds, waited);
     finding.sides.push_back({{rank}, call_words(entry), site_text(entry.site)});
-    finding.details.push_back(fmt::format("rank {} has waited {} in {}{}", rank,
-                                          seconds_text(waited), call_words(entry),
-                                          at_site(entry.site)));
+    const bool is_open = entry.state == EntryState::scheduled || entry.state == EntryState::started;
+    if (is_open) finding.waiting.push_back(rank);
+    finding.details.push_back(
+        fmt::format("rank {} {} {}{}", rank,
+                    is_open ? fmt::format("has waited {} in", seconds_text(waited))
+                    : entry.state == EntryState::failed ? "has failed in"
+                                                        : "has made",
+                    call_words(entry), at_site(entry.site)));
   };
   add(send, pair.sender);
   add(recv, pair.receiver);
   finding.is_fault = all.job.in_trouble() || finding.waited_seconds >= short_wait_seconds;
+  return finding;
+}
+
+Finding finding_for_tags(const Case& all, const Pair& pair, const Pair::Apart& apart) {
+  Finding finding = about_both(all, pair, *apart.send, *apart.recv);
+  finding.title = fmt::format(
+      "rank {} sends with tag {}, and rank {} receives with tag {}, in group '{}'", pair.sender,
+      *apart.send->tag, pair.receiver, *apart.recv->tag, pair.group->label);
+  finding.advice = "give both calls the same tag, or make the call that is missing on one side";
+  return finding;
+}
+
+// Both have called, and the two do not find each other.
+Finding finding_for_both(const Case& all, const Pair& pair) {
+  const Entry& send = *pair.sends.open.front();
+  const Entry& recv = *pair.recvs.open.front();
+  Finding finding = about_both(all, pair, send, recv);
+  finding.title =
+      fmt::format("{} and {} of group '{}' do not come together", call_name(send, pair.sender),
+                  call_name(recv, pair.receiver), pair.group->label);
   finding.advice = "compare their tags and sizes; if they agree, look for what carries the data";
+  return finding;
+}
+
+Finding finding_for_overflow(const Case& all, const Pair& pair, const Pair::Overflow& overflow) {
+  Finding finding = about_both(all, pair, *overflow.send, *overflow.recv);
+  finding.title = fmt::format(
+      "{} of group '{}' is longer than what it is received into: {} {} "
+      "into {}",
+      call_name(*overflow.send, pair.sender), pair.group->label, overflow.send->input.elements,
+      overflow.send->input.dtype, overflow.recv->output.elements);
+  finding.culprits = {pair.receiver};
+  finding.advice = "give the receive a buffer that is at least as long as what is sent";
   return finding;
 }
 
@@ -86,9 +136,17 @@ std::vector<Finding> find_lonely(const Case& all) {
   auto wait = std::find_if(all.waits.begin(), all.waits.end(),
                            [](const Wait& candidate) { return candidate.is_p2p; });
   for (const Pair& pair : pairs) {
-    for (const bool waits : {pair.sender_waits(), pair.receiver_waits()})
-      if (waits) findings.push_back(finding_for(all, *wait++, pair));
-    if (pair.both_wait()) findings.push_back(finding_for_both(all, pair));
+    const auto apart = pair.apart_by_tag();
+    for (const bool waits : {pair.sender_waits(), pair.receiver_waits()}) {
+      if (waits && !apart) findings.push_back(finding_for(all, *wait, pair));
+      if (waits) ++wait;
+    }
+    if (apart)
+      findings.push_back(finding_for_tags(all, pair, *apart));
+    else if (const auto overflow = pair.overflow())
+      findings.push_back(finding_for_overflow(all, pair, *overflow));
+    else if (pair.both_wait())
+      findings.push_back(finding_for_both(all, pair));
   }
   return findings;
 }

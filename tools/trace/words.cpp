@@ -136,6 +136,7 @@ std::string call_words(const Entry& entry) {
     const bool collects = entry.op == "reduce" || entry.op == "gather";
     text += fmt::format(" {} root {}", collects ? "to" : "from", *entry.root);
   }
+  if (entry.tag) text += fmt::format(" with tag {}", *entry.tag);
   return text;
 }
 
@@ -152,6 +153,12 @@ std::string at_site(const CallSite& site) {
 }
 
 std::string seconds_text(double seconds) { return fmt::format("{:.1f} s", std::max(seconds, 0.0)); }
+
+std::string span_text(double seconds) {
+  if (seconds >= 0.9995) return seconds_text(seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.0f} ms", seconds * 1e3);
+  return fmt::format("{:.0f} us", std::max(seconds * 1e6, 1.0));
+}
 
 std::string of_group(const std::string& call, const std::string& label) {
   return fmt::format("{} of group '{}'", call, label);

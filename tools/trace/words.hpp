@@ -18,7 +18,8 @@ std::string ranks_text(const std::vector<int>& ranks);
 std::string who(const Job& job, const std::vector<int>& ranks);
 /// "all_reduce #412", "send 3->1 (#7)", "recv 0<-any (#2)"
 std::string call_name(const Entry& entry, int rank);
-/// "all_reduce of 1024 float32 with sum", "broadcast of 8 int32 from root 0"
+/// "all_reduce of 1024 float32 with sum", "broadcast of 8 int32 from root 0",
+/// "send of 8 int32 with tag 3"
 std::string call_words(const Entry& entry);
 /// " at solver.cpp:88", " in step(Solver&)", "" where it is not known.
 std::string at_site(const CallSite& site);
@@ -26,6 +27,8 @@ std::string at_site(const CallSite& site);
 std::string site_text(const CallSite& site);
 /// "30.0 s"
 std::string seconds_text(double seconds);
+/// "30.0 s", "12 ms", "7 us": never nothing.
+std::string span_text(double seconds);
 /// "all_reduce #412 of group 'dp#1'"
 std::string of_group(const std::string& call, const std::string& label);
 /// "2026-09-21 14:13:20 UTC"; "?" of an absurd time.

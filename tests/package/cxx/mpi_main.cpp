@@ -1,4 +1,6 @@
 // An MPI program in C++ that hands its own communicator to hymn.
+#include <mpi.h>  // as programs do that know nothing of hymn's own ways
+
 #include <cstdio>
 #include <hymn/interop_mpi.hpp>
 

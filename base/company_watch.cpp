@@ -1,0 +1,50 @@
+#include "base/company_watch.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace hymn {
+namespace {
+
+// What was said before somebody was lost is here by then.
+constexpr Duration way_of_words = std::chrono::milliseconds(100);
+// To look takes longer than a turn of a waiting thread.
+constexpr Duration time_between_looks = std::chrono::milliseconds(1);
+
+}  // namespace
+
+void CompanyWatch::look(TimePoint now) {
+  if (last_look_ && now - *last_look_ < time_between_looks) return;
+  last_look_ = now;
+  // Those who go after the first may go because of them.
+  if (gone_.empty()) {
+    std::ranges::copy_if(company_.ranks, std::back_inserter(gone_), company_.is_hopeless);
+    broken_since_ = now;
+  }
+  if (gone_.empty() || now - broken_since_ < way_of_words) return;
+  std::vector<std::string> words;
+  std::ranges::transform(gone_, std::back_inserter(words), company_.tell_of);
+  ErrorContext context = context_;
+  context.missing = gone_;
+  context.remedy = "find out why it has ended, and go on with the ranks that are left";
+  throw PeerError(fmt::format("{}: {}", purpose_, fmt::join(words, "; ")), std::move(context));
+}
+
+TimeoutError with_known(const TimeoutError& error, const Company& company) {
+  std::string problem = error.problem();
+  std::vector<int> known;
+  for (const int rank : company.ranks)
+    if (const std::string words = company.tell_of(rank);
+        !words.empty() && problem.find(words) == std::string::npos) {
+      problem += "; " + words;
+      known.push_back(rank);
+    }
+  ErrorContext context = error.context();
+  if (!known.empty()) context.missing = std::move(known);
+  return TimeoutError(problem, error.waited(), std::move(context));
+}
+
+}  // namespace hymn

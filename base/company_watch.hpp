@@ -1,0 +1,47 @@
+// Those who make something together, which is in vain without any one of them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/patience.hpp"
+
+namespace hymn {
+
+/// The ranks of a company, and what can be known of them.
+struct Company {
+  std::vector<int> ranks{};
+  /// As Patience::is_hopeless.
+  std::function<bool(int rank)> is_hopeless{};
+  /// Why nothing comes from a rank: "rank 1 (vm, pid 7) is dead: …", "… is stopped"; empty: not
+  /// known.
+  std::function<std::string(int rank)> tell_of{};
+};
+
+/// To be called again and again by who waits for one of them (Patience::meanwhile): throws a
+/// PeerError that tells which were the first that are hopeless, when a word of who is waited for,
+/// which may have been on its way, has had time to come.
+class CompanyWatch {
+ public:
+  CompanyWatch(Company company, std::string purpose, ErrorContext context)
+      : company_(std::move(company)), purpose_(std::move(purpose)), context_(std::move(context)) {}
+
+  void operator()() { look(std::chrono::steady_clock::now()); }
+  void look(TimePoint now);
+
+ private:
+  Company company_;
+  std::string purpose_;
+  ErrorContext context_;
+  std::optional<TimePoint> last_look_;
+  std::vector<int> gone_;  ///< the first that were seen to be
+  TimePoint broken_since_{};
+};
+
+/// The same error, which names those of whom it is known why nothing comes from them: who has not
+/// come may itself wait for one of these.
+TimeoutError with_known(const TimeoutError& error, const Company& company);
+
+}  // namespace hymn

@@ -1,0 +1,153 @@
+#include "base/exchange_mux.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace hymn {
+
+// --- NumberSet
+
+void NumberSet::add(std::uint64_t number) {
+  if (contains(number)) return;
+  const auto after = last_of_.upper_bound(number);
+  std::uint64_t last = number;
+  if (after != last_of_.end() && after->first == number + 1) {
+    last = after->second;
+    last_of_.erase(after);
+  }
+  const auto before = last_of_.upper_bound(number);
+  if (before != last_of_.begin() && std::prev(before)->second + 1 == number)
+    std::prev(before)->second = last;
+  else
+    last_of_[number] = last;
+}
+
+bool NumberSet::contains(std::uint64_t number) const {
+  const auto after = last_of_.upper_bound(number);
+  return after != last_of_.begin() && number <= std::prev(after)->second;
+}
+
+// --- The exchange of one channel
+
+class ExchangeMux::Channel final : public Exchange {
+ public:
+  Channel(std::shared_ptr<ExchangeMux> mux, std::uint64_t id) : mux_(std::move(mux)), id_(id) {}
+  ~Channel() override { mux_->pass_over(id_); }
+
+  int rank() const override { return mux_->exchange_->rank(); }
+  int size() const override { return mux_->exchange_->size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    mux_->send(to, {mux_->world_, id_, tag}, bytes);
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    return mux_->try_receive(from, id_, tag);
+  }
+  // Of all that goes there: the exchange does not know them apart.
+  bool has_left(int to, std::uint64_t) override {
+    return mux_->exchange_->has_left(to, mux_->world_);
+  }
+  std::string name() const override { return mux_->exchange_->name(); }
+  bool is_open() const override { return mux_->exchange_->is_open(); }
+
+ private:
+  const std::shared_ptr<ExchangeMux> mux_;
+  const std::uint64_t id_;
+};
+
+// --- All of them
+
+std::shared_ptr<ExchangeMux> ExchangeMux::over(std::shared_ptr<Exchange> exchange,
+                                               std::function<void(const std::string&)> tell) {
+  const std::uint64_t world = exchange->worlds_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return std::shared_ptr<ExchangeMux>(new ExchangeMux(std::move(exchange), world, std::move(tell)));
+}
+
+ExchangeMux::ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world,
+                         std::function<void(const std::string&)> tell)
+    : exchange_(std::move(exchange)), world_(world), tell_(std::move(tell)) {}
+
+std::shared_ptr<Exchange> ExchangeMux::channel(std::uint64_t id) {
+  const auto self = shared_from_this();
+  std::lock_guard lock(mutex_);
+  if (ended_.contains(id)) throw UsageError(fmt::format("group {} has been before", id));
+  std::weak_ptr<Exchange>& known = open_[id];
+  if (auto open = known.lock()) return open;
+  auto made = std::make_shared<Channel>(self, id);
+  known = made;
+  return made;
+}
+
+void ExchangeMux::pass_over(std::uint64_t id) {
+  std::lock_guard lock(mutex_);
+  open_.erase(id);
+  ended_.add(id);
+  const auto found = arrived_.find(id);
+  if (found == arrived_.end()) return;
+  drop(found->second.size(), fmt::format("group {} has ended", id));
+  arrived_.erase(found);
+}
+
+void ExchangeMux::send(int to, const Identity& identity, std::span<const std::byte> bytes) {
+  std::vector<std::byte> message;
+  message.reserve(bytes.size() + sizeof identity);
+  message.assign(bytes.begin(), bytes.end());
+  const auto words = std::as_bytes(std::span(&identity, 1));
+  message.insert(message.end(), words.begin(), words.end());
+  exchange_->send(to, world_, message);
+}
+
+// Whoever asks first sorts for all; who asked for what has come takes it.
+std::optional<ExchangeMessage> ExchangeMux::try_receive(int from, std::uint64_t channel,
+                                                        std::uint64_t tag) {
+  std::lock_guard lock(mutex_);
+  while (true) {
+    if (const auto queues = arrived_.find(channel); queues != arrived_.end())
+      if (auto message = queues->second.take(from, tag)) {
+        if (queues->second.size() == 0) arrived_.erase(queues);
+        return message;
+      }
+    auto come = exchange_->try_receive(from, world_);
+    if (!come) return std::nullopt;
+    sort(std::move(*come));
+  }
+}
+
+void ExchangeMux::sort(ExchangeMessage message) {
+  Identity identity{};
+  if (message.bytes.size() < sizeof identity)
+    return drop(1, fmt::format("rank {} has sent it without saying whose it is", message.source));
+  const std::size_t bytes = message.bytes.size() - sizeof identity;
+  std::memcpy(&identity, message.bytes.data() + bytes, sizeof identity);
+  if (identity.world != world_)
+    return drop(1, fmt::format("it is of world {}, and this is {}", identity.world, world_));
+  if (ended_.contains(identity.channel))
+    return drop(1, fmt::format("group {} has ended", identity.channel));
+  message.bytes.resize(bytes);
+  arrived_[identity.channel].add(identity.tag, std::move(message));
+}
+
+void ExchangeMux::drop(std::size_t messages, const std::string& why) {
+  if (messages == 0) return;
+  dropped_ += messages;
+  if (tell_) tell_(fmt::format("{} message(s) dropped: {}", messages, why));
+}
+
+std::uint64_t ExchangeMux::dropped() const {
+  std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+std::size_t ExchangeMux::remembered() const {
+  std::lock_guard lock(mutex_);
+  return open_.size() + ended_.ranges();
+}
+
+std::size_t ExchangeMux::held() const {
+  std::lock_guard lock(mutex_);
+  std::size_t all = 0;
+  for (const auto& [channel, queues] : arrived_) all += queues.size();
+  return all;
+}
+
+}  // namespace hymn

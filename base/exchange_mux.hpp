@@ -1,0 +1,80 @@
+// Many exchanges over one: the messages of every group, and of every world, are its own.
+//
+// Each message says in full whose it is: the world, the channel in it (a group's uid), and the tag,
+// in three words behind its bytes. The exchange underneath carries all messages of a world with one
+// small tag, so nothing depends on how much of a tag it keeps. What comes is sorted here; what
+// belongs to no world or channel that can still receive it is dropped, and counted.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/message_queues.hpp"
+#include "hymn/exchange.hpp"
+
+namespace hymn {
+
+/// Numbers of which most are neighbours, as ranges: no more of these than there are gaps.
+class NumberSet {
+ public:
+  void add(std::uint64_t number);
+  bool contains(std::uint64_t number) const;
+  std::size_t ranges() const { return last_of_.size(); }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> last_of_;  ///< by the first of each range
+};
+
+/// Of one world on one rank. Thread-safe where the exchange is.
+class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
+ public:
+  /// Of what is no group's.
+  static constexpr std::uint64_t world_channel = ~std::uint64_t{0};
+
+  /// All ranks make worlds over an exchange in the same order: so they number them alike. `tell` is
+  /// told of each message that is dropped, and must not call back.
+  static std::shared_ptr<ExchangeMux> over(std::shared_ptr<Exchange> exchange,
+                                           std::function<void(const std::string&)> tell = {});
+
+  /// Messages with this id, which no other group of the world ever has. When the last holder lets
+  /// go of it, it has ended: what has come for it, or comes later, is dropped. One that has ended
+  /// cannot be asked for again.
+  std::shared_ptr<Exchange> channel(std::uint64_t id);
+  /// Nobody on this rank will ask for this channel.
+  void pass_over(std::uint64_t id);
+
+  std::uint64_t dropped() const;
+  /// How many channels it remembers, living or ended ones, and how many messages it holds.
+  std::size_t remembered() const;
+  std::size_t held() const;
+
+ private:
+  class Channel;
+  /// Behind the bytes of each message.
+  struct Identity {
+    std::uint64_t world;
+    std::uint64_t channel;
+    std::uint64_t tag;
+  };
+
+  ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world,
+              std::function<void(const std::string&)> tell);
+  void send(int to, const Identity& identity, std::span<const std::byte> bytes);
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
+  void sort(ExchangeMessage message);
+  void drop(std::size_t messages, const std::string& why);
+
+  const std::shared_ptr<Exchange> exchange_;
+  const std::uint64_t world_;
+  const std::function<void(const std::string&)> tell_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::uint64_t, std::weak_ptr<Exchange>> open_;
+  std::map<std::uint64_t, MessageQueues> arrived_;  ///< by channel; perhaps of one that is to come
+  NumberSet ended_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace hymn

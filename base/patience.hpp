@@ -1,0 +1,93 @@
+// How everything waits that waits for other ranks: for how long, looking at what, doing what
+// meanwhile.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/waiter.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+/// How long to wait, and for what.
+struct Patience {
+  Deadline deadline = Deadline::never();
+  const Clock* clock = &steady_clock();
+  bool crowded = true;  ///< ranks share cores: see Waiter
+  std::string purpose;  ///< "making group 3": said in the error
+  /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
+  /// none is that known.
+  std::function<bool(int rank)> is_hopeless{};
+  /// Done again and again while this rank waits: it moves what else is in flight in the process,
+  /// for which those who are waited for may wait themselves, and throws where there is no sense in
+  /// waiting any more. Never called with a lock held. Empty: nothing.
+  std::function<void()> meanwhile{};
+  ErrorContext context{};
+};
+
+/// One wait. All loops that wait for other ranks turn in here, but those of operations, which have
+/// a step of their own to take (GroupState::drive, WorkState::step).
+class PatientWait {
+ public:
+  /// In vain without any of `needed`. What it is given must stay.
+  explicit PatientWait(const Patience& patience, std::span<const int> needed = {})
+      : patience_(patience),
+        needed_(needed),
+        started_(patience.clock->now()),
+        waiter_(patience.crowded) {}
+
+  /// Until `is_done`: true. False: time is up, or the wait is in vain, and it is not done even so.
+  template <class Done>
+  bool until(Done is_done) {
+    while (!is_done()) {
+      if (!turn()) return is_done();
+    }
+    return true;
+  }
+  /// Between two looks at what is waited for; false: no more of them.
+  bool turn() {
+    if (!may_go_on()) return false;
+    waiter_.pause();
+    return true;
+  }
+  /// The same for what changes under `lock`, with a word through `changed`.
+  template <class Done>
+  bool until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Done is_done) {
+    while (!is_done()) {
+      lock.unlock();
+      const bool goes_on = may_go_on();
+      const bool sleeps = waiter_.is_sleepy();
+      if (goes_on && !sleeps) waiter_.pause();
+      lock.lock();
+      if (!goes_on) return is_done();
+      if (sleeps) changed.wait_for(lock, longest_nap, is_done);
+    }
+    return true;
+  }
+
+  Duration waited() const { return patience_.clock->now() - started_; }
+  /// Those for whom the wait is in vain.
+  const std::vector<int>& hopeless() const { return hopeless_; }
+
+ private:
+  static constexpr auto longest_nap = std::chrono::milliseconds(1);
+
+  /// Looks at time and ranks, and does what is to be done meanwhile, which may throw.
+  bool may_go_on();
+
+  const Patience& patience_;
+  std::span<const int> needed_;
+  TimePoint started_;
+  Waiter waiter_;
+  unsigned turn_ = 0;
+  std::vector<int> hopeless_;
+};
+
+}  // namespace hymn

@@ -1,0 +1,33 @@
+#include "base/waiter.hpp"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
+
+namespace hymn {
+
+void WaitingThread::yield() { sched_yield(); }
+
+void WaitingThread::nap(long nanoseconds) {
+  const timespec nap{0, nanoseconds};
+  nanosleep(&nap, nullptr);
+}
+
+TimePoint WaitingThread::now() { return std::chrono::steady_clock::now(); }
+
+long WaitingThread::switches() {
+  rusage usage{};
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+CorePressure& WaitingThread::pressure() {
+  thread_local CorePressure pressure;
+  return pressure;
+}
+
+YieldPrice& WaitingThread::yield_price() {
+  thread_local YieldPrice price;
+  return price;
+}
+
+}  // namespace hymn

@@ -1,0 +1,72 @@
+// What calls of different members must have in common, as a number: it travels beside their data,
+// so that calls that do not fit together are found by whoever reads that.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/operation.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+/// Mixes one value more into a label. With the same values before, two different ones never come to
+/// the same.
+constexpr std::uint64_t mix_in(std::uint64_t mixed, std::uint64_t value) {
+  return (mixed ^ value) * 0x9e3779b97f4a7c15u;
+}
+
+/// Elements that all members know alike, where some blocks are given by counts or lists; 0: each
+/// knows its own only.
+std::uint64_t count_of_blocks(const Request& request);
+/// How the blocks lie, as all members know it: of those that the root alone has, the root's form.
+unsigned form_of_blocks(const Request& request);
+
+/// What a call asks for, the same on members that ask for the same. `peer`: the root's group rank,
+/// or -1.
+inline std::uint64_t call_label(const Request& request, int peer = -1) {
+  const auto is_plain = [](Layout layout) { return layout <= Layout::equal; };
+  static_assert(Layout::none < Layout::equal && Layout::whole < Layout::equal);
+  const bool is_scatter = request.type == OpType::scatter;
+  const bool on_all = !is_scatter && request.type != OpType::gather;
+  std::uint64_t count = is_scatter ? request.outputs.flat().count : request.inputs.flat().count;
+  std::uint64_t form = 0;
+  if (!on_all || !is_plain(request.inputs.layout()) || !is_plain(request.outputs.layout()))
+      [[unlikely]] {
+    form = form_of_blocks(request);
+    if (form != 0) count = count_of_blocks(request);
+  }
+  const DataType dtype = is_scatter ? request.outputs.dtype() : request.inputs.dtype();
+  if (dtype == DataType::opaque) count = 0;  // one rank's elements may be several of another's
+  const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 |
+                             form << 12 | static_cast<std::uint64_t>(request.type) << 8 |
+                             static_cast<std::uint64_t>(dtype) << 4 |
+                             static_cast<std::uint64_t>(request.op.kind());
+  return mix_in(mix_in(0, count), rest);
+}
+static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
+
+/// The labels of one call after the other: what two members have called is the same up to where
+/// they are, or their labels differ from the first call on that was not.
+class CallChain {
+ public:
+  /// The label of the next call: of it and all before it.
+  std::uint64_t next(std::uint64_t label) { return last_ = mix_in(last_, label); }
+
+ private:
+  std::uint64_t last_ = 1;
+};
+
+/// The upper bits of a label, of which there may be room for some only.
+constexpr std::uint64_t upper_bits(std::uint64_t label, unsigned bits) {
+  return label >> (64 - bits);
+}
+
+/// UsageError: what group rank `member` calls, or has called before, does not fit to this call.
+/// Whoever knows what others call tells that instead (GroupState::explained).
+class OtherCall final : public UsageError {
+ public:
+  OtherCall(int member, const Request& request, int peer);
+};
+[[noreturn]] void throw_other_call(int member, const Request& request, int peer = -1);
+
+}  // namespace hymn

@@ -1,0 +1,141 @@
+#include "control/launched_ranks.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+#include "control/process_watch.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr const char* name_of_job = "PMIX_NAMESPACE";
+constexpr const char* name_of_rank = "PMIX_RANK";
+// Whoever waits looks again and again: a look takes some 20 us for each process.
+constexpr auto time_between_looks = std::chrono::milliseconds(20);
+
+std::string own_value(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::optional<int> number_in(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+/// What a process was started with; nothing where this process may not know it.
+std::optional<std::string> environment_of(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string value_in(std::string_view environment, std::string_view name) {
+  while (!environment.empty()) {
+    const std::string_view variable = environment.substr(0, environment.find('\0'));
+    if (variable.size() > name.size() && variable.starts_with(name) && variable[name.size()] == '=')
+      return std::string(variable.substr(name.size() + 1));
+    environment.remove_prefix(std::min(environment.size(), variable.size() + 1));
+  }
+  return {};
+}
+
+int parent_of(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  std::string line;
+  while (std::getline(file, line))
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  return 0;
+}
+
+/// Nothing where the kernel does not tell.
+std::optional<std::vector<int>> children_of(int pid) {
+  std::vector<int> children;
+  std::error_code error;
+  bool is_told = false;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
+    std::ifstream file(thread.path() / "children");
+    is_told = is_told || file;
+    for (int child = 0; file >> child;) children.push_back(child);
+  }
+  return is_told && !error ? std::optional(children) : std::nullopt;
+}
+
+}  // namespace
+
+// What the launcher has started may itself have started this process: a shell, a debugger.
+void LaunchedRanks::find_launcher() {
+  job_ = own_value(name_of_job);
+  const std::string rank = own_value(name_of_rank);
+  if (job_.empty() || rank.empty()) return;
+  const std::string all = own_value("OMPI_COMM_WORLD_LOCAL_SIZE");
+  all_are_here_ = number_in(all) == size_;
+  topmost_ = getpid();
+  launcher_ = parent_of(topmost_);
+  while (launcher_ > 1) {
+    const std::string environment = environment_of(launcher_).value_or("");
+    if (value_in(environment, name_of_job) != job_ || value_in(environment, name_of_rank) != rank)
+      return;
+    topmost_ = launcher_;
+    launcher_ = parent_of(topmost_);
+  }
+  launcher_ = 0;
+}
+
+void LaunchedRanks::look() {
+  const auto now = Clock::now();
+  if (last_look_ && now - *last_look_ < time_between_looks) return;
+  if (!last_look_) find_launcher();
+  last_look_ = now;
+  is_known_ = false;
+  there_.clear();
+  if (launcher_ == 0) return;
+  const auto children = children_of(launcher_);
+  if (!children) return;
+  bool has_found_itself = false;
+  for (const int child : *children) {
+    if (hymn::has_ended(child)) continue;
+    const auto environment = environment_of(child);
+    if (!environment) return;  // it may be any of them
+    has_found_itself = has_found_itself || child == topmost_;
+    if (value_in(*environment, name_of_job) != job_) continue;
+    if (const auto rank = number_in(value_in(*environment, name_of_rank))) there_[*rank] = child;
+  }
+  for (const auto& [rank, pid] : there_) seen_[rank] = pid;
+  is_known_ = has_found_itself;
+}
+
+bool LaunchedRanks::has_ended(int rank) {
+  if (rank < 0 || rank >= size_) return false;
+  look();
+  return is_known_ && !there_.contains(rank) && (all_are_here_ || seen_.contains(rank));
+}
+
+bool LaunchedRanks::is_stopped(int rank) const {
+  int pid = pid_of(rank);
+  while (pid > 0) {
+    if (hymn::is_stopped(pid)) return true;
+    const auto inside = children_of(pid);
+    pid = inside && inside->size() == 1 ? inside->front() : 0;
+  }
+  return false;
+}
+
+int LaunchedRanks::pid_of(int rank) const {
+  const auto found = seen_.find(rank);
+  return found == seen_.end() ? 0 : found->second;
+}
+
+}  // namespace hymn

@@ -1,0 +1,128 @@
+// What a group finds out, without being asked to check anything, where the calls of its members
+// differ: docs/checks.md.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "recorder/call_glimpse.hpp"
+#include "runtime/group/call_check.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+/// Calls that have completed here are compared, too: a root does not wait for the others.
+constexpr std::uint64_t looked_back = 32;
+/// A call is recorded while what it has sent is on its way, unless the rank loses its core.
+constexpr Duration way_to_record = std::chrono::milliseconds(200);
+constexpr Duration shortest_wait = std::chrono::milliseconds(20);
+/// Keeps sums of times far from their end, too.
+constexpr Duration longest_between_looks = std::chrono::hours(1);
+constexpr std::size_t most_announced = 16;
+
+const SeenCall* find(const CallGlimpse& glimpse, std::uint64_t sequence) {
+  const auto& calls = glimpse.calls;
+  if (calls.empty() || sequence < calls.front().sequence) return nullptr;
+  const std::uint64_t at = sequence - calls.front().sequence;
+  return at < calls.size() ? &calls[at] : nullptr;
+}
+
+}  // namespace
+
+CallGlimpse GroupState::latest_calls(const CallRing& ring) const {
+  const std::uint64_t next = line_->completed.load(std::memory_order_acquire) + 1;
+  const std::uint64_t first = next > looked_back ? next - looked_back : 1;
+  CallGlimpse glimpse = look_at_calls(ring, membership_.uid, first);
+  return glimpse.is_overwritten ? look_at_calls(ring, membership_.uid, next) : glimpse;
+}
+
+std::vector<GroupState::MembersCalls> GroupState::calls_of_all() const {
+  std::vector<MembersCalls> all;
+  for (const int rank : membership_.ranks) {
+    if (rank == world_->rank()) {
+      all.push_back({rank, latest_calls(world_->ring())});
+    } else if (const auto view = world_->records_of(rank)) {
+      all.push_back({rank, latest_calls(view->ring())});
+    }
+  }
+  return all;
+}
+
+std::string GroupState::tell_apart(std::span<const MembersCalls> all) const {
+  const auto own = std::find_if(all.begin(), all.end(), [this](const MembersCalls& member) {
+    return member.rank == world_->rank();
+  });
+  for (const SeenCall& call : own->glimpse.calls) {
+    const CallFacts mine = facts_of(call);
+    const auto differs = [&](const MembersCalls& member) {
+      const SeenCall* const theirs = find(member.glimpse, call.sequence);
+      return theirs != nullptr && facts_of(*theirs) != mine;
+    };
+    if (std::ranges::any_of(all, differs)) return tell_calls_of(all, call.sequence);
+  }
+  return {};
+}
+
+std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
+                                      std::uint64_t sequence) const {
+  std::vector<int> ranks;
+  std::vector<std::string> words;
+  for (const MembersCalls& member : all) {
+    const SeenCall* const call = find(member.glimpse, sequence);
+    if (call == nullptr) continue;
+    ranks.push_back(member.rank);
+    words.push_back(with_site(describe(facts_of(*call)), world_->site_of(member.rank, call->site)));
+  }
+  return fmt::format("in #{} {}", sequence, hymn::tell_calls(words, ranks));
+}
+
+std::exception_ptr GroupState::apart_error(const std::string& told) {
+  return std::make_exception_ptr(
+      UsageError(fmt::format("ranks make different calls: {}", told),
+                 {.remedy = "make the same calls, in the same order, on all ranks of the group"}));
+}
+
+std::exception_ptr GroupState::named(const std::exception_ptr& other_call) const {
+  if (!world_->ring().is_on()) return other_call;
+  const Deadline deadline = Deadline::after(way_to_record);
+  for (;;) {
+    if (const std::string told = tell_apart(calls_of_all()); !told.empty())
+      return apart_error(told);
+    if (deadline.expired(std::chrono::steady_clock::now())) return other_call;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+std::exception_ptr GroupState::look_for_other_calls(TimePoint began, TimePoint now) {
+  // At level info the desk compares all calls.
+  if (now - began < shortest_wait || watches(Watch::info)) return nullptr;
+  // One look for all that is in flight, and after as long again as this has waited.
+  std::int64_t next = next_look_.load(std::memory_order_relaxed);
+  if (now.time_since_epoch().count() < next) return nullptr;
+  const Duration again = std::min<Duration>(now - began, longest_between_looks);
+  const std::int64_t after = (now + again).time_since_epoch().count();
+  if (!next_look_.compare_exchange_strong(next, after, std::memory_order_relaxed)) return nullptr;
+  const std::vector<MembersCalls> all = calls_of_all();
+  if (const std::string told = tell_apart(all); !told.empty()) return apart_error(told);
+  if (all.size() < membership_.ranks.size()) announce_latest();
+  return nullptr;
+}
+
+// Calls of other hosts are compared at the desk.
+void GroupState::announce_latest() {
+  std::size_t announced = 0;
+  for (const SeenCall& call : latest_calls(world_->ring()).calls) {
+    if (call.sequence <= announced_.load(std::memory_order_relaxed)) continue;
+    if (announced++ == most_announced) return;
+    announced_.store(call.sequence, std::memory_order_relaxed);
+    const CallFacts facts = facts_of(call);
+    world_->announce_call({.uid = membership_.uid,
+                           .sequence = call.sequence,
+                           .signature = signature_of(facts),
+                           .words = describe(facts)});
+  }
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,194 @@
+// What a group finds out about its members when it waits for too long: who has not come, and who
+// has called something else.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "recorder/call_facts.hpp"
+#include "recorder/last_call.hpp"
+#include "runtime/group/call_check.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/some_names.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// Who is there answers in microseconds; who has been stopped never does.
+constexpr Duration longest_search = std::chrono::milliseconds(300);
+constexpr Duration shortest_search = std::chrono::milliseconds(10);
+// To find a place in the program takes longer, but is asked only of those who are there.
+constexpr Duration longest_closer_look = std::chrono::seconds(1);
+// Of more ranks it is not told where they are: nobody would read it.
+constexpr std::size_t most_looked_at = 8;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Duration share_of(Timeout limit, Duration longest) {
+  if (limit.is_none()) return longest;
+  return std::clamp(limit.duration() / 4, shortest_search, longest);
+}
+
+}  // namespace
+
+std::optional<CallRecord> GroupState::own_call(const PendingOp& op) const {
+  return find_call(world_->recorder().view(), membership_.uid, op.sequence,
+                   !is_collective(op.type));
+}
+
+std::vector<int> GroupState::awaited_in(const PendingOp& op) const {
+  if (!is_collective(op.type) && op.peer >= 0) return {global_rank(op.peer)};
+  std::vector<int> others = membership_.ranks;
+  std::erase(others, world_->rank());
+  return others;
+}
+
+Inquiry GroupState::inquiry_about(const PendingOp& op) const {
+  return {membership_.uid, is_collective(op.type) ? op.sequence : 0};
+}
+
+std::string GroupState::tell_apart(const PendingOp& op, std::vector<Tale> tales,
+                                   Duration patience) const {
+  const auto own = own_call(op);
+  if (!own || !is_collective(op.type)) return "";
+  const std::uint64_t signature = signature_of(*own);
+  std::erase_if(tales, [&](const Tale& tale) {
+    return tale.rank == world_->rank() || tale.signature == 0 || tale.signature == signature;
+  });
+  if (tales.empty()) return "";
+  world_->find_sites(std::span(tales).first(std::min(tales.size(), most_looked_at)),
+                     inquiry_about(op), patience);
+  std::vector<std::string> calls;
+  std::vector<int> ranks;
+  for (const Tale& tale : tales) {
+    calls.push_back(with_site(tale.call, tale.site));
+    ranks.push_back(tale.rank);
+  }
+  return tell_calls(calls, ranks);
+}
+
+std::string GroupState::tell_own(const PendingOp& op) const {
+  const auto own = own_call(op);
+  return own ? "this rank calls " + with_site(describe_call(*own), site_text(own->site)) : "";
+}
+
+GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Tale> tales,
+                                             Duration patience) const {
+  Missing missing;
+  const bool collective = is_collective(op.type);
+  std::vector<std::string> unheard;
+  std::vector<Tale> absent;
+  for (const Tale& tale : tales) {
+    const bool entered = !collective || tale.entered >= op.sequence;
+    // Who has entered it, and left since, has waited itself, but not so long.
+    const bool waited = tale.answered || tale.state == PeerState::left;
+    if (collective && entered && waited) continue;
+    if (tale.cut_off && !tale.answered)
+      unheard.push_back(world_->name_of(tale.rank));
+    else
+      absent.push_back(tale);
+  }
+  world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
+                     inquiry_about(op), patience);
+  std::vector<std::string> words;
+  for (const Tale& tale : absent) {
+    missing.ranks.push_back(tale.rank);
+    const bool is_known = tale.answered || tale.knows_group;
+    const bool is_late = is_known && collective && tale.entered < op.sequence;
+    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
+                                is_late ? " has not entered it" : "", tale.doing));
+  }
+  missing.apart = tell_apart(op, tales, patience);
+  if (!words.empty())
+    missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
+  else if (!missing.apart.empty())
+    missing.words = "the calls differ: " + missing.apart;
+  else if (!tales.empty() && unheard.empty())
+    missing.words = "all its members have entered it";
+  if (!unheard.empty())
+    missing.words +=
+        fmt::format("{}not heard of, for the rank that passes questions on does not answer: {}",
+                    missing.words.empty() ? "" : "; ", some_of(std::move(unheard)));
+  if (const std::string own = tell_own(op); !own.empty() && !missing.words.empty())
+    missing.words += "; " + own;
+  return missing;
+}
+
+std::string GroupState::remedy_for(const Missing& missing) const {
+  std::string remedy =
+      missing.apart.empty()
+          ? "look for a rank that has failed, or has not made this call; or allow more time"
+          : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
+            "root must agree";
+  const std::string& dumps = world_->config().dump;
+  remedy += dumps.empty()
+                ? "; HYMN_DUMP=trace. leaves dumps, of which `hymn trace trace.` tells more"
+                : fmt::format("; `hymn trace {}` tells more", dumps);
+  return remedy;
+}
+
+std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
+                                             bool gives_up) const {
+  ErrorContext where = context(title(op));
+  // Before anything is changed by what follows.
+  if (gives_up)
+    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
+                                             title(op), label(), seconds(waited))});
+  const Duration patience = share_of(limit, longest_search);
+  Missing missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
+                                 share_of(limit, longest_closer_look));
+  where.remedy = remedy_for(missing);
+  where.missing = std::move(missing.ranks);
+  if (!missing.words.empty()) missing.words += "; ";
+  return std::make_exception_ptr(TimeoutError(
+      fmt::format(
+          "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
+          title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
+          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
+      waited, std::move(where)));
+}
+
+PendingOp GroupState::pending_in(const CallRecord& call) const {
+  const int peer = is_message(call.type) && call.peer >= 0 ? find_rank(call.peer) : -1;
+  return {call.type, call.sequence, peer};
+}
+
+std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const CallRecord& call) const {
+  const PendingOp op = pending_in(call);
+  Inquiry inquiry = inquiry_about(op);
+  inquiry.sites = true;
+  return {inquiry, awaited_in(op)};
+}
+
+std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> tales,
+                                    Duration waited) const {
+  const PendingOp op = pending_in(call);
+  const Missing missing = find_missing(op, std::move(tales), Duration::zero());
+  return fmt::format(
+      "{} of group '{}' has waited {:.1f} s on rank {}; {}; `hymn trace --live {}` "
+      "tells more",
+      title(op), label(), seconds(waited), world_->rank(), missing.words, getpid());
+}
+
+std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
+  const auto& missing = error.context().missing;
+  auto tales = world_->ask(inquiry_about(op), missing, longest_search);
+  world_->find_sites(std::span(tales).first(std::min(tales.size(), most_looked_at)),
+                     inquiry_about(op), longest_closer_look);
+  std::vector<std::string> words;
+  for (const Tale& tale : tales)
+    words.push_back(
+        fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
+  if (words.empty())
+    for (const int rank : missing) words.push_back(world_->name_of(rank));
+  return std::make_exception_ptr(TimeoutError(
+      fmt::format("{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the "
+                  "group is given up",
+                  title(op), label(), world_->rank(), seconds(error.waited()),
+                  some_of(std::move(words))),
+      error.waited(), error.context()));
+}
+
+}  // namespace hymn::detail

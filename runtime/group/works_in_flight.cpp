@@ -1,0 +1,88 @@
+#include "runtime/group/works_in_flight.hpp"
+
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "base/own_process.hpp"
+#include "runtime/group/work_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn {
+namespace {
+
+// About as long as it takes to look at the clock and at the one that is waited for.
+constexpr std::size_t works_a_turn = 32;
+
+/// A child made by fork() begins with nothing: what was in flight belongs to its parent.
+struct OfProcess {
+  std::shared_ptr<WorksInFlight> works = std::make_shared<WorksInFlight>();
+  ForkWatch watch{[this] {
+    // Never destroyed there: another thread may have held its lock.
+    [[maybe_unused]] static auto* const copy = new std::shared_ptr<WorksInFlight>(works);
+    works = std::make_shared<WorksInFlight>();
+  }};
+};
+
+}  // namespace
+
+std::shared_ptr<WorksInFlight> WorksInFlight::of_process() {
+  static auto* const only = new OfProcess();  // outlives the exit handlers that use it
+  return only->works;
+}
+
+std::shared_ptr<WorksInFlight> WorksInFlight::of_thread() {
+  static thread_local const auto own = std::make_shared<WorksInFlight>();
+  return own;
+}
+
+void WorksInFlight::step_all_here() {
+  of_process()->step_all();
+  of_thread()->step_all();
+}
+
+void WorksInFlight::add(std::shared_ptr<detail::WorkState> work) {
+  const std::lock_guard lock(mutex_);
+  if (work->peers_need_steps()) needed_count_.fetch_add(1, std::memory_order_acq_rel);
+  works_.push_back(std::move(work));
+  works_.back()->place_ = std::prev(works_.end());
+  count_.store(works_.size(), std::memory_order_release);
+}
+
+std::shared_ptr<detail::WorkState> WorksInFlight::remove(detail::WorkState& work) {
+  const std::lock_guard lock(mutex_);
+  if (!work.place_) return nullptr;
+  const auto place = *std::exchange(work.place_, std::nullopt);
+  if (turn_ == place) ++turn_;
+  auto removed = std::move(*place);
+  works_.erase(place);
+  if (removed->peers_need_steps()) needed_count_.fetch_sub(1, std::memory_order_acq_rel);
+  count_.store(works_.size(), std::memory_order_release);
+  return removed;
+}
+
+bool WorksInFlight::step_some() {
+  // Steps run outside the lock: they may complete works, and those may start new ones.
+  std::array<std::shared_ptr<detail::WorkState>, works_a_turn> some;
+  std::size_t taken = 0;
+  bool all_had_theirs = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (turn_ == works_.end()) turn_ = works_.begin();
+    while (taken < some.size() && turn_ != works_.end()) some[taken++] = *turn_++;
+    all_had_theirs = turn_ == works_.end();
+  }
+  for (std::size_t i = 0; i < taken; ++i)
+    if (some[i]->group().world().may_end_works()) some[i]->step();
+  return all_had_theirs;
+}
+
+void WorksInFlight::step_all() {
+  std::size_t stepped = 0;
+  const std::size_t all = count();
+  if (all == 0) return;
+  // Other threads may be at it, too.
+  while (!step_some() && (stepped += works_a_turn) < all) continue;
+}
+
+}  // namespace hymn

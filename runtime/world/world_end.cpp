@@ -1,0 +1,129 @@
+// How a world ends on this rank, and what must not end it.
+#include <algorithm>
+
+#include "base/callback_scope.hpp"
+#include "base/keep_for_ever.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+namespace {
+
+// Tags of the world's exchange, beside those of world_meeting.cpp and job_map.cpp.
+constexpr std::uint64_t tag_end = 2;
+constexpr std::uint64_t tag_end_agreed = 8;
+
+// How long ranks wait for each other at the very end: long enough for an uneven last step, short
+// enough not to look like a hang.
+constexpr Duration longest_end = std::chrono::seconds(30);
+constexpr Duration longest_end_of_failed = std::chrono::seconds(3);
+constexpr Duration longest_last_moment = std::chrono::seconds(1);
+
+}  // namespace
+
+// Rank 0 hears from everybody and tells everybody; and then again, that all have heard it. A rank
+// that has failed still says so, but does not wait long for the others: they may never come.
+WorldEnd WorldState::agree_to_end() {
+  const bool together =
+      std::any_of(mechanisms_.begin(), mechanisms_.end(),
+                  [](const auto& mechanism) { return mechanism->ends_together(); });
+  if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
+  if (is_leaving() || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
+  Duration limit = has_failed() ? longest_end_of_failed : longest_end;
+  if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
+  Packer word;
+  word.number(has_failed() ? 1 : 0);
+  try {
+    const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
+                                  word.packed(), patience("ending the world", limit));
+    // Who came late may find the words of all, who have given up meanwhile and are gone.
+    Patience still_there = patience("ending the world", limit);
+    still_there.is_hopeless = [this](int rank) { return is_hopeless(rank) || is_over(rank); };
+    // Counted when nobody sends but for this: what each has sent for it the other has received.
+    Packer counted;
+    counted.number(left_over());
+    const auto counts = all_gather(*exchange_, default_group_.membership().ranks, tag_end_agreed,
+                                   counted.packed(), still_there);
+    const bool clean = std::all_of(words.begin(), words.end(),
+                                   [](const Bytes& said) { return Unpacker(said).number() == 0; });
+    if (!clean) return WorldEnd::together;
+    std::uint64_t sum = 0;
+    for (const Bytes& said : counts) sum += Unpacker(said).number();
+    return sum == 0 ? WorldEnd::clean : WorldEnd::littered;
+  } catch (const TimeoutError& error) {
+    // That a rank has failed was told when it did.
+    const auto& missing = error.context().missing;
+    const bool is_known = !missing.empty() && std::ranges::all_of(missing, [this](int rank) {
+      return is_hopeless(rank);
+    });
+    if (is_known)
+      logger_.info(error.what());
+    else
+      logger_.warning(error.what());
+    return WorldEnd::apart;
+  } catch (const std::exception& error) {
+    logger_.warning(error.what());
+    return WorldEnd::apart;
+  }
+}
+
+std::uint64_t WorldState::left_over() const {
+  std::uint64_t sum = 0;
+  for (const auto& mechanism : mechanisms_) sum += mechanism->left_over();
+  return sum;
+}
+
+// The others come to finalize as well, and may not have made the call yet that this rank waits for.
+void WorldState::finish_works() noexcept {
+  try {
+    const Patience moment = patience("finishing before MPI is finalized", longest_last_moment);
+    PatientWait(moment).until([this] { return !engine_->has_works(); });
+  } catch (const std::exception&) {
+    // It is told by the works.
+  }
+}
+
+// Whoever has called back needs the world afterwards, and may be a thread that ends with it.
+void WorldState::require_no_callback() const {
+  if (!CallbackScope::is_inside()) return;
+  throw UsageError(
+      "a world cannot be ended in a callback: a function chained to a future, or a completion hook",
+      {.rank = rank_,
+       .operation = "World::destroy",
+       .remedy =
+           "end it where the callback was asked for, after waiting for the work or future; or "
+           "on a thread of the application's own"});
+}
+
+// Those who make the last groups with this rank may wait for what it has in flight.
+void WorldState::finish_making() {
+  try {
+    maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
+  } catch (const std::exception&) {
+    // They look at the same, and end as well.
+  }
+  maker_->finish();
+}
+
+void WorldState::destroy() {
+  if (is_destroyed()) return;
+  require_no_callback();
+  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  finish_making();
+  std::vector<std::weak_ptr<GroupState>> groups;
+  {
+    std::lock_guard lock(groups_mutex_);
+    for (const auto& [key, group] : groups_) groups.push_back(group);
+  }
+  for (const auto& weak : groups)
+    if (const auto group = weak.lock()) group->destroy();
+  if (!engine_->is_drained()) mark_failed();
+  if (metrics_file_) metrics_file_->write();
+  say_goodbye();
+  const WorldEnd end = agree_to_end();
+  // Residues outlive their world: MPI may still write to what they hold.
+  keep_for_ever(engine_->shut_down());
+  for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
+  end_control();
+}
+
+}  // namespace hymn::detail

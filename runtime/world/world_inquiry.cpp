@@ -1,0 +1,120 @@
+// What a world asks of its ranks about where they are, and tells of its own.
+#include "control/process_watch.hpp"
+#include "recorder/call_facts.hpp"
+#include "recorder/call_glimpse.hpp"
+#include "recorder/last_call.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::detail {
+
+std::vector<Tale> WorldState::ask(const Inquiry& about, std::span<const int> ranks,
+                                  Duration limit) const {
+  if (!agent_) return {};
+  auto tales = agent_->ask(about, ranks, limit);
+  look_at_silent(tales, about);
+  return tales;
+}
+
+std::vector<Tale> WorldState::end_asking(std::uint64_t question, const Inquiry& about) const {
+  auto tales = agent_->end_asking(question);
+  look_at_silent(tales, about);
+  return tales;
+}
+
+// Of a rank on this host that says nothing there is still its memory.
+void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const {
+  for (Tale& tale : tales) {
+    const PeerRecorder* const recorder = tale.answered ? nullptr : control_->recorder_of(tale.rank);
+    if (recorder == nullptr) continue;
+    const RecorderView view = recorder->view();
+    for (const GroupLineSeen& line : view.groups()) {
+      if (line.uid != about.uid) continue;
+      tale.knows_group = true;
+      tale.entered = line.collectives;
+      tale.completed = line.completed;
+    }
+    if (is_gone(tale.state)) continue;
+    tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
+    add_calls(tale, view, about, nullptr);
+    // It may be that only the keeper of the desk is stopped, and no answer gets through.
+    tale.answered = !tale.stopped;
+  }
+}
+
+void WorldState::add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
+                           const FrameSource* sites) const {
+  tale.doing = tale.stopped ? "its process is stopped; " : "";
+  tale.doing +=
+      describe_last_call(view, {[this](std::uint64_t uid) { return registry_.label(uid); }, sites});
+  const auto call = about.sequence == 0 ? std::nullopt : find_call(view, about.uid, about.sequence);
+  if (!call) return;
+  tale.call = describe_call(*call);
+  tale.signature = signature_of(*call);
+  if (sites != nullptr) tale.site = site_text(call->site, *sites);
+}
+
+FrameSource WorldState::sites_of(int rank, const RecorderView& view) const {
+  const Person& person = persons_[static_cast<std::size_t>(rank)];
+  return in_one_process_ ? FrameSource() : source_of(view, person.in_sight ? person.pid : 0);
+}
+
+std::string WorldState::site_of(int rank, std::uint64_t site) const {
+  if (rank == rank_) return site_text(site);
+  const std::optional<RecorderView> view = records_of(rank);
+  return view ? site_text(site, sites_of(rank, *view)) : "";
+}
+
+void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit) const {
+  about.sites = true;
+  std::vector<int> elsewhere;
+  for (Tale& tale : tales) {
+    const std::optional<RecorderView> view = records_of(tale.rank);
+    if (!view) {
+      if (tale.answered) elsewhere.push_back(tale.rank);
+      continue;
+    }
+    if (is_gone(tale.state)) continue;
+    const FrameSource sites = sites_of(tale.rank, *view);
+    add_calls(tale, *view, about, &sites);
+  }
+  if (elsewhere.empty() || !agent_ || limit == Duration::zero()) return;
+  for (const Tale& closer : agent_->ask(about, elsewhere, limit)) {
+    const auto told = std::ranges::find(tales, closer.rank, &Tale::rank);
+    if (closer.answered && told != tales.end()) *told = closer;
+  }
+}
+
+Tale WorldState::tell(const Inquiry& about) {
+  Tale tale{.rank = rank_, .shrinks = agent_ && agent_->is_shrinking(about.uid)};
+  tale.waits = about.sequence != 0 && wait_reports_.will_tell(about.uid, about.sequence);
+  const FrameSource own;
+  add_calls(tale, recorder_.view(), about, about.sites ? &own : nullptr);
+  if (const auto mark = registry_.mark(about.uid)) {
+    tale.knows_group = true;
+    tale.entered = mark->entered;
+    tale.completed = mark->completed;
+  }
+  std::lock_guard lock(known_mutex_);
+  visit_known(about.uid, [&](const GroupState& group) {
+    tale.entered = std::max(tale.entered, group.compared());
+  });
+  return tale;
+}
+
+CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
+  std::lock_guard lock(known_mutex_);
+  CallTale tale;
+  visit_known(uid, [&](const GroupState& group) {
+    if (group.is_member()) tale = tale_of(look_at_calls(group.line(), ring(), uid, sequence));
+  });
+  return tale;
+}
+
+std::optional<RecorderView> WorldState::records_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const bool pretends_to_be_elsewhere = site_ && persons_.at(index).host != site_->host;
+  if (!control_ || pretends_to_be_elsewhere) return std::nullopt;
+  return control_->view_of(rank);
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,160 @@
+// Messages of worlds and groups over one exchange: each gets its own, and what nobody can receive
+// any more is dropped.
+#include "base/exchange_mux.hpp"
+
+#include <gtest/gtest.h>
+
+#include "p2p/thread_hub.hpp"
+
+namespace hymn::test {
+namespace {
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// "nothing", or the text of the next message.
+std::string next(Exchange& exchange, int from, std::uint64_t tag) {
+  const auto message = exchange.try_receive(from, tag);
+  if (!message) return "nothing";
+  return {reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size()};
+}
+
+/// Keeps only the lowest bits of every tag, as an exchange over something narrow might.
+class NarrowExchange final : public Exchange {
+ public:
+  NarrowExchange(std::shared_ptr<ThreadHub> hub, int rank) : inner_(std::move(hub), rank) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    inner_.send(to, tag & 0xff, bytes);
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    return inner_.try_receive(from, tag & 0xff);
+  }
+  std::string name() const override { return "narrow"; }
+
+ private:
+  ThreadExchange inner_;
+};
+
+class TwoRanks : public ::testing::Test {
+ protected:
+  std::shared_ptr<ThreadHub> hub = std::make_shared<ThreadHub>(2);
+  std::shared_ptr<Exchange> exchanges[2] = {std::make_shared<NarrowExchange>(hub, 0),
+                                            std::make_shared<NarrowExchange>(hub, 1)};
+  std::shared_ptr<ExchangeMux> muxes[2] = {ExchangeMux::over(exchanges[0]),
+                                           ExchangeMux::over(exchanges[1])};
+  std::shared_ptr<Exchange> channel(int rank, std::uint64_t id) { return muxes[rank]->channel(id); }
+};
+
+using ExchangeMuxTest = TwoRanks;
+
+// Every bit of the channel and of the tag tells messages apart.
+TEST_F(ExchangeMuxTest, AllBitsCount) {
+  const auto base = channel(0, 5);
+  const auto sent_to = channel(1, 5);
+  base->send(1, 7, bytes_of("base"));
+  std::vector<std::shared_ptr<Exchange>> others;
+  for (int bit = 0; bit < 64; ++bit) {
+    const std::uint64_t one = std::uint64_t{1} << bit;
+    others.push_back(channel(0, 5 ^ one));
+    others.back()->send(1, 7, bytes_of("channel"));
+    base->send(1, 7 ^ one, bytes_of("tag"));
+  }
+  for (int bit = 64; bit-- > 0;) {
+    const std::uint64_t one = std::uint64_t{1} << bit;
+    EXPECT_EQ(next(*channel(1, 5 ^ one), 0, 7), "channel") << bit;
+    EXPECT_EQ(next(*sent_to, 0, 7 ^ one), "tag") << bit;
+  }
+  EXPECT_EQ(next(*sent_to, Exchange::from_anyone, 7), "base");
+  EXPECT_EQ(next(*sent_to, 0, 7), "nothing");
+  EXPECT_EQ(muxes[1]->held(), 0u);
+  EXPECT_EQ(muxes[1]->dropped(), 0u);
+}
+
+TEST_F(ExchangeMuxTest, WhatComesBeforeItsChannelIsMadeWaits) {
+  channel(0, 9)->send(1, 1, bytes_of("early"));
+  EXPECT_EQ(next(*channel(1, 8), 0, 1), "nothing");
+  EXPECT_EQ(muxes[1]->held(), 1u);
+  EXPECT_EQ(next(*channel(1, 9), 0, 1), "early");
+}
+
+TEST_F(ExchangeMuxTest, WhatNobodyCanReceiveAnyMoreIsDropped) {
+  std::vector<std::string> told;
+  const auto one = ExchangeMux::over(exchanges[0]);
+  const auto two = ExchangeMux::over(
+      exchanges[1], [&told](const std::string& dropped) { told.push_back(dropped); });
+  const auto from = one->channel(3);
+  const auto living = two->channel(4);
+  {
+    const auto ends = two->channel(3);
+    from->send(1, 1, bytes_of("before its end"));
+    EXPECT_EQ(next(*living, 0, 1), "nothing");  // sorts it
+  }
+  EXPECT_EQ(two->dropped(), 1u);
+  from->send(1, 1, bytes_of("after its end"));
+  EXPECT_EQ(next(*living, 0, 1), "nothing");
+  EXPECT_EQ(two->dropped(), 2u);
+  two->pass_over(6);  // this rank is no member
+  one->channel(6)->send(1, 1, bytes_of("to no member"));
+  EXPECT_EQ(next(*living, 0, 1), "nothing");
+  EXPECT_EQ(two->dropped(), 3u);
+  EXPECT_EQ(two->held(), 0u);
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0], "1 message(s) dropped: group 3 has ended");
+  EXPECT_THROW(two->channel(3), UsageError);
+}
+
+TEST_F(ExchangeMuxTest, WorldsOverOneExchangeAreApart) {
+  channel(0, 0)->send(1, 1, bytes_of("first world"));
+  const auto one = ExchangeMux::over(exchanges[0]);
+  const auto two = ExchangeMux::over(exchanges[1]);
+  one->channel(0)->send(1, 1, bytes_of("second world"));
+  EXPECT_EQ(next(*two->channel(0), 0, 1), "second world");
+  EXPECT_EQ(next(*channel(1, 0), 0, 1), "first world");
+}
+
+// An exchange may keep so little of a tag that worlds meet.
+TEST_F(ExchangeMuxTest, AMessageOfAnotherWorldIsDropped) {
+  channel(0, 0)->send(1, 1, bytes_of("first world"));
+  std::shared_ptr<ExchangeMux> two;
+  for (int world = 0; world < 256; ++world) two = ExchangeMux::over(exchanges[1]);
+  EXPECT_EQ(next(*two->channel(0), 0, 1), "nothing");
+  EXPECT_EQ(two->dropped(), 1u);
+}
+
+TEST_F(ExchangeMuxTest, AMessageWithoutIdentityIsDropped) {
+  exchanges[0]->send(1, 1, bytes_of("short"));
+  EXPECT_EQ(next(*channel(1, 0), 0, 1), "nothing");
+  EXPECT_EQ(muxes[1]->dropped(), 1u);
+}
+
+// Groups come and go for ever; some of them are others', and some live long.
+TEST_F(ExchangeMuxTest, RemembersNoMoreThanLivesAndGaps) {
+  const auto old = channel(1, 0);
+  for (std::uint64_t id = 1; id <= 10'000; ++id) {
+    if (id % 3 == 0)
+      muxes[1]->pass_over(id);
+    else
+      channel(1, id);
+    EXPECT_LE(muxes[1]->remembered(), 2u);
+  }
+}
+
+TEST(NumberSet, JoinsNeighbours) {
+  NumberSet set;
+  for (const std::uint64_t number : {5, 1, 3, 9, 2, 4, 4}) set.add(number);
+  EXPECT_EQ(set.ranges(), 2u);
+  for (const std::uint64_t number : {1, 2, 3, 4, 5, 9}) EXPECT_TRUE(set.contains(number)) << number;
+  for (const std::uint64_t number : {0, 6, 8, 10}) EXPECT_FALSE(set.contains(number)) << number;
+  set.add(~std::uint64_t{0});
+  set.add(0);
+  EXPECT_EQ(set.ranges(), 3u);
+  EXPECT_TRUE(set.contains(~std::uint64_t{0}));
+  EXPECT_FALSE(set.contains(~std::uint64_t{0} - 1));
+}
+
+}  // namespace
+}  // namespace hymn::test

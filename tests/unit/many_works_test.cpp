@@ -1,0 +1,138 @@
+// What one wait costs among very many works in flight, counted in steps.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "hymn/threads.hpp"
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_state.hpp"
+#include "runtime/world/world_state.hpp"
+
+namespace hymn::test {
+namespace {
+
+using detail::GroupState;
+using detail::WorkPart;
+using detail::WorkState;
+
+struct Steps {
+  std::size_t taken = 0;
+  std::size_t open = 0;  ///< so many works may complete
+};
+
+/// Completes with its second step after it may.
+class LateOperation final : public Operation {
+ public:
+  LateOperation(Steps& steps, std::size_t index) : steps_(steps), index_(index) {}
+  void start() override {}
+  bool step() override {
+    ++steps_.taken;
+    return index_ < steps_.open && ++looks_ > 1;
+  }
+  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return nullptr; }
+
+ private:
+  Steps& steps_;
+  std::size_t index_;
+  int looks_ = 0;
+};
+
+std::shared_ptr<WorkState> make_late(GroupState& group, Steps& steps, std::size_t index,
+                                     OpType type) {
+  auto work =
+      std::make_shared<WorkState>(group.shared_from_this(), Timeout::none(), type, index + 1);
+  Request request;
+  request.type = type;
+  auto part = std::make_unique<WorkPart>(request);
+  part->call.request = &part->request.get();
+  part->storage.emplace<LateOperation>(steps, index);
+  work->parts().push_back(std::move(part));
+  work->start();
+  group.world().engine().add(work);
+  return work;
+}
+
+void with_works(std::size_t count, OpType type,
+                const std::function<void(GroupState&, std::vector<std::shared_ptr<WorkState>>&,
+                                         Steps&)>& look) {
+  run_ranks(1, [&](World& world) {
+    GroupState& group = *GroupState::of(world.group());
+    Steps steps;
+    std::vector<std::shared_ptr<WorkState>> works;
+    for (std::size_t i = 0; i < count; ++i) works.push_back(make_late(group, steps, i, type));
+    look(group, works, steps);
+    EXPECT_TRUE(group.world().engine().is_idle());
+  });
+}
+
+constexpr std::size_t many = 3000;
+// Its own steps, and those of the few that have their turn between two of them.
+constexpr std::size_t most_steps_a_wait = 100;
+
+TEST(ManyWorks, AWaitForOneDoesNotStepAllOthersEachTime) {
+  with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
+    for (std::size_t i = 0; i < many; ++i) {
+      steps.open = i + 1;
+      works[i]->wait({});
+    }
+    EXPECT_LT(steps.taken, many * most_steps_a_wait);
+  });
+}
+
+TEST(ManyWorks, NorDoesATest) {
+  with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
+    for (std::size_t i = 0; i < many; ++i) {
+      steps.open = i + 1;
+      while (!works[i]->test()) continue;
+    }
+    EXPECT_LT(steps.taken, many * most_steps_a_wait);
+  });
+}
+
+// Whoever waits for one may be the only one to move what its peers wait for.
+TEST(ManyWorks, AllOthersHaveTheirTurnWhileOneIsWaitedFor) {
+  with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
+    steps.open = many - 1;
+    while (!works[many - 2]->is_completed()) works[many - 1]->test();
+    steps.open = many;
+    works[many - 1]->wait({});
+    group.world().engine().step_all();
+    group.world().engine().step_all();
+  });
+}
+
+TEST(ManyWorks, ARoundStepsEachOnce) {
+  with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
+    group.world().engine().step_all();
+    EXPECT_EQ(steps.taken, many);
+    steps.open = many;
+    for (const auto& work : works) work->wait({});
+  });
+}
+
+TEST(ManyWorks, OneThatIsGivenUpIsForgotten) {
+  with_works(3, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
+    works[1]->abandon("enough");
+    EXPECT_THROW(works[1]->wait({}), AbortedError);
+    steps.open = 3;
+    group.world().engine().step_all();
+    group.world().engine().step_all();
+    EXPECT_TRUE(works[0]->is_completed() && works[2]->is_completed());
+  });
+}
+
+// The engine may be the last to hold one.
+TEST(ManyWorks, NobodyNeedHoldThem) {
+  with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
+    works.clear();
+    steps.open = many;
+    while (!group.world().engine().is_idle()) group.world().engine().step_some();
+  });
+}
+
+}  // namespace
+}  // namespace hymn::test

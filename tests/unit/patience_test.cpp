@@ -1,0 +1,176 @@
+// The one loop of everything that waits for other ranks.
+#include "base/patience.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "base/company_watch.hpp"
+#include "base/endless_call.hpp"
+#include "tests/unit/fake_clock.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Patience, LooksBeforeItWaits) {
+  Patience patience;
+  patience.deadline = Deadline::after(Duration::zero());
+  patience.meanwhile = [] { ADD_FAILURE() << "there is nothing to wait for"; };
+  EXPECT_TRUE(PatientWait(patience).until([] { return true; }));
+}
+
+TEST(Patience, MovesTheRestMeanwhile) {
+  int moved = 0;
+  Patience patience;
+  patience.meanwhile = [&] { ++moved; };
+  EXPECT_TRUE(PatientWait(patience).until([&] { return moved == 100; }));
+}
+
+TEST(Patience, EndsWithItsDeadlineAfterALastLook) {
+  FakeClock clock;
+  clock.set_step(1s);
+  Patience patience{.deadline = Deadline(clock.now() + 10s), .clock = &clock, .purpose = "a test"};
+  PatientWait wait(patience);
+  int looks = 0;
+  EXPECT_FALSE(wait.until([&] { return ++looks > 1000; }));
+  EXPECT_GE(wait.waited(), 10s);
+  Patience last{.deadline = Deadline(clock.now()), .clock = &clock, .purpose = "a test"};
+  looks = 0;
+  EXPECT_TRUE(PatientWait(last).until([&] { return ++looks == 2; }));
+}
+
+TEST(Patience, ThrowsWhatItSeesMeanwhile) {
+  Patience patience;
+  int looks = 0;
+  patience.meanwhile = [&] {
+    if (++looks == 3) throw std::runtime_error("in vain");
+  };
+  EXPECT_THROW(PatientWait(patience).until([] { return false; }), std::runtime_error);
+}
+
+TEST(Patience, DoesNotWaitForTheHopeless) {
+  Patience patience;
+  patience.is_hopeless = [](int rank) { return rank == 2; };
+  const std::array needed{1, 2, 3};
+  PatientWait wait(patience, needed);
+  int looks = 0;
+  EXPECT_FALSE(wait.until([&] { return ++looks > 1000; }));
+  EXPECT_THAT(wait.hopeless(), ElementsAre(2));
+}
+
+TEST(Patience, HoldsNoLockMeanwhile) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Patience patience;
+  int free = 0;
+  patience.meanwhile = [&] {
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    free += lock.owns_lock() ? 1 : -1000;
+    if (free == 50) done = true;
+  };
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(PatientWait(patience).until(lock, changed, [&] { return done; }));
+  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_EQ(free, 50);
+}
+
+TEST(Patience, IsWokenByAWord) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    const std::lock_guard lock(mutex);
+    done = true;
+    changed.notify_all();
+  });
+  const Patience patience;
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(PatientWait(patience).until(lock, changed, [&] { return done; }));
+  lock.unlock();
+  other.join();
+}
+
+TEST(CompanyWatch, TellsWhoIsGoneWhenTheirLastWordsHaveHadTimeToCome) {
+  std::set<int> gone;
+  CompanyWatch watch(
+      {.ranks = {0, 1, 2, 3},
+       .is_hopeless = [&](int rank) { return gone.contains(rank); },
+       .tell_of = [](int rank) { return "rank " + std::to_string(rank) + " is dead"; }},
+      "making it", {.rank = 0});
+  const TimePoint began{};
+  EXPECT_NO_THROW(watch.look(began));
+  EXPECT_NO_THROW(watch.look(began + 1h));
+  gone = {1, 3};
+  EXPECT_NO_THROW(watch.look(began + 2h));
+  gone.insert(2);  // because of them
+  EXPECT_NO_THROW(watch.look(began + 2h + 99ms));
+  try {
+    watch.look(began + 2h + 101ms);
+    ADD_FAILURE() << "nothing is thrown";
+  } catch (const PeerError& error) {
+    EXPECT_EQ(error.problem(), "making it: rank 1 is dead; rank 3 is dead");
+    EXPECT_THAT(error.context().missing, ElementsAre(1, 3));
+  }
+}
+
+TEST(CompanyWatch, TellsWhoIsHeldWhenTimeIsUp) {
+  const TimeoutError error("waited for rank(s) 0", 2s, {.rank = 1, .missing = {0}});
+  const auto told = with_known(error, {.ranks = {0, 1, 2}, .tell_of = [](int rank) {
+                                         return rank == 2 ? "2 is stopped" : "";
+                                       }});
+  EXPECT_THAT(told.problem(), HasSubstr("waited for rank(s) 0; 2 is stopped"));
+  EXPECT_THAT(told.context().missing, ElementsAre(2));
+  const auto same =
+      with_known(error, {.ranks = {0, 1, 2}, .tell_of = [](int) { return std::string(); }});
+  EXPECT_EQ(same.problem(), error.problem());
+  EXPECT_THAT(same.context().missing, ElementsAre(0));
+}
+
+TEST(EndlessCall, MovesTheRestWhileItIsMade) {
+  std::atomic<int> moved{0};
+  Patience patience;
+  patience.meanwhile = [&] { ++moved; };
+  const auto call = [&] {
+    while (moved < 100) std::this_thread::yield();
+  };
+  finish_or_leave(call, {}, patience);
+  EXPECT_GE(moved, 100);
+}
+
+TEST(EndlessCall, IsLeftBehindWhenWaitingIsInVain) {
+  // They outlive the test, as what such a call uses must.
+  static std::atomic<bool> ends{false};
+  static std::atomic<bool> ended{false};
+  Patience patience{.purpose = "making it"};
+  patience.meanwhile = [] { throw AbortedError("this rank leaves"); };
+  const auto call = [] {
+    while (!ends) std::this_thread::yield();
+    ended = true;
+  };
+  EXPECT_THROW(finish_or_leave(call, {}, patience), AbortedError);
+  patience.meanwhile = nullptr;
+  patience.is_hopeless = [](int) { return true; };
+  try {
+    finish_or_leave(call, {3}, patience);
+    ADD_FAILURE() << "nothing is thrown";
+  } catch (const TimeoutError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("making it"));
+    EXPECT_THAT(error.context().missing, ElementsAre(3));
+  }
+  ends = true;
+  while (!ended) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace hymn::test
