@@ -38,12 +38,13 @@ bool Agent::learn(const PeerNews& news, bool own_eyes) {
     return false;
   PeerNews& known = peers_[static_cast<std::size_t>(news.rank)];
   // Its end may be seen before its last words come.
-  const bool explains = known.state == PeerState::left && news.state == PeerState::left &&
-                        known.culprits.empty() && !news.culprits.empty();
-  if (explains) {
-    known.detail = news.detail;
-    known.culprits = news.culprits;
-    return true;
+  if (known.state == PeerState::left && news.state == PeerState::left) {
+    const bool explains = known.culprits.empty() && !news.culprits.empty();
+    if (explains) {
+      known.detail = news.detail;
+      known.culprits = news.culprits;
+    }
+    return add_marks(known.marks, news.marks) || explains;
   }
   if (known.state == PeerState::left || known.state == PeerState::dead) return false;
   if (news.state == PeerState::lost && !own_eyes && in_sight_.contains(news.rank)) return false;

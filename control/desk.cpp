@@ -107,9 +107,12 @@ void Desk::on(int rank, Beat message, TimePoint) { note_marks(seat(rank), messag
 void Desk::on(int rank, Goodbye message, TimePoint) {
   note_marks(seat(rank), message.marks);
   seat(rank).culprits = std::move(message.culprits);
+  const bool was_seen = seat(rank).state == PeerState::left;
   learn(rank, PeerState::left,
         message.why.empty() ? "it has ended its world"
                             : "it has ended its world because of an error: " + message.why);
+  // Who has seen its end may know less of how far it had come.
+  if (was_seen) send_to_others(rank, News{news_of(rank)});
 }
 
 // From those who see more: ranks of the same host, or all who come from a desk that was lost.

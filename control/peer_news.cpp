@@ -1,5 +1,7 @@
 #include "control/peer_news.hpp"
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 namespace hymn {
@@ -28,6 +30,23 @@ std::vector<int> culprits_of(const std::vector<PeerNews>& missing) {
     else
       culprits.insert(news.culprits.begin(), news.culprits.end());
   return {culprits.begin(), culprits.end()};
+}
+
+bool add_marks(std::vector<GroupMark>& known, std::span<const GroupMark> more) {
+  std::map<std::uint64_t, GroupMark> marks;
+  for (const GroupMark& mark : known) marks[mark.uid] = mark;
+  bool adds = false;
+  for (const GroupMark& mark : more) {
+    const auto [place, is_new] = marks.try_emplace(mark.uid, mark);
+    GroupMark& best = place->second;
+    adds = adds || is_new || mark.entered > best.entered || mark.completed > best.completed;
+    best.entered = std::max(best.entered, mark.entered);
+    best.completed = std::max(best.completed, mark.completed);
+  }
+  if (!adds) return false;
+  known.clear();
+  for (const auto& [uid, mark] : marks) known.push_back(mark);
+  return true;
 }
 
 }  // namespace hymn

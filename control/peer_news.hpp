@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ struct GroupMark {
   std::uint64_t completed = 0;  ///< the highest n such that 1 … n have completed there
   friend bool operator==(const GroupMark&, const GroupMark&) = default;
 };
+
+/// What several have told of one rank. False: `known` told it all.
+bool add_marks(std::vector<GroupMark>& known, std::span<const GroupMark> more);
 
 struct PeerNews {
   int rank = -1;

@@ -3,6 +3,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <new>
 
@@ -76,6 +77,7 @@ RecorderMemory::RecorderMemory(const Setup& setup)
 void RecorderMemory::introduce(const Setup& setup) {
   header_ = ::new (static_cast<void*>(begin_)) RecorderHeader();
   header_->layout = RecorderHeader::right_layout;
+  for (GroupLine& line : header_->groups) spare_.push_back(&line);
   header_->rank = setup.rank;
   header_->world_size = setup.world_size;
   header_->pid = getpid();
@@ -109,12 +111,12 @@ GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view des
   if (shown) {
     const std::string ranks = pack_ranks(members);
     std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < header_->groups.size(); ++i) {
-      GroupLine& line = header_->groups[i];
-      if (line.uid_plus_one.load(std::memory_order_relaxed) != 0) continue;
-      header_->members[i].store(ranks.size() < 128 ? ranks : "");
-      set_up(line);
-      return GroupLineLease(this, &line);
+    if (GroupLine* const line = take_spare(uid)) {
+      line->uid_plus_one.store(0, std::memory_order_release);
+      const auto index = static_cast<std::size_t>(line - header_->groups.data());
+      header_->members[index].store(ranks.size() < 128 ? ranks : "");
+      set_up(*line);
+      return GroupLineLease(this, line);
     }
   }
   auto own = std::make_unique<GroupLine>();
@@ -122,9 +124,22 @@ GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view des
   return GroupLineLease(std::move(own));
 }
 
+// A group is known by one line; else the line goes that has told of its end for longest.
+GroupLine* RecorderMemory::take_spare(std::uint64_t uid) {
+  if (spare_.empty()) return nullptr;
+  const auto had = std::find_if(spare_.begin(), spare_.end(), [uid](const GroupLine* line) {
+    return line->uid_plus_one.load(std::memory_order_relaxed) == uid + 1;
+  });
+  const auto taken = had == spare_.end() ? spare_.begin() : had;
+  GroupLine* const line = *taken;
+  spare_.erase(taken);
+  return line;
+}
+
 void RecorderMemory::give_back(GroupLine& line) {
+  line.flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   std::lock_guard lock(mutex_);
-  line.uid_plus_one.store(0, std::memory_order_release);
+  spare_.push_back(&line);
 }
 
 std::uint16_t RecorderMemory::method_number(std::string_view path, std::string_view algorithm) {

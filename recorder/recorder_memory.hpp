@@ -2,6 +2,7 @@
 // processes of the host can read it even when this one has died.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,6 +82,8 @@ class RecorderMemory {
   /// A line for a new group. `shown`: in the table, where there is still room.
   GroupLineLease take_line(std::uint64_t uid, std::string_view description,
                            std::span<const int> members, bool shown);
+  /// Its group has ended. It goes on telling how far this rank had come there, until another group
+  /// needs it: members that are not as far would take a rank that leaves next for the culprit.
   void give_back(GroupLine& line);
   /// The number of an algorithm's path and name; 0 when the table is full.
   std::uint16_t method_number(std::string_view path, std::string_view algorithm);
@@ -102,6 +105,8 @@ class RecorderMemory {
   std::span<std::byte> bytes() const { return {begin_, bytes_}; }
   bool make_shared();
   void introduce(const Setup& setup);
+  /// Of those that no group has; null: there is none. Needs the lock.
+  GroupLine* take_spare(std::uint64_t uid);
 
   std::size_t bytes_;
   Descriptor file_;
@@ -116,7 +121,8 @@ class RecorderMemory {
   ForkWatch fork_watch_{[this] {
     if (file_) mapping_.copy(file_);
   }};
-  std::mutex mutex_;  // of whoever makes and ends groups
+  std::mutex mutex_;              // of whoever makes and ends groups
+  std::deque<GroupLine*> spare_;  // lines that no group has: unused ones, then the oldest first
 };
 
 /// Another rank's memory, mapped to be read: it stays readable when that rank has died.

@@ -56,6 +56,16 @@ TEST_F(AgentTest, LastWordsMayComeAfterTheEndWasSeen) {
   EXPECT_THAT(ears.take(), ElementsAre("2 is left", "2 is left"));
 }
 
+TEST_F(AgentTest, LastWordsTellHowFarItHadCome) {
+  agent.sight({.rank = 2, .state = PeerState::left, .marks = {{7, 3, 2}, {9, 1, 1}}});
+  agent.receive(News{{.rank = 2, .state = PeerState::left, .marks = {{5, 4, 4}, {7, 3, 3}}}});
+  EXPECT_THAT(agent.news_of(2).marks,
+              ElementsAre(GroupMark{5, 4, 4}, GroupMark{7, 3, 3}, GroupMark{9, 1, 1}));
+  EXPECT_THAT(ears.take(), ElementsAre("2 is left", "2 is left"));
+  agent.receive(News{{.rank = 2, .state = PeerState::left, .marks = {{7, 3, 1}}}});
+  EXPECT_THAT(ears.take(), IsEmpty());
+}
+
 TEST_F(AgentTest, OfThoseInSightTheDeskIsNotBelieved) {
   agent.set_in_sight({2});
   hear(2, PeerState::lost);

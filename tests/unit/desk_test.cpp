@@ -120,6 +120,16 @@ TEST_F(DeskTest, LeavingIsFinalAndNoFailure) {
   EXPECT_EQ(desk->state_of(1), PeerState::left);
 }
 
+TEST_F(DeskTest, LastWordsAreToldAfterOthersHaveSeenTheEnd) {
+  all_join();
+  say(2, News{{.rank = 1, .state = PeerState::left}});
+  letters.clear();
+  say(1, Goodbye{{{7, 3, 3}}});
+  const auto told = take<News>();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_THAT(told[0].second.news.marks, ElementsAre(GroupMark{7, 3, 3}));
+}
+
 TEST_F(DeskTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {
   all_join();
   say(1, Goodbye{{}, "rank 3 has failed", {3}});

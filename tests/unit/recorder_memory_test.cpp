@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -60,13 +61,32 @@ TEST(RecorderMemory, GroupsHaveLinesWhileTheyLive) {
     EXPECT_FALSE(seen[0].ended);
     EXPECT_EQ(seen[1].description, std::string(47, 'x'));
   }
-  EXPECT_TRUE(memory.view().groups().empty());
-  const GroupLineLease third = memory.take_line(7, "", std::array{3}, true);
-  const auto seen = memory.view().groups();
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].collectives, 0u) << "of the group that had the line before";
-  EXPECT_FALSE(seen[0].aborted);
-  EXPECT_EQ(seen[0].description, "");
+}
+
+// Members that are not as far yet must find how far it had come, when it ends its world next.
+TEST(RecorderMemory, LinesTellOfTheEndUntilOtherGroupsNeedThem) {
+  RecorderMemory memory({.ring = {.entries = 4}});
+  const auto make = [&](std::uint64_t uid, std::uint64_t collectives) {
+    memory.take_line(uid, "short", std::array{3}, true)->collectives.store(collectives);
+  };
+  const auto line_of = [&](std::uint64_t uid) {
+    const auto seen = memory.view().groups();
+    const auto found = std::ranges::find(seen, uid, &GroupLineSeen::uid);
+    return found == seen.end() ? GroupLineSeen() : *found;
+  };
+  make(1, 9);
+  EXPECT_TRUE(line_of(1).ended);
+  EXPECT_EQ(line_of(1).collectives, 9u);
+  for (std::uint64_t uid = 2; uid <= RecorderHeader::group_lines; ++uid) make(uid, uid);
+  EXPECT_EQ(line_of(1).collectives, 9u);
+  make(1000, 3);
+  EXPECT_EQ(line_of(1).collectives, 0u) << "the oldest goes first";
+  EXPECT_EQ(line_of(2).collectives, 2u);
+  const GroupLineLease again = memory.take_line(1000, "again", std::array{3}, true);
+  EXPECT_EQ(line_of(2).collectives, 2u) << "a group that has a line needs no other";
+  EXPECT_FALSE(line_of(1000).ended);
+  EXPECT_EQ(line_of(1000).collectives, 0u) << "of the group that had the line before";
+  EXPECT_EQ(line_of(1000).description, "again");
 }
 
 TEST(RecorderMemory, AFullTableGivesPrivateLines) {
@@ -79,7 +99,8 @@ TEST(RecorderMemory, AFullTableGivesPrivateLines) {
   EXPECT_EQ(lines.back().get()->collectives.load(), 1u);
   lines.erase(lines.begin());
   const GroupLineLease unseen = memory.take_line(1000, "outside", std::array{3}, false);
-  EXPECT_EQ(memory.view().groups().size(), RecorderHeader::group_lines - 1);
+  EXPECT_EQ(memory.view().groups().size(), RecorderHeader::group_lines);
+  EXPECT_TRUE(memory.view().groups().front().ended);
   const GroupLineLease again = memory.take_line(1001, "again", std::array{3}, true);
   EXPECT_EQ(memory.view().groups().front().uid, 1001u);
 }
