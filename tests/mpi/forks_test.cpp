@@ -138,9 +138,7 @@ void run(std::string_view how) {
 
 // A child has one thread, and the memory of its parent's others, which a search for leaks takes for
 // lost.
-extern "C" int __lsan_is_turned_off() {
-  static const pid_t parent = getpid();
-  return getpid() != parent;
-}
+static const pid_t started_as = getpid();
+extern "C" int __lsan_is_turned_off() { return getpid() != started_as; }
 
 int main(int argc, char** argv) { return hymn::test::run_told(argc, argv, hymn::test::run); }
