@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, reduce_kind_count> reduce_kinds = {
 
 constexpr std::array<std::string_view, 4> memory_kinds = {"host", "pinned", "device", "managed"};
 
-constexpr std::array<std::string_view, 3> check_levels = {"off", "info", "detail"};
+constexpr std::array<std::string_view, 3> check_level_names = {"off", "info", "detail"};
 
 constexpr std::array<std::string_view, reproducibility_count> levels = {"ranks", "runs",
                                                                         "placement", "size"};
@@ -54,7 +54,7 @@ std::string_view to_string(MemoryKind memory) noexcept { return name_of(memory_k
 
 std::string_view to_string(Reproducibility level) noexcept { return name_of(levels, level); }
 
-std::string_view to_string(CheckLevel level) noexcept { return name_of(check_levels, level); }
+std::string_view to_string(CheckLevel level) noexcept { return name_of(check_level_names, level); }
 
 std::string_view to_string(OpType type) noexcept { return name_of(op_types, type); }
 

@@ -20,32 +20,49 @@ set(hymn_gpu_code
     -gencode=arch=compute_90,code=sm_90
     -gencode=arch=compute_100,code=[sm_100,compute_100])
 
-# hymn_embed_kernels(SOURCE EMBEDDER): compiles SOURCE into one image for all these GPUs, and lets
-# EMBEDDER, a source of the same room, take it in (HYMN_KERNEL_IMAGE). Without nvcc there is none.
-function(hymn_embed_kernels source embedder)
+# hymn_compile_kernels(SOURCE): compiles SOURCE, named from the root of the repository, into one image
+# for all these GPUs. Without nvcc there is none.
+#
+# Call it before there are rooms: nothing else takes so long, and Ninja begins with what it has read
+# first.
+function(hymn_compile_kernels source)
   if(NOT HYMN_NVCC OR HYMN_CUDA STREQUAL "OFF")
     return()
   endif()
-  get_filename_component(name "${source}" NAME_WE)
-  set(image "${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin")
+  set(image "${PROJECT_BINARY_DIR}/collectives/kernels.fatbin")
   if(HYMN_KERNELS)
     set(image "${HYMN_KERNELS}")
   endif()
+  set(hymn_kernel_image "${image}" PARENT_SCOPE)
   # Not compressed: it is small, and tests look into it. Constexpr functions, as those of
   # hymn/half.hpp, may be called by kernels.
   if(NOT HYMN_KERNELS)
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/collectives")
     add_custom_command(
       OUTPUT "${image}"
       COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
               -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
               ${hymn_gpu_code}
-              -MD -MF "${image}.d" -o "${image}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}"
-      MAIN_DEPENDENCY "${source}"
+              -MD -MF "${image}.d" -o "${image}" "${PROJECT_SOURCE_DIR}/${source}"
+      MAIN_DEPENDENCY "${PROJECT_SOURCE_DIR}/${source}"
       DEPFILE "${image}.d"
       COMMENT "Compiling the kernels of GPUs"
       VERBATIM)
+    add_custom_target(hymn_kernels DEPENDS "${image}")
+  endif()
+endfunction()
+
+# hymn_embed_kernels(ROOM EMBEDDER): EMBEDDER, a source of this room, takes the image in
+# (HYMN_KERNEL_IMAGE).
+function(hymn_embed_kernels room embedder)
+  if(NOT hymn_kernel_image)
+    return()
   endif()
   set_source_files_properties("${embedder}" PROPERTIES
-    COMPILE_DEFINITIONS "HYMN_KERNEL_IMAGE=\"${image}\""
-    OBJECT_DEPENDS "${image}")
+    COMPILE_DEFINITIONS "HYMN_KERNEL_IMAGE=\"${hymn_kernel_image}\""
+    OBJECT_DEPENDS "${hymn_kernel_image}")
+  # Ninja lets this source alone wait for the image; others know only of targets, which all wait.
+  if(TARGET hymn_kernels AND NOT CMAKE_GENERATOR MATCHES "Ninja")
+    add_dependencies(hymn_${room} hymn_kernels)
+  endif()
 endfunction()

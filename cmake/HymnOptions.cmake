@@ -3,6 +3,7 @@
 option(HYMN_WERROR "Treat warnings as errors" OFF)
 set(HYMN_SANITIZE "" CACHE STRING "Sanitizers for everything built, as -fsanitize= takes them")
 option(HYMN_FUZZERS "Build the fuzz targets; needs clang and -DHYMN_SANITIZE=…,fuzzer-no-link" OFF)
+option(HYMN_UNITY "Compile the sources of a target several at a time, which halves the whole build" ON)
 option(HYMN_PROGRAMS "Build the hymn command, the benchmarks and the examples" ON)
 set(HYMN_TESTS AUTO CACHE STRING
     "Build the tests: ON, OFF, or AUTO: when this is the top project and GoogleTest is there")
@@ -44,6 +45,8 @@ target_compile_options(hymn_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   # g++ 12 finds these where it has inlined the standard library, and is wrong (its bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+  # Where sources are united g++ takes them for headers, in which this would be wrong.
+  $<$<AND:$<BOOL:${HYMN_UNITY}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>
   # clang blames us for what libstdc++ 12 uses inside std::stable_partition.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${HYMN_WERROR}>:-Werror>)

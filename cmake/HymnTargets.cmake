@@ -15,6 +15,14 @@ function(hymn_precompile_sanitized target)
   endif()
 endfunction()
 
+# hymn_unite(TARGET): its sources are compiled several at a time, so that what they all include is
+# read once for these. Left out are those with options of their own (CMake sees to that), and what
+# has SKIP_UNITY_BUILD_INCLUSION. So many together, and not all, for two reasons: all cores are to
+# have some, and who changes one compiles those that stand with it.
+function(hymn_unite target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # hymn_add_room(NAME base SOURCES … [ROOMS …] [LINKS …])
 #
 # The static library hymn_<name>. ROOMS are the rooms whose headers it includes, which
@@ -37,6 +45,7 @@ function(hymn_add_room)
   if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
   endif()
+  hymn_unite(${target})
   hymn_precompile_sanitized(${target})
 endfunction()
 
@@ -78,6 +87,7 @@ function(hymn_add_tool_library)
   if(HYMN_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
+  hymn_unite(${target})
   hymn_precompile_sanitized(${target})
 endfunction()
 
@@ -93,6 +103,7 @@ function(hymn_add_program)
   endif()
   add_executable(${program_NAME} ${program_SOURCES})
   hymn_set_up_program(${program_NAME} ${library} ${program_LINKS})
+  hymn_unite(${program_NAME})
   if(HYMN_SANITIZE)
     target_compile_options(${program_NAME} PRIVATE -O0)
   endif()

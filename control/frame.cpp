@@ -8,7 +8,7 @@
 namespace hymn {
 namespace {
 
-constexpr std::uint32_t magic = 0x6e6d7968;  // "hymn"
+constexpr std::uint32_t frame_magic = 0x6e6d7968;  // "hymn"
 constexpr std::uint32_t version = 1;
 constexpr std::size_t word = sizeof(std::uint32_t);
 
@@ -27,7 +27,7 @@ std::uint32_t get(std::span<const std::byte> from) {
 
 std::array<std::byte, 8> greeting() {
   std::array<std::byte, 2 * word> bytes{};
-  put(std::span(bytes).first<word>(), magic);
+  put(std::span(bytes).first<word>(), frame_magic);
   put(std::span(bytes).last<word>(), version);
   return bytes;
 }

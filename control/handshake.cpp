@@ -19,7 +19,7 @@ Nonce read_nonce(Unpacker& from) {
   return nonce;
 }
 
-void expect_end(const Unpacker& from) {
+void expect_handshake_end(const Unpacker& from) {
   if (!from.empty()) throw NetworkError("a handshake has bytes too many");
 }
 
@@ -41,7 +41,7 @@ ServerHandshake::Guest ServerHandshake::accept(std::span<const std::byte> hello)
                        .server_nonce = nonce_,
                        .client_nonce = read_nonce(from)};
   const Bytes proof = from.bytes();
-  expect_end(from);
+  expect_handshake_end(from);
   if (!is_proof(token_, subject, proof))
     throw NetworkError("the client does not know the token", {.remedy = same_token});
   subject.side = Side::server;
@@ -54,7 +54,7 @@ ClientHandshake::ClientHandshake(const Token& token, std::string service, int ra
 Bytes ClientHandshake::hello(std::span<const std::byte> challenge) {
   Unpacker from(challenge);
   server_nonce_ = read_nonce(from);
-  expect_end(from);
+  expect_handshake_end(from);
   const Proof proof = prove(token_, {.side = Side::client,
                                      .service = service_,
                                      .rank = rank_,
@@ -73,7 +73,7 @@ void ClientHandshake::check(std::span<const std::byte> welcome) const {
                        {.remedy = same_token});
   Unpacker from(welcome);
   const Bytes proof = from.bytes();
-  expect_end(from);
+  expect_handshake_end(from);
   if (!is_proof(token_,
                 {.side = Side::server,
                  .service = service_,

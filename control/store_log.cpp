@@ -26,7 +26,7 @@ struct StoreLog::Header {
 
 namespace {
 
-constexpr std::array<char, 8> magic = {'h', 'y', 'm', 'n', 'k', 'v', '1', '\n'};
+constexpr std::array<char, 8> log_magic = {'h', 'y', 'm', 'n', 'k', 'v', '1', '\n'};
 constexpr std::uint32_t erased = 0xffffffff;
 constexpr long first_nap_ns = 20'000;
 constexpr long longest_nap_ns = 2'000'000;
@@ -137,7 +137,7 @@ void StoreLog::write_at(const void* from, std::size_t count, std::uint64_t offse
 StoreLog::Header StoreLog::read_header() {
   Header header{};
   read_at(&header, sizeof header, 0);
-  if (header.magic != magic || header.end < sizeof header)
+  if (header.magic != log_magic || header.end < sizeof header)
     fail("holds something else", "give the path of a file of its own");
   return header;
 }
@@ -149,7 +149,7 @@ void StoreLog::catch_up(bool may_write) {
     // New, or its maker was killed before it had written the header. Nothing is in it.
     if (position_ > 0) fail("was cut off", "let nothing else write to it");
     if (!may_write) return;
-    const Header fresh{.magic = magic, .end = sizeof(Header), .left = 0};
+    const Header fresh{.magic = log_magic, .end = sizeof(Header), .left = 0};
     write_at(&fresh, sizeof fresh, 0);
   }
   const Header header = read_header();

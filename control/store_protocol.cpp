@@ -5,7 +5,7 @@
 namespace hymn {
 namespace {
 
-[[noreturn]] void refuse(const char* what) {
+[[noreturn]] void refuse_message(const char* what) {
   throw NetworkError(std::string("a message of a store has ") + what,
                      {.remedy = "check that all processes run the same version of hymn"});
 }
@@ -13,7 +13,7 @@ namespace {
 template <class Enum>
 Enum read_enum(Unpacker& from, Enum last) {
   const std::uint64_t value = from.number();
-  if (value > static_cast<std::uint64_t>(last)) refuse("an unknown kind");
+  if (value > static_cast<std::uint64_t>(last)) refuse_message("an unknown kind");
   return static_cast<Enum>(value);
 }
 
@@ -26,19 +26,19 @@ std::vector<std::string> read_texts(Unpacker& from) {
   std::vector<std::string> texts;
   for (std::size_t count = from.count(); count > 0; --count) {
     texts.push_back(from.text());
-    if (texts.back().size() > Store::most_key_bytes) refuse("a key that is too long");
+    if (texts.back().size() > Store::most_key_bytes) refuse_message("a key that is too long");
   }
   return texts;
 }
 
 Bytes read_value(Unpacker& from) {
   Bytes value = from.bytes();
-  if (value.size() > Store::most_value_bytes) refuse("a value that is too large");
+  if (value.size() > Store::most_value_bytes) refuse_message("a value that is too large");
   return value;
 }
 
 void expect_end(const Unpacker& from) {
-  if (!from.empty()) refuse("bytes too many");
+  if (!from.empty()) refuse_message("bytes too many");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ StoreRequest unpack_request(std::span<const std::byte> bytes) {
   request.delta = static_cast<std::int64_t>(from.number());
   request.wait_ns = static_cast<std::int64_t>(from.number());
   expect_end(from);
-  if (!has_right_keys(request)) refuse("a wrong number of keys");
+  if (!has_right_keys(request)) refuse_message("a wrong number of keys");
   return request;
 }
 
@@ -87,7 +87,7 @@ StoreReply unpack_reply(std::span<const std::byte> bytes) {
   reply.texts = read_texts(from);
   expect_end(from);
   if (reply.outcome == StoreOutcome::error && reply.texts.size() != 2)
-    refuse("an error without its texts");
+    refuse_message("an error without its texts");
   return reply;
 }
 

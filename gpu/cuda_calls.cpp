@@ -17,7 +17,7 @@ std::string ask(const Function<Result(Result, const char**)>& function, Result r
 }
 
 /// What a user can do; empty: nothing better is known than the driver's words.
-const char* remedy_for(Result result) {
+const char* cuda_remedy_for(Result result) {
   switch (result) {
     case out_of_memory:
       return "free memory of the GPU, or look with nvidia-smi for other processes that hold it";
@@ -59,7 +59,7 @@ std::string words_of(const Functions& cuda, Result result) {
 
 void throw_cuda_error(const Functions& cuda, const char* function, Result result) {
   throw BackendError(fmt::format("{} failed with {}", function, words_of(cuda, result)), "CUDA",
-                     result, {.remedy = remedy_for(result)});
+                     result, {.remedy = cuda_remedy_for(result)});
 }
 
 void throw_lacking(const char* library, const char* function) {

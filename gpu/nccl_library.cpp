@@ -7,7 +7,7 @@
 namespace hymn {
 namespace {
 
-NcclLibrary load() {
+NcclLibrary load_nccl() {
   nccl_api::Functions f;
   std::string problem = load_table<nccl_api::Functions>(
       "libnccl.so.2", f.get_version, f.error_text, f.last_error, f.get_unique_id, f.init_rank,
@@ -35,7 +35,7 @@ NcclLibrary judge_nccl(const nccl_api::Functions& functions, std::string load_pr
 }
 
 const NcclLibrary& loaded_nccl() {
-  static const NcclLibrary library = load();
+  static const NcclLibrary library = load_nccl();
   return library;
 }
 

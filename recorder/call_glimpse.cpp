@@ -55,12 +55,12 @@ void read_calls(CallGlimpse& glimpse, const CallRing& ring, std::uint64_t uid,
 // A call is five words, and then the sizes of its blocks: those of the input, those of the output.
 
 constexpr std::size_t words_of_call = 5;
-using CallWords = std::array<std::uint64_t, words_of_call>;
+using GlimpseWords = std::array<std::uint64_t, words_of_call>;
 constexpr std::uint64_t most_sizes = 0xffff;  // of a call, as HYMN_RECORDER_COUNTS
-std::size_t inputs_in(const CallWords& words) { return (words[4] >> 32) & most_sizes; }
-std::size_t outputs_in(const CallWords& words) { return words[4] >> 48; }
+std::size_t inputs_in(const GlimpseWords& words) { return (words[4] >> 32) & most_sizes; }
+std::size_t outputs_in(const GlimpseWords& words) { return words[4] >> 48; }
 
-CallWords words_of(const SeenCall& call) {
+GlimpseWords words_of(const SeenCall& call) {
   const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t kinds = number(call.type) | number(call.kind) << 8 |
                               number(call.input.dtype) << 16 | number(call.output.dtype) << 24 |
@@ -87,7 +87,7 @@ bool is_possible(const CallSide& side) {
   return static_cast<std::size_t>(side.dtype) < data_type_count && side.layout <= Layout::list;
 }
 
-SeenCall call_of(const CallWords& words, BlockCounts counts) {
+SeenCall call_of(const GlimpseWords& words, BlockCounts counts) {
   SeenCall call;
   call.counts = std::move(counts);
   call.sequence = words[0];
@@ -109,7 +109,8 @@ SeenCall call_of(const CallWords& words, BlockCounts counts) {
 }
 
 /// Takes them off the front.
-std::span<const std::uint64_t> take(std::span<const std::uint64_t>& words, std::size_t count) {
+std::span<const std::uint64_t> take_words(std::span<const std::uint64_t>& words,
+                                          std::size_t count) {
   if (words.size() < count)
     throw NetworkError("a rank tells of half a call",
                        {.remedy = "check that all ranks run the same version of hymn"});
@@ -162,10 +163,10 @@ CallGlimpse glimpse_of(const CallTale& tale) {
                       .joins = tale.joins,
                       .joined_at = tale.joined_at};
   for (auto rest = std::span(tale.calls); !rest.empty();) {
-    CallWords words{};
-    std::ranges::copy(take(rest, words_of_call), words.begin());
-    const auto inputs = take(rest, inputs_in(words));
-    const auto outputs = take(rest, outputs_in(words));
+    GlimpseWords words{};
+    std::ranges::copy(take_words(rest, words_of_call), words.begin());
+    const auto inputs = take_words(rest, inputs_in(words));
+    const auto outputs = take_words(rest, outputs_in(words));
     glimpse.calls.push_back(
         call_of(words, {{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}}));
   }

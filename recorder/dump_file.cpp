@@ -15,7 +15,7 @@
 namespace hymn {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, int error) {
+[[noreturn]] void fail_to_write(const std::string& path, int error) {
   throw ResourceError(fmt::format("the dump {} cannot be written: {}", path, std::strerror(error)),
                       {.remedy = "let HYMN_DUMP name a place in a folder that is there and can be "
                                  "written to, with room for some megabytes"});
@@ -48,7 +48,7 @@ int replace_file(const std::string& path, std::string_view text) {
 }
 
 void write_dump(const std::string& path, std::string_view text) {
-  if (const int error = replace_file(path, text); error != 0) fail(path, error);
+  if (const int error = replace_file(path, text); error != 0) fail_to_write(path, error);
 }
 
 }  // namespace hymn

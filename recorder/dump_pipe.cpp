@@ -15,7 +15,7 @@
 namespace hymn {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
+[[noreturn]] void fail_to_make(const std::string& path, const std::string& why) {
   throw ResourceError(fmt::format("the pipe {} cannot be made: {}", path, why),
                       {.remedy = "let HYMN_DUMP name a place in a folder that is there and can be "
                                  "written to, where no other job has its files"});
@@ -24,8 +24,10 @@ namespace {
 void remove_stale(const std::string& path) {
   struct stat found{};
   if (lstat(path.c_str(), &found) != 0) return;
-  if (!S_ISFIFO(found.st_mode)) fail(path, "there is something with this name that is no pipe");
-  if (found.st_uid != geteuid()) fail(path, "there is a pipe of another user with this name");
+  if (!S_ISFIFO(found.st_mode))
+    fail_to_make(path, "there is something with this name that is no pipe");
+  if (found.st_uid != geteuid())
+    fail_to_make(path, "there is a pipe of another user with this name");
   unlink(path.c_str());
 }
 
@@ -33,9 +35,9 @@ void remove_stale(const std::string& path) {
 
 DumpPipe::DumpPipe(std::string_view base, int rank) : path_(dump_path(base, rank) + ".pipe") {
   if (mkfifo(path_.c_str(), 0600) != 0) {
-    if (errno != EEXIST) fail(path_, std::strerror(errno));
+    if (errno != EEXIST) fail_to_make(path_, std::strerror(errno));
     remove_stale(path_);
-    if (mkfifo(path_.c_str(), 0600) != 0) fail(path_, std::strerror(errno));
+    if (mkfifo(path_.c_str(), 0600) != 0) fail_to_make(path_, std::strerror(errno));
   }
   // Open for writing, too: then whoever writes never waits for a reader, and reading never sees an
   // end.
@@ -43,7 +45,7 @@ DumpPipe::DumpPipe(std::string_view base, int rank) : path_(dump_path(base, rank
   const int error = errno;
   if (pipe_) return;
   unlink(path_.c_str());
-  fail(path_, std::strerror(error));
+  fail_to_make(path_, std::strerror(error));
 }
 
 DumpPipe::~DumpPipe() {

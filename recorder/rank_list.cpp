@@ -17,7 +17,7 @@ bool take_number(std::string_view& text, int& number) {
   return true;
 }
 
-bool take(std::string_view& text, char letter) {
+bool take_letter(std::string_view& text, char letter) {
   if (!text.starts_with(letter)) return false;
   text.remove_prefix(1);
   return true;
@@ -49,11 +49,11 @@ std::optional<std::vector<int>> unpack_ranks(std::string_view text) {
     if (!take_number(text, first)) return std::nullopt;
     int last = first;
     int step = 1;
-    if (take(text, '-') && !take_number(text, last)) return std::nullopt;
-    if (take(text, ':') && (!take_number(text, step) || step == 0)) return std::nullopt;
+    if (take_letter(text, '-') && !take_number(text, last)) return std::nullopt;
+    if (take_letter(text, ':') && (!take_number(text, step) || step == 0)) return std::nullopt;
     for (int rank = first; rank <= last; rank += step) ranks.push_back(rank);
     if (ranks.size() > static_cast<std::size_t>(most_ranks)) return std::nullopt;
-  } while (take(text, ','));
+  } while (take_letter(text, ','));
   return text.empty() ? std::optional(ranks) : std::nullopt;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* source_of(const Setting& setting) {
+const char* origin_of(const Setting& setting) {
   return setting.from_environment ? "environment" : "default";
 }
 
@@ -25,7 +25,7 @@ TuningSource tuning_here() {
   return tuning_source(config, machine_in_effect(config));
 }
 
-std::string json_text() {
+std::string info_json_text() {
   const auto object_of = [](const std::vector<BuildFact>& facts) {
     Json object = Json::object();
     for (const BuildFact& fact : facts) object[fact.name] = fact.value;
@@ -36,7 +36,7 @@ std::string json_text() {
     all.push_back({{"name", setting.name},
                    {"value", setting.value},
                    {"default", setting.default_value},
-                   {"source", source_of(setting)},
+                   {"source", origin_of(setting)},
                    {"meaning", setting.meaning}});
   const TuningSource tuning = tuning_here();
   const bool in_effect = tuning.choice.table != nullptr;
@@ -70,7 +70,7 @@ std::string lines_of(const std::vector<BuildFact>& facts) {
 }  // namespace
 
 std::string info_text(bool json) {
-  if (json) return json_text();
+  if (json) return info_json_text();
   const auto variables = settings();
   std::string text = fmt::format("hymn {}\n\nBuild\n{}\nGPUs\n{}", version(),
                                  lines_of(build_facts()), lines_of(gpu_facts()));

@@ -11,7 +11,7 @@ namespace hymn {
 namespace {
 
 /// The parts of `cpus` that lie on different units; CPUs of no known unit are left out.
-std::vector<CpuSet> split(const Machine& machine, const CpuSet& cpus, BindTo unit) {
+std::vector<CpuSet> split_by_unit(const Machine& machine, const CpuSet& cpus, BindTo unit) {
   std::vector<CpuSet> parts;
   auto add_all = [&](const auto& units) {
     for (const auto& one : units)
@@ -29,7 +29,7 @@ std::vector<CpuSet> share_out(const Machine& machine, std::span<const BindWish> 
   std::vector<CpuSet> shares;
   for (auto wish = wishes.begin(); wish != wishes.end(); ++wish) {
     shares.push_back(wish->cpus);
-    const std::vector<CpuSet> parts = split(machine, wish->cpus, wish->to);
+    const std::vector<CpuSet> parts = split_by_unit(machine, wish->cpus, wish->to);
     if (parts.size() < 2) continue;
     const auto alike = static_cast<std::size_t>(std::count(wishes.begin(), wishes.end(), *wish));
     const auto before = static_cast<std::size_t>(std::count(wishes.begin(), wish, *wish));

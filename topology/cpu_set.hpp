@@ -51,4 +51,15 @@ class CpuSet {
   std::vector<std::uint64_t> words_;  // without zero words at the end
 };
 
+/// The first of a machine's parts that holds all of `cpus`, or -1: ordinary memory comes before
+/// special one.
+template <typename Part>
+int holder_of(const std::vector<Part>& parts, const CpuSet& cpus) {
+  if (cpus.empty()) return -1;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].cpus.includes(cpus)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 }  // namespace hymn

@@ -21,7 +21,7 @@ std::string text_of(std::array<char, n>& buffer) {
   return buffer.data();
 }
 
-std::string explain(const nvml_api::Functions& functions, int result) {
+std::string explain_nvml(const nvml_api::Functions& functions, int result) {
   const char* const text =
       functions.error_string.pointer != nullptr ? functions.error_string.pointer(result) : nullptr;
   return text != nullptr ? fmt::format("{} ({})", text, result) : fmt::format("error {}", result);
@@ -37,7 +37,8 @@ GpuLinkKind kind_of_level(unsigned level) {
 
 Nvml::Nvml(const GpuFunctions& functions, std::vector<std::string>& remarks)
     : functions_(functions.nvml),
-      ask_("libnvidia-ml.so.1", remarks, [this](int result) { return explain(functions_, result); },
+      ask_("libnvidia-ml.so.1", remarks,
+           [this](int result) { return explain_nvml(functions_, result); },
            {invalid_argument, not_supported}) {
   if (!functions.nvml_problem.empty()) {
     remarks.push_back(

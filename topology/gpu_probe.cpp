@@ -21,9 +21,7 @@
 namespace hymn {
 namespace {
 
-using cuda_api::Device;
-
-std::string explain(const cuda_api::Functions& functions, int result) {
+std::string explain_cuda(const cuda_api::Functions& functions, int result) {
   const char* name = nullptr;
   if (functions.error_name.pointer != nullptr) functions.error_name.pointer(result, &name);
   return name != nullptr ? fmt::format("{} ({})", name, result) : fmt::format("error {}", result);
@@ -42,8 +40,9 @@ std::string to_string(const cuda_api::Uuid& uuid) {
 class Cuda {
  public:
   Cuda(const GpuFunctions& functions, std::vector<std::string>& remarks)
-      : functions_(functions.cuda),
-        ask_("libcuda.so.1", remarks, [this](int result) { return explain(functions_, result); }) {
+      : functions_(functions.cuda), ask_("libcuda.so.1", remarks, [this](int result) {
+          return explain_cuda(functions_, result);
+        }) {
     if (!functions.cuda_problem.empty()) {
       remarks.push_back(
           fmt::format("no GPUs: there is no NVIDIA driver here ({})", functions.cuda_problem));
@@ -67,14 +66,14 @@ class Cuda {
     int count = 0;
     if (!ask_(functions_.count, &count)) return;
     for (int i = 0; i < std::min(count, static_cast<int>(max_gpus_of_a_host)); ++i) {
-      Device device = 0;
+      cuda_api::Device device = 0;
       if (!ask_(functions_.device, &device, i)) continue;
       devices_.push_back(device);
       gpus_.push_back(describe(device, i));
     }
   }
 
-  Gpu describe(Device device, int index) {
+  Gpu describe(cuda_api::Device device, int index) {
     Gpu gpu;
     gpu.index = index;
     std::array<char, 256> text{};
@@ -94,7 +93,7 @@ class Cuda {
     return gpu;
   }
 
-  int attribute(int attribute, Device device) {
+  int attribute(int attribute, cuda_api::Device device) {
     int value = 0;
     return ask_(functions_.attribute, &value, attribute, device) ? value : 0;
   }
@@ -102,7 +101,7 @@ class Cuda {
   const cuda_api::Functions& functions_;
   GpuCalls ask_;
   int version_ = 0;
-  std::vector<Device> devices_;
+  std::vector<cuda_api::Device> devices_;
   std::vector<Gpu> gpus_;
 };
 

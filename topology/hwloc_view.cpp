@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "hymn/error.hpp"
+#include "topology/kernel_devices.hpp"
 
 namespace hymn {
 namespace {
 
 constexpr std::size_t most_gpus = 256;
-constexpr unsigned nvidia = 0x10de;
 
 /// hwloc puts any number that its XML gives into its enumerations.
 template <typename Enum>
@@ -44,20 +44,10 @@ std::string info_of(hwloc_obj_t object, const char* name) {
 
 int os_index_of(hwloc_obj_t object) { return static_cast<int>(object->os_index); }
 
-/// The first part that holds all of `cpus`, or -1: ordinary memory comes before special one.
-template <typename Part>
-int holder_of(const std::vector<Part>& parts, const CpuSet& cpus) {
-  if (cpus.empty()) return -1;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].cpus.includes(cpus)) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 /// Reads one loaded topology.
-class Reader {
+class HwlocReader {
  public:
-  explicit Reader(hwloc_topology_t topology) : topology_(topology) {}
+  explicit HwlocReader(hwloc_topology_t topology) : topology_(topology) {}
 
   HwlocView read(std::string source) {
     view_.machine.source = std::move(source);
@@ -95,7 +85,7 @@ class Reader {
   std::vector<hwloc_obj_t> devices_;  // in the order of the GPUs
 };
 
-void Reader::read_cpus() {
+void HwlocReader::read_cpus() {
   Machine& machine = view_.machine;
   const hwloc_const_bitmap_t all = hwloc_topology_get_topology_cpuset(topology_);
   if (hwloc_bitmap_last(all) > CpuSet::max_cpu || hwloc_bitmap_last(all) < 0) {
@@ -124,7 +114,7 @@ void Reader::read_cpus() {
   read_cores();
 }
 
-void Reader::read_cores() {
+void HwlocReader::read_cores() {
   Machine& machine = view_.machine;
   const auto add = [&](hwloc_obj_t object) {
     Core core{.os_index = os_index_of(object), .cpus = to_cpu_set(object->cpuset)};
@@ -138,7 +128,7 @@ void Reader::read_cores() {
 }
 
 template <typename Device>
-void Reader::locate(hwloc_obj_t object, Device& device) const {
+void HwlocReader::locate(hwloc_obj_t object, Device& device) const {
   const hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(topology_, object);
   if (place == nullptr) return;
   const CpuSet cpus = to_cpu_set(place->cpuset);
@@ -164,7 +154,7 @@ bool is_gpu_driver(hwloc_obj_t object) {
 
 bool is_gpu(hwloc_obj_t device) {
   const auto& pci = device->attr->pcidev;
-  if (pci.vendor_id == nvidia && pci.class_id >> 8 == 0x03) return true;
+  if (pci.vendor_id == nvidia_vendor && pci.class_id >> 8 == 0x03) return true;
   for (hwloc_obj_t child = device->io_first_child; child; child = child->next_sibling) {
     if (is_gpu_driver(child)) return true;
   }
@@ -196,7 +186,7 @@ int number_of(const char* name) {
 }
 
 /// What hwloc's plug-ins for CUDA and NVML left below a device, or beside it without one.
-void Reader::read_gpu_drivers(hwloc_obj_t device, Gpu& gpu) const {
+void HwlocReader::read_gpu_drivers(hwloc_obj_t device, Gpu& gpu) const {
   const bool alone = device->type == HWLOC_OBJ_OS_DEVICE;
   const auto read = [&](hwloc_obj_t object) {
     if (object->name[0] == 'c') gpu.index = number_of(object->name);
@@ -214,7 +204,7 @@ void Reader::read_gpu_drivers(hwloc_obj_t device, Gpu& gpu) const {
   if (gpu.name.empty()) gpu.name = info_of(device, "PCIDevice");
 }
 
-void Reader::add_gpu(hwloc_obj_t device) {
+void HwlocReader::add_gpu(hwloc_obj_t device) {
   if (devices_.size() == most_gpus) {
     throw ConfigError(fmt::format("it has more than {} GPUs", most_gpus));
   }
@@ -226,7 +216,7 @@ void Reader::add_gpu(hwloc_obj_t device) {
   devices_.push_back(device);
 }
 
-void Reader::read_gpus() {
+void HwlocReader::read_gpus() {
   each(HWLOC_OBJ_PCI_DEVICE, [&](hwloc_obj_t device) {
     if (is_gpu(device)) add_gpu(device);
   });
@@ -242,7 +232,7 @@ void Reader::read_gpus() {
 }
 
 /// As CUDA numbers them where it has numbered all, else by PCI address.
-void Reader::sort_gpus() {
+void HwlocReader::sort_gpus() {
   std::vector<Gpu>& gpus = view_.machine.gpus;
   const bool numbered =
       std::all_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.index >= 0; });
@@ -262,7 +252,7 @@ void Reader::sort_gpus() {
   devices_ = std::move(devices);
 }
 
-void Reader::read_nics() {
+void HwlocReader::read_nics() {
   each(HWLOC_OBJ_OS_DEVICE, [&](hwloc_obj_t object) {
     const unsigned type = raw(object->attr->osdev.type);
     if (type != HWLOC_OBJ_OSDEV_NETWORK && type != HWLOC_OBJ_OSDEV_OPENFABRICS) return;
@@ -274,7 +264,7 @@ void Reader::read_nics() {
 }
 
 /// What a row of hwloc's NVLink matrix stands for.
-int Reader::end_of(hwloc_obj_t object) const {
+int HwlocReader::end_of(hwloc_obj_t object) const {
   const hwloc_obj_t device = object == nullptr ? nullptr : pci_parent(object);
   const auto found =
       std::find(devices_.begin(), devices_.end(), device == nullptr ? object : device);
@@ -283,7 +273,7 @@ int Reader::end_of(hwloc_obj_t object) const {
   return is_port ? NvlinkMatrix::switch_port : NvlinkMatrix::other;
 }
 
-void Reader::read_nvlinks() {
+void HwlocReader::read_nvlinks() {
   unsigned count = 1;
   hwloc_distances_s* distances = nullptr;
   if (hwloc_distances_get_by_name(topology_, "NVLinkBandwidth", &count, &distances, 0) != 0 ||
@@ -308,7 +298,7 @@ void Reader::read_nvlinks() {
 }  // namespace
 
 HwlocView view_of(hwloc_topology* topology, std::string source) {
-  return Reader(topology).read(std::move(source));
+  return HwlocReader(topology).read(std::move(source));
 }
 
 }  // namespace hymn

@@ -12,7 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned long nvidia = 0x10de;
 constexpr unsigned long display_class = 0x03;
 
 /// The names in a folder of the kernel's; none where there is no such folder.
@@ -25,14 +24,8 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-std::string line_of(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
-
 unsigned long hexadecimal_in(const std::string& path) {
-  return std::strtoul(line_of(path).c_str(), nullptr, 16);
+  return std::strtoul(first_line_of(path).c_str(), nullptr, 16);
 }
 
 /// "…/pci0000:00/0000:00:02.0/0000:03:00.0/net/eth0": the last address in it.
@@ -46,16 +39,8 @@ std::optional<PciAddress> address_in(std::string_view path) {
   return last;
 }
 
-template <typename Part>
-int holder_of(const std::vector<Part>& parts, const CpuSet& cpus) {
-  const auto found = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
-    return !cpus.empty() && part.cpus.includes(cpus);
-  });
-  return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
-}
-
 void locate(Nic& nic, const std::string& device, const Machine& machine) {
-  CpuSet near = CpuSet::parse(line_of(device + "/local_cpulist")).value_or(CpuSet());
+  CpuSet near = CpuSet::parse(first_line_of(device + "/local_cpulist")).value_or(CpuSet());
   near &= machine.cpus;
   if (near.empty()) near = machine.cpus;
   nic.package = holder_of(machine.packages, near);
@@ -64,11 +49,17 @@ void locate(Nic& nic, const std::string& device, const Machine& machine) {
 
 }  // namespace
 
+std::string first_line_of(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
 bool has_gpu_on_bus(const std::string& root) {
   const std::string folder = root + "/sys/bus/pci/devices/";
   const auto names = names_in(folder);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return hexadecimal_in(folder + name + "/vendor") == nvidia &&
+    return hexadecimal_in(folder + name + "/vendor") == nvidia_vendor &&
            hexadecimal_in(folder + name + "/class") >> 16 == display_class;
   });
 }

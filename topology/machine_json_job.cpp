@@ -10,9 +10,9 @@
 namespace hymn {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json host_json(const std::string& name, const HostSummary& host) {
+OrderedJson host_json(const std::string& name, const HostSummary& host) {
   return {{"name", name},
           {"machine", host.machine},
           {"ranks", host.ranks},
@@ -28,7 +28,7 @@ Json host_json(const std::string& name, const HostSummary& host) {
           {"all_gpu_peers", host.all_peers}};
 }
 
-Json place_json(const RankPlace& place) {
+OrderedJson place_json(const RankPlace& place) {
   return {{"rank", place.rank},
           {"local_rank", place.local_rank},
           {"package", place.package},
@@ -39,7 +39,7 @@ Json place_json(const RankPlace& place) {
           {"core_sharers", place.core_sharers}};
 }
 
-RankPlace place_from(const Json& json) {
+RankPlace place_from(const OrderedJson& json) {
   RankPlace place;
   place.rank = json.at("rank");
   place.local_rank = json.at("local_rank");
@@ -55,7 +55,7 @@ RankPlace place_from(const Json& json) {
 }  // namespace
 
 std::string places_to_json(const std::vector<RankPlace>& places) {
-  Json json = Json::array();
+  OrderedJson json = OrderedJson::array();
   for (const RankPlace& place : places) json.push_back(place_json(place));
   return json.dump();
 }
@@ -63,7 +63,7 @@ std::string places_to_json(const std::vector<RankPlace>& places) {
 std::vector<RankPlace> places_from_json(const std::string& text) {
   try {
     std::vector<RankPlace> places;
-    for (const Json& json : Json::parse(text)) places.push_back(place_from(json));
+    for (const OrderedJson& json : OrderedJson::parse(text)) places.push_back(place_from(json));
     return places;
   } catch (const std::exception& error) {
     throw Error(ErrorKind::internal,
@@ -72,15 +72,19 @@ std::vector<RankPlace> places_from_json(const std::string& text) {
 }
 
 std::string job_map_to_json(const JobMap& map) {
-  Json json = {{"rank", map.place().rank}, {"ranks", map.world.size},   {"host", map.host},
-               {"hosts", Json::array()},   {"machines", Json::array()}, {"places", Json::array()}};
+  OrderedJson json = {{"rank", map.place().rank},
+                      {"ranks", map.world.size},
+                      {"host", map.host},
+                      {"hosts", OrderedJson::array()},
+                      {"machines", OrderedJson::array()},
+                      {"places", OrderedJson::array()}};
   for (std::size_t host = 0; host < map.world.hosts.size(); ++host)
     json["hosts"].push_back(host_json(map.host_names[host], map.world.hosts[host]));
   for (const auto& machine : map.machines)
-    json["machines"].push_back(Json::parse(to_json(*machine)));
+    json["machines"].push_back(OrderedJson::parse(to_json(*machine)));
   for (const RankPlace& place : map.places) json["places"].push_back(place_json(place));
   // A host's name may be no UTF-8, which is all that JSON can hold.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace hymn

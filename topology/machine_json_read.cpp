@@ -53,9 +53,9 @@ struct Place {
   }
 };
 
-class Reader {
+class ObjectReader {
  public:
-  explicit Reader(const Place& place) : place_(place) {
+  explicit ObjectReader(const Place& place) : place_(place) {
     if (!place.value.is_object()) place.fail("an object");
   }
 
@@ -139,7 +139,7 @@ class Reader {
   template <typename T>
     requires std::is_class_v<T>
   static void read(const Place& place, T& object, std::size_t /*limit*/) {
-    Reader reader(place);
+    ObjectReader reader(place);
     fields(reader, object);
     reader.no_others();
   }
@@ -195,7 +195,7 @@ Json parse(std::string_view text, const std::string& source) {
 Machine machine_from_json(std::string_view json, const std::string& source) {
   const Json value = parse(json, source);
   const Place top{value, "", source};
-  Reader reader(top);
+  ObjectReader reader(top);
   int version = 0;
   reader.field("hymn_machine", version);
   if (version != format_version) {

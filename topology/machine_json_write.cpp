@@ -17,7 +17,7 @@ namespace hymn {
 namespace {
 
 using namespace machine_fields;
-using Json = nlohmann::ordered_json;  // keeps the order of `fields`
+using OrderedJson = nlohmann::ordered_json;  // keeps the order of `fields`
 
 class Writer {
  public:
@@ -26,34 +26,34 @@ class Writer {
     if (value == unknown) return;
     out_[key] = convert(value);
   }
-  Json take() { return std::move(out_); }
+  OrderedJson take() { return std::move(out_); }
 
-  static Json convert(std::integral auto value) { return value; }
-  static Json convert(double value) { return value; }
-  static Json convert(const std::string& value) { return value; }
-  static Json convert(const CpuSet& value) { return value.to_string(); }
-  static Json convert(const PciAddress& value) { return value.to_string(); }
-  static Json convert(GpuLinkKind value) { return to_string(value); }
+  static OrderedJson convert(std::integral auto value) { return value; }
+  static OrderedJson convert(double value) { return value; }
+  static OrderedJson convert(const std::string& value) { return value; }
+  static OrderedJson convert(const CpuSet& value) { return value.to_string(); }
+  static OrderedJson convert(const PciAddress& value) { return value.to_string(); }
+  static OrderedJson convert(GpuLinkKind value) { return to_string(value); }
   template <typename T>
-  static Json convert(const std::optional<T>& value) {
+  static OrderedJson convert(const std::optional<T>& value) {
     return convert(*value);
   }
   template <typename T>
-  static Json convert(const std::vector<T>& values) {
-    Json list = Json::array();
+  static OrderedJson convert(const std::vector<T>& values) {
+    OrderedJson list = OrderedJson::array();
     for (const T& value : values) list.push_back(convert(value));
     return list;
   }
   template <typename T>
     requires std::is_class_v<T>
-  static Json convert(const T& object) {
+  static OrderedJson convert(const T& object) {
     Writer writer;
     fields(writer, object);
     return writer.take();
   }
 
  private:
-  Json out_ = Json::object();
+  OrderedJson out_ = OrderedJson::object();
 };
 
 std::vector<NamedLink> links_to_write(const Machine& machine) {
@@ -73,15 +73,15 @@ std::vector<NamedLink> links_to_write(const Machine& machine) {
 
 std::string to_json(const Machine& machine) {
   check_machine(machine);  // JSON has no word for infinite bandwidths, to begin with
-  Json top = Json::object();
+  OrderedJson top = OrderedJson::object();
   top["hymn_machine"] = format_version;
   top.update(Writer::convert(machine));
   if (const auto links = links_to_write(machine); !links.empty()) {
     top["gpu_links"] = Writer::convert(links);
   }
   // One line for each object, so that people can read it and diff it.
-  const auto line = [](const Json& value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto line = [](const OrderedJson& value) {
+    return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   };
   std::string text = "{";
   const char* before_key = "\n";

@@ -24,7 +24,7 @@ namespace {
 
 constexpr off_t most_bytes = off_t{64} << 20;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& problem) {
+[[noreturn]] void refuse_file(const std::string& path, const std::string& problem) {
   ErrorContext context;
   context.remedy = "name a file written by lstopo (XML) or by \"hymn topo --json\"";
   throw ConfigError(fmt::format("the topology file \"{}\" {}", path, problem), context);
@@ -35,42 +35,37 @@ std::string contents_of(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file || fstat(file.number(), &status) != 0) {
-    refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+    refuse_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   }
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file");
+  if (!S_ISREG(status.st_mode)) refuse_file(path, "is not a regular file");
   if (status.st_size > most_bytes) {
-    refuse(path, fmt::format("has {} bytes, more than {}", status.st_size, most_bytes));
+    refuse_file(path, fmt::format("has {} bytes, more than {}", status.st_size, most_bytes));
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t have = 0;
   while (have < text.size()) {
     const ssize_t got = read(file.number(), text.data() + have, text.size() - have);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (got < 0) refuse_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
     if (got == 0) break;
     have += static_cast<std::size_t>(got);
   }
   text.resize(have);
-  if (text.empty()) refuse(path, "is empty");
+  if (text.empty()) refuse_file(path, "is empty");
   return text;
 }
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// The first line of a file of the kernel's, "" when there is none.
-std::string line_of(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
+double decimal_in(const std::string& path) {
+  return std::strtod(first_line_of(path).c_str(), nullptr);
 }
-
-double number_in(const std::string& path) { return std::strtod(line_of(path).c_str(), nullptr); }
 
 /// What a PCI port can do at best, bytes per second in one direction. What it does now says
 /// little: GPUs that sleep let their links sleep, too.
 double best_pci_bandwidth(const std::string& port) {
-  const double transfers = number_in(port + "/max_link_speed");  // "16.0 GT/s PCIe"
-  const double lanes = number_in(port + "/max_link_width");
+  const double transfers = decimal_in(port + "/max_link_speed");  // "16.0 GT/s PCIe"
+  const double lanes = decimal_in(port + "/max_link_width");
   if (!(transfers > 0 && transfers < 1e3 && lanes > 0 && lanes <= 32)) return 0;
   const double coding = transfers < 8 ? 8.0 / 10 : 128.0 / 130;
   return transfers * 1e9 / 8 * coding * lanes;
@@ -89,8 +84,8 @@ void read_pci_speeds(HwlocView& view) {
 
 void read_nic_speeds(Machine& machine) {
   for (Nic& nic : machine.nics) {
-    const double megabits = number_in("/sys/class/net/" + nic.name + "/speed");
-    const double gigabits = number_in("/sys/class/infiniband/" + nic.name + "/ports/1/rate");
+    const double megabits = decimal_in("/sys/class/net/" + nic.name + "/speed");
+    const double gigabits = decimal_in("/sys/class/infiniband/" + nic.name + "/ports/1/rate");
     // -1 stands for "not known".
     if (megabits > 0) nic.bandwidth = megabits * 1e6 / 8;
     if (gigabits > 0) nic.bandwidth = gigabits * 1e9 / 8;
@@ -147,10 +142,10 @@ Machine read_xml_file(const std::string& path) {
 Machine read_machine_file(const std::string& path) {
   const std::string text = contents_of(path);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) refuse(path, "is blank");
+  if (first == std::string::npos) refuse_file(path, "is blank");
   if (text[first] == '{') return machine_from_json(text, file_name(path));
   if (text[first] == '<') return read_xml(text, file_name(path));
-  refuse(path, "is neither XML nor JSON");
+  refuse_file(path, "is neither XML nor JSON");
 }
 
 }  // namespace hymn

@@ -35,7 +35,7 @@ Look look_at(DataType dtype) {
   }
 }
 
-unsigned blocks_for(std::size_t elements) {
+unsigned blocks_to_search(std::size_t elements) {
   constexpr std::size_t most = 1024;  // enough to have every GPU read at full speed
   constexpr std::size_t per_block = std::size_t{threads_of_block} * 4;
   return static_cast<unsigned>(std::clamp<std::size_t>(elements / per_block, 1, most));
@@ -72,7 +72,8 @@ DeviceNan::Search::Search(DeviceNan& home, const ConstBufferView& view, cuda_api
   auto* const found = static_cast<std::uint64_t*>(word_.data);
   *found = nothing_found;
   try {
-    home.kernels_.launch(look.kernel, blocks_for(elements), stream, view.data, elements, found);
+    home.kernels_.launch(look.kernel, blocks_to_search(elements), stream, view.data, elements,
+                         found);
     event_ = home.kernels_.gpu().mark(stream);
   } catch (...) {
     home.words_.give_back(word_);

@@ -12,7 +12,7 @@
 namespace hymn {
 namespace {
 
-unsigned blocks_for(std::size_t bytes) {
+unsigned blocks_to_convert(std::size_t bytes) {
   constexpr std::uint64_t most = 1024;  // enough to have every GPU read at full speed
   return static_cast<unsigned>(
       std::clamp<std::uint64_t>(cuda::packs_in(bytes) / cuda::threads_of_block, 1, most));
@@ -91,8 +91,8 @@ const Request& Float32Reduction::begin(cuda_api::Stream stream) {
   const ConstBufferView& in = request_.inputs.flat();
   memory_ = kernels_->gpu().allocate_on(stream, std::max<std::size_t>(in.count, 1) * sizeof(float));
   inner_ = widened();
-  kernels_->launch(kernels_for(in.dtype, request_.op.kind()).widen, blocks_for(in.bytes()), stream,
-                   in.data, static_cast<float*>(wide().data), std::uint64_t{in.count},
+  kernels_->launch(kernels_for(in.dtype, request_.op.kind()).widen, blocks_to_convert(in.bytes()),
+                   stream, in.data, static_cast<float*>(wide().data), std::uint64_t{in.count},
                    factor_bits(in.dtype, request_.op));
   return inner_;
 }
@@ -101,8 +101,9 @@ void Float32Reduction::finish(cuda_api::Stream stream) {
   if (memory_ == 0) return;
   if (request_.type != OpType::reduce || shape_.rank == root_) {
     const BufferView& out = request_.outputs.flat();
-    kernels_->launch(kernels_for(out.dtype, request_.op.kind()).narrow, blocks_for(out.bytes()),
-                     stream, static_cast<const float*>(inner_.outputs.flat().data), out.data,
+    kernels_->launch(kernels_for(out.dtype, request_.op.kind()).narrow,
+                     blocks_to_convert(out.bytes()), stream,
+                     static_cast<const float*>(inner_.outputs.flat().data), out.data,
                      std::uint64_t{out.count}, static_cast<std::uint32_t>(shape_.size));
   }
   kernels_->gpu().release_on(stream, memory_);

@@ -32,18 +32,18 @@ class PeerOperation final : public GpuOperation {
 };
 
 /// What a method is called.
-struct Part {
+struct NamedMethod {
   std::string_view name;
   PeerMethod method;
 };
-constexpr Part parts[] = {{"all_reduce_one_shot", PeerMethod::one_shot},
-                          {"all_reduce_two_shot", PeerMethod::two_shot},
-                          {"all_gather_windows", PeerMethod::windows}};
+constexpr NamedMethod named_methods[] = {{"all_reduce_one_shot", PeerMethod::one_shot},
+                                         {"all_reduce_two_shot", PeerMethod::two_shot},
+                                         {"all_gather_windows", PeerMethod::windows}};
 
 class PeerAlgorithm final : public Algorithm {
  public:
   /// `channel` null: it can run nothing, for that reason.
-  PeerAlgorithm(const Part& part, std::shared_ptr<PeerChannel> channel, std::string reason)
+  PeerAlgorithm(const NamedMethod& part, std::shared_ptr<PeerChannel> channel, std::string reason)
       : part_(part), channel_(std::move(channel)), reason_(std::move(reason)) {}
   std::string_view name() const override { return part_.name; }
   std::string_view path() const override { return paths::cuda_p2p; }
@@ -61,7 +61,7 @@ class PeerAlgorithm final : public Algorithm {
   }
 
  private:
-  const Part& part_;
+  const NamedMethod& part_;
   std::shared_ptr<PeerChannel> channel_;
   std::string reason_;
 };
@@ -69,12 +69,12 @@ class PeerAlgorithm final : public Algorithm {
 }  // namespace
 
 void add_peer_algorithms(Algorithms& algorithms, const std::shared_ptr<PeerChannel>& channel) {
-  for (const Part& part : parts)
+  for (const NamedMethod& part : named_methods)
     algorithms.push_back(std::make_unique<PeerAlgorithm>(part, channel, ""));
 }
 
 void add_no_peer_algorithms(Algorithms& algorithms, const std::string& reason) {
-  for (const Part& part : parts)
+  for (const NamedMethod& part : named_methods)
     algorithms.push_back(std::make_unique<PeerAlgorithm>(part, nullptr, reason));
 }
 

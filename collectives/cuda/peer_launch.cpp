@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
-#include <set>
 #include <type_traits>
 
+#include "base/kept_name.hpp"
 #include "collectives/cuda/pack.hpp"
 #include "hymn/error.hpp"
 
@@ -15,14 +14,6 @@ namespace hymn {
 namespace {
 
 using namespace cuda;
-
-// There are few names; they stay for ever, as literals do.
-const char* kept(std::string name) {
-  static std::mutex mutex;
-  static auto* names = new std::set<std::string>();
-  std::lock_guard lock(mutex);
-  return names->insert(std::move(name)).first->c_str();
-}
 
 bool is_even(Layout layout) { return layout == Layout::whole || layout == Layout::equal; }
 
@@ -56,8 +47,8 @@ T* advanced(T* data, std::size_t bytes) {
 
 const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind) {
   const std::string_view name = method_of(type, method);
-  if (!reduces(type)) return kept(fmt::format("hymn_{}", name));
-  return kept(fmt::format("hymn_{}_{}_{}", name, to_string(dtype), to_string(kind)));
+  if (!reduces(type)) return kept_name(fmt::format("hymn_{}", name)).c_str();
+  return kept_name(fmt::format("hymn_{}_{}_{}", name, to_string(dtype), to_string(kind))).c_str();
 }
 
 std::uint32_t factor_bits(DataType dtype, const ReduceOp& op) {

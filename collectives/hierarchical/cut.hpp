@@ -11,7 +11,7 @@
 namespace hymn {
 
 /// One step of messages between hosts. A message from host g to host h carries a part of the piece.
-struct Crossing {
+struct HostStep {
   bool used = false;
   int only_from = -1;  ///< a host; -1: from all
   int only_to = -1;    ///< likewise
@@ -52,8 +52,8 @@ struct Cut {
   enum class Parts : unsigned char { whole, even, of_members };
 
   OpType type = OpType::barrier;
-  Crossing gather{};
-  Crossing spread{};
+  HostStep gather{};
+  HostStep spread{};
   Parts parts = Parts::whole;
   int partless = -1;         ///< host that even parts leave out; -1: none
   bool cuts_input = false;   ///< into a block for each member

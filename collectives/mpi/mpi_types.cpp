@@ -41,10 +41,10 @@ void combine_callback(void* other, void* accumulator, int* count, MPI_Datatype*)
   combine(accumulator, other, static_cast<std::size_t>(*count));
 }
 
-constexpr std::size_t cells = accumulator_count * reduce_kind_count;
+constexpr std::size_t cell_count = accumulator_count * reduce_kind_count;
 
 template <std::size_t... cell>
-constexpr std::array<MPI_User_function*, cells> callbacks(std::index_sequence<cell...>) {
+constexpr std::array<MPI_User_function*, cell_count> callbacks(std::index_sequence<cell...>) {
   return {combine_callback<cell>...};
 }
 
@@ -84,7 +84,7 @@ MPI_Op native_op(Accumulator form, ReduceKind kind) {
 }
 
 MPI_Op make_op(std::size_t cell) {
-  static constexpr auto functions = callbacks(std::make_index_sequence<cells>());
+  static constexpr auto functions = callbacks(std::make_index_sequence<cell_count>());
   MPI_Op made = MPI_OP_NULL;
   check_mpi(PMPI_Op_create(functions[cell], 1, &made), "MPI_Op_create");
   return made;
@@ -162,8 +162,8 @@ MPI_Op mpi_op(Accumulator form, ReduceKind kind) {
   const MPI_Op native = native_op(form, kind);
   if (native != MPI_OP_NULL) return native;
   static std::mutex mutex;
-  static std::array<MPI_Op, cells> made = [] {
-    std::array<MPI_Op, cells> none;
+  static std::array<MPI_Op, cell_count> made = [] {
+    std::array<MPI_Op, cell_count> none;
     none.fill(MPI_OP_NULL);
     return none;
   }();

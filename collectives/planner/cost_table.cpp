@@ -54,7 +54,7 @@ constexpr auto several_hosts = CostSetting::several_hosts;
 // pairwise messages at 4 MB), and is what `hymn tune` is for.
 //
 // path, method, setting, start, per round, per byte moved, per byte reduced, share of the link.
-constexpr std::array table = {
+constexpr std::array cost_rows = {
     CostRow{"threads", "direct", one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
     CostRow{"threads", "direct", crowded, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0, four_on_two},
     CostRow{"mpi", "mpi", one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
@@ -112,11 +112,11 @@ constexpr std::array links = {
 
 }  // namespace
 
-std::span<const CostRow> cost_table() { return table; }
+std::span<const CostRow> cost_table() { return cost_rows; }
 
 const CostRow& cost_row(std::string_view path, std::string_view method, CostSetting setting) {
   const CostRow* found = nullptr;
-  for (const CostRow& row : table) {
+  for (const CostRow& row : cost_rows) {
     if (row.path != path || row.method != method) continue;
     if (row.setting == setting) return row;
     if (row.setting == CostSetting::one_host) found = &row;

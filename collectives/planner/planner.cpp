@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
-#include <set>
 
+#include "base/kept_name.hpp"
 #include "base/paths.hpp"
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/planner/models.hpp"
@@ -72,14 +71,6 @@ const std::array<PathModel, 23>& models() {
   return all;
 }
 
-// There are few names; they stay for ever, as literals do.
-std::string_view kept(std::string name) {
-  static std::mutex mutex;
-  static auto* names = new std::set<std::string>();
-  std::lock_guard lock(mutex);
-  return *names->insert(std::move(name)).first;
-}
-
 // A barrier on a stream is not to hold up the host, as what is staged does, however fast it is.
 bool spares_the_host(std::string_view path, const PlanQuery& query) {
   return query.type == OpType::barrier && is_on_device(query) && path != paths::staged;
@@ -133,8 +124,8 @@ std::string_view algorithm_for(std::string_view name, OpType type) {
       (name.starts_with(collective) && name.substr(collective.size()).starts_with('_')))
     return name;
   const std::size_t last = name.rfind('_');
-  return kept(fmt::format("{}_{}", collective,
-                          last == std::string_view::npos ? name : name.substr(last + 1)));
+  return kept_name(fmt::format("{}_{}", collective,
+                               last == std::string_view::npos ? name : name.substr(last + 1)));
 }
 
 std::optional<double> measured_seconds(std::string_view path, std::string_view algorithm,

@@ -20,16 +20,16 @@ namespace {
 
 constexpr unsigned ring_slots = 3;
 /// What every member has from the beginning, should there be no memory for more.
-constexpr std::size_t small_slot = 8192;
-constexpr std::size_t largest_slot = std::size_t{512} << 10;
+constexpr std::size_t small_ring_slot = 8192;
+constexpr std::size_t largest_ring_slot = std::size_t{512} << 10;
 /// All members' slots together stay below this.
 constexpr std::size_t most_together = std::size_t{48} << 20;
 /// Results are written past the caches when the buffers of all members are larger than what these
 /// hold; below that it costs a factor. Measured with 2 to 8 ranks on 2 cores that share 32 MB.
-constexpr std::size_t stream_from = std::size_t{32} << 20;
+constexpr std::size_t results_stream_from = std::size_t{32} << 20;
 
 /// A member's flags. Each of them is written by that member only.
-struct Flags {
+struct TwoShotFlags {
   struct alignas(128) Staged {
     std::atomic<std::uint64_t> flag;  ///< a SlotFlag of the round that is in this slot
     double factor;                    ///< of premul_sum
@@ -37,7 +37,7 @@ struct Flags {
   Staged staged[ring_slots];
   alignas(128) std::atomic<std::uint64_t> folded;  ///< the last round whose slice it has folded
   alignas(128) std::atomic<std::uint64_t> copied;  ///< the last round that it has fetched
-  alignas(128) std::byte small_slots[ring_slots * GrowingSlots::stride(small_slot)];
+  alignas(128) std::byte small_slots[ring_slots * GrowingSlots::stride(small_ring_slot)];
 };
 
 /// One member's state from use to use; touched in its turn only.
@@ -85,7 +85,7 @@ class TwoShotOperation final : public ShmOperation {
     rounds_ = (count + per_round_ - 1) / per_round_;
     first_ = shared_.rounds + 1;
     shared_.rounds += rounds_;
-    streams_ = bytes_of_all_buffers() > stream_from;
+    streams_ = bytes_of_all_buffers() > results_stream_from;
     return true;
   }
 
@@ -116,7 +116,9 @@ class TwoShotOperation final : public ShmOperation {
     const std::size_t offset = std::min(count, static_cast<std::size_t>(member) * each);
     return {offset, std::min(each, count - offset)};
   }
-  Flags& flags(int member) const { return *channel().at<Flags>(member, shared_.flags); }
+  TwoShotFlags& flags(int member) const {
+    return *channel().at<TwoShotFlags>(member, shared_.flags);
+  }
   std::size_t place(std::size_t round) const { return (first_ + round) % ring_slots; }
   std::uint64_t number(std::size_t round) const { return first_ + round; }
   std::byte* slot(int member, std::size_t round) const {
@@ -155,7 +157,7 @@ class TwoShotOperation final : public ShmOperation {
 
   void stage() {
     const std::size_t round = staged_++;
-    Flags::Staged& mine = flags(me()).staged[place(round)];
+    TwoShotFlags::Staged& mine = flags(me()).staged[place(round)];
     const unsigned offset = GrowingSlots::offset_of(input(round, 0));
     // Nobody looks at the flag's offset before its round has come.
     const std::uint64_t flag = SlotFlag::make(number(round), label(), offset);
@@ -246,7 +248,7 @@ class AllReduceTwoShot final : public AllReduceInMemory {
   explicit AllReduceTwoShot(const ShmGroup& group)
       : shared_{group.channel,
                 group.areas.two_shot_flags,
-                {group.areas.two_shot_slots, ring_slots, small_slot},
+                {group.areas.two_shot_slots, ring_slots, small_ring_slot},
                 group.shape.reproducibility} {}
 
   std::string_view name() const override { return "all_reduce_two_shot"; }
@@ -263,13 +265,13 @@ class AllReduceTwoShot final : public AllReduceInMemory {
 
 }  // namespace
 
-std::size_t two_shot_flag_bytes(int) { return sizeof(Flags); }
+std::size_t two_shot_flag_bytes(int) { return sizeof(TwoShotFlags); }
 
 std::size_t two_shot_slot_bytes(int members) {
   const std::size_t share = most_together / ring_slots / static_cast<std::size_t>(members);
   return ring_slots *
          GrowingSlots::stride(std::clamp(share / GrowingSlots::line * GrowingSlots::line,
-                                         2 * small_slot, largest_slot));
+                                         2 * small_ring_slot, largest_ring_slot));
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group) {

@@ -12,7 +12,7 @@ namespace {
 constexpr int most_to_look_at = 8;
 
 /// Those of arrivals and of barriers that are over are member 0's, and only grow.
-struct Flags {
+struct BarrierWords {
   alignas(128) std::atomic<std::uint64_t> word;
   alignas(128) std::atomic<std::uint64_t> arrivals;
   alignas(128) std::atomic<std::uint64_t> over;
@@ -25,7 +25,7 @@ struct Barriers {
   std::uint64_t uses = 0;
   std::uint64_t sum = 0;  ///< of all arrivals up to the latest barrier
 
-  Flags& flags(int member) const { return *channel->at<Flags>(member, area); }
+  BarrierWords& flags(int member) const { return *channel->at<BarrierWords>(member, area); }
 };
 
 /// Members that look at each other. A member's stage is 64 for each barrier it has reached,
@@ -104,7 +104,7 @@ class CountedBarrier final : public ShmOperation {
  private:
   void begin() override {
     use_ = ++shared_.uses;
-    Flags& flags = shared_.flags(0);
+    BarrierWords& flags = shared_.flags(0);
     // One, and above it a part of the label: where all have added the same, the sum is known.
     const std::uint64_t mine = upper_bits(label(), 64 - count_bits) << count_bits | 1;
     shared_.sum += mine * static_cast<std::uint64_t>(channel().size());
@@ -141,7 +141,7 @@ class BarrierFlags final : public Algorithm {
 
 }  // namespace
 
-std::size_t barrier_bytes() { return sizeof(Flags); }
+std::size_t barrier_bytes() { return sizeof(BarrierWords); }
 
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group) {
   return std::make_unique<BarrierFlags>(group);

@@ -15,9 +15,11 @@ namespace {
 using namespace cuda_api;
 
 // Small allocations share pages, and a handle shows others all of them: so a window has its own.
-constexpr std::size_t page = std::size_t{2} << 20;
+constexpr std::size_t gpu_page = std::size_t{2} << 20;
 
-std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+std::size_t whole_gpu_pages(std::size_t bytes) {
+  return (bytes + gpu_page - 1) / gpu_page * gpu_page;
+}
 
 Uuid uuid_of(const Functions& cuda, int index) {
   Device device = 0;
@@ -84,7 +86,7 @@ WindowTicket WindowTicket::read(const Bytes& packed) {
 }
 
 PeerWindow::PeerWindow(std::shared_ptr<GpuDevice> gpu, std::size_t bytes)
-    : gpu_(std::move(gpu)), bytes_(whole_pages(bytes)) {
+    : gpu_(std::move(gpu)), bytes_(whole_gpu_pages(bytes)) {
   const Functions& cuda = gpu_->cuda();
   const GpuDevice::Entry entry(*gpu_);
   call(cuda, cuda.allocate, &address_, bytes_);

@@ -114,7 +114,7 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   return result;
 }
 
-hymnWorld_t adopt(std::unique_ptr<hymnWorld> handle, World* world) {
+hymnWorld_t adopt_world(std::unique_ptr<hymnWorld> handle, World* world) {
   handle->world = world;
   handle->group.group = world->group();
   handle->group.of_world = true;
@@ -122,8 +122,8 @@ hymnWorld_t adopt(std::unique_ptr<hymnWorld> handle, World* world) {
 }
 
 template <class T, class Get>
-hymnResult_t query(const char* function, hymnWorld_t world, T* result, const char* name,
-                   Get&& get) {
+hymnResult_t query_world(const char* function, hymnWorld_t world, T* result, const char* name,
+                         Get&& get) {
   return guarded(function, [&] { *need(result, name) = get(*need(world, "world")->world); });
 }
 
@@ -194,7 +194,7 @@ WorldOptions world_options(const hymnWorldOptions_t* options) {
 hymnWorld_t make_world(World&& world) {
   auto handle = std::make_unique<hymnWorld>();
   World& own = handle->own.emplace(std::move(world));
-  return adopt(std::move(handle), &own);
+  return adopt_world(std::move(handle), &own);
 }
 
 }  // namespace hymn::c_api
@@ -233,7 +233,7 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
   return guarded(__func__, [&] {
     if (rank_main == nullptr) throw_null("rank_main");
     auto run_rank = [&](World& world) {
-      const std::unique_ptr<hymnWorld> handle(adopt(std::make_unique<hymnWorld>(), &world));
+      const std::unique_ptr<hymnWorld> handle(adopt_world(std::make_unique<hymnWorld>(), &world));
       require_success("rank_main", rank_main(handle.get(), user));
     };
     hymn::run_ranks(ranks, run_rank, world_options(options));
@@ -241,23 +241,26 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
 }
 
 hymnResult_t hymnWorldRank(hymnWorld_t world, int* rank) {
-  return query(__func__, world, rank, "rank", [](World& w) { return w.rank(); });
+  return query_world(__func__, world, rank, "rank", [](World& w) { return w.rank(); });
 }
 hymnResult_t hymnWorldSize(hymnWorld_t world, int* size) {
-  return query(__func__, world, size, "size", [](World& w) { return w.size(); });
+  return query_world(__func__, world, size, "size", [](World& w) { return w.size(); });
 }
 hymnResult_t hymnWorldLocalRank(hymnWorld_t world, int* local_rank) {
-  return query(__func__, world, local_rank, "local_rank", [](World& w) { return w.local_rank(); });
+  return query_world(__func__, world, local_rank, "local_rank",
+                     [](World& w) { return w.local_rank(); });
 }
 hymnResult_t hymnWorldLocalSize(hymnWorld_t world, int* local_size) {
-  return query(__func__, world, local_size, "local_size", [](World& w) { return w.local_size(); });
+  return query_world(__func__, world, local_size, "local_size",
+                     [](World& w) { return w.local_size(); });
 }
 hymnResult_t hymnWorldHostCount(hymnWorld_t world, int* host_count) {
-  return query(__func__, world, host_count, "host_count", [](World& w) { return w.host_count(); });
+  return query_world(__func__, world, host_count, "host_count",
+                     [](World& w) { return w.host_count(); });
 }
 
 hymnResult_t hymnWorldGpu(hymnWorld_t world, int* gpu) {
-  return query(__func__, world, gpu, "gpu", [](World& w) { return w.gpu(); });
+  return query_world(__func__, world, gpu, "gpu", [](World& w) { return w.gpu(); });
 }
 
 hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group) {

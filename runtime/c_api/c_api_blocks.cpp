@@ -61,8 +61,8 @@ Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& cal
 
 namespace {
 
-hymnResult_t carry_out(const Call& call, hymnCollective_t collective,
-                       const hymnCollectivevCall_t& of) {
+hymnResult_t carry_out_counted(const Call& call, hymnCollective_t collective,
+                               const hymnCollectivevCall_t& of) {
   return call.carry_out(
       [&](const ProcessGroup& group) { return request_of(collective, of, group); });
 }
@@ -156,14 +156,14 @@ hymnResult_t all_to_all_list(const Call& call, const void* const* sendbufs,
 
 hymnResult_t hymnGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                          hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream) {
-  return carry_out(blocking(__func__, group, stream), hymnCollectiveGather,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
+  return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveGather,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 hymnResult_t hymnIGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                           hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream,
                           hymnWork_t* work) {
-  return carry_out(starting(__func__, group, stream, work), hymnCollectiveGather,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
+  return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveGather,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
 hymnResult_t hymnGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
@@ -180,14 +180,14 @@ hymnResult_t hymnIGatherList(const void* sendbuf, void* const* recvbufs, size_t 
 
 hymnResult_t hymnScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                           hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream) {
-  return carry_out(blocking(__func__, group, stream), hymnCollectiveScatter,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
+  return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveScatter,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 hymnResult_t hymnIScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                            hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream,
                            hymnWork_t* work) {
-  return carry_out(starting(__func__, group, stream, work), hymnCollectiveScatter,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
+  return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveScatter,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
 hymnResult_t hymnScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
@@ -204,14 +204,14 @@ hymnResult_t hymnIScatterList(const void* const* sendbufs, void* recvbuf, size_t
 
 hymnResult_t hymnAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                             hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream) {
-  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllGather,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
+  return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveAllGather,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
 }
 hymnResult_t hymnIAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                              hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
                              hymnWork_t* work) {
-  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllGather,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
+  return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveAllGather,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
 }
 
 hymnResult_t hymnAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
@@ -227,14 +227,14 @@ hymnResult_t hymnIAllGatherList(const void* sendbuf, void* const* recvbufs, size
 hymnResult_t hymnReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                 hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                 hymnStream_t stream) {
-  return carry_out(blocking(__func__, group, stream), hymnCollectiveReduceScatter,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
+  return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveReduceScatter,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
 }
 hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                  hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                  hymnStream_t stream, hymnWork_t* work) {
-  return carry_out(starting(__func__, group, stream, work), hymnCollectiveReduceScatter,
-                   {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
+  return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveReduceScatter,
+                           {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
 }
 
 hymnResult_t hymnReduceScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
@@ -253,14 +253,14 @@ hymnResult_t hymnIReduceScatterList(const void* const* sendbufs, void* recvbuf, 
 hymnResult_t hymnAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                            const size_t* recvcounts, hymnDataType_t dtype, hymnGroup_t group,
                            hymnStream_t stream) {
-  return carry_out(blocking(__func__, group, stream), hymnCollectiveAllToAll,
-                   {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
+  return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveAllToAll,
+                           {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
 }
 hymnResult_t hymnIAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                             const size_t* recvcounts, hymnDataType_t dtype, hymnGroup_t group,
                             hymnStream_t stream, hymnWork_t* work) {
-  return carry_out(starting(__func__, group, stream, work), hymnCollectiveAllToAll,
-                   {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
+  return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveAllToAll,
+                           {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
 }
 
 hymnResult_t hymnAllToAllList(const void* const* sendbufs, const size_t* sendcounts,

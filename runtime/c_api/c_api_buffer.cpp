@@ -37,8 +37,8 @@ hymnResult_t make_buffer(const char* function, hymnGroup_t group, hymnBuffer_t* 
 }
 
 template <class T, class Get>
-hymnResult_t query(const char* function, hymnBuffer_t buffer, T* result, const char* name,
-                   Get&& get) {
+hymnResult_t query_buffer(const char* function, hymnBuffer_t buffer, T* result, const char* name,
+                          Get&& get) {
   return guarded(function, [&] { *need(result, name) = get(need(buffer, "buffer")->buffer); });
 }
 
@@ -59,18 +59,18 @@ hymnResult_t hymnBufferAllocate(hymnGroup_t group, size_t bytes, hymnRegistratio
 }
 
 hymnResult_t hymnBufferData(hymnBuffer_t buffer, void** data) {
-  return query(__func__, buffer, data, "data",
-               [](const RegisteredBuffer& of) { return of.data(); });
+  return query_buffer(__func__, buffer, data, "data",
+                      [](const RegisteredBuffer& of) { return of.data(); });
 }
 
 hymnResult_t hymnBufferBytes(hymnBuffer_t buffer, size_t* bytes) {
-  return query(__func__, buffer, bytes, "bytes",
-               [](const RegisteredBuffer& of) { return of.bytes(); });
+  return query_buffer(__func__, buffer, bytes, "bytes",
+                      [](const RegisteredBuffer& of) { return of.bytes(); });
 }
 
 hymnResult_t hymnBufferIsRegistered(hymnBuffer_t buffer, int* is_registered) {
-  return query(__func__, buffer, is_registered, "is_registered",
-               [](const RegisteredBuffer& of) { return of.is_registered() ? 1 : 0; });
+  return query_buffer(__func__, buffer, is_registered, "is_registered",
+                      [](const RegisteredBuffer& of) { return of.is_registered() ? 1 : 0; });
 }
 
 hymnResult_t hymnBufferFree(hymnBuffer_t buffer) {

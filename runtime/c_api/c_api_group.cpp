@@ -9,8 +9,8 @@ using hymn::ProcessGroup;
 namespace {
 
 template <class T, class Get>
-hymnResult_t query(const char* function, hymnGroup_t group, T* result, const char* name,
-                   Get&& get) {
+hymnResult_t query_group(const char* function, hymnGroup_t group, T* result, const char* name,
+                         Get&& get) {
   return guarded(function, [&] {
     need(result, name);
     *result = get(need(group, "group")->group);
@@ -39,22 +39,22 @@ hymnResult_t hymnGroupFree(hymnGroup_t group) {
 }
 
 hymnResult_t hymnGroupRank(hymnGroup_t group, int* group_rank) {
-  return query(__func__, group, group_rank, "group_rank",
-               [](const ProcessGroup& g) { return g.rank(); });
+  return query_group(__func__, group, group_rank, "group_rank",
+                     [](const ProcessGroup& g) { return g.rank(); });
 }
 
 hymnResult_t hymnGroupSize(hymnGroup_t group, int* size) {
-  return query(__func__, group, size, "size", [](const ProcessGroup& g) { return g.size(); });
+  return query_group(__func__, group, size, "size", [](const ProcessGroup& g) { return g.size(); });
 }
 
 hymnResult_t hymnGroupToGlobal(hymnGroup_t group, int group_rank, int* rank) {
-  return query(__func__, group, rank, "rank",
-               [=](const ProcessGroup& g) { return g.global_rank(group_rank); });
+  return query_group(__func__, group, rank, "rank",
+                     [=](const ProcessGroup& g) { return g.global_rank(group_rank); });
 }
 
 hymnResult_t hymnGroupFromGlobal(hymnGroup_t group, int rank, int* group_rank) {
-  return query(__func__, group, group_rank, "group_rank",
-               [=](const ProcessGroup& g) { return g.group_rank(rank); });
+  return query_group(__func__, group, group_rank, "group_rank",
+                     [=](const ProcessGroup& g) { return g.group_rank(rank); });
 }
 
 hymnResult_t hymnGroupSetTimeout(hymnGroup_t group, double seconds) {
@@ -69,13 +69,13 @@ hymnResult_t hymnGroupSetTimeout(hymnGroup_t group, double seconds) {
 }
 
 hymnResult_t hymnGroupGetTimeout(hymnGroup_t group, double* seconds) {
-  return query(__func__, group, seconds, "seconds",
-               [](const ProcessGroup& g) { return seconds_of(g.timeout()); });
+  return query_group(__func__, group, seconds, "seconds",
+                     [](const ProcessGroup& g) { return seconds_of(g.timeout()); });
 }
 
 hymnResult_t hymnGroupUses(hymnGroup_t group, const char* path, const char* algorithm,
                            uint64_t* uses) {
-  return query(__func__, group, uses, "uses", [=](const ProcessGroup& g) {
+  return query_group(__func__, group, uses, "uses", [=](const ProcessGroup& g) {
     uint64_t sum = 0;
     for (const hymn::AlgorithmUse& use : g.uses())
       if ((path == nullptr || use.path == path) &&

@@ -22,7 +22,7 @@ constexpr Duration shortest_wait = std::chrono::milliseconds(20);
 constexpr Duration longest_between_looks = std::chrono::hours(1);
 constexpr std::size_t most_announced = 16;
 
-const SeenCall* find(const CallGlimpse& glimpse, std::uint64_t sequence) {
+const SeenCall* seen_at(const CallGlimpse& glimpse, std::uint64_t sequence) {
   const auto& calls = glimpse.calls;
   if (calls.empty() || sequence < calls.front().sequence) return nullptr;
   const std::uint64_t at = sequence - calls.front().sequence;
@@ -57,7 +57,7 @@ std::string GroupState::tell_apart(std::span<const MembersCalls> all) const {
   for (const SeenCall& call : own->glimpse.calls) {
     const CallFacts mine = facts_of(call);
     const auto differs = [&](const MembersCalls& member) {
-      const SeenCall* const theirs = find(member.glimpse, call.sequence);
+      const SeenCall* const theirs = seen_at(member.glimpse, call.sequence);
       return theirs != nullptr && facts_of(*theirs) != mine;
     };
     if (std::ranges::any_of(all, differs)) return tell_calls_of(all, call.sequence);
@@ -70,7 +70,7 @@ std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
   std::vector<int> ranks;
   std::vector<std::string> words;
   for (const MembersCalls& member : all) {
-    const SeenCall* const call = find(member.glimpse, sequence);
+    const SeenCall* const call = seen_at(member.glimpse, sequence);
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
     words.push_back(with_site(describe(facts_of(*call)), world_->site_of(member.rank, call->site)));

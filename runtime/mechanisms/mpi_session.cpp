@@ -157,7 +157,7 @@ bool is_main_thread() {
   return is_main != 0;
 }
 
-ThreadLevel adopt() {
+ThreadLevel adopt_mpi() {
   int provided = MPI_THREAD_SINGLE;
   check_mpi(PMPI_Query_thread(&provided), "MPI_Query_thread");
   const ThreadLevel level = thread_level(provided);
@@ -179,7 +179,7 @@ std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log) {
   if (only.gate) return only.gate;
   int initialised = 0;
   check_mpi(PMPI_Initialized(&initialised), "MPI_Initialized");
-  const ThreadLevel level = initialised != 0 ? adopt() : initialise(wanted, log);
+  const ThreadLevel level = initialised != 0 ? adopt_mpi() : initialise(wanted, log);
   only.gate = std::make_shared<MpiGate>(
       level, is_main_thread() ? std::this_thread::get_id() : std::thread::id());
   watch_for_finalize();

@@ -23,7 +23,7 @@ constexpr std::uint64_t tag_nccl_pairs = group_tags::of_making | 3;
 constexpr std::uint64_t tag_nccl_columns = group_tags::of_making | 4;
 
 // NCCL's threads are given so long when a world ends; who hangs then is left behind.
-constexpr Duration longest_end = std::chrono::seconds(5);
+constexpr Duration longest_nccl_end = std::chrono::seconds(5);
 
 /// The first version of NCCL that can run several ranks on one GPU, where it is asked to.
 constexpr int first_sharing_version = 23000;
@@ -272,7 +272,7 @@ void NcclMechanism::shut_down(WorldEnd end) {
     patience.deadline = Deadline::after(limit);
     PatientWait(patience).until(are_gone);
   };
-  if (end == WorldEnd::clean || end == WorldEnd::littered) wait(longest_end);
+  if (end == WorldEnd::clean || end == WorldEnd::littered) wait(longest_nccl_end);
   if (!are_gone()) {
     for (const auto& channel : ending_) channel->abort();
     wait(std::chrono::seconds(1));

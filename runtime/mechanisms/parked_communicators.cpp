@@ -23,7 +23,7 @@ Offered offered_at(const std::vector<std::uint64_t>& words, std::size_t index) {
   return {at[0], at[1], at[2], at[3]};
 }
 
-std::optional<Offered> find(const std::vector<std::uint64_t>& words, std::uint64_t id) {
+std::optional<Offered> offered_with(const std::vector<std::uint64_t>& words, std::uint64_t id) {
   for (std::size_t i = 0; i < words.size() / words_of_one; ++i)
     if (const Offered offered = offered_at(words, i); offered.id == id) return offered;
   return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<ParkedCommunicators::Choice> judge(std::span<const std::vector<std
                                                  const Offered& first) {
   ParkedCommunicators::Choice choice{.id = first.id};
   for (const auto& words : offers) {
-    const auto offered = find(words, first.id);
+    const auto offered = offered_with(words, first.id);
     if (!offered || offered->collectives != first.collectives) return std::nullopt;
     choice.left += offered->sent - offered->received;
   }

@@ -22,7 +22,7 @@
 namespace hymn {
 namespace {
 
-std::uint32_t random_number() { return std::random_device()(); }
+std::uint32_t random_word() { return std::random_device()(); }
 
 }  // namespace
 
@@ -196,7 +196,7 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
     }
     // Another rank may have nothing set aside, or something else.
     if (window == nullptr) window = std::make_shared<PeerWindow>(nccl_.gpu(), bytes);
-    mine.number = random_number();
+    mine.number = random_word();
     window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
     mine.window = window->ticket();
     mine.window.rank = rank_;

@@ -11,15 +11,15 @@ namespace hymn {
 namespace {
 
 // What a member says of its host in its offer, and what the maker adds.
-struct Offer {
+struct ShmOffer {
   int host = 0;
   Bytes door;           ///< where the maker can reach it
   std::string problem;  ///< why the maker could not make it
   Bytes ticket;
 
-  static Offer read(const Bytes& said) {
+  static ShmOffer read(const Bytes& said) {
     Unpacker unpacker(said);
-    Offer offer;
+    ShmOffer offer;
     offer.host = static_cast<int>(unpacker.number());
     offer.door = unpacker.bytes();
     offer.problem = unpacker.text();
@@ -84,7 +84,7 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
 }
 
 Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
-  Offer mine;
+  ShmOffer mine;
   mine.host = host_;
   const Neighbours here = neighbours_in(membership);
   const int members = static_cast<int>(here.group_ranks.size());
@@ -104,7 +104,8 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
   const Neighbours here = neighbours_in(membership);
   std::string problem;
   if (here.group_ranks.size() > 1) {
-    const Offer maker = Offer::read(offers[static_cast<std::size_t>(here.group_ranks.front())]);
+    const ShmOffer maker =
+        ShmOffer::read(offers[static_cast<std::size_t>(here.group_ranks.front())]);
     problem = maker.problem;
     try {
       if (problem.empty()) join(membership, here, offers, maker.ticket, patience);
@@ -122,7 +123,7 @@ void ShmMechanism::join(const Membership& membership, const Neighbours& here,
   if (here.me == 0) {
     std::vector<Bytes> doors;
     for (const int rank : here.group_ranks)
-      doors.push_back(Offer::read(offers[static_cast<std::size_t>(rank)]).door);
+      doors.push_back(ShmOffer::read(offers[static_cast<std::size_t>(rank)]).door);
     source_->hand_out(membership.uid, doors);
   }
   const int members = static_cast<int>(here.group_ranks.size());
@@ -163,7 +164,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
     return;
   }
-  for (const Bytes& said : offers) group.host_of.push_back(Offer::read(said).host);
+  for (const Bytes& said : offers) group.host_of.push_back(ShmOffer::read(said).host);
   if (!region) return;
   const Neighbours here = neighbours_in(group.membership);
   group.areas = ShmAreas::for_members(region->members());

@@ -19,7 +19,7 @@ using control::Station;
 constexpr std::size_t some_spare = 2;
 
 /// What a rank tells the others.
-struct Offer {
+struct DeskOffer {
   std::string endpoint{};  ///< of its desk; empty: it keeps none
   std::string problem{};   ///< why it cannot take its part
   std::string remedy{};
@@ -31,9 +31,9 @@ struct Offer {
     if (recorder) recorder->pack(packer);
     return packer.packed();
   }
-  static Offer read(const Bytes& bytes) {
+  static DeskOffer read(const Bytes& bytes) {
     Unpacker unpacker(bytes);
-    Offer offer;
+    DeskOffer offer;
     offer.endpoint = unpacker.text();
     offer.problem = unpacker.text();
     offer.remedy = unpacker.text();
@@ -53,7 +53,7 @@ std::size_t count_descriptors(std::size_t enough) {
 }
 
 /// A connection that cannot be had looks to others like the end of this rank.
-void require_descriptors(Offer& offer, std::size_t needed) {
+void require_descriptors(DeskOffer& offer, std::size_t needed) {
   const std::size_t found = count_descriptors(needed);
   if (found == needed) return;
   offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
@@ -112,7 +112,7 @@ Bytes TcpControl::offer(const ControlSite& site) {
   options.size = site.size;
   options.desk_ranks = site.desks;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
-  Offer offer{.recorder = site.recorder};
+  DeskOffer offer{.recorder = site.recorder};
   if (site.size == 1) {
     life_->station = std::make_unique<Station>(std::move(options));
     return offer.packed();
@@ -146,7 +146,7 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
   std::vector<Neighbour> neighbours;
   for (const auto& [rank, pid, in_sight] : life_->site.here) {
     if (rank == life_->site.rank) continue;
-    const Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]);
+    const DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
     if (!offer.recorder) continue;
     try {
       // That it is there, behind this process, shows that the number means the right process.
@@ -171,13 +171,15 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
 void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
                       Calls calls) {
   for (int rank = 0; rank < life_->site.size; ++rank)
-    if (Offer offer = Offer::read(offers[static_cast<std::size_t>(rank)]); !offer.problem.empty())
+    if (DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
+        !offer.problem.empty())
       throw ConfigError(
           fmt::format("rank {} cannot take its part in the control plane: {}", rank, offer.problem),
           {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
   std::vector<Endpoint> desks;
   for (const int rank : life_->site.desks)
-    desks.push_back(parse_endpoint(Offer::read(offers[static_cast<std::size_t>(rank)]).endpoint));
+    desks.push_back(
+        parse_endpoint(DeskOffer::read(offers[static_cast<std::size_t>(rank)]).endpoint));
   life_->station->set_on_beat(std::move(calls.beat));
   life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
                       look_around(offers));

@@ -19,7 +19,7 @@ constexpr std::uint64_t tag_control = 7;
 constexpr std::size_t most_desks = 3;
 
 // Who is there answers in microseconds.
-constexpr Duration longest_question = std::chrono::milliseconds(300);
+constexpr Duration longest_desk_question = std::chrono::milliseconds(300);
 
 /// Rank 0, then one on each other host, then any.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
@@ -323,7 +323,7 @@ void WorldState::throw_not_all_have(const GroupState& group, const char* done, s
   ErrorContext context = group.context("shrink");
   context.remedy = "call shrink on every member of the group that is left";
   std::vector<std::string> names;
-  for (const Tale& tale : ask(uid, ranks, longest_question)) {
+  for (const Tale& tale : ask(uid, ranks, longest_desk_question)) {
     if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
     context.missing.push_back(tale.rank);
     names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));

@@ -32,7 +32,7 @@ int initialise(const std::string& level) {
   return provided;
 }
 
-const char* name_of(int level) {
+const char* level_name(int level) {
   return level >= MPI_THREAD_MULTIPLE     ? "MULTIPLE"
          : level >= MPI_THREAD_SERIALIZED ? "SERIALIZED"
          : level >= MPI_THREAD_FUNNELED   ? "FUNNELED"
@@ -63,7 +63,7 @@ std::string description(int level, const std::string& asked) {
   MPI_Get_library_version(text.data(), &length);
   const std::string library = text.data();
   return fmt::format("{} at MPI_THREAD_{} ({})", library.substr(0, library.find_first_of(",\n")),
-                     name_of(level), asked == "init" ? "MPI_Init" : "MPI_Init_thread");
+                     level_name(level), asked == "init" ? "MPI_Init" : "MPI_Init_thread");
 }
 
 class RivalRank {

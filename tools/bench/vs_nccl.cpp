@@ -21,10 +21,10 @@ constexpr auto longest_end = std::chrono::seconds(5);
 
 std::shared_ptr<NcclChannel> channel_of(World& world) {
   if (auto channel = detail::GroupState::of(world.group())->nccl()) return channel;
-  const BufferView nothing(nullptr, 0, DataType::float32, MemoryKind::device);
+  const BufferView empty(nullptr, 0, DataType::float32, MemoryKind::device);
   std::string why;
   for (const Candidate& candidate :
-       world.group().explain(Request::all_reduce(nothing, nothing)).candidates)
+       world.group().explain(Request::all_reduce(empty, empty)).candidates)
     if (candidate.path == "nccl") why = ": " + candidate.reason;
   throw UnsupportedError("NCCL cannot be used by these ranks" + why,
                          {.remedy = "leave --vs nccl out"});

@@ -18,29 +18,17 @@
 #include <limits>
 #include <system_error>
 
+#include "base/descriptor.hpp"
+
 namespace hymn {
 namespace {
 
-std::string text_of(int code) { return std::generic_category().message(code); }
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
+std::string code_text(int code) { return std::generic_category().message(code); }
 
 std::string fill(const Descriptor& file, std::uint64_t bytes) {
   int code = EINTR;
-  while (code == EINTR) code = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
-  return code == 0 ? "" : text_of(code);
+  while (code == EINTR) code = posix_fallocate(file.number(), 0, static_cast<off_t>(bytes));
+  return code == 0 ? "" : code_text(code);
 }
 
 std::uint64_t soft_limit(int resource) {
@@ -69,14 +57,14 @@ std::string address_text(const sockaddr* address) {
 
 std::string try_segment(std::uint64_t bytes) {
   const Descriptor file(memfd_create("hymn-doctor", MFD_CLOEXEC));
-  if (file.get() < 0) return text_of(errno);
+  if (file.number() < 0) return code_text(errno);
   return fill(file, bytes);
 }
 
 std::string try_file(const std::string& folder, std::uint64_t bytes) {
   std::string name = folder + "/hymn-doctor-XXXXXX";
   const Descriptor file(mkostemp(name.data(), O_CLOEXEC));
-  if (file.get() < 0) return text_of(errno);
+  if (file.number() < 0) return code_text(errno);
   unlink(name.c_str());
   return fill(file, bytes);
 }

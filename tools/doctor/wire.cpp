@@ -39,14 +39,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, name, machine, shm_bytes, shm_prob
 namespace {
 
 // What comes from outside, such as a value in the environment, need not be UTF-8.
-std::string text_of(const nlohmann::json& json) {
+std::string wire_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
 
-std::string to_wire(const RankFacts& facts) { return text_of(facts); }
-std::string to_wire(const HostFacts& facts) { return text_of(facts); }
+std::string to_wire(const RankFacts& facts) { return wire_text(facts); }
+std::string to_wire(const HostFacts& facts) { return wire_text(facts); }
 
 RankFacts rank_from_wire(const std::string& text) {
   return nlohmann::json::parse(text).get<RankFacts>();

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t largest_size = std::size_t{1} << 44;
+constexpr std::size_t largest_explained = std::size_t{1} << 44;
 
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
@@ -34,7 +34,7 @@ std::vector<std::string_view> collective_names() {
   return names;
 }
 
-MachineSource source_of(const ExplainArguments& arguments, const Config& config) {
+MachineSource machine_source_of(const ExplainArguments& arguments, const Config& config) {
   if (!arguments.topo.empty() && !arguments.synthetic.empty())
     throw BadArguments("--topo and --synthetic both describe the machine; give one of them");
   if (!arguments.topo.empty()) return machine_from_file(arguments.topo);
@@ -77,7 +77,7 @@ GroupLayout layout_of(const MachineSource& source, int ranks) {
 
 void check(const ExplainArguments& arguments, const PlanQuery& query) {
   if (arguments.min_bytes == 0 || arguments.max_bytes < arguments.min_bytes ||
-      arguments.max_bytes > largest_size)
+      arguments.max_bytes > largest_explained)
     throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 16T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
   if (!reduces(query.type)) return;
@@ -211,8 +211,8 @@ Json option_json(const PlanOption& option) {
   return json;
 }
 
-std::string json_text(const PlanTask& task, const std::vector<PlanRange>& ranges,
-                      const std::string& machine, const TuningSource& tuning) {
+std::string plan_json_text(const PlanTask& task, const std::vector<PlanRange>& ranges,
+                           const std::string& machine, const TuningSource& tuning) {
   const auto choice = [](const PlanRange& range, int index) {
     return index < 0 ? Json(nullptr) : option_json(range.options[static_cast<std::size_t>(index)]);
   };
@@ -274,7 +274,7 @@ std::string explain_text(const ExplainArguments& arguments) {
   task.min_bytes = arguments.min_bytes;
   task.max_bytes = arguments.max_bytes;
   check(arguments, task.query);
-  const MachineSource source = source_of(arguments, config);
+  const MachineSource source = machine_source_of(arguments, config);
   if (task.threads && source.hosts > 1)
     throw BadArguments("--threads: threads of one process are on one host");
   const TuningSource tuning = tuning_source(config, *source.machine);
@@ -284,7 +284,7 @@ std::string explain_text(const ExplainArguments& arguments) {
   task.context.peers = peer_use(config.path, config.p2p_compat);
   const std::vector<PlanRange> ranges = plan_ranges(task);
   const std::string machine = !arguments.topo.empty() ? arguments.topo : source.machine->source;
-  return arguments.json ? json_text(task, ranges, machine, tuning)
+  return arguments.json ? plan_json_text(task, ranges, machine, tuning)
                         : plain_text(task, ranges, machine, tuning);
 }
 

@@ -19,7 +19,7 @@ namespace hymn {
 
 namespace {
 
-void check(const TopoArguments& arguments) {
+void check_arguments(const TopoArguments& arguments) {
   if (!arguments.file.empty() && !arguments.synthetic.empty())
     throw BadArguments("--xml and --synthetic both name a machine; give one of them");
   const int to_output =
@@ -81,7 +81,7 @@ void declare_topo_arguments(CLI::App& app, TopoArguments& arguments) {
 }
 
 int topo_command(const TopoArguments& arguments) {
-  check(arguments);
+  check_arguments(arguments);
   if (is_imagined(arguments) || !is_launched()) {
     if (speaks_for_all())
       show(imagine_job(source_of(arguments), std::max(arguments.ranks, 0)), arguments);

@@ -17,7 +17,7 @@ constexpr std::size_t most_packages = 16;
 constexpr std::size_t most_packages_in_row = 4;
 constexpr std::size_t most_gpus = 16;
 constexpr std::size_t most_nics = 4;
-constexpr std::size_t most_badges = 64;
+constexpr std::size_t most_host_badges = 64;
 constexpr std::size_t most_badges_on_gpu = 4;
 constexpr double column_gap = 22;
 constexpr double device_gap = 12;
@@ -166,7 +166,7 @@ void HostPicture::place_badges_and_packages(Block& host) {
     if (!column.has_package) continue;
     height = std::max(height, column.package.box.height);
   }
-  Section badges = rank_badges(places_, processors_.spanning(), most_badges);
+  Section badges = rank_badges(places_, processors_.spanning(), most_host_badges);
   if (!badges.blocks.empty()) {
     const Box grid = put_in_grid(badges.blocks, 24, badges.gap, {x, y_});
     y_ = grid.bottom() + 10;

@@ -31,7 +31,7 @@ using Owned = std::unique_ptr<T, Free>;
   throw Error(ErrorKind::internal, "the picture cannot be drawn: " + problem);
 }
 
-void check(cairo_status_t status) {
+void check_cairo(cairo_status_t status) {
   if (status == CAIRO_STATUS_SUCCESS) return;
   throw ResourceError(
       fmt::format("the picture cannot be drawn: {}", cairo_status_to_string(status)));
@@ -61,12 +61,12 @@ std::string png_of(const std::string& svg, double scale) {
   const RsvgRectangle page{0, 0, std::ceil(width * scale), std::ceil(height * scale)};
   const Owned<cairo_surface_t> surface(cairo_image_surface_create(
       CAIRO_FORMAT_ARGB32, static_cast<int>(page.width), static_cast<int>(page.height)));
-  check(cairo_surface_status(surface.get()));
+  check_cairo(cairo_surface_status(surface.get()));
   const Owned<cairo_t> context(cairo_create(surface.get()));
   if (!rsvg_handle_render_document(handle.get(), context.get(), &page, &error)) fail(error);
-  check(cairo_status(context.get()));
+  check_cairo(cairo_status(context.get()));
   std::string png;
-  check(cairo_surface_write_to_png_stream(surface.get(), append, &png));
+  check_cairo(cairo_surface_write_to_png_stream(surface.get(), append, &png));
   return png;
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t most_squares = 256;
 constexpr std::size_t most_caches = 24;
 constexpr std::size_t most_numa_nodes = 16;
-constexpr std::size_t most_badges = 64;
+constexpr std::size_t most_core_badges = 64;
 constexpr std::size_t most_badges_on_many_cores = 16;
 
 constexpr double core_size = 16;
@@ -34,7 +34,7 @@ ProcessorBlocks::ProcessorBlocks(const Machine& machine, const std::vector<RankP
       uses_(machine.cores.size()),
       homes_(places.size()),
       squares_(machine.cores.size() <= most_squares),
-      most_badges_(squares_ ? most_badges : most_badges_on_many_cores) {
+      most_badges_(squares_ ? most_core_badges : most_badges_on_many_cores) {
   count_uses();
   find_homes();
 }

@@ -10,6 +10,8 @@ namespace hymn {
 
 namespace {
 
+using Sign = LegendEntry::Sign;
+
 constexpr std::string_view pcie_ink = "#9aa5b1";
 constexpr std::string_view nvlink_ink = "#3f6b4f";
 
@@ -172,7 +174,6 @@ void SvgWriter::block(const Block& block, BlockKind parent) {
 }
 
 void SvgWriter::legend(const LegendEntry& entry) {
-  using Sign = LegendEntry::Sign;
   Block sign;
   sign.kind = entry.sign == Sign::rank ? BlockKind::rank : BlockKind::core;
   sign.box = {entry.at.x, entry.at.y - 7, 16, 14};

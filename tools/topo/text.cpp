@@ -163,7 +163,7 @@ std::string link_cell(const GpuLink& link) {
   return cell;
 }
 
-std::string legend_of(const std::set<GpuLinkKind>& kinds, bool no_peers) {
+std::string legend_text(const std::set<GpuLinkKind>& kinds, bool no_peers) {
   std::string legend;
   for (const GpuLinkKind kind : kinds)
     if (kind != GpuLinkKind::self)
@@ -191,7 +191,7 @@ std::string links_text(const Machine& machine) {
     }
     table.add(std::move(row));
   }
-  return "\n" + table.text("  ") + legend_of(kinds, no_peers);
+  return "\n" + table.text("  ") + legend_text(kinds, no_peers);
 }
 
 std::string nics_text(const Machine& machine) {

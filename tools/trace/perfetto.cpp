@@ -13,7 +13,7 @@ namespace hymn::trace {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string_view state_name(EntryState state) {
   switch (state) {
@@ -37,14 +37,14 @@ std::int64_t first_time(const Job& job) {
   return first;
 }
 
-Json arguments_of(const Entry& entry) {
-  Json json{{"sequence", entry.is_p2p ? entry.p2p_seq : entry.collective_seq},
-            {"op_id", entry.op_id},
-            {"state", state_name(entry.state)},
-            {"input_sizes", entry.input.sizes},
-            {"input_dtype", entry.input.dtype},
-            {"output_sizes", entry.output.sizes},
-            {"output_dtype", entry.output.dtype}};
+OrderedJson arguments_of(const Entry& entry) {
+  OrderedJson json{{"sequence", entry.is_p2p ? entry.p2p_seq : entry.collective_seq},
+                   {"op_id", entry.op_id},
+                   {"state", state_name(entry.state)},
+                   {"input_sizes", entry.input.sizes},
+                   {"input_dtype", entry.input.dtype},
+                   {"output_sizes", entry.output.sizes},
+                   {"output_dtype", entry.output.dtype}};
   const auto add = [&json](const char* key, const std::string& text) {
     if (!text.empty()) json[key] = text;
   };
@@ -73,8 +73,8 @@ class Writer {
 
   std::string write() {
     for (const Dump& dump : job_.dumps()) add(dump);
-    const Json json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events_)}};
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const OrderedJson json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events_)}};
+    return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
   }
 
  private:
@@ -103,12 +103,12 @@ class Writer {
 
   void add(const Dump& dump, const Entry& entry, std::int64_t created, std::size_t thread) {
     const bool is_open = entry.state != EntryState::completed && !entry.retired;
-    Json event{{"name", call_name(entry, dump.rank)},
-               {"cat", entry.is_p2p ? "p2p" : "collective"},
-               {"ph", is_open ? "B" : "X"},
-               {"pid", dump.rank},
-               {"tid", thread},
-               {"ts", microseconds(start_, created)}};
+    OrderedJson event{{"name", call_name(entry, dump.rank)},
+                      {"cat", entry.is_p2p ? "p2p" : "collective"},
+                      {"ph", is_open ? "B" : "X"},
+                      {"pid", dump.rank},
+                      {"tid", thread},
+                      {"ts", microseconds(start_, created)}};
     if (!is_open) event["dur"] = duration_of(entry, created);
     event["args"] = arguments_of(entry);
     events_.push_back(std::move(event));
@@ -116,7 +116,7 @@ class Writer {
 
   const Job& job_;
   std::int64_t start_;
-  Json events_ = Json::array();
+  OrderedJson events_ = OrderedJson::array();
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ std::vector<int> ranks_shown(const Job& job, const std::map<int, std::string>& r
 /// By group, sequence and whether it is a message.
 using Place = std::tuple<std::string, std::int64_t, bool>;
 
-std::set<Place> places_of(const std::vector<Finding>& findings) {
+std::set<Place> fault_places(const std::vector<Finding>& findings) {
   std::set<Place> places;
   for (const Finding& finding : findings)
     if (finding.is_fault && finding.sequence > 0)
@@ -112,7 +112,7 @@ void spread_on_lanes(Row& row) {
 class Maker {
  public:
   Maker(const Job& job, const std::vector<Finding>& findings, std::size_t count)
-      : job_(job), places_(places_of(findings)), count_(count) {}
+      : job_(job), places_(fault_places(findings)), count_(count) {}
 
   Timeline make(const std::map<int, std::string>& remarks, const std::vector<int>& ranks) {
     Timeline timeline;
@@ -192,9 +192,9 @@ class Maker {
 }  // namespace
 
 Timeline make_timeline(const Job& job, const std::vector<Finding>& findings, std::size_t count,
-                       std::size_t most_rows) {
+                       std::size_t row_limit) {
   const std::map<int, std::string> remarks = remarks_of(findings);
-  return Maker(job, findings, count).make(remarks, ranks_shown(job, remarks, most_rows));
+  return Maker(job, findings, count).make(remarks, ranks_shown(job, remarks, row_limit));
 }
 
 }  // namespace hymn::trace

@@ -44,6 +44,6 @@ struct Timeline {
 };
 
 Timeline make_timeline(const Job& job, const std::vector<Finding>& findings, std::size_t count,
-                       std::size_t most_rows);
+                       std::size_t row_limit);
 
 }  // namespace hymn::trace

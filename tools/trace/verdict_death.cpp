@@ -12,15 +12,10 @@ namespace hymn::trace {
 
 namespace {
 
-constexpr std::size_t most_lines = 6;
-
-std::string host_of(const Case& all, int rank) {
-  const Dump* dump = all.job.dump(rank);
-  return dump != nullptr && !dump->host.empty() ? dump->host : all.job.fate(rank).host;
-}
+constexpr std::size_t most_death_lines = 6;
 
 // The operation that it was in when it died, by its own dump.
-const Wait* wait_of(const Case& all, int rank) {
+const Wait* last_wait_of(const Case& all, int rank) {
   const std::vector<std::size_t>& waits = all.waits_of[static_cast<std::size_t>(rank)];
   return waits.empty() ? nullptr : &all.waits[waits.front()];
 }
@@ -66,7 +61,7 @@ void add_waiters(const Case& all, Finding& finding) {
       finding.sequence = wait.sequence;
       finding.is_p2p = wait.is_p2p;
     }
-    if (++told > most_lines) continue;
+    if (++told > most_death_lines) continue;
     finding.details.push_back(
         fmt::format("{} in {}", waiting_text(others), of_group(wait.name, wait.group->label)));
   }
@@ -77,8 +72,8 @@ void add_waiters(const Case& all, Finding& finding) {
 }
 
 // "rank 2 (nodeB, pid 4713) was killed by signal 9 (SIGKILL)"
-std::string title_of(const Case& all, bool died, const std::string& detail,
-                     const std::vector<int>& ranks) {
+std::string death_title(const Case& all, bool died, const std::string& detail,
+                        const std::vector<int>& ranks) {
   constexpr std::string_view of_process = "its process ";
   const std::string whose = who(all.job, ranks);
   if (died && ranks.size() == 1 && detail.starts_with(of_process))
@@ -87,21 +82,21 @@ std::string title_of(const Case& all, bool died, const std::string& detail,
                      detail.empty() ? "" : ": ", detail);
 }
 
-Finding finding_for(const Case& all, Fate::Kind kind, const std::string& detail,
-                    const std::vector<int>& ranks) {
+Finding death_finding(const Case& all, Fate::Kind kind, const std::string& detail,
+                      const std::vector<int>& ranks) {
   Finding finding;
   finding.kind = FindingKind::death;
   finding.culprits = ranks;
   const bool died = kind == Fate::Kind::dead;
-  finding.title = title_of(all, died, detail, ranks);
+  finding.title = death_title(all, died, detail, ranks);
   std::map<std::string, std::vector<int>> places;
   for (const int rank : ranks) places[where_text(all, rank)].push_back(rank);
   for (const auto& [text, same] : places) {
-    if (finding.details.size() == most_lines) break;
+    if (finding.details.size() == most_death_lines) break;
     finding.details.push_back(ranks.size() == 1 ? text
                                                 : fmt::format("{}: {}", ranks_text(same), text));
   }
-  if (const Wait* wait = wait_of(all, ranks[0])) {
+  if (const Wait* wait = last_wait_of(all, ranks[0])) {
     finding.group_uid = wait->group->uid;
     finding.group_label = wait->group->label;
     finding.op = wait->op;
@@ -122,10 +117,10 @@ std::vector<Finding> find_deaths(const Case& all) {
   std::map<std::tuple<Fate::Kind, std::string, std::string>, std::vector<int>> alike;
   for (const auto& [rank, fate] : all.job.fates())
     if (fate.kind == Fate::Kind::dead || fate.kind == Fate::Kind::lost)
-      alike[{fate.kind, host_of(all, rank), fate.detail}].push_back(rank);
+      alike[{fate.kind, host_of(all.job, rank), fate.detail}].push_back(rank);
   std::vector<Finding> findings;
   for (const auto& [key, ranks] : alike)
-    findings.push_back(finding_for(all, std::get<0>(key), std::get<2>(key), ranks));
+    findings.push_back(death_finding(all, std::get<0>(key), std::get<2>(key), ranks));
   return findings;
 }
 

@@ -48,7 +48,7 @@ bool differs(const Group& group, std::int64_t sequence) {
 }
 
 /// All places of a group's order that are in the ring of two members at least.
-std::vector<std::int64_t> places_of(const Group& group) {
+std::vector<std::int64_t> shared_places(const Group& group) {
   std::vector<std::int64_t> all;
   for (const Member& member : group.members)
     for (const Entry* entry : member.collectives) all.push_back(entry->collective_seq);
@@ -150,7 +150,7 @@ std::vector<Finding> find_mismatches(const Case& all) {
   std::vector<Finding> findings;
   for (const Group& group : all.job.groups()) {
     // What comes after the first difference follows from it.
-    for (const std::int64_t sequence : places_of(group)) {
+    for (const std::int64_t sequence : shared_places(group)) {
       if (!differs(group, sequence)) continue;
       findings.push_back(finding_at(all, group, sequence));
       break;

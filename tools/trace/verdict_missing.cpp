@@ -11,7 +11,7 @@ namespace hymn::trace {
 
 namespace {
 
-constexpr std::size_t most_lines = 6;
+constexpr std::size_t most_missing_lines = 6;
 
 /// Why a rank is not there. What is told of one kind has one finding.
 enum class Absence : std::uint8_t {
@@ -46,8 +46,8 @@ bool has_left_by_error(const Case& all, int rank) {
          fate.detail.find("because of an error") != std::string::npos;
 }
 
-std::string title_of(const Case& all, const Wait& wait, Absence absence,
-                     const std::vector<int>& ranks) {
+std::string missing_title(const Case& all, const Wait& wait, Absence absence,
+                          const std::vector<int>& ranks) {
   const std::string whose = who(all.job, ranks);
   const std::string what = of_group(wait.name, wait.group->label);
   const bool has_dump = all.job.dump(ranks[0]) != nullptr;
@@ -105,8 +105,8 @@ std::vector<std::string> where_lines(const Case& all, const std::vector<int>& ra
   if (by_text.size() == 1) return {by_text.begin()->first};
   std::vector<std::string> lines;
   for (const auto& [text, same] : by_text) {
-    if (lines.size() == most_lines) {
-      lines.push_back(fmt::format("… and {} more", by_text.size() - most_lines));
+    if (lines.size() == most_missing_lines) {
+      lines.push_back(fmt::format("… and {} more", by_text.size() - most_missing_lines));
       break;
     }
     lines.push_back(fmt::format("{}: {}", ranks_text(same), text));
@@ -120,11 +120,11 @@ std::string group_line(const Wait& wait) {
              : fmt::format("group '{}' was given up: {}", wait.group->label, wait.group->aborted);
 }
 
-Finding finding_for(const Case& all, const Wait& wait, Absence absence,
-                    const std::vector<int>& ranks) {
+Finding missing_finding(const Case& all, const Wait& wait, Absence absence,
+                        const std::vector<int>& ranks) {
   Finding finding = finding_about(FindingKind::missing, wait);
   finding.culprits = ranks;
-  finding.title = title_of(all, wait, absence, ranks);
+  finding.title = missing_title(all, wait, absence, ranks);
   finding.details = where_lines(all, ranks);
   if (absence == Absence::no_group)
     finding.details.emplace_back("it does not know the group: it has not made it, or destroyed it");
@@ -200,7 +200,7 @@ std::vector<Finding> find_missing(const Case& all) {
       by_absence[{absence == Absence::busy && waits, absence}].push_back(rank);
     }
     for (const auto& [key, ranks] : by_absence) {
-      findings.push_back(finding_for(all, wait, key.second, ranks));
+      findings.push_back(missing_finding(all, wait, key.second, ranks));
       findings.back().is_consequence = key.first;
     }
     const bool is_worth_it = wait.is_fault && wait.missing.empty();

@@ -38,7 +38,7 @@ Finding finding_for_failed(const Case& all, const Wait& wait) {
   return finding;
 }
 
-Finding finding_for(const Case& all, const Wait& wait, const Pair& pair) {
+Finding p2p_finding(const Case& all, const Wait& wait, const Pair& pair) {
   const Waiter& waiter = wait.waiters[0];
   if (waiter.entry->state == EntryState::failed && all.job.dump(waiter.rank)->trigger == "error")
     return finding_for_failed(all, wait);
@@ -138,7 +138,7 @@ std::vector<Finding> find_lonely(const Case& all) {
   for (const Pair& pair : pairs) {
     const auto apart = pair.apart_by_tag();
     for (const bool waits : {pair.sender_waits(), pair.receiver_waits()}) {
-      if (waits && !apart) findings.push_back(finding_for(all, *wait, pair));
+      if (waits && !apart) findings.push_back(p2p_finding(all, *wait, pair));
       if (waits) ++wait;
     }
     if (apart)

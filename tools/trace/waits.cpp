@@ -98,7 +98,7 @@ class OpenCollectives {
   std::map<std::int64_t, Wait> waits_;
 };
 
-Wait wait_of(const Job& job, const Pair& pair, bool sender_waits) {
+Wait wait_for_partner(const Job& job, const Pair& pair, bool sender_waits) {
   Wait wait;
   const Traffic& mine = sender_waits ? pair.sends : pair.recvs;
   const int rank = sender_waits ? pair.sender : pair.receiver;
@@ -144,8 +144,8 @@ std::vector<Wait> find_waits(const Job& job) {
   std::vector<Wait> waits;
   for (const Group& group : job.groups()) OpenCollectives(job, group).finish(waits);
   for (const Pair& pair : find_pairs(job)) {
-    if (pair.sender_waits()) waits.push_back(wait_of(job, pair, true));
-    if (pair.receiver_waits()) waits.push_back(wait_of(job, pair, false));
+    if (pair.sender_waits()) waits.push_back(wait_for_partner(job, pair, true));
+    if (pair.receiver_waits()) waits.push_back(wait_for_partner(job, pair, false));
   }
   return waits;
 }

@@ -15,11 +15,6 @@ bool has_root(const std::string& op) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-std::string host_of(const Job& job, int rank) {
-  const Dump* dump = job.dump(rank);
-  return dump != nullptr && !dump->host.empty() ? dump->host : job.fate(rank).host;
-}
-
 std::int64_t pid_of(const Job& job, int rank) {
   const Dump* dump = job.dump(rank);
   return dump != nullptr && dump->pid > 0 ? dump->pid : job.fate(rank).pid;
@@ -83,6 +78,11 @@ std::string shadow_text(const Dump& dump) {
 }
 
 }  // namespace
+
+std::string host_of(const Job& job, int rank) {
+  const Dump* dump = job.dump(rank);
+  return dump != nullptr && !dump->host.empty() ? dump->host : job.fate(rank).host;
+}
 
 std::string rank_list(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());

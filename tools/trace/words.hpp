@@ -14,6 +14,8 @@ namespace hymn::trace {
 std::string rank_list(std::vector<int> ranks);
 /// "rank 3", "ranks 0-2, 5", "nobody"
 std::string ranks_text(const std::vector<int>& ranks);
+/// As its dump tells, or else what was heard of its end; "": nothing is known.
+std::string host_of(const Job& job, int rank);
 /// "rank 3 (nodeB, pid 4711)"; of several, "ranks 4-7 (nodeB)" where one host has them all.
 std::string who(const Job& job, const std::vector<int>& ranks);
 /// "all_reduce #412", "send 3->1 (#7)", "recv 0<-any (#2)"

@@ -17,7 +17,7 @@ namespace hymn {
 namespace {
 
 // A table tells sizes up to here.
-constexpr std::size_t largest_size = std::size_t{1} << 40;
+constexpr std::size_t largest_tuned = std::size_t{1} << 40;
 
 std::vector<const BenchCase*> cases_named(const std::vector<std::string>& names) {
   std::vector<const BenchCase*> cases;
@@ -58,7 +58,7 @@ void declare_tune_arguments(CLI::App& app, TuneArguments& arguments) {
 
 TuneOptions checked_options(const TuneArguments& arguments) {
   if (arguments.min_bytes == 0 || arguments.max_bytes < arguments.min_bytes ||
-      arguments.max_bytes > largest_size)
+      arguments.max_bytes > largest_tuned)
     throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 1T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
   check_threads(arguments.threads);

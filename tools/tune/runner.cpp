@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t warm_up = 5;
 
-std::string name_of(std::string_view path, std::string_view algorithm) {
+std::string choice_name(std::string_view path, std::string_view algorithm) {
   return fmt::format("{} ({})", path, algorithm);
 }
 
@@ -169,10 +169,10 @@ TuneChange TuneRunner::change_at(std::size_t bytes, const BenchCall& call,
   const Explanation now = world_.group().explain(request_of(call));
   TuneChange change;
   change.bytes = bytes;
-  change.before = name_of(now.path, now.algorithm);
+  change.before = choice_name(now.path, now.algorithm);
   for (const Contender* contender : contenders) {
     const double us = contender->row.points.back().seconds * 1e6;
-    const std::string name = name_of(contender->row.path, contender->row.algorithm);
+    const std::string name = choice_name(contender->row.path, contender->row.algorithm);
     if (name == change.before) change.before_us = us;
     if (change.after.empty() || us < change.after_us) {
       change.after = name;
