@@ -52,9 +52,9 @@ function(hymn_compile_kernels source)
   endif()
 endfunction()
 
-# hymn_embed_kernels(ROOM EMBEDDER): EMBEDDER, a source of this room, takes the image in
-# (HYMN_KERNEL_IMAGE).
-function(hymn_embed_kernels room embedder)
+# hymn_embed_kernels(ROOM SOURCE EMBEDDER): EMBEDDER takes in the image of SOURCE
+# (HYMN_KERNEL_IMAGE); both are sources of this room.
+function(hymn_embed_kernels room source embedder)
   if(NOT hymn_kernel_image)
     return()
   endif()

@@ -26,8 +26,6 @@ std::string tuning_library() {
   return fmt::format("hymn {}, {}", build_info::version, mpi_library());
 }
 
-const char* version() noexcept { return build_info::version; }
-
 std::vector<Setting> settings() { return Config::from_environment().describe(); }
 
 std::vector<BuildFact> build_facts() {
