@@ -52,9 +52,9 @@ function(hymn_compile_kernels source)
   endif()
 endfunction()
 
-# hymn_embed_kernels(ROOM SOURCE EMBEDDER): EMBEDDER takes in the image of SOURCE
-# (HYMN_KERNEL_IMAGE); both are sources of this room.
-function(hymn_embed_kernels room source embedder)
+# hymn_embed_kernels(SOURCE EMBEDDER ROOM): EMBEDDER takes in the image of SOURCE
+# (HYMN_KERNEL_IMAGE); both are sources of ROOM.
+function(hymn_embed_kernels source embedder room)
   if(NOT hymn_kernel_image)
     return()
   endif()
