@@ -265,7 +265,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void look_after_works();
   // In world_waits.cpp, on the thread that beats.
   void look_after_waits();
-  std::vector<CallRecord> waited_calls();
+  std::vector<CallRecord> waited_calls() const;
   /// A wait that has lasted for long, while the others are asked about it.
   struct LongWait {
     CallRecord call{};
@@ -285,6 +285,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void dump_asked(const control::DumpNow& message) override;
   Tale tell(const Inquiry& about) override;
   CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
+  OwnWait own_wait() const;
   std::vector<GroupMark> marks() override;
   void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
   FrameSource sites_of(int rank, const RecorderView& view) const;

@@ -19,7 +19,7 @@ constexpr unsigned beats_between_looks = 8;
 
 }  // namespace
 
-std::vector<CallRecord> WorldState::waited_calls() {
+std::vector<CallRecord> WorldState::waited_calls() const {
   std::vector<CallRecord> open = open_calls(recorder_.view());
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
   if (engine == nullptr || open.empty()) return {};

@@ -56,6 +56,14 @@ void stopped(ProcessGroup& group, int rank) {
   sum(group, 4);
 }
 
+// A ring of messages that rank 0 never sends into.
+void ring(ProcessGroup& group, int rank) {
+  if (rank == 0) std::raise(SIGSTOP);
+  std::vector<float> values(4);
+  group.recv(values, rank - 1);
+  group.send(values, (rank + 1) % group.size());
+}
+
 void throws(ProcessGroup& group, int rank) {
   if (rank == 2) throw std::runtime_error("no luck");
   sum(group, 4);
@@ -92,6 +100,7 @@ int hang(const std::string& way) {
                                                                     {"killed", killed},
                                                                     {"exits", exits},
                                                                     {"stopped", stopped},
+                                                                    {"ring", ring},
                                                                     {"throws", throws},
                                                                     {"other_tag", other_tag},
                                                                     {"too_long", too_long},

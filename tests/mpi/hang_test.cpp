@@ -111,6 +111,16 @@ TEST_F(Hang, WithARankThatNeverCalls) {
   EXPECT_THAT(dump_verdict(), HasSubstr("never entered all_reduce #2 of group 'dp#1'"));
 }
 
+TEST_F(Hang, InARingEndsAtTheRankThatIsStopped) {
+  start("ring", "HYMN_TIMEOUT=3");
+  // Whoever throws ends: the launcher waits for the one that is stopped.
+  std::this_thread::sleep_for(8s);
+  end_by_force();
+  EXPECT_THAT(output_, ContainsRegex("recv #1 of group 'dp#1' has not completed on rank 2 .*; rank "
+                                     "1 waits for rank 0, which is stopped; in the end all wait "
+                                     "for rank 0 "));
+}
+
 TEST_F(Hang, IsReportedOnceWhileItLasts) { expect_report("never_calls"); }
 
 TEST_F(Hang, IsReportedOnceWhileSomebodyWaitsForAWork) { expect_report("waits"); }
