@@ -91,6 +91,18 @@ void waits(ProcessGroup& group, int rank) {
   work.wait();
 }
 
+// --- Outside of calls: rank 2 comes late.
+
+void late_group(World& world) {
+  if (world.rank() == 2) be_elsewhere();
+  world.new_group({0, 1, 2}, {.description = "late"}).barrier();
+}
+
+void late_shrink(World& world) {
+  if (world.rank() == 2) be_elsewhere();
+  world.group().shrink().barrier();
+}
+
 void well(ProcessGroup& group, int) { sum(group, 4); }
 
 int hang(const std::string& way) {
@@ -106,12 +118,17 @@ int hang(const std::string& way) {
                                                                     {"too_long", too_long},
                                                                     {"waits", waits},
                                                                     {"well", well}};
+  const std::map<std::string, void (*)(World&)> late_ways = {{"late_group", late_group},
+                                                             {"late_shrink", late_shrink}};
   World world;
   ProcessGroup group = world.new_group({0, 1, 2}, {.description = "dp"});
   sum(group, 4);
   write_pid(world.rank());
   try {
-    ways.at(way)(group, world.rank());
+    if (late_ways.contains(way))
+      late_ways.at(way)(world);
+    else
+      ways.at(way)(group, world.rank());
   } catch (const Error& error) {
     std::printf("rank %d: %s error: %s\n", world.rank(), to_string(error.kind()), error.what());
     std::fflush(stdout);
