@@ -21,6 +21,10 @@ void NumberSet::add(std::uint64_t number) {
     std::prev(before)->second = last;
   else
     last_of_[number] = last;
+  if (last_of_.size() <= most_ranges) return;
+  const auto second = std::next(last_of_.begin());
+  last_of_.begin()->second = second->second;
+  last_of_.erase(second);
 }
 
 bool NumberSet::contains(std::uint64_t number) const {
@@ -70,11 +74,12 @@ ExchangeMux::ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world
 std::shared_ptr<Exchange> ExchangeMux::channel(std::uint64_t id) {
   const auto self = shared_from_this();
   std::lock_guard lock(mutex_);
+  if (const auto known = open_.find(id); known != open_.end())
+    if (auto open = known->second.lock()) return open;
   if (ended_.contains(id)) throw UsageError(fmt::format("group {} has been before", id));
-  std::weak_ptr<Exchange>& known = open_[id];
-  if (auto open = known.lock()) return open;
   auto made = std::make_shared<Channel>(self, id);
-  known = made;
+  open_[id] = made;
+  awaited_.erase(id);
   return made;
 }
 
@@ -82,6 +87,7 @@ void ExchangeMux::pass_over(std::uint64_t id) {
   std::lock_guard lock(mutex_);
   open_.erase(id);
   ended_.add(id);
+  awaited_.erase(id);
   const auto found = arrived_.find(id);
   if (found == arrived_.end()) return;
   drop(found->second.size(), fmt::format("group {} has ended", id));
@@ -121,10 +127,22 @@ void ExchangeMux::sort(ExchangeMessage message) {
   std::memcpy(&identity, message.bytes.data() + bytes, sizeof identity);
   if (identity.world != world_)
     return drop(1, fmt::format("it is of world {}, and this is {}", identity.world, world_));
-  if (ended_.contains(identity.channel))
+  const bool is_open = open_.contains(identity.channel);
+  if (!is_open && ended_.contains(identity.channel))
     return drop(1, fmt::format("group {} has ended", identity.channel));
   message.bytes.resize(bytes);
   arrived_[identity.channel].add(identity.tag, std::move(message));
+  if (!is_open) keep_few_awaited(identity.channel);
+}
+
+// Those who were to make a group with this rank may have died, or given up.
+void ExchangeMux::keep_few_awaited(std::uint64_t id) {
+  awaited_.try_emplace(id, {});
+  if (awaited_.size() <= most_awaited) return;
+  const std::uint64_t oldest = awaited_.begin()->first;
+  awaited_.erase(oldest);
+  const auto queues = arrived_.extract(oldest);
+  if (!queues.empty()) drop(queues.mapped().size(), fmt::format("group {} was never made", oldest));
 }
 
 void ExchangeMux::drop(std::size_t messages, const std::string& why) {

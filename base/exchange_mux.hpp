@@ -11,15 +11,21 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <variant>
 
 #include "base/message_queues.hpp"
+#include "base/recent_map.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn {
 
-/// Numbers of which most are neighbours, as ranges: no more of these than there are gaps.
+/// Numbers of which most are neighbours, as ranges: no more of these than there are gaps, nor than
+/// `most_ranges`. What lies between the lowest of them is held to be in the set when there are
+/// more.
 class NumberSet {
  public:
+  static constexpr std::size_t most_ranges = 4096;
+
   void add(std::uint64_t number);
   bool contains(std::uint64_t number) const;
   std::size_t ranges() const { return last_of_.size(); }
@@ -33,6 +39,9 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
  public:
   /// Of what is no group's.
   static constexpr std::uint64_t world_channel = ~std::uint64_t{0};
+  /// Of so many channels that were not asked for messages are kept: those that came for others
+  /// before are dropped. None is asked for so late that its messages are among them.
+  static constexpr std::size_t most_awaited = 4096;
 
   /// All ranks make worlds over an exchange in the same order: so they number them alike. `tell` is
   /// told of each message that is dropped, and must not call back.
@@ -65,6 +74,7 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
   void send(int to, const Identity& identity, std::span<const std::byte> bytes);
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
   void sort(ExchangeMessage message);
+  void keep_few_awaited(std::uint64_t id);
   void drop(std::size_t messages, const std::string& why);
 
   const std::shared_ptr<Exchange> exchange_;
@@ -73,6 +83,7 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::uint64_t, std::weak_ptr<Exchange>> open_;
   std::map<std::uint64_t, MessageQueues> arrived_;  ///< by channel; perhaps of one that is to come
+  RecentMap<std::uint64_t, std::monostate> awaited_{most_awaited + 1};  ///< of these, not open
   NumberSet ended_;
   std::uint64_t dropped_ = 0;
 };

@@ -13,14 +13,17 @@ namespace {
 // Members other than the first wait a little longer than it does, so that the first can still tell
 // them who is missing.
 constexpr Duration verdict_grace = std::chrono::milliseconds(500);
+// By then the first has told of a long wait those who wait with it.
+constexpr Duration report_grace = std::chrono::seconds(1);
 // Whoever is still not there after this is likely never to come.
 constexpr Duration longest_farewell = std::chrono::milliseconds(250);
 
 std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
-                                             const Patience& patience) {
+                                             const Patience& patience,
+                                             PatientWait::TellLong tell_long = {}) {
   std::optional<ExchangeMessage> message;
   const std::array needed{from};
-  PatientWait wait(patience, needed);
+  PatientWait wait(patience, needed, std::move(tell_long));
   wait.until([&] { return (message = exchange.try_receive(from, tag)).has_value(); });
   return message;
 }
@@ -29,6 +32,7 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
 void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
              Patience patience) {
   patience.clock = &steady_clock();
+  patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
   const auto has_left = [&](int member) { return exchange.has_left(member, tag); };
   PatientWait wait(patience);
@@ -54,14 +58,16 @@ void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag
 struct Verdict {
   std::vector<int> missing{};  ///< have not come in time, or are gone
   std::string gone{};          ///< what is known of those that are gone; empty: none are
+  bool is_last = true;         ///< else the first still waits for those that are missing
 
   void pack(Packer& packer) const {
-    packer.text(gone).number(missing.size());
+    packer.text(gone).number(is_last ? 1 : 0).number(missing.size());
     for (const int rank : missing) packer.number(static_cast<std::uint64_t>(rank));
   }
   static Verdict unpack(Unpacker& unpacker) {
     Verdict verdict;
     verdict.gone = unpacker.text();
+    verdict.is_last = unpacker.number() != 0;
     verdict.missing.resize(unpacker.count());
     for (int& rank : verdict.missing) rank = static_cast<int>(unpacker.number());
     return verdict;
@@ -86,21 +92,74 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
   see_off(exchange, others, tag, std::move(patience));
 }
 
-/// What each has said, this rank first; and who has not come.
-std::vector<Bytes> hear_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-                            std::span<const std::byte> mine, const Patience& patience,
-                            Verdict& verdict) {
-  std::vector<Bytes> gathered(members.size());
-  gathered[0].assign(mine.begin(), mine.end());
-  for (std::size_t i = 1; i < members.size(); ++i) {
-    auto message = receive_until(exchange, members[i], tag, patience);
-    if (message)
-      gathered[i] = std::move(message->bytes);
-    else
-      verdict.missing.push_back(members[i]);
+/// The first member's ear for the others.
+class Hearing {
+ public:
+  Hearing(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+          const Patience& patience)
+      : exchange_(exchange),
+        members_(members),
+        tag_(tag),
+        patience_(patience),
+        heard_(members.size()) {}
+
+  /// What each has said, this rank first; and who has not come.
+  std::vector<Bytes> hear_all(std::span<const std::byte> mine, Verdict& verdict) {
+    heard_[0] = Bytes(mine.begin(), mine.end());
+    for (std::size_t i = 1; i < members_.size(); ++i) {
+      const std::array needed{members_[i]};
+      PatientWait wait(patience_, needed, [this](TimePoint now) { tell_long(now); });
+      if (!wait.until([&] { return has_come(i); })) verdict.missing.push_back(members_[i]);
+    }
+    std::vector<Bytes> gathered;
+    for (auto& word : heard_) gathered.push_back(std::move(word).value_or(Bytes()));
+    return gathered;
   }
-  return gathered;
-}
+
+ private:
+  bool is_told() const { return patience_.long_wait && patience_.long_wait->is_told(); }
+  bool has_come(std::size_t i) {
+    // Those who come now are told whom they wait for.
+    if (is_told()) hear_of_all();
+    return hears(i);
+  }
+  void hear_of_all() {
+    for (std::size_t i = 1; i < members_.size(); ++i) hears(i);
+  }
+  bool hears(std::size_t i) {
+    if (heard_[i]) return true;
+    auto message = exchange_.try_receive(members_[i], tag_);
+    if (!message) return false;
+    heard_[i] = std::move(message->bytes);
+    if (is_told()) tell_missing(i);
+    return true;
+  }
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < members_.size(); ++i)
+      if (!heard_[i]) ranks.push_back(members_[i]);
+    return ranks;
+  }
+  // Those who wait with this rank need not wonder about it.
+  void tell_missing(std::size_t i) const {
+    Packer packer;
+    Verdict{.missing = missing(), .is_last = false}.pack(packer);
+    exchange_.send(members_[i], tag_, packer.packed());
+  }
+  void tell_long(TimePoint now) {
+    hear_of_all();
+    if (missing().empty()) return;
+    patience_.long_wait->tell(missing(), now, false);
+    for (std::size_t i = 1; i < members_.size(); ++i)
+      if (heard_[i]) tell_missing(i);
+  }
+
+  Exchange& exchange_;
+  std::span<const int> members_;
+  std::uint64_t tag_;
+  const Patience& patience_;
+  std::vector<std::optional<Bytes>> heard_;
+};
 
 std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                            std::span<const std::byte> mine, const Patience& patience) {
@@ -109,7 +168,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   Verdict verdict;
   std::vector<Bytes> gathered;
   try {
-    gathered = hear_all(exchange, members, tag, mine, patience, verdict);
+    gathered = Hearing(exchange, members, tag, patience).hear_all(mine, verdict);
   } catch (const PeerError& error) {
     tell_of_gone(exchange, others, tag, error, patience);
     throw;
@@ -134,6 +193,31 @@ ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const P
   return std::move(*message);
 }
 
+namespace {
+
+/// What the first member says in the end. Nothing: it has not said it in time.
+std::optional<ExchangeMessage> hear_first(Exchange& exchange, std::span<const int> members,
+                                          std::uint64_t tag, const Patience& patience) {
+  const std::array first{members.front()};
+  const auto own = std::ranges::find(members, exchange.rank());
+  const bool quietly = !LongWait::is_speaker(static_cast<std::size_t>(own - members.begin()));
+  LongWait* const long_wait = patience.long_wait.get();
+  const auto tell_long = [&](TimePoint now) {
+    if (long_wait->is_due(now - report_grace)) long_wait->tell(first, now, quietly);
+  };
+  while (true) {
+    auto message = receive_until(exchange, members.front(), tag, patience, tell_long);
+    if (!message) return message;
+    Unpacker unpacker(message->bytes);
+    const Verdict verdict = Verdict::unpack(unpacker);
+    if (verdict.is_last) return message;
+    const bool is_told = long_wait == nullptr || long_wait->is_told();
+    if (!is_told) long_wait->tell(verdict.missing, patience.clock->now(), true);
+  }
+}
+
+}  // namespace
+
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience) {
   if (exchange.rank() == members.front()) return collect(exchange, members, tag, mine, patience);
@@ -142,7 +226,7 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   Patience longer = patience;
   if (!longer.deadline.is_never())
     longer.deadline = Deadline(longer.deadline.when() + verdict_grace);
-  auto message = receive_until(exchange, members.front(), tag, longer);
+  const auto message = hear_first(exchange, members, tag, longer);
   if (!message) throw_missing(patience, {members.front()}, started);
   Unpacker verdict(message->bytes);
   Verdict::unpack(verdict).raise(patience, started);

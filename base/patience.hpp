@@ -5,12 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/clock.hpp"
+#include "base/long_wait.hpp"
 #include "base/waiter.hpp"
 #include "hymn/error.hpp"
 
@@ -29,6 +30,8 @@ struct Patience {
   /// for which those who are waited for may wait themselves, and throws where there is no sense in
   /// waiting any more. Never called with a lock held. Empty: nothing.
   std::function<void()> meanwhile{};
+  /// Told when the wait has lasted for long. Null: nobody wants to hear of it.
+  std::shared_ptr<LongWait> long_wait{};
   ErrorContext context{};
 };
 
@@ -36,10 +39,14 @@ struct Patience {
 /// a step of their own to take (GroupState::drive, WorkState::step).
 class PatientWait {
  public:
+  /// What tells of a long wait where more is known of it than that all of `needed` are.
+  using TellLong = std::function<void(TimePoint now)>;
   /// In vain without any of `needed`. What it is given must stay.
-  explicit PatientWait(const Patience& patience, std::span<const int> needed = {})
+  explicit PatientWait(const Patience& patience, std::span<const int> needed = {},
+                       TellLong tell_long = {})
       : patience_(patience),
         needed_(needed),
+        tell_long_(std::move(tell_long)),
         started_(patience.clock->now()),
         waiter_(patience.crowded) {}
 
@@ -81,9 +88,11 @@ class PatientWait {
 
   /// Looks at time and ranks, and does what is to be done meanwhile, which may throw.
   bool may_go_on();
+  void look_whether_long(TimePoint now);
 
   const Patience& patience_;
   std::span<const int> needed_;
+  TellLong tell_long_;
   TimePoint started_;
   Waiter waiter_;
   unsigned turn_ = 0;

@@ -197,7 +197,7 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
   {
     std::lock_guard lock(mutex_);
     shrinking_[uid] = call.members;
-    unsettled_.insert(uid);
+    unsettled_.insert_or_assign(uid, {});
   }
   send_(call);
   const auto withdraw = [&] {

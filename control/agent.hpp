@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <shared_mutex>
+#include <variant>
 
 #include "base/patience.hpp"
 #include "base/recent_map.hpp"
@@ -160,7 +161,8 @@ class Agent {
   std::map<std::uint64_t, std::vector<CallTale>> call_askings_;    ///< what was answered
   RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};  ///< the first word of each
   std::map<std::uint64_t, std::vector<int>> shrinking_;            ///< called here, not yet settled
-  std::set<std::uint64_t> unsettled_;  ///< the same, and those that are not waited for any more
+  /// The same, and those that are not waited for any more.
+  RecentMap<std::uint64_t, std::monostate> unsettled_{most_remembered};
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
   std::atomic<std::uint64_t> settled_alone_{0};
 };

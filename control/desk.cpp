@@ -235,8 +235,11 @@ bool Desk::is_settled(const Shrinking& shrinking) const {
 void Desk::settle_shrinking() {
   for (auto entry = shrinking_.begin(); entry != shrinking_.end();) {
     const auto& [uid, shrinking] = *entry;
+    // Who has called, and is gone, waits no more; who comes back calls again.
+    const bool is_forsaken = std::ranges::all_of(
+        shrinking.callers, [this](int caller) { return is_gone(state_of(caller)); });
     if (!is_settled(shrinking)) {
-      ++entry;
+      entry = is_forsaken ? shrinking_.erase(entry) : std::next(entry);
       continue;
     }
     const auto desk = static_cast<std::uint64_t>(options_.index);

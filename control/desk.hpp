@@ -51,6 +51,8 @@ class Desk {
 
   /// Ranks have gone to the next desk, for this one was silent for too long.
   bool is_deserted() const { return deserted_; }
+  /// Groups that some of their members shrink, and others have not called that for.
+  std::size_t unsettled() const { return shrinking_.size(); }
   PeerState state_of(int rank) const { return seats_.at(static_cast<std::size_t>(rank)).state; }
 
  private:

@@ -25,7 +25,9 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.sequence, v.sites);
   } else if constexpr (std::same_as<Kind, Tale>) {
     return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.shrinks, v.doing,
-                    v.waits, v.call, v.site, v.signature);
+                    v.waits, v.call, v.site, v.signature, v.awaited);
+  } else if constexpr (std::same_as<Kind, OwnWait>) {
+    return std::tie(v.uid, v.sequence, v.ranks, v.milliseconds);
   } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
   } else if constexpr (std::same_as<Kind, Goodbye>) {

@@ -62,6 +62,17 @@ struct Inquiry {
   friend bool operator==(const Inquiry&, const Inquiry&) = default;
 };
 
+/// The call that a rank waits in, and for whom.
+struct OwnWait {
+  std::uint64_t uid = 0;       ///< of its group
+  std::uint64_t sequence = 0;  ///< of the collective; 0: it is a message
+  /// As pack_ranks(): the other side of a message, the members of a collective's group. Empty: it
+  /// waits in no call, or nothing tells for whom.
+  std::string ranks{};
+  std::uint64_t milliseconds = 0;  ///< since it began to wait
+  friend bool operator==(const OwnWait&, const OwnWait&) = default;
+};
+
 /// What a rank tells of itself to one who waits for it in a group.
 struct Tale {
   int rank = -1;
@@ -75,6 +86,7 @@ struct Tale {
   std::string call{};           ///< in words: the collective that was asked for; empty: not known
   std::string site{};           ///< where it was called; empty: not known, or not asked for
   std::uint64_t signature = 0;  ///< of that call; 0: not known
+  OwnWait awaited{};            ///< for whom it waits itself
   /// It has told this itself, just now. Not sent.
   bool answered = false;
   /// Its process is stopped, as can be seen from here. Not sent.

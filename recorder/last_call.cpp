@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "recorder/call_facts.hpp"
+#include "recorder/rank_list.hpp"
 #include "recorder/recorder_clock.hpp"
 
 namespace hymn {
@@ -67,6 +68,31 @@ std::vector<CallRecord> open_calls(const RecorderView& view) {
       open.push_back(*call);
   }
   return open;
+}
+
+std::optional<CallRecord> unended_call(const RecorderView& view) {
+  // All who wait in a circle come to their limits at about the same time.
+  constexpr double just_now = 2;  // seconds
+  if (view.capacity() == 0 || view.ring().next_id() == 0) return std::nullopt;
+  const auto last = view.ring().read(view.ring().next_id() - 1);
+  if (!last || last->state == CallState::completed) return std::nullopt;
+  const bool is_old =
+      last->state == CallState::failed && seconds_since(view.header(), last->completed) > just_now;
+  return is_old ? std::nullopt : last;
+}
+
+OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
+  OwnWait awaited{.uid = call.group_uid};
+  awaited.milliseconds =
+      static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), call.created));
+  if (is_message(call.type)) {
+    if (call.peer >= 0) awaited.ranks = std::to_string(call.peer);
+  } else if (is_collective(call.type)) {
+    awaited.sequence = call.sequence;
+    for (const GroupLineSeen& group : view.groups())
+      if (group.uid == call.group_uid && group.ranks) awaited.ranks = pack_ranks(*group.ranks);
+  }
+  return awaited;
 }
 
 FrameSource source_of(const RecorderView& view, int pid) {

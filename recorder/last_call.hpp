@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/peer_news.hpp"
 #include "recorder/call_frames.hpp"
 #include "recorder/recorder_view.hpp"
 
@@ -24,6 +25,11 @@ std::optional<CallRecord> find_call(const RecorderView& view, std::uint64_t uid,
 
 /// Those that have not ended, among the last thousand.
 std::vector<CallRecord> open_calls(const RecorderView& view);
+
+/// The last call, if the rank has not come out of it, or just now in vain. Empty: it waits in none.
+std::optional<CallRecord> unended_call(const RecorderView& view);
+/// Whom a rank needs that waits in this call of its.
+OwnWait awaited_in(const RecorderView& view, const CallRecord& call);
 
 /// For addresses in the records of another process. `pid`: as it is seen here; 0: it has ended, or
 /// cannot be seen.

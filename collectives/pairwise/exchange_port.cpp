@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <set>
 
 namespace hymn {
 namespace {
@@ -15,15 +18,10 @@ struct Posted {
   int peer;
   MessageTag tag;
   BufferView view;
+  std::uint64_t number = 0;  ///< in the order in which they were posted
   bool complete = false;
   RecvStatus status{};
   std::exception_ptr error{};
-
-  /// Whether one message could match both.
-  bool competes_with(const Posted& other) const {
-    const bool same_tag = tag.user == other.tag.user && tag.value == other.tag.value;
-    return same_tag && (peer == other.peer || peer == any_source || other.peer == any_source);
-  }
 };
 
 /// What all transfers of one group share. Receives match in the order in which they were posted.
@@ -41,18 +39,20 @@ class Route {
   }
   void post(const std::shared_ptr<Posted>& receive) {
     std::lock_guard lock(mutex_);
-    posted_.push_back(receive);
+    receive->number = next_++;
+    posted_[queue_of(*receive)].push_back(receive);
   }
   void withdraw(const std::shared_ptr<Posted>& receive) {
     std::lock_guard lock(mutex_);
-    std::erase(posted_, receive);
+    remove(receive);
   }
-  /// Gives the messages that have come to the receives they match; then, when all of `mine` have
-  /// been completed, forgets them, tells the status of the last, and returns true. Throws the error
-  /// of one that has failed.
+  /// Gives the messages that have come to `mine`, and to those that were posted before them and
+  /// match the same; then, when all of `mine` have been completed, forgets them, tells the status
+  /// of the last, and returns true. Throws the error of one that has failed.
   bool poll(std::vector<std::shared_ptr<Posted>>& mine, RecvStatus& status) {
     std::lock_guard lock(mutex_);
-    match();
+    for (const auto& receive : mine)
+      if (!receive->complete) match(*receive);
     for (const auto& receive : mine) {
       if (receive->error) std::rethrow_exception(receive->error);
       if (!receive->complete) return false;
@@ -63,20 +63,49 @@ class Route {
   }
 
  private:
-  void match() {
-    std::vector<const Posted*> empty_handed;
-    for (const auto& receive : posted_) {
-      const bool must_queue =
-          std::any_of(empty_handed.begin(), empty_handed.end(),
-                      [&](const Posted* earlier) { return earlier->competes_with(*receive); });
-      if (must_queue) continue;
-      if (auto message =
-              exchange_->try_receive(exchange_rank(receive->peer), exchange_tag(receive->tag)))
-        complete(*receive, *message);
-      else
-        empty_handed.push_back(receive.get());
+  using Queues = std::map<std::pair<std::uint64_t, int>, std::deque<std::shared_ptr<Posted>>>;
+
+  static std::pair<std::uint64_t, int> queue_of(const Posted& receive) {
+    return {exchange_tag(receive.tag), receive.peer};
+  }
+  void match(const Posted& wanted) {
+    const std::uint64_t tag = exchange_tag(wanted.tag);
+    if (posted_.contains({tag, any_source})) return match_in_order(tag);
+    while (!wanted.complete) {
+      const std::shared_ptr<Posted> first = posted_.at(queue_of(wanted)).front();
+      if (!take(first)) return;
     }
-    std::erase_if(posted_, [](const auto& receive) { return receive->complete; });
+  }
+  // A message may be for one of two, the one that names its sender and the one that takes any: who
+  // waits in vain keeps back those behind it that match the same.
+  void match_in_order(std::uint64_t tag) {
+    std::vector<std::shared_ptr<Posted>> all;
+    for (auto queue = posted_.lower_bound({tag, any_source});
+         queue != posted_.end() && queue->first.first == tag; ++queue)
+      all.insert(all.end(), queue->second.begin(), queue->second.end());
+    std::ranges::sort(all, {}, [](const auto& posted) { return posted->number; });
+    std::set<int> empty_handed;
+    for (const auto& posted : all) {
+      const bool must_queue = empty_handed.contains(posted->peer) ||
+                              empty_handed.contains(any_source) ||
+                              (posted->peer == any_source && !empty_handed.empty());
+      if (!must_queue && !take(posted)) empty_handed.insert(posted->peer);
+    }
+  }
+  /// False: its message has not come.
+  bool take(const std::shared_ptr<Posted>& posted) {
+    const auto message =
+        exchange_->try_receive(exchange_rank(posted->peer), exchange_tag(posted->tag));
+    if (!message) return false;
+    complete(*posted, *message);
+    remove(posted);
+    return true;
+  }
+  void remove(const std::shared_ptr<Posted>& posted) {
+    const auto queue = posted_.find(queue_of(*posted));
+    if (queue == posted_.end()) return;
+    std::erase(queue->second, posted);
+    if (queue->second.empty()) posted_.erase(queue);
   }
   static std::uint64_t exchange_tag(MessageTag tag) {
     return (tag.user ? group_tags::of_user : group_tags::of_collectives) | tag.packed(56);
@@ -105,7 +134,8 @@ class Route {
   std::shared_ptr<Exchange> exchange_;
   std::vector<int> ranks_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Posted>> posted_;
+  std::uint64_t next_ = 0;
+  Queues posted_;  ///< by tag and sender; none of them empty
 };
 
 class ExchangeTransfers final : public Transfers {

@@ -11,6 +11,7 @@
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/some_names.hpp"
+#include "runtime/group/wait_chain.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -92,6 +93,7 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Ta
   }
   world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
                      inquiry_about(op), patience);
+  missing.tales = absent;
   std::vector<std::string> words;
   for (const Tale& tale : absent) {
     missing.ranks.push_back(tale.rank);
@@ -114,6 +116,31 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Ta
   if (const std::string own = tell_own(op); !own.empty() && !missing.words.empty())
     missing.words += "; " + own;
   return missing;
+}
+
+void GroupState::follow_waits(Missing& missing, Duration patience) const {
+  const TimePoint began = steady_clock().now();
+  const auto elapsed = [began] { return steady_clock().now() - began; };
+  const auto ask = [&](const Inquiry& about, std::span<const int> ranks) {
+    return world_->ask(about, ranks, std::max(patience - elapsed(), Duration::zero()));
+  };
+  WaitChains chains(world_->rank(), ask, elapsed);
+  const auto name = [this](int rank) { return world_->name_of(rank); };
+  std::vector<std::string> words;
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < missing.tales.size(); ++i) {
+    const Tale& tale = missing.tales[i];
+    const WaitChain chain = i < most_looked_at ? chains.follow(tale) : WaitChain();
+    if (!chain.links.empty()) words.push_back(words_of(chain, name));
+    ranks.insert(ranks.end(), chain.circle.begin(), chain.circle.end());
+    for (const Tale& end : chain.ends) ranks.push_back(end.rank);
+    if (chain.circle.empty() && chain.ends.empty() && !chain.is_told) ranks.push_back(tale.rank);
+  }
+  if (words.empty()) return;
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  missing.ranks = std::move(ranks);
+  missing.words += "; " + some_of(std::move(words));
 }
 
 std::string GroupState::remedy_for(const Missing& missing) const {
@@ -139,6 +166,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   const Duration patience = share_of(limit, longest_search);
   Missing missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
                                  share_of(limit, longest_closer_look));
+  follow_waits(missing, patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -174,21 +202,26 @@ std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> ta
 
 std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
   const auto& missing = error.context().missing;
-  auto tales = world_->ask(inquiry_about(op), missing, longest_search);
-  world_->find_sites(std::span(tales).first(std::min(tales.size(), most_looked_at)),
+  Missing found;
+  found.ranks = missing;
+  found.tales = world_->ask(inquiry_about(op), missing, longest_search);
+  world_->find_sites(std::span(found.tales).first(std::min(found.tales.size(), most_looked_at)),
                      inquiry_about(op), longest_closer_look);
   std::vector<std::string> words;
-  for (const Tale& tale : tales)
+  for (const Tale& tale : found.tales)
     words.push_back(
         fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
+  found.words = some_of(std::move(words));
+  follow_waits(found, longest_search);
+  ErrorContext where = error.context();
+  where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(
       fmt::format("{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the "
                   "group is given up",
-                  title(op), label(), world_->rank(), seconds(error.waited()),
-                  some_of(std::move(words))),
-      error.waited(), error.context()));
+                  title(op), label(), world_->rank(), seconds(error.waited()), found.words),
+      error.waited(), std::move(where)));
 }
 
 }  // namespace hymn::detail

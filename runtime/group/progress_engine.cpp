@@ -57,6 +57,8 @@ void ProgressEngine::for_each_own(Visit visit) const {
 
 void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
   if (residue == nullptr) return;
+  // What comes after another failure is no reason to hold all that was before.
+  if (may_drive_()) forget_done_residues();
   std::lock_guard lock(mutex_);
   residues_.push_back(std::move(residue));
 }

@@ -72,7 +72,7 @@ MpiMechanism::Plan MpiMechanism::plan_of(std::span<const Bytes> offers) {
     while (!unpacker.empty()) words.push_back(unpacker.number());
   }
   const auto chosen = ParkedCommunicators::choose(parked);
-  return {.chosen = chosen, .makes = !chosen && can_make};
+  return {.chosen = chosen, .makes = !chosen && can_make, .parked = std::move(parked)};
 }
 
 // Where messages are left in what was chosen: how many this rank has sent to each member.
@@ -164,6 +164,7 @@ void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers,
                         std::span<const Bytes> answers) {
   const std::uint64_t uid = group.membership.uid;
   const Plan plan = plan_of(offers);
+  parked_.forget_vain(uid, plan.parked);
   if (plan.chosen || plan.makes) {
     Parked own{.id = plan.chosen ? plan.chosen->id : uid};
     const auto channel = channel_of(

@@ -43,6 +43,8 @@ class MpiMechanism final : public Mechanism {
   struct Plan {
     std::optional<ParkedCommunicators::Choice> chosen{};  ///< a communicator that was parked
     bool makes = false;                                   ///< a new one
+    /// What each member has told of those that are parked.
+    std::vector<std::vector<std::uint64_t>> parked{};
   };
   static Plan plan_of(std::span<const Bytes> offers);
   std::shared_ptr<MpiChannel> channel_of(const NewGroup& group, MPI_Comm communicator) const;

@@ -11,10 +11,10 @@ namespace {
 
 /// As in an offer, behind one another.
 struct Offered {
-  std::uint64_t id;
-  std::uint64_t sent;
-  std::uint64_t received;
-  std::uint64_t collectives;
+  std::uint64_t id = 0;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::uint64_t collectives = 0;
 };
 constexpr std::size_t words_of_one = 4;
 
@@ -28,6 +28,9 @@ std::optional<Offered> offered_with(const std::vector<std::uint64_t>& words, std
     if (const Offered offered = offered_at(words, i); offered.id == id) return offered;
   return std::nullopt;
 }
+
+// A member may still use it in a group that the others have ended: so often it is waited for.
+constexpr int most_vain = 16;
 
 /// Nothing where not all have it, or have called the same collectives over it.
 std::optional<ParkedCommunicators::Choice> judge(std::span<const std::vector<std::uint64_t>> offers,
@@ -110,6 +113,20 @@ std::optional<ParkedCommunicators::Choice> ParkedCommunicators::choose(
   return best;
 }
 
+void ParkedCommunicators::forget_vain(std::uint64_t uid,
+                                      std::span<const std::vector<std::uint64_t>> offers) {
+  std::lock_guard lock(mutex_);
+  const auto aside = set_aside_.find(uid);
+  if (aside == set_aside_.end()) return;
+  std::erase_if(aside->second, [&](Parked& parked) {
+    if (judge(offers, {.id = parked.id, .collectives = parked.channel->traffic.collectives()}))
+      return false;
+    const bool all_have_it = std::ranges::all_of(
+        offers, [&](const auto& words) { return find(words, parked.id).has_value(); });
+    return all_have_it || ++parked.vain >= most_vain;
+  });
+}
+
 void ParkedCommunicators::tell_sent(Packer& packer, std::uint64_t uid, const Choice& choice) {
   std::lock_guard lock(mutex_);
   for (const Parked& parked : set_aside_[uid]) {
@@ -181,6 +198,13 @@ std::uint64_t ParkedCommunicators::left_over(int rank) {
     }
   }
   return sum;
+}
+
+std::size_t ParkedCommunicators::count() {
+  std::lock_guard lock(mutex_);
+  std::size_t all = 0;
+  for (const auto& [ranks, parked] : parked_) all += parked.size();
+  return all;
 }
 
 std::vector<MPI_Comm> ParkedCommunicators::release() {

@@ -23,6 +23,7 @@ class ParkedCommunicators {
   struct Parked {
     std::uint64_t id = 0;  ///< uid of the group it was made for, the same on all its ranks
     std::shared_ptr<const MpiChannel> channel{};  ///< of the group that had it last
+    int vain = 0;  ///< how often it was offered, and not all members could give it
   };
   /// That which all members choose.
   struct Choice {
@@ -34,6 +35,9 @@ class ParkedCommunicators {
   void offer(Packer& packer, std::uint64_t uid, const std::vector<int>& ranks);
   /// From what the members have offered, by each of them alike.
   static std::optional<Choice> choose(std::span<const std::vector<std::uint64_t>> offers);
+  /// Drops those, of what is set aside, that will not be chosen any more: members have called
+  /// different collectives over them, or some have not had them for many times.
+  void forget_vain(std::uint64_t uid, std::span<const std::vector<std::uint64_t>> offers);
   /// How many messages this rank has sent to each member over what was chosen.
   void tell_sent(Packer& packer, std::uint64_t uid, const Choice& choice);
   /// What was chosen; the rest goes back.
@@ -49,6 +53,7 @@ class ParkedCommunicators {
 
   /// See Mechanism::left_over().
   std::uint64_t left_over(int rank);
+  std::size_t count();
   /// All there are, in an order that is the same on all ranks.
   std::vector<MPI_Comm> release();
 

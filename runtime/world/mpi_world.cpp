@@ -7,6 +7,7 @@
 #include "base/company_watch.hpp"
 #include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
+#include "runtime/group/some_names.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
 #include "runtime/mechanisms/mpi_exchange.hpp"
@@ -57,18 +58,42 @@ EarlySight sight_of(MPI_Comm communicator) {
   return EarlySight(std::move(launched), size);
 }
 
+/// MPI does not tell who has not come: that is known only of those who can be seen not to move.
+std::shared_ptr<LongWait> long_wait_of(int rank, const Company& company, const Config& config) {
+  if (config.wait_report.is_none()) return nullptr;
+  return std::make_shared<LongWait>(
+      config.wait_report, steady_clock(),
+      [rank, &company, logger = Logger(config.log_level, rank)](std::span<const int>,
+                                                                Duration waited, bool) {
+        std::vector<std::string> known;
+        for (const int other : company.ranks)
+          if (std::string words = company.tell_of(other); !words.empty())
+            known.push_back(std::move(words));
+        const std::string more = known.empty() ? "" : "; " + some_of(std::move(known));
+        const std::string text = fmt::format(
+            "making the world has waited {:.1f} s on rank {}: not all ranks have come{}",
+            std::chrono::duration<double>(waited).count(), rank, more);
+        if (LongWait::is_speaker(static_cast<std::size_t>(rank)))
+          logger.warning(text);
+        else
+          logger.info(text);
+      });
+}
+
 /// All ranks must come. Whoever gives up has left MPI with an operation that never ends. Others may
 /// wait for what this rank has in flight in another world before they come.
-void wait_for_all(MPI_Request& request, MpiGate& gate, int size, EarlySight& early, Timeout limit) {
+void wait_for_all(MPI_Request& request, MpiGate& gate, int rank, int size, EarlySight& early,
+                  Timeout limit, const Config& config) {
   Company company{.ranks = std::vector<int>(static_cast<std::size_t>(size)),
-                  .is_hopeless = [&early](int rank) { return early.has_ended(rank); },
-                  .tell_of = [&early](int rank) { return early.tell_of(rank); }};
+                  .is_hopeless = [&early](int other) { return early.has_ended(other); },
+                  .tell_of = [&early](int other) { return early.tell_of(other); }};
   std::iota(company.ranks.begin(), company.ranks.end(), 0);
   Patience patience{.deadline = Deadline::after(limit), .purpose = "making the world"};
   patience.meanwhile = [watch = CompanyWatch(company, patience.purpose, {})]() mutable {
     WorksInFlight::step_all_here();
     watch();
   };
+  patience.long_wait = long_wait_of(rank, company, config);
   try {
     PatientWait wait(patience);
     const auto has_come = [&] {
@@ -92,9 +117,10 @@ void wait_for_all(MPI_Request& request, MpiGate& gate, int size, EarlySight& ear
 }
 
 MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
-                   std::shared_ptr<EarlySight>& early) {
+                   std::shared_ptr<EarlySight>& early, const Config& config) {
   MPI_Comm own = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
+  int rank = 0;
   int size = 0;
   {
     const MpiGate::Entry entry(gate);
@@ -105,9 +131,10 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
                        {.remedy = "merge it with MPI_Intercomm_merge first"});
     check_mpi(PMPI_Comm_idup(communicator, &own, &request), "MPI_Comm_idup");
     early = std::make_shared<EarlySight>(sight_of(communicator));
+    check_mpi(PMPI_Comm_rank(communicator, &rank), "MPI_Comm_rank");
     check_mpi(PMPI_Comm_size(communicator, &size), "MPI_Comm_size");
   }
-  wait_for_all(request, gate, size, *early, limit);
+  wait_for_all(request, gate, rank, size, *early, limit, config);
   const MpiGate::Entry entry(gate);
   check_mpi(PMPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return own;
@@ -129,8 +156,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
                             .or_else(options.timeout)
                             .or_else(parts.config.timeout);
-  const auto exchange =
-      std::make_shared<MpiExchange>(duplicate(communicator, *gate, limit, parts.early), gate);
+  const auto exchange = std::make_shared<MpiExchange>(
+      duplicate(communicator, *gate, limit, parts.early, parts.config), gate);
   if (everybody) check_launcher(exchange->size());
   parts.exchange = exchange;
   parts.mechanisms.push_back(std::make_unique<ShmMechanism>(

@@ -33,8 +33,10 @@ WorldEnd WorldState::agree_to_end() {
   Packer word;
   word.number(has_failed() ? 1 : 0);
   try {
-    const auto words = all_gather(*exchange_, default_group_.membership().ranks, tag_end,
-                                  word.packed(), patience("ending the world", limit));
+    Patience all_come = patience("ending the world", limit);
+    all_come.long_wait = long_wait(all_come.purpose);
+    const auto words =
+        all_gather(*exchange_, default_group_.membership().ranks, tag_end, word.packed(), all_come);
     // Who came late may find the words of all, who have given up meanwhile and are gone.
     Patience still_there = patience("ending the world", limit);
     still_there.is_hopeless = [this](int rank) { return is_hopeless(rank) || is_over(rank); };

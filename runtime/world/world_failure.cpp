@@ -256,7 +256,7 @@ ProcessGroup WorldState::shrink(GroupState& group) {
   if (!group.is_aborted()) group.abort_to_shrink();
   const Membership& old = group.membership();
   const TimePoint began = clock_->now();
-  const Patience patient = patience("shrinking a group", shrink_limit(group));
+  const Patience patient = shrink_patience(group, old.uid, old.ranks);
   while (true) {
     const auto verdict = agent_->shrink(old.uid, old.ranks, patient);
     if (!verdict)
@@ -268,6 +268,14 @@ ProcessGroup WorldState::shrink(GroupState& group) {
       throw;
     }
   }
+}
+
+Patience WorldState::shrink_patience(const GroupState& group, std::uint64_t uid,
+                                     std::vector<int> ranks) const {
+  Patience patient = patience("shrinking a group", shrink_limit(group));
+  patient.long_wait = long_wait_in_shrink(fmt::format("shrinking group '{}'", group.label()), uid,
+                                          std::move(ranks));
+  return patient;
 }
 
 Timeout WorldState::shrink_limit(const GroupState& group) const {
@@ -299,7 +307,7 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
   }
   const TimePoint began = clock_->now();
   const auto made = agent_->confirm(verdict.new_uid, verdict.survivors,
-                                    patience("shrinking a group", shrink_limit(group)));
+                                    shrink_patience(group, verdict.new_uid, verdict.survivors));
   if (made && made->survivors == verdict.survivors) return heir;
   if (made) {
     heir->abort_here({"a rank was lost before all had the group"});

@@ -3,6 +3,7 @@
 #include "recorder/call_facts.hpp"
 #include "recorder/call_glimpse.hpp"
 #include "recorder/last_call.hpp"
+#include "recorder/rank_list.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -36,6 +37,7 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
     if (is_gone(tale.state)) continue;
     tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
     add_calls(tale, view, about, nullptr);
+    if (const auto call = unended_call(view)) tale.awaited = awaited_in(view, *call);
     // It may be that only the keeper of the desk is stopped, and no answer gets through.
     tale.answered = !tale.stopped;
   }
@@ -84,11 +86,30 @@ void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit
   }
 }
 
+// Others see only which calls have not ended; not which of them a thread waits in.
+OwnWait WorldState::own_wait() const {
+  {
+    // Who meets the others before a collective has not entered it yet.
+    const std::lock_guard lock(known_mutex_);
+    for (const auto& [key, group] : known_groups_)
+      if (group->compared() != 0 && !group->is_aborted())
+        return {.uid = key.first,
+                .sequence = group->compared(),
+                .ranks = pack_ranks(group->membership().ranks)};
+  }
+  const RecorderView view = recorder_.view();
+  const std::vector<CallRecord> waited = waited_calls();
+  if (!waited.empty()) return awaited_in(view, waited.back());
+  const auto last = unended_call(view);
+  return last && last->state == CallState::failed ? awaited_in(view, *last) : OwnWait();
+}
+
 Tale WorldState::tell(const Inquiry& about) {
   Tale tale{.rank = rank_, .shrinks = agent_ && agent_->is_shrinking(about.uid)};
   tale.waits = about.sequence != 0 && wait_reports_.will_tell(about.uid, about.sequence);
   const FrameSource own;
   add_calls(tale, recorder_.view(), about, about.sites ? &own : nullptr);
+  tale.awaited = own_wait();
   if (const auto mark = registry_.mark(about.uid)) {
     tale.knows_group = true;
     tale.entered = mark->entered;

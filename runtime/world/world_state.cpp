@@ -149,6 +149,7 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
 Patience WorldState::making_patience(std::string purpose, Timeout timeout,
                                      std::vector<int> ranks) const {
   Patience patience = this->patience(std::move(purpose), timeout);
+  patience.long_wait = long_wait(patience.purpose);
   patience.is_hopeless = nullptr;  // the watch looks at all of them
   patience.meanwhile = [go_on = std::move(patience.meanwhile),
                         watch = CompanyWatch(company(std::move(ranks)), patience.purpose,

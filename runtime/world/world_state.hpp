@@ -112,6 +112,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// The same for what all of these make together: throws a PeerError soon after one of them is
   /// gone.
   Patience making_patience(std::string purpose, Timeout timeout, std::vector<int> ranks) const;
+  /// What says in the log that waiting lasts for long; null where nothing is to be said.
+  std::shared_ptr<LongWait> long_wait(const std::string& purpose) const;
   bool has_control() const { return agent_ != nullptr; }
   /// To the desk, where calls of different ranks are compared.
   void announce_call(const control::CallNote& note) const {
@@ -265,9 +267,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void look_after_works();
   // In world_waits.cpp, on the thread that beats.
   void look_after_waits();
-  std::vector<CallRecord> waited_calls();
+  std::vector<CallRecord> waited_calls() const;
   /// A wait that has lasted for long, while the others are asked about it.
-  struct LongWait {
+  struct WaitAsked {
     CallRecord call{};
     Inquiry about{};
     std::vector<int> ranks{};
@@ -275,7 +277,15 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     int beats = 0;  ///< since the others were asked
   };
   void ask_about(const CallRecord& call);
-  void report(const LongWait& wait, std::vector<Tale> tales, Duration waited) const;
+  /// The same for what is waited for outside of calls, on the thread that waits.
+  void report_waiting(const std::string& purpose, std::vector<Tale> missing, Duration waited,
+                      bool quietly) const;
+  /// Of shrink(): whom this rank waits for to have done the same with the group `uid`.
+  std::shared_ptr<LongWait> long_wait_in_shrink(std::string purpose, std::uint64_t uid,
+                                                std::vector<int> ranks) const;
+  Patience shrink_patience(const GroupState& group, std::uint64_t uid,
+                           std::vector<int> ranks) const;
+  void report(const WaitAsked& wait, std::vector<Tale> tales, Duration waited) const;
   /// Calls with the group, if it is there and this rank a member.
   bool with_group(std::uint64_t uid, const std::function<void(const GroupState&)>& use) const;
   void beat();
@@ -285,6 +295,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void dump_asked(const control::DumpNow& message) override;
   Tale tell(const Inquiry& about) override;
   CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
+  OwnWait own_wait() const;
   std::vector<GroupMark> marks() override;
   void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
   FrameSource sites_of(int rank, const RecorderView& view) const;
@@ -351,7 +362,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::shared_ptr<control::Agent> agent_;
   std::unique_ptr<Watchdog> watchdog_;
   WaitReports wait_reports_;
-  std::vector<LongWait> long_waits_;  // of the thread that beats, with the next two
+  std::vector<WaitAsked> long_waits_;  // of the thread that beats, with the next two
   std::uint64_t calls_seen_ = 0;
   unsigned beats_ = 0;
   std::atomic<const char*> outer_call_{nullptr};

@@ -1,12 +1,16 @@
 // What a world says by itself of calls that its threads wait in for long.
 //
-// All this happens on the thread that beats, beside the threads that wait: their loops know nothing
-// of it. What they wait in is told by the flight recorder.
+// Of calls this happens on the thread that beats, beside the threads that wait: their loops know
+// nothing of it. What they wait in is told by the flight recorder.
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include "recorder/last_call.hpp"
+#include "runtime/group/some_names.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -16,10 +20,11 @@ namespace {
 constexpr int longest_answer = 6;  // beats
 // While calls come and go, only another thread can be in one for long: it is looked for less often.
 constexpr unsigned beats_between_looks = 8;
+constexpr Duration longest_question = std::chrono::milliseconds(300);
 
 }  // namespace
 
-std::vector<CallRecord> WorldState::waited_calls() {
+std::vector<CallRecord> WorldState::waited_calls() const {
   std::vector<CallRecord> open = open_calls(recorder_.view());
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
   if (engine == nullptr || open.empty()) return {};
@@ -37,7 +42,7 @@ void WorldState::look_after_waits() {
   if (is_moving && ++beats_ % beats_between_looks != 0) return;
   for (const CallRecord& call : wait_reports_.grown_long(waited_calls(), clock_->now()))
     ask_about(call);
-  std::erase_if(long_waits_, [this](LongWait& wait) {
+  std::erase_if(long_waits_, [this](WaitAsked& wait) {
     const std::optional<Duration> waited = wait_reports_.waited(wait.call);
     if (waited && !agent_->is_answered(wait.question) && ++wait.beats < longest_answer)
       return false;
@@ -60,7 +65,7 @@ bool WorldState::with_group(std::uint64_t uid,
 }
 
 void WorldState::ask_about(const CallRecord& call) {
-  LongWait wait;
+  WaitAsked wait;
   wait.call = call;
   const bool is_known = with_group(call.group_uid, [&](const GroupState& group) {
     std::tie(wait.about, wait.ranks) = group.whom_to_ask(call);
@@ -72,7 +77,7 @@ void WorldState::ask_about(const CallRecord& call) {
 }
 
 // One line for a job: of those that wait alike, who comes first says it.
-void WorldState::report(const LongWait& wait, std::vector<Tale> tales, Duration waited) const {
+void WorldState::report(const WaitAsked& wait, std::vector<Tale> tales, Duration waited) const {
   const bool is_told_by_another = std::ranges::any_of(
       tales, [this](const Tale& tale) { return tale.waits && tale.rank < rank_; });
   // Looked up here, places are known at once under the lock.
@@ -85,6 +90,54 @@ void WorldState::report(const LongWait& wait, std::vector<Tale> tales, Duration 
     else
       logger_.warning(text);
   });
+}
+
+std::shared_ptr<LongWait> WorldState::long_wait(const std::string& purpose) const {
+  if (config_.wait_report.is_none()) return nullptr;
+  return std::make_shared<LongWait>(
+      config_.wait_report, *clock_,
+      [this, purpose](std::span<const int> missing, Duration waited, bool quietly) {
+        std::vector<int> others(missing.begin(), missing.end());
+        std::erase(others, rank_);
+        std::vector<Tale> tales = ask({}, others, longest_question);
+        // Without a control plane more may still be seen.
+        if (!agent_)
+          for (const int rank : others) tales.push_back({.rank = rank, .doing = tell_of(rank)});
+        report_waiting(purpose, std::move(tales), waited, quietly);
+      });
+}
+
+std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, std::uint64_t uid,
+                                                          std::vector<int> ranks) const {
+  if (config_.wait_report.is_none()) return nullptr;
+  return std::make_shared<LongWait>(
+      config_.wait_report, *clock_,
+      [this, uid, purpose = std::move(purpose), ranks = std::move(ranks)](std::span<const int>,
+                                                                          Duration waited, bool) {
+        std::vector<Tale> tales = ask(uid, ranks, longest_question);
+        const bool quietly = std::ranges::any_of(
+            tales, [this](const Tale& tale) { return tale.shrinks && tale.rank < rank_; });
+        std::erase_if(tales, [this](const Tale& tale) {
+          return tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state);
+        });
+        report_waiting(purpose, std::move(tales), waited, quietly);
+      });
+}
+
+void WorldState::report_waiting(const std::string& purpose, std::vector<Tale> missing,
+                                Duration waited, bool quietly) const {
+  std::vector<std::string> names;
+  for (const Tale& tale : missing)
+    names.push_back(fmt::format("{} has not come{}{}", name_of(tale.rank),
+                                tale.doing.empty() ? "" : ": ", tale.doing));
+  const std::string whom = names.empty() ? "" : "; missing: " + some_of(std::move(names));
+  const std::string text =
+      fmt::format("{} has waited {:.1f} s on rank {}{}; `hymn trace --live {}` tells more", purpose,
+                  std::chrono::duration<double>(waited).count(), rank_, whom, getpid());
+  if (quietly)
+    logger_.info(text);
+  else
+    logger_.warning(text);
 }
 
 }  // namespace hymn::detail

@@ -56,6 +56,14 @@ void stopped(ProcessGroup& group, int rank) {
   sum(group, 4);
 }
 
+// A ring of messages that rank 0 never sends into.
+void ring(ProcessGroup& group, int rank) {
+  if (rank == 0) std::raise(SIGSTOP);
+  std::vector<float> values(4);
+  group.recv(values, rank - 1);
+  group.send(values, (rank + 1) % group.size());
+}
+
 void throws(ProcessGroup& group, int rank) {
   if (rank == 2) throw std::runtime_error("no luck");
   sum(group, 4);
@@ -83,6 +91,18 @@ void waits(ProcessGroup& group, int rank) {
   work.wait();
 }
 
+// --- Outside of calls: rank 2 comes late.
+
+void late_group(World& world) {
+  if (world.rank() == 2) be_elsewhere();
+  world.new_group({0, 1, 2}, {.description = "late"}).barrier();
+}
+
+void late_shrink(World& world) {
+  if (world.rank() == 2) be_elsewhere();
+  world.group().shrink().barrier();
+}
+
 void well(ProcessGroup& group, int) { sum(group, 4); }
 
 int hang(const std::string& way) {
@@ -92,17 +112,23 @@ int hang(const std::string& way) {
                                                                     {"killed", killed},
                                                                     {"exits", exits},
                                                                     {"stopped", stopped},
+                                                                    {"ring", ring},
                                                                     {"throws", throws},
                                                                     {"other_tag", other_tag},
                                                                     {"too_long", too_long},
                                                                     {"waits", waits},
                                                                     {"well", well}};
+  const std::map<std::string, void (*)(World&)> late_ways = {{"late_group", late_group},
+                                                             {"late_shrink", late_shrink}};
   World world;
   ProcessGroup group = world.new_group({0, 1, 2}, {.description = "dp"});
   sum(group, 4);
   write_pid(world.rank());
   try {
-    ways.at(way)(group, world.rank());
+    if (late_ways.contains(way))
+      late_ways.at(way)(world);
+    else
+      ways.at(way)(group, world.rank());
   } catch (const Error& error) {
     std::printf("rank %d: %s error: %s\n", world.rank(), to_string(error.kind()), error.what());
     std::fflush(stdout);

@@ -68,6 +68,22 @@ class Hang : public ::testing::Test {
     EXPECT_THAT(output_, ContainsRegex("`hymn trace --live [0-9]+` tells more"));
   }
 
+  /// Of what rank 2 comes too late to: one line, that names it.
+  void expect_report_of_late(const std::string& way, const std::string& purpose) {
+    start(way, "HYMN_TIMEOUT=60 HYMN_WAIT_REPORT=1");
+    std::this_thread::sleep_for(5s);
+    job_.write("go", "1");
+    output_ = job_.output();
+    const std::string line = purpose + " has waited ";
+    const std::size_t first = output_.find(line);
+    ASSERT_NE(first, std::string::npos) << output_;
+    EXPECT_EQ(output_.find(line, first + 1), std::string::npos) << output_;
+    EXPECT_THAT(output_, ContainsRegex("has waited [0-9.]+ s on rank 0; missing: rank 2 \\(.*, pid "
+                                       "[0-9]+\\) has not come: its last call, all_reduce #1 of "
+                                       "group 'dp#1'"));
+    EXPECT_THAT(output_, Not(HasSubstr("error")));
+  }
+
   Job job_;
   std::string output_;
 };
@@ -111,9 +127,27 @@ TEST_F(Hang, WithARankThatNeverCalls) {
   EXPECT_THAT(dump_verdict(), HasSubstr("never entered all_reduce #2 of group 'dp#1'"));
 }
 
+TEST_F(Hang, InARingEndsAtTheRankThatIsStopped) {
+  start("ring", "HYMN_TIMEOUT=3");
+  // Whoever throws ends: the launcher waits for the one that is stopped.
+  std::this_thread::sleep_for(8s);
+  end_by_force();
+  EXPECT_THAT(output_, ContainsRegex("recv #1 of group 'dp#1' has not completed on rank 2 .*; rank "
+                                     "1 waits for rank 0, which is stopped; in the end all wait "
+                                     "for rank 0 "));
+}
+
 TEST_F(Hang, IsReportedOnceWhileItLasts) { expect_report("never_calls"); }
 
 TEST_F(Hang, IsReportedOnceWhileSomebodyWaitsForAWork) { expect_report("waits"); }
+
+TEST_F(Hang, IsReportedOnceWhileAGroupIsMade) {
+  expect_report_of_late("late_group", "making group 2 of ranks [0, 1, 2]");
+}
+
+TEST_F(Hang, IsReportedOnceWhileAGroupShrinks) {
+  expect_report_of_late("late_shrink", "shrinking group 'default_pg'");
+}
 
 TEST_F(Hang, IsSeenWhileItLasts) {
   start("never_calls", "HYMN_TIMEOUT=60");

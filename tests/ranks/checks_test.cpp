@@ -204,7 +204,7 @@ TEST(ChecksDetail, RightCallsPass) {
   });
 }
 
-/// Some do not come: all others must name exactly those, and give the group up.
+/// Some do not come: all others must name those, and give the group up.
 void expect_missed(World& world, std::vector<int> missing) {
   ProcessGroup group = fresh_group(world);
   group.barrier();
@@ -221,7 +221,10 @@ void expect_missed(World& world, std::vector<int> missing) {
       // Who comes after another's limit has passed is told so at once.
       EXPECT_TRUE(error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::aborted)
           << error.what();
-      EXPECT_EQ(error.context().missing, missing) << error.what();
+      // Those wait for a word of the ranks that wait for them: where that has been found out, all
+      // of them are named.
+      for (const int rank : missing)
+        EXPECT_EQ(std::ranges::count(error.context().missing, rank), 1) << error.what();
     }
     expect_error(ErrorKind::aborted, [&] { group.barrier(); });
   }

@@ -1,5 +1,7 @@
 // What happens when time runs out: of a wait, of a call, of a group.
 #include <chrono>
+#include <numeric>
+#include <string>
 #include <thread>
 
 #include "tests/support/rank_test.hpp"
@@ -135,6 +137,60 @@ RANK_TEST(Timeout, OfAReceive) {
                    {"recv", "silent", "rank 0"});
   expect_untouched(in);
   group.barrier();  // a receive that has not happened concerns nobody else
+}
+
+/// In a ring: from the rank before.
+void receive_in_ring(ProcessGroup& group, Timeout timeout) {
+  Buffer in(DataType::float32, 4);
+  group.recv(in, (group.rank() + group.size() - 1) % group.size(), 1, {.timeout = timeout});
+}
+void send_in_ring(ProcessGroup& group) {
+  group.send(Buffer(DataType::float32, 4), (group.rank() + 1) % group.size(), 1);
+}
+/// Who receives, fails, and receives again.
+void expect_missing_in_ring(ProcessGroup& group, const std::vector<int>& missing,
+                            const std::vector<std::string>& words) {
+  try {
+    receive_in_ring(group, 1s);
+    ADD_FAILURE() << "received what nobody has sent";
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.context().missing, missing) << error.what();
+    for (const std::string& word : words)
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+  }
+}
+
+// The last rank waits for one that waits for one …, to the first, which does something else.
+RANK_TEST(Timeout, NamesTheEndOfAChain) {
+  NEEDS_RANKS(3);
+  ProcessGroup group = fresh_group(world, "chain");
+  const int last = world.size() - 1;
+  std::int32_t word = 0;
+  if (world.rank() == 0) {
+    Work work = group.irecv(view_of(word), last, 2);
+    while (!work.test()) std::this_thread::sleep_for(1ms);
+  } else if (world.rank() == last) {
+    expect_missing_in_ring(group, {0}, {"rank 1 waits for rank 0; in the end all wait for rank 0"});
+    group.send(view_of(word), 0, 2);
+    receive_in_ring(group, 20s);
+  } else {
+    receive_in_ring(group, 20s);
+  }
+  if (world.rank() != last) send_in_ring(group);
+}
+
+RANK_TEST(Timeout, NamesAllWhoWaitForEachOther) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "circle");
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  if (world.rank() == 0) {
+    const std::string first = world.size() == 2 ? "ranks 0, 1 wait" : "ranks 0, 1, 2";
+    expect_missing_in_ring(group, all, {"deadlock: " + first, "wait for each other"});
+    send_in_ring(group);
+  }
+  receive_in_ring(group, 20s);
+  if (world.rank() != 0) send_in_ring(group);
 }
 
 RANK_TEST(Timeout, NobodyEverComes) {

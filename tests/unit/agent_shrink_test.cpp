@@ -38,6 +38,15 @@ TEST_F(AgentShrink, ShrinkEndsWithItsDeadline) {
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
 }
 
+TEST_F(AgentShrink, RemembersOfSomeGroupsAloneThatItHasNotShrunkThem) {
+  const std::vector<int> members = {0, 1, 2};
+  for (std::uint64_t uid = 0; uid <= most_remembered; ++uid)
+    EXPECT_EQ(agent.shrink(uid, members, patience(Deadline(clock.now()))), std::nullopt);
+  EXPECT_FALSE(agent.is_shrinking(0));
+  EXPECT_TRUE(agent.is_shrinking(1));
+  EXPECT_TRUE(agent.is_shrinking(most_remembered));
+}
+
 TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
   const ShrinkVerdict verdict{1000, 1001, {0, 1, 2}};
   desk = [&](const Message& message) {

@@ -49,6 +49,18 @@ class DeskShrink : public ::testing::Test {
   TimePoint now = TimePoint() + 1h;
 };
 
+TEST_F(DeskShrink, ForgetsTheCallsOfWhoIsGone) {
+  call(2);
+  call(3);
+  die(3);
+  EXPECT_EQ(desk->unsettled(), 1u);
+  die(2);
+  EXPECT_EQ(desk->unsettled(), 0u) << "nobody waits for that any more";
+  call(0);
+  call(1);
+  EXPECT_THAT(told(), ElementsAre(0, 1));
+}
+
 TEST_F(DeskShrink, SettlesWhenAllWhoLiveHaveCalled) {
   die(3);
   call(0);

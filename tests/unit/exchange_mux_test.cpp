@@ -143,6 +143,28 @@ TEST_F(ExchangeMuxTest, RemembersNoMoreThanLivesAndGaps) {
   }
 }
 
+// Those who made groups with this rank in mind may have died, or given up, before it did.
+TEST_F(ExchangeMuxTest, KeepsMessagesOfFewChannelsThatNobodyAsksFor) {
+  const auto open = channel(1, 1);
+  channel(0, 1)->send(1, 1, bytes_of("kept"));
+  for (std::uint64_t id = 2; id < 3 * ExchangeMux::most_awaited; ++id)
+    channel(0, id)->send(1, 1, bytes_of("for nobody"));
+  EXPECT_EQ(next(*open, 0, 2), "nothing");
+  EXPECT_EQ(muxes[1]->held(), ExchangeMux::most_awaited + 1);
+  EXPECT_EQ(muxes[1]->dropped(), 2 * ExchangeMux::most_awaited - 2);
+  EXPECT_EQ(next(*open, 0, 1), "kept");
+}
+
+// Of survivors' groups each has a number of its own, with gaps between.
+TEST_F(ExchangeMuxTest, RemembersSomeGapsAlone) {
+  const auto old = channel(1, 3);
+  for (std::uint64_t id = 10; id < 30'000; id += 2) channel(1, id);
+  EXPECT_LE(muxes[1]->remembered(), NumberSet::most_ranges + 1);
+  channel(0, 3)->send(1, 1, bytes_of("old"));
+  EXPECT_EQ(next(*old, 0, 1), "old") << "it lives, though others between have ended";
+  EXPECT_EQ(channel(1, 3), old);
+}
+
 TEST(NumberSet, JoinsNeighbours) {
   NumberSet set;
   for (const std::uint64_t number : {5, 1, 3, 9, 2, 4, 4}) set.add(number);

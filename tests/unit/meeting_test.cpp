@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
+#include <atomic>
 #include <future>
+#include <map>
 #include <thread>
 
 #include "p2p/thread_hub.hpp"
@@ -17,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::uint64_t tag = 5;
 
@@ -32,7 +38,8 @@ std::string text_of(const Bytes& bytes) {
 /// Some ranks of one hub, each with a clock of its own: one that stands still waits for ever.
 class Ranks {
  public:
-  explicit Ranks(int size) : hub_(std::make_shared<ThreadHub>(size)), clocks_(as_size(size)) {
+  explicit Ranks(int size)
+      : hub_(std::make_shared<ThreadHub>(size)), clocks_(as_size(size)), waits_(as_size(size)) {
     for (int rank = 0; rank < size; ++rank)
       exchanges_.push_back(std::make_unique<ThreadExchange>(hub_, rank));
   }
@@ -48,7 +55,28 @@ class Ranks {
     patience.clock = &clock(rank);
     patience.purpose = "making a test";
     patience.context.rank = rank;
+    patience.meanwhile = [&waits = waits_[as_size(rank)]] { waits = true; };
+    if (const auto own = long_waits_.find(rank); own != long_waits_.end())
+      patience.long_wait = own->second;
     return patience;
+  }
+
+  /// From now on the rank tells of waits that are longer than this.
+  void tell_after(int rank, Timeout limit) {
+    long_waits_[rank] = std::make_shared<LongWait>(
+        limit, clock(rank), [this, rank](std::span<const int> missing, Duration, bool quietly) {
+          const std::lock_guard lock(told_mutex_);
+          told_.push_back(fmt::format("rank {} waits for {}{}", rank, fmt::join(missing, ", "),
+                                      quietly ? ", quietly" : ""));
+        });
+  }
+  /// Until the rank has said what it has to say, and waits for the others.
+  void await_waiting(int rank) {
+    while (!waits_[as_size(rank)]) std::this_thread::yield();
+  }
+  std::vector<std::string> told() {
+    const std::lock_guard lock(told_mutex_);
+    return told_;
   }
 
   /// What a rank gathers, as text; an error as its class and text.
@@ -75,6 +103,10 @@ class Ranks {
   static std::size_t as_size(int rank) { return static_cast<std::size_t>(rank); }
   std::shared_ptr<ThreadHub> hub_;
   std::vector<FakeClock> clocks_;
+  std::vector<std::atomic<bool>> waits_;
+  std::map<int, std::shared_ptr<LongWait>> long_waits_;
+  std::mutex told_mutex_;
+  std::vector<std::string> told_;
   std::vector<std::unique_ptr<ThreadExchange>> exchanges_;
 };
 
@@ -131,6 +163,55 @@ TEST(AllGather, GivesEverybodyEverything) {
   for (const int rank : members)
     results.push_back(ranks.gather_aside(rank, members, Timeout::none()));
   for (auto& result : results) EXPECT_EQ(result.get(), "from 0;from 1;from 2;from 3;");
+}
+
+/// Until so many have told of a long wait.
+void await_told(Ranks& ranks, std::size_t count) {
+  while (ranks.told().size() < count) std::this_thread::sleep_for(1ms);
+}
+
+TEST(AllGather, TellsOnceWhoIsMissing) {
+  Ranks ranks(5);
+  const std::vector<int> members = {0, 1, 2, 3, 4};
+  std::map<int, std::future<std::string>> results;
+  const auto come = [&](int rank) {
+    results[rank] = ranks.gather_aside(rank, members, Timeout::none());
+  };
+  ranks.tell_after(0, 30s);
+  // Told by the first, though the clocks of the others stand still.
+  for (const int rank : {1, 3, 4}) ranks.tell_after(rank, 30s);
+  ranks.clock(0).set_step(1s);
+  for (const int rank : {1, 3}) {
+    come(rank);
+    ranks.await_waiting(rank);
+  }
+  come(0);
+  await_told(ranks, 3);
+  // Who comes late is told, too, who is still missing.
+  come(4);
+  await_told(ranks, 4);
+  come(2);
+  for (auto& [rank, result] : results)
+    EXPECT_EQ(result.get(), "from 0;from 1;from 2;from 3;from 4;");
+  EXPECT_THAT(ranks.told(), UnorderedElementsAre(
+                                "rank 0 waits for 2, 4", "rank 1 waits for 2, 4, quietly",
+                                "rank 3 waits for 2, 4, quietly", "rank 4 waits for 2, quietly"));
+}
+
+TEST(AllGather, TellsThatTheFirstIsMissing) {
+  Ranks ranks(4);
+  const std::vector<int> members = {0, 1, 2, 3};
+  std::map<int, std::future<std::string>> results;
+  for (const int rank : {1, 2, 3}) {
+    ranks.tell_after(rank, 30s);
+    ranks.clock(rank).set_step(1s);
+    results[rank] = ranks.gather_aside(rank, members, Timeout::none());
+  }
+  await_told(ranks, 3);
+  results[0] = ranks.gather_aside(0, members, Timeout::none());
+  for (auto& [rank, result] : results) EXPECT_EQ(result.get(), "from 0;from 1;from 2;from 3;");
+  EXPECT_THAT(ranks.told(), UnorderedElementsAre("rank 1 waits for 0", "rank 2 waits for 0",
+                                                 "rank 3 waits for 0, quietly"));
 }
 
 TEST(AllGather, OfASubsetInItsOrder) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -65,6 +66,72 @@ TEST(Patience, DoesNotWaitForTheHopeless) {
   int looks = 0;
   EXPECT_FALSE(wait.until([&] { return ++looks > 1000; }));
   EXPECT_THAT(wait.hopeless(), ElementsAre(2));
+}
+
+/// What has been told of a long wait.
+struct Told {
+  int times = 0;
+  std::vector<int> missing;
+  Duration waited{};
+  bool quietly = false;
+
+  std::shared_ptr<LongWait> after(Timeout limit, const Clock& clock) {
+    return std::make_shared<LongWait>(
+        limit, clock, [this](std::span<const int> ranks, Duration duration, bool is_quiet) {
+          ++times;
+          missing.assign(ranks.begin(), ranks.end());
+          waited = duration;
+          quietly = is_quiet;
+        });
+  }
+};
+
+TEST(Patience, TellsOnceThatAWaitIsLong) {
+  FakeClock clock;
+  clock.set_step(1s);
+  Told told;
+  Patience patience{
+      .deadline = Deadline(clock.now() + 1000s), .clock = &clock, .purpose = "a test"};
+  patience.long_wait = told.after(30s, clock);
+  patience.context.rank = 0;
+  const std::array needed{1, 2, 3};
+  EXPECT_FALSE(PatientWait(patience, needed).until([] { return false; }));
+  EXPECT_EQ(told.times, 1);
+  EXPECT_THAT(told.missing, ElementsAre(1, 2, 3));
+  EXPECT_GE(told.waited, 30s);
+  EXPECT_FALSE(told.quietly);
+}
+
+TEST(Patience, TellsNothingOfAShortWait) {
+  FakeClock clock;
+  clock.set_step(1s);
+  Told told;
+  Patience patience{
+      .deadline = Deadline(clock.now() + 1000s), .clock = &clock, .purpose = "a test"};
+  patience.long_wait = told.after(2000s, clock);
+  EXPECT_FALSE(PatientWait(patience).until([] { return false; }));
+  patience.long_wait = told.after(Timeout::none(), clock);
+  patience.deadline = Deadline(clock.now() + 1000s);
+  EXPECT_FALSE(PatientWait(patience).until([] { return false; }));
+  EXPECT_EQ(told.times, 0);
+}
+
+TEST(Patience, OfManyWhoWaitForEachOtherSomeTellIt) {
+  std::vector<int> ranks(40);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> speakers;
+  for (const int rank : ranks) {
+    FakeClock clock;
+    clock.set_step(1s);
+    Told told;
+    Patience patience{
+        .deadline = Deadline(clock.now() + 1000s), .clock = &clock, .purpose = "a test"};
+    patience.long_wait = told.after(30s, clock);
+    patience.context.rank = rank;
+    EXPECT_FALSE(PatientWait(patience, ranks).until([] { return false; }));
+    if (!told.quietly) speakers.push_back(rank);
+  }
+  EXPECT_THAT(speakers, ElementsAre(0, 1, 2, 4, 8, 16, 32));
 }
 
 TEST(Patience, HoldsNoLockMeanwhile) {

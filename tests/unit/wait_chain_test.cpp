@@ -1,0 +1,149 @@
+#include "runtime/group/wait_chain.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "recorder/rank_list.hpp"
+
+namespace hymn::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A job in which every rank tells what is written here. Rank 9 asks.
+class Job {
+ public:
+  Tale& idle(int rank) {
+    Tale& tale = tales_[rank];
+    tale.rank = rank;
+    tale.answered = true;
+    tale.doing = "it has made no call yet";
+    return tale;
+  }
+  Tale& waits(int rank, std::vector<int> ranks, std::uint64_t sequence = 0) {
+    Tale& tale = idle(rank);
+    tale.awaited = {7, sequence, pack_ranks(ranks), 5000};
+    return tale;
+  }
+  WaitChain follow(int rank) { return chains_.follow(tales_.at(rank)); }
+  std::string words(int rank) { return words_of(follow(rank), name_of); }
+  Duration elapsed = 10ms;
+  int questions = 0;
+
+ private:
+  static std::string name_of(int rank) { return "rank " + std::to_string(rank) + " (vm)"; }
+
+  std::map<int, Tale> tales_;
+  WaitChains chains_{9,
+                     [this](const Inquiry&, std::span<const int> ranks) {
+                       ++questions;
+                       std::vector<Tale> tales;
+                       for (const int rank : ranks) tales.push_back(tales_.at(rank));
+                       return tales;
+                     },
+                     [this] { return elapsed; }};
+};
+
+TEST(WaitChain, LeadsToTheRankThatIsStopped) {
+  Job job;
+  job.waits(3, {2});
+  job.waits(2, {1});
+  job.waits(1, {0});
+  // What a stopped rank waited for does not matter.
+  job.waits(0, {3}).stopped = true;
+  EXPECT_EQ(job.words(3),
+            "rank 3 waits for rank 2; rank 2 waits for rank 1; rank 1 waits for rank 0, which is "
+            "stopped; in the end all wait for rank 0 (vm)");
+}
+
+TEST(WaitChain, HasNoLinksWhereARankDoesNotWait) {
+  Job job;
+  job.idle(1);
+  EXPECT_THAT(job.follow(1).links, IsEmpty());
+  EXPECT_EQ(job.words(1), "");
+  EXPECT_EQ(job.questions, 0);
+}
+
+TEST(WaitChain, TellsOfACircleWithTheOneThatAsks) {
+  Job job;
+  job.waits(2, {1});
+  job.waits(1, {9});
+  job.waits(9, {2});
+  const WaitChain chain = job.follow(2);
+  EXPECT_THAT(chain.circle, ElementsAre(9, 2, 1));
+  EXPECT_THAT(chain.ends, IsEmpty());
+  EXPECT_EQ(words_of(chain, {}),
+            "rank 2 waits for rank 1; rank 1 waits for rank 9; deadlock: ranks 1, 2, 9 wait for "
+            "each other");
+}
+
+TEST(WaitChain, TellsOfACircleThatItOnlyLeadsTo) {
+  Job job;
+  job.waits(3, {2});
+  job.waits(2, {1});
+  job.waits(1, {2});
+  EXPECT_THAT(job.follow(3).circle, ElementsAre(2, 1));
+}
+
+TEST(WaitChain, TakesNoCircleForADeadlockThatMayHaveBegunMeanwhile) {
+  Job job;
+  job.waits(2, {1});
+  job.waits(1, {2}).awaited.milliseconds = 60;
+  const WaitChain chain = job.follow(2);
+  EXPECT_THAT(chain.circle, IsEmpty());
+  EXPECT_THAT(chain.ends, IsEmpty());
+  EXPECT_EQ(words_of(chain, {}), "rank 2 waits for rank 1; rank 1 waits for rank 2");
+}
+
+TEST(WaitChain, OfACollectiveLeadsToThoseWhoHaveNotEnteredIt) {
+  Job job;
+  job.waits(1, {1, 2, 3, 4}, 5);
+  job.waits(2, {1, 2, 3, 4}, 5).entered = 5;
+  job.idle(3).entered = 4;
+  job.idle(4).entered = 4;
+  const WaitChain chain = job.follow(1);
+  ASSERT_EQ(chain.ends.size(), 2u);
+  EXPECT_EQ(words_of(chain, [](int rank) { return "rank " + std::to_string(rank); }),
+            "rank 1 waits for ranks 3, 4; in the end all wait for rank 3: it has made no call yet, "
+            "and rank 4: it has made no call yet");
+}
+
+TEST(WaitChain, EndsAtACollectiveThatAllHaveEntered) {
+  Job job;
+  job.waits(2, {1});
+  job.waits(1, {1, 3}, 5);
+  job.waits(3, {1, 3}, 5).entered = 5;
+  const WaitChain chain = job.follow(2);
+  ASSERT_EQ(chain.ends.size(), 1u);
+  EXPECT_EQ(chain.ends.front().rank, 1);
+}
+
+TEST(WaitChain, IsFollowedOnce) {
+  Job job;
+  job.waits(1, {3});
+  job.waits(2, {3});
+  job.waits(3, {4});
+  job.idle(4);
+  EXPECT_EQ(job.follow(1).ends.size(), 1u);
+  const WaitChain second = job.follow(2);
+  EXPECT_TRUE(second.is_told);
+  EXPECT_EQ(words_of(second, {}), "rank 2 waits for rank 3");
+}
+
+TEST(WaitChain, IsFollowedOnlySoFar) {
+  Job job;
+  for (int rank = 10; rank < 500; ++rank) job.waits(rank, {rank + 1});
+  job.idle(500);
+  const WaitChain chain = job.follow(10);
+  EXPECT_EQ(job.questions, 64);
+  EXPECT_THAT(chain.ends, IsEmpty());
+  EXPECT_THAT(words_of(chain, {}), testing::EndsWith("rank 21 waits for rank 22; … and 52 more "
+                                                     "links"));
+}
+
+}  // namespace
+}  // namespace hymn::detail
