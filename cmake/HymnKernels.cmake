@@ -52,9 +52,9 @@ function(hymn_compile_kernels source)
   endif()
 endfunction()
 
-# hymn_embed_kernels(ROOM EMBEDDER): EMBEDDER, a source of this room, takes the image in
-# (HYMN_KERNEL_IMAGE).
-function(hymn_embed_kernels room embedder)
+# hymn_embed_kernels(SOURCE EMBEDDER): lets EMBEDDER, a source of the same room, take in the image made
+# of SOURCE (HYMN_KERNEL_IMAGE).
+function(hymn_embed_kernels source embedder)
   if(NOT hymn_kernel_image)
     return()
   endif()
@@ -63,6 +63,7 @@ function(hymn_embed_kernels room embedder)
     OBJECT_DEPENDS "${hymn_kernel_image}")
   # Ninja lets this source alone wait for the image; others know only of targets, which all wait.
   if(TARGET hymn_kernels AND NOT CMAKE_GENERATOR MATCHES "Ninja")
+    get_filename_component(room "${CMAKE_CURRENT_SOURCE_DIR}" NAME)
     add_dependencies(hymn_${room} hymn_kernels)
   endif()
 endfunction()
