@@ -63,6 +63,7 @@ function(hymn_embed_kernels source embedder room)
     OBJECT_DEPENDS "${hymn_kernel_image}")
   # Ninja lets this source alone wait for the image; others know only of targets, which all wait.
   if(TARGET hymn_kernels AND NOT CMAKE_GENERATOR MATCHES "Ninja")
+    get_filename_component(room "${CMAKE_CURRENT_SOURCE_DIR}" NAME)
     add_dependencies(hymn_${room} hymn_kernels)
   endif()
 endfunction()

@@ -40,11 +40,11 @@ constexpr std::string_view nccl_figures =
 constexpr std::string_view nccl_network =
     "as NCCL on one host, with 10 us for each host as NCCL's own model of a network has it; not "
     "measured with hymn";
-constexpr std::string_view copies =
+constexpr std::string_view engine_copies =
     "two copies by the GPU's copy engine and two waits for the stream, 10 us each, 20 GB/s as PCIe "
     "4.0 x16 reaches; not measured with hymn";
 
-constexpr auto one_host = CostSetting::one_host;
+constexpr auto on_one_host = CostSetting::one_host;
 constexpr auto crowded = CostSetting::crowded;
 constexpr auto several_hosts = CostSetting::several_hosts;
 
@@ -55,16 +55,16 @@ constexpr auto several_hosts = CostSetting::several_hosts;
 //
 // path, method, setting, start, per round, per byte moved, per byte reduced, share of the link.
 constexpr std::array cost_rows = {
-    CostRow{"threads", "direct", one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
+    CostRow{"threads", "direct", on_one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
     CostRow{"threads", "direct", crowded, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0, four_on_two},
-    CostRow{"mpi", "mpi", one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
+    CostRow{"mpi", "mpi", on_one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
     CostRow{"mpi", "mpi", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
     CostRow{"mpi", "mpi", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1, over_tcp},
-    CostRow{"mpi_p2p", "pairwise", one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
+    CostRow{"mpi_p2p", "pairwise", on_one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
     CostRow{"mpi_p2p", "pairwise", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
     CostRow{"mpi_p2p", "pairwise", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1,
             over_tcp},
-    CostRow{"exchange", "pairwise", one_host, 100 * ns, 600 * ns, 850 * ps, 1050 * ps, 0,
+    CostRow{"exchange", "pairwise", on_one_host, 100 * ns, 600 * ns, 850 * ps, 1050 * ps, 0,
             two_cores},
     CostRow{"exchange", "pairwise", crowded, 100 * ns, 4 * us, 1800 * ps, 1800 * ps, 0,
             four_on_two},
@@ -72,28 +72,28 @@ constexpr std::array cost_rows = {
             exchange_over_tcp},
     // Crowded, a round is one for each other rank, and bytes are paid once for each rank: cores are
     // shared.
-    CostRow{"shm", "one_shot", one_host, 0, 110 * ns, 48 * ps, 48 * ps, 0, shared_memory},
+    CostRow{"shm", "one_shot", on_one_host, 0, 110 * ns, 48 * ps, 48 * ps, 0, shared_memory},
     CostRow{"shm", "one_shot", crowded, 0, 700 * ns, 11 * ps, 11 * ps, 0, shared_memory},
-    CostRow{"shm", "swapped", one_host, 0, 90 * ns, 25 * ps, 25 * ps, 0, shared_memory},
+    CostRow{"shm", "swapped", on_one_host, 0, 90 * ns, 25 * ps, 25 * ps, 0, shared_memory},
     CostRow{"shm", "swapped", crowded, 0, 700 * ns, 50 * ps, 50 * ps, 0, shared_memory},
-    CostRow{"shm", "sharing", one_host, 0, 700 * ns, 60 * ps, 60 * ps, 0, shared_memory},
+    CostRow{"shm", "sharing", on_one_host, 0, 700 * ns, 60 * ps, 60 * ps, 0, shared_memory},
     CostRow{"shm", "sharing", crowded, 0, 740 * ns, 34 * ps, 34 * ps, 0, shared_memory},
-    CostRow{"shm", "two_shot", one_host, 0, 220 * ns, 36 * ps, 36 * ps, 0, shared_memory},
+    CostRow{"shm", "two_shot", on_one_host, 0, 220 * ns, 36 * ps, 36 * ps, 0, shared_memory},
     CostRow{"shm", "two_shot", crowded, 0, 1400 * ns, 30 * ps, 30 * ps, 0, shared_memory},
-    CostRow{"shm", "slots", one_host, 0, 100 * ns, 40 * ps, 37 * ps, 0, shared_memory},
+    CostRow{"shm", "slots", on_one_host, 0, 100 * ns, 40 * ps, 37 * ps, 0, shared_memory},
     CostRow{"shm", "slots", crowded, 0, 700 * ns, 45 * ps, 55 * ps, 0, shared_memory},
-    CostRow{"shm", "messages", one_host, 100 * ns, 150 * ns, 60 * ps, 60 * ps, 0, shared_memory},
+    CostRow{"shm", "messages", on_one_host, 100 * ns, 150 * ns, 60 * ps, 60 * ps, 0, shared_memory},
     CostRow{"shm", "messages", crowded, 100 * ns, 1000 * ns, 60 * ps, 110 * ps, 0, shared_memory},
-    CostRow{"hierarchical", "hierarchical", one_host, 0, 0, 0, 0, 0, composed},
-    CostRow{"cuda_p2p", "one_shot", one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
-    CostRow{"cuda_p2p", "two_shot", one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},
-    CostRow{"cuda_p2p", "windows", one_host, 6 * us, 0, 0, 0, 0.7, peer_windows},
-    CostRow{"cuda_p2p", "hierarchical_nccl", one_host, 0, 0, 0, 0, 0, composed_on_gpus},
-    CostRow{"cuda_p2p", "hierarchical_staged", one_host, 0, 0, 0, 0, 0, composed_on_gpus},
-    CostRow{"nccl", "low_latency", one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
-    CostRow{"nccl", "nccl", one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
+    CostRow{"hierarchical", "hierarchical", on_one_host, 0, 0, 0, 0, 0, composed},
+    CostRow{"cuda_p2p", "one_shot", on_one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
+    CostRow{"cuda_p2p", "two_shot", on_one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},
+    CostRow{"cuda_p2p", "windows", on_one_host, 6 * us, 0, 0, 0, 0.7, peer_windows},
+    CostRow{"cuda_p2p", "hierarchical_nccl", on_one_host, 0, 0, 0, 0, 0, composed_on_gpus},
+    CostRow{"cuda_p2p", "hierarchical_staged", on_one_host, 0, 0, 0, 0, 0, composed_on_gpus},
+    CostRow{"nccl", "low_latency", on_one_host, 20 * us, 1.7 * us, 0, 0, 0.2, nccl_figures},
+    CostRow{"nccl", "nccl", on_one_host, 30 * us, 4 * us, 0, 0, 0.9, nccl_figures},
     CostRow{"nccl", "nccl", several_hosts, 30 * us, 10 * us, 0, 0, 0.9, nccl_network},
-    CostRow{"staged", "staged", one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, copies},
+    CostRow{"staged", "staged", on_one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, engine_copies},
 };
 
 struct LinkRow {

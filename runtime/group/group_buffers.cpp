@@ -59,7 +59,7 @@ class BufferRegistration {
 
 namespace {
 
-constexpr const char* operation = "register_buffer";
+constexpr const char* register_operation = "register_buffer";
 
 /// Throws UnsupportedError where this version of NCCL has not what is asked of it.
 template <class Signature>
@@ -93,7 +93,7 @@ std::unique_ptr<BufferRegistration> GroupState::register_buffer(void* data, std:
     make_known(*made, limit_of(options));
     return made;
   } catch (...) {
-    rethrow_with(context(operation));
+    rethrow_with(context(register_operation));
   }
 }
 
@@ -113,11 +113,11 @@ std::unique_ptr<BufferRegistration> GroupState::allocate_registered(std::size_t 
 }
 
 std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration how) {
-  world_->require_here(context(operation));
+  world_->require_here(context(register_operation));
   if (is_destroyed() || world_->is_destroyed()) throw UsageError("the group has been destroyed");
   if (!is_member()) throw UsageError(fmt::format("rank {} is not a member", world_->rank()));
-  if (is_aborted()) std::rethrow_exception(aborted_error(operation));
-  if (!world_->may_drive()) world_->require_drive(context(operation));
+  if (is_aborted()) std::rethrow_exception(aborted_error(register_operation));
+  if (!world_->may_drive()) world_->require_drive(context(register_operation));
   if (means_.nccl == nullptr)
     throw UnsupportedError(
         fmt::format("NCCL does not carry this group{}{}", means_.reach.why_not.empty() ? "" : ": ",
@@ -151,7 +151,7 @@ void GroupState::make_known(BufferRegistration& registration, Timeout limit) {
     await_nccl([&] { channel.make_known(registration.known); }, limit);
     await_nccl([] {}, limit);
   } catch (...) {
-    if (!channel.was_ready()) abort(describe_failure(std::current_exception(), operation));
+    if (!channel.was_ready()) abort(describe_failure(std::current_exception(), register_operation));
     throw;
   }
 }
@@ -169,7 +169,7 @@ void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
   const TimeoutError error(
       fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for a "
                   "member that has not called it",
-                  operation, label(), world_->rank(),
+                  register_operation, label(), world_->rank(),
                   std::chrono::duration<double>(*waited).count()),
       *waited, {.remedy = "let all members call it; or allow more time"});
   abort({error.problem()});

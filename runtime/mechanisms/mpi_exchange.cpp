@@ -12,7 +12,7 @@ namespace {
 // MPI's own tags are too few: the real one travels in front of the bytes.
 constexpr int mpi_tag = 0;
 constexpr std::size_t header_bytes = sizeof(std::uint64_t);
-constexpr std::size_t chunk_limit = std::size_t{1} << 30;
+constexpr std::size_t exchange_chunk = std::size_t{1} << 30;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> byt
   message.bytes.resize(header_bytes + bytes.size());
   std::memcpy(message.bytes.data(), &tag, header_bytes);
   if (!bytes.empty()) std::memcpy(message.bytes.data() + header_bytes, bytes.data(), bytes.size());
-  const LargeType large(MPI_BYTE, message.bytes.size(), chunk_limit);
+  const LargeType large(MPI_BYTE, message.bytes.size(), exchange_chunk);
   check_mpi(PMPI_Isend(message.bytes.data(), large.count(), large.type(), to, mpi_tag,
                        communicator_, &message.request),
             "MPI_Isend");
@@ -92,7 +92,7 @@ void MpiExchange::take_found() {
     Incoming& message = incoming_.emplace_back();
     message.source = status.MPI_SOURCE;
     message.bytes.resize(static_cast<std::size_t>(bytes));
-    const LargeType large(MPI_BYTE, message.bytes.size(), chunk_limit);
+    const LargeType large(MPI_BYTE, message.bytes.size(), exchange_chunk);
     check_mpi(
         PMPI_Imrecv(message.bytes.data(), large.count(), large.type(), &handle, &message.request),
         "MPI_Imrecv");

@@ -21,44 +21,47 @@ using Shape = const BenchShape&;
 using In = ConstBufferView;
 using Out = BufferView;
 
-constexpr auto nothing = Extent::nothing;
-constexpr auto one = Extent::one;
-constexpr auto each = Extent::each;
+constexpr auto no_block = Extent::nothing;
+constexpr auto one_block = Extent::one;
+constexpr auto each_block = Extent::each;
 
 // name, type, input, on root only, output, on root only, reduces, out of place, in place, factor.
 constexpr std::array<BenchCase, 10> cases{{
-    {"all_reduce", OpType::all_reduce, one, false, one, false, true, true, true, twice_all_but_own,
+    {"all_reduce", OpType::all_reduce, one_block, false, one_block, false, true, true, true,
+     twice_all_but_own,
      [](Shape, In in, Out out, ReduceOp op) { return Request::all_reduce(in, out, op); }},
-    {"broadcast", OpType::broadcast, one, true, one, false, false, false, true, unity,
+    {"broadcast", OpType::broadcast, one_block, true, one_block, false, false, false, true, unity,
      [](Shape shape, In, Out out, ReduceOp) { return Request::broadcast(out, shape.root); }},
-    {"reduce", OpType::reduce, one, false, one, true, true, true, true, unity,
+    {"reduce", OpType::reduce, one_block, false, one_block, true, true, true, true, unity,
      [](Shape shape, In in, Out out, ReduceOp op) {
        return Request::reduce(in, out, shape.root, op);
      }},
-    {"gather", OpType::gather, one, false, each, true, false, true, true, all_but_own,
+    {"gather", OpType::gather, one_block, false, each_block, true, false, true, true, all_but_own,
      [](Shape shape, In in, Out out, ReduceOp) {
        return Request::gather(in, OutputBlocks::equal(out), shape.root);
      }},
-    {"scatter", OpType::scatter, each, true, one, false, false, true, true, all_but_own,
+    {"scatter", OpType::scatter, each_block, true, one_block, false, false, true, true, all_but_own,
      [](Shape shape, In in, Out out, ReduceOp) {
        return Request::scatter(InputBlocks::equal(in), out, shape.root);
      }},
-    {"all_gather", OpType::all_gather, one, false, each, false, false, true, true, all_but_own,
+    {"all_gather", OpType::all_gather, one_block, false, each_block, false, false, true, true,
+     all_but_own,
      [](Shape, In in, Out out, ReduceOp) {
        return Request::all_gather(in, OutputBlocks::equal(out));
      }},
-    {"reduce_scatter", OpType::reduce_scatter, each, false, one, false, true, true, true,
-     all_but_own,
+    {"reduce_scatter", OpType::reduce_scatter, each_block, false, one_block, false, true, true,
+     true, all_but_own,
      [](Shape, In in, Out out, ReduceOp op) {
        return Request::reduce_scatter(InputBlocks::equal(in), out, op);
      }},
-    {"all_to_all", OpType::all_to_all, each, false, each, false, false, true, true, all_but_own,
+    {"all_to_all", OpType::all_to_all, each_block, false, each_block, false, false, true, true,
+     all_but_own,
      [](Shape, In in, Out out, ReduceOp) {
        return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
      }},
-    {"barrier", OpType::barrier, nothing, false, nothing, false, false, true, false, unity,
+    {"barrier", OpType::barrier, no_block, false, no_block, false, false, true, false, unity,
      [](Shape, In, Out, ReduceOp) { return Request::barrier(); }},
-    {"send_recv", OpType::batch, one, false, one, false, false, true, false, unity,
+    {"send_recv", OpType::batch, one_block, false, one_block, false, false, true, false, unity,
      [](Shape shape, In in, Out, ReduceOp) { return Request::send(in, next(shape)); }},
 }};
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_blocks = 15;
 // Without --iters: what a block should last.
-constexpr double block_us = 2000;
+constexpr double usual_block_us = 2000;
 
 std::string timeout_text(Timeout timeout) {
   if (timeout.is_none()) return "none";
@@ -234,7 +234,7 @@ BenchRunner::Means BenchRunner::measure_blocks(const Sides& sides, const BenchRo
   const auto mean = [&sides](std::size_t count) { return sides.hymn(count, 0).us; };
   const std::size_t all = options_.iterations > 0
                               ? options_.iterations
-                              : most_blocks * tally().enough_iterations(block_us, mean);
+                              : most_blocks * tally().enough_iterations(usual_block_us, mean);
   const std::size_t blocks = std::min(all, most_blocks);
   const std::size_t all_measurements = counts_.size() * options_.places.size();
   Means own;
