@@ -52,9 +52,9 @@ function(hymn_compile_kernels source)
   endif()
 endfunction()
 
-# hymn_embed_kernels(SOURCE EMBEDDER ROOM): EMBEDDER takes in the image of SOURCE
-# (HYMN_KERNEL_IMAGE); both are sources of ROOM.
-function(hymn_embed_kernels source embedder room)
+# hymn_embed_kernels(SOURCE EMBEDDER): lets EMBEDDER, a source of the same room, take in the image made
+# of SOURCE (HYMN_KERNEL_IMAGE).
+function(hymn_embed_kernels source embedder)
   if(NOT hymn_kernel_image)
     return()
   endif()

@@ -123,7 +123,9 @@ void ParkedCommunicators::forget_vain(std::uint64_t uid,
       return false;
     const bool all_have_it = std::ranges::all_of(
         offers, [&](const auto& words) { return find(words, parked.id).has_value(); });
-    return all_have_it || ++parked.vain >= most_vain;
+    if (!all_have_it && ++parked.vain < most_vain) return false;
+    forgotten_ += MpiTraffic::mixed(parked.id);
+    return true;
   });
 }
 
@@ -184,10 +186,10 @@ std::uint64_t ParkedCommunicators::clear(const MpiChannel& channel, std::uint64_
 }
 
 // The first member of each adds what the others take away, so that the sum is nothing where all
-// have parked it, and have called the same over it.
+// have parked it, and have called the same over it. Of what is forgotten nobody knows that.
 std::uint64_t ParkedCommunicators::left_over(int rank) {
   std::lock_guard lock(mutex_);
-  std::uint64_t sum = 0;
+  std::uint64_t sum = forgotten_;
   for (const auto& [ranks, all] : parked_) {
     for (const Parked& parked : all) {
       const MpiTraffic& traffic = parked.channel->traffic;

@@ -61,6 +61,7 @@ class ParkedCommunicators {
   std::mutex mutex_;
   std::map<std::vector<int>, std::vector<Parked>> parked_;
   std::map<std::uint64_t, std::vector<Parked>> set_aside_;  ///< by the uid of the group to come
+  std::uint64_t forgotten_ = 0;                             ///< 0: nothing was
 };
 
 }  // namespace hymn

@@ -50,6 +50,7 @@ TEST_F(Parked, WhereCallsDifferIsForgottenAtOnce) {
   for (const int rank : {0, 1}) park(rank, 1, static_cast<std::uint64_t>(rank + 5));
   EXPECT_EQ(make_group(), std::nullopt);
   for (auto& own : parked) EXPECT_EQ(own.count(), 0u);
+  EXPECT_NE(parked[0].left_over(0) + parked[1].left_over(1), 0u);
 }
 
 TEST_F(Parked, WaitsForAMemberThatStillUsesIt) {
