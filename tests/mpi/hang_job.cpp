@@ -41,14 +41,21 @@ void never_calls(ProcessGroup& group, int rank) {
   sum(group, 4);
 }
 
+/// The others tell their processes when they have come out of the first call.
+void wait_for_the_others() {
+  for (const char* const file : {"pid0", "pid1"}) wait_for(file);
+}
+
 void killed(ProcessGroup& group, int rank) {
-  if (rank == 2) std::raise(SIGKILL);
-  sum(group, 4);
+  if (rank != 2) return sum(group, 4);
+  wait_for_the_others();
+  std::raise(SIGKILL);
 }
 
 void exits(ProcessGroup& group, int rank) {
-  if (rank == 2) std::exit(7);
-  sum(group, 4);
+  if (rank != 2) return sum(group, 4);
+  wait_for_the_others();
+  std::exit(7);
 }
 
 void stopped(ProcessGroup& group, int rank) {
