@@ -35,7 +35,7 @@ class Strangers : public ::testing::Test {
   }
   RawPeer stranger() { return {io, server->link.endpoint()}; }
   void expect_refused(TestClient& peer) {
-    peer.link.connect(0, 150ms);
+    peer.link.connect(0, 400ms);
     ASSERT_TRUE(turn_until(io, [&] { return !peer.story.empty(); }));
     EXPECT_THAT(peer.story, ElementsAre(HasSubstr("lost: ")));
   }
