@@ -122,7 +122,7 @@ void ParkedCommunicators::forget_vain(std::uint64_t uid,
     if (judge(offers, {.id = parked.id, .collectives = parked.channel->traffic.collectives()}))
       return false;
     const bool all_have_it = std::ranges::all_of(
-        offers, [&](const auto& words) { return find(words, parked.id).has_value(); });
+        offers, [&](const auto& words) { return offered_with(words, parked.id).has_value(); });
     if (!all_have_it && ++parked.vain < most_vain) return false;
     forgotten_ += MpiTraffic::mixed(parked.id);
     return true;
