@@ -128,6 +128,7 @@ void GroupState::follow_waits(Missing& missing, Duration patience) const {
   const auto name = [this](int rank) { return world_->name_of(rank); };
   std::vector<std::string> words;
   std::vector<int> ranks;
+  bool is_certain = true;
   for (std::size_t i = 0; i < missing.tales.size(); ++i) {
     const Tale& tale = missing.tales[i];
     const WaitChain chain = i < most_looked_at ? chains.follow(tale) : WaitChain();
@@ -135,8 +136,12 @@ void GroupState::follow_waits(Missing& missing, Duration patience) const {
     ranks.insert(ranks.end(), chain.circle.begin(), chain.circle.end());
     for (const Tale& end : chain.ends) ranks.push_back(end.rank);
     if (chain.circle.empty() && chain.ends.empty() && !chain.is_told) ranks.push_back(tale.rank);
+    is_certain = is_certain && chain.is_certain();
   }
   if (words.empty()) return;
+  // Whoever can still do something may do so, and the first that are missing may not come even
+  // then.
+  if (!is_certain) ranks.insert(ranks.end(), missing.ranks.begin(), missing.ranks.end());
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   missing.ranks = std::move(ranks);

@@ -45,6 +45,12 @@ std::string end_words(const Tale& end, const std::function<std::string(int)>& na
 
 }  // namespace
 
+bool WaitChain::is_certain() const {
+  return circle.empty() && std::ranges::all_of(ends, [](const Tale& end) {
+           return end.stopped || is_gone(end.state) || !end.answered;
+         });
+}
+
 std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
   std::vector<int> ranks = unpack_ranks(tale.awaited.ranks).value_or(std::vector<int>());
   std::erase(ranks, tale.rank);

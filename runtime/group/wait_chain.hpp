@@ -22,6 +22,9 @@ struct WaitChain {
   std::vector<Tale> ends{};   ///< who keeps the last link, and does not wait, or cannot be asked
   std::vector<int> circle{};  ///< who waits for each other
   bool is_told = false;       ///< it leads into one that was followed before
+
+  /// No wait of the way ends before somebody sees to those at its end: they are stopped or gone.
+  bool is_certain() const;
 };
 
 /// Follows the waits of others. The ranks go on meanwhile: only what has lasted since before the
