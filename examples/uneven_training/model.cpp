@@ -95,13 +95,14 @@ double Model::mean_loss() const {
 std::size_t Model::samples() const { return static_cast<std::size_t>(state_.back()); }
 
 double Model::accuracy(const Samples& samples) {
-  std::size_t right = 0;
+  std::size_t correct = 0;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
     forward(samples[sample]);
     const auto best = std::ranges::max_element(outputs_) - outputs_.begin();
-    right += best == samples.labels[sample] ? 1 : 0;
+    correct += best == samples.labels[sample] ? 1 : 0;
   }
-  return static_cast<double>(right) / static_cast<double>(std::max<std::size_t>(samples.size(), 1));
+  return static_cast<double>(correct) /
+         static_cast<double>(std::max<std::size_t>(samples.size(), 1));
 }
 
 }  // namespace uneven
