@@ -38,6 +38,9 @@ constexpr auto usual_layouts = [] {
   return layouts;
 }();
 
+/// Neither one of another library nor none at all.
+bool is_own_type(DataType dtype) { return size_of(dtype) != 0; }
+
 bool are_apart(const ConstBufferView& in, const BufferView& out) {
   const auto from = reinterpret_cast<std::uintptr_t>(in.data);
   const auto to = reinterpret_cast<std::uintptr_t>(out.data);
@@ -51,18 +54,19 @@ bool is_plainly_right(const Request& request, GroupShape shape, int root) {
   const Layouts usual = usual_layouts[static_cast<std::size_t>(request.type)];
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
+  if (request.op.kind() == ReduceKind::opaque) return false;
   // What a rank other than the root passes on the root's side is not looked at, but for counts.
   if (shape.rank != root) {
     if (request.type == OpType::reduce || request.type == OpType::gather)
-      return request.inputs.layout() == usual.inputs && is_plain(in) &&
-             in.dtype != DataType::opaque && request.outputs.layout() != Layout::counted;
+      return request.inputs.layout() == usual.inputs && is_plain(in) && is_own_type(in.dtype) &&
+             request.outputs.layout() != Layout::counted;
     if (request.type == OpType::scatter)
-      return request.outputs.layout() == usual.outputs && is_plain(out) &&
-             out.dtype != DataType::opaque && request.inputs.layout() != Layout::counted;
+      return request.outputs.layout() == usual.outputs && is_plain(out) && is_own_type(out.dtype) &&
+             request.inputs.layout() != Layout::counted;
   }
   if (usual.inputs == Layout::none || request.inputs.layout() != usual.inputs ||
       request.outputs.layout() != usual.outputs || !is_plain(in) || !is_plain(out) ||
-      in.dtype != out.dtype || in.dtype == DataType::opaque)
+      in.dtype != out.dtype || !is_own_type(in.dtype))
     return false;
   const auto ranks = static_cast<std::size_t>(shape.size);
   const std::size_t parts_in = usual.inputs == Layout::equal ? ranks : 1;

@@ -210,6 +210,9 @@ void validate(const Request& request, GroupShape shape, int root) {
   validate_views("input", inputs);
   validate_views("output", outputs);
   require_one_dtype(inputs.views(), outputs.views());
+  if (reduces(request.type) && request.op.kind() == ReduceKind::opaque &&
+      request.op.handle() == nullptr)
+    throw UsageError("the operation of another library has no handle");
   switch (request.type) {
     case OpType::all_reduce:
       validate_whole(request);

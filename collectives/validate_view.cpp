@@ -14,9 +14,16 @@ void validate_size(std::string_view side, const ConstBufferView& view) {
   if ((view.dtype == DataType::opaque) != (view.opaque != nullptr))
     throw UsageError(fmt::format(
         "the {} buffer's dtype is opaque without an OpaqueType, or the other way", side));
+  const std::size_t element = view.element_bytes();
+  if (element == 0 && view.opaque == nullptr)
+    throw UsageError(fmt::format("the {} buffer's dtype is {}, which is none", side,
+                                 static_cast<int>(view.dtype)),
+                     {.remedy = "give one of hymn::DataType"});
+  if (view.opaque != nullptr && view.opaque->handle == nullptr)
+    throw UsageError(fmt::format("the {} buffer's OpaqueType has no handle", side));
   // Multiplied, for a division would be felt in small calls. An element of no bytes counts as one.
   std::ptrdiff_t bytes = 0;
-  if (__builtin_mul_overflow(view.count, std::max<std::size_t>(view.element_bytes(), 1), &bytes))
+  if (__builtin_mul_overflow(view.count, std::max<std::size_t>(element, 1), &bytes))
     throw UsageError(fmt::format("the {} buffer's count is {}, as {}: more than memory can hold",
                                  side, view.count, static_cast<std::int64_t>(view.count)),
                      {.remedy = "check for a negative number that became a count"});

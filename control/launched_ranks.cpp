@@ -120,7 +120,9 @@ void LaunchedRanks::look() {
 bool LaunchedRanks::has_ended(int rank) {
   if (rank < 0 || rank >= size_) return false;
   look();
-  return is_known_ && !there_.contains(rank) && (all_are_here_ || seen_.contains(rank));
+  if (is_known_ && !there_.contains(rank) && (all_are_here_ || seen_.contains(rank)))
+    ended_.insert(rank);
+  return ended_.contains(rank);
 }
 
 bool LaunchedRanks::is_stopped(int rank) const {

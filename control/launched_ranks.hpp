@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace hymn {
@@ -37,6 +38,7 @@ class LaunchedRanks {
   bool is_known_ = false;     ///< who is there, by the last look
   std::map<int, int> there_;  ///< by rank
   std::map<int, int> seen_;   ///< the same, once
+  std::set<int> ended_;       ///< whoever has been found to be gone stays so
 };
 
 }  // namespace hymn

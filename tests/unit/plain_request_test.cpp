@@ -45,7 +45,7 @@ std::vector<Request> requests_on(ConstBufferView in, BufferView out) {
 std::vector<BufferView> variants(BufferView view) {
   static constexpr std::array<std::int64_t, 2> dimensions = {2, 3};
   static const OpaqueType type{};
-  std::vector<BufferView> all(9, view);
+  std::vector<BufferView> all(10, view);
   all[1].data = nullptr;
   all[2].dtype = DataType::float64;
   all[3].memory = MemoryKind::device;
@@ -54,6 +54,7 @@ std::vector<BufferView> variants(BufferView view) {
   all[6].strides = dimensions;
   all[7].count = std::size_t{1} << 33;
   all[8].dtype = DataType::opaque;
+  all[9].dtype = static_cast<DataType>(77);
   return all;
 }
 
@@ -88,6 +89,13 @@ TEST(PlainRequest, CoversTheUsualCalls) {
              Request::reduce_scatter(InputBlocks::equal(part(0, 6)), part(6, 2)),
          })
       EXPECT_TRUE(is_plainly_right(request, shape, root)) << to_string(request.type);
+}
+
+TEST(PlainRequest, LeavesOperationsOfOtherLibrariesToBeLookedAt) {
+  for (const void* const handle :
+       {static_cast<const void*>(nullptr), static_cast<const void*>(&shape)})
+    EXPECT_FALSE(is_plainly_right(
+        Request::all_reduce(part(0, 6), part(6, 6), ReduceOp::opaque(handle)), shape, -1));
 }
 
 // Given counts are the same on all ranks, also where nothing else of that side is looked at.

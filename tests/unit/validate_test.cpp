@@ -51,6 +51,7 @@ TEST(ValidateView, CountsAndPointers) {
   const std::size_t most = (std::size_t{1} << 63) / 16 - 1;
   EXPECT_EQ(of(memory, most, DataType::complex128), "fine");
   EXPECT_THAT(of(memory, most + 1, DataType::complex128), HasSubstr("more than memory can hold"));
+  EXPECT_THAT(of(memory, 4, static_cast<DataType>(77)), HasSubstr("dtype is 77, which is none"));
 }
 
 TEST(ValidateView, MemoryAndOpaqueTypes) {
@@ -70,8 +71,19 @@ TEST(ValidateView, MemoryAndOpaqueTypes) {
   EXPECT_THAT(refused(), HasSubstr("opaque"));
   view.dtype = DataType::opaque;
   EXPECT_EQ(refused(), "fine");
+  const OpaqueType nothing{.handle = nullptr, .library = "mpi", .element_bytes = 12};
+  view.opaque = &nothing;
+  EXPECT_THAT(refused(), HasSubstr("has no handle"));
   view.opaque = nullptr;
   EXPECT_THAT(refused(), HasSubstr("opaque"));
+}
+
+TEST(Validate, OperationsOfOtherLibrariesHaveHandles) {
+  const auto with = [](const void* handle) {
+    return verdict(Request::all_reduce(part(0, 4), part(4, 4), ReduceOp::opaque(handle)));
+  };
+  EXPECT_EQ(with(memory), "fine");
+  EXPECT_THAT(with(nullptr), HasSubstr("usage: the operation of another library has no handle"));
 }
 
 TEST(ValidateView, Layouts) {
