@@ -30,6 +30,10 @@ class Logger {
   bool enabled(LogLevel level) const { return level <= level_; }
   void error(std::string_view text) const { write(LogLevel::error, text); }
   void warning(std::string_view text) const { write(LogLevel::warning, text); }
+  /// `quietly`: it is told elsewhere, and here only to who wants to know all.
+  void warning(std::string_view text, bool quietly) const {
+    write(quietly ? LogLevel::info : LogLevel::warning, text);
+  }
   void info(std::string_view text) const { write(LogLevel::info, text); }
   void debug(std::string_view text) const { write(LogLevel::debug, text); }
 

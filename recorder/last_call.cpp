@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "recorder/call_facts.hpp"
-#include "recorder/rank_list.hpp"
 #include "recorder/recorder_clock.hpp"
 
 namespace hymn {
@@ -89,8 +88,7 @@ OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
     if (call.peer >= 0) awaited.ranks = std::to_string(call.peer);
   } else if (is_collective(call.type)) {
     awaited.sequence = call.sequence;
-    for (const GroupLineSeen& group : view.groups())
-      if (group.uid == call.group_uid && group.ranks) awaited.ranks = pack_ranks(*group.ranks);
+    awaited.ranks = view.members_of(call.group_uid);
   }
   return awaited;
 }

@@ -75,6 +75,7 @@ struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
   static constexpr std::uint32_t right_layout = 5;
   static constexpr std::size_t group_lines = 256;
+  static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;
 
   std::uint64_t magic = 0;
@@ -107,7 +108,7 @@ struct RecorderHeader {
   std::array<MethodName, method_names> methods{};
   std::array<GroupLine, group_lines> groups{};
   /// Of each line, as pack_ranks(); "" where that is too long.
-  std::array<SharedText<128>, group_lines> members{};
+  std::array<SharedText<members_text>, group_lines> members{};
   /// A call of another library that may block, "" for none; and since when, by the wall clock.
   SharedText<64> outer_call{};
   std::atomic<std::int64_t> outer_since_ns{0};

@@ -114,7 +114,7 @@ GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view des
     if (GroupLine* const line = take_spare(uid)) {
       line->uid_plus_one.store(0, std::memory_order_release);
       const auto index = static_cast<std::size_t>(line - header_->groups.data());
-      header_->members[index].store(ranks.size() < 128 ? ranks : "");
+      header_->members[index].store(ranks.size() < RecorderHeader::members_text ? ranks : "");
       set_up(*line);
       return GroupLineLease(this, line);
     }

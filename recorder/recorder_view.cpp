@@ -77,6 +77,15 @@ const GroupLine* RecorderView::line_of(std::uint64_t uid) const {
   return nullptr;
 }
 
+std::string RecorderView::members_of(std::uint64_t uid) const {
+  const GroupLine* const line = line_of(uid);
+  if (line == nullptr) return "";
+  std::string ranks =
+      header_->members[static_cast<std::size_t>(line - header_->groups.data())].load();
+  // It may have been given to another group meanwhile.
+  return line->uid_plus_one.load(std::memory_order_acquire) == uid + 1 ? ranks : "";
+}
+
 RecorderView::Method RecorderView::method(std::uint16_t number) const {
   if (number == 0 || number > header_->methods.size()) return {};
   const MethodName& name = header_->methods[number - 1u];

@@ -38,10 +38,12 @@ class RecorderView {
   const RecorderHeader& header() const { return *header_; }
   const CallRing& ring() const { return ring_; }
   std::size_t capacity() const { return ring_.entries(); }
-  /// The groups that have a line now.
+  /// The groups that have a line now; a group that has ended may still have its.
   std::vector<GroupLineSeen> groups() const;
   /// The line of this group; null: it has none now. Later it may become that of another group.
   const GroupLine* line_of(std::uint64_t uid) const;
+  /// The ranks in this group, as pack_ranks(); empty: they are not known.
+  std::string members_of(std::uint64_t uid) const;
   struct Method {
     std::string path;
     std::string algorithm;

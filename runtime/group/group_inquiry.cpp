@@ -17,9 +17,8 @@
 namespace hymn::detail {
 namespace {
 
-// Who is there answers in microseconds; who has been stopped never does.
-constexpr Duration longest_search = std::chrono::milliseconds(300);
-constexpr Duration shortest_search = std::chrono::milliseconds(10);
+using control::longest_question;
+constexpr Duration shortest_question = std::chrono::milliseconds(10);
 // To find a place in the program takes longer, but is asked only of those who are there.
 constexpr Duration longest_closer_look = std::chrono::seconds(1);
 // Of more ranks it is not told where they are: nobody would read it.
@@ -29,7 +28,7 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 Duration share_of(Timeout limit, Duration longest) {
   if (limit.is_none()) return longest;
-  return std::clamp(limit.duration() / 4, shortest_search, longest);
+  return std::clamp(limit.duration() / 4, shortest_question, longest);
 }
 
 }  // namespace
@@ -93,7 +92,6 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Ta
   }
   world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
                      inquiry_about(op), patience);
-  missing.tales = absent;
   std::vector<std::string> words;
   for (const Tale& tale : absent) {
     missing.ranks.push_back(tale.rank);
@@ -102,6 +100,7 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Ta
     words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
                                 is_late ? " has not entered it" : "", tale.doing));
   }
+  missing.tales = std::move(absent);
   missing.apart = tell_apart(op, tales, patience);
   if (!words.empty())
     missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
@@ -168,7 +167,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   if (gives_up)
     world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
                                              title(op), label(), seconds(waited))});
-  const Duration patience = share_of(limit, longest_search);
+  const Duration patience = share_of(limit, longest_question);
   Missing missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
                                  share_of(limit, longest_closer_look));
   follow_waits(missing, patience);
@@ -209,7 +208,7 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   const auto& missing = error.context().missing;
   Missing found;
   found.ranks = missing;
-  found.tales = world_->ask(inquiry_about(op), missing, longest_search);
+  found.tales = world_->ask(inquiry_about(op), missing, longest_question);
   world_->find_sites(std::span(found.tales).first(std::min(found.tales.size(), most_looked_at)),
                      inquiry_about(op), longest_closer_look);
   std::vector<std::string> words;
@@ -219,7 +218,7 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
   found.words = some_of(std::move(words));
-  follow_waits(found, longest_search);
+  follow_waits(found, longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(

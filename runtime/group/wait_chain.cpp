@@ -32,6 +32,7 @@ std::string ranks_text(std::vector<int> ranks) {
   return fmt::format("{} {}{}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "), more);
 }
 
+/// Why it does nothing any more; empty: it may.
 std::string_view state_of(const Tale& end) {
   if (end.stopped) return ", which is stopped";
   if (is_gone(end.state)) return ", which is gone";
@@ -46,9 +47,8 @@ std::string end_words(const Tale& end, const std::function<std::string(int)>& na
 }  // namespace
 
 bool WaitChain::is_certain() const {
-  return circle.empty() && std::ranges::all_of(ends, [](const Tale& end) {
-           return end.stopped || is_gone(end.state) || !end.answered;
-         });
+  return circle.empty() &&
+         std::ranges::none_of(ends, [](const Tale& end) { return state_of(end).empty(); });
 }
 
 std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {

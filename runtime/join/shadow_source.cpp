@@ -12,7 +12,6 @@ constexpr Duration shortest_pause = std::chrono::microseconds(20);
 constexpr Duration longest_pause = std::chrono::milliseconds(5);
 // Who is there answers at once. A question or an answer may be lost together with a desk.
 constexpr Duration patience = std::chrono::seconds(1);
-constexpr Duration longest_shadow_question = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -86,7 +85,7 @@ void AskedMembers::look_at_all(std::uint64_t sequence, std::uint64_t n) {
   for (const ShadowedMember& member : members_)
     if (member.makes(sequence, n)) ranks.push_back(member.rank());
   ask(sequence, ranks);
-  const auto end = std::chrono::steady_clock::now() + longest_shadow_question;
+  const auto end = std::chrono::steady_clock::now() + control::longest_question;
   while (is_waiting() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(shortest_pause);
     collect();

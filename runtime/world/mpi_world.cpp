@@ -73,10 +73,7 @@ std::shared_ptr<LongWait> long_wait_of(int rank, const Company& company, const C
         const std::string text = fmt::format(
             "making the world has waited {:.1f} s on rank {}: not all ranks have come{}",
             std::chrono::duration<double>(waited).count(), rank, more);
-        if (LongWait::is_speaker(static_cast<std::size_t>(rank)))
-          logger.warning(text);
-        else
-          logger.info(text);
+        logger.warning(text, !LongWait::is_speaker(static_cast<std::size_t>(rank)));
       });
 }
 

@@ -57,10 +57,7 @@ WorldEnd WorldState::agree_to_end() {
     const bool is_known = !missing.empty() && std::ranges::all_of(missing, [this](int rank) {
       return rank == rank_ || is_hopeless(rank);
     });
-    if (is_known)
-      logger_.info(error.what());
-    else
-      logger_.warning(error.what());
+    logger_.warning(error.what(), is_known);
     return WorldEnd::apart;
   } catch (const std::exception& error) {
     logger_.warning(error.what());

@@ -20,7 +20,6 @@ namespace {
 constexpr int longest_answer = 6;  // beats
 // While calls come and go, only another thread can be in one for long: it is looked for less often.
 constexpr unsigned beats_between_looks = 8;
-constexpr Duration longest_question = std::chrono::milliseconds(300);
 
 }  // namespace
 
@@ -85,10 +84,7 @@ void WorldState::report(const WaitAsked& wait, std::vector<Tale> tales, Duration
   site_text(wait.call.site);
   with_group(wait.call.group_uid, [&](const GroupState& group) {
     const std::string text = group.wait_report(wait.call, std::move(tales), waited);
-    if (is_told_by_another)
-      logger_.info(text);
-    else
-      logger_.warning(text);
+    logger_.warning(text, is_told_by_another);
   });
 }
 
@@ -99,7 +95,7 @@ std::shared_ptr<LongWait> WorldState::long_wait(const std::string& purpose) cons
       [this, purpose](std::span<const int> missing, Duration waited, bool quietly) {
         std::vector<int> others(missing.begin(), missing.end());
         std::erase(others, rank_);
-        std::vector<Tale> tales = ask({}, others, longest_question);
+        std::vector<Tale> tales = ask({}, others, control::longest_question);
         // Without a control plane more may still be seen.
         if (!agent_)
           for (const int rank : others) tales.push_back({.rank = rank, .doing = tell_of(rank)});
@@ -114,7 +110,7 @@ std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, s
       config_.wait_report, *clock_,
       [this, uid, purpose = std::move(purpose), ranks = std::move(ranks)](std::span<const int>,
                                                                           Duration waited, bool) {
-        std::vector<Tale> tales = ask(uid, ranks, longest_question);
+        std::vector<Tale> tales = ask(uid, ranks, control::longest_question);
         const bool quietly = std::ranges::any_of(
             tales, [this](const Tale& tale) { return tale.shrinks && tale.rank < rank_; });
         std::erase_if(tales, [this](const Tale& tale) {
@@ -134,10 +130,7 @@ void WorldState::report_waiting(const std::string& purpose, std::vector<Tale> mi
   const std::string text =
       fmt::format("{} has waited {:.1f} s on rank {}{}; `hymn trace --live {}` tells more", purpose,
                   std::chrono::duration<double>(waited).count(), rank_, whom, getpid());
-  if (quietly)
-    logger_.info(text);
-  else
-    logger_.warning(text);
+  logger_.warning(text, quietly);
 }
 
 }  // namespace hymn::detail

@@ -27,6 +27,14 @@ struct Leaver {
   bool is_me;
 };
 
+void leave_by_an_exception(World& world) {
+  const auto fail = [&] {
+    const World own(std::move(world));
+    throw std::runtime_error("an error of the application");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+}
+
 /// All ranks but the last: such a group outlives it.
 ProcessGroup group_of_rest(World& world) {
   std::vector<int> ranks(ranks_as_size(world) - 1);
@@ -182,12 +190,7 @@ RANK_TEST(Leaving, ByAnExceptionIsWaitedForByNobody) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);
   if (leaver.is_me) {
-    const auto fail = [&] {
-      const World own(std::move(world));
-      throw std::runtime_error("an error of the application");
-    };
-    EXPECT_THROW(fail(), std::runtime_error);
-    return;
+    return leave_by_an_exception(world);
   }
   const auto began = std::chrono::steady_clock::now();
   failure_of([&] { world.group().barrier(); }, {"it has ended its world because of an error"});
@@ -199,12 +202,7 @@ RANK_TEST(Leaving, ByAnExceptionIsNotWaitedForInNewGroups) {
   NEEDS_RANKS(3);
   const Leaver leaver(world);
   if (leaver.is_me) {
-    const auto fail = [&] {
-      const World own(std::move(world));
-      throw std::runtime_error("an error of the application");
-    };
-    EXPECT_THROW(fail(), std::runtime_error);
-    return;
+    return leave_by_an_exception(world);
   }
   failure_of([&] { world.group().barrier(); });
   const Error error =
