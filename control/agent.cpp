@@ -214,7 +214,7 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
       // The last one need not ask; nor could it, where those who kept desks are gone.
       if (!verdicts_.contains(uid) && is_left_alone(members))
         verdicts_.insert_or_assign(uid, settle_alone(uid));
-      return verdicts_.contains(uid) || is_vain();
+      return verdicts_.contains(uid) || has_no_desk_ || is_vain();
     });
   } catch (...) {
     withdraw();
@@ -260,8 +260,7 @@ void Agent::reached_desk(int keeper) {
     std::lock_guard lock(mutex_);
     keeper_ = keeper;
   }
-  for (const PeerNews& news : all_news())
-    if (is_gone(news.state)) send_(News{news});
+  for (const PeerNews& news : all_news()) send_(News{news});
   std::vector<Message> again;
   {
     std::lock_guard lock(mutex_);
@@ -276,6 +275,12 @@ void Agent::reached_desk(int keeper) {
 void Agent::lost_all_desks() {
   std::lock_guard lock(mutex_);
   has_no_desk_ = true;
+  changed_.notify_all();
+}
+
+bool Agent::has_no_desk() const {
+  std::lock_guard lock(mutex_);
+  return has_no_desk_;
 }
 
 void Agent::on(const News& message) {

@@ -36,6 +36,9 @@ class Listener {
   virtual std::vector<GroupMark> marks() = 0;
 };
 
+/// Who is there answers in microseconds; who has been stopped never does.
+inline constexpr Duration longest_question = std::chrono::milliseconds(300);
+
 /// Thread-safe.
 class Agent {
  public:
@@ -72,8 +75,9 @@ class Agent {
   /// What has been answered since this was called last.
   std::vector<CallTale> take_calls(std::uint64_t question);
   void forget_calls(std::uint64_t question);
-  /// Waits for all members that are not gone to call this, too. Null when the patience ends; what
-  /// that throws is thrown. Called again it waits for all again.
+  /// Waits for all members that are not gone to call this, too. Null when the patience ends, or no
+  /// desk is left to settle it; what the patience throws is thrown. Called again it waits for all
+  /// again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       const Patience& patience);
   /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear
@@ -95,6 +99,7 @@ class Agent {
   void reached_desk(int keeper);
   /// No desk can be reached, nor will be: who is lost does not come back.
   void lost_all_desks();
+  bool has_no_desk() const;
 
  private:
   void on(const Beat&) {}

@@ -116,13 +116,14 @@ void Desk::on(int rank, Goodbye message, TimePoint) {
 }
 
 // From those who see more: ranks of the same host, or all who come from a desk that was lost.
-void Desk::on(int, News message, TimePoint) {
+void Desk::on(int rank, News message, TimePoint) {
   const PeerNews& news = message.news;
   if (!is_rank(news.rank)) return;
   Seat& about = seat(news.rank);
   if (is_gone(news.state)) note_marks(about, news.marks);
-  // Whoever speaks with this desk is not lost, whatever others have heard.
-  if (news.state == PeerState::lost && about.present) return;
+  // Whoever speaks with this desk is not lost, whatever others have heard at another.
+  if (about.present && (news.state == PeerState::lost || news.state == PeerState::stalled))
+    return send_(rank, News{news_of(news.rank)});
   if (about.culprits.empty()) about.culprits = news.culprits;
   learn(news.rank, news.state, news.detail);
 }
@@ -235,10 +236,10 @@ bool Desk::is_settled(const Shrinking& shrinking) const {
 void Desk::settle_shrinking() {
   for (auto entry = shrinking_.begin(); entry != shrinking_.end();) {
     const auto& [uid, shrinking] = *entry;
-    // Who has called, and is gone, waits no more; who comes back calls again.
-    const bool is_forsaken = std::ranges::all_of(
-        shrinking.callers, [this](int caller) { return is_gone(state_of(caller)); });
     if (!is_settled(shrinking)) {
+      // Who has called, and is gone, waits no more; who comes back calls again.
+      const bool is_forsaken = std::ranges::all_of(
+          shrinking.callers, [this](int caller) { return is_gone(state_of(caller)); });
       entry = is_forsaken ? shrinking_.erase(entry) : std::next(entry);
       continue;
     }

@@ -49,7 +49,7 @@ class Desk {
   /// Now and then: several times in each of the times of DeskOptions.
   void tick(TimePoint now);
 
-  /// Ranks have gone to the next desk, for this one was silent for too long.
+  /// Ranks have gone to a later desk.
   bool is_deserted() const { return deserted_; }
   /// Groups that some of their members shrink, and others have not called that for.
   std::size_t unsettled() const { return shrinking_.size(); }
@@ -124,11 +124,15 @@ class Desk {
   std::deque<NotedCall> noted_;  ///< the oldest first
 };
 
+/// So many ranks of a job may keep the desk, one after the other.
+inline constexpr std::size_t most_desks = std::size_t{1} << 15;
+
 /// Groups that survivors make have numbers from here on, above all that are counted; each desk has
 /// so many of its own. A float64, as which JSON's readers take numbers, holds them all.
 inline constexpr std::uint64_t first_shrunk_uid = std::uint64_t{1} << 48;
-inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 44;
+inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 36;
 /// Those of a rank that is left alone, behind those of all desks.
-inline constexpr std::uint64_t first_lone_uid = first_shrunk_uid + 3 * shrunk_uids_of_desk;
+inline constexpr std::uint64_t first_lone_uid = first_shrunk_uid + most_desks * shrunk_uids_of_desk;
+static_assert(first_lone_uid < std::uint64_t{1} << 52);
 
 }  // namespace hymn::control

@@ -25,7 +25,6 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 
 Station::Station(StationOptions options)
     : options_(std::move(options)), io_(1), stay_(asio::make_work_guard(io_)) {
-  options_.desk.index = std::max(options_.desk_index, 0);
   options_.desk.is_seen_alive = [this](int rank) { return is_seen_alive(rank); };
   // Who has said goodbye misses nothing when the desk goes, too: that is how a good job ends.
   options_.log = [this, log = std::move(options_.log)](std::string_view text) {
@@ -36,11 +35,8 @@ Station::Station(StationOptions options)
 Station::~Station() { close(); }
 
 Endpoint Station::open_desk(const Token& token) {
-  desk_ =
-      std::make_unique<Desk>(options_.size, options_.desk,
-                             [this](int rank, const Message& message) { send_to(rank, message); });
   LinkServer::Handlers handlers;
-  handlers.joined = [this](int rank) { desk_->join(rank, now()); };
+  handlers.joined = [this](int rank) { joined(rank); };
   handlers.message = [this](int rank, std::span<const std::byte> bytes) {
     try {
       desk_->receive(rank, unpack(bytes), now());
@@ -59,32 +55,44 @@ Endpoint Station::open_desk(const Token& token) {
   return server_->endpoint();
 }
 
-void Station::run(const Token& token, std::vector<Endpoint> desks, std::shared_ptr<Agent> agent,
+// Most desks are never needed: a seat for each rank is made when the first one comes.
+void Station::joined(int rank) {
+  if (!desk_)
+    desk_ =
+        std::make_unique<Desk>(options_.size, options_.desk,
+                               [this](int to, const Message& message) { send_to(to, message); });
+  desk_->join(rank, now());
+}
+
+void Station::run(const Token& token, std::vector<DeskPlace> desks, std::shared_ptr<Agent> agent,
                   std::function<std::vector<GroupMark>()> marks,
                   std::vector<Neighbour> neighbours) {
   agent_ = std::move(agent);
   marks_ = std::move(marks);
-  desks_ = desks.size();
+  token_ = token;
+  desks_ = std::move(desks);
   neighbours_ = std::move(neighbours);
   LinkClient::Handlers handlers;
   handlers.connected = [this](std::size_t desk) { connected(desk); };
   handlers.message = [this](std::span<const std::byte> bytes) { received(bytes); };
   handlers.lost = [this](const std::string& why) { lost_desk(why); };
-  client_ = std::make_unique<LinkClient>(io_,
-                                         LinkClientOptions{.rank = options_.rank,
-                                                           .token = token,
-                                                           .candidates = std::move(desks),
-                                                           .service = "control",
-                                                           .log = options_.log},
-                                         std::move(handlers));
+  client_ = make_client(desks_, std::move(handlers));
   watch();
   timer_ = std::make_unique<asio::steady_timer>(io_);
   asio::post(io_, [this] {
-    if (desks_ > 0) client_->connect(0, longest_search);
+    if (!desks_.empty()) client_->connect(0, longest_search);
     beat();
   });
   thread_ = start_helper_thread(
       "hymn-control", [this] { run_handlers(io_, options_.log); }, options_.log);
+}
+
+std::unique_ptr<LinkClient> Station::make_client(std::span<const DeskPlace> desks,
+                                                 LinkClient::Handlers handlers) {
+  LinkClientOptions options{
+      .rank = options_.rank, .token = token_, .service = "control", .log = options_.log};
+  for (const DeskPlace& desk : desks) options.candidates.push_back(desk.endpoint);
+  return std::make_unique<LinkClient>(io_, std::move(options), std::move(handlers));
 }
 
 // Packed by who says it: that one is told where it is too large.
@@ -123,7 +131,7 @@ void Station::flush() {
   if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) return;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   // Who leaves at once may not have reached any desk.
-  while (desks_ > 0 && !connected_ && std::chrono::steady_clock::now() < until)
+  while (!desks_.empty() && !connected_ && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   auto done = std::make_shared<std::promise<void>>();
   auto future = done->get_future();
@@ -140,6 +148,7 @@ void Station::close() {
     timer_.reset();
     watch_.reset();
     client_->close();
+    messenger_.reset();
     if (server_) server_->close();
     stay_.reset();
   });
@@ -160,7 +169,8 @@ void Station::connected(std::size_t desk) {
   sent_marks_.clear();
   // Those before it could not be reached any more.
   for (std::size_t passed = current_; passed < desk; ++passed) {
-    const int rank = options_.desk_ranks[passed];
+    const int rank = desks_[passed].rank;
+    passed_.push_back(passed);
     if (find_neighbour(rank) == nullptr)
       agent_->sight({.rank = rank,
                      .state = first ? PeerState::stalled : PeerState::lost,
@@ -168,7 +178,7 @@ void Station::connected(std::size_t desk) {
   }
   current_ = desk;
   for (Bytes& message : std::exchange(waiting_, {})) send(std::move(message));
-  agent_->reached_desk(options_.desk_ranks[desk]);
+  agent_->reached_desk(desks_[desk].rank);
 }
 
 void Station::received(std::span<const std::byte> bytes) {
@@ -193,8 +203,8 @@ void Station::lost_desk(const std::string& why) {
 }
 
 void Station::leave_desk(const std::string& why) {
-  if (current_ + 1 >= desks_) return;
-  const int rank = options_.desk_ranks[current_];
+  if (current_ + 1 >= desks_.size()) return;
+  const int rank = desks_[current_].rank;
   send(pack(Moved{}));
   client_->close();  // what was said still goes out
   connected_ = false;
@@ -202,6 +212,27 @@ void Station::leave_desk(const std::string& why) {
   if (!why.empty() && rank != options_.rank)
     agent_->sight({.rank = rank, .state = PeerState::stalled, .detail = why});
   client_->connect(current_, longest_search);
+}
+
+// Others may speak with a desk that gave this rank no answer in time. Told of it they come, too;
+// else neither would hear of the other.
+void Station::tell_passed_desks() {
+  std::erase_if(passed_, [this](std::size_t desk) {
+    return is_gone(agent_->news_of(desks_[desk].rank).state);
+  });
+  if (passed_.empty() || is_telling_) return;
+  is_telling_ = true;
+  const std::size_t desk = passed_.front();
+  LinkClient::Handlers handlers;
+  handlers.connected = [this, desk](std::size_t) {
+    messenger_->send(pack(Moved{}));
+    messenger_->close();
+    std::erase(passed_, desk);
+    is_telling_ = false;
+  };
+  handlers.lost = [this](const std::string&) { is_telling_ = false; };
+  messenger_ = make_client(std::span(&desks_[desk], 1), std::move(handlers));
+  messenger_->connect(0, longest_search);
 }
 
 void Station::give_up(const std::string& why) {
@@ -231,6 +262,7 @@ void Station::beat() {
   if (desk_) desk_->tick(now());
   // Who stayed would be missed by the next desk, to which some have gone.
   if (desk_ && desk_->is_deserted()) server_->send_to_all(pack(Moved{}));
+  tell_passed_desks();
   look_for_goodbyes();
   look_for_ends();
   if (on_beat_) on_beat_();

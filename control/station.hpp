@@ -33,12 +33,16 @@ struct Neighbour {
   std::function<bool()> has_left{};
 };
 
+/// Where a rank keeps a desk.
+struct DeskPlace {
+  int rank = -1;
+  Endpoint endpoint{};
+};
+
 struct StationOptions {
   int rank = 0;
   int size = 1;
-  int desk_index = -1;            ///< which of the desks this rank keeps; -1: none
-  std::vector<int> desk_ranks{};  ///< who keeps each
-  Endpoint listen{};              ///< of the own desk
+  Endpoint listen{};  ///< of the own desk
   Duration beat_every = std::chrono::milliseconds(250);
   /// A desk that gives no sign of life for so long is left for the next. Counted in own beats: who
   /// was stopped itself has not waited.
@@ -55,10 +59,11 @@ class Station {
   Station(const Station&) = delete;
   Station& operator=(const Station&) = delete;
 
-  /// Opens the own desk for those who know the token. Throws NetworkError.
+  /// Opens the own desk for those who know the token; it is one of those that run() gets. Throws
+  /// NetworkError.
   Endpoint open_desk(const Token& token);
-  /// From now on messages come and go.
-  void run(const Token& token, std::vector<Endpoint> desks, std::shared_ptr<Agent> agent,
+  /// From now on messages come and go. `desks` are the same, in the same order, on all ranks.
+  void run(const Token& token, std::vector<DeskPlace> desks, std::shared_ptr<Agent> agent,
            std::function<std::vector<GroupMark>()> marks, std::vector<Neighbour> neighbours);
   /// Thread-safe; never blocks. Throws UsageError for what is too large to be said.
   void post(Message message);
@@ -71,10 +76,14 @@ class Station {
   void set_on_beat(std::function<void()> on_beat) { on_beat_ = std::move(on_beat); }
 
  private:
+  void joined(int rank);
   void connected(std::size_t desk);
   void received(std::span<const std::byte> bytes);
   void lost_desk(const std::string& why);
   void leave_desk(const std::string& why);
+  void tell_passed_desks();
+  std::unique_ptr<LinkClient> make_client(std::span<const DeskPlace> desks,
+                                          LinkClient::Handlers handlers);
   static std::vector<Bytes> packed(Message message);
   void send(Bytes message);
   void send_to(int rank, const Message& message);
@@ -96,6 +105,8 @@ class Station {
   std::unique_ptr<LinkServer> server_;
   std::unique_ptr<Desk> desk_;
   std::unique_ptr<LinkClient> client_;
+  std::unique_ptr<LinkClient> messenger_;  ///< to a passed desk
+  bool is_telling_ = false;
   std::unique_ptr<ProcessWatch> watch_;
   std::vector<Neighbour> neighbours_;
   /// Those that are looked at with each beat, as the kernel does not tell of their end, or nothing
@@ -103,8 +114,10 @@ class Station {
   std::map<int, bool> looked_at_;
   std::shared_ptr<Agent> agent_;
   std::function<std::vector<GroupMark>()> marks_;
-  std::size_t desks_ = 0;
+  Token token_{};
+  std::vector<DeskPlace> desks_;
   std::size_t current_ = 0;             ///< the desk that is spoken with, or tried
+  std::vector<std::size_t> passed_;     ///< desks that gave no answer, and were not told so
   std::atomic<bool> connected_{false};  // read by flush(), too
   bool ever_connected_ = false;
   bool closing_ = false;

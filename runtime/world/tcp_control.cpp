@@ -13,10 +13,14 @@
 namespace hymn {
 namespace {
 
+using control::DeskPlace;
 using control::Neighbour;
 using control::Station;
 
 constexpr std::size_t some_spare = 2;
+// Without these, rank 0 and those next to it in the order, there is no control plane; the other
+// ranks keep desks where they can.
+constexpr std::size_t first_desks = 3;
 
 /// What a rank tells the others.
 struct DeskOffer {
@@ -106,40 +110,47 @@ Bytes TcpControl::offer(const ControlSite& site) {
   life_->site = site;
   life_->token = Token::parse(site.secret);
   if (site.size == 1) life_->site.desks.clear();
-  const auto desk = std::find(site.desks.begin(), site.desks.end(), site.rank);
+  DeskOffer offer{.recorder = site.recorder};
   control::StationOptions options;
   options.rank = site.rank;
   options.size = site.size;
-  options.desk_ranks = site.desks;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
-  DeskOffer offer{.recorder = site.recorder};
-  if (site.size == 1) {
-    life_->station = std::make_unique<Station>(std::move(options));
-    return offer.packed();
-  }
-  // One to the desk, one to watch each neighbour, and some for what is opened for a moment only.
-  const std::size_t needed = site.here.size() + some_spare;
-  if (desk == site.desks.end()) {
-    life_->station = std::make_unique<Station>(std::move(options));
-    require_descriptors(offer, needed);
-    return offer.packed();
-  }
-  options.desk_index = static_cast<int>(desk - site.desks.begin());
-  // Who has not come soon after a desk has taken over is not coming.
-  if (options.desk_index > 0) options.desk.absent_after = std::chrono::seconds(5);
-  // What goes wrong here is told to all: they must not wait for this rank.
+  // One to the desk, one to watch each neighbour, and some for what is opened for a moment only; on
+  // a desk one for each rank, too.
+  const std::size_t needed = site.size == 1 ? 0 : site.here.size() + some_spare;
+  const std::size_t needed_by_desk = needed + static_cast<std::size_t>(site.size);
+  const auto& desks = life_->site.desks;
+  const auto place = static_cast<std::size_t>(std::ranges::find(desks, site.rank) - desks.begin());
+  const bool keeps_desk =
+      place < std::min(first_desks, desks.size()) ||
+      (place < desks.size() && count_descriptors(needed_by_desk) == needed_by_desk);
+  // What goes wrong here is told to all, who must not wait for this rank; but of so many desks one
+  // less is no harm.
   try {
-    const auto place =
-        choose_interface(interface_addresses(), interface_, site.one_host, "HYMN_INTERFACE");
-    options.listen = Endpoint(place.address, 0);
-    life_->station = std::make_unique<Station>(std::move(options));
-    offer.endpoint = to_string(life_->station->open_desk(life_->token));
-    require_descriptors(offer, needed + static_cast<std::size_t>(site.size));
+    if (keeps_desk) offer.endpoint = open_desk(options, place);
   } catch (const Error& error) {
-    offer.problem = error.what();
-    offer.remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0";
+    if (place < first_desks) {
+      offer.problem = error.what();
+      offer.remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0";
+    }
+    logger_.info(fmt::format("this rank keeps no desk of the control plane: {}", error.what()));
   }
+  if (!life_->station) life_->station = std::make_unique<Station>(std::move(options));
+  require_descriptors(offer, offer.endpoint.empty() ? needed : needed_by_desk);
   return offer.packed();
+}
+
+std::string TcpControl::open_desk(control::StationOptions options, std::size_t place) {
+  options.desk.index = static_cast<int>(place);
+  // Who has not come soon after a desk has taken over is not coming.
+  if (place > 0) options.desk.absent_after = std::chrono::seconds(5);
+  const auto found =
+      choose_interface(interface_addresses(), interface_, life_->site.one_host, "HYMN_INTERFACE");
+  options.listen = Endpoint(found.address, 0);
+  auto station = std::make_unique<Station>(std::move(options));
+  std::string endpoint = to_string(station->open_desk(life_->token));
+  life_->station = std::move(station);
+  return endpoint;
 }
 
 std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
@@ -176,10 +187,11 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
       throw ConfigError(
           fmt::format("rank {} cannot take its part in the control plane: {}", rank, offer.problem),
           {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
-  std::vector<Endpoint> desks;
+  std::vector<DeskPlace> desks;
   for (const int rank : life_->site.desks)
-    desks.push_back(
-        parse_endpoint(DeskOffer::read(offers[static_cast<std::size_t>(rank)]).endpoint));
+    if (const DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
+        !offer.endpoint.empty())
+      desks.push_back({rank, parse_endpoint(offer.endpoint)});
   life_->station->set_on_beat(std::move(calls.beat));
   life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
                       look_around(offers));

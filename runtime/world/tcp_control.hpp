@@ -4,6 +4,8 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/log.hpp"
 #include "runtime/world/control_plane.hpp"
@@ -12,7 +14,8 @@ namespace hymn {
 
 namespace control {
 struct Neighbour;
-}
+struct StationOptions;
+}  // namespace control
 
 class TcpControl final : public ControlPlane {
  public:
@@ -31,6 +34,8 @@ class TcpControl final : public ControlPlane {
 
  private:
   struct Life;
+  /// Where it listens. Throws where this rank cannot keep one.
+  std::string open_desk(control::StationOptions options, std::size_t place);
   std::vector<control::Neighbour> look_around(std::span<const Bytes> offers);
   std::string interface_;
   Logger logger_;

@@ -15,18 +15,13 @@ namespace {
 // A tag of the bootstrap, beside those of world_meeting.cpp and job_map.cpp.
 constexpr std::uint64_t tag_control = 7;
 
-// So many ranks keep the desk, one after the other: each must be reached by all.
-constexpr std::size_t most_desks = 3;
-
-// Who is there answers in microseconds.
-constexpr Duration longest_desk_question = std::chrono::milliseconds(300);
-
 /// Rank 0, then one on each other host, then any.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
   std::vector<int> desks;
   std::set<std::string> hosts;
   const auto take = [&](int rank) {
-    if (desks.size() < most_desks && std::find(desks.begin(), desks.end(), rank) == desks.end())
+    if (desks.size() < control::most_desks &&
+        std::find(desks.begin(), desks.end(), rank) == desks.end())
       desks.push_back(rank);
   };
   const int size = static_cast<int>(arrivals.size());
@@ -329,9 +324,15 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
 void WorldState::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
                                     const std::vector<int>& ranks, Duration waited) const {
   ErrorContext context = group.context("shrink");
+  if (agent_->has_no_desk()) {
+    context.remedy = "see that the hosts can reach each other (HYMN_INTERFACE), or end the job";
+    throw UnsupportedError(
+        "nobody can settle who is left: no rank that keeps a desk of the control plane is reached",
+        std::move(context));
+  }
   context.remedy = "call shrink on every member of the group that is left";
   std::vector<std::string> names;
-  for (const Tale& tale : ask(uid, ranks, longest_desk_question)) {
+  for (const Tale& tale : ask(uid, ranks, control::longest_question)) {
     if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
     context.missing.push_back(tale.rank);
     names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));

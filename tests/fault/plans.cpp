@@ -71,6 +71,11 @@ std::vector<FaultPlan> local_plans() {
                                      {"goodbye", "idle", "mpi_p2p", 3, false}}));
   plans.push_back(plan(job_on({4}), {{"stop", "asynchronous", "shm", 0, false},
                                      {"never", "blocked", "mpi", 2, false}}));
+  // More keepers of the desk than must be there at the beginning.
+  plans.push_back(plan(job_on({6}), {{"kill", "blocked", "shm", 0},
+                                     {"kill", "asynchronous", "mpi", 1},
+                                     {"kill", "blocked", "mpi_p2p", 2},
+                                     {"exit0", "idle", "shm", 3}}));
   return plans;
 }
 

@@ -95,6 +95,7 @@ TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
       UnorderedElementsAre(
           Message(News{
               {.rank = 0, .state = PeerState::dead, .detail = "killed", .marks = {{7, 1, 1}}}}),
+          Message(News{{.rank = 2, .state = PeerState::stalled}}),
           Message(News{{.rank = 3, .state = PeerState::left}}), Message(AbortGroup{7, "heard"}),
           Message(AbortGroup{8, "said"}), Message(ShrinkVerdict{9, 1000, {1}}),
           Message(ShrinkCall{10, {0, 1, 2}})));

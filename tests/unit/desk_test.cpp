@@ -180,8 +180,11 @@ TEST_F(DeskTest, LateJoinersHearWhatTheyMissed) {
 
 TEST_F(DeskTest, WhoSpeaksWithTheDeskIsNotLost) {
   all_join();
-  say(0, News{{.rank = 1, .state = PeerState::lost}});
-  EXPECT_THAT(news(), IsEmpty());
+  for (const PeerState heard : {PeerState::lost, PeerState::stalled}) {
+    say(0, News{{.rank = 1, .state = heard}});
+    EXPECT_THAT(news(), ElementsAre("to 0: 1 is alive"))
+        << "who has heard it elsewhere is set right";
+  }
   EXPECT_EQ(desk->state_of(1), PeerState::alive);
   say(0, News{{.rank = 1, .state = PeerState::dead}});
   EXPECT_EQ(desk->state_of(1), PeerState::dead) << "whoever says dead has seen it";

@@ -220,7 +220,7 @@ TEST(StationNeighbours, AreNotLostWithTheDesk) {
   Child child(wait_for_ever);
   const Token token = Token::random();
   auto desk = std::make_unique<StationRank>(0, 4, std::vector<int>{0});
-  const std::vector<Endpoint> desks = {desk->station->open_desk(token)};
+  const std::vector<control::DeskPlace> desks = {{0, desk->station->open_desk(token)}};
   StationRank rank(1, 4, {0});
   desk->run(token, desks);
   rank.run(token, desks, {{.rank = 2, .pid = child.pid()}});

@@ -95,14 +95,14 @@ struct StationRank {
     options.rank = rank;
     options.size = size;
     const auto desk = std::find(desk_ranks.begin(), desk_ranks.end(), rank);
-    if (desk != desk_ranks.end()) options.desk_index = static_cast<int>(desk - desk_ranks.begin());
-    options.desk_ranks = desk_ranks;
+    if (desk != desk_ranks.end()) options.desk.index = static_cast<int>(desk - desk_ranks.begin());
     options.listen = Endpoint(asio::ip::address_v4::loopback(), 0);
     options.beat_every = std::chrono::milliseconds(10);
     options.desk_silence = desk_silence;
     options.log = [this](std::string_view text) {
       std::lock_guard lock(said_mutex);
       said.emplace_back(text);
+      said_more.notify_all();
     };
     options.desk.stalled_after = options.desk.absent_after = std::chrono::hours(1);
     station = std::make_unique<control::Station>(std::move(options));
@@ -116,7 +116,7 @@ struct StationRank {
   StationRank(const StationRank&) = delete;
   StationRank& operator=(const StationRank&) = delete;
 
-  void run(const Token& token, const std::vector<Endpoint>& desks,
+  void run(const Token& token, const std::vector<control::DeskPlace>& desks,
            std::vector<control::Neighbour> neighbours = {}) {
     station->run(token, desks, agent, [this] { return ears.marks(); }, std::move(neighbours));
   }
@@ -133,8 +133,18 @@ struct StationRank {
     return said;
   }
 
+  /// Waits until it has logged this; false when it has not within 60 s.
+  bool says(const std::string& words) {
+    std::unique_lock lock(said_mutex);
+    return said_more.wait_for(lock, std::chrono::seconds(60), [&] {
+      return std::ranges::any_of(
+          said, [&](const std::string& text) { return text.find(words) != std::string::npos; });
+    });
+  }
+
   WorldEars ears;
   Gate gate;
+  std::condition_variable said_more;
   std::mutex said_mutex;
   std::vector<std::string> said;
   std::shared_ptr<control::Agent> agent;
@@ -146,11 +156,17 @@ class StationScene {
  public:
   StationScene(int size, const std::vector<int>& desk_ranks,
                Duration desk_silence = std::chrono::hours(1))
-      : token_(Token::random()) {
-    for (int rank = 0; rank < size; ++rank)
-      ranks_.push_back(std::make_unique<StationRank>(rank, size, desk_ranks, desk_silence));
-    for (const int rank : desk_ranks) desks_.push_back(at(rank).station->open_desk(token_));
+      : StationScene(Unrun(), size, desk_ranks, desk_silence) {
     for (auto& rank : ranks_) rank->run(token_, desks_);
+  }
+  /// That rank comes so early that the first desk does not answer it yet.
+  static StationScene with_early(int early, int size, const std::vector<int>& desk_ranks) {
+    StationScene scene(Unrun(), size, desk_ranks, std::chrono::hours(1));
+    scene.at(early).run(scene.token_, scene.desks_);
+    EXPECT_TRUE(scene.at(early).says("no answer in time"));
+    for (int rank = 0; rank < size; ++rank)
+      if (rank != early) scene.at(rank).run(scene.token_, scene.desks_);
+    return scene;
   }
   StationRank& at(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
   WorldEars& ears(int rank) { return at(rank).ears; }
@@ -166,8 +182,16 @@ class StationScene {
   }
 
  private:
+  struct Unrun {};
+  StationScene(Unrun, int size, const std::vector<int>& desk_ranks, Duration desk_silence)
+      : token_(Token::random()) {
+    for (int rank = 0; rank < size; ++rank)
+      ranks_.push_back(std::make_unique<StationRank>(rank, size, desk_ranks, desk_silence));
+    for (const int rank : desk_ranks) desks_.push_back({rank, at(rank).station->open_desk(token_)});
+  }
+
   Token token_;
-  std::vector<Endpoint> desks_;
+  std::vector<control::DeskPlace> desks_;
   std::vector<std::unique_ptr<StationRank>> ranks_;
 };
 

@@ -95,6 +95,26 @@ TEST(Station, TwoDesksMayGo) {
   EXPECT_TRUE(job.ears(2).hears("3 is lost"));
 }
 
+TEST(Station, DesksMayGoUntilOneIsLeft) {
+  StationScene job(6, {0, 1, 2, 3, 4, 5});
+  job.expect_abort(5, 7, {0, 1, 2, 3, 4});
+  for (const int gone : {0, 1, 2, 3}) {
+    job.end(gone);
+    EXPECT_TRUE(job.ears(5).hears(std::to_string(gone) + " is lost"));
+  }
+  job.expect_abort(5, 8, {4});
+  job.expect_abort(4, 9, {5});
+}
+
+// Else neither it nor the others would hear anything of each other.
+TEST(Station, AllComeToWhomTheFirstDeskGaveNoAnswer) {
+  StationScene job = StationScene::with_early(3, 5, {0, 1, 2, 3, 4});
+  for (const int rank : {0, 1, 2, 4})
+    job.expect_abort(rank, 10 + static_cast<std::uint64_t>(rank), {3});
+  job.expect_abort(3, 7, {0, 1, 2, 4});
+  for (int rank = 0; rank < 5; ++rank) EXPECT_FALSE(job.ears(rank).has_heard("3 is lost")) << rank;
+}
+
 TEST(Station, WithoutAnyDeskAllOthersAreLost) {
   StationScene job(3, {0});
   job.expect_abort(1, 7, {0, 2});
@@ -176,7 +196,7 @@ TEST(Station, FlushAndCloseMayComeAtAnyTime) {
   const Endpoint nobody(asio::ip::address_v4::loopback(), 1);
   for (const Endpoint& desk : {nobody, mute.local_endpoint()}) {
     StationRank searching(1, 2, {0});
-    searching.run(token, {desk});
+    searching.run(token, {{0, desk}});
     searching.agent->post(DumpNow{"for nobody"});
     searching.station->flush();
     searching.end();
