@@ -24,10 +24,10 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, Inquiry>) {
     return std::tie(v.uid, v.sequence, v.sites);
   } else if constexpr (std::same_as<Kind, Tale>) {
-    return std::tie(v.rank, v.state, v.knows_group, v.entered, v.completed, v.shrinks, v.doing,
-                    v.waits, v.call, v.site, v.signature, v.awaited);
+    return std::tie(v.rank, v.state, v.knows_group, v.makes, v.entered, v.completed, v.shrinks,
+                    v.doing, v.waits, v.call, v.site, v.signature, v.awaited);
   } else if constexpr (std::same_as<Kind, OwnWait>) {
-    return std::tie(v.uid, v.sequence, v.ranks, v.milliseconds);
+    return std::tie(v.uid, v.sequence, v.ranks, v.milliseconds, v.makes);
   } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
   } else if constexpr (std::same_as<Kind, Goodbye>) {

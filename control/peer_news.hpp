@@ -70,6 +70,7 @@ struct OwnWait {
   /// waits in no call, or nothing tells for whom.
   std::string ranks{};
   std::uint64_t milliseconds = 0;  ///< since it began to wait
+  bool makes = false;              ///< it is making the group, and waits for its other members
   friend bool operator==(const OwnWait&, const OwnWait&) = default;
 };
 
@@ -78,6 +79,7 @@ struct Tale {
   int rank = -1;
   PeerState state = PeerState::alive;
   bool knows_group = false;     ///< it has made the group, and not ended it
+  bool makes = false;           ///< it is making it just now
   std::uint64_t entered = 0;    ///< collectives of the group
   std::uint64_t completed = 0;  ///< of these
   bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end

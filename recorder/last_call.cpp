@@ -8,6 +8,9 @@
 namespace hymn {
 namespace {
 
+// All who wait in a circle come to their limits at about the same time.
+constexpr double just_now = 2;  // seconds
+
 double seconds_since(const RecorderHeader& header, std::uint64_t stamp) {
   const ClockReading now = ClockReading::now();
   const ClockReading made{header.made_stamp, header.made_steady_ns, header.made_wall_ns};
@@ -30,6 +33,27 @@ std::string title_of(const CallRecord& call, const CallWords& words) {
                        words.label(call.group_uid));
   if (words.sites == nullptr || call.site == 0) return title;
   return fmt::format("{} at {}", title, site_text(call.site, *words.sites));
+}
+
+std::string describe_calls(const RecorderView& view, const CallWords& words) {
+  if (view.capacity() == 0) return "what it does is not recorded";
+  const std::uint64_t next = view.ring().next_id();
+  if (next == 0) return "it has made no call yet";
+  const auto last = view.ring().read(next - 1);
+  if (!last) return "it is just making a call";
+  const std::string call = title_of(*last, words);
+  switch (last->state) {
+    case CallState::scheduled:
+    case CallState::started:
+      return fmt::format("it is in {} since {:.1f} s", call,
+                         seconds_since(view.header(), last->created));
+    case CallState::completed:
+      return fmt::format("its last call, {}, completed {:.1f} s ago", call,
+                         seconds_since(view.header(), last->completed));
+    case CallState::failed:
+      break;
+  }
+  return fmt::format("its last call, {}, has failed", call);
 }
 
 }  // namespace
@@ -70,8 +94,6 @@ std::vector<CallRecord> open_calls(const RecorderView& view) {
 }
 
 std::optional<CallRecord> unended_call(const RecorderView& view) {
-  // All who wait in a circle come to their limits at about the same time.
-  constexpr double just_now = 2;  // seconds
   if (view.capacity() == 0 || view.ring().next_id() == 0) return std::nullopt;
   const auto last = view.ring().read(view.ring().next_id() - 1);
   if (!last || last->state == CallState::completed) return std::nullopt;
@@ -98,25 +120,32 @@ FrameSource source_of(const RecorderView& view, int pid) {
   return {header.executable.load(), header.executable_base, pid};
 }
 
+std::optional<RecorderView::Making> unended_making(const RecorderView& view) {
+  auto making = view.making();
+  const bool is_old =
+      making && making->given_up != 0 && seconds_since(view.header(), making->given_up) > just_now;
+  return is_old ? std::nullopt : making;
+}
+
+OwnWait awaited_in(const RecorderView& view, const RecorderView::Making& making) {
+  return {
+      .uid = making.uid,
+      .ranks = making.ranks,
+      .milliseconds = static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), making.since)),
+      .makes = true};
+}
+
 std::string describe_last_call(const RecorderView& view, const CallWords& words) {
-  if (view.capacity() == 0) return "what it does is not recorded";
-  const std::uint64_t next = view.ring().next_id();
-  if (next == 0) return "it has made no call yet";
-  const auto last = view.ring().read(next - 1);
-  if (!last) return "it is just making a call";
-  const std::string call = title_of(*last, words);
-  switch (last->state) {
-    case CallState::scheduled:
-    case CallState::started:
-      return fmt::format("it is in {} since {:.1f} s", call,
-                         seconds_since(view.header(), last->created));
-    case CallState::completed:
-      return fmt::format("its last call, {}, completed {:.1f} s ago", call,
-                         seconds_since(view.header(), last->completed));
-    case CallState::failed:
-      break;
-  }
-  return fmt::format("its last call, {}, has failed", call);
+  const auto making = unended_making(view);
+  if (!making) return describe_calls(view, words);
+  const std::string group = fmt::format("group {}{}{}", making->uid,
+                                        making->ranks.empty() ? "" : " of ranks ", making->ranks);
+  const std::string makes = making->given_up != 0
+                                ? fmt::format("it has given up making {}", group)
+                                : fmt::format("it is making {} since {:.1f} s", group,
+                                              seconds_since(view.header(), making->since));
+  const bool has_called = view.capacity() != 0 && view.ring().next_id() != 0;
+  return has_called ? fmt::format("{}; {}", makes, describe_calls(view, words)) : makes;
 }
 
 }  // namespace hymn

@@ -28,8 +28,12 @@ std::vector<CallRecord> open_calls(const RecorderView& view);
 
 /// The last call, if the rank has not come out of it, or just now in vain. Empty: it waits in none.
 std::optional<CallRecord> unended_call(const RecorderView& view);
+/// The group that the rank is making, or has just given up. Empty: none.
+std::optional<RecorderView::Making> unended_making(const RecorderView& view);
 /// Whom a rank needs that waits in this call of its.
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call);
+/// The same of a group that it is making.
+OwnWait awaited_in(const RecorderView& view, const RecorderView::Making& making);
 
 /// For addresses in the records of another process. `pid`: as it is seen here; 0: it has ended, or
 /// cannot be seen.
@@ -45,7 +49,8 @@ struct CallWords {
 
 /// What it has done last: "it is in all_reduce #7 of group 'dp#1' at solver.cpp:88 since 3.0 s",
 /// "it is in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', since 3.0 s", "its last call,
-/// barrier #3 of group 'dp#1', completed 12.0 s ago".
+/// barrier #3 of group 'dp#1', completed 12.0 s ago"; before that "it is making group 5 of ranks
+/// 0-2 since 3.0 s", where it is.
 std::string describe_last_call(const RecorderView& view, const CallWords& words);
 
 }  // namespace hymn

@@ -73,7 +73,7 @@ struct MethodName {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 5;
+  static constexpr std::uint32_t right_layout = 6;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;
@@ -112,6 +112,14 @@ struct RecorderHeader {
   /// A call of another library that may block, "" for none; and since when, by the wall clock.
   SharedText<64> outer_call{};
   std::atomic<std::int64_t> outer_since_ns{0};
+  /// The group that this rank is making, where it waits for the others, plus one; 0: none. Since
+  /// when, and when it has given that up, as stamps (0: it has not); and with whom, as
+  /// pack_ranks(),
+  /// "" where that is too long.
+  std::atomic<std::uint64_t> making_plus_one{0};
+  std::atomic<std::uint64_t> making_since{0};
+  std::atomic<std::uint64_t> making_given_up{0};
+  SharedText<members_text> making_ranks{};
   // The ring follows.
 };
 static_assert(sizeof(RecorderHeader) % 64 == 0);

@@ -96,6 +96,28 @@ void RecorderMemory::introduce(const Setup& setup) {
   header_->magic = RecorderHeader::right_magic;
 }
 
+// What is longer is not told.
+std::string RecorderMemory::members_text(std::span<const int> members) {
+  std::string ranks = pack_ranks(members);
+  return ranks.size() < RecorderHeader::members_text ? ranks : "";
+}
+
+void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> members) {
+  header_->making_plus_one.store(0, std::memory_order_release);
+  header_->making_ranks.store(members_text(members));
+  header_->making_since.store(ClockReading::now().stamp, std::memory_order_release);
+  header_->making_given_up.store(0, std::memory_order_release);
+  header_->making_plus_one.store(uid + 1, std::memory_order_release);
+}
+
+void RecorderMemory::end_making(std::uint64_t uid, bool is_made) {
+  std::uint64_t own = uid + 1;
+  if (is_made)
+    header_->making_plus_one.compare_exchange_strong(own, 0, std::memory_order_acq_rel);
+  else if (header_->making_plus_one.load(std::memory_order_acquire) == own)
+    header_->making_given_up.store(ClockReading::now().stamp, std::memory_order_release);
+}
+
 GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view description,
                                          std::span<const int> members, bool shown) {
   const auto set_up = [&](GroupLine& line) {
@@ -109,12 +131,12 @@ GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view des
     line.uid_plus_one.store(uid + 1, std::memory_order_release);
   };
   if (shown) {
-    const std::string ranks = pack_ranks(members);
+    const std::string ranks = members_text(members);
     std::lock_guard lock(mutex_);
     if (GroupLine* const line = take_spare(uid)) {
       line->uid_plus_one.store(0, std::memory_order_release);
       const auto index = static_cast<std::size_t>(line - header_->groups.data());
-      header_->members[index].store(ranks.size() < RecorderHeader::members_text ? ranks : "");
+      header_->members[index].store(ranks);
       set_up(*line);
       return GroupLineLease(this, line);
     }

@@ -93,6 +93,10 @@ class RecorderMemory {
     header_->outer_since_ns.store(since_ns, std::memory_order_release);
     header_->outer_call.store(name);
   }
+  /// This rank begins to make a group, or has made it, or given that up. Of several threads that
+  /// make groups the last to begin is told of.
+  void begin_making(std::uint64_t uid, std::span<const int> members);
+  void end_making(std::uint64_t uid, bool is_made);
   /// A dump of this rank is being written.
   void note_dump();
   /// This rank has ended its world; or its process exits without that. The first stays.
@@ -102,6 +106,7 @@ class RecorderMemory {
   }
 
  private:
+  static std::string members_text(std::span<const int> members);
   std::span<std::byte> bytes() const { return {begin_, bytes_}; }
   bool make_shared();
   void introduce(const Setup& setup);

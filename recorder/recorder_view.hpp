@@ -44,6 +44,14 @@ class RecorderView {
   const GroupLine* line_of(std::uint64_t uid) const;
   /// The ranks in this group, as pack_ranks(); empty: they are not known.
   std::string members_of(std::uint64_t uid) const;
+  /// A group that is being made, or was given up.
+  struct Making {
+    std::uint64_t uid = 0;
+    std::string ranks;  ///< as pack_ranks(); empty: they are not known
+    std::uint64_t since = 0;
+    std::uint64_t given_up = 0;  ///< 0: it was not
+  };
+  std::optional<Making> making() const;
   struct Method {
     std::string path;
     std::string algorithm;

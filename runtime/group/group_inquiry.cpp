@@ -11,7 +11,6 @@
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/some_names.hpp"
-#include "runtime/group/wait_chain.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -74,9 +73,9 @@ std::string GroupState::tell_own(const PendingOp& op) const {
   return own ? "this rank calls " + with_site(describe_call(*own), site_text(own->site)) : "";
 }
 
-GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Tale> tales,
-                                             Duration patience) const {
-  Missing missing;
+MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tales,
+                                      Duration patience) const {
+  MissingRanks missing;
   const bool collective = is_collective(op.type);
   std::vector<std::string> unheard;
   std::vector<Tale> absent;
@@ -117,37 +116,7 @@ GroupState::Missing GroupState::find_missing(const PendingOp& op, std::vector<Ta
   return missing;
 }
 
-void GroupState::follow_waits(Missing& missing, Duration patience) const {
-  const TimePoint began = steady_clock().now();
-  const auto elapsed = [began] { return steady_clock().now() - began; };
-  const auto ask = [&](const Inquiry& about, std::span<const int> ranks) {
-    return world_->ask(about, ranks, std::max(patience - elapsed(), Duration::zero()));
-  };
-  WaitChains chains(world_->rank(), ask, elapsed);
-  const auto name = [this](int rank) { return world_->name_of(rank); };
-  std::vector<std::string> words;
-  std::vector<int> ranks;
-  bool is_certain = true;
-  for (std::size_t i = 0; i < missing.tales.size(); ++i) {
-    const Tale& tale = missing.tales[i];
-    const WaitChain chain = i < most_looked_at ? chains.follow(tale) : WaitChain();
-    if (!chain.links.empty()) words.push_back(words_of(chain, name));
-    ranks.insert(ranks.end(), chain.circle.begin(), chain.circle.end());
-    for (const Tale& end : chain.ends) ranks.push_back(end.rank);
-    if (chain.circle.empty() && chain.ends.empty() && !chain.is_told) ranks.push_back(tale.rank);
-    is_certain = is_certain && chain.is_certain();
-  }
-  if (words.empty()) return;
-  // Whoever can still do something may do so, and the first that are missing may not come even
-  // then.
-  if (!is_certain) ranks.insert(ranks.end(), missing.ranks.begin(), missing.ranks.end());
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  missing.ranks = std::move(ranks);
-  missing.words += "; " + some_of(std::move(words));
-}
-
-std::string GroupState::remedy_for(const Missing& missing) const {
+std::string GroupState::remedy_for(const MissingRanks& missing) const {
   std::string remedy =
       missing.apart.empty()
           ? "look for a rank that has failed, or has not made this call; or allow more time"
@@ -168,9 +137,9 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
     world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
                                              title(op), label(), seconds(waited))});
   const Duration patience = share_of(limit, longest_question);
-  Missing missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
-                                 share_of(limit, longest_closer_look));
-  follow_waits(missing, patience);
+  MissingRanks missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
+                                      share_of(limit, longest_closer_look));
+  world_->follow_waits(missing, patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -197,7 +166,7 @@ std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const CallRecord& c
 std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> tales,
                                     Duration waited) const {
   const PendingOp op = pending_in(call);
-  const Missing missing = find_missing(op, std::move(tales), Duration::zero());
+  const MissingRanks missing = find_missing(op, std::move(tales), Duration::zero());
   return fmt::format(
       "{} of group '{}' has waited {:.1f} s on rank {}; {}; `hymn trace --live {}` "
       "tells more",
@@ -206,7 +175,7 @@ std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> ta
 
 std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
   const auto& missing = error.context().missing;
-  Missing found;
+  MissingRanks found;
   found.ranks = missing;
   found.tales = world_->ask(inquiry_about(op), missing, longest_question);
   world_->find_sites(std::span(found.tales).first(std::min(found.tales.size(), most_looked_at)),
@@ -218,7 +187,7 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
   found.words = some_of(std::move(words));
-  follow_waits(found, longest_question);
+  world_->follow_waits(found, longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(

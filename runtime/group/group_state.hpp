@@ -18,6 +18,7 @@
 #include "recorder/recorder_memory.hpp"
 #include "runtime/group/completions.hpp"
 #include "runtime/group/gone_members.hpp"
+#include "runtime/group/wait_chain.hpp"
 
 namespace hymn {
 struct CheckedCall;
@@ -260,19 +261,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                                 const std::vector<PeerNews>& gone) const;
 
   // In group_inquiry.cpp.
-  /// Who has not come, as far as can be found out soon.
-  struct Missing {
-    std::vector<int> ranks{};
-    std::string apart{};        ///< the calls of others, where they differ from this rank's
-    std::string words{};        ///< empty: nothing could be found out
-    std::vector<Tale> tales{};  ///< of `ranks`
-  };
-  /// From what ranks have told, and what a closer look gives within `patience`.
-  Missing find_missing(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
-  /// Those who are missing may wait themselves: adds for whom, and names those instead who are
-  /// waited for in the end. Asks for up to `patience`.
-  void follow_waits(Missing& missing, Duration patience) const;
-  std::string remedy_for(const Missing& missing) const;
+  /// Who has not come, from what ranks have told, and what a closer look gives within `patience`.
+  MissingRanks find_missing(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
+  std::string remedy_for(const MissingRanks& missing) const;
   /// Where the calls of other members differ from this rank's, as the records tell: "rank 1 calls
   /// barrier (at solver.cpp:88)". Empty: nothing is known of that. Asks those of other hosts for up
   /// to `patience`.

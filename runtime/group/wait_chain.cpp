@@ -6,12 +6,15 @@
 #include <algorithm>
 
 #include "recorder/rank_list.hpp"
+#include "runtime/group/some_names.hpp"
 
 namespace hymn::detail {
 namespace {
 
 constexpr std::size_t most_links = 64;
 constexpr std::size_t most_told = 12;
+// Of more ranks nobody would read whom they wait for.
+constexpr std::size_t most_followed = 8;
 // So long a message that has come may lie there before it is seen.
 constexpr double settled_after = 0.1;  // seconds
 
@@ -57,6 +60,7 @@ std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
   const Inquiry about{tale.awaited.uid, tale.awaited.sequence};
   std::vector<Tale> tales = ask_(about, ranks);
   std::erase_if(tales, [&](const Tale& other) {
+    if (tale.awaited.makes) return other.knows_group || other.makes;
     return about.sequence != 0 && other.entered >= about.sequence;
   });
   return tales;
@@ -91,6 +95,30 @@ WaitChain WaitChains::follow(Tale at) {
   }
   if (!chain.links.empty() && chain.links.size() < most_links) chain.ends = {at};
   return chain;
+}
+
+void follow_waits(MissingRanks& missing, WaitChains& chains,
+                  const std::function<std::string(int)>& name_of) {
+  std::vector<std::string> words;
+  std::vector<int> ranks;
+  bool is_certain = true;
+  for (std::size_t i = 0; i < missing.tales.size(); ++i) {
+    const Tale& tale = missing.tales[i];
+    const WaitChain chain = i < most_followed ? chains.follow(tale) : WaitChain();
+    if (!chain.links.empty()) words.push_back(words_of(chain, name_of));
+    ranks.insert(ranks.end(), chain.circle.begin(), chain.circle.end());
+    for (const Tale& end : chain.ends) ranks.push_back(end.rank);
+    if (chain.circle.empty() && chain.ends.empty() && !chain.is_told) ranks.push_back(tale.rank);
+    is_certain = is_certain && chain.is_certain();
+  }
+  if (words.empty()) return;
+  // Whoever can still do something may do so, and the first that are missing may not come even
+  // then.
+  if (!is_certain) ranks.insert(ranks.end(), missing.ranks.begin(), missing.ranks.end());
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  missing.ranks = std::move(ranks);
+  missing.words += "; " + some_of(std::move(words));
 }
 
 std::string words_of(const WaitChain& chain, const std::function<std::string(int)>& name_of) {

@@ -49,6 +49,18 @@ class WaitChains {
   std::set<int> followed_;
 };
 
+/// Ranks that are missing, and what is known of them.
+struct MissingRanks {
+  std::vector<int> ranks{};
+  std::string apart{};        ///< the calls of others, where they differ from this rank's
+  std::string words{};        ///< empty: nothing could be found out
+  std::vector<Tale> tales{};  ///< of `ranks`
+};
+/// Those who are missing may wait themselves: adds for whom, and names those instead who are waited
+/// for in the end. Only of the first few are the waits followed.
+void follow_waits(MissingRanks& missing, WaitChains& chains,
+                  const std::function<std::string(int)>& name_of);
+
 /// "rank 2 waits for rank 1; rank 1 waits for rank 0, which is stopped; in the end all wait for
 /// rank 0 (vm, pid 7)", "…; deadlock: ranks 0, 1, 2 wait for each other". Empty: no links.
 std::string words_of(const WaitChain& chain, const std::function<std::string(int)>& name_of);

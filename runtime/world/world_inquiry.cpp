@@ -1,9 +1,13 @@
 // What a world asks of its ranks about where they are, and tells of its own.
+#include <fmt/format.h>
+
+#include "base/company_watch.hpp"
 #include "control/process_watch.hpp"
 #include "recorder/call_facts.hpp"
 #include "recorder/call_glimpse.hpp"
 #include "recorder/last_call.hpp"
 #include "recorder/rank_list.hpp"
+#include "runtime/group/some_names.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -37,7 +41,12 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
     if (is_gone(tale.state)) continue;
     tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
     add_calls(tale, view, about, nullptr);
-    if (const auto call = unended_call(view)) tale.awaited = awaited_in(view, *call);
+    const auto making = unended_making(view);
+    tale.makes = making && making->uid == about.uid;
+    if (const auto call = unended_call(view))
+      tale.awaited = awaited_in(view, *call);
+    else if (making)
+      tale.awaited = awaited_in(view, *making);
     // It may be that only the keeper of the desk is stopped, and no answer gets through.
     tale.answered = !tale.stopped;
   }
@@ -86,6 +95,36 @@ void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit
   }
 }
 
+void WorldState::follow_waits(MissingRanks& missing, Duration patience) const {
+  const TimePoint began = steady_clock().now();
+  const auto elapsed = [began] { return steady_clock().now() - began; };
+  const auto ask = [&](const Inquiry& about, std::span<const int> ranks) {
+    return this->ask(about, ranks, std::max(patience - elapsed(), Duration::zero()));
+  };
+  WaitChains chains(rank_, ask, elapsed);
+  detail::follow_waits(missing, chains, [this](int rank) { return name_of(rank); });
+}
+
+TimeoutError WorldState::with_missing(const TimeoutError& error, const Membership& group) const {
+  std::vector<int> others = group.ranks;
+  std::erase(others, rank_);
+  MissingRanks missing;
+  missing.tales = ask(group.uid, others, control::longest_question);
+  std::erase_if(missing.tales, [](const Tale& tale) { return tale.makes || tale.knows_group; });
+  if (missing.tales.empty()) return with_known(error, company(group.ranks));
+  std::vector<std::string> words;
+  for (const Tale& tale : missing.tales) {
+    missing.ranks.push_back(tale.rank);
+    words.push_back(fmt::format("{} has not come: {}", name_of(tale.rank), tale.doing));
+  }
+  missing.words = some_of(std::move(words));
+  follow_waits(missing, control::longest_question);
+  ErrorContext where = error.context();
+  where.missing = std::move(missing.ranks);
+  return TimeoutError(fmt::format("{}; missing: {}", error.problem(), missing.words),
+                      error.waited(), std::move(where));
+}
+
 // Others see only which calls have not ended; not which of them a thread waits in.
 OwnWait WorldState::own_wait() const {
   {
@@ -100,6 +139,7 @@ OwnWait WorldState::own_wait() const {
   const RecorderView view = recorder_.view();
   const std::vector<CallRecord> waited = waited_calls();
   if (!waited.empty()) return awaited_in(view, waited.back());
+  if (const auto making = unended_making(view)) return awaited_in(view, *making);
   const auto last = unended_call(view);
   return last && last->state == CallState::failed ? awaited_in(view, *last) : OwnWait();
 }
@@ -108,7 +148,10 @@ Tale WorldState::tell(const Inquiry& about) {
   Tale tale{.rank = rank_, .shrinks = agent_ && agent_->is_shrinking(about.uid)};
   tale.waits = about.sequence != 0 && wait_reports_.will_tell(about.uid, about.sequence);
   const FrameSource own;
-  add_calls(tale, recorder_.view(), about, about.sites ? &own : nullptr);
+  const RecorderView view = recorder_.view();
+  add_calls(tale, view, about, about.sites ? &own : nullptr);
+  const auto making = unended_making(view);
+  tale.makes = making && making->uid == about.uid;
   tale.awaited = own_wait();
   if (const auto mark = registry_.mark(about.uid)) {
     tale.knows_group = true;

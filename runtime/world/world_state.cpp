@@ -30,6 +30,20 @@ std::size_t counts_kept(const Config& config, int ranks) {
   return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
 }
 
+/// Tells others what this rank waits in.
+struct MakingNote {
+  MakingNote(RecorderMemory& memory, const Membership& group) : recorder(memory), uid(group.uid) {
+    recorder.begin_making(uid, group.ranks);
+  }
+  MakingNote(const MakingNote&) = delete;
+  MakingNote& operator=(const MakingNote&) = delete;
+  ~MakingNote() { recorder.end_making(uid, is_made); }
+
+  RecorderMemory& recorder;
+  std::uint64_t uid;
+  bool is_made = false;
+};
+
 }  // namespace
 
 WorldParts::WorldParts(Config configured, WorldOptions chosen)
@@ -261,7 +275,9 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
                                                    const GroupOptions& options) {
   GroupState::Means means;
   bool blocks = false;
+  std::optional<MakingNote> note;
   if (is_member(membership)) {
+    note.emplace(recorder_, membership);
     const auto give_back = [&](bool clean) {
       for (const auto& mechanism : mechanisms_) mechanism->close(membership, clean);
     };
@@ -283,7 +299,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
       give_back(true);  // all members have found it
       throw;
     } catch (const TimeoutError& error) {
-      const TimeoutError told = with_known(error, company(membership.ranks));
+      const TimeoutError told = with_missing(error, membership);
       throw TimeoutError(told.problem(), told.waited(), give_up(told));
     } catch (const PeerError& error) {
       throw PeerError(error.problem(), give_up(error));
@@ -303,6 +319,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   auto group = make_shared_here<GroupState>(shared_from_this(), std::move(membership), options,
                                             std::move(means), blocks);
   enter_group(*group);
+  if (note) note->is_made = true;
   std::lock_guard lock(groups_mutex_);
   groups_.emplace(key_of(*group), group);
   return group;

@@ -164,6 +164,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<int> failed_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit) const;
+  /// Adds for whom those wait that are missing; asks for up to `patience`.
+  void follow_waits(MissingRanks& missing, Duration patience) const;
+  /// The same error of making a group, which names those who have not come, and what they do.
+  TimeoutError with_missing(const TimeoutError& error, const Membership& group) const;
   /// What has been answered to a question of the agent's until now, and can be seen without.
   std::vector<Tale> end_asking(std::uint64_t question, const Inquiry& about) const;
   /// Adds to what ranks do where in the program they do it. Those of other hosts have to be asked,

@@ -1,4 +1,5 @@
 // Groups that are made while the application goes on.
+#include <algorithm>
 #include <stdexcept>
 
 #include "tests/support/rank_test.hpp"
@@ -93,7 +94,8 @@ RANK_TEST(GroupAsync, OfWhoDoesNotComeTellsSo) {
         world.new_group_async(ranks_below(world.size()), {.init_timeout = 100ms});
     const Error error = failure_of([&] { making.get(); }, {"making group 1"});
     EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    EXPECT_EQ(error.context().missing, std::vector<int>{world.size() - 1});
+    // By then that one may wait for this one, too.
+    EXPECT_TRUE(std::ranges::count(error.context().missing, world.size() - 1)) << error.what();
   }
   expect_world_works(world);
 }

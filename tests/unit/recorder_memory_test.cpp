@@ -14,6 +14,7 @@
 
 #include "hymn/error.hpp"
 #include "recorder/flight_dump.hpp"
+#include "recorder/rank_list.hpp"
 #include "recorder/recorder_clock.hpp"
 
 namespace hymn::test {
@@ -103,6 +104,24 @@ TEST(RecorderMemory, AFullTableGivesPrivateLines) {
   EXPECT_TRUE(memory.view().groups().front().ended);
   const GroupLineLease again = memory.take_line(1001, "again", std::array{3}, true);
   EXPECT_EQ(memory.view().groups().front().uid, 1001u);
+}
+
+TEST(RecorderMemory, TellsOfTheGroupThatIsMade) {
+  RecorderMemory memory({.ring = {.entries = 4}});
+  EXPECT_FALSE(memory.view().making());
+  memory.begin_making(5, std::array{0, 1, 2});
+  memory.begin_making(6, std::array{0, 2});
+  memory.end_making(5, true);  // another thread's
+  ASSERT_TRUE(memory.view().making());
+  EXPECT_EQ(memory.view().making()->uid, 6u);
+  EXPECT_EQ(unpack_ranks(memory.view().making()->ranks), (std::vector{0, 2}));
+  EXPECT_EQ(memory.view().making()->given_up, 0u);
+  memory.end_making(6, false);
+  EXPECT_NE(memory.view().making()->given_up, 0u);
+  memory.begin_making(7, std::array{0, 2});
+  EXPECT_EQ(memory.view().making()->given_up, 0u);
+  memory.end_making(7, true);
+  EXPECT_FALSE(memory.view().making());
 }
 
 TEST(RecorderMemory, AlgorithmsHaveNumbers) {

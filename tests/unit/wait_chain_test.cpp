@@ -99,6 +99,17 @@ TEST(WaitChain, TakesNoCircleForADeadlockThatMayHaveBegunMeanwhile) {
   EXPECT_EQ(words_of(chain, {}), "rank 2 waits for rank 1; rank 1 waits for rank 2");
 }
 
+TEST(WaitChain, OfAGroupInTheMakingLeadsToThoseWhoHaveNotCome) {
+  Job job;
+  job.waits(1, {1, 2, 3, 4}).awaited.makes = true;
+  job.idle(2).makes = true;
+  job.idle(3).knows_group = true;
+  job.idle(4);
+  EXPECT_EQ(
+      job.words(1),
+      "rank 1 waits for rank 4; in the end all wait for rank 4 (vm): it has made no call yet");
+}
+
 TEST(WaitChain, OfACollectiveLeadsToThoseWhoHaveNotEnteredIt) {
   Job job;
   job.waits(1, {1, 2, 3, 4}, 5);
