@@ -111,6 +111,11 @@ class FutureState {
   Drive drive_;
 };
 
+template <class T>
+const std::shared_ptr<FutureState<T>>& need(const std::shared_ptr<FutureState<T>>& state) {
+  if (!state) throw UsageError("this Future is empty: another has taken over what it was");
+  return state;
+}
 }  // namespace detail
 
 /// A shared handle to a value of type T (or void). Safe to use from several threads.
@@ -123,11 +128,11 @@ class [[nodiscard]] Future {
  public:
   explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
 
-  bool is_ready() const { return state_->is_ready(); }
+  bool is_ready() const { return detail::need(state_)->is_ready(); }
   /// Waits; throws TimeoutError when the timeout passes, and the operation's own error if it
   /// failed. An unset timeout leaves the limit to the operation behind the value.
   T get(Timeout timeout = {}) const {
-    state_->wait(timeout);
+    detail::need(state_)->wait(timeout);
     if constexpr (std::is_void_v<T>) {
       state_->value();
     } else {
@@ -141,7 +146,7 @@ class [[nodiscard]] Future {
   template <class Function>
   auto then(Function function, Executor executor = inline_executor()) const {
     using Result = typename Invoked<Function, T>::type;
-    auto child = std::make_shared<detail::FutureState<Result>>(state_->drive());
+    auto child = std::make_shared<detail::FutureState<Result>>(detail::need(state_)->drive());
     auto task = [parent = state_, child, function = std::move(function)]() mutable {
       std::optional<detail::Stored<Result>> result;
       try {

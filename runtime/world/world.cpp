@@ -9,6 +9,11 @@
 
 namespace hymn {
 
+detail::WorldState& detail::need(const std::shared_ptr<WorldState>& state) {
+  if (!state) throw UsageError("this World is empty: another has taken over what it was");
+  return *state;
+}
+
 World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
   if (!exchange) throw UsageError("the exchange of a world is null");
   detail::WorldParts parts(Config::from_environment(), options);
@@ -44,29 +49,31 @@ World::~World() {
     state_->release_default_group();
 }
 
-int World::rank() const { return state_->rank(); }
-int World::size() const { return state_->size(); }
-int World::local_rank() const { return state_->job_map().place().local_rank; }
-int World::local_size() const { return static_cast<int>(state_->job_map().places.size()); }
-int World::host_count() const { return static_cast<int>(state_->job_map().world.hosts.size()); }
-int World::gpu() const { return state_->gpu(); }
-std::string World::topology_json() const { return job_map_to_json(state_->job_map()); }
-ProcessGroup& World::group() { return state_->default_group(); }
+int World::rank() const { return need(state_).rank(); }
+int World::size() const { return need(state_).size(); }
+int World::local_rank() const { return need(state_).job_map().place().local_rank; }
+int World::local_size() const { return static_cast<int>(need(state_).job_map().places.size()); }
+int World::host_count() const {
+  return static_cast<int>(need(state_).job_map().world.hosts.size());
+}
+int World::gpu() const { return need(state_).gpu(); }
+std::string World::topology_json() const { return job_map_to_json(need(state_).job_map()); }
+ProcessGroup& World::group() { return need(state_).default_group(); }
 
 ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& options) {
-  return state_->new_group(ranks, options);
+  return need(state_).new_group(ranks, options);
 }
 
 Future<ProcessGroup> World::new_group_async(std::span<const int> ranks,
                                             const GroupOptions& options) {
-  return state_->new_group_async(ranks, options);
+  return need(state_).new_group_async(ranks, options);
 }
 
 std::vector<OperationMetrics> World::metrics() const {
-  const CallMetrics* metrics = state_->metrics();
+  const CallMetrics* metrics = need(state_).metrics();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();
 }
-std::uint64_t World::dropped_messages() const { return state_->dropped_messages(); }
+std::uint64_t World::dropped_messages() const { return need(state_).dropped_messages(); }
 std::string World::metrics_json() const {
   return hymn::metrics_json(metrics(), rank(), dropped_messages());
 }
@@ -74,7 +81,7 @@ std::string World::metrics_prometheus() const {
   return hymn::metrics_prometheus(metrics(), rank(), dropped_messages());
 }
 
-void World::destroy() { state_->destroy(); }
-bool World::is_destroyed() const { return state_->is_destroyed(); }
+void World::destroy() { need(state_).destroy(); }
+bool World::is_destroyed() const { return need(state_).is_destroyed(); }
 
 }  // namespace hymn

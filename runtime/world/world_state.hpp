@@ -67,6 +67,10 @@ struct WorldParts {
   std::optional<PretendedSite> site{};  ///< tests: instead of where the rank really is
 };
 
+class WorldState;
+/// What stands behind a World. Throws UsageError for an empty one.
+WorldState& need(const std::shared_ptr<WorldState>& state);
+
 class WorldState final : public std::enable_shared_from_this<WorldState>,
                          private control::Listener {
  public:
@@ -74,8 +78,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   static std::shared_ptr<WorldState> make(WorldParts parts);
   explicit WorldState(WorldParts parts);
   ~WorldState() override;
-  static const WorldState& of(const World& world) { return *world.state_; }
-  static WorldState& of(World& world) { return *world.state_; }
+  static const WorldState& of(const World& world) { return need(world.state_); }
+  static WorldState& of(World& world) { return need(world.state_); }
 
   int rank() const { return rank_; }
   int size() const { return size_; }

@@ -70,6 +70,8 @@ static void test_bad_lists(hymnWorld_t world, int size) {
   ranks[1] = size;
   CHECK_FAILS(hymnUsageError, "rank", hymnGroupCreate(world, ranks, 2, NULL, &group));
   CHECK_FAILS(hymnUsageError, "at least one", hymnGroupCreate(world, NULL, 0, NULL, &group));
+  CHECK_FAILS(hymnUsageError, "their number is wrong",
+              hymnGroupCreate(world, ranks, (size_t)-1, NULL, &group));
   CHECK_FAILS(hymnUsageError, "ranks is NULL", hymnGroupCreate(world, NULL, 2, NULL, &group));
   CHECK_FAILS(hymnUsageError, "group is NULL", hymnGroupCreate(world, ranks, 1, NULL, NULL));
   CHECK_FAILS(hymnUsageError, "world is NULL", hymnGroupCreate(NULL, ranks, 1, NULL, &group));

@@ -147,6 +147,8 @@ RANK_TEST(Lifecycle, HandlesOutliveTheWorld) {
   std::int32_t one = 1;
   {
     World moved = std::move(world);
+    expect_error(ErrorKind::usage, [&] { (void)world.rank(); }, {"World is empty"});
+    expect_error(ErrorKind::usage, [&] { world.group(); }, {"World is empty"});
     group = moved.new_group(all_ranks(moved));
     work = group.all_reduce_async(view_of(one));
   }

@@ -95,6 +95,14 @@ TEST(Future, IsDrivenByWhoeverWaits) {
   EXPECT_EQ(seen, Timeout(5s));
 }
 
+TEST(Future, AnEmptyOneSaysSo) {
+  Promise<int> promise;
+  const Future<int> taken = std::move(promise.future);
+  EXPECT_THROW((void)promise.future.is_ready(), UsageError);
+  EXPECT_THROW(promise.future.get(), UsageError);
+  EXPECT_THROW((void)promise.future.then([](int value) { return value; }), UsageError);
+}
+
 TEST(Future, ChainsRunInTheOrderAttached) {
   Promise<int> promise;
   std::vector<int> order;
