@@ -42,6 +42,7 @@ function(hymn_test_program)
     target_compile_options(
       ${test_NAME} PRIVATE $<TARGET_PROPERTY:GTest::gtest,INTERFACE_COMPILE_OPTIONS>)
     target_precompile_headers(${test_NAME} REUSE_FROM hymn_test_headers)
+    hymn_unite(${test_NAME})
   endif()
   set_target_properties(${test_NAME} PROPERTIES
                         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
@@ -137,6 +138,9 @@ endfunction()
 # In sanitized builds a program that ends MPI must keep MPI's plugins loaded: see the source.
 function(hymn_keep_plugins program)
   if(HYMN_SANITIZE)
-    target_sources(${program} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/keep_plugins.cpp")
+    set(source "${PROJECT_SOURCE_DIR}/tests/support/keep_plugins.cpp")
+    target_sources(${program} PRIVATE "${source}")
+    # It defines otherwise what <dlfcn.h>, which others include, declares.
+    set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::array<std::string_view, phase_count> phases = {
     "world", "groups", "calls", "messages", "join", "shadow", "shrink", "end", "finalize"};
-constexpr std::array<std::string_view, death_count> deaths = {"kill",  "segv", "abort", "exit",
-                                                              "leave", "stop", "never"};
+constexpr std::array<std::string_view, death_count> names_of_deaths = {
+    "kill", "segv", "abort", "exit", "leave", "stop", "never"};
 
 /// How often each phase is drawn, of twenty times.
 constexpr std::array<std::size_t, phase_count> shares = {2, 3, 6, 2, 1, 1, 2, 2, 1};
@@ -62,7 +62,7 @@ Victim draw_victim(std::mt19937_64& random, const Blow& blow) {
 }  // namespace
 
 std::string_view to_string(Phase phase) { return phases[static_cast<std::size_t>(phase)]; }
-std::string_view to_string(Death death) { return deaths[static_cast<std::size_t>(death)]; }
+std::string_view to_string(Death death) { return names_of_deaths[static_cast<std::size_t>(death)]; }
 
 Blow Blow::draw(std::uint64_t seed) {
   static const std::vector<std::string> paths = {"", "", "", "shm,mpi", "mpi,mpi_p2p", "exchange"};

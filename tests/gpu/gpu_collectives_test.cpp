@@ -27,14 +27,6 @@ void reduce_alone(ProcessGroup& group) {
   }
 }
 
-/// A world of one rank in which only NCCL may be used.
-void alone(const std::function<void(ProcessGroup&)>& body) {
-  run_ranks(1, [&](World& world) {
-    ProcessGroup group = world.new_group({0}, {.path = "nccl"});
-    body(group);
-  });
-}
-
 TEST(GpuCollectives, AllReduceOfAllTypes) {
   alone([](ProcessGroup& group) {
     reduce_alone<std::int8_t>(group);

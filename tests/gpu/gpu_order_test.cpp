@@ -17,13 +17,6 @@ using ::testing::HasSubstr;
 
 using Floats = std::vector<float>;
 
-void alone(const std::function<void(ProcessGroup&)>& body) {
-  run_ranks(1, [&](World& world) {
-    ProcessGroup group = world.new_group({0}, {.path = "nccl"});
-    body(group);
-  });
-}
-
 TEST(GpuOrder, FollowsTheStream) {
   alone([](ProcessGroup& group) {
     const GpuDevice::Entry entry(real_gpu());

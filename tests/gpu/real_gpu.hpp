@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ void choose_real_gpu(int index);
 void call_driver(const char* function, cuda_api::Result result);
 /// A function of the driver by its name.
 void* driver_function(const char* name);
+
+/// Runs `body` in a world of one rank, on a group that may only use NCCL.
+inline void alone(const std::function<void(ProcessGroup&)>& body) {
+  run_ranks(1, [&](World& world) {
+    ProcessGroup group = world.new_group({0}, {.path = "nccl"});
+    body(group);
+  });
+}
 
 /// A buffer in its memory.
 class RealMemory {

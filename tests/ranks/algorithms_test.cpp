@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <set>
 #include <thread>
 
@@ -117,12 +116,6 @@ bool run_forced(ProcessGroup& group, const Road& road, const CallPlan& plan, Tal
   call.check();
   ++tally.runs;
   return true;
-}
-
-std::vector<int> everybody(const World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
 }
 
 /// What a refusal may be about when an algorithm never runs in a world: where its ranks are, and

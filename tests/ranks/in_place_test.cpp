@@ -11,7 +11,7 @@ namespace {
 
 /// Elements of 8 bytes, around where libraries of MPI turn to other algorithms. Nothing, too:
 /// buffers of nothing may begin where others do.
-constexpr std::array<std::size_t, 6> lengths = {0, 1, 127, 8191, 8192, 20000};
+constexpr std::array<std::size_t, 6> in_place_lengths = {0, 1, 127, 8191, 8192, 20000};
 
 /// Of three ranks all sets; each of the others does as one of these.
 constexpr unsigned sets = 8;
@@ -30,14 +30,12 @@ void run_both_ways(ProcessGroup& group, const CallPlan& plan) {
 
 void every_set(World& world, OpType type) {
   NEEDS_RANKS(2);
-  std::vector<int> everybody(static_cast<std::size_t>(world.size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  ProcessGroup free = world.new_group(everybody, {.path = every_path()});
+  ProcessGroup free = world.new_group(everybody(world), {.path = every_path()});
   for (const Road& road : roads_of(free, type)) {
     SCOPED_TRACE(to_string(road));
-    ProcessGroup group = world.new_group(everybody, forced(road));
+    ProcessGroup group = world.new_group(everybody(world), forced(road));
     CallPlan plan{.type = type, .dtype = DataType::int64};
-    for (const std::size_t length : lengths) {
+    for (const std::size_t length : in_place_lengths) {
       plan.count = has_blocks(type) ? length / static_cast<std::size_t>(world.size()) : length;
       // With few ranks several sets are one.
       for (unsigned set = 0; set < std::min(sets, 1u << world.size()); ++set) {
@@ -73,9 +71,7 @@ RANK_TEST(InPlace, UnevenBlocks) {
        {OpType::gather, OpType::scatter, OpType::all_gather, OpType::reduce_scatter})
     for (const Road& road : roads_of(world.group(), type)) {
       SCOPED_TRACE(to_string(road));
-      std::vector<int> everybody(static_cast<std::size_t>(world.size()));
-      std::iota(everybody.begin(), everybody.end(), 0);
-      ProcessGroup group = world.new_group(everybody, forced(road));
+      ProcessGroup group = world.new_group(everybody(world), forced(road));
       for (unsigned set = 0; set < std::min(sets, 1u << world.size()); ++set)
         for (int salt = 0; salt < 4; ++salt)  // with each, other blocks are empty
           for (const int root : some_roots(world, set))

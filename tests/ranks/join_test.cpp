@@ -9,8 +9,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int32_t before = 41;
-constexpr std::int32_t after = 42;
+constexpr std::int32_t before_post_hook = 41;
+constexpr std::int32_t after_post_hook = 42;
 /// Rank i has so many inputs and i more.
 constexpr int base_inputs = 3;
 
@@ -67,12 +67,12 @@ class AllReducer : public Joinable {
     const int rank = group_.global_rank(group_.rank());
     const std::int32_t giver = reduced(group_, may_give ? rank : -1, ReduceOp::max);
     EXPECT_GE(giver, 0);
-    if (giver == rank) brought_ = after;
+    if (giver == rank) brought_ = after_post_hook;
     group_.broadcast(view_of(brought_), giver);
   }
 
   ProcessGroup group_;
-  std::int32_t brought_ = before;
+  std::int32_t brought_ = before_post_hook;
   bool was_last_ = false;
 };
 
@@ -114,7 +114,8 @@ void run_case(World& world, Case the_case) {
                        static_cast<int>(the_case.joinables) * the_case.shadowing.all_reduces);
   const bool is_last = inputs_of(world.rank()) == inputs_of(world.size() - 1);
   for (const auto& reducer : reducers) {
-    EXPECT_EQ(reducer->brought(), the_case.shadowing.post_hooks ? after : before);
+    EXPECT_EQ(reducer->brought(),
+              the_case.shadowing.post_hooks ? after_post_hook : before_post_hook);
     EXPECT_EQ(reducer->was_last(), is_last && the_case.options.enable);
   }
   expect_world_works(world);
@@ -250,7 +251,7 @@ RANK_TEST(Join, RunsAgainAndAgain) {
       for (int input = 0; input < inputs_of(world.rank()); ++input) total += reducer();
     });
     EXPECT_EQ(total, total_of(world.size(), inputs_of(world.rank()), inputs_of));
-    EXPECT_EQ(reducer.brought(), after);
+    EXPECT_EQ(reducer.brought(), after_post_hook);
   }
 }
 
@@ -268,7 +269,7 @@ RANK_TEST(Join, OfJoinablesOnSeveralGroups) {
     }
   });
   EXPECT_EQ(total, world.rank() == 0 ? 6 : world.rank() == 2 ? 8 : 0);
-  EXPECT_EQ(narrow.brought(), pair.is_member() ? after : before);
+  EXPECT_EQ(narrow.brought(), pair.is_member() ? after_post_hook : before_post_hook);
   EXPECT_EQ(narrow.was_last(), world.rank() == 2);
 }
 
@@ -297,7 +298,7 @@ RANK_TEST(Join, OutsideOfItsGroupJustRunsTheBody) {
   int runs = 0;
   join.run([&] { ++runs; });
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(reducer.brought(), world.rank() == 0 ? after : before);
+  EXPECT_EQ(reducer.brought(), world.rank() == 0 ? after_post_hook : before_post_hook);
 }
 
 // --- Averages and progress

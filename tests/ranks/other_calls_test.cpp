@@ -2,7 +2,6 @@
 // a call asks for travels with its data, all ranks learn of it, and none gets wrong data as if they
 // were right. docs/checks.md.
 #include <chrono>
-#include <numeric>
 
 #include "tests/support/known_call.hpp"
 #include "tests/support/rank_test.hpp"
@@ -89,9 +88,7 @@ void expect_found(World& world, const Road& road, const CallPlan& plan, Differen
                   bool flies) {
   SCOPED_TRACE(to_string(road) + ": " + describe(plan) + "; another " +
                std::string(name_of(difference)) + " on the last rank" + (flies ? ", flying" : ""));
-  std::vector<int> everybody(static_cast<std::size_t>(world.size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  ProcessGroup group = world.new_group(everybody, forced(road));
+  ProcessGroup group = world.new_group(everybody(world), forced(road));
   const bool is_other = world.rank() == world.size() - 1;
   const KnownCall call(group, is_other ? other_than(plan, difference, world.size()) : plan);
   if (group.explain(KnownCall(group, plan).request()).algorithm.empty()) return;

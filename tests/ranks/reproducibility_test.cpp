@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
@@ -19,12 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 
 __extension__ using Int128 = __int128;
-
-std::vector<int> everybody(const World& world) {
-  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 /// Bits that look random, the same wherever they are asked for.
 std::uint64_t hash(std::uint64_t a, std::uint64_t b) {

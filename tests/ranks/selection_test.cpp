@@ -16,12 +16,6 @@ using ::testing::HasSubstr;
 const std::string all_paths = "threads,mpi,mpi_p2p,exchange";
 const std::string with_shm = "shm," + all_paths;
 
-std::vector<int> everybody(const World& world) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < world.size(); ++rank) ranks.push_back(rank);
-  return ranks;
-}
-
 void expect_sum_by(ProcessGroup& group, const std::string& algorithm) {
   std::vector<std::int32_t> values = {group.rank(), 1};
   EXPECT_EQ(group.explain(Request::all_reduce(values, values)).algorithm, algorithm);

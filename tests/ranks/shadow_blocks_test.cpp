@@ -9,8 +9,8 @@
 namespace hymn::test {
 namespace {
 
-constexpr DataType dtype = DataType::int32;
-constexpr ShadowOptions options = {.fill = -3, .root_fill = 7};
+constexpr DataType element_type = DataType::int32;
+constexpr ShadowOptions fills = {.fill = -3, .root_fill = 7};
 
 /// Rank 0 has none, and is a root nevertheless.
 int inputs_of(int rank) { return rank * 2 % 5; }
@@ -21,16 +21,16 @@ constexpr int in_which_all_are_active = -1;
 std::size_t between(int from, int to) { return as_size((from * 7 + to * 5) % 4 * 9 + to % 2); }
 
 void expect_number(BufferView view, double number) {
-  Buffer expected(dtype, view.count);
+  Buffer expected(element_type, view.count);
   auto* const values = reinterpret_cast<std::int32_t*>(expected.data());
   std::fill_n(values, view.count, static_cast<std::int32_t>(number));
   expect_equal(expected, view);
 }
 
 /// Makes calls on a group in an iteration in which this rank is active.
-class Caller {
+class BlocksCaller {
  public:
-  Caller(ProcessGroup group, int rank, int iteration)
+  BlocksCaller(ProcessGroup group, int rank, int iteration)
       : group_(std::move(group)),
         rank_(rank),
         iteration_(iteration),
@@ -57,7 +57,7 @@ class Caller {
     if (is_active(rank, iteration_))
       expect_filled(block, rank, salt);
     else
-      expect_number(block, options.fill);
+      expect_number(block, fills.fill);
   }
   void expect_from_all(BlockBuffer& blocks, int salt) const {
     for (int member = 0; member < group_.size(); ++member)
@@ -70,11 +70,11 @@ class Caller {
   }
 
   void all_gather() {
-    BlockBuffer flat(dtype, counts_);
-    group_.all_gather(filled(dtype, own_, rank_, 5), flat.view(), counts_);
+    BlockBuffer flat(element_type, counts_);
+    group_.all_gather(filled(element_type, own_, rank_, 5), flat.view(), counts_);
     expect_from_all(flat, 5);
-    ListBuffer list(dtype, counts_);
-    group_.all_gather(filled(dtype, own_, rank_, 6), list.views());
+    ListBuffer list(element_type, counts_);
+    group_.all_gather(filled(element_type, own_, rank_, 6), list.views());
     expect_from_all(list, 6);
   }
   void reduce_scatter() {
@@ -83,43 +83,44 @@ class Caller {
       if (is_active(rank, iteration_)) active.push_back(rank);
     std::size_t total = 0;
     for (const std::size_t count : counts_) total += count;
-    const Buffer in = reduction_input(dtype, ReduceKind::sum, rank_, total);
-    Buffer whole = reduction_result(dtype, ReduceKind::sum, active, total);
+    const Buffer in = reduction_input(element_type, ReduceKind::sum, rank_, total);
+    Buffer whole = reduction_result(element_type, ReduceKind::sum, active, total);
     const BufferView expected =
         OutputBlocks::counted(whole, counts_).block(group_.rank(), group_.size());
-    Buffer out(dtype, own_);
+    Buffer out(element_type, own_);
     group_.reduce_scatter(in, counts_, out);
     expect_equal(expected, out);
     std::vector<ConstBufferView> list;
     InputBlocks::counted(in, counts_).for_each(group_.size(), [&](int, ConstBufferView block) {
       list.push_back(block);
     });
-    Buffer again(dtype, own_);
+    Buffer again(element_type, own_);
     group_.reduce_scatter(list, again);
     expect_equal(expected, again);
   }
   void gather(int root) {
     const bool here = rank_ == root;
-    BlockBuffer flat(dtype, counts_);
-    group_.gather(filled(dtype, own_, rank_, 3), here ? flat.view() : BufferView(), counts_, root);
+    BlockBuffer flat(element_type, counts_);
+    group_.gather(filled(element_type, own_, rank_, 3), here ? flat.view() : BufferView(), counts_,
+                  root);
     if (here) expect_from_all(flat, 3);
-    ListBuffer list(dtype, counts_);
+    ListBuffer list(element_type, counts_);
     const std::vector<BufferView> views = list.views();
-    group_.gather(filled(dtype, own_, rank_, 4),
+    group_.gather(filled(element_type, own_, rank_, 4),
                   here ? std::span(views) : std::span<const BufferView>(), root);
     if (here) expect_from_all(list, 4);
   }
   void scatter(int root) {
     const bool here = rank_ == root;
-    BlockBuffer flat(dtype, counts_);
+    BlockBuffer flat(element_type, counts_);
     flat.fill_for_each(root);
-    Buffer out(dtype, own_);
+    Buffer out(element_type, own_);
     group_.scatter(here ? flat.view() : BufferView(), counts_, out, root);
     expect_scattered(out, root);
-    ListBuffer list(dtype, counts_);
+    ListBuffer list(element_type, counts_);
     list.fill_for_each(root);
     const std::vector<ConstBufferView> views = list.const_views();
-    Buffer again(dtype, own_);
+    Buffer again(element_type, own_);
     group_.scatter(here ? std::span(views) : std::span<const ConstBufferView>(), again, root);
     expect_scattered(again, root);
   }
@@ -127,7 +128,7 @@ class Caller {
     if (is_active(root, iteration_))
       expect_filled(out, root, group_.rank());
     else
-      expect_number(out, *options.root_fill);
+      expect_number(out, *fills.root_fill);
   }
   void all_to_all() {
     std::vector<std::size_t> to;
@@ -136,21 +137,21 @@ class Caller {
       to.push_back(between(group_.rank(), member));
       from.push_back(between(member, group_.rank()));
     }
-    BlockBuffer in(dtype, to);
+    BlockBuffer in(element_type, to);
     in.fill_for_each(rank_);
-    BlockBuffer out(dtype, from);
+    BlockBuffer out(element_type, from);
     group_.all_to_all(in.view(), to, out.view(), from);
     expect_from_all(out, group_.rank());
-    ListBuffer in_list(dtype, to);
+    ListBuffer in_list(element_type, to);
     in_list.fill_for_each(rank_);
-    ListBuffer out_list(dtype, from);
+    ListBuffer out_list(element_type, from);
     group_.all_to_all(in_list.const_views(), out_list.views());
     expect_from_all(out_list, group_.rank());
   }
   void all_to_all_of_two_forms() {
-    BlockBuffer in(dtype, group_.size(), 5);
+    BlockBuffer in(element_type, group_.size(), 5);
     in.fill_for_each(rank_);
-    BlockBuffer out(dtype, group_.size(), 5);
+    BlockBuffer out(element_type, group_.size(), 5);
     group_.run(Request::all_to_all(InputBlocks::counted(in.view(), in.counts()),
                                    OutputBlocks::equal(out.view())));
     expect_from_all(out, group_.rank());
@@ -169,9 +170,9 @@ void expect_shadowed(World& world, const ProcessGroup& group) {
       [&] {
         if (!group.is_member()) return;
         for (int iteration = 0; iteration < inputs_of(world.rank()); ++iteration)
-          Caller(group, world.rank(), iteration).all();
+          BlocksCaller(group, world.rank(), iteration).all();
       },
-      options);
+      fills);
 }
 
 RANK_TEST(Shadow, OfBlocksOfAnySizes) {
@@ -194,7 +195,7 @@ void expect_sizes_unknown(World& world) {
   ProcessGroup group = fresh_group(world, "given up");
   const auto run = [&] {
     Join::shadow_all({group}, [&] {
-      if (world.rank() != 0) Caller(group, world.rank(), in_which_all_are_active).all();
+      if (world.rank() != 0) BlocksCaller(group, world.rank(), in_which_all_are_active).all();
     });
   };
   const Words why = {"all_gather", "cannot be shadowed", "more sizes"};

@@ -9,26 +9,27 @@ namespace hymn::test {
 namespace {
 
 /// Rank 0 has none, and runs out first; of others as many as any have three.
-int inputs_of(int rank) { return rank % 4; }
+int up_to_three_inputs_of(int rank) { return rank % 4; }
 
-bool is_active(int rank, int iteration) { return inputs_of(rank) > iteration; }
+bool has_input(int rank, int iteration) { return up_to_three_inputs_of(rank) > iteration; }
 
 int count_active(const ProcessGroup& group, int iteration) {
   return static_cast<int>(
-      std::ranges::count_if(ranks_of(group), [&](int rank) { return is_active(rank, iteration); }));
+      std::ranges::count_if(ranks_of(group), [&](int rank) { return has_input(rank, iteration); }));
 }
 
 /// The first from `preferred` on that is active.
 int expected_root(const World& world, int preferred, int iteration) {
   for (int step = 0; step < world.size(); ++step) {
     const int rank = (preferred + step) % world.size();
-    if (is_active(rank, iteration)) return rank;
+    if (has_input(rank, iteration)) return rank;
   }
   return -1;
 }
 
 void for_each_input(const World& world, const std::function<void(int iteration)>& use) {
-  for (int iteration = 0; iteration < inputs_of(world.rank()); ++iteration) use(iteration);
+  for (int iteration = 0; iteration < up_to_three_inputs_of(world.rank()); ++iteration)
+    use(iteration);
 }
 
 RANK_TEST(Shadow, RootsAreStoodInFor) {
@@ -76,7 +77,7 @@ void expect_fill(const ProcessGroup& group, const std::vector<Value>& all, int i
                  Value fill) {
   for (int member = 0; member < group.size(); ++member) {
     const int rank = group.global_rank(member);
-    EXPECT_EQ(all[as_size(member)], is_active(rank, iteration) ? static_cast<Value>(rank) : fill)
+    EXPECT_EQ(all[as_size(member)], has_input(rank, iteration) ? static_cast<Value>(rank) : fill)
         << "rank " << rank;
   }
 }

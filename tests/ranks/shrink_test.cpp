@@ -127,14 +127,15 @@ void expect_nobody_comes(const std::function<void()>& call, Words words) {
 }
 
 // The limit is for the making of the group in the first place, too: it must not be too short.
-constexpr auto limit = 2s;
+constexpr auto making_limit = 2s;
 
 RANK_TEST(Shrink, ThatOneNeverCalls) {
   NEEDS_RANKS(2);
   if (world.size() > 3) return;
   std::vector<int> ranks(ranks_as_size(world));
   std::iota(ranks.begin(), ranks.end(), 0);
-  ProcessGroup group = world.new_group(ranks, {.description = "uneven", .init_timeout = limit});
+  ProcessGroup group =
+      world.new_group(ranks, {.description = "uneven", .init_timeout = making_limit});
   const int last = world.size() - 1;
   if (world.rank() != last) {
     const Error error =

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
+#include <vector>
 
 #include "hymn/hymn.hpp"
 
@@ -27,6 +29,13 @@ bool any_thread_may_call();
 
 /// False, and the test is marked as skipped where it will not run with more ranks.
 bool enough_ranks(const World& world, int ranks);
+
+/// The ranks of all.
+inline std::vector<int> everybody(const World& world) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 }  // namespace hymn::test
 

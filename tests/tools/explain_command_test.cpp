@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/byte_units.hpp"
 #include "tests/support/shell.hpp"
 
 namespace hymn::test {
@@ -15,17 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-const std::string command = HYMN_COMMAND " explain ";
+const std::string explain_command = HYMN_COMMAND " explain ";
 const std::string boxes = HYMN_BOXES "/";
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
 
 /// What the command says for one job.
 class Plan {
  public:
   explicit Plan(const std::string& arguments, const std::string& environment = "") {
-    const ShellOutcome outcome = run_shell(environment + command + arguments + " --json 2>&1");
+    const ShellOutcome outcome =
+        run_shell(environment + explain_command + arguments + " --json 2>&1");
     EXPECT_EQ(outcome.exit_code, 0) << arguments << outcome.output;
     json_ = Json::parse(outcome.output, nullptr, false);
     EXPECT_TRUE(json_.is_object()) << outcome.output;
@@ -239,7 +238,7 @@ TEST(HymnExplain, ASizeBetweenPowersOfTwoIsLookedAtAlone) {
 
 TEST(HymnExplain, SaysItInWords) {
   const ShellOutcome outcome =
-      run_shell(command + "all_reduce --gpus --topo " + boxes + "nvswitch8.xml");
+      run_shell(explain_command + "all_reduce --gpus --topo " + boxes + "nvswitch8.xml");
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* text :
        {"all_reduce of float32, sum, in the memory of GPUs", "8 ranks on 1 host", "8 GPUs in use",
@@ -266,7 +265,7 @@ TEST(HymnExplain, RefusesBadArguments) {
       {"all_reduce --threads --topo " + boxes + "cpu_2x2.xml:2", "one host"},
   };
   for (const auto& [arguments, expected] : cases) {
-    const ShellOutcome outcome = run_shell(command + arguments + " 2>&1");
+    const ShellOutcome outcome = run_shell(explain_command + arguments + " 2>&1");
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_THAT(outcome.output, HasSubstr(expected)) << arguments;
   }

@@ -27,10 +27,9 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-const std::string boxes = HYMN_BOXES;
 const std::string golden = HYMN_GOLDEN;
 
-MachineSource box(const std::string& name) { return machine_from_file(boxes + "/" + name); }
+MachineSource box(const std::string& name) { return machine_from_file(HYMN_BOXES "/" + name); }
 
 std::string content_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -262,7 +261,7 @@ TEST(MachineSource, TakesHostsAfterTheColon) {
 
 TEST(MachineSource, AFileWhoseNameHasAColonIsThatFile) {
   const fs::path copy = fs::path(testing::TempDir()) / "topo_output_test.xml:3";
-  fs::copy_file(boxes + "/pcie4.xml", copy, fs::copy_options::overwrite_existing);
+  fs::copy_file(HYMN_BOXES "/pcie4.xml", copy, fs::copy_options::overwrite_existing);
   EXPECT_EQ(machine_from_file(copy).hosts, 1);
   EXPECT_EQ(machine_from_file(copy.string() + ":2").hosts, 2);
   fs::remove(copy);

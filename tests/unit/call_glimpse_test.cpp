@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t group = 7;
+constexpr std::uint64_t glimpsed_group = 7;
 
-CallRecord call_number(std::uint64_t sequence, std::uint64_t uid = group) {
+CallRecord call_number(std::uint64_t sequence, std::uint64_t uid = glimpsed_group) {
   CallRecord call;
   call.group_uid = uid;
   call.sequence = sequence;
@@ -45,7 +45,8 @@ struct Rank {
     ring->record(call_number(sequence));
   }
   CallGlimpse look(std::uint64_t sequence) const {
-    return look_at_calls(line, CallRing::attach(ring.memory(), size_of_ring), group, sequence);
+    return look_at_calls(line, CallRing::attach(ring.memory(), size_of_ring), glimpsed_group,
+                         sequence);
   }
 
   GroupLine line;
@@ -57,7 +58,7 @@ TEST(CallGlimpse, ShowsCallsFromTheOneThatIsAskedFor) {
   Rank rank;
   for (std::uint64_t sequence = 1; sequence <= 5; ++sequence) {
     rank.call(sequence);
-    rank.ring->record(call_number(sequence, group + 1));
+    rank.ring->record(call_number(sequence, glimpsed_group + 1));
     CallRecord message = call_number(sequence);
     message.type = OpType::send;
     rank.ring->record(message);
@@ -241,7 +242,7 @@ class AskedMembersTest : public ::testing::Test {
   detail::Wanted wanted = detail::Wanted::any;
   control::Agent agent{0, 4, deaf,
                        [this](const control::Message& message) { sent.push_back(message); }};
-  detail::AskedMembers members{&agent, clock, group};
+  detail::AskedMembers members{&agent, clock, glimpsed_group};
 };
 
 TEST_F(AskedMembersTest, FollowsOneThatHasInput) {

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const TimePoint now{100s};
+const TimePoint present{100s};
 
 TEST(Timeout, IsUnsetNoneOrLimited) {
   EXPECT_FALSE(Timeout().is_set());
@@ -31,34 +31,34 @@ TEST(Timeout, UnsetFallsBack) {
 }
 
 TEST(Deadline, ExpiresAtItsPointAndNotBefore) {
-  const Deadline deadline = Deadline::after(Timeout(5s), now);
-  EXPECT_EQ(deadline.when(), now + 5s);
+  const Deadline deadline = Deadline::after(Timeout(5s), present);
+  EXPECT_EQ(deadline.when(), present + 5s);
   EXPECT_FALSE(deadline.is_never());
-  EXPECT_FALSE(deadline.expired(now));
-  EXPECT_FALSE(deadline.expired(now + 5s - 1ns));
-  EXPECT_TRUE(deadline.expired(now + 5s));
-  EXPECT_TRUE(deadline.expired(now + 1h));
+  EXPECT_FALSE(deadline.expired(present));
+  EXPECT_FALSE(deadline.expired(present + 5s - 1ns));
+  EXPECT_TRUE(deadline.expired(present + 5s));
+  EXPECT_TRUE(deadline.expired(present + 1h));
 }
 
 TEST(Deadline, ZeroOrLessHasExpired) {
-  EXPECT_TRUE(Deadline::after(Timeout(0s), now).expired(now));
-  EXPECT_TRUE(Deadline::after(Timeout(-1s), now).expired(now));
+  EXPECT_TRUE(Deadline::after(Timeout(0s), present).expired(present));
+  EXPECT_TRUE(Deadline::after(Timeout(-1s), present).expired(present));
 }
 
 TEST(Deadline, NeverDoesNotExpire) {
-  for (const Deadline never : {Deadline::never(), Deadline::after(Timeout(), now),
-                               Deadline::after(Timeout::none(), now)}) {
+  for (const Deadline never : {Deadline::never(), Deadline::after(Timeout(), present),
+                               Deadline::after(Timeout::none(), present)}) {
     EXPECT_TRUE(never.is_never());
-    EXPECT_FALSE(never.expired(now));
+    EXPECT_FALSE(never.expired(present));
     EXPECT_FALSE(never.expired(TimePoint::max()));
   }
 }
 
 TEST(Deadline, VeryLongTimesDoNotWrap) {
-  EXPECT_TRUE(Deadline::after(Duration::max(), now).is_never());
-  EXPECT_TRUE(Deadline::after(Timeout(Duration::max()), now).is_never());
-  const Deadline far = Deadline::after(TimePoint::max() - now - 1ns, now);
-  EXPECT_FALSE(far.expired(now + 24h * 365 * 200));
+  EXPECT_TRUE(Deadline::after(Duration::max(), present).is_never());
+  EXPECT_TRUE(Deadline::after(Timeout(Duration::max()), present).is_never());
+  const Deadline far = Deadline::after(TimePoint::max() - present - 1ns, present);
+  EXPECT_FALSE(far.expired(present + 24h * 365 * 200));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using SharedInts = std::vector<std::int32_t, Allocator<std::int32_t>>;
 
 /// Of a member: 9 MiB, more than a step does; the last step of two such blocks has 2 MiB left.
-constexpr std::size_t count = 9 * (std::size_t{1} << 18);
+constexpr std::size_t block_count = 9 * (std::size_t{1} << 18);
 
 /// Two members that have memory which others can reach, and know it of each other.
 class DirectSteps : public testing::Test {
@@ -38,8 +38,8 @@ class DirectSteps : public testing::Test {
   }
 
   Team team_{2};
-  std::vector<SharedInts> inputs_{SharedInts(count, 1), SharedInts(count, 2)};
-  std::vector<Ints> outputs_{Ints(2 * count), Ints(2 * count)};
+  std::vector<SharedInts> inputs_{SharedInts(block_count, 1), SharedInts(block_count, 2)};
+  std::vector<Ints> outputs_{Ints(2 * block_count), Ints(2 * block_count)};
 };
 
 std::size_t count_of(std::int32_t value, const Ints& in) {
@@ -54,14 +54,14 @@ TEST_F(DirectSteps, ALargePartTakesManySteps) {
   int steps = 0;
   for (; !parts[0]->step(); ++steps) {
     const std::size_t done = count_of(3, outputs_[0]) + count_of(4, outputs_[0]);
-    if (done == 2 * count) break;
+    if (done == 2 * block_count) break;
     EXPECT_LE(done, static_cast<std::size_t>(steps + 1) * (std::size_t{5} << 18));
   }
   EXPECT_GE(steps, 4);
   EXPECT_TRUE(finish(parts));
   for (const Ints& output : outputs_) {
-    EXPECT_EQ(Ints(output.begin(), output.begin() + count), Ints(count, 3));
-    EXPECT_EQ(Ints(output.begin() + count, output.end()), Ints(count, 4));
+    EXPECT_EQ(Ints(output.begin(), output.begin() + block_count), Ints(block_count, 3));
+    EXPECT_EQ(Ints(output.begin() + block_count, output.end()), Ints(block_count, 4));
   }
 }
 
@@ -80,7 +80,8 @@ TEST_F(DirectSteps, ASlowReaderFails) {
   Parts parts = all_gather();
   for (int step = 0; step < 100; ++step) ASSERT_FALSE(parts[1]->step());
   for (int step = 0; step < 4; ++step) ASSERT_FALSE(parts[0]->step());
-  EXPECT_EQ(count_of(2, outputs_[0]), count - (std::size_t{2} << 18)) << "all but the last 2 MiB";
+  EXPECT_EQ(count_of(2, outputs_[0]), block_count - (std::size_t{2} << 18))
+      << "all but the last 2 MiB";
   parts[1]->abandon();
   std::fill(inputs_[1].begin(), inputs_[1].end(), 99);
   EXPECT_THROW(parts[0]->step(), AbortedError);

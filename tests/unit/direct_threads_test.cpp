@@ -15,8 +15,8 @@
 namespace hymn::test {
 namespace {
 
-constexpr int members = 3;
-constexpr std::size_t slice = 1000;
+constexpr int board_members = 3;
+constexpr std::size_t slice_bytes = 1000;
 
 /// What the members share, which are threads.
 class Boards {
@@ -31,13 +31,13 @@ class Boards {
   RegionPlan plan_;
   int desk_ = ShmChannel::open_desk(plan_);
   int area_ = plan_.add(DirectBoard::area_bytes(), RegionPlan::Reserve::at_once);
-  std::shared_ptr<HeapMemory> memory_ = std::make_shared<HeapMemory>(plan_, members);
+  std::shared_ptr<HeapMemory> memory_ = std::make_shared<HeapMemory>(plan_, board_members);
 };
 
 /// In each turn every member writes its slice of all outputs, from all inputs.
 void take_part(DirectBoard& board, int me, std::vector<std::size_t>& wrong) {
-  SharedBuffer in(members * slice);
-  SharedBuffer out(members * slice);
+  SharedBuffer in(board_members * slice_bytes);
+  SharedBuffer out(board_members * slice_bytes);
   SharedHeap& heap = SharedHeap::of_process();
   const DirectCall call{.usable = 1,
                         .input = *heap.find(in.data(), in.size()),
@@ -50,13 +50,13 @@ void take_part(DirectBoard& board, int me, std::vector<std::size_t>& wrong) {
       board.map();
       while (!board.all_have_mapped()) std::this_thread::yield();
     }
-    const std::size_t from = static_cast<std::size_t>(me) * slice;
-    for (std::size_t i = from; i < from + slice; ++i) {
+    const std::size_t from = static_cast<std::size_t>(me) * slice_bytes;
+    for (std::size_t i = from; i < from + slice_bytes; ++i) {
       const DirectBoard::Touch touch(board);
       int sum = 0;
-      for (int member = 0; member < members; ++member)
+      for (int member = 0; member < board_members; ++member)
         sum += std::to_integer<int>((member == me ? in.data() : board.input(member))[i]);
-      for (int member = 0; member < members; ++member)
+      for (int member = 0; member < board_members; ++member)
         (member == me ? out.data() : board.output(member))[i] = static_cast<std::byte>(sum);
     }
     board.leave();
@@ -68,15 +68,15 @@ void take_part(DirectBoard& board, int me, std::vector<std::size_t>& wrong) {
 
 TEST(DirectThreads, EachFoldsASliceForAll) {
   const Boards boards;
-  std::vector<std::size_t> wrong(members);
+  std::vector<std::size_t> wrong(board_members);
   std::vector<std::thread> threads;
-  for (int me = 0; me < members; ++me)
+  for (int me = 0; me < board_members; ++me)
     threads.emplace_back([&, me] {
       DirectBoard board = boards.board(me);
       take_part(board, me, wrong);
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, std::vector<std::size_t>(members));
+  EXPECT_EQ(wrong, std::vector<std::size_t>(board_members));
 }
 
 // A thread that writes cannot be cut off: it would write to what the buffer is used for next.

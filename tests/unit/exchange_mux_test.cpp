@@ -5,20 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "p2p/thread_hub.hpp"
+#include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
 namespace {
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
 
 /// "nothing", or the text of the next message.
 std::string next(Exchange& exchange, int from, std::uint64_t tag) {
   const auto message = exchange.try_receive(from, tag);
   if (!message) return "nothing";
-  return {reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size()};
+  return text_of(message->bytes);
 }
 
 /// Keeps only the lowest bits of every tag, as an exchange over something narrow might.

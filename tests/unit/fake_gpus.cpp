@@ -11,20 +11,20 @@
 namespace hymn::test {
 namespace {
 
-FakeBox* box = nullptr;  // plain functions know nothing else
+FakeBox* described_box = nullptr;  // plain functions know nothing else
 
 int index_of(nvml_api::Device device) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(device)) - 1;
 }
 FakeGpu& gpu_of(nvml_api::Device device) {
-  if (box->sessions == 0) ++box->calls_outside;
-  return box->gpus.at(static_cast<std::size_t>(index_of(device)));
+  if (described_box->sessions == 0) ++described_box->calls_outside;
+  return described_box->gpus.at(static_cast<std::size_t>(index_of(device)));
 }
 /// NVML's list leaves out what it does not know.
 std::vector<int> known_to_nvml() {
   std::vector<int> known;
-  for (int i = 0; i < static_cast<int>(box->gpus.size()); ++i) {
-    if (!box->gpus[static_cast<std::size_t>(i)].unknown_to_nvml) known.push_back(i);
+  for (int i = 0; i < static_cast<int>(described_box->gpus.size()); ++i) {
+    if (!described_box->gpus[static_cast<std::size_t>(i)].unknown_to_nvml) known.push_back(i);
   }
   return known;
 }
@@ -44,10 +44,12 @@ void add_cuda(cuda_api::Functions& cuda) {
     return 0;
   };
   cuda.driver_version.pointer = [](int* version) { return *version = 13000, 0; };
-  cuda.count.pointer = [](int* count) { return *count = static_cast<int>(box->visible.size()), 0; };
+  cuda.count.pointer = [](int* count) {
+    return *count = static_cast<int>(described_box->visible.size()), 0;
+  };
   // The number of a device is not its ordinal, so that a mix-up shows.
   cuda.device.pointer = [](int* device, int ordinal) {
-    return *device = 100 + box->visible.at(static_cast<std::size_t>(ordinal)), 0;
+    return *device = 100 + described_box->visible.at(static_cast<std::size_t>(ordinal)), 0;
   };
   cuda.name.pointer = [](char* text, int room, int device) {
     std::snprintf(text, static_cast<std::size_t>(room), "Test GPU %d", device - 100);
@@ -56,7 +58,8 @@ void add_cuda(cuda_api::Functions& cuda) {
   cuda.uuid.pointer = [](cuda_api::Uuid* uuid, int device) {
     uuid->bytes.fill(static_cast<unsigned char>(device - 100));
     // A slice has a UUID of its own.
-    if (box->gpus.at(static_cast<std::size_t>(device - 100)).slice) uuid->bytes[15] = 0xff;
+    if (described_box->gpus.at(static_cast<std::size_t>(device - 100)).slice)
+      uuid->bytes[15] = 0xff;
     return 0;
   };
   cuda.old_uuid.pointer = [](cuda_api::Uuid* uuid, int device) {
@@ -68,13 +71,13 @@ void add_cuda(cuda_api::Functions& cuda) {
     return *value = which == cuda_api::attribute_compute_major ? 9 : 1, 0;
   };
   cuda.pci_bus_id.pointer = [](char* text, int room, int device) {
-    const unsigned bus = box->gpus.at(static_cast<std::size_t>(device - 100)).bus;
+    const unsigned bus = described_box->gpus.at(static_cast<std::size_t>(device - 100)).bus;
     std::snprintf(text, static_cast<std::size_t>(room), "0000:%02x:00.0", bus);
     return 0;
   };
   cuda.can_access_peer.pointer = [](int* access, int from, int to) {
     if (from == to) return 101;  // the driver refuses it: invalid device
-    const auto& peers = box->peers;
+    const auto& peers = described_box->peers;
     *access = peers.empty() ||
               peers.at(static_cast<std::size_t>(from - 100)).at(static_cast<std::size_t>(to - 100));
     return 0;
@@ -82,8 +85,8 @@ void add_cuda(cuda_api::Functions& cuda) {
 }
 
 void add_nvml(nvml_api::Functions& nvml) {
-  nvml.init.pointer = [] { return ++box->sessions, 0; };
-  nvml.shutdown.pointer = [] { return --box->sessions, 0; };
+  nvml.init.pointer = [] { return ++described_box->sessions, 0; };
+  nvml.shutdown.pointer = [] { return --described_box->sessions, 0; };
   nvml.error_string.pointer = [](int) { return "a failure of the test"; };
   nvml.driver_version.pointer = [](char* text, unsigned room) {
     std::snprintf(text, room, "580.95.05");
@@ -106,9 +109,10 @@ void add_nvml(nvml_api::Functions& nvml) {
     return 0;
   };
   nvml.common_ancestor.pointer = [](nvml_api::Device a, nvml_api::Device b, unsigned* level) {
-    *level = box->levels.empty() ? nvml_api::level_system
-                                 : box->levels.at(static_cast<std::size_t>(index_of(a)))
-                                       .at(static_cast<std::size_t>(index_of(b)));
+    *level = described_box->levels.empty()
+                 ? nvml_api::level_system
+                 : described_box->levels.at(static_cast<std::size_t>(index_of(a)))
+                       .at(static_cast<std::size_t>(index_of(b)));
     return 0;
   };
 }
@@ -135,7 +139,8 @@ void add_nvml_links(nvml_api::Functions& nvml) {
   nvml.link_remote_pci.pointer = [](nvml_api::Device device, unsigned link,
                                     nvml_api::PciInfo* info) {
     const int end = link_end(device, link);
-    const unsigned bus = end >= 0 ? box->gpus.at(static_cast<std::size_t>(end)).bus : 0xf0;
+    const unsigned bus =
+        end >= 0 ? described_box->gpus.at(static_cast<std::size_t>(end)).bus : 0xf0;
     bus_id(bus).copy(info->bus_id.data(), info->bus_id.size());
     return 0;
   };
@@ -143,7 +148,8 @@ void add_nvml_links(nvml_api::Functions& nvml) {
     if (count != 1) return nvml_api::invalid_argument;
     const bool common = values->field == nvml_api::field_common_link_speed;
     const bool own = values->field == nvml_api::field_link_speed && has_link(device, values->scope);
-    const unsigned speed = common ? box->common_speed : (own ? box->own_speed : 0);
+    const unsigned speed =
+        common ? described_box->common_speed : (own ? described_box->own_speed : 0);
     values->result = speed == 0 ? nvml_api::not_supported : nvml_api::success;
     values->type = nvml_api::type_unsigned_int;
     values->value.as_unsigned_int = speed;
@@ -210,7 +216,7 @@ FakeBox hybrid_cube_box() {
 }
 
 GpuFunctions functions_of(FakeBox& fake) {
-  box = &fake;
+  described_box = &fake;
   GpuFunctions functions;
   add_cuda(functions.cuda);
   add_nvml(functions.nvml);

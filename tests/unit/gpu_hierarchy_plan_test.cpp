@@ -6,12 +6,11 @@
 #include <string>
 
 #include "collectives/planner/planner.hpp"
+#include "tests/support/byte_units.hpp"
+#include "tests/unit/plan_query.hpp"
 
 namespace hymn::test {
 namespace {
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
 
 /// Hosts of eight GPUs behind a switch, with a rank on each, and ten-gigabit Ethernet.
 PlanContext switched(int hosts) {
@@ -23,10 +22,6 @@ PlanContext switched(int hosts) {
   context.layout.hosts.assign(static_cast<std::size_t>(hosts), host);
   context.machines = {std::make_shared<const Machine>()};
   return context;
-}
-
-PlanQuery on_device(std::size_t bytes, ReduceKind op = ReduceKind::sum) {
-  return {.dtype = DataType::bfloat16, .op = op, .bytes = bytes, .memory = MemoryKind::device};
 }
 
 std::string taken(const PlanQuery& query, const PlanContext& context) {
@@ -42,8 +37,8 @@ std::string taken(const PlanQuery& query, const PlanContext& context) {
   return name;
 }
 
-std::string refusal_of(std::string_view method, const PlanQuery& query,
-                       const PlanContext& context) {
+std::string refusal_by_method(std::string_view method, const PlanQuery& query,
+                              const PlanContext& context) {
   for (const PathModel& model : path_models())
     if (model.algorithm == fmt::format("all_reduce_hierarchical_{}", method))
       return model.can_run(query, context).reason;
@@ -63,8 +58,9 @@ TEST(GpuHierarchyPlan, LargeOnesGoThroughPeerMemoryAndTheNetwork) {
 TEST(GpuHierarchyPlan, WhatNcclHasNotIsStagedBetweenHosts) {
   const PlanQuery most = on_device(64 * MiB, ReduceKind::max);
   EXPECT_EQ(taken(most, switched(2)), "all_reduce_hierarchical_staged");
-  EXPECT_EQ(refusal_of("nccl", most, switched(2)), "NCCL does not say what its max makes of a NaN");
-  EXPECT_EQ(refusal_of("staged", most, switched(2)), "");
+  EXPECT_EQ(refusal_by_method("nccl", most, switched(2)),
+            "NCCL does not say what its max makes of a NaN");
+  EXPECT_EQ(refusal_by_method("staged", most, switched(2)), "");
 }
 
 TEST(GpuHierarchyPlan, AFastNetworkLeavesNothingToSave) {
@@ -92,8 +88,8 @@ TEST(GpuHierarchyPlan, TakesAsLongAsItsParts) {
 TEST(GpuHierarchyPlan, SaysWhyNot) {
   PlanContext context = switched(1);
   const auto refusal = [&](const PlanQuery& query) {
-    const std::string reason = refusal_of("nccl", query, context);
-    EXPECT_EQ(refusal_of("staged", query, context), reason);
+    const std::string reason = refusal_by_method("nccl", query, context);
+    EXPECT_EQ(refusal_by_method("staged", query, context), reason);
     return reason;
   };
   const PlanQuery query = on_device(64 * KiB);

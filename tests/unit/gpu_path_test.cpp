@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal_of(const std::function<void()>& act) {
+std::string config_error_of(const std::function<void()>& act) {
   try {
     act();
   } catch (const ConfigError& error) {
@@ -30,32 +30,32 @@ GroupLayout layout_of(int ranks, int without_gpu) {
   return layout;
 }
 
-std::string refusal_of(std::string_view path, int ranks, int without_gpu) {
-  return refusal_of([&] {
+std::string config_error_of(std::string_view path, int ranks, int without_gpu) {
+  return config_error_of([&] {
     require_gpu_path(PathPolicy::parse(path, "HYMN_PATH"), layout_of(ranks, without_gpu));
   });
 }
 
 TEST(GpuPath, IsRefusedWithoutGpus) {
-  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("only supported with GPUs, no GPUs found"));
-  EXPECT_THAT(refusal_of("nccl", 3, 2), HasSubstr("2 of 3 ranks have none"));
-  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("'nccl'"));
-  EXPECT_THAT(refusal_of("nccl", 3, 3), HasSubstr("remedy: allow another path"));
-  EXPECT_THAT(refusal_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,staged", 1, 1),
+  EXPECT_THAT(config_error_of("nccl", 3, 3), HasSubstr("only supported with GPUs, no GPUs found"));
+  EXPECT_THAT(config_error_of("nccl", 3, 2), HasSubstr("2 of 3 ranks have none"));
+  EXPECT_THAT(config_error_of("nccl", 3, 3), HasSubstr("'nccl'"));
+  EXPECT_THAT(config_error_of("nccl", 3, 3), HasSubstr("remedy: allow another path"));
+  EXPECT_THAT(config_error_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,staged", 1, 1),
               HasSubstr("no GPUs found"));
 }
 
 TEST(GpuPath, IsNotMissedWhereAnotherPathIsLeft) {
   for (const char* path : {"", "nccl,mpi", "mpi", "^nccl", "^mpi"})
-    EXPECT_EQ(refusal_of(path, 2, 2), "nothing was thrown") << path;
-  EXPECT_EQ(refusal_of("nccl", 3, 0), "nothing was thrown") << "all ranks have one";
+    EXPECT_EQ(config_error_of(path, 2, 2), "nothing was thrown") << path;
+  EXPECT_EQ(config_error_of("nccl", 3, 0), "nothing was thrown") << "all ranks have one";
 }
 
 // A machine without GPUs, whatever this one has.
 TEST(GpuPath, EveryRankOfAWorldIsTold) {
   setenv("HYMN_GPU", "none", 1);
   const auto ask = [](const WorldOptions& options, const auto& rank_main) {
-    return refusal_of([&] {
+    return config_error_of([&] {
       try {
         run_ranks(2, rank_main, options);
       } catch (const RanksFailed& failed) {

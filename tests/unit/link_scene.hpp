@@ -17,17 +17,9 @@
 #include "control/frame.hpp"
 #include "control/link_client.hpp"
 #include "control/link_server.hpp"
+#include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
-
-inline Bytes bytes_of(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  return {bytes.begin(), bytes.end()};
-}
-
-inline std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// Handles what is due until `done` holds; false when it does not within 20 s.
 template <class Done>

@@ -15,6 +15,7 @@
 
 #include "p2p/thread_hub.hpp"
 #include "tests/unit/fake_clock.hpp"
+#include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
 namespace {
@@ -24,16 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
-constexpr std::uint64_t tag = 5;
-
-Bytes bytes_of(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string text_of(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+constexpr std::uint64_t meeting_tag = 5;
 
 /// Some ranks of one hub, each with a clock of its own: one that stands still waits for ever.
 class Ranks {
@@ -82,7 +74,7 @@ class Ranks {
   /// What a rank gathers, as text; an error as its class and text.
   std::string gather(int rank, const std::vector<int>& members, Timeout limit) {
     try {
-      const auto all = all_gather(exchange(rank), members, tag,
+      const auto all = all_gather(exchange(rank), members, meeting_tag,
                                   bytes_of("from " + std::to_string(rank)), patience(rank, limit));
       std::string text;
       for (const Bytes& bytes : all) text += text_of(bytes) + ";";
@@ -119,27 +111,27 @@ void expect_waited(const TimeoutError& error, Duration limit, Duration look) {
 
 TEST(Receive, GivesTheMessage) {
   Ranks ranks(2);
-  ranks.exchange(1).send(0, tag, bytes_of("hello"));
-  const ExchangeMessage message = receive(ranks.exchange(0), 1, tag, ranks.patience(0, 1s));
+  ranks.exchange(1).send(0, meeting_tag, bytes_of("hello"));
+  const ExchangeMessage message = receive(ranks.exchange(0), 1, meeting_tag, ranks.patience(0, 1s));
   EXPECT_EQ(message.source, 1);
   EXPECT_EQ(text_of(message.bytes), "hello");
 }
 
 TEST(Receive, TakesWhatIsThereEvenWhenTimeIsUp) {
   Ranks ranks(2);
-  ranks.exchange(1).send(0, tag, bytes_of("just in time"));
-  const ExchangeMessage message = receive(ranks.exchange(0), 1, tag, ranks.patience(0, 0s));
+  ranks.exchange(1).send(0, meeting_tag, bytes_of("just in time"));
+  const ExchangeMessage message = receive(ranks.exchange(0), 1, meeting_tag, ranks.patience(0, 0s));
   EXPECT_EQ(text_of(message.bytes), "just in time");
 }
 
 TEST(Receive, NamesTheRankThatDidNotSend) {
   Ranks ranks(3);
-  ranks.exchange(1).send(0, tag, {});      // another rank,
-  ranks.exchange(2).send(0, tag + 1, {});  // and another tag
+  ranks.exchange(1).send(0, meeting_tag, {});      // another rank,
+  ranks.exchange(2).send(0, meeting_tag + 1, {});  // and another tag
   const Patience patience = ranks.patience(0, 2s);
   ranks.clock(0).set_step(500ms);
   try {
-    receive(ranks.exchange(0), 2, tag, patience);
+    receive(ranks.exchange(0), 2, meeting_tag, patience);
     FAIL() << "received";
   } catch (const TimeoutError& error) {
     expect_waited(error, 2s, 500ms);
@@ -151,7 +143,7 @@ TEST(Receive, NamesTheRankThatDidNotSend) {
 TEST(Receive, EndsWhenTheRanksAreReleased) {
   Ranks ranks(2);
   std::thread other([&] { ranks.hub().abort("enough"); });
-  EXPECT_THROW(receive(ranks.exchange(0), 1, tag, ranks.patience(0, Timeout::none())),
+  EXPECT_THROW(receive(ranks.exchange(0), 1, meeting_tag, ranks.patience(0, Timeout::none())),
                AbortedError);
   other.join();
 }
@@ -232,8 +224,8 @@ TEST(AllGather, ManyInARowDoNotMix) {
   auto run = [&](int rank) {
     for (int round = 0; round < rounds; ++round) {
       const std::string mine = std::to_string(round) + " of " + std::to_string(rank);
-      const auto all = all_gather(ranks.exchange(rank), std::vector{0, 1, 2}, tag, bytes_of(mine),
-                                  ranks.patience(rank, Timeout::none()));
+      const auto all = all_gather(ranks.exchange(rank), std::vector{0, 1, 2}, meeting_tag,
+                                  bytes_of(mine), ranks.patience(rank, Timeout::none()));
       for (int other = 0; other < 3; ++other)
         if (text_of(all[static_cast<std::size_t>(other)]) !=
             std::to_string(round) + " of " + std::to_string(other))
@@ -250,8 +242,8 @@ TEST(AllGather, ManyInARowDoNotMix) {
 void wait_for_message_to(Ranks& ranks, int from, int to) {
   // Passed on to itself: the mailbox keeps it for the meeting.
   std::optional<ExchangeMessage> message;
-  while (!(message = ranks.exchange(to).try_receive(from, tag))) std::this_thread::yield();
-  ranks.exchange(from).send(to, tag, message->bytes);
+  while (!(message = ranks.exchange(to).try_receive(from, meeting_tag))) std::this_thread::yield();
+  ranks.exchange(from).send(to, meeting_tag, message->bytes);
 }
 
 TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
@@ -265,7 +257,7 @@ TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
   const Patience patience = ranks.patience(0, 3s);
   ranks.clock(0).set_step(1s);
   try {
-    all_gather(ranks.exchange(0), members, tag, bytes_of("from 0"), patience);
+    all_gather(ranks.exchange(0), members, meeting_tag, bytes_of("from 0"), patience);
     FAIL() << "gathered";
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 0]")));
@@ -283,7 +275,7 @@ TEST(AllGather, AMissingFirstRankIsNamedAfterSomeGrace) {
   const Patience patience = ranks.patience(1, 2s);
   ranks.clock(1).set_step(100ms);
   try {
-    all_gather(ranks.exchange(1), std::vector{0, 1}, tag, {}, patience);
+    all_gather(ranks.exchange(1), std::vector{0, 1}, meeting_tag, {}, patience);
     FAIL() << "gathered";
   } catch (const TimeoutError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank(s) 0"), HasSubstr("[rank 1]")));
@@ -298,7 +290,7 @@ TEST(AllGather, WhoIsGoneIsNamedToAllThatCome) {
   const std::vector<int> members = {0, 1, 2};
   const auto hear = [&](int rank, const Patience& patience) {
     try {
-      all_gather(ranks.exchange(rank), members, tag, {}, patience);
+      all_gather(ranks.exchange(rank), members, meeting_tag, {}, patience);
       ADD_FAILURE() << "gathered on rank " << rank;
     } catch (const PeerError& error) {
       EXPECT_EQ(error.problem(), "making a test: rank 2 is dead");

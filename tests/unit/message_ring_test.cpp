@@ -43,8 +43,8 @@ std::byte value_of(std::size_t message, std::size_t index) {
 }
 
 /// Bytes that differ from message to message, as far from a line as their number says.
-struct Bytes {
-  Bytes(std::size_t message, std::size_t length) : offset(message % 64), data(length + 64) {
+struct PlacedBytes {
+  PlacedBytes(std::size_t message, std::size_t length) : offset(message % 64), data(length + 64) {
     for (std::size_t i = 0; i < length; ++i) begin()[i] = value_of(message, i);
   }
   std::byte* begin() {
@@ -74,7 +74,7 @@ TEST(MessageRing, ShortMessagesOfEveryLengthAtEveryPlace) {
       for (std::size_t length = 0; length <= longest; length += 1 + length / 64) {
         ++message;
         ASSERT_TRUE(ends.writer.is_short(length));
-        Bytes bytes(message, length);
+        PlacedBytes bytes(message, length);
         ASSERT_TRUE(set(ends.writer.put(message, bytes.begin(), length)));
         MessageHead head;
         ASSERT_TRUE(ends.reader.look(head));
@@ -109,7 +109,7 @@ TEST(MessageRing, AFullRingTakesNoMoreUntilItIsRead) {
     Ends ends(9);
     std::size_t sent = 0;
     auto send = [&] {
-      Bytes bytes(sent, length);
+      PlacedBytes bytes(sent, length);
       return set(ends.writer.put(sent, bytes.begin(), length));
     };
     while (send()) ++sent;
@@ -132,7 +132,7 @@ TEST(MessageRing, AFullRingTakesNoMoreUntilItIsRead) {
 }
 
 void write_long(Ends& ends, std::size_t message, std::size_t length) {
-  Bytes bytes(message, length);
+  PlacedBytes bytes(message, length);
   while (!set(ends.writer.announce(message, bytes.begin(), length))) std::this_thread::yield();
   std::size_t done = 0;
   while (done < length) {
@@ -188,7 +188,7 @@ TEST(MessageRing, ShortAndLongMessagesBetweenThreads) {
         if (message == messages / 2) ends.writer.use_far_pipe(ends.sizes.far_pipe_bytes);
         const std::size_t length = length_of(message);
         if (ends.writer.is_short(length)) {
-          Bytes bytes(message, length);
+          PlacedBytes bytes(message, length);
           while (!set(ends.writer.put(message, bytes.begin(), length))) std::this_thread::yield();
         } else {
           write_long(ends, message, length);

@@ -16,11 +16,11 @@ namespace {
 
 using namespace control;
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t greatest = std::numeric_limits<std::uint64_t>::max();
 
 /// One of each kind, and those with the greatest and the least that they can hold.
 std::vector<Message> samples() {
-  const std::vector<GroupMark> marks = {{1, 20, 19}, {most, most, 0}};
+  const std::vector<GroupMark> marks = {{1, 20, 19}, {greatest, greatest, 0}};
   const PeerNews news{.rank = 3, .state = PeerState::dead, .detail = "killed", .marks = marks};
   const Tale tale{.rank = 2,
                   .state = PeerState::stalled,
@@ -31,16 +31,16 @@ std::vector<Message> samples() {
                   .waits = true,
                   .call = "all_reduce of 4 float32 with sum",
                   .site = "solver.cpp:88",
-                  .signature = most};
-  Inquiry in_the_program(7, most);
+                  .signature = greatest};
+  Inquiry in_the_program(7, greatest);
   in_the_program.sites = true;
   const CallTale calls{.rank = 2,
                        .knows_group = true,
                        .is_recorded = true,
                        .is_overwritten = true,
                        .joins = 3,
-                       .joined_at = most,
-                       .calls = {1, most, 0}};
+                       .joined_at = greatest,
+                       .calls = {1, greatest, 0}};
   return {Beat{},
           Beat{marks},
           Goodbye{marks},
@@ -52,11 +52,11 @@ std::vector<Message> samples() {
           Question{9, 1, in_the_program, {0}},
           Answer{9, 1, tale},
           Answer{},
-          CallNote{7, 12, most, "all_reduce of 4 float32 with sum"},
+          CallNote{7, 12, greatest, "all_reduce of 4 float32 with sum"},
           ShrinkCall{7, {0, 1, 2}},
-          ShrinkVerdict{7, most, {0, 2}},
+          ShrinkVerdict{7, greatest, {0, 2}},
           Moved{},
-          CallQuestion{9, 1, 7, most, {0, 2}},
+          CallQuestion{9, 1, 7, greatest, {0, 2}},
           CallAnswer{9, 1, calls},
           CallAnswer{}};
 }
@@ -85,7 +85,7 @@ TEST(ControlMessage, KindsKeepTheirNumbers) {
   EXPECT_EQ(pack(CallAnswer{1, 2, {.rank = 3, .joins = 4, .joined_at = 5, .calls = {6}}}),
             numbers({12, 1, 2, 3, 0, 0, 0, 4, 5, 1, 6}));
   EXPECT_EQ(pack(Beat{{{7, 2, 1}}}), numbers({0, 1, 7, 2, 1}));
-  EXPECT_EQ(pack(ShrinkVerdict{1, 2, {-1}}), numbers({9, 1, 2, 1, most}));
+  EXPECT_EQ(pack(ShrinkVerdict{1, 2, {-1}}), numbers({9, 1, 2, 1, greatest}));
 }
 
 TEST(ControlMessage, RefusesWhatIsCutOff) {
@@ -106,13 +106,13 @@ TEST(ControlMessage, RefusesWhatGoesOn) {
 }
 
 TEST(ControlMessage, RefusesKindsThatAreNone) {
-  for (const std::uint64_t kind : {std::uint64_t{13}, std::uint64_t{1} << 32, most})
+  for (const std::uint64_t kind : {std::uint64_t{13}, std::uint64_t{1} << 32, greatest})
     EXPECT_THROW(unpack(numbers({kind})), NetworkError) << kind;
 }
 
 TEST(ControlMessage, RefusesCountsWithNothingBehind) {
   const std::uint64_t beat = kind_of(Beat{});
-  for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{1} << 40, most}) {
+  for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{1} << 40, greatest}) {
     EXPECT_THROW(unpack(numbers({beat, count, 1, 1, 1})), NetworkError) << count;
     EXPECT_THROW(unpack(numbers({kind_of(DumpNow{}), count})), NetworkError) << count;
     EXPECT_THROW(unpack(numbers({kind_of(ShrinkCall{}), 7, count, 1})), NetworkError) << count;
@@ -126,7 +126,7 @@ TEST(ControlMessage, RefusesValuesThatNobodyWrites) {
   EXPECT_THROW(unpack(numbers({news, 0, 5, 0, 0, 0})), NetworkError) << "a state";
   EXPECT_THROW(unpack(numbers({news, std::uint64_t{1} << 31, 4, 0, 0, 0})), NetworkError)
       << "a rank";
-  EXPECT_THROW(unpack(numbers({news, most << 32, 4, 0, 0, 0})), NetworkError) << "a rank";
+  EXPECT_THROW(unpack(numbers({news, greatest << 32, 4, 0, 0, 0})), NetworkError) << "a rank";
   const std::uint64_t answer = kind_of(Answer{});
   EXPECT_NO_THROW(
       unpack(numbers({answer, 1, 1, 2, 0, 1, 0, 5, 4, 0, 0, 0, 0, 0, 0, 7, 8, 0, 9, 1})));

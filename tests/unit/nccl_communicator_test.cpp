@@ -6,10 +6,10 @@
 
 #include <chrono>
 #include <functional>
-#include <thread>
 
 #include "collectives/nccl/agreement.hpp"
 #include "p2p/thread_hub.hpp"
+#include "tests/unit/eventually.hpp"
 #include "tests/unit/fake_clock.hpp"
 #include "tests/unit/fake_nccl.hpp"
 
@@ -22,15 +22,6 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 constexpr std::uint64_t tag = 77;
-
-/// Until it holds, or a minute has passed.
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 60000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 /// The communicators of all ranks of a world, stepped in turns by one thread.
 class Ranks {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "collectives/nccl/launch_queue.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
 #include "p2p/thread_hub.hpp"
+#include "tests/unit/eventually.hpp"
+#include "tests/unit/running.hpp"
 #include "tests/unit/toy_state.hpp"
 
 namespace hymn::test {
@@ -21,22 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 using Ints = std::vector<std::int32_t>;
-
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 60000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
-/// One operation of one rank, on its own copy of the values.
-struct Running {
-  Request request;
-  Call call;
-  OperationStorage storage;
-  bool done = false;
-};
 
 class NcclOperations : public testing::Test {
  protected:

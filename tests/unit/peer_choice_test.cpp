@@ -9,6 +9,7 @@
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
 #include "hymn/threads.hpp"
+#include "tests/support/byte_units.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
@@ -17,9 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
 
 class PeerChoice : public testing::Test {
  protected:
@@ -58,7 +56,7 @@ class PeerChoice : public testing::Test {
   ToyGpus gpus{2};
 };
 
-std::uint64_t uses_of(const ProcessGroup& group, std::string_view path) {
+std::uint64_t uses_of_path(const ProcessGroup& group, std::string_view path) {
   std::uint64_t sum = 0;
   for (const AlgorithmUse& use : group.uses())
     if (use.path == path) sum += use.count;
@@ -77,7 +75,7 @@ TEST_F(PeerChoice, test_intra_node_comm_all_reduce) {
   gpus.run(
       [&](World& world) {
         Kept kept;
-        const auto counter = [&world] { return uses_of(world.group(), "cuda_p2p"); };
+        const auto counter = [&world] { return uses_of_path(world.group(), "cuda_p2p"); };
         // Neither another type nor another operation.
         reduce<std::int64_t>(world, kept, 4 * KiB / 2, 1);
         EXPECT_EQ(counter(), 0u);
@@ -93,7 +91,7 @@ TEST_F(PeerChoice, test_intra_node_comm_all_reduce) {
         // One element more.
         reduce(world, kept, 10 * MiB / 2 + 1, 1_bf16);
         EXPECT_EQ(counter(), 3u);
-        EXPECT_EQ(uses_of(world.group(), "nccl"), 3u);
+        EXPECT_EQ(uses_of_path(world.group(), "nccl"), 3u);
         world.group().barrier();
       },
       {}, as_c10d());
@@ -138,7 +136,7 @@ TEST_F(PeerChoice, APathSettingForbidsItToC10dToo) {
       [&](World& world) {
         Kept kept;
         reduce(world, kept, 4 * KiB / 2, 1_bf16);
-        EXPECT_EQ(uses_of(world.group(), "cuda_p2p"), 0u);
+        EXPECT_EQ(uses_of_path(world.group(), "cuda_p2p"), 0u);
       },
       {}, as_c10d("^cuda_p2p"));
   EXPECT_EQ(gpus.count("all_reduce"), 2);

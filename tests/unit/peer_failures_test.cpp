@@ -13,13 +13,6 @@ namespace {
 
 using cuda::PeerFailure;
 
-constexpr std::uint64_t millisecond = 1'000'000;
-
-/// A status as a kernel writes it.
-std::uint32_t status_of(PeerFailure why, unsigned peer) {
-  return static_cast<std::uint32_t>(why) | peer << 8;
-}
-
 struct Data {
   std::vector<float> in = std::vector<float>(1000, 1.0F);
   std::vector<float> out = std::vector<float>(1000, -1.0F);

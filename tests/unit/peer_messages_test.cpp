@@ -14,10 +14,8 @@ namespace {
 using cuda::message_blocks;
 using cuda::MessagesCall;
 using cuda::PeerFailure;
-using Bytes = std::vector<unsigned char>;
 
 constexpr std::size_t box_bytes = 512;  // each block has 64 of them
-constexpr std::uint64_t millisecond = 1'000'000;
 
 /// One line of a call: to a peer or from it.
 struct Line {
@@ -46,8 +44,8 @@ void run(PeerScene& scene, unsigned rank, const std::vector<Line>& lines, std::u
 }
 
 /// The number of a message, and the rank that sends it, are in all of its bytes.
-Bytes content(unsigned rank, unsigned number, std::size_t bytes) {
-  Bytes made(bytes);
+Octets content(unsigned rank, unsigned number, std::size_t bytes) {
+  Octets made(bytes);
   for (std::size_t i = 0; i < bytes; ++i)
     made[i] = static_cast<unsigned char>(rank * 71 + number * 13 + i % 251);
   return made;
@@ -70,9 +68,9 @@ struct Mail {
     for (auto each = in.begin(); each != begin; ++each) EXPECT_EQ(*each, 0xee);
     EXPECT_EQ(in.back(), 0xee) << "behind the end of " << sent.size() << " bytes";
   }
-  Bytes sent;
-  Bytes out;
-  Bytes in;
+  Octets sent;
+  Octets out;
+  Octets in;
   std::size_t from;
   std::size_t to;
 };
@@ -82,12 +80,12 @@ void run_both(PeerScene& scene, const std::vector<Line>& first, const std::vecto
   run(scene, 0, first);
 }
 
-constexpr std::size_t sizes[] = {0,   1,   15,  16,   17,   63,   64,   127,  129,
-                                 511, 512, 513, 1024, 1025, 1536, 4097, 20011};
+constexpr std::size_t message_sizes[] = {0,   1,   15,  16,   17,   63,   64,   127,  129,
+                                         511, 512, 513, 1024, 1025, 1536, 4097, 20011};
 
 TEST(PeerMessages, AnySizeAndAlignmentArrives) {
   PeerScene scene(2, 256, box_bytes);
-  for (const std::size_t bytes : sizes)
+  for (const std::size_t bytes : message_sizes)
     for (const auto& [out, in] : {std::pair{0, 0}, {1, 0}, {0, 3}, {2, 4}, {8, 8}}) {
       Mail mail(0, 5, bytes, static_cast<std::size_t>(out), static_cast<std::size_t>(in));
       run_both(scene, {{1, true, {mail.given()}}}, {{0, false, {mail.wanted()}}});
@@ -118,7 +116,7 @@ TEST(PeerMessages, TheyKeepTheirOrder) {
   PeerScene scene(2, 256, box_bytes);
   std::list<Mail> mails;
   for (unsigned i = 0; i < 60; ++i)
-    mails.emplace_back(0, i, sizes[i % std::size(sizes)] % 3000, i % 3, i % 5);
+    mails.emplace_back(0, i, message_sizes[i % std::size(message_sizes)] % 3000, i % 3, i % 5);
   std::jthread sender([&] {
     for (Mail& mail : mails) run(scene, 0, {{1, true, {mail.given()}}});
   });
@@ -210,10 +208,6 @@ TEST(PeerMessages, CollectivesRunBesideThem) {
 }
 
 // --- What goes wrong
-
-std::uint32_t status_of(PeerFailure why, unsigned peer) {
-  return static_cast<std::uint32_t>(why) | peer << 8;
-}
 
 TEST(PeerMessages, APeerThatDoesNotComeIsNamedAtTheLimit) {
   PeerScene scene(3, 256, box_bytes);

@@ -9,11 +9,9 @@
 namespace hymn::test {
 namespace {
 
-using Bytes = std::vector<unsigned char>;
-
 /// Of a rank: no two ranks have the same.
-Bytes numbered(unsigned rank, std::size_t count) {
-  Bytes bytes(count);
+Octets numbered(unsigned rank, std::size_t count) {
+  Octets bytes(count);
   for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(rank * 31 + i % 29);
   return bytes;
 }
@@ -22,8 +20,8 @@ Bytes numbered(unsigned rank, std::size_t count) {
 struct Moved {
   Moved(unsigned ranks, std::size_t in, std::size_t out, std::size_t begins) : shift(begins) {
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      Bytes input(shift);
-      const Bytes data = numbered(rank, in);
+      Octets input(shift);
+      const Octets data = numbered(rank, in);
       input.insert(input.end(), data.begin(), data.end());
       inputs.push_back(std::move(input));
       outputs.emplace_back(shift + out);
@@ -37,15 +35,15 @@ struct Moved {
     launch.call.root = root;
     return launch;
   }
-  Bytes output(unsigned rank) const {
+  Octets output(unsigned rank) const {
     return {outputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), outputs[rank].end()};
   }
-  Bytes input(unsigned rank) const {
+  Octets input(unsigned rank) const {
     return {inputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), inputs[rank].end()};
   }
   /// What the rank has given is its block of what it gets.
   void give_own_block(unsigned rank, PeerLaunch& launch) {
-    Bytes& all = outputs[rank];
+    Octets& all = outputs[rank];
     const std::size_t begin = shift + rank * launch.call.bytes;
     std::copy_n(inputs[rank].begin() + static_cast<std::ptrdiff_t>(shift), launch.call.bytes,
                 all.begin() + static_cast<std::ptrdiff_t>(begin));
@@ -56,8 +54,8 @@ struct Moved {
     launch.call.output = inputs[rank].data() + shift + rank * launch.call.bytes;
   }
   std::size_t shift;
-  std::vector<Bytes> inputs;
-  std::vector<Bytes> outputs;
+  std::vector<Octets> inputs;
+  std::vector<Octets> outputs;
 };
 
 class PeerMoves : public testing::TestWithParam<unsigned> {};
@@ -70,10 +68,10 @@ TEST_P(PeerMoves, AllGather) {
     for (const std::size_t shift : {0, 3}) {
       Moved moved(ranks, bytes, bytes * ranks, shift);
       std::vector<std::vector<PeerLaunch>> launches(ranks);
-      Bytes wanted;
+      Octets wanted;
       for (unsigned rank = 0; rank < ranks; ++rank) {
         launches[rank].push_back(moved.launch("hymn_all_gather", rank, bytes));
-        const Bytes block = numbered(rank, bytes);
+        const Octets block = numbered(rank, bytes);
         wanted.insert(wanted.end(), block.begin(), block.end());
       }
       scene.run(launches);
@@ -93,9 +91,9 @@ TEST_P(PeerMoves, AllToAll) {
         launches[rank].push_back(moved.launch("hymn_all_to_all", rank, bytes));
       scene.run(launches);
       for (unsigned rank = 0; rank < ranks; ++rank) {
-        Bytes wanted;
+        Octets wanted;
         for (unsigned from = 0; from < ranks; ++from) {
-          const Bytes all = numbered(from, bytes * ranks);
+          const Octets all = numbered(from, bytes * ranks);
           const auto begin = all.begin() + static_cast<std::ptrdiff_t>(bytes * rank);
           wanted.insert(wanted.end(), begin, begin + static_cast<std::ptrdiff_t>(bytes));
         }
@@ -143,13 +141,13 @@ TEST_P(PeerMoves, Gather) {
     }
   scene.run(launches);
   for (std::size_t call = 0; call < calls.size(); ++call) {
-    Bytes wanted;
+    Octets wanted;
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      const Bytes block = numbered(rank, sizes[call / ranks]);
+      const Octets block = numbered(rank, sizes[call / ranks]);
       wanted.insert(wanted.end(), block.begin(), block.end());
     }
     for (unsigned rank = 0; rank < ranks; ++rank)
-      EXPECT_EQ(calls[call].output(rank), rank == call % ranks ? wanted : Bytes(wanted.size()))
+      EXPECT_EQ(calls[call].output(rank), rank == call % ranks ? wanted : Octets(wanted.size()))
           << sizes[call / ranks] << " bytes, rank " << rank;
   }
 }
@@ -176,12 +174,12 @@ TEST_P(PeerMoves, Scatter) {
   for (std::size_t call = 0; call < calls.size(); ++call) {
     const auto root = static_cast<unsigned>(call % ranks);
     const std::size_t bytes = sizes[call / ranks];
-    const Bytes all = numbered(root, bytes * ranks);
+    const Octets all = numbered(root, bytes * ranks);
     for (unsigned rank = 0; rank < ranks; ++rank) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(bytes * rank);
-      const Bytes wanted(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+      const Octets wanted(begin, begin + static_cast<std::ptrdiff_t>(bytes));
       const bool in_place = rank == root && call % 2 == 1;
-      EXPECT_EQ(calls[call].output(rank), in_place ? Bytes(bytes) : wanted)
+      EXPECT_EQ(calls[call].output(rank), in_place ? Octets(bytes) : wanted)
           << bytes << " bytes, rank " << rank;
     }
     EXPECT_EQ(calls[call].input(root), all) << "its own block has come to where it was";

@@ -7,16 +7,16 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/nccl/launch_queue.hpp"
 #include "hymn/error.hpp"
+#include "tests/unit/eventually.hpp"
+#include "tests/unit/running.hpp"
 #include "tests/unit/toy_state.hpp"
 
 namespace hymn::test {
@@ -29,14 +29,6 @@ using ::testing::IsEmpty;
 using Floats = std::vector<float>;
 
 constexpr std::size_t slot_bytes = 1024;
-
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 30000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 /// GPUs with a window each.
 class PeerWindowsTest : public testing::Test {
@@ -121,14 +113,6 @@ TEST_F(PeerWindowsTest, RanksMayShareAGpu) {
   PeerWindows windows(gpus[1]);
   EXPECT_EQ(windows.open(std::array{tickets[1], ticket}, 0), "");
 }
-
-/// One operation of one rank.
-struct Running {
-  Request request;
-  Call call;
-  OperationStorage storage;
-  bool done = false;
-};
 
 /// The same with channels over the windows.
 class PeerOperations : public PeerWindowsTest {

@@ -13,6 +13,15 @@
 
 namespace hymn::test {
 
+using Octets = std::vector<unsigned char>;
+
+constexpr std::uint64_t millisecond = 1'000'000;  // in nanoseconds, which kernels count
+
+/// A status as a kernel writes it.
+inline std::uint32_t status_of(cuda::PeerFailure why, unsigned peer) {
+  return static_cast<std::uint32_t>(why) | peer << 8;
+}
+
 /// One kernel of one rank.
 struct PeerLaunch {
   std::string kernel;

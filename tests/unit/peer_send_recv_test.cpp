@@ -59,7 +59,7 @@ Ints content(int rank, int number, std::size_t count) {
 int next_of(const World& world) { return (world.rank() + 1) % world.size(); }
 int before(const World& world) { return (world.rank() + world.size() - 1) % world.size(); }
 
-std::uint64_t uses_of(const ProcessGroup& group, std::string_view algorithm) {
+std::uint64_t uses_of_algorithm(const ProcessGroup& group, std::string_view algorithm) {
   for (const AlgorithmUse& use : group.uses())
     if (use.algorithm == algorithm) return use.count;
   return 0;
@@ -87,7 +87,7 @@ TEST_P(PeerSendRecv, NeighboursSendToEachOtherAtTheSameTime) {
       EXPECT_EQ(received.status().source, before(world));
       EXPECT_EQ(received.status().count, count);
     }
-    EXPECT_EQ(uses_of(group, "send_recv_windows"), 6u);
+    EXPECT_EQ(uses_of_algorithm(group, "send_recv_windows"), 6u);
     group.barrier();
   });
 }

@@ -5,14 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "collectives/planner/tuning_table.hpp"
+#include "tests/support/byte_units.hpp"
 
 namespace hymn::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
 
 PeerUse use_of(std::string_view path, P2pCompat compat = P2pCompat::none) {
   return peer_use(PathPolicy::parse(path, "the test"), compat);

@@ -13,10 +13,10 @@ namespace hymn::test {
 namespace {
 
 constexpr GroupShape shape{.rank = 1, .size = 3};
-float memory[64];
+float all_elements[64];
 
 BufferView part(std::size_t offset, std::size_t count) {
-  return BufferView(memory).slice(offset, count);
+  return BufferView(all_elements).slice(offset, count);
 }
 
 bool is_right(const Request& request, int root) {

@@ -11,14 +11,13 @@
 #include "collectives/planner/cost_table.hpp"
 #include "collectives/planner/traffic.hpp"
 #include "collectives/planner/tuning_table.hpp"
+#include "tests/support/byte_units.hpp"
+#include "tests/unit/plan_query.hpp"
 
 namespace hymn::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
 
 Machine box(int gpus, GpuLinkKind kind, double bandwidth) {
   Machine machine;
@@ -60,10 +59,6 @@ PlanContext hosts_of(int hosts, int ranks_each, int cores) {
   return context;
 }
 
-PlanQuery on_device(std::size_t bytes) {
-  return {.dtype = DataType::bfloat16, .bytes = bytes, .memory = MemoryKind::device};
-}
-
 /// "path" or "path one_shot" of the fastest of all models that can run the query.
 std::string best(const PlanQuery& query, const PlanContext& context) {
   const PathModel* found = nullptr;
@@ -80,7 +75,8 @@ std::string best(const PlanQuery& query, const PlanContext& context) {
   return found == nullptr ? "nothing" : fmt::format("{} {}", found->path, found->algorithm);
 }
 
-std::string refusal_of(std::string_view path, const PlanQuery& query, const PlanContext& context) {
+std::string refusal_by_path(std::string_view path, const PlanQuery& query,
+                            const PlanContext& context) {
   for (const PathModel& model : path_models())
     if (model.path == path) return model.can_run(query, context).reason;
   return "there is no such path";
@@ -136,11 +132,11 @@ TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   PlanQuery query = on_device(64 * KiB);
   query.dtype = DataType::int64;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
-  EXPECT_EQ(refusal_of("cuda_p2p", query, context), "there is no kernel for int64");
+  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for int64");
   query = on_device(64 * KiB);
   query.op = ReduceKind::product;
   EXPECT_EQ(best(query, context), "nccl *_nccl");
-  EXPECT_EQ(refusal_of("cuda_p2p", query, context), "there is no kernel for product");
+  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for product");
 }
 
 TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
@@ -214,14 +210,14 @@ TEST(Planner, BitwiseReductionsGoThroughTheHost) {
   query.dtype = DataType::int32;
   query.op = ReduceKind::bxor;
   EXPECT_EQ(best(query, nvswitch8()), "staged *_staged");
-  EXPECT_EQ(refusal_of("nccl", query, nvswitch8()), "NCCL has no bxor");
+  EXPECT_EQ(refusal_by_path("nccl", query, nvswitch8()), "NCCL has no bxor");
 }
 
 TEST(Planner, PairsWithoutPeerAccessGoToNccl) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].all_peers = false;
   EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
-  EXPECT_EQ(refusal_of("cuda_p2p", on_device(4 * KiB), context),
+  EXPECT_EQ(refusal_by_path("cuda_p2p", on_device(4 * KiB), context),
             "some pairs of GPUs have no peer access");
 }
 
@@ -230,7 +226,7 @@ TEST(Planner, SharedGpusAreNotForNccl) {
   context.layout.hosts[0].gpus = 4;
   context.layout.hosts[0].most_sharers = 2;
   EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p all_reduce_one_shot");
-  EXPECT_EQ(refusal_of("nccl", on_device(4 * KiB), context),
+  EXPECT_EQ(refusal_by_path("nccl", on_device(4 * KiB), context),
             "2 ranks share one GPU, which NCCL refuses");
   PlanQuery query = on_device(4 * KiB);
   query.dtype = DataType::float64;
@@ -242,7 +238,7 @@ TEST(Planner, RanksWithoutGpuGoThroughTheHost) {
   context.layout.hosts[0].ranks_without_gpu = 3;
   context.layout.hosts[0].gpus = 5;
   EXPECT_EQ(best(on_device(4 * KiB), context), "staged *_staged");
-  EXPECT_EQ(refusal_of("nccl", on_device(4 * KiB), context), "3 of 8 ranks have no GPU");
+  EXPECT_EQ(refusal_by_path("nccl", on_device(4 * KiB), context), "3 of 8 ranks have no GPU");
 }
 
 TEST(Planner, OverPcieSmallOnesGoDirectlyLargeOnesByRing) {
@@ -256,9 +252,10 @@ TEST(Planner, ThroughTheLinkBetweenPackagesOnlyNccl) {
   const PlanContext context =
       one_host(box(4, GpuLinkKind::system, 10e9), GpuLinkKind::system, 10e9);
   EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
-  EXPECT_THAT(refusal_of("cuda_p2p", on_device(4 * KiB), context), HasSubstr("between packages"));
+  EXPECT_THAT(refusal_by_path("cuda_p2p", on_device(4 * KiB), context),
+              HasSubstr("between packages"));
   const PlanContext unknown = one_host(box(4, GpuLinkKind::unknown, 0), GpuLinkKind::unknown, 0);
-  EXPECT_THAT(refusal_of("cuda_p2p", on_device(4 * KiB), unknown), HasSubstr("not known"));
+  EXPECT_THAT(refusal_by_path("cuda_p2p", on_device(4 * KiB), unknown), HasSubstr("not known"));
 }
 
 /// Eight GPUs of four direct links each, two of them double; the other pairs go between packages.
@@ -295,7 +292,7 @@ TEST(Planner, GpusOfSeveralHostsGoToNccl) {
   context.layout.hosts.push_back(context.layout.hosts[0]);
   context.layout.size = 16;
   EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
-  EXPECT_EQ(refusal_of("cuda_p2p", on_device(4 * KiB), context), "the ranks are on 2 hosts");
+  EXPECT_EQ(refusal_by_path("cuda_p2p", on_device(4 * KiB), context), "the ranks are on 2 hosts");
 }
 
 TEST(Planner, HostMemoryTakesSharedMemoryOrAHierarchy) {

@@ -13,7 +13,7 @@ namespace hymn {
 namespace {
 
 // Several blocks of every type, and no whole number of them.
-constexpr std::size_t long_count = 20011;
+constexpr std::size_t several_blocks = 20011;
 
 template <class T>
 std::vector<std::vector<T>> make_inputs(std::size_t ranks, std::size_t count) {
@@ -42,14 +42,14 @@ TYPED_TEST(ReduceAll, IntoAnyOfItsInputs) {
        {ReduceOp::sum, ReduceOp::max, ReduceOp::avg, ReduceOp::premul_sum(2)}) {
     const Reducer reducer = reducer_for(data_type_of<TypeParam>, op);
     for (const std::size_t ranks : {1u, 2u, 3u, 4u}) {
-      auto inputs = make_inputs<TypeParam>(ranks, long_count);
-      std::vector<TypeParam> apart(long_count);
+      auto inputs = make_inputs<TypeParam>(ranks, several_blocks);
+      std::vector<TypeParam> apart(several_blocks);
       reduce_all(reducer, pointers(inputs).data(), static_cast<int>(ranks), apart.data(),
-                 long_count);
+                 several_blocks);
       for (std::size_t target = 0; target < ranks; ++target) {
         auto again = inputs;
         reduce_all(reducer, pointers(again).data(), static_cast<int>(ranks), again[target].data(),
-                   long_count);
+                   several_blocks);
         EXPECT_EQ(again[target], apart) << "into input " << target << " of " << ranks;
         for (std::size_t rank = 0; rank < ranks; ++rank)
           EXPECT_TRUE(rank == target || again[rank] == inputs[rank]) << "input was written";
@@ -59,13 +59,13 @@ TYPED_TEST(ReduceAll, IntoAnyOfItsInputs) {
 }
 
 TYPED_TEST(ReduceAll, OneBufferAsSeveralInputsAndAsTheOutput) {
-  auto inputs = make_inputs<TypeParam>(1, long_count);
+  auto inputs = make_inputs<TypeParam>(1, several_blocks);
   std::vector<TypeParam>& buffer = inputs.front();
   std::vector<TypeParam> expected = buffer;
   for (TypeParam& value : expected) value = static_cast<TypeParam>(3 * value);
   const void* const same[] = {buffer.data(), buffer.data(), buffer.data()};
   reduce_all(reducer_for(data_type_of<TypeParam>, ReduceOp::sum), same, 3, buffer.data(),
-             long_count);
+             several_blocks);
   EXPECT_EQ(buffer, expected);
 }
 

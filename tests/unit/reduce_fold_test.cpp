@@ -113,7 +113,7 @@ std::vector<FoldCell> fold_cells() {
   return cells;
 }
 
-std::string name_of(const testing::TestParamInfo<FoldCell>& info) {
+std::string name_of_fold(const testing::TestParamInfo<FoldCell>& info) {
   const auto& [target, dtype, kind] = info.param;
   return target->name + "_" + std::string(to_string(dtype)) + "_" + std::string(to_string(kind));
 }
@@ -141,7 +141,7 @@ TEST_P(Places, AllGetTheBitsOfTheReference) {
   EXPECT_GE(checked, 100u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fold, Places, testing::ValuesIn(fold_cells()), name_of);
+INSTANTIATE_TEST_SUITE_P(Fold, Places, testing::ValuesIn(fold_cells()), name_of_fold);
 
 TEST(FoldKernels, AreThereForAllThatNeedsNoLoad) {
   for (const auto& [target, dtype, kind] : fold_cells()) {

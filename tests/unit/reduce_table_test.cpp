@@ -134,7 +134,7 @@ std::ostream& operator<<(std::ostream& out, const Cell& cell) {
   return out << "marked " << cell.mark;
 }
 
-std::string name_of(const testing::TestParamInfo<Cell>& info) {
+std::string name_of_cell(const testing::TestParamInfo<Cell>& info) {
   const Cell& cell = info.param;
   return cell.target->name + "_" + std::string(to_string(cell.dtype)) + "_" +
          std::string(to_string(cell.kind));
@@ -154,7 +154,7 @@ TEST_P(RefusedCell, SaysWhy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, RefusedCell, testing::ValuesIn(cells_marked(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Table, RefusedCell, testing::ValuesIn(cells_marked(false)), name_of_cell);
 
 class DefinedCell : public testing::TestWithParam<Cell> {};
 
@@ -208,7 +208,7 @@ TEST_P(DefinedCell, DoesNotDependOnWhichOperandIsWhich) {
   EXPECT_EQ(checked, count);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, DefinedCell, testing::ValuesIn(cells_marked(true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Table, DefinedCell, testing::ValuesIn(cells_marked(true)), name_of_cell);
 
 TEST(ReduceTable, ProductChoosesTheBestInstructionSet) {
   // Highway lists the best target first.

@@ -38,8 +38,8 @@ struct Letter {
   Sending sending;
 };
 
-struct Awaited {
-  Awaited(int from, std::uint64_t tag, std::size_t room) : data(room) {
+struct Receipt {
+  Receipt(int from, std::uint64_t tag, std::size_t room) : data(room) {
     receiving.from = from;
     receiving.tag = tag;
     receiving.data = data.data();
@@ -64,7 +64,7 @@ void send(ShmMail& mail, int to, std::uint64_t tag, std::vector<std::byte> bytes
 
 std::vector<std::byte> receive(ShmMail& mail, int from, std::uint64_t tag, std::size_t room,
                                int* source = nullptr) {
-  Awaited awaited(from, tag, room);
+  Receipt awaited(from, tag, room);
   mail.start(awaited.receiving);
   wait_until([&] { return mail.step(awaited.receiving); });
   if (source != nullptr) *source = awaited.receiving.source;
@@ -100,9 +100,9 @@ TEST(ShmMail, MessagesWithOneTagKeepTheirOrder) {
       wait_until([&] { return office.of(2).step(letter->sending); });
   });
   // Receives that are started together match in the order in which they were started.
-  std::vector<std::unique_ptr<Awaited>> awaited;
+  std::vector<std::unique_ptr<Receipt>> awaited;
   for (std::size_t i = 0; i < messages; ++i) {
-    awaited.push_back(std::make_unique<Awaited>(i % 2 == 0 ? 2 : any_source, 5, 90'000));
+    awaited.push_back(std::make_unique<Receipt>(i % 2 == 0 ? 2 : any_source, 5, 90'000));
     office.of(0).start(awaited.back()->receiving);
   }
   for (std::size_t i = messages; i-- > 0;)
@@ -136,7 +136,7 @@ TEST(ShmMail, ALongerMessageIsAnErrorAndTheNextOneComes) {
       send(office.of(1), 0, 1, message_of(1, length));
       send(office.of(1), 0, 1, message_of(2, length));
     });
-    Awaited small(1, 1, length - 1);
+    Receipt small(1, 1, length - 1);
     office.of(0).start(small.receiving);
     EXPECT_THROW(wait_until([&] { return office.of(0).step(small.receiving); }), UsageError);
     EXPECT_TRUE(std::all_of(small.data.begin(), small.data.end(),
@@ -150,7 +150,7 @@ TEST(ShmMail, AReceiveThatIsGivenUpInTheMiddleIsNotWrittenAfterwards) {
   Office office(2);
   Letter letter(0, 3, message_of(3, 4 << 20));
   office.of(1).start(letter.sending);
-  Awaited awaited(1, 3, letter.data.size());
+  Receipt awaited(1, 3, letter.data.size());
   office.of(0).start(awaited.receiving);
   EXPECT_FALSE(office.of(0).step(awaited.receiving));  // some of it has come
   office.of(0).withdraw(awaited.receiving);
@@ -186,7 +186,7 @@ struct TwoOnTheirWay {
 TEST(ShmMail, AMessageOfWhichAPartHadComeIsKeptForTheNextReceive) {
   TwoOnTheirWay scene;
   auto& [office, first, second] = scene;
-  Awaited given_up(1, 3, first.data.size());
+  Receipt given_up(1, 3, first.data.size());
   office.of(0).start(given_up.receiving);
   EXPECT_FALSE(office.of(0).step(given_up.receiving));  // some of it has come
   EXPECT_TRUE(office.of(0).withdraw(given_up.receiving));
@@ -199,9 +199,9 @@ TEST(ShmMail, AMessageOfWhichAPartHadComeIsKeptForTheNextReceive) {
 TEST(ShmMail, AMessageOfWhichAPartHadComeGoesToAReceiveThatWaitsForIt) {
   TwoOnTheirWay scene;
   auto& [office, first, second] = scene;
-  Awaited given_up(1, 3, first.data.size());
-  Awaited waits(1, 3, first.data.size());
-  for (Awaited* awaited : {&given_up, &waits}) office.of(0).start(awaited->receiving);
+  Receipt given_up(1, 3, first.data.size());
+  Receipt waits(1, 3, first.data.size());
+  for (Receipt* awaited : {&given_up, &waits}) office.of(0).start(awaited->receiving);
   EXPECT_FALSE(office.of(0).step(waits.receiving));
   EXPECT_TRUE(office.of(0).withdraw(given_up.receiving));
   std::thread other = scene.sender();
@@ -219,7 +219,7 @@ TEST(ShmMail, AMessageThatHadComeUnnoticedIsKeptForTheNextReceive) {
       for (std::size_t i = 1; i <= 3; ++i) send(office.of(1), 0, 3, message_of(i, length));
       send(office.of(1), 0, 4, message_of(4, length));
     });
-    Awaited given_up(1, 3, length);
+    Receipt given_up(1, 3, length);
     office.of(0).start(given_up.receiving);
     EXPECT_EQ(receive(office.of(0), 1, 4, length), message_of(4, length));
     ASSERT_TRUE(given_up.receiving.is_done());
@@ -234,9 +234,9 @@ TEST(ShmMail, TheLastMessageThatHadComeUnnoticedIsKept) {
   Office office(2);
   Letter letter(0, 3, message_of(3, 20'000));
   office.of(1).start(letter.sending);
-  Awaited given_up(1, 3, letter.data.size());
-  Awaited never(1, 9, 1);
-  for (Awaited* awaited : {&given_up, &never}) office.of(0).start(awaited->receiving);
+  Receipt given_up(1, 3, letter.data.size());
+  Receipt never(1, 9, 1);
+  for (Receipt* awaited : {&given_up, &never}) office.of(0).start(awaited->receiving);
   EXPECT_FALSE(office.of(0).step(never.receiving));
   ASSERT_TRUE(given_up.receiving.is_done());
   EXPECT_TRUE(office.of(0).withdraw(given_up.receiving));
@@ -250,7 +250,7 @@ TEST(ShmMail, AMessageThatCannotBeKeptIsLost) {
   Letter letter(0, 3, message_of(3, 4 << 20));
   letter.sending.bytes = SIZE_MAX;
   office.of(1).start(letter.sending);
-  Awaited awaited(1, 3, letter.data.size());
+  Receipt awaited(1, 3, letter.data.size());
   awaited.receiving.room = SIZE_MAX;
   office.of(0).start(awaited.receiving);
   EXPECT_FALSE(office.of(0).step(awaited.receiving));
@@ -262,7 +262,7 @@ TEST(ShmMail, AReceiveTakesOverAMessageThatIsBeingPutAside) {
   Office office(2);
   Letter letter(0, 3, message_of(3, 4 << 20));
   office.of(1).start(letter.sending);
-  Awaited never(1, 9, 1);
+  Receipt never(1, 9, 1);
   office.of(0).start(never.receiving);
   EXPECT_FALSE(office.of(0).step(never.receiving));  // puts the beginning aside
   std::thread other([&] { wait_until([&] { return office.of(1).step(letter.sending); }); });
@@ -292,7 +292,7 @@ TEST(ShmMail, ASendCanBeWithdrawnUntilAPartOfItHasGone) {
 
 TEST(ShmMail, AnAbortReachesWhoeverWaits) {
   Office office(2);
-  Awaited awaited(1, 1, 8);
+  Receipt awaited(1, 1, 8);
   office.of(0).start(awaited.receiving);
   EXPECT_FALSE(office.of(0).step(awaited.receiving));
   office.of(1).channel().abort("the reason");
@@ -312,14 +312,14 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
       const auto tag = static_cast<std::uint64_t>(thread);
       std::mt19937 random(static_cast<unsigned>(me * 100 + thread));
       std::vector<std::unique_ptr<Letter>> letters;
-      std::vector<std::unique_ptr<Awaited>> awaited;
+      std::vector<std::unique_ptr<Receipt>> awaited;
       for (int i = 0; i < messages; ++i)
         for (int peer = 0; peer < members; ++peer) {
           if (peer == me) continue;
           const std::size_t length = random() % 4 == 0 ? random() % 100'000 : random() % 200;
           auto bytes = message_of(static_cast<std::size_t>(me * 1000 + i), length);
           letters.push_back(std::make_unique<Letter>(peer, tag, std::move(bytes)));
-          awaited.push_back(std::make_unique<Awaited>(peer, tag, 100'000));
+          awaited.push_back(std::make_unique<Receipt>(peer, tag, 100'000));
           office.of(me).start(awaited.back()->receiving);
           office.of(me).start(letters.back()->sending);
         }
@@ -348,23 +348,23 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
 TEST(ShmMailEnds, ReceivesComeBehindThoseThatAreLeft) {
   Office office(2);
   ShmMail& mail = office.of(1);
-  Awaited first(0, 1, 8);
-  Awaited last(0, 2, 8);
+  Receipt first(0, 1, 8);
+  Receipt last(0, 2, 8);
   mail.start(first.receiving);
   mail.start(last.receiving);
   EXPECT_TRUE(mail.withdraw(last.receiving));
-  Awaited next(0, 3, 8);
+  Receipt next(0, 3, 8);
   mail.start(next.receiving);
   send(office.of(0), 1, 3, message_of(3, 8));
   wait_until([&] { return mail.step(next.receiving); });
-  Awaited behind(0, 4, 8);
+  Receipt behind(0, 4, 8);
   mail.start(behind.receiving);
   send(office.of(0), 1, 1, message_of(1, 8));
   send(office.of(0), 1, 4, message_of(4, 8));
   wait_until([&] { return mail.step(first.receiving); });
   wait_until([&] { return mail.step(behind.receiving); });
   EXPECT_EQ(behind.got(), message_of(4, 8));
-  Awaited alone(0, 5, 8);
+  Receipt alone(0, 5, 8);
   mail.start(alone.receiving);
   send(office.of(0), 1, 5, message_of(5, 8));
   wait_until([&] { return mail.step(alone.receiving); });

@@ -7,22 +7,17 @@
 
 #include "hymn/hymn.hpp"
 #include "hymn/store.hpp"
+#include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
-  return {bytes.begin(), bytes.end()};
-}
-
 std::string next(Exchange& exchange, int from, std::uint64_t tag) {
   const auto message = exchange.try_receive(from, tag);
   if (!message) return "nothing";
-  return std::to_string(message->source) + " " +
-         std::string(reinterpret_cast<const char*>(message->bytes.data()), message->bytes.size());
+  return std::to_string(message->source) + " " + text_of(message->bytes);
 }
 
 TEST(ExchangeOverAStore, KeepsMessagesApartAndInOrder) {

@@ -1,8 +1,6 @@
 #include "tests/unit/toy_gpus.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "tests/support/machines.hpp"
 #include "tests/unit/toy_state.hpp"
@@ -29,14 +27,6 @@ std::shared_ptr<const Machine> make_host(std::string name, int first_gpu, int gp
 }
 
 }  // namespace
-
-bool eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 60000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 ToyGpus::ToyGpus(int gpus) : state_(std::make_unique<ToyState>()) {
   toy = state_.get();

@@ -12,13 +12,11 @@
 
 #include "gpu/memory_query.hpp"
 #include "runtime/world/thread_world.hpp"
+#include "tests/unit/eventually.hpp"
 
 namespace hymn::test {
 
 struct ToyState;
-
-/// Whether it comes to hold within a minute.
-bool eventually(const std::function<bool()>& holds);
 
 /// One at a time: the functions know no other. Thread-safe.
 class ToyGpus {
