@@ -190,8 +190,14 @@ std::optional<ShrinkVerdict> Agent::confirm(std::uint64_t uid, std::span<const i
 std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const int> members,
                                            const Patience& patience,
                                            const std::function<bool()>& is_vain) {
-  // Without others there is no desk.
-  if (peers_.size() == 1) return settle_alone(uid);
+  {
+    // Without others there is nothing to ask a desk, nor perhaps any to ask.
+    const std::lock_guard lock(mutex_);
+    if (is_left_alone(members)) {
+      unsettled_.erase(uid);
+      return settle_alone(uid);
+    }
+  }
   const ShrinkCall call{uid, {members.begin(), members.end()}};
   reject_verdict(uid);  // of an earlier time
   {
@@ -228,6 +234,12 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
   lock.unlock();
   withdraw();
   return std::nullopt;
+}
+
+ShrinkVerdict Agent::settle_alone(std::uint64_t uid) {
+  const std::uint64_t first =
+      first_lone_uid + static_cast<std::uint64_t>(rank_) * lone_uids_of_rank;
+  return {uid, first + settled_alone_++, {rank_}};
 }
 
 bool Agent::is_left_alone(std::span<const int> members) const {

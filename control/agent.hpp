@@ -124,9 +124,7 @@ class Agent {
                                       const std::function<bool()>& is_vain);
   /// None of these, of whom this rank is one, is there any more but this rank. Under the lock.
   bool is_left_alone(std::span<const int> members) const;
-  ShrinkVerdict settle_alone(std::uint64_t uid) {
-    return {uid, first_lone_uid + settled_alone_++, {rank_}};
-  }
+  ShrinkVerdict settle_alone(std::uint64_t uid);
   /// True when it is news.
   bool learn(const PeerNews& news, bool own_eyes);
 

@@ -131,8 +131,10 @@ inline constexpr std::size_t most_desks = std::size_t{1} << 15;
 /// so many of its own. A float64, as which JSON's readers take numbers, holds them all.
 inline constexpr std::uint64_t first_shrunk_uid = std::uint64_t{1} << 48;
 inline constexpr std::uint64_t shrunk_uids_of_desk = std::uint64_t{1} << 36;
-/// Those of a rank that is left alone, behind those of all desks.
+/// Those of ranks that are left alone, behind those of all desks; each has so many of its own: the
+/// groups of several such ranks are not the same.
 inline constexpr std::uint64_t first_lone_uid = first_shrunk_uid + most_desks * shrunk_uids_of_desk;
+inline constexpr std::uint64_t lone_uids_of_rank = shrunk_uids_of_desk;
 static_assert(first_lone_uid < std::uint64_t{1} << 52);
 
 }  // namespace hymn::control

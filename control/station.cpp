@@ -76,7 +76,7 @@ void Station::run(const Token& token, std::vector<DeskPlace> desks, std::shared_
   handlers.connected = [this](std::size_t desk) { connected(desk); };
   handlers.message = [this](std::span<const std::byte> bytes) { received(bytes); };
   handlers.lost = [this](const std::string& why) { lost_desk(why); };
-  client_ = make_client(desks_, std::move(handlers));
+  client_ = make_client(desks_, options_.log, std::move(handlers));
   watch();
   timer_ = std::make_unique<asio::steady_timer>(io_);
   asio::post(io_, [this] {
@@ -87,10 +87,10 @@ void Station::run(const Token& token, std::vector<DeskPlace> desks, std::shared_
       "hymn-control", [this] { run_handlers(io_, options_.log); }, options_.log);
 }
 
-std::unique_ptr<LinkClient> Station::make_client(std::span<const DeskPlace> desks,
+std::unique_ptr<LinkClient> Station::make_client(std::span<const DeskPlace> desks, LinkLog log,
                                                  LinkClient::Handlers handlers) {
   LinkClientOptions options{
-      .rank = options_.rank, .token = token_, .service = "control", .log = options_.log};
+      .rank = options_.rank, .token = token_, .service = "control", .log = std::move(log)};
   for (const DeskPlace& desk : desks) options.candidates.push_back(desk.endpoint);
   return std::make_unique<LinkClient>(io_, std::move(options), std::move(handlers));
 }
@@ -231,7 +231,8 @@ void Station::tell_passed_desks() {
     is_telling_ = false;
   };
   handlers.lost = [this](const std::string&) { is_telling_ = false; };
-  messenger_ = make_client(std::span(&desks_[desk], 1), std::move(handlers));
+  // That it gives no answer has been told; it is tried until it does, or is gone.
+  messenger_ = make_client(std::span(&desks_[desk], 1), {}, std::move(handlers));
   messenger_->connect(0, longest_search);
 }
 

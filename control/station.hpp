@@ -82,7 +82,7 @@ class Station {
   void lost_desk(const std::string& why);
   void leave_desk(const std::string& why);
   void tell_passed_desks();
-  std::unique_ptr<LinkClient> make_client(std::span<const DeskPlace> desks,
+  std::unique_ptr<LinkClient> make_client(std::span<const DeskPlace> desks, LinkLog log,
                                           LinkClient::Handlers handlers);
   static std::vector<Bytes> packed(Message message);
   void send(Bytes message);

@@ -52,8 +52,8 @@ WorldEnd WorldState::agree_to_end() {
     for (const Bytes& said : counts) sum += Unpacker(said).number();
     return sum == 0 ? WorldEnd::clean : WorldEnd::littered;
   } catch (const TimeoutError& error) {
-    // That a rank has failed was told when it did; that this one is late, by those who were not, and
-    // may be gone by now.
+    // That a rank has failed was told when it did; that this one is late, by those who were not,
+    // and may be gone by now.
     const auto& missing = error.context().missing;
     const bool is_known = !missing.empty() && std::ranges::all_of(missing, [this](int rank) {
       return rank == rank_ || is_hopeless(rank) || is_over(rank);

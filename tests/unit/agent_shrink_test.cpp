@@ -136,12 +136,25 @@ TEST_F(AgentShrink, TheLastOneSettlesAlone) {
   const auto verdict = agent.shrink(7, members, patience());
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->survivors, std::vector{1});
-  EXPECT_EQ(verdict->new_uid, first_lone_uid);
+  EXPECT_EQ(verdict->new_uid, first_lone_uid + lone_uids_of_rank);
   EXPECT_FALSE(agent.is_shrinking(7));
   // What it has made of that, all have who are left.
   EXPECT_EQ(agent.confirm(verdict->new_uid, verdict->survivors, patience())->survivors,
             verdict->survivors);
   EXPECT_NE(agent.shrink(8, members, patience())->new_uid, verdict->new_uid);
+}
+
+// Several ranks may have a group of their own each, and shrink it again: a desk would take those
+// for one group if they had one number.
+TEST_F(AgentShrink, GroupsOfOneAreTheAffairOfNobodyElse) {
+  Agent other{2, 4, ears, [](const Message&) { ADD_FAILURE() << "a desk is asked"; }};
+  const auto own = agent.shrink(7, std::vector{1}, patience());
+  const auto others = other.shrink(7, std::vector{2}, patience());
+  ASSERT_TRUE(own && others);
+  EXPECT_EQ(own->survivors, std::vector{1});
+  EXPECT_EQ(others->survivors, std::vector{2});
+  EXPECT_NE(own->new_uid, others->new_uid);
+  EXPECT_THAT(take_sent(), IsEmpty());
 }
 
 // Who is lost may come again, for as long as there is a desk to come to.

@@ -36,8 +36,8 @@ TEST(Allocations, AreSeenInTheLibrary) {
   });
 }
 
-/// What 250 calls take, after some to warm up: the least of four times. Who has waited for long, for
-/// a rank that has lost its core, looks at what the others call, which takes something.
+/// What 250 calls take, after some to warm up: the least of four times. Who has waited for long,
+/// for a rank that has lost its core, looks at what the others call, which takes something.
 std::size_t taken_by(const std::function<void()>& call) {
   for (int i = 0; i < 100; ++i) call();
   std::size_t least = std::numeric_limits<std::size_t>::max();
