@@ -20,14 +20,26 @@ Switchboard::Switchboard(int ranks)
 
 template <class Action>
 void Switchboard::act(Action&& action) {
-  std::vector<Outgoing> outgoing;
   {
     std::lock_guard lock(mutex_);
     action();
-    outgoing = std::exchange(outgoing_, {});
+    if (std::exchange(is_delivering_, true)) return;
   }
-  // An agent may answer at once, which comes back here.
-  for (Outgoing& one : outgoing) one.to->receive(std::move(one.message));
+  deliver();
+}
+
+// One thread at a time, and one message after the other: who has been told of an abort may leave
+// because of it, and nobody may hear that first. An agent may answer at once, which comes to act().
+void Switchboard::deliver() {
+  std::unique_lock lock(mutex_);
+  while (!outgoing_.empty()) {
+    const Outgoing one = std::move(outgoing_.front());
+    outgoing_.pop_front();
+    lock.unlock();
+    one.to->receive(one.message);
+    lock.lock();
+  }
+  is_delivering_ = false;
 }
 
 void Switchboard::connect(int rank, std::shared_ptr<Agent> agent) {

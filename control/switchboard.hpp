@@ -1,6 +1,7 @@
 // The control plane of ranks that are threads of one process: a desk, and nothing between.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "control/agent.hpp"
@@ -13,9 +14,8 @@ class Switchboard {
  public:
   explicit Switchboard(int ranks);
 
-  /// From now on what the desk has for this rank goes to `agent`, on the thread whose message has
-  /// caused it. What several threads cause may come in another order; but a verdict comes before
-  /// all that follows from it.
+  /// From now on what the desk has for this rank goes to `agent`, on a thread that is in a call of
+  /// this, and to all agents in one order; a verdict comes before all that follows from it.
   void connect(int rank, std::shared_ptr<Agent> agent);
   void disconnect(int rank);
   void post(int rank, const Message& message);
@@ -28,10 +28,12 @@ class Switchboard {
   /// Under the lock does what may make the desk send; without it delivers what that was.
   template <class Action>
   void act(Action&& action);
+  void deliver();
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Agent>> agents_;
-  std::vector<Outgoing> outgoing_;
+  std::deque<Outgoing> outgoing_;
+  bool is_delivering_ = false;
   Desk desk_;
 };
 

@@ -109,7 +109,10 @@ void follow_waits(MissingRanks& missing, WaitChains& chains,
     ranks.insert(ranks.end(), chain.circle.begin(), chain.circle.end());
     for (const Tale& end : chain.ends) ranks.push_back(end.rank);
     if (chain.circle.empty() && chain.ends.empty() && !chain.is_told) ranks.push_back(tale.rank);
-    is_certain = is_certain && chain.is_certain();
+    // What was told before has said whether it is.
+    if (!chain.is_told)
+      is_certain =
+          is_certain && (chain.links.empty() ? !state_of(tale).empty() : chain.is_certain());
   }
   if (words.empty()) return;
   // Whoever can still do something may do so, and the first that are missing may not come even

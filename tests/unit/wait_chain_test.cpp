@@ -30,6 +30,7 @@ class Job {
     return tale;
   }
   WaitChain follow(int rank) { return chains_.follow(tales_.at(rank)); }
+  void follow_all(MissingRanks& missing) { follow_waits(missing, chains_, name_of); }
   std::string words(int rank) { return words_of(follow(rank), name_of); }
   Duration elapsed = 10ms;
   int questions = 0;
@@ -108,6 +109,15 @@ TEST(WaitChain, OfAGroupInTheMakingLeadsToThoseWhoHaveNotCome) {
   EXPECT_EQ(
       job.words(1),
       "rank 1 waits for rank 4; in the end all wait for rank 4 (vm): it has made no call yet");
+}
+
+// Of the first one it is not known what it waits for: no chain leads further than to it.
+TEST(WaitChain, NamesAllWhereTheEndIsNotCertain) {
+  Job job;
+  MissingRanks missing{.ranks = {0, 3}, .words = "missing"};
+  missing.tales = {job.waits(0, {0}), job.waits(3, {0})};
+  job.follow_all(missing);
+  EXPECT_THAT(missing.ranks, ElementsAre(0, 3)) << missing.words;
 }
 
 TEST(WaitChain, OfACollectiveLeadsToThoseWhoHaveNotEnteredIt) {
