@@ -112,9 +112,9 @@ struct RecorderHeader {
   /// A call of another library that may block, "" for none; and since when, by the wall clock.
   SharedText<64> outer_call{};
   std::atomic<std::int64_t> outer_since_ns{0};
-  /// The group that this rank is making, where it waits for the others, plus one; 0: none. Since
-  /// when, and when it has given that up, as stamps (0: it has not); and with whom, as
-  /// pack_ranks(),
+  /// The group that this rank is making, where it waits for the others, plus one; 0: none.
+  /// Since when, and when it has given that up, as stamps (0: it has not).
+  /// And with whom, as pack_ranks();
   /// "" where that is too long.
   std::atomic<std::uint64_t> making_plus_one{0};
   std::atomic<std::uint64_t> making_since{0};

@@ -121,22 +121,22 @@ Bytes TcpControl::offer(const ControlSite& site) {
   const std::size_t needed_by_desk = needed + static_cast<std::size_t>(site.size);
   const auto& desks = life_->site.desks;
   const auto place = static_cast<std::size_t>(std::ranges::find(desks, site.rank) - desks.begin());
-  const bool keeps_desk =
-      place < std::min(first_desks, desks.size()) ||
-      (place < desks.size() && count_descriptors(needed_by_desk) == needed_by_desk);
+  const bool must_keep_desk = place < std::min(first_desks, desks.size());
+  const bool keeps_desk = must_keep_desk || (place < desks.size() &&
+                                             count_descriptors(needed_by_desk) == needed_by_desk);
   // What goes wrong here is told to all, who must not wait for this rank; but of so many desks one
   // less is no harm.
   try {
     if (keeps_desk) offer.endpoint = open_desk(options, place);
   } catch (const Error& error) {
-    if (place < first_desks) {
+    if (must_keep_desk) {
       offer.problem = error.what();
       offer.remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0";
     }
     logger_.info(fmt::format("this rank keeps no desk of the control plane: {}", error.what()));
   }
   if (!life_->station) life_->station = std::make_unique<Station>(std::move(options));
-  require_descriptors(offer, offer.endpoint.empty() ? needed : needed_by_desk);
+  require_descriptors(offer, must_keep_desk ? needed_by_desk : needed);
   return offer.packed();
 }
 
@@ -181,17 +181,19 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
 
 void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
                       Calls calls) {
-  for (int rank = 0; rank < life_->site.size; ++rank)
-    if (DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
-        !offer.problem.empty())
-      throw ConfigError(
-          fmt::format("rank {} cannot take its part in the control plane: {}", rank, offer.problem),
-          {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
+  std::vector<std::string> endpoints;
+  for (const Bytes& bytes : offers) {
+    DeskOffer offer = DeskOffer::read(bytes);
+    if (!offer.problem.empty())
+      throw ConfigError(fmt::format("rank {} cannot take its part in the control plane: {}",
+                                    endpoints.size(), offer.problem),
+                        {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
+    endpoints.push_back(std::move(offer.endpoint));
+  }
   std::vector<DeskPlace> desks;
   for (const int rank : life_->site.desks)
-    if (const DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
-        !offer.endpoint.empty())
-      desks.push_back({rank, parse_endpoint(offer.endpoint)});
+    if (const std::string& endpoint = endpoints[static_cast<std::size_t>(rank)]; !endpoint.empty())
+      desks.push_back({rank, parse_endpoint(endpoint)});
   life_->station->set_on_beat(std::move(calls.beat));
   life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
                       look_around(offers));

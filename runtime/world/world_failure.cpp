@@ -15,19 +15,16 @@ namespace {
 // A tag of the bootstrap, beside those of world_meeting.cpp and job_map.cpp.
 constexpr std::uint64_t tag_control = 7;
 
-/// Rank 0, then one on each other host, then any.
+/// Rank 0, then one on each other host, then the rest.
 std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
   std::vector<int> desks;
+  std::vector<int> rest;
   std::set<std::string> hosts;
-  const auto take = [&](int rank) {
-    if (desks.size() < control::most_desks &&
-        std::find(desks.begin(), desks.end(), rank) == desks.end())
-      desks.push_back(rank);
-  };
-  const int size = static_cast<int>(arrivals.size());
-  for (int rank = 0; rank < size; ++rank)
-    if (hosts.insert(arrivals[static_cast<std::size_t>(rank)].host_key).second) take(rank);
-  for (int rank = 0; rank < size; ++rank) take(rank);
+  for (int rank = 0; rank < static_cast<int>(arrivals.size()); ++rank)
+    (hosts.insert(arrivals[static_cast<std::size_t>(rank)].host_key).second ? desks : rest)
+        .push_back(rank);
+  desks.insert(desks.end(), rest.begin(), rest.end());
+  desks.resize(std::min(desks.size(), control::most_desks));
   return desks;
 }
 

@@ -7,7 +7,6 @@
 #include "recorder/call_glimpse.hpp"
 #include "recorder/last_call.hpp"
 #include "recorder/rank_list.hpp"
-#include "runtime/group/some_names.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -112,12 +111,8 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   missing.tales = ask(group.uid, others, control::longest_question);
   std::erase_if(missing.tales, [](const Tale& tale) { return tale.makes || tale.knows_group; });
   if (missing.tales.empty()) return with_known(error, company(group.ranks));
-  std::vector<std::string> words;
-  for (const Tale& tale : missing.tales) {
-    missing.ranks.push_back(tale.rank);
-    words.push_back(fmt::format("{} has not come: {}", name_of(tale.rank), tale.doing));
-  }
-  missing.words = some_of(std::move(words));
+  for (const Tale& tale : missing.tales) missing.ranks.push_back(tale.rank);
+  missing.words = tell_absent(missing.tales);
   follow_waits(missing, control::longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(missing.ranks);

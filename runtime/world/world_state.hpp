@@ -285,6 +285,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     int beats = 0;  ///< since the others were asked
   };
   void ask_about(const CallRecord& call);
+  /// "rank 1 (vm, pid 7) has not come: it is in …; rank 2 …".
+  std::string tell_absent(std::span<const Tale> tales) const;
   /// The same for what is waited for outside of calls, on the thread that waits.
   void report_waiting(const std::string& purpose, std::vector<Tale> missing, Duration waited,
                       bool quietly) const;

@@ -120,13 +120,17 @@ std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, s
       });
 }
 
-void WorldState::report_waiting(const std::string& purpose, std::vector<Tale> missing,
-                                Duration waited, bool quietly) const {
+std::string WorldState::tell_absent(std::span<const Tale> tales) const {
   std::vector<std::string> names;
-  for (const Tale& tale : missing)
+  for (const Tale& tale : tales)
     names.push_back(fmt::format("{} has not come{}{}", name_of(tale.rank),
                                 tale.doing.empty() ? "" : ": ", tale.doing));
-  const std::string whom = names.empty() ? "" : "; missing: " + some_of(std::move(names));
+  return some_of(std::move(names));
+}
+
+void WorldState::report_waiting(const std::string& purpose, std::vector<Tale> missing,
+                                Duration waited, bool quietly) const {
+  const std::string whom = missing.empty() ? "" : "; missing: " + tell_absent(missing);
   const std::string text =
       fmt::format("{} has waited {:.1f} s on rank {}{}; `hymn trace --live {}` tells more", purpose,
                   std::chrono::duration<double>(waited).count(), rank_, whom, getpid());
