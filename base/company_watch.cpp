@@ -17,7 +17,9 @@ constexpr Duration time_between_looks = std::chrono::milliseconds(1);
 }  // namespace
 
 void CompanyWatch::look(TimePoint now) {
-  if (last_look_ && now - *last_look_ < time_between_looks) return;
+  // Nor is there any need of it where the others come at once.
+  if (!last_look_) last_look_ = now;
+  if (now - *last_look_ < time_between_looks) return;
   last_look_ = now;
   // Those who go after the first may go because of them.
   if (gone_.empty()) {

@@ -7,7 +7,6 @@ find_package(MPI REQUIRED COMPONENTS C)
 target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 find_package(fmt REQUIRED)
 find_package(hwy REQUIRED)
-find_package(OpenSSL REQUIRED)
 # Asio without Boost: headers alone. Its own code marks all that it defines as visible from outside,
 # unless told not to; and whether it takes memory from aligned_alloc() would depend on which headers
 # come before its own, so that one source may free what another has allocated otherwise.
@@ -25,6 +24,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.5)
 pkg_check_modules(libdw REQUIRED IMPORTED_TARGET libdw)
+pkg_check_modules(libsodium REQUIRED IMPORTED_TARGET libsodium)
 if(HYMN_PROGRAMS)
   # Without it there are no PNGs.
   pkg_check_modules(rsvg IMPORTED_TARGET librsvg-2.0)

@@ -7,11 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "base/kernel_file.hpp"
 #include "control/process_watch.hpp"
 
 namespace hymn {
@@ -36,9 +35,7 @@ std::optional<int> number_in(std::string_view text) {
 
 /// What a process was started with; nothing where this process may not know it.
 std::optional<std::string> environment_of(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  return kernel_file(fmt::format("/proc/{}/environ", pid));
 }
 
 std::string value_in(std::string_view environment, std::string_view name) {
@@ -52,11 +49,9 @@ std::string value_in(std::string_view environment, std::string_view name) {
 }
 
 int parent_of(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/status", pid));
-  std::string line;
-  while (std::getline(file, line))
-    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
-  return 0;
+  const std::string text = kernel_file(fmt::format("/proc/{}/status", pid)).value_or("");
+  const std::size_t at = text.find("\nPPid:");
+  return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + 6);
 }
 
 /// Nothing where the kernel does not tell.
@@ -66,9 +61,10 @@ std::optional<std::vector<int>> children_of(int pid) {
   bool is_told = false;
   for (const auto& thread :
        std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
-    std::ifstream file(thread.path() / "children");
+    const auto file = kernel_file(thread.path() / "children");
     is_told = is_told || file;
-    for (int child = 0; file >> child;) children.push_back(child);
+    for (std::string_view left = file.value_or(""); !left.empty();)
+      if (const auto child = number_in(next_part(left, ' '))) children.push_back(*child);
   }
   return is_told && !error ? std::optional(children) : std::nullopt;
 }

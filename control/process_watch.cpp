@@ -10,9 +10,9 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 
+#include "base/kernel_file.hpp"
 namespace hymn {
 namespace {
 
@@ -49,9 +49,7 @@ std::string how_it_ended_by(int pidfd) {
 
 /// The fields of /proc/<pid>/stat behind the name, which may hold anything.
 std::string stat_fields(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(file, line);
+  const std::string line = first_line_of(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = line.rfind(')');
   return name_end == std::string::npos ? "" : line.substr(name_end + 1);
 }

@@ -1,8 +1,6 @@
 #include "control/token.hpp"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <sodium.h>
 #include <sys/random.h>
 
 #include <charconv>
@@ -14,19 +12,26 @@
 namespace hymn {
 namespace {
 
-/// Before anything else of libcrypto, which would clean up at the end of the process: the thread of
-/// the control plane may still use it then, where a program exits with its worlds alive.
-void keep_crypto() {
-  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-  static_cast<void>(kept);
+static_assert(crypto_auth_hmacsha256_KEYBYTES == Token::size);
+static_assert(crypto_auth_hmacsha256_BYTES == std::tuple_size_v<Proof>);
+
+const unsigned char* as_unsigned(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-/// From the kernel, and not by libcrypto, whose start takes a millisecond: it is left to the thread
-/// that first proves something.
+/// From the kernel: libsodium ends the process where that gives none.
 void draw(std::span<std::byte> bytes) {
   // So few bytes come whole, and no signal cuts them short.
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     throw ResourceError("the system gives no random numbers",
+                        {.remedy = "check that getrandom() can be used here"});
+}
+
+/// Before all else of it, as libsodium wants it.
+void start_sodium() {
+  static const bool is_ready = sodium_init() >= 0;
+  if (!is_ready)
+    throw ResourceError("libsodium cannot be used here",
                         {.remedy = "check that getrandom() can be used here"});
 }
 
@@ -68,7 +73,7 @@ std::string Token::text() const {
 }
 
 bool operator==(const Token& a, const Token& b) {
-  return CRYPTO_memcmp(a.bytes_.data(), b.bytes_.data(), Token::size) == 0;
+  return sodium_memcmp(a.bytes_.data(), b.bytes_.data(), Token::size) == 0;
 }
 
 Nonce random_nonce() {
@@ -85,23 +90,18 @@ Proof prove(const Token& token, const ProofSubject& subject) {
       .number(static_cast<std::uint64_t>(subject.rank))
       .bytes(subject.server_nonce)
       .bytes(subject.client_nonce);
+  start_sodium();
   Proof proof{};
-  unsigned length = 0;
-  keep_crypto();
-  const auto* const made =
-      HMAC(EVP_sha256(), token.bytes().data(), static_cast<int>(Token::size),
-           reinterpret_cast<const unsigned char*>(message.packed().data()), message.packed().size(),
-           reinterpret_cast<unsigned char*>(proof.data()), &length);
-  if (made == nullptr || length != proof.size())
-    throw ResourceError("libcrypto cannot compute HMAC-SHA256 here",
-                        {.remedy = "check the configuration of OpenSSL on this host"});
+  const Bytes& words = message.packed();
+  crypto_auth_hmacsha256(reinterpret_cast<unsigned char*>(proof.data()), as_unsigned(words),
+                         words.size(), as_unsigned(token.bytes()));
   return proof;
 }
 
 bool is_proof(const Token& token, const ProofSubject& subject, std::span<const std::byte> claimed) {
   const Proof expected = prove(token, subject);
   return claimed.size() == expected.size() &&
-         CRYPTO_memcmp(expected.data(), claimed.data(), expected.size()) == 0;
+         sodium_memcmp(expected.data(), claimed.data(), expected.size()) == 0;
 }
 
 }  // namespace hymn

@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
+
+#include "base/kernel_file.hpp"
 
 namespace hymn {
 
@@ -14,9 +15,7 @@ std::string host_name() {
 }
 
 std::string host_key() {
-  std::string boot_id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  return host_name() + "/" + boot_id;
+  return host_name() + "/" + first_line_of("/proc/sys/kernel/random/boot_id");
 }
 
 }  // namespace hymn

@@ -1,12 +1,17 @@
 // Loads topologies through hwloc: of this host, from XML, and from hwloc's synthetic descriptions.
 #include <fmt/format.h>
 #include <hwloc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
+#include "base/keep_for_ever.hpp"
 #include "hymn/error.hpp"
 #include "topology/apart.hpp"
 #include "topology/hwloc_view.hpp"
@@ -24,6 +29,37 @@ constexpr std::uint64_t most_objects = std::uint64_t{1} << 20;
   context.remedy = std::move(remedy);
   throw ConfigError(fmt::format("{}: {}", source, problem), context);
 }
+
+/// While it lives, hwloc starts without its plugins: they read XML and ask GPUs and displays, bring
+/// libxml2, OpenCL and X11, and take twice as long to load as this host to be read. hwloc can be
+/// told so by its environment alone. Another environment takes the place of the process's: threads
+/// that read it see the one or the other, whole (who sets variables beside them is lost anyway).
+/// Whoever sets any of hwloc's variables gets what hwloc makes of them.
+class WithoutPlugins {
+ public:
+  WithoutPlugins() : before_(environ) {
+    static char no_folder[] = "HWLOC_PLUGINS_PATH=/dev/null";
+    std::vector<char*> entries = {no_folder};
+    for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) {
+      if (std::string_view(*entry).starts_with("HWLOC_")) return;
+      entries.push_back(*entry);
+    }
+    entries.push_back(nullptr);
+    // Who has begun to read it may go on for any time.
+    own_ = entries.data();
+    keep_for_ever(std::move(entries));
+    std::atomic_ref(environ).store(own_);
+  }
+  ~WithoutPlugins() {
+    if (own_ != nullptr) std::atomic_ref(environ).compare_exchange_strong(own_, before_);
+  }
+  WithoutPlugins(const WithoutPlugins&) = delete;
+  WithoutPlugins& operator=(const WithoutPlugins&) = delete;
+
+ private:
+  char** before_;
+  char** own_ = nullptr;
+};
 
 /// An hwloc topology that is destroyed when it goes.
 class Topology {
@@ -125,7 +161,10 @@ std::uint64_t objects_of(std::string_view text) {
 }  // namespace
 
 HwlocView view_of_this_host(bool with_devices) {
-  const Topology topology;
+  const Topology topology = [] {
+    const WithoutPlugins scope;
+    return Topology();
+  }();
   // These open displays, load drivers or make contexts on GPUs, which hymn asks itself; and "pci"
   // loads a library for what the kernel's files tell as well.
   for (const char* component : {"cuda", "gl", "levelzero", "nvml", "opencl", "pci", "rsmi"}) {
@@ -134,6 +173,11 @@ HwlocView view_of_this_host(bool with_devices) {
   }
   if (with_devices)
     hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  // What nobody asks for need not be read: hwloc opens eight files for each cache of each CPU.
+  for (const hwloc_obj_type_t type :
+       {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2ICACHE, HWLOC_OBJ_L3ICACHE,
+        HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L5CACHE, HWLOC_OBJ_DIE, HWLOC_OBJ_GROUP})
+    hwloc_topology_set_type_filter(topology.get(), type, HWLOC_TYPE_FILTER_KEEP_NONE);
   // By default hwloc visits all CPUs with the calling thread, to ask each what it is.
   hwloc_topology_set_flags(topology.get(), hwloc_topology_get_flags(topology.get()) |
                                                HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <tuple>
+
+#include "base/kernel_file.hpp"
 
 namespace hymn {
 namespace {
@@ -48,12 +49,6 @@ void locate(Nic& nic, const std::string& device, const Machine& machine) {
 }
 
 }  // namespace
-
-std::string first_line_of(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
 
 bool has_gpu_on_bus(const std::string& root) {
   const std::string folder = root + "/sys/bus/pci/devices/";

@@ -12,9 +12,6 @@ namespace hymn {
 /// NVIDIA, as a vendor of PCI devices.
 constexpr unsigned nvidia_vendor = 0x10de;
 
-/// The first line of a file of the kernel's, "" when there is none.
-std::string first_line_of(const std::string& path);
-
 /// Whether a GPU of NVIDIA's is on the PCI bus. `root`: tests give another one than "".
 bool has_gpu_on_bus(const std::string& root = "");
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <string_view>
 #include <vector>
+
+#include "base/kernel_file.hpp"
 
 #include "topology/read_machine.hpp"
 
@@ -25,35 +25,39 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 }
 
 std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return parse_number(line);
+  return parse_number(first_line_of(path));
 }
 
-/// "Name:   123 kB" and "name 123": the numbers as they stand.
-std::map<std::string, std::uint64_t> table_in(const std::string& path) {
-  std::map<std::string, std::uint64_t> table;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t number = 0;
-    if (!(words >> name >> number)) continue;
-    if (name.back() == ':') name.pop_back();
-    table[name] = number;
+/// The rows "Name:   123 kB" and "name 123" of a file.
+class Table {
+ public:
+  explicit Table(const std::string& path) : text_(kernel_file(path).value_or("")) {}
+
+  /// As it stands there; 0 for a row that is not there.
+  std::uint64_t operator[](std::string_view name) const {
+    for (std::string_view left = text_; !left.empty();) {
+      std::string_view row = next_part(left, '\n');
+      if (!row.starts_with(name)) continue;
+      row.remove_prefix(name.size());
+      if (!row.starts_with(':') && !row.starts_with(' ')) continue;
+      const std::size_t number = row.find_first_not_of(": \t");
+      if (number != row.npos) return parse_number(row.substr(number)).value_or(0);
+    }
+    return 0;
   }
-  return table;
-}
 
-std::vector<std::string> split(const std::string& text, char by) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, by);) parts.push_back(part);
+ private:
+  std::string text_;
+};
+
+std::vector<std::string_view> split(std::string_view text, char by) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) parts.push_back(next_part(text, by));
   return parts;
 }
 
-bool holds(const std::string& list, std::string_view word) {
-  const std::vector<std::string> words = split(list, ',');
+bool holds(std::string_view list, std::string_view word) {
+  const std::vector<std::string_view> words = split(list, ',');
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -75,40 +79,44 @@ struct Mount {
   std::string point;
 };
 
-std::optional<Mount> mount_of(const Hierarchy& hierarchy, const std::string& root) {
-  std::ifstream file(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
+std::optional<Mount> mount_of(const Hierarchy& hierarchy, std::string_view mounts) {
+  while (!mounts.empty()) {
     // "36 25 0:31 /docker/1 /sys/fs/cgroup rw,… shared:9 - cgroup2 cgroup2 rw,…"
-    const std::vector<std::string> words = split(line, ' ');
+    const std::vector<std::string_view> words = split(next_part(mounts, '\n'), ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) continue;
     const bool fits =
         hierarchy.version2 ? dash[1] == "cgroup2" : dash[1] == "cgroup" && holds(dash[3], "memory");
-    if (fits) return Mount{words[3], words[4]};
+    if (fits) return Mount{std::string(words[3]), std::string(words[4])};
   }
   return std::nullopt;
 }
 
 /// The path of this process's cgroup in its hierarchy.
-std::optional<std::string> cgroup_of_process(const Hierarchy& hierarchy, const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
+std::optional<std::string> cgroup_of_process(const Hierarchy& hierarchy, std::string_view cgroups) {
+  while (!cgroups.empty()) {
     // "0::/user.slice", "4:memory:/job"; the path may hold colons.
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (hierarchy.version2 ? line.starts_with("0::") : holds(controllers, "memory")) {
-      return line.substr(second + 1);
-    }
+    std::string_view path = next_part(cgroups, '\n');
+    const std::string_view number = next_part(path, ':');
+    const std::string_view controllers = next_part(path, ':');
+    const bool fits =
+        hierarchy.version2 ? number == "0" && controllers.empty() : holds(controllers, "memory");
+    if (fits && !path.empty()) return std::string(path);
   }
   return std::nullopt;
 }
 
+/// What the kernel says of cgroups.
+struct Cgroups {
+  std::string root;
+  std::string mounts;
+  std::string own;
+};
+
 /// The directories of this process's cgroup and of those above it, as far as they are shown.
-std::vector<std::string> cgroup_directories(const Hierarchy& hierarchy, const std::string& root) {
-  const auto mount = mount_of(hierarchy, root);
-  auto path = cgroup_of_process(hierarchy, root);
+std::vector<std::string> cgroup_directories(const Hierarchy& hierarchy, const Cgroups& cgroups) {
+  const auto mount = mount_of(hierarchy, cgroups.mounts);
+  const auto path = cgroup_of_process(hierarchy, cgroups.own);
   if (!mount || !path) return {};
   // In a container the mount may begin at its cgroup, or the path may lead out of the namespace.
   const std::string above = mount->root == "/" ? "" : mount->root;
@@ -118,7 +126,7 @@ std::vector<std::string> cgroup_directories(const Hierarchy& hierarchy, const st
   std::vector<std::string> directories;
   for (;;) {
     while (rest.ends_with('/')) rest.pop_back();
-    directories.push_back(fmt::format("{}{}{}", root, mount->point, rest));
+    directories.push_back(fmt::format("{}{}{}", cgroups.root, mount->point, rest));
     if (rest.empty()) return directories;
     rest.resize(rest.rfind('/'));
   }
@@ -126,13 +134,15 @@ std::vector<std::string> cgroup_directories(const Hierarchy& hierarchy, const st
 
 /// Of all cgroups above us the one that leaves least counts.
 void read_cgroups(const std::string& root, MemoryLimits& limits) {
+  const Cgroups cgroups{root, kernel_file(root + "/proc/self/mountinfo").value_or(""),
+                        kernel_file(root + "/proc/self/cgroup").value_or("")};
   std::uint64_t least_room = UINT64_MAX;
   for (const Hierarchy& hierarchy : hierarchies) {
-    for (const std::string& directory : cgroup_directories(hierarchy, root)) {
+    for (const std::string& directory : cgroup_directories(hierarchy, cgroups)) {
       const auto limit = number_in(directory + "/" + hierarchy.limit);
       if (!limit || *limit >= no_limit) continue;
       // Pages of files that nobody has touched lately are given up before anybody is killed.
-      auto stat = table_in(directory + "/memory.stat");
+      const Table stat(directory + "/memory.stat");
       const std::uint64_t used = number_in(directory + "/" + hierarchy.used).value_or(0);
       const std::uint64_t kept = used - std::min(used, stat[hierarchy.reclaimable]);
       const std::uint64_t room = *limit - std::min(*limit, kept);
@@ -146,8 +156,7 @@ void read_cgroups(const std::string& root, MemoryLimits& limits) {
 
 /// "always [madvise] never": what stands in brackets.
 std::string chosen_in(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
+  const std::string line = first_line_of(path);
   const std::size_t open = line.find('[');
   const std::size_t close = line.find(']');
   if (open == std::string::npos || close == std::string::npos || close < open) return "";
@@ -158,7 +167,7 @@ std::string chosen_in(const std::string& path) {
 
 MemoryLimits read_memory_limits(const std::string& root) {
   MemoryLimits limits;
-  auto memory = table_in(root + "/proc/meminfo");
+  const Table memory(root + "/proc/meminfo");
   constexpr std::uint64_t kib = 1024;
   limits.total_bytes = memory["MemTotal"] * kib;
   limits.available_bytes = memory["MemAvailable"] * kib;

@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "base/descriptor.hpp"
+#include "base/kernel_file.hpp"
 #include "hymn/error.hpp"
 #include "topology/hwloc_view.hpp"
 #include "topology/kernel_devices.hpp"

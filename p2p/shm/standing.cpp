@@ -4,8 +4,8 @@
 #include <sys/syscall.h>
 
 #include <array>
-#include <fstream>
 
+#include "base/kernel_file.hpp"
 #include "base/kernel_namespace.hpp"
 #include "p2p/shm/handover.hpp"
 
@@ -27,8 +27,8 @@ std::string rights_of_this_process() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> capabilities{};
   if (syscall(SYS_capget, &header, capabilities.data()) != 0) return "";
-  std::string label;
-  std::getline(std::ifstream("/proc/self/attr/current"), label, '\0');
+  std::string label = kernel_file("/proc/self/attr/current").value_or("");
+  label.resize(label.find('\0') == std::string::npos ? label.size() : label.find('\0'));
   return fmt::format("{} {} {} {} {}", geteuid(), getegid(), capabilities[0].permitted,
                      capabilities[1].permitted, label);
 }
