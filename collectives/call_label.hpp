@@ -9,10 +9,13 @@
 
 namespace hymn {
 
+/// Odd and without a pattern: a bit of what is multiplied by it reaches all bits above.
+constexpr std::uint64_t label_factor = 0x9e3779b97f4a7c15u;
+
 /// Mixes one value more into a label. With the same values before, two different ones never come to
 /// the same.
 constexpr std::uint64_t mix_in(std::uint64_t mixed, std::uint64_t value) {
-  return (mixed ^ value) * 0x9e3779b97f4a7c15u;
+  return (mixed ^ value) * label_factor;
 }
 
 /// Elements that all members know alike, where some blocks are given by counts or lists; 0: each
@@ -21,8 +24,9 @@ std::uint64_t count_of_blocks(const Request& request);
 /// How the blocks lie, as all members know it: of those that the root alone has, the root's form.
 unsigned form_of_blocks(const Request& request);
 
-/// What a call asks for, the same on members that ask for the same. `peer`: the root's group rank,
-/// or -1.
+/// What a call asks for, the same on members that ask for the same: to be mixed into a CallChain.
+/// Calls that differ in the count, or in the rest, have different ones. `peer`: the root's group
+/// rank, or -1.
 inline std::uint64_t call_label(const Request& request, int peer = -1) {
   const auto is_plain = [](Layout layout) { return layout <= Layout::equal; };
   static_assert(Layout::none < Layout::equal && Layout::whole < Layout::equal);
@@ -41,7 +45,7 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
                              form << 12 | static_cast<std::uint64_t>(request.type) << 8 |
                              static_cast<std::uint64_t>(dtype) << 4 |
                              static_cast<std::uint64_t>(request.op.kind());
-  return mix_in(mix_in(0, count), rest);
+  return count * label_factor ^ rest;
 }
 static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
 
@@ -50,7 +54,7 @@ static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count 
 class CallChain {
  public:
   /// The label of the next call: of it and all before it.
-  std::uint64_t next(std::uint64_t label) { return last_ = mix_in(last_, label); }
+  std::uint64_t next(std::uint64_t call) { return last_ = mix_in(last_, call); }
 
  private:
   std::uint64_t last_ = 1;
