@@ -128,7 +128,10 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
   } catch (const TimeoutError& error) {
-    const TimeoutError told = with_known(error, world->company(world->all_ranks()));
+    const TimeoutError known = with_known(error, world->company(world->all_ranks()));
+    ErrorContext context = known.context();
+    context.missing = world->culprits_for(context.missing);
+    const TimeoutError told(known.problem(), known.waited(), std::move(context));
     world->leave_unmade(told);
     throw told;
   } catch (const PeerError& error) {
