@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -49,6 +50,14 @@ std::string error_of(Read read) {
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   return text;
+}
+
+// hwloc is told in the environment to leave its plugins.
+TEST(ThisMachine, LeavesTheEnvironmentAsItWas) {
+  char** const before = environ;
+  read_this_machine();
+  EXPECT_EQ(environ, before);
+  EXPECT_EQ(std::getenv("HWLOC_PLUGINS_PATH"), nullptr);
 }
 
 TEST(ThisMachine, IsRead) {
