@@ -185,6 +185,8 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
       fill_record(record_id, request, call, &algorithm, note);
       if (operation.step() || !drive(operation, note.limit, call))
         if (note.started == 0) ended = CallRing::Ended::at_once;
+      if (may_take_wrongly(request.type)) [[unlikely]]
+        std::rethrow_exception(aborted_error(title(call)));
     }
   } catch (...) {
     // It may have failed before there was time for it; a second time changes nothing.
@@ -255,11 +257,15 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
   std::exception_ptr error = explained(std::current_exception(), title(call));
   const Failure failure = describe_failure(error, title(call));
+  const bool concerns_all = is_collective(call.request->type) || has_failed_members();
+  // Before anything is taken back: what comes then must be nobody else's.
+  if (concerns_all) abort(failure);
+  if (is_aborted()) note_given_up();
   std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
   const bool clean = residue == nullptr;
   world_->engine().keep(std::move(residue));
   // A send or receive that went wrong and has left nothing behind is its own matter.
-  if (is_collective(call.request->type) || !clean || has_failed_members())
+  if (concerns_all || !clean)
     abort(failure);
   else
     world_->incident({"error", failure.reason});

@@ -152,6 +152,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// more before that, and returns true when it has completed: what others did before may have come
   /// since the last step, if this thread lost its core.
   std::exception_ptr hopeless(const PendingOp& op, const std::function<bool()>& step) const;
+  /// Before a call takes back what it has begun, in a group that does not go on.
+  void note_given_up() { has_given_up_.store(true, std::memory_order_seq_cst); }
+  /// Whether what such a call completes with may have been meant for a receive before it, which was
+  /// given up with the group.
+  bool may_take_wrongly(OpType type) const {
+    return type == OpType::recv && has_given_up_.load(std::memory_order_seq_cst);
+  }
   bool has_failed_members() const { return !gone_.failed().empty(); }
 
   // --- In group_watch.cpp and group_checks.cpp
@@ -394,6 +401,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<std::int64_t> next_look_{0};   // for other calls, of the world's clock
   std::atomic<std::uint64_t> announced_{0};  // the latest collective that the desk has been told
   std::atomic<bool> destroyed_{false};
+  std::atomic<bool> has_given_up_{false};  ///< calls, with the group
   std::atomic<bool> in_shadow_{false};
 };
 

@@ -191,7 +191,9 @@ bool WorkState::step_parts(long nanoseconds) {
 
 bool WorkState::step_part(WorkPart& part, long nanoseconds) {
   Operation& operation = *part.storage.get();
-  part.done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
+  if (group_->may_take_wrongly(part.request.get().type)) return false;
+  const bool done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
+  part.done = done && !group_->may_take_wrongly(part.request.get().type);
   if (part.done) {
     completed_parts_.fetch_add(1, std::memory_order_relaxed);
     group_->world().ring().set_ended(part.record_id, CallState::completed, false);
@@ -202,6 +204,8 @@ bool WorkState::step_part(WorkPart& part, long nanoseconds) {
 void WorkState::fail(std::exception_ptr error) {
   error = group_->explained(std::move(error), title());
   const auto failure = group_->describe_failure(error, title());
+  // Before anything is taken back: what comes then must be nobody else's.
+  if (must_abort_group(true)) group_->abort(failure);
   // A send or receive that went wrong and has left nothing behind is its own matter.
   const bool clean = give_up_parts(failure.reason);
   if (must_abort_group(clean))
@@ -213,6 +217,7 @@ void WorkState::fail(std::exception_ptr error) {
 
 bool WorkState::give_up_parts(const std::string& reason) {
   bool clean = true;
+  if (group_->is_aborted()) group_->note_given_up();
   for (std::size_t i = 0; i < started_parts_; ++i) {
     WorkPart& part = *parts_[i];
     if (std::exchange(part.done, true)) continue;
@@ -244,6 +249,7 @@ void WorkState::abandon(const std::string& reason) {
   {
     std::lock_guard lock(step_mutex_);
     if (is_completed()) return;
+    group_->note_given_up();
     if (!give_up_parts(reason)) group_->world().mark_failed();
     finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
   }

@@ -263,6 +263,55 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   EXPECT_THROW(world.group().barrier(), AbortedError);
 }
 
+/// Its messages are on their way for as long as that is said, and no longer.
+class HeldMessages final : public Exchange {
+ public:
+  HeldMessages(std::shared_ptr<SlowPost> post, int rank) : inner_(std::move(post), rank) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    inner_.send(to, tag, bytes);
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    std::optional<ExchangeMessage> message;
+    for (int tries = 0; !held && !message && tries < 1000; ++tries)
+      message = inner_.try_receive(from, tag);
+    return message;
+  }
+  std::string name() const override { return "held"; }
+  std::atomic<bool> held{false};
+
+ private:
+  SlowExchange inner_;
+};
+
+// The first receive is given up with the group; then comes what was meant for it.
+TEST(WorldOverExchange, NoReceiveTakesTheMessageOfOneGivenUpBeforeIt) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  const auto exchange = std::make_shared<HeldMessages>(post, 0);
+  std::promise<void> go;
+  std::promise<void> sent;
+  std::thread other([&] {
+    World world = World::over(std::make_shared<SlowExchange>(post, 1));
+    go.get_future().wait();
+    for (float value : {1.0f, 2.0f}) world.group().send(view_of(value), 0, 7);
+    sent.set_value();
+  });
+  World world = World::over(exchange);
+  exchange->held = true;
+  std::array<float, 2> values{};
+  Work first = world.group().irecv(view_of(values[0]), 1, 7);
+  Work second = world.group().irecv(view_of(values[1]), 1, 7);
+  go.set_value();
+  sent.get_future().wait();
+  world.group().abort("a test");
+  EXPECT_THROW(first.wait(), AbortedError);
+  exchange->held = false;
+  EXPECT_THROW(second.wait(), AbortedError);
+  EXPECT_EQ(values[1], 0.0f) << "it holds what was sent first";
+  other.join();
+}
+
 /// Sends long messages only in later calls, and takes several of these, as MPI may.
 class LazyExchange final : public Exchange {
  public:
