@@ -1,7 +1,9 @@
 #include "collectives/mpi/mpi_port.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
+#include <vector>
 
 #include "collectives/mpi/mpi_requests.hpp"
 #include "collectives/mpi/mpi_types.hpp"
@@ -27,6 +29,8 @@ class MpiTransfers final : public Transfers {
     MpiGate::Entry entry(*channel_->gate);
     const LargeType large(mpi_type(view), view.count, channel_->chunk_limit);
     const int source = peer == any_source ? MPI_ANY_SOURCE : peer;
+    const bool is_exact = !tag.user && view.dtype != DataType::opaque;
+    if (is_exact) wanted_.push_back({requests_.size(), peer, view.bytes()});
     MPI_Request* request = tag.user ? &received_ : requests_.add();
     check(PMPI_Irecv(view.data, large.count(), large.type(), source, mpi_tag(tag),
                      channel_->communicator, request),
@@ -38,7 +42,7 @@ class MpiTransfers final : public Transfers {
   bool test() override {
     MpiGate::Entry entry(*channel_->gate);
     try {
-      if (!test_received() || !requests_.test()) return false;
+      if (!test_received() || !test_requests()) return false;
     } catch (...) {
       channel_->traffic.spoil();
       throw;
@@ -87,6 +91,21 @@ class MpiTransfers final : public Transfers {
     return true;
   }
 
+  /// Whoever takes part in a collective knows how much comes.
+  bool test_requests() {
+    const bool all = requests_.test([this](std::size_t index, const MPI_Status& status) {
+      const auto wanted = std::ranges::find(wanted_, index, &Wanted::index);
+      if (wanted == wanted_.end()) return;
+      MPI_Count bytes = 0;
+      check_mpi(PMPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+      if (static_cast<std::uint64_t>(bytes) < wanted->bytes)
+        throw short_message("group rank " + std::to_string(wanted->peer),
+                            static_cast<std::uint64_t>(bytes), wanted->bytes);
+    });
+    if (all) wanted_.clear();
+    return all;
+  }
+
   /// A receive, unlike a collective, can be cancelled. False: its message has come, or has begun
   /// to, and cannot be given to another receive. Then what is still to come is waited for
   /// elsewhere.
@@ -116,8 +135,15 @@ class MpiTransfers final : public Transfers {
     }
   }
 
+  struct Wanted {
+    std::size_t index;  ///< of the request
+    int peer;
+    std::uint64_t bytes;
+  };
+
   std::shared_ptr<MpiChannel> channel_;
   MpiRequests requests_;
+  std::vector<Wanted> wanted_;  ///< by collectives
   MPI_Request received_ = MPI_REQUEST_NULL;
   MPI_Datatype element_type_ = MPI_BYTE;
   std::uint64_t receives_ = 0;  // that have not been counted

@@ -18,24 +18,30 @@ class MpiRequests {
     return &more_.back();
   }
   bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
   /// True when all have completed. The caller holds a gate entry.
   bool test() {
-    int done = 1;
-    if (first_ != MPI_REQUEST_NULL)
-      check_mpi(PMPI_Test(&first_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done == 0) return false;
-    if (!more_.empty()) {
-      check_mpi(
-          PMPI_Testall(static_cast<int>(more_.size()), more_.data(), &done, MPI_STATUSES_IGNORE),
-          "MPI_Testall");
-      if (done != 0) more_.clear();
+    return test([](std::size_t, const MPI_Status&) {});
+  }
+  /// The same; told(index, status) of each that completes, in the order in which they were added.
+  template <class Told>
+  bool test(Told told) {
+    for (; ended_ < count_; ++ended_) {
+      MPI_Request& request = ended_ == 0 ? first_ : more_[ended_ - 1];
+      int done = 0;
+      MPI_Status status;
+      check_mpi(PMPI_Test(&request, &done, &status), "MPI_Test");
+      if (done == 0) return false;
+      told(ended_, status);
     }
-    if (done != 0) count_ = 0;
-    return done != 0;
+    more_.clear();
+    count_ = ended_ = 0;
+    return true;
   }
 
  private:
   std::size_t count_ = 0;
+  std::size_t ended_ = 0;  // the first so many
   MPI_Request first_ = MPI_REQUEST_NULL;
   std::vector<MPI_Request> more_;
 };

@@ -115,6 +115,12 @@ class Route {
   }
   void complete(Posted& receive, const ExchangeMessage& message) const {
     receive.complete = true;
+    // Whoever takes part in a collective knows how much comes.
+    if (!receive.tag.user && message.bytes.size() < receive.view.bytes()) {
+      receive.error = std::make_exception_ptr(short_message(
+          fmt::format("rank {}", message.source), message.bytes.size(), receive.view.bytes()));
+      return;
+    }
     if (message.bytes.size() > receive.view.bytes()) {
       receive.error = std::make_exception_ptr(
           UsageError(fmt::format("rank {} sent {} bytes to a buffer of {} bytes", message.source,

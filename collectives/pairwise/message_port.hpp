@@ -34,13 +34,23 @@ struct MessageTag {
   }
 };
 
+/// What a collective throws to which less has come than it wants.
+inline UsageError short_message(const std::string& sender, std::uint64_t bytes,
+                                std::uint64_t wanted) {
+  return UsageError(
+      sender + " has sent " + std::to_string(bytes) + " bytes for " + std::to_string(wanted),
+      {.remedy =
+           "give the same counts on all ranks: what one sends to another, the other receives"});
+}
+
 /// The messages that one operation has in flight. Peers are group ranks. Buffers must stay valid
 /// until test() has returned true, or what abandon() returned is done.
 class Transfers {
  public:
   virtual ~Transfers() = default;
   virtual void send(int peer, MessageTag tag, const ConstBufferView& view) = 0;
-  /// A message longer than the buffer makes test() throw UsageError. `peer` may be any_source.
+  /// A message longer than the buffer makes test() throw UsageError, and in a collective a shorter
+  /// one, too. `peer` may be any_source.
   virtual void recv(int peer, MessageTag tag, const BufferView& view) = 0;
   /// True when all have completed.
   virtual bool test() = 0;

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/descriptor.hpp"
 #include "control/interface.hpp"
@@ -63,6 +64,18 @@ void require_descriptors(DeskOffer& offer, std::size_t needed) {
   offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
                               needed, found);
   offer.remedy = "raise the limit on open files (ulimit -n), or do without: HYMN_CONTROL=0";
+}
+
+/// Asio throws std::system_error where files are short.
+template <class Start>
+auto start_typed(Start start) {
+  try {
+    return start();
+  } catch (const std::system_error& error) {
+    throw ResourceError(fmt::format("the control plane cannot be started: {}", error.what()),
+                        {.remedy = "raise the limit on open files (ulimit -n), or do without: "
+                                   "HYMN_CONTROL=0"});
+  }
 }
 
 bool has_ended_its_world(const RecorderView& view) {
@@ -127,7 +140,7 @@ Bytes TcpControl::offer(const ControlSite& site) {
   // What goes wrong here is told to all, who must not wait for this rank; but of so many desks one
   // less is no harm.
   try {
-    if (keeps_desk) offer.endpoint = open_desk(options, place);
+    if (keeps_desk) offer.endpoint = start_typed([&] { return open_desk(options, place); });
   } catch (const Error& error) {
     if (must_keep_desk) {
       offer.problem = error.what();
@@ -135,8 +148,14 @@ Bytes TcpControl::offer(const ControlSite& site) {
     }
     logger_.info(fmt::format("this rank keeps no desk of the control plane: {}", error.what()));
   }
-  if (!life_->station) life_->station = std::make_unique<Station>(std::move(options));
-  require_descriptors(offer, must_keep_desk ? needed_by_desk : needed);
+  try {
+    if (!life_->station)
+      life_->station = start_typed([&] { return std::make_unique<Station>(std::move(options)); });
+    require_descriptors(offer, must_keep_desk ? needed_by_desk : needed);
+  } catch (const ResourceError& error) {
+    offer.problem = error.problem();
+    offer.remedy = error.context().remedy;
+  }
   return offer.packed();
 }
 
@@ -199,9 +218,13 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
                       look_around(offers));
 }
 
-void TcpControl::post(const control::Message& message) { life_->station->post(message); }
+void TcpControl::post(const control::Message& message) {
+  if (life_->station) life_->station->post(message);
+}
 
-void TcpControl::flush() { life_->station->flush(); }
+void TcpControl::flush() {
+  if (life_->station) life_->station->flush();
+}
 
 const PeerRecorder* TcpControl::recorder_of(int rank) const {
   const auto found = life_->recorders.find(rank);

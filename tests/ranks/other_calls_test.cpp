@@ -2,7 +2,9 @@
 // a call asks for travels with its data, all ranks learn of it, and none gets wrong data as if they
 // were right. docs/checks.md.
 #include <chrono>
+#include <numeric>
 
+#include "tests/support/errors.hpp"
 #include "tests/support/known_call.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
@@ -143,6 +145,38 @@ RANK_TEST(OtherCalls, AllGather) { every_difference(world, OpType::all_gather, 1
 RANK_TEST(OtherCalls, ReduceScatter) { every_difference(world, OpType::reduce_scatter, 100); }
 RANK_TEST(OtherCalls, AllToAll) { every_difference(world, OpType::all_to_all, 100); }
 RANK_TEST(OtherCalls, Barrier) { every_difference(world, OpType::barrier, 0); }
+
+// What one rank gives another by counts no label tells: but who receives it knows how much comes.
+RANK_TEST(OtherCalls, LessIsGivenThanIsReceived) {
+  if (world.size() < 2) return;
+  std::vector<std::string> paths = {"exchange"};
+  if (!ranks_are_threads()) paths.push_back("mpi_p2p");
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    const auto size = static_cast<std::size_t>(world.size());
+    ProcessGroup group =
+        world.new_group(world.group().membership().ranks, {.timeout = 20s, .path = path});
+    std::vector<std::size_t> given(size, 100);
+    const std::vector<std::size_t> received(size, 100);
+    if (world.rank() == 1) given[0] = 90;
+    const std::size_t all = std::accumulate(given.begin(), given.end(), std::size_t{0});
+    const std::vector<int> in(all, 1);
+    std::vector<int> out(100 * size);
+    const auto exchange = [&] {
+      group.all_to_all(ConstBufferView(in.data(), all, DataType::int32), given,
+                       BufferView(out.data(), out.size(), DataType::int32), received);
+    };
+    if (world.rank() == 0)
+      expect_error(ErrorKind::usage, exchange, {"has sent 360 bytes for 400"});
+    else
+      try {
+        exchange();
+      } catch (const AbortedError&) {  // where rank 0 was sooner
+      }
+    EXPECT_THROW(group.barrier(), AbortedError);
+    world.group().barrier();
+  }
+}
 
 }  // namespace
 }  // namespace hymn::test
