@@ -63,7 +63,8 @@ std::optional<std::vector<int>> children_of(int pid) {
        std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
     const auto file = kernel_file(thread.path() / "children");
     is_told = is_told || file;
-    for (std::string_view left = file ? *file : std::string_view(); !left.empty();)
+    const std::string text = file.value_or("");
+    for (std::string_view left = text; !left.empty();)
       if (const auto child = number_in(next_part(left, ' '))) children.push_back(*child);
   }
   return is_told && !error ? std::optional(children) : std::nullopt;

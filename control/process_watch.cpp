@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/kernel_file.hpp"
+
 namespace hymn {
 namespace {
 

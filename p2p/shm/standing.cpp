@@ -27,8 +27,9 @@ std::string rights_of_this_process() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> capabilities{};
   if (syscall(SYS_capget, &header, capabilities.data()) != 0) return "";
-  std::string label = kernel_file("/proc/self/attr/current").value_or("");
-  label.resize(label.find('\0') == std::string::npos ? label.size() : label.find('\0'));
+  const std::string text = kernel_file("/proc/self/attr/current").value_or("");
+  std::string_view left = text;
+  const std::string_view label = next_part(left, '\0');
   return fmt::format("{} {} {} {} {}", geteuid(), getegid(), capabilities[0].permitted,
                      capabilities[1].permitted, label);
 }

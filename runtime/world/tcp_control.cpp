@@ -19,6 +19,8 @@ using control::Neighbour;
 using control::Station;
 
 constexpr std::size_t some_spare = 2;
+constexpr const char* remedy_for_few_files =
+    "raise the limit on open files (ulimit -n), or do without: HYMN_CONTROL=0";
 // Without these, rank 0 and those next to it in the order, there is no control plane; the other
 // ranks keep desks where they can.
 constexpr std::size_t first_desks = 3;
@@ -63,7 +65,7 @@ void require_descriptors(DeskOffer& offer, std::size_t needed) {
   if (found == needed) return;
   offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
                               needed, found);
-  offer.remedy = "raise the limit on open files (ulimit -n), or do without: HYMN_CONTROL=0";
+  offer.remedy = remedy_for_few_files;
 }
 
 /// Asio throws std::system_error where files are short.
@@ -73,8 +75,7 @@ auto start_typed(Start start) {
     return start();
   } catch (const std::system_error& error) {
     throw ResourceError(fmt::format("the control plane cannot be started: {}", error.what()),
-                        {.remedy = "raise the limit on open files (ulimit -n), or do without: "
-                                   "HYMN_CONTROL=0"});
+                        {.remedy = remedy_for_few_files});
   }
 }
 
