@@ -44,13 +44,14 @@ class ExchangeMux::Channel final : public Exchange {
   void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
     mux_->send(to, {mux_->world_, id_, tag}, bytes);
   }
+  std::uint64_t send_numbered(int to, std::uint64_t tag,
+                              std::span<const std::byte> bytes) override {
+    return mux_->send(to, {mux_->world_, id_, tag}, bytes);
+  }
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
     return mux_->try_receive(from, id_, tag);
   }
-  // Of all that goes there: the exchange does not know them apart.
-  bool has_left(int to, std::uint64_t) override {
-    return mux_->exchange_->has_left(to, mux_->world_);
-  }
+  bool has_left(std::uint64_t number) override { return mux_->exchange_->has_left(number); }
   std::string name() const override { return mux_->exchange_->name(); }
   bool is_open() const override { return mux_->exchange_->is_open(); }
 
@@ -94,13 +95,14 @@ void ExchangeMux::pass_over(std::uint64_t id) {
   arrived_.erase(found);
 }
 
-void ExchangeMux::send(int to, const Identity& identity, std::span<const std::byte> bytes) {
+std::uint64_t ExchangeMux::send(int to, const Identity& identity,
+                                std::span<const std::byte> bytes) {
   std::vector<std::byte> message;
   message.reserve(bytes.size() + sizeof identity);
   message.assign(bytes.begin(), bytes.end());
   const auto words = std::as_bytes(std::span(&identity, 1));
   message.insert(message.end(), words.begin(), words.end());
-  exchange_->send(to, world_, message);
+  return exchange_->send_numbered(to, world_, message);
 }
 
 // Whoever asks first sorts for all; who asked for what has come takes it.

@@ -71,7 +71,7 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
 
   ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world,
               std::function<void(const std::string&)> tell);
-  void send(int to, const Identity& identity, std::span<const std::byte> bytes);
+  std::uint64_t send(int to, const Identity& identity, std::span<const std::byte> bytes);
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
   void sort(ExchangeMessage message);
   void keep_few_awaited(std::uint64_t id);

@@ -28,15 +28,18 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   return message;
 }
 
-/// What was said may need this rank's calls to get there. Who waits for it takes it at once.
-void see_off(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-             Patience patience) {
+/// To each of these. What was said may need this rank's calls to get there: who waits for it takes
+/// it at once.
+void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+              std::span<const std::byte> words, Patience patience) {
+  std::vector<std::uint64_t> messages;
+  for (const int member : members) messages.push_back(exchange.send_numbered(member, tag, words));
   patience.clock = &steady_clock();
   patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
-  const auto has_left = [&](int member) { return exchange.has_left(member, tag); };
+  const auto has_left = [&](std::uint64_t message) { return exchange.has_left(message); };
   PatientWait wait(patience);
-  wait.until([&] { return std::all_of(members.begin(), members.end(), has_left); });
+  wait.until([&] { return std::ranges::all_of(messages, has_left); });
 }
 
 // Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
@@ -87,9 +90,8 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
                   const PeerError& error, Patience patience) {
   Packer packer;
   Verdict{error.context().missing, error.problem()}.pack(packer);
-  for (const int member : others) exchange.send(member, tag, packer.packed());
   patience.meanwhile = nullptr;  // it would throw again
-  see_off(exchange, others, tag, std::move(patience));
+  tell_all(exchange, others, tag, packer.packed(), std::move(patience));
 }
 
 /// The first member's ear for the others.
@@ -178,8 +180,7 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   packer.number(members.size());
   if (verdict.missing.empty())
     for (const Bytes& bytes : gathered) packer.bytes(bytes);
-  for (const int member : others) exchange.send(member, tag, packer.packed());
-  see_off(exchange, others, tag, patience);
+  tell_all(exchange, others, tag, packer.packed(), patience);
   verdict.raise(patience, started);
   return gathered;
 }

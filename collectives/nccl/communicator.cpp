@@ -65,16 +65,15 @@ void NcclCommunicator::send_id() {
   call(parts_.nccl, parts_.nccl.get_unique_id, &id_);
   const auto bytes = std::as_bytes(std::span(id_.bytes));
   for (const int member : members_)
-    if (member != exchange_->rank()) exchange_->send(member, tag_, bytes);
+    if (member != exchange_->rank()) sent_.push_back(exchange_->send_numbered(member, tag_, bytes));
   stage_ = Stage::sending;
 }
 
 // The first goes on only when the others are sure to get it: in NCCL it may wait for them, and an
 // exchange that needs this rank's calls would stand still meanwhile.
 bool NcclCommunicator::has_sent() const {
-  return std::all_of(members_.begin(), members_.end(), [this](int member) {
-    return member == exchange_->rank() || exchange_->has_left(member, tag_);
-  });
+  return std::ranges::all_of(
+      sent_, [this](std::uint64_t message) { return exchange_->has_left(message); });
 }
 
 bool NcclCommunicator::receive_id() {

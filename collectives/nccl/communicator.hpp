@@ -94,6 +94,7 @@ class NcclCommunicator {
   std::shared_ptr<Exchange> exchange_;
   std::vector<int> members_;
   std::uint64_t tag_ = 0;
+  std::vector<std::uint64_t> sent_{};  ///< the id, to each of the others
   NcclCommunicator* parent_ = nullptr;
   int color_ = 0;
   nccl_api::UniqueId id_{};

@@ -30,13 +30,11 @@ class Route {
   Route(std::shared_ptr<Exchange> exchange, std::vector<int> ranks)
       : exchange_(std::move(exchange)), ranks_(std::move(ranks)) {}
 
-  void send(int peer, MessageTag tag, const ConstBufferView& view) {
+  std::uint64_t send(int peer, MessageTag tag, const ConstBufferView& view) {
     const auto* bytes = static_cast<const std::byte*>(view.data);
-    exchange_->send(exchange_rank(peer), exchange_tag(tag), {bytes, view.bytes()});
+    return exchange_->send_numbered(exchange_rank(peer), exchange_tag(tag), {bytes, view.bytes()});
   }
-  bool has_left(int peer, MessageTag tag) {
-    return exchange_->has_left(exchange_rank(peer), exchange_tag(tag));
-  }
+  bool has_left(std::uint64_t message) { return exchange_->has_left(message); }
   void post(const std::shared_ptr<Posted>& receive) {
     std::lock_guard lock(mutex_);
     receive->number = next_++;
@@ -150,8 +148,7 @@ class ExchangeTransfers final : public Transfers {
   ~ExchangeTransfers() override { withdraw(); }
 
   void send(int peer, MessageTag tag, const ConstBufferView& view) override {
-    route_->send(peer, tag, view);
-    sent_.emplace_back(peer, tag);
+    sent_.push_back(route_->send(peer, tag, view));
   }
   void recv(int peer, MessageTag tag, const BufferView& view) override {
     mine_.push_back(std::make_shared<Posted>(Posted{peer, tag, view}));
@@ -159,8 +156,7 @@ class ExchangeTransfers final : public Transfers {
   }
   bool test() override {
     if (!mine_.empty() && !route_->poll(mine_, status_)) return false;
-    std::erase_if(sent_,
-                  [this](const auto& sent) { return route_->has_left(sent.first, sent.second); });
+    std::erase_if(sent_, [this](std::uint64_t message) { return route_->has_left(message); });
     return sent_.empty();
   }
   RecvStatus status() const override { return status_; }
@@ -177,7 +173,7 @@ class ExchangeTransfers final : public Transfers {
 
   std::shared_ptr<Route> route_;
   std::vector<std::shared_ptr<Posted>> mine_;
-  std::vector<std::pair<int, MessageTag>> sent_;  ///< what may still need this rank's calls
+  std::vector<std::uint64_t> sent_;  ///< what may still need this rank's calls
   RecvStatus status_;
 };
 

@@ -45,10 +45,18 @@ class HYMN_API Exchange {
   /// The next message with this tag from this rank (or from_anyone), if one is there. Never waits.
   virtual std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) = 0;
 
-  /// Whether what was sent to that rank with this tag gets there even when this rank never calls
-  /// again; where its calls are needed, this is one of them. Who sends waits for this before it
-  /// waits for anything that the exchange does not carry. Never waits itself.
-  virtual bool has_left(int /*to*/, std::uint64_t /*tag*/) { return true; }
+  /// As send(); returns a number by which has_left() knows the message. To be overridden together
+  /// with that.
+  virtual std::uint64_t send_numbered(int to, std::uint64_t tag, std::span<const std::byte> bytes) {
+    send(to, tag, bytes);
+    return 0;
+  }
+
+  /// Whether the message with this number gets there even when this rank never calls again; where
+  /// its calls are needed, this is one of them. It must not depend on other messages, whose
+  /// receivers may come later. Who sends waits for this before it waits for anything that the
+  /// exchange does not carry. Never waits itself.
+  virtual bool has_left(std::uint64_t /*number*/) { return true; }
 
   /// What carries it, for messages: "MPI", "threads".
   virtual std::string name() const = 0;

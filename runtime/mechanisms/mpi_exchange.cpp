@@ -28,17 +28,17 @@ MpiExchange::~MpiExchange() {
   [[maybe_unused]] const auto* const kept = new std::list<Incoming>(std::move(incoming_));
 }
 
-void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> bytes) {
+std::uint64_t MpiExchange::send_numbered(int to, std::uint64_t tag,
+                                         std::span<const std::byte> bytes) {
   std::lock_guard lock(mutex_);
   if (to == rank_) {
     arrived_.add(tag, {rank_, {bytes.begin(), bytes.end()}});
-    return;
+    return 0;
   }
   MpiGate::Entry entry(*gate_);
   finish_sent();
   Outgoing& message = outgoing_.emplace_back();
-  message.to = to;
-  message.tag = tag;
+  message.number = sent_ + 1;
   message.bytes.resize(header_bytes + bytes.size());
   std::memcpy(message.bytes.data(), &tag, header_bytes);
   if (!bytes.empty()) std::memcpy(message.bytes.data() + header_bytes, bytes.data(), bytes.size());
@@ -46,7 +46,7 @@ void MpiExchange::send(int to, std::uint64_t tag, std::span<const std::byte> byt
   check_mpi(PMPI_Isend(message.bytes.data(), large.count(), large.type(), to, mpi_tag,
                        communicator_, &message.request),
             "MPI_Isend");
-  ++sent_;
+  return ++sent_;
 }
 
 std::optional<ExchangeMessage> MpiExchange::try_receive(int from, std::uint64_t tag) {
@@ -61,13 +61,11 @@ std::optional<ExchangeMessage> MpiExchange::try_receive(int from, std::uint64_t 
 }
 
 // Of long messages MPI sends the greater part when the receiver has come, and only in its calls.
-bool MpiExchange::has_left(int to, std::uint64_t tag) {
+bool MpiExchange::has_left(std::uint64_t number) {
   std::lock_guard lock(mutex_);
   MpiGate::Entry entry(*gate_);
   finish_sent();
-  return std::none_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& message) {
-    return message.to == to && message.tag == tag;
-  });
+  return std::ranges::find(outgoing_, number, &Outgoing::number) == outgoing_.end();
 }
 
 void MpiExchange::finish_sent() {

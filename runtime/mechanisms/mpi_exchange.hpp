@@ -18,9 +18,12 @@ class MpiExchange final : public Exchange {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override;
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    send_numbered(to, tag, bytes);
+  }
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override;
-  bool has_left(int to, std::uint64_t tag) override;
+  std::uint64_t send_numbered(int to, std::uint64_t tag, std::span<const std::byte> bytes) override;
+  bool has_left(std::uint64_t number) override;
   std::string name() const override { return "MPI"; }
   bool is_open() const override { return gate_->is_open(); }
 
@@ -33,8 +36,7 @@ class MpiExchange final : public Exchange {
 
  private:
   struct Outgoing {
-    int to = -1;
-    std::uint64_t tag = 0;
+    std::uint64_t number = 0;
     std::vector<std::byte> bytes;
     MPI_Request request = MPI_REQUEST_NULL;
   };

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "collectives/pairwise/exchange_port.hpp"
 #include "p2p/thread_hub.hpp"
 #include "tests/unit/text_bytes.hpp"
 
@@ -34,6 +37,49 @@ class NarrowExchange final : public Exchange {
  private:
   ThreadExchange inner_;
 };
+
+/// Messages leave when the test says so.
+class WaitingExchange final : public Exchange {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    send_numbered(to, tag, bytes);
+  }
+  std::uint64_t send_numbered(int, std::uint64_t, std::span<const std::byte>) override {
+    return ++sent;
+  }
+  std::optional<ExchangeMessage> try_receive(int, std::uint64_t) override { return std::nullopt; }
+  bool has_left(std::uint64_t number) override { return left.contains(number); }
+  std::string name() const override { return "waiting"; }
+  std::uint64_t sent = 0;
+  std::set<std::uint64_t> left{};
+};
+
+// What waits for a message to leave would wait for ever if that hung on others to the same rank,
+// which it takes only when it has what this one waits to send next.
+TEST(ExchangeMux, EachMessageLeavesByItself) {
+  const auto exchange = std::make_shared<WaitingExchange>();
+  const auto mux = ExchangeMux::over(exchange);
+  const auto port = make_exchange_port(mux->channel(1), {0, 1});
+  const std::uint8_t value = 7;
+  const auto start = [&](int tag) {
+    auto transfers = port->open();
+    transfers->send(1, MessageTag::of_user(tag), ConstBufferView(&value, 1, DataType::uint8));
+    return transfers;
+  };
+  const auto first = start(1);
+  const auto second = start(2);
+  const auto of_world = mux->channel(ExchangeMux::world_channel);
+  const std::uint64_t third = of_world->send_numbered(1, 3, {});
+  EXPECT_FALSE(first->test() || second->test());
+  exchange->left = {2};
+  EXPECT_FALSE(first->test());
+  EXPECT_TRUE(second->test());
+  exchange->left = {1, 2};
+  EXPECT_TRUE(first->test());
+  EXPECT_FALSE(of_world->has_left(third));
+}
 
 class TwoRanks : public ::testing::Test {
  protected:

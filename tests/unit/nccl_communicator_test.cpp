@@ -136,7 +136,7 @@ class HeldExchange final : public Exchange {
   int size() const override { return 2; }
   void send(int, std::uint64_t, std::span<const std::byte> bytes) override { sent = bytes.size(); }
   std::optional<ExchangeMessage> try_receive(int, std::uint64_t) override { return std::nullopt; }
-  bool has_left(int, std::uint64_t) override { return leaves; }
+  bool has_left(std::uint64_t) override { return leaves; }
   std::string name() const override { return "held"; }
   std::size_t sent = 0;
   bool leaves = false;

@@ -319,16 +319,20 @@ class LazyExchange final : public Exchange {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
-    kept_.push_back({to, tag, {bytes.begin(), bytes.end()}});
+    send_numbered(to, tag, bytes);
+  }
+  std::uint64_t send_numbered(int to, std::uint64_t tag,
+                              std::span<const std::byte> bytes) override {
+    kept_.push_back({to, tag, {bytes.begin(), bytes.end()}, ++sent_});
+    return sent_;
   }
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
     move_on();
     return inner_.try_receive(from, tag);
   }
-  bool has_left(int to, std::uint64_t tag) override {
+  bool has_left(std::uint64_t number) override {
     move_on();
-    return std::none_of(kept_.begin(), kept_.end(),
-                        [&](const Kept& kept) { return kept.to == to && kept.tag == tag; });
+    return std::ranges::find(kept_, number, &Kept::number) == kept_.end();
   }
   std::string name() const override { return "lazy"; }
 
@@ -337,6 +341,7 @@ class LazyExchange final : public Exchange {
     int to;
     std::uint64_t tag;
     std::vector<std::byte> bytes;
+    std::uint64_t number;
   };
   void move_on() {
     if (kept_.empty() || ++calls_ % 10 != 0) return;
@@ -345,6 +350,7 @@ class LazyExchange final : public Exchange {
   }
   SlowExchange inner_;
   std::deque<Kept> kept_;
+  std::uint64_t sent_ = 0;
   unsigned calls_ = 0;
 };
 
