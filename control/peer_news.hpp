@@ -70,6 +70,8 @@ struct OwnWait {
   /// waits in no call, or nothing tells for whom.
   std::string ranks{};
   std::uint64_t milliseconds = 0;  ///< since it began to wait
+  std::uint64_t ended = 0;         ///< milliseconds since it gave up waiting; 0: it has not
+  bool any = false;                ///< each of `ranks` alone could end it: recv from any source
   bool makes = false;              ///< it is making the group, and waits for its other members
   friend bool operator==(const OwnWait&, const OwnWait&) = default;
 };
@@ -85,6 +87,8 @@ struct Tale {
   bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end
   std::string doing{};          ///< in words: what it is doing now, or has done last
   bool waits = false;           ///< a thread of it waits in what was asked for
+  /// It has started what was asked for, peers wait for its steps, and no thread of it makes them.
+  bool unattended = false;
   std::string call{};           ///< in words: the collective that was asked for; empty: not known
   std::string site{};           ///< where it was called; empty: not known, or not asked for
   std::uint64_t signature = 0;  ///< of that call; 0: not known

@@ -64,6 +64,8 @@ Session open_session(const FrameSource& source) {
 
 std::string demangled(const char* name) {
   if (name == nullptr) return "";
+  // What is no symbol of C++ may still read as the code of a type.
+  if (!std::string_view(name).starts_with("_Z")) return name;
   int status = 0;
   const std::unique_ptr<char, Free> plain(abi::__cxa_demangle(name, nullptr, nullptr, &status));
   return status == 0 && plain ? plain.get() : name;
@@ -107,9 +109,16 @@ void go_to_call(Dwarf_Die& unit, Dwarf_Die& inlined, CallFrame& frame) {
   }
 }
 
-/// The same, by looking into namespaces and classes oneself: libdw passes over namespaces, where
-/// clang puts what is defined in them.
-bool find_in_namespaces(Dwarf_Die& scope, Dwarf_Addr address, Dwarf_Die& function) {
+/// What may hold the code of a function that is not its own: the code of a lambda, or of a method
+/// of a local class, stands in the function around it.
+bool may_hold_functions(int tag) {
+  return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+         tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block;
+}
+
+/// The same, by looking into all of these oneself: libdw passes over namespaces, where clang puts
+/// what is defined in them, and over functions that do not hold the address themselves.
+bool find_inside(Dwarf_Die& scope, Dwarf_Addr address, Dwarf_Die& function) {
   Dwarf_Die child;
   if (dwarf_child(&scope, &child) != 0) return false;
   do {
@@ -118,9 +127,7 @@ bool find_in_namespaces(Dwarf_Die& scope, Dwarf_Addr address, Dwarf_Die& functio
       function = child;
       return true;
     }
-    const bool holds_others =
-        tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type;
-    if (holds_others && find_in_namespaces(child, address, function)) return true;
+    if (may_hold_functions(tag) && find_inside(child, address, function)) return true;
   } while (dwarf_siblingof(&child, &child) == 0);
   return false;
 }
@@ -139,7 +146,7 @@ bool find_function(Dwarf_Die& unit, Dwarf_Addr address, Dwarf_Die& function) {
     function = around[i];
     return true;
   }
-  return find_in_namespaces(unit, address, function);
+  return find_inside(unit, address, function);
 }
 
 /// Adds the functions inlined at the address, from the outermost in. Blocks are looked into even

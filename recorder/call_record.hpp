@@ -10,6 +10,9 @@
 namespace hymn {
 
 enum class CallState : std::uint8_t { scheduled, started, completed, failed };
+constexpr bool is_ended(CallState state) {
+  return state == CallState::completed || state == CallState::failed;
+}
 
 /// The buffers of one side of a call, as far as they are kept: the number of buffers, their
 /// elements, and the shape of the first one where it has two or three dimensions.
@@ -84,6 +87,7 @@ struct CallRecord {
   bool coalesced = false;    ///< started as one with others
   bool shadowed = false;     ///< made beside the others by a rank that has run out of input
   bool retired = false;      ///< it has ended, and nothing of it is in flight any more
+  bool waited_for = true;    ///< a thread waits in it; false: it was started, and is in flight
   std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive
   std::uint16_t method = 0;  ///< which algorithm of which path, by the recorder's table; 0: unknown
   CallSide input{};

@@ -144,6 +144,21 @@ std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
   return passed == 0 ? 0 : created + passed;
 }
 
+// Beside other news, which this must not undo.
+void CallRing::set_waited_for(std::uint64_t id, bool waited_for) {
+  if (!is_on()) return;
+  Entry& entry = entry_of(id);
+  std::uint64_t seen = entry.state.load(std::memory_order_relaxed);
+  while (StateWord::id_of(seen) == id) {
+    const std::uint64_t next =
+        waited_for ? seen & ~StateWord::unattended : seen | StateWord::unattended;
+    if (is_ended(StateWord::state_of(seen)) ||
+        entry.state.compare_exchange_weak(seen, next, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed))
+      return;
+  }
+}
+
 std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
                                          std::vector<std::uint64_t>* frames,
                                          BlockCounts* counts) const {
@@ -193,7 +208,8 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   side(call.output, kinds >> 24, words[5], words[6] >> 22, words[8]);
   BlockCounts sizes;
   if (counts != nullptr) sizes = read_counts(record_id, call);
-  if (entry.version.load(std::memory_order_acquire) != wanted || state / 8 != record_id)
+  if (entry.version.load(std::memory_order_acquire) != wanted ||
+      StateWord::id_of(state) != record_id)
     return std::nullopt;
 
   call.timeout_ns = static_cast<std::int64_t>(words[9]);
@@ -201,9 +217,10 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.site = words[11];
   call.started = stamp_of(started, record_id, call.created);
   call.completed = stamp_of(completed, record_id, call.created);
-  call.state = static_cast<CallState>((state / 2) % 4);
-  call.retired = (state & 1) != 0;
-  const bool ended = call.state == CallState::completed || call.state == CallState::failed;
+  call.state = StateWord::state_of(state);
+  call.retired = (state & StateWord::retired) != 0;
+  call.waited_for = (state & StateWord::unattended) == 0;
+  const bool ended = is_ended(call.state);
   // A stamp that a late writer has spoilt takes its record with it.
   if (call.state == CallState::started && call.started == 0) return std::nullopt;
   if (ended && call.completed == 0) return std::nullopt;

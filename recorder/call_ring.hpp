@@ -71,6 +71,8 @@ class CallRing {
   void set_ended(std::uint64_t record_id, CallState state, bool retired, Ended when = Ended::now);
   /// Nothing of it is in flight any more.
   void set_retired(std::uint64_t record_id);
+  /// Whether a thread waits in it, while it has not ended.
+  void set_waited_for(std::uint64_t record_id, bool waited_for);
 
   /// How many records were ever added.
   std::uint64_t next_id() const;
@@ -88,14 +90,26 @@ class CallRing {
   static constexpr std::uint64_t off = ~std::uint64_t{0};
   // A version: odd while it is being written, else 2 * (id + 1). The three words at the end change
   // after that, and tell whose they are, so that a late writer cannot change another record: the
-  // state is id * 8 + state * 2 + retired; the times are ticks since the creation, with the number
-  // of the ring's round in the lowest bits.
+  // state is a StateWord; the times are ticks since the creation, with the number of the ring's
+  // round in the lowest bits.
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> words[word_count];
     std::atomic<std::uint64_t> state;
     std::atomic<std::uint64_t> started;
     std::atomic<std::uint64_t> completed;
+  };
+  struct StateWord {
+    static constexpr std::uint64_t retired = 1;
+    static constexpr std::uint64_t unattended = 8;  ///< no thread waits in it
+    static constexpr unsigned id_shift = 4;
+    static constexpr std::uint64_t of(std::uint64_t id, CallState state, std::uint64_t flags) {
+      return id << id_shift | static_cast<std::uint64_t>(state) << 1 | flags;
+    }
+    static constexpr std::uint64_t id_of(std::uint64_t word) { return word >> id_shift; }
+    static constexpr CallState state_of(std::uint64_t word) {
+      return static_cast<CallState>(word >> 1 & 3);
+    }
   };
   static constexpr std::size_t created_word = 10;
   static constexpr unsigned round_bits = 12;
@@ -200,7 +214,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   entry.started.store(call.started == 0 ? round_of(id) : passed(call.created, call.started, id),
                       std::memory_order_release);
   entry.completed.store(round_of(id), std::memory_order_release);
-  entry.state.store(id * 8 + number(call.state) * 2, std::memory_order_release);
+  entry.state.store(StateWord::of(id, call.state, call.waited_for ? 0 : StateWord::unattended),
+                    std::memory_order_release);
   if (size_.frames != 0) [[unlikely]]
     store_frames(id, call.site);
   entry.version.store(2 * (id + 1), std::memory_order_release);
@@ -213,19 +228,20 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
 inline void CallRing::set_started(std::uint64_t id) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
-  if (entry.state.load(std::memory_order_relaxed) / 8 != id) return;
+  const std::uint64_t state = entry.state.load(std::memory_order_relaxed);
+  if (StateWord::id_of(state) != id) return;
   entry.started.store(since_creation(entry, id), std::memory_order_release);
-  entry.state.store(id * 8 + static_cast<std::uint64_t>(CallState::started) * 2,
+  entry.state.store(StateWord::of(id, CallState::started, state & StateWord::unattended),
                     std::memory_order_release);
 }
 
 inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired, Ended when) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
-  if (entry.state.load(std::memory_order_relaxed) / 8 != id) return;
+  if (StateWord::id_of(entry.state.load(std::memory_order_relaxed)) != id) return;
   entry.completed.store(when == Ended::now ? since_creation(entry, id) : passed(0, 0, id),
                         std::memory_order_release);
-  entry.state.store(id * 8 + static_cast<std::uint64_t>(state) * 2 + (retired ? 1 : 0),
+  entry.state.store(StateWord::of(id, state, retired ? StateWord::retired : 0),
                     std::memory_order_release);
 }
 
@@ -233,7 +249,8 @@ inline void CallRing::set_retired(std::uint64_t id) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   const std::uint64_t state = entry.state.load(std::memory_order_relaxed);
-  if (state / 8 == id) entry.state.store(state | 1, std::memory_order_release);
+  if (StateWord::id_of(state) == id)
+    entry.state.store(state | StateWord::retired, std::memory_order_release);
 }
 
 }  // namespace hymn

@@ -35,18 +35,29 @@ std::string title_of(const CallRecord& call, const CallWords& words) {
   return fmt::format("{} at {}", title, site_text(call.site, *words.sites));
 }
 
+/// Nearly always the very last one.
+std::optional<CallRecord> last_waited(const RecorderView& view) {
+  std::vector<CallRecord> open = open_calls(view);
+  std::erase_if(open, [](const CallRecord& call) { return !call.waited_for; });
+  return open.empty() ? std::nullopt : std::optional(open.back());
+}
+
 std::string describe_calls(const RecorderView& view, const CallWords& words) {
   if (view.capacity() == 0) return "what it does is not recorded";
   const std::uint64_t next = view.ring().next_id();
   if (next == 0) return "it has made no call yet";
-  const auto last = view.ring().read(next - 1);
+  auto last = view.ring().read(next - 1);
   if (!last) return "it is just making a call";
+  if (auto waited = last_waited(view)) last = std::move(waited);
   const std::string call = title_of(*last, words);
   switch (last->state) {
     case CallState::scheduled:
-    case CallState::started:
-      return fmt::format("it is in {} since {:.1f} s", call,
-                         seconds_since(view.header(), last->created));
+    case CallState::started: {
+      const double since = seconds_since(view.header(), last->created);
+      return last->waited_for
+                 ? fmt::format("it is in {} since {:.1f} s", call, since)
+                 : fmt::format("it has started {} {:.1f} s ago, and waits in no call", call, since);
+    }
     case CallState::completed:
       return fmt::format("its last call, {}, completed {:.1f} s ago", call,
                          seconds_since(view.header(), last->completed));
@@ -87,27 +98,31 @@ std::vector<CallRecord> open_calls(const RecorderView& view) {
   if (next - id > most_looked_at) id = next - most_looked_at;
   for (; id < next; ++id) {
     const auto call = ring.read(id);
-    if (call && call->state != CallState::completed && call->state != CallState::failed)
-      open.push_back(*call);
+    if (call && !is_ended(call->state)) open.push_back(*call);
   }
   return open;
 }
 
 std::optional<CallRecord> unended_call(const RecorderView& view) {
   if (view.capacity() == 0 || view.ring().next_id() == 0) return std::nullopt;
+  if (auto waited = last_waited(view)) return waited;
   const auto last = view.ring().read(view.ring().next_id() - 1);
-  if (!last || last->state == CallState::completed) return std::nullopt;
-  const bool is_old =
-      last->state == CallState::failed && seconds_since(view.header(), last->completed) > just_now;
+  if (!last || last->state != CallState::failed) return std::nullopt;
+  const bool is_old = seconds_since(view.header(), last->completed) > just_now;
   return is_old ? std::nullopt : last;
 }
 
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
   OwnWait awaited{.uid = call.group_uid};
-  awaited.milliseconds =
-      static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), call.created));
+  const auto milliseconds_since = [&](std::uint64_t stamp) {
+    return static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), stamp));
+  };
+  awaited.milliseconds = milliseconds_since(call.created);
+  if (call.state == CallState::failed)
+    awaited.ended = std::max<std::uint64_t>(milliseconds_since(call.completed), 1);
   if (is_message(call.type)) {
-    if (call.peer >= 0) awaited.ranks = std::to_string(call.peer);
+    awaited.any = call.peer == any_source;
+    awaited.ranks = awaited.any ? view.members_of(call.group_uid) : std::to_string(call.peer);
   } else if (is_collective(call.type)) {
     awaited.sequence = call.sequence;
     awaited.ranks = view.members_of(call.group_uid);

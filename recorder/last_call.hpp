@@ -23,10 +23,11 @@ std::string describe_call(const CallRecord& call);
 std::optional<CallRecord> find_call(const RecorderView& view, std::uint64_t uid,
                                     std::uint64_t sequence, bool p2p = false);
 
-/// Those that have not ended, among the last thousand.
+/// Those that have not ended, among the last thousand, in the order in which they were made.
 std::vector<CallRecord> open_calls(const RecorderView& view);
 
-/// The last call, if the rank has not come out of it, or just now in vain. Empty: it waits in none.
+/// The last call that a thread of the rank waits in, or else its last one if it has just failed.
+/// Empty: it waits in none.
 std::optional<CallRecord> unended_call(const RecorderView& view);
 /// The group that the rank is making, or has just given up. Empty: none.
 std::optional<RecorderView::Making> unended_making(const RecorderView& view);
@@ -48,7 +49,8 @@ struct CallWords {
 };
 
 /// What it has done last: "it is in all_reduce #7 of group 'dp#1' at solver.cpp:88 since 3.0 s",
-/// "it is in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', since 3.0 s", "its last call,
+/// "it is in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', since 3.0 s", "it has started
+/// all_reduce #7 of group 'dp#1' 3.0 s ago, and waits in no call", "its last call,
 /// barrier #3 of group 'dp#1', completed 12.0 s ago"; before that "it is making group 5 of ranks
 /// 0-2 since 3.0 s", where it is.
 std::string describe_last_call(const RecorderView& view, const CallWords& words);

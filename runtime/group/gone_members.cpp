@@ -47,7 +47,12 @@ std::vector<PeerNews> GoneMembers::missed_by(const PendingOp& op, TimePoint now)
   std::lock_guard lock(mutex_);
   std::vector<PeerNews> missed;
   if (op.type == OpType::recv && op.peer == any_source) {
-    // Any of those who are left may still send.
+    // Whoever has failed may have been the one that was to send: nothing tells.
+    for (const Gone& gone : gone_)
+      if (has_failed(gone.news.state) && now - gone.since >= way_of_unknown)
+        missed.push_back(gone.news);
+    if (!missed.empty()) return missed;
+    // Any of those who have not left may still send.
     if (static_cast<int>(gone_.size()) < size_ - (me_ >= 0 ? 1 : 0)) return missed;
     for (const Gone& gone : gone_)
       if (now - gone.since >= way_of_unknown) missed.push_back(gone.news);

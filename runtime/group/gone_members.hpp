@@ -15,6 +15,7 @@ struct PendingOp {
   OpType type = OpType::barrier;
   std::uint64_t sequence = 0;
   int peer = -1;  ///< of a send or receive: group rank, or any_source
+  friend bool operator==(const PendingOp&, const PendingOp&) = default;
 };
 
 /// Thread-safe.

@@ -79,16 +79,23 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
   const bool collective = is_collective(op.type);
   std::vector<std::string> unheard;
   std::vector<Tale> absent;
+  std::vector<Tale> unattended;
   for (const Tale& tale : tales) {
     const bool entered = !collective || tale.entered >= op.sequence;
     // Who has entered it, and left since, has waited itself, but not so long.
     const bool waited = tale.answered || tale.state == PeerState::left;
-    if (collective && entered && waited) continue;
+    if (collective && entered && waited) {
+      if (tale.unattended) unattended.push_back(tale);
+      continue;
+    }
     if (tale.cut_off && !tale.answered)
       unheard.push_back(world_->name_of(tale.rank));
     else
       absent.push_back(tale);
   }
+  // Who has started it is to blame only where no rank is missing without whom it cannot move.
+  const bool all_entered = absent.empty() && unheard.empty();
+  if (all_entered) absent = std::move(unattended);
   world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
                      inquiry_about(op), patience);
   std::vector<std::string> words;
@@ -96,13 +103,21 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
     missing.ranks.push_back(tale.rank);
     const bool is_known = tale.answered || tale.knows_group;
     const bool is_late = is_known && collective && tale.entered < op.sequence;
-    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank),
-                                is_late ? " has not entered it" : "", tale.doing));
+    const std::string_view how = is_late                     ? " has not entered it"
+                                 : collective && all_entered ? " has started it, and does not wait"
+                                                             : "";
+    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank), how, tale.doing));
   }
+  missing.any = op.type == OpType::recv && op.peer == any_source;
+  missing.unattended = collective && all_entered && !absent.empty();
   missing.tales = std::move(absent);
   missing.apart = tell_apart(op, tales, patience);
   if (!words.empty())
-    missing.words = (collective ? "missing: " : "waiting for ") + some_of(std::move(words));
+    missing.words = (missing.unattended ? "not moved on by: "
+                     : collective       ? "missing: "
+                     : missing.any      ? "waiting for any of "
+                                        : "waiting for ") +
+                    some_of(std::move(words));
   else if (!missing.apart.empty())
     missing.words = "the calls differ: " + missing.apart;
   else if (!tales.empty() && unheard.empty())
@@ -118,7 +133,10 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
 
 std::string GroupState::remedy_for(const MissingRanks& missing) const {
   std::string remedy =
-      missing.apart.empty()
+      missing.unattended ? "wait() for what was started, test() it now and then, or have a thread "
+                           "of hymn's move it "
+                           "on (HYMN_PROGRESS_THREAD=1); or allow more time"
+      : missing.apart.empty()
           ? "look for a rank that has failed, or has not made this call; or allow more time"
           : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
             "root must agree";
@@ -156,8 +174,7 @@ PendingOp GroupState::pending_in(const CallRecord& call) const {
   return {call.type, call.sequence, peer};
 }
 
-std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const CallRecord& call) const {
-  const PendingOp op = pending_in(call);
+std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const PendingOp& op) const {
   Inquiry inquiry = inquiry_about(op);
   inquiry.sites = true;
   return {inquiry, awaited_in(op)};
@@ -166,7 +183,7 @@ std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const CallRecord& c
 std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> tales,
                                     Duration waited) const {
   const PendingOp op = pending_in(call);
-  const MissingRanks missing = find_missing(op, std::move(tales), Duration::zero());
+  const MissingRanks missing = missing_of(op, std::move(tales));
   return fmt::format(
       "{} of group '{}' has waited {:.1f} s on rank {}; {}; `hymn trace --live {}` "
       "tells more",

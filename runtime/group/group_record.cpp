@@ -48,6 +48,7 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
     made.started = note.started + 1;
     made.state = CallState::started;
   }
+  made.waited_for = !note.in_background;
   made.site = reinterpret_cast<std::uintptr_t>(note.site);
   if (has_own_sizes(made.input) || has_own_sizes(made.output)) [[unlikely]]
     ring.keep_counts(record_id, request);

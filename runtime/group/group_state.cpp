@@ -288,7 +288,7 @@ std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallO
     add_part(*work, ordered_by(request, options));
     prepare_parts(*work, &asked);
   }
-  launch(work, {site, limit_of(options)});
+  launch(work, {.site = site, .limit = limit_of(options), .in_background = true});
   if (options.stream != nullptr) work->await_enqueued();
   return work;
 }
@@ -339,7 +339,7 @@ std::shared_ptr<WorkState> GroupState::start_together(OpType type,
     prepare_parts(*work, nullptr);
   }
   if (is_collective(type)) work->coalesce();
-  launch(work, {site, limit_of(options)});
+  launch(work, {.site = site, .limit = limit_of(options), .in_background = true});
   if (options.stream != nullptr) work->await_enqueued();
   return work;
 }

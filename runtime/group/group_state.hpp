@@ -35,7 +35,8 @@ class WorldState;
 struct CallNote {
   const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
   Timeout limit{};
-  std::uint64_t started = 0;  ///< a stamp, where starts are recorded and it starts at once
+  std::uint64_t started = 0;   ///< a stamp, where starts are recorded and it starts at once
+  bool in_background = false;  ///< the call returns while it is in flight
 };
 
 /// What is asked of the calls of a group beyond carrying them out; a set of these.
@@ -195,7 +196,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::exception_ptr closed_error(const std::string& title) const;
   /// For a call of this rank that has lasted for long: whom to ask about it, and what; then, with
   /// what they have told, who is missing and where. Does not wait.
-  std::pair<Inquiry, std::vector<int>> whom_to_ask(const CallRecord& call) const;
+  std::pair<Inquiry, std::vector<int>> whom_to_ask(const PendingOp& op) const;
+  MissingRanks missing_of(const PendingOp& op, std::vector<Tale> tales) const {
+    return find_missing(op, std::move(tales), Duration::zero());
+  }
+  PendingOp pending_in(const CallRecord& call) const;
   std::string wait_report(const CallRecord& call, std::vector<Tale> tales, Duration waited) const;
   /// Asks the others who is missing. `gives_up`: the operation's own limit has passed; otherwise
   /// only somebody's patience.
@@ -281,7 +286,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// The ranks without whom it does not end.
   std::vector<int> awaited_in(const PendingOp& op) const;
   Inquiry inquiry_about(const PendingOp& op) const;
-  PendingOp pending_in(const CallRecord& call) const;
 
   Algorithm& prepare(OperationStorage& storage, const Call& call);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.

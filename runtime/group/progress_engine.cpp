@@ -85,18 +85,20 @@ std::vector<ProgressEngine::Overdue> ProgressEngine::overdue(TimePoint now) cons
   std::vector<Overdue> found;
   for_each_own([&](const auto& work) {
     if (work->is_overdue(now))
-      found.push_back({work->group().membership().uid, work->type(), work->sequence()});
+      found.push_back({work->group().membership().uid, work->pending(), work->is_on_host()});
   });
   return found;
 }
 
-std::vector<std::uint64_t> ProgressEngine::records_not_waited_for() const {
-  std::vector<std::uint64_t> records;
+bool ProgressEngine::is_unattended(std::uint64_t uid, std::uint64_t sequence) const {
+  bool found = false;
+  if (has_own_thread()) return found;
   for_each_own([&](const auto& work) {
-    if (work->is_waited_for()) return;
-    for (const auto& part : work->parts()) records.push_back(part->record_id);
+    found = found || (work->is_ordered() && work->group().membership().uid == uid &&
+                      work->sequence() <= sequence && sequence <= work->last_sequence() &&
+                      work->is_unattended());
   });
-  return records;
+  return found;
 }
 
 void ProgressEngine::step_what_peers_need() {

@@ -58,12 +58,14 @@ class ProgressEngine {
   /// Those of this world whose limit has passed, and for which nobody waits with another one.
   struct Overdue {
     std::uint64_t uid = 0;
-    OpType type = OpType::barrier;
-    std::uint64_t sequence = 0;
+    PendingOp op;
+    bool on_host = false;
+    friend bool operator==(const Overdue&, const Overdue&) = default;
   };
   std::vector<Overdue> overdue(TimePoint now) const;
-  /// The records of works of this world that nobody waits for.
-  std::vector<std::uint64_t> records_not_waited_for() const;
+  /// This collective is in flight, peers wait for steps of it, and neither waits a thread in it nor
+  /// is there one that moves all.
+  bool is_unattended(std::uint64_t uid, std::uint64_t sequence) const;
 
   Crowding& crowding() { return crowding_; }
   bool crowded() const { return crowding_.is_counted(); }

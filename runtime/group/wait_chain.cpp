@@ -16,11 +16,15 @@ constexpr std::size_t most_told = 12;
 // Of more ranks nobody would read whom they wait for.
 constexpr std::size_t most_followed = 8;
 // So long a message that has come may lie there before it is seen.
-constexpr double settled_after = 0.1;  // seconds
+constexpr double settled_after = 100;  // milliseconds
 
+/// Or has given up waiting, and left for that reason.
 bool waits(const Tale& tale) {
-  return tale.answered && !tale.stopped && !is_gone(tale.state) && !tale.awaited.ranks.empty();
+  if (tale.stopped || tale.awaited.ranks.empty()) return false;
+  return is_gone(tale.state) ? tale.awaited.ended != 0 : tale.answered;
 }
+
+bool waits_for_any(const Tale& tale) { return tale.awaited.any; }
 
 std::vector<int> ranks_of(std::span<const Tale> tales) {
   std::vector<int> ranks;
@@ -60,37 +64,83 @@ std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
   const Inquiry about{tale.awaited.uid, tale.awaited.sequence};
   std::vector<Tale> tales = ask_(about, ranks);
   std::erase_if(tales, [&](const Tale& other) {
+    // Who is gone does not end it; all others may.
+    if (tale.awaited.any) return is_gone(other.state) && !waits(other);
     if (tale.awaited.makes) return other.knows_group || other.makes;
     return about.sequence != 0 && other.entered >= about.sequence;
   });
   return tales;
 }
 
-bool WaitChains::has_lasted(const Tale& tale) const {
-  const double asked = std::chrono::duration<double>(elapsed_()).count();
-  return static_cast<double>(tale.awaited.milliseconds) / 1e3 > asked + settled_after;
+bool WaitChains::has_lasted(const Tale& tale, double when) {
+  return static_cast<double>(tale.awaited.milliseconds) > when + settled_after;
+}
+
+double WaitChains::first_question() const {
+  return std::chrono::duration<double, std::milli>(elapsed_()).count();
+}
+
+std::vector<int> WaitGraph::stuck() const {
+  std::map<int, Node> stuck = nodes_;
+  const auto is_stuck = [&](int rank) { return stuck.contains(rank); };
+  const auto may_go_on = [&](const auto& entry) {
+    const Node& node = entry.second;
+    return node.any ? !std::ranges::all_of(node.lacks, is_stuck)
+                    : std::ranges::none_of(node.lacks, is_stuck);
+  };
+  while (std::erase_if(stuck, may_go_on) != 0) continue;
+  std::vector<int> ranks;
+  for (const auto& [rank, node] : stuck) ranks.push_back(rank);
+  return ranks;
+}
+
+std::vector<int> WaitChains::knot_around(const std::vector<Tale>& circle) const {
+  WaitGraph graph;
+  std::vector<Tale> open = circle;
+  double when = first_question();
+  for (const Tale& tale : circle) when = std::max(when, static_cast<double>(tale.awaited.ended));
+  for (std::size_t i = 0; i < open.size() && i < most_links; ++i) {
+    const Tale tale = open[i];
+    const bool is_self = tale.rank == self_;
+    if (graph.has(tale.rank) || (!is_self && !(waits(tale) && has_lasted(tale, when)))) continue;
+    const std::vector<Tale> lacking = is_self ? alternatives_ : whom_it_lacks(tale);
+    graph.add(tale.rank, ranks_of(lacking), is_self || tale.awaited.any);
+    open.insert(open.end(), lacking.begin(), lacking.end());
+  }
+  std::vector<int> stuck = graph.stuck();
+  const auto is_stuck = [&](const Tale& tale) { return std::ranges::count(stuck, tale.rank) != 0; };
+  if (!std::ranges::all_of(circle, is_stuck)) stuck.clear();
+  return stuck;
+}
+
+std::vector<int> WaitChains::deadlock_of(const std::vector<Tale>& circle) const {
+  if (std::ranges::any_of(circle, waits_for_any)) return knot_around(circle);
+  double when = first_question();
+  for (const Tale& tale : circle) when = std::max(when, static_cast<double>(tale.awaited.ended));
+  const bool all_last = std::ranges::all_of(
+      circle, [&](const Tale& tale) { return tale.rank == self_ || has_lasted(tale, when); });
+  return all_last ? ranks_of(circle) : std::vector<int>();
 }
 
 WaitChain WaitChains::follow(Tale at) {
   WaitChain chain;
-  std::vector<int> way{self_};
-  bool all_last = true;
+  std::vector<Tale> way{{.rank = self_}};
+  way.front().awaited.any = !alternatives_.empty();
   while (waits(at) && chain.links.size() < most_links) {
     chain.is_told = !followed_.insert(at.rank).second;
     if (chain.is_told) return chain;
-    way.push_back(at.rank);
-    all_last = all_last && has_lasted(at);
+    way.push_back(at);
     const std::vector<Tale> lacking = whom_it_lacks(at);
     if (lacking.empty()) break;  // all have entered it: it is this one that does not come out
     const std::vector<int> missing = ranks_of(lacking);
-    chain.links.push_back({at.rank, missing});
-    const auto back = std::ranges::find_first_of(way, missing);
-    if (back != way.end()) {
-      if (all_last) chain.circle.assign(back, way.end());
-      return chain;
-    }
-    std::ranges::remove_copy_if(lacking, std::back_inserter(chain.ends), waits);
-    if (!chain.ends.empty()) return chain;
+    chain.links.push_back({at.rank, missing, at.awaited.any && missing.size() > 1});
+    const auto back = std::ranges::find_first_of(way, missing, {}, &Tale::rank);
+    if (back != way.end()) chain.circle = deadlock_of({back, way.end()});
+    // With a way out it is told who that is.
+    if (back != way.end() && (!chain.circle.empty() || !chain.links.back().any)) return chain;
+    std::ranges::remove_copy_if(lacking, std::back_inserter(chain.ends),
+                                [&](const Tale& one) { return one.rank == self_ || waits(one); });
+    if (!chain.ends.empty() || back != way.end()) return chain;
     at = lacking.front();
   }
   if (!chain.links.empty() && chain.links.size() < most_links) chain.ends = {at};
@@ -99,6 +149,7 @@ WaitChain WaitChains::follow(Tale at) {
 
 void follow_waits(MissingRanks& missing, WaitChains& chains,
                   const std::function<std::string(int)>& name_of) {
+  if (missing.any) chains.needs_any_of(missing.tales);
   std::vector<std::string> words;
   std::vector<int> ranks;
   bool is_certain = true;
@@ -131,7 +182,8 @@ std::string words_of(const WaitChain& chain, const std::function<std::string(int
       words.push_back(fmt::format("… and {} more links", chain.links.size() - most_told));
       break;
     }
-    words.push_back(fmt::format("rank {} waits for {}", link.rank, ranks_text(link.missing)));
+    words.push_back(fmt::format("rank {} waits for {}{}", link.rank, link.any ? "any of " : "",
+                                ranks_text(link.missing)));
   }
   if (!chain.circle.empty()) {
     words.push_back(fmt::format("deadlock: {} wait for each other", ranks_text(chain.circle)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ struct WaitChain {
   struct Link {
     int rank = -1;
     std::vector<int> missing{};
+    bool any = false;  ///< any one of these would do
   };
   std::vector<Link> links{};  ///< each leads to the next; none: the rank does not wait
   std::vector<Tale> ends{};   ///< who keeps the last link, and does not wait, or cannot be asked
@@ -25,6 +27,23 @@ struct WaitChain {
 
   /// No wait of the way ends before somebody sees to those at its end: they are stopped or gone.
   bool is_certain() const;
+};
+
+/// Who waits, all at one time, and for whom.
+class WaitGraph {
+ public:
+  /// It waits for all of these or, where `any`, for one of them.
+  void add(int rank, std::vector<int> lacks, bool any) { nodes_[rank] = {std::move(lacks), any}; }
+  bool has(int rank) const { return nodes_.contains(rank); }
+  /// Those of them that nobody can release who does not wait; by rank.
+  std::vector<int> stuck() const;
+
+ private:
+  struct Node {
+    std::vector<int> lacks;
+    bool any = false;
+  };
+  std::map<int, Node> nodes_;
 };
 
 /// Follows the waits of others. The ranks go on meanwhile: only what has lasted since before the
@@ -36,14 +55,24 @@ class WaitChains {
   WaitChains(int self, Ask ask, std::function<Duration()> elapsed)
       : self_(self), ask_(std::move(ask)), elapsed_(std::move(elapsed)) {}
 
+  /// Any of these, who have told this, could end the wait of `self`. Else it needs all.
+  void needs_any_of(std::vector<Tale> tales) { alternatives_ = std::move(tales); }
   /// From the rank that has told this on. What was followed before is not followed again.
   WaitChain follow(Tale at);
 
  private:
   std::vector<Tale> whom_it_lacks(const Tale& tale) const;
-  bool has_lasted(const Tale& tale) const;
+  /// Since before `when`: milliseconds before now, as all times here.
+  static bool has_lasted(const Tale& tale, double when);
+  double first_question() const;
+  /// Those who wait for each other for certain, where these waits lead round in a circle.
+  std::vector<int> deadlock_of(const std::vector<Tale>& circle) const;
+  /// The ways on from a circle with a wait that any of several could end: those who wait for each
+  /// other whichever way they go; empty where one goes on, or that is not certain.
+  std::vector<int> knot_around(const std::vector<Tale>& circle) const;
 
   int self_;
+  std::vector<Tale> alternatives_{};
   Ask ask_;
   std::function<Duration()> elapsed_;
   std::set<int> followed_;
@@ -54,6 +83,8 @@ struct MissingRanks {
   std::vector<int> ranks{};
   std::string apart{};        ///< the calls of others, where they differ from this rank's
   std::string words{};        ///< empty: nothing could be found out
+  bool any = false;           ///< one of `ranks` would be enough
+  bool unattended = false;    ///< these have started the call, and do not move it on
   std::vector<Tale> tales{};  ///< of `ranks`
 };
 /// Those who are missing may wait themselves: adds for whom, and names those instead who are waited

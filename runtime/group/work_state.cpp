@@ -11,6 +11,13 @@
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
+namespace {
+
+// Peers may have done their part long ago, while nobody looked: to see to the rest takes more than
+// one step, but no time.
+constexpr int last_steps = 1000;
+
+}  // namespace
 
 OwnedRequest::OwnedRequest(const Request& request)
     : inputs_(request.inputs.layout() == Layout::list
@@ -47,6 +54,14 @@ std::string_view WorkState::algorithm() const {
 bool WorkState::peers_need_steps() const {
   return std::any_of(parts_.begin(), parts_.end(),
                      [](const auto& part) { return part->storage.get()->peers_need_steps(); });
+}
+
+bool WorkState::is_on_host() const {
+  return std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
+    const Request& request = part->request.get();
+    return request.memory() == MemoryKind::device ||
+           request.domain.kind == OrderingDomain::Kind::stream;
+  });
 }
 
 void WorkState::coalesce() {
@@ -126,8 +141,8 @@ bool WorkState::advance(long nanoseconds) {
     fail(std::move(error));
     return true;
   }
-  // It may have completed while this thread had no core.
-  if (try_to_end(0)) return true;
+  for (int i = 0; i < last_steps; ++i)
+    if (try_to_end(0)) return true;
   fail(group_->timeout_error(pending(), now - started_, limit_));
   return true;
 }
@@ -279,13 +294,25 @@ bool WorkState::test() {
   return is_completed();
 }
 
+void WorkState::add_waiter() {
+  if (waiters_.fetch_add(1, std::memory_order_relaxed) != 0) return;
+  for (const auto& part : parts_) group_->world().ring().set_waited_for(part->record_id, true);
+}
+
+void WorkState::remove_waiter() {
+  if (waiters_.fetch_sub(1, std::memory_order_relaxed) != 1 || is_completed()) return;
+  for (const auto& part : parts_)
+    group_->world().ring().set_waited_for(part->record_id,
+                                          waiters_.load(std::memory_order_relaxed) != 0);
+}
+
 void WorkState::wait(Timeout timeout) {
   WorldState& world = group_->world();
   require_driver();
   const TimePoint began = world.clock().now();
   const Deadline deadline = Deadline::after(timeout, began);
   const bool has_waited = !is_completed();
-  if (has_waited) waiters_.fetch_add(1, std::memory_order_relaxed);
+  if (has_waited) add_waiter();
   if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
   // Of several parts all but one may be over after a step, and that one can rest.
   if (world.may_end_works()) step();
@@ -304,7 +331,7 @@ void WorkState::wait(Timeout timeout) {
     if (!rests && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
   if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
-  if (has_waited) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (has_waited) remove_waiter();
   if (group_->is_watched()) [[unlikely]]
     group_->note_waited(*this, world.clock().now() - began);
   if (expired && world.config().blocking_wait)

@@ -90,8 +90,12 @@ class WorkState {
            !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
   }
 
-  /// A thread is in wait().
-  bool is_waited_for() const { return waiters_.load(std::memory_order_relaxed) != 0; }
+  /// Peers wait for steps of it, and no thread is in wait() to make them.
+  bool is_unattended() const {
+    return !is_completed() && waiters_.load(std::memory_order_relaxed) == 0 && peers_need_steps();
+  }
+  /// Its data is in the memory of the host: it moves in steps only.
+  bool is_on_host() const;
 
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
@@ -101,6 +105,9 @@ class WorkState {
     return is_ordered() && !parts_.empty() ? sequence_ + parts_.size() - 1 : sequence_;
   }
   bool is_ordered() const { return is_collective(type_); }
+  PendingOp pending() const {
+    return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
+  }
   /// Whether peers wait for steps of this one. Fixed once it has started.
   bool peers_need_steps() const;
   /// "all_reduce #41"
@@ -112,6 +119,9 @@ class WorkState {
   friend class hymn::WorksInFlight;
   enum class Ended : unsigned char { no, well, badly };
 
+  /// A thread has come to wait, or gone; the records tell whether there is one.
+  void add_waiter();
+  void remove_waiter();
   /// Throws where nobody would ever move it forward.
   void require_driver() const;
   /// Under the step lock: true when it has ended now.
@@ -130,9 +140,6 @@ class WorkState {
   void finish(Ended how, std::exception_ptr error);
   /// True when nothing of them is left behind.
   bool give_up_parts(const std::string& reason);
-  PendingOp pending() const {
-    return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
-  }
   /// Of one of its parts; null while all may complete.
   std::exception_ptr hopeless();
   /// Once it has ended, outside of its lock: what was chained to the result may look at this very

@@ -37,6 +37,7 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
       tale.entered = line.collectives;
       tale.completed = line.completed;
     }
+    if (tale.state == PeerState::left) add_given_up(tale, view);
     if (is_gone(tale.state)) continue;
     tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
     add_calls(tale, view, about, nullptr);
@@ -49,6 +50,17 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
     // It may be that only the keeper of the desk is stopped, and no answer gets through.
     tale.answered = !tale.stopped;
   }
+}
+
+// At a limit all of a circle give up at about the same time: who is the first to leave has waited,
+// too.
+void WorldState::add_given_up(Tale& tale, const RecorderView& view) const {
+  const auto call = unended_call(view);
+  if (!call || call->state != CallState::failed) return;
+  tale.awaited = hymn::awaited_in(view, *call);
+  tale.doing += tale.doing.empty() ? "" : "; ";
+  tale.doing +=
+      describe_last_call(view, {[this](std::uint64_t uid) { return registry_.label(uid); }});
 }
 
 void WorldState::add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
@@ -148,6 +160,9 @@ Tale WorldState::tell(const Inquiry& about) {
   const auto making = unended_making(view);
   tale.makes = making && making->uid == about.uid;
   tale.awaited = own_wait();
+  const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
+  tale.unattended = engine != nullptr && about.sequence != 0 && tale.awaited.ranks.empty() &&
+                    waited_calls().empty() && engine->is_unattended(about.uid, about.sequence);
   if (const auto mark = registry_.mark(about.uid)) {
     tale.knows_group = true;
     tale.entered = mark->entered;

@@ -277,6 +277,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void look_after_waits();
   std::vector<CallRecord> waited_calls() const;
   /// A wait that has lasted for long, while the others are asked about it.
+  /// Who is there answers at once, unless the places in its program have to be looked up first.
+  static constexpr int longest_answer = 6;  // beats
   struct WaitAsked {
     CallRecord call{};
     Inquiry about{};
@@ -284,6 +286,17 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     std::uint64_t question = 0;
     int beats = 0;  ///< since the others were asked
   };
+  /// A work whose limit has passed, of which the others were asked.
+  struct OverdueAsked {
+    ProgressEngine::Overdue work;
+    Inquiry about{};
+    std::optional<std::uint64_t> question{};  ///< none: there is nobody to ask
+    int beats = 0;                            ///< since then
+    bool is_told = false;                     ///< they have answered
+  };
+  OverdueAsked ask_about(const ProgressEngine::Overdue& work);
+  void look_after_overdue(OverdueAsked& asked);
+  void give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing);
   void ask_about(const CallRecord& call);
   /// "rank 1 (vm, pid 7) has not come: it is in …; rank 2 …".
   std::string tell_absent(std::span<const Tale> tales) const;
@@ -309,6 +322,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::vector<GroupMark> marks() override;
   void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
   FrameSource sites_of(int rank, const RecorderView& view) const;
+  /// Of one that has left: what it had given up waiting for.
+  void add_given_up(Tale& tale, const RecorderView& view) const;
   /// From what a rank has recorded; `sites` as CallWords.
   void add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
                  const FrameSource* sites) const;
@@ -372,7 +387,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::shared_ptr<control::Agent> agent_;
   std::unique_ptr<Watchdog> watchdog_;
   WaitReports wait_reports_;
-  std::vector<WaitAsked> long_waits_;  // of the thread that beats, with the next two
+  std::vector<WaitAsked> long_waits_;  // of the thread that beats, with the next three
+  std::vector<OverdueAsked> overdue_;  // as long as they are overdue
   std::uint64_t calls_seen_ = 0;
   unsigned beats_ = 0;
   std::atomic<const char*> outer_call_{nullptr};

@@ -16,8 +16,6 @@
 namespace hymn::detail {
 namespace {
 
-// Who is there answers at once, unless the places in its program have to be looked up first.
-constexpr int longest_answer = 6;  // beats
 // While calls come and go, only another thread can be in one for long: it is looked for less often.
 constexpr unsigned beats_between_looks = 8;
 
@@ -25,12 +23,7 @@ constexpr unsigned beats_between_looks = 8;
 
 std::vector<CallRecord> WorldState::waited_calls() const {
   std::vector<CallRecord> open = open_calls(recorder_.view());
-  const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
-  if (engine == nullptr || open.empty()) return {};
-  const std::vector<std::uint64_t> others = engine->records_not_waited_for();
-  std::erase_if(open, [&](const CallRecord& call) {
-    return std::ranges::find(others, call.record_id) != others.end();
-  });
+  std::erase_if(open, [](const CallRecord& call) { return !call.waited_for; });
   return open;
 }
 
@@ -67,7 +60,7 @@ void WorldState::ask_about(const CallRecord& call) {
   WaitAsked wait;
   wait.call = call;
   const bool is_known = with_group(call.group_uid, [&](const GroupState& group) {
-    std::tie(wait.about, wait.ranks) = group.whom_to_ask(call);
+    std::tie(wait.about, wait.ranks) = group.whom_to_ask(group.pending_in(call));
   });
   if (!is_known || wait.ranks.empty()) return;
   // Outside of the lock: ranks that are threads answer within the call.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <tuple>
+#include <utility>
 
 #include "recorder/dump_file.hpp"
 #include "recorder/flight_dump.hpp"
@@ -111,29 +114,73 @@ void WorldState::enter_outer_call(const char* name) {
   recorder_.set_outer_call(name, outer_since_.load(std::memory_order_relaxed));
 }
 
-// Operations whose limit has passed while nobody moves them forward.
+// Operations whose limit has passed while nobody moves them forward. Where a member is missing the
+// group is given up. What all have entered may just not have been looked at: whoever waits for it
+// next finds it done, or comes to a limit of their own.
 void WorldState::look_after_works() {
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
   if (engine == nullptr || watchdog_->policy() == OnFailure::report) return;
-  for (const ProgressEngine::Overdue& overdue : engine->overdue(clock_->now())) {
-    const GroupState::Failure failure{
-        fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it",
-                    rank_, to_string(overdue.type), overdue.sequence)};
-    bool found = false;
-    {
-      std::lock_guard lock(known_mutex_);
-      visit_known(overdue.uid, [&](GroupState& group) {
-        if (group.is_aborted()) return;
-        group.abort_here(failure);
-        found = true;
-      });
-    }
-    if (!found) continue;
-    logger_.warning(failure.reason);
-    incident({"timeout", failure.reason});
-    announce_abort(overdue.uid, failure);
-    group_failed(failure);
+  const std::vector<ProgressEngine::Overdue> overdue = engine->overdue(clock_->now());
+  std::erase_if(overdue_, [&](const OverdueAsked& asked) {
+    return std::ranges::find(overdue, asked.work) == overdue.end();
+  });
+  for (const ProgressEngine::Overdue& work : overdue)
+    if (std::ranges::find(overdue_, work, &OverdueAsked::work) == overdue_.end())
+      overdue_.push_back(ask_about(work));
+  for (OverdueAsked& asked : overdue_)
+    if (!asked.is_told) look_after_overdue(asked);
+}
+
+WorldState::OverdueAsked WorldState::ask_about(const ProgressEngine::Overdue& work) {
+  OverdueAsked asked{.work = work};
+  std::vector<int> ranks;
+  with_group(work.uid, [&](const GroupState& group) {
+    std::tie(asked.about, ranks) = group.whom_to_ask(work.op);
+  });
+  // Outside of the lock: ranks that are threads answer within the call.
+  if (agent_ && !ranks.empty()) asked.question = agent_->begin_asking(asked.about, ranks);
+  return asked;
+}
+
+void WorldState::look_after_overdue(OverdueAsked& asked) {
+  std::vector<Tale> tales;
+  if (asked.question) {
+    if (!agent_->is_answered(*asked.question) && ++asked.beats < longest_answer) return;
+    tales = end_asking(*asked.question, asked.about);
   }
+  asked.is_told = true;
+  // Looked up here, places are known at once under the lock.
+  find_sites(tales, asked.about, Duration::zero());
+  MissingRanks missing;
+  with_group(asked.work.uid, [&](const GroupState& group) {
+    missing = group.missing_of(asked.work.op, std::move(tales));
+  });
+  const bool may_be_done = asked.work.on_host && asked.question.has_value();
+  const bool is_missed =
+      is_collective(asked.work.op.type) && !missing.ranks.empty() && !missing.unattended;
+  if (!may_be_done || is_missed) give_up_overdue(asked.work, std::move(missing));
+}
+
+void WorldState::give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing) {
+  const GroupState::Failure failure{
+      fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it{}{}",
+                  rank_, to_string(work.op.type), work.op.sequence,
+                  missing.words.empty() ? "" : "; ", missing.words),
+      std::move(missing.ranks)};
+  bool found = false;
+  {
+    std::lock_guard lock(known_mutex_);
+    visit_known(work.uid, [&](GroupState& group) {
+      if (group.is_aborted()) return;
+      group.abort_here(failure);
+      found = true;
+    });
+  }
+  if (!found) return;
+  logger_.warning(failure.reason);
+  incident({"timeout", failure.reason});
+  announce_abort(work.uid, failure);
+  group_failed(failure);
 }
 
 void WorldState::beat() {
