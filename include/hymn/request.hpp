@@ -40,7 +40,8 @@ constexpr bool reduces(OpType type) {
   return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter;
 }
 
-/// recv: take a message from whoever sends first.
+/// recv: take a message from whoever sends first. Fails with a PeerError where none has come and a
+/// member has died, for that may have been the sender; and where all others have left.
 inline constexpr int any_source = -1;
 
 /// How the blocks that concern each rank lie in memory.

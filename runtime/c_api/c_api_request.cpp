@@ -38,13 +38,24 @@ static_assert(static_cast<int>(ReduceKind::bxor) == hymnBxor);
 static_assert(static_cast<int>(ReduceKind::avg) == hymnAvg);
 static_assert(any_source == HYMN_ANY_SOURCE && ProcessGroup::max_tag == HYMN_MAX_TAG);
 
-// A hymnOp_t below this is one of the constants; any other is the complement of the bits of a
-// factor. The complements of the constants would be the bits of NaNs that premul_bits never makes.
-constexpr hymnOp_t first_factor = 256;
+// A hymnOp_t is one of the constants, or stands for a factor: numbered from 0 in both directions,
+// as the bits of a NaN that no factor has. So what is passed by mistake, a small number of either
+// sign, is none.
+constexpr std::uint64_t bits_of_zero = 0x7ff45a5a5a5a5a5a;
 
 hymnOp_t premul_bits(double factor) {
   if (std::isnan(factor)) factor = std::numeric_limits<double>::quiet_NaN();
-  return ~std::bit_cast<std::uint64_t>(factor);
+  const std::uint64_t zigzag = std::bit_cast<std::uint64_t>(factor) ^ bits_of_zero;
+  return zigzag >> 1 ^ -(zigzag & 1);
+}
+
+double factor_of(hymnOp_t op) {
+  const std::uint64_t zigzag = op << 1 ^ -(op >> 63);
+  const double factor = std::bit_cast<double>(zigzag ^ bits_of_zero);
+  if (premul_bits(factor) != op)
+    throw UsageError(fmt::format("{} is not a hymnOp_t", static_cast<std::int64_t>(op)),
+                     {.remedy = "give hymnSum to hymnAvg, or what hymnOpPremulSum has returned"});
+  return factor;
 }
 
 DataType data_type(hymnDataType_t dtype) {
@@ -58,8 +69,7 @@ DataType data_type(hymnDataType_t dtype) {
 }  // namespace
 
 ReduceOp reduce_op(hymnOp_t op) {
-  if (op >= first_factor) return ReduceOp::premul_sum(std::bit_cast<double>(~op));
-  if (op > hymnAvg) throw UsageError(fmt::format("{} is not a hymnOp_t", op));
+  if (op > hymnAvg) return ReduceOp::premul_sum(factor_of(op));
   return ReduceOp::of(static_cast<ReduceKind>(op));
 }
 

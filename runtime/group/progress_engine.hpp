@@ -63,8 +63,8 @@ class ProgressEngine {
     friend bool operator==(const Overdue&, const Overdue&) = default;
   };
   std::vector<Overdue> overdue(TimePoint now) const;
-  /// This collective is in flight, peers wait for steps of it, and neither waits a thread in it nor
-  /// is there one that moves all.
+  /// This collective is in flight, and neither waits a thread in it nor is there one that moves
+  /// all.
   bool is_unattended(std::uint64_t uid, std::uint64_t sequence) const;
 
   Crowding& crowding() { return crowding_; }

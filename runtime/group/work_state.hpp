@@ -90,9 +90,9 @@ class WorkState {
            !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
   }
 
-  /// Peers wait for steps of it, and no thread is in wait() to make them.
+  /// No thread is in wait() to move it on.
   bool is_unattended() const {
-    return !is_completed() && waiters_.load(std::memory_order_relaxed) == 0 && peers_need_steps();
+    return !is_completed() && waiters_.load(std::memory_order_relaxed) == 0;
   }
   /// Its data is in the memory of the host: it moves in steps only.
   bool is_on_host() const;

@@ -44,6 +44,10 @@ static void test_bad_arguments(hymnGroup_t group, int size) {
               hymnAllReduce(in, out, 1, (hymnDataType_t)15, hymnSum, group, NULL));
   CHECK_FAILS(hymnUsageError, "9 is not a hymnOp_t",
               hymnAllReduce(in, out, 1, hymnInt32, 9, group, NULL));
+  CHECK_FAILS(hymnUsageError, "12345 is not a hymnOp_t",
+              hymnAllReduce(in, out, 1, hymnInt32, 12345, group, NULL));
+  CHECK_FAILS(hymnUsageError, "-1 is not a hymnOp_t",
+              hymnAllReduce(in, out, 1, hymnInt32, (hymnOp_t)-1, group, NULL));
   CHECK_FAILS(hymnUsageError, "more than memory can hold",
               hymnAllReduce(in, out, (size_t)-1, hymnInt32, hymnSum, group, NULL));
   CHECK_FAILS(hymnUsageError, "more than memory can hold",

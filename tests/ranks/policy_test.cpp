@@ -3,6 +3,8 @@
 #include "tests/support/spoilt.hpp"
 #include "tests/support/variable.hpp"
 
+#include <numeric>
+
 namespace hymn::test {
 namespace {
 
@@ -42,6 +44,39 @@ TEST(Policy, CleanUpGivesTheGroupUpOnAllRanks) {
     EXPECT_TRUE(is_aborted_within(group, at_once));
     if (world.rank() == 0) failure_of([&] { work.wait(); }, {"barrier #1", "unattended"});
     failure_of([&] { group.barrier(); }, {"rank 0", "barrier #1", "nobody waits for it"});
+    expect_world_works(world);
+  });
+}
+
+TEST(Policy, CleanUpNamesWhoHasNotEnteredIt) {
+  const Variable policy("HYMN_ON_FAILURE", "clean_up");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    Work work = start_alone(world, group);
+    EXPECT_TRUE(is_aborted_within(group, at_once));
+    const Error error = failure_of([&] { group.barrier(); }, {"missing: rank 1", "not entered it"});
+    std::vector<int> others(static_cast<std::size_t>(world.size() - 1));
+    std::iota(others.begin(), others.end(), 1);
+    EXPECT_EQ(error.context().missing, others) << error.what();
+    expect_world_works(world);
+  });
+}
+
+// Rank 0 computes past the limit; all others are through.
+TEST(Policy, CleanUpLeavesWhatAllHaveEntered) {
+  const Variable policy("HYMN_ON_FAILURE", "clean_up");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    int value = 1;
+    Work work =
+        group.all_reduce_async(view_of(value), {}, {.timeout = world.rank() == 0 ? 300ms : 20s});
+    if (world.rank() == 0) {
+      EXPECT_FALSE(is_aborted_within(group, 1500ms));
+    }
+    work.wait();
+    EXPECT_EQ(value, world.size());
     expect_world_works(world);
   });
 }

@@ -142,6 +142,7 @@ DumpMaker& DumpMaker::call(const std::string& uid, const MadeCall& call) {
              {"path", "shm"},
              {"algorithm", call.op + "_one_shot"}};
   if (entry["retired"] == true) entry["time_discovered_completed_ns"] = ago(call.age) + 12000;
+  if (!call.waited_for) entry["waited_for"] = false;
   if (call.shadowed) entry["shadowed"] = true;
   if (reduces(call.op)) entry["reduce_op"] = call.reduce_op;
   if (call.root >= 0) entry["root"] = call.root;

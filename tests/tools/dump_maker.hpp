@@ -25,6 +25,7 @@ struct MadeCall {
   double duration_ms = -1;         ///< negative: not recorded
   std::string signature = "made";  ///< "made": from the call; "": none
   bool shadowed = false;
+  bool waited_for = true;
   std::string file = "/home/x/solver.cpp";
   int line = 88;
 };

@@ -157,6 +157,22 @@ TEST(TraceStuck, AllHaveEnteredAndNobodyLeaves) {
   EXPECT_THAT(findings[0].culprits, ElementsAre(3));
 }
 
+TEST(TraceStuck, WhoHasStartedItAndDoesNotMoveItOn) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (DumpMaker& maker : makers) {
+    MadeCall call = open_call();
+    call.waited_for = &maker != &makers[1];
+    maker.call("1", call);
+  }
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
+  EXPECT_THAT(findings[0].title,
+              HasSubstr("started all_reduce #3 of group 'dp#1', and does not move it on"));
+  EXPECT_THAT(findings[0].culprits, ElementsAre(1));
+  EXPECT_THAT(findings[0].advice, HasSubstr("HYMN_PROGRESS_THREAD"));
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("and waits in no call")));
+}
+
 TEST(TraceStuck, WhoHasLeftItHadEnteredIt) {
   std::vector<DumpMaker> makers = after_steps(2);
   makers[0].call("1", {.op = "broadcast", .root = 0});

@@ -146,6 +146,29 @@ TEST(CallRing, TellsHowACallWentOn) {
   EXPECT_EQ(ring->read(first)->state, CallState::completed);
 }
 
+TEST(CallRing, TellsWhetherAThreadWaits) {
+  OwnRing ring;
+  CallRecord record = record_of(1);
+  EXPECT_TRUE(ring->read(ring->record(record))->waited_for);
+  record.waited_for = false;
+  const std::uint64_t id = ring->record(record);
+  EXPECT_FALSE(ring->read(id)->waited_for);
+  ring->set_started(id);
+  EXPECT_FALSE(ring->read(id)->waited_for) << "it has started all the same";
+  EXPECT_EQ(ring->read(id)->state, CallState::started);
+  ring->set_waited_for(id, true);
+  EXPECT_TRUE(ring->read(id)->waited_for);
+  ring->set_waited_for(id, false);
+  EXPECT_FALSE(ring->read(id)->waited_for);
+  EXPECT_EQ(ring->read(id)->state, CallState::started);
+  ring->set_ended(id, CallState::completed, true);
+  const CallRecord ended = *ring->read(id);
+  ring->set_waited_for(id, false);
+  EXPECT_EQ(*ring->read(id), ended) << "what has ended stays as it was";
+  ring->set_waited_for(id + entries, false);
+  EXPECT_EQ(*ring->read(id), ended) << "it is of another call";
+}
+
 TEST(CallRing, TimesAreStamps) {
   OwnRing ring;
   CallRecord record = record_of(1);

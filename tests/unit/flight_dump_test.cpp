@@ -243,7 +243,10 @@ TEST(CallSite, OfTheCApiIsItsCaller) {
   return reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
 }
 
-[[gnu::always_inline]] inline std::uint64_t inlined_caller() { return where_am_i() + 0; }
+[[gnu::always_inline]] inline std::uint64_t inlined_caller() {
+  volatile std::uint64_t here = where_am_i();  // or the call could be a jump
+  return here;
+}
 
 TEST(CallFrames, TellInlinedFunctionsFromInnermostOut) {
   const std::uint64_t here = inlined_caller();
@@ -257,6 +260,24 @@ TEST(CallFrames, TellInlinedFunctionsFromInnermostOut) {
     EXPECT_GT(frame.line, 0);
   }
   EXPECT_GT(frames[1].line, frames[0].line);
+}
+
+// Their code stands in the function around them; a compiler that inlines nothing leaves it there.
+TEST(CallFrames, TellOfLambdasAndLocalClasses) {
+  const auto lambda = [](int more) __attribute__((noinline)) {
+    return inlined_caller() + static_cast<std::uint64_t>(more);
+  };
+  struct Local {
+    [[gnu::noinline]] static std::uint64_t m() { return inlined_caller(); }
+  };
+  volatile int none = 0;
+  for (const std::uint64_t here : {lambda(none), Local::m()}) {
+    const auto frames = frames_at(here);
+    ASSERT_GE(frames.size(), 2u);
+    EXPECT_NE(frames[0].name.find("inlined_caller"), std::string::npos) << frames[0].name;
+    EXPECT_GT(frames[1].line, frames[0].line);
+  }
+  EXPECT_EQ(frames_at(Local::m())[1].name.find("unsigned"), std::string::npos) << "m is a name";
 }
 
 TEST(CallFrames, KnowLittleOfWhatHasNoDebugInformation) {

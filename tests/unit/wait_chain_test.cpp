@@ -26,7 +26,8 @@ class Job {
   }
   Tale& waits(int rank, std::vector<int> ranks, std::uint64_t sequence = 0) {
     Tale& tale = idle(rank);
-    tale.awaited = {7, sequence, pack_ranks(ranks), 5000};
+    tale.awaited = {
+        .uid = 7, .sequence = sequence, .ranks = pack_ranks(ranks), .milliseconds = 5000};
     return tale;
   }
   WaitChain follow(int rank) { return chains_.follow(tales_.at(rank)); }
@@ -98,6 +99,97 @@ TEST(WaitChain, TakesNoCircleForADeadlockThatMayHaveBegunMeanwhile) {
   EXPECT_THAT(chain.circle, IsEmpty());
   EXPECT_THAT(chain.ends, IsEmpty());
   EXPECT_EQ(words_of(chain, {}), "rank 2 waits for rank 1; rank 1 waits for rank 2");
+}
+
+// Somebody else may send.
+TEST(WaitChain, TakesNoCircleForADeadlockThatAnotherCanEnd) {
+  Job job;
+  job.waits(1, {0});
+  job.waits(0, {1, 2}).awaited.any = true;
+  job.idle(2);
+  EXPECT_EQ(job.words(1),
+            "rank 1 waits for rank 0; rank 0 waits for any of ranks 1, 2; in the end all wait for "
+            "rank 2 (vm): it has made no call yet");
+}
+
+TEST(WaitChain, TellsOfACircleOfWhichNoWayLeadsOut) {
+  Job job;
+  job.waits(1, {0});
+  job.waits(0, {1, 2}).awaited.any = true;
+  job.waits(2, {3});
+  job.waits(3, {2, 0}).awaited.any = true;
+  EXPECT_THAT(job.follow(1).circle, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(WaitChain, TellsOfNoCircleWhereOneOfTheWaysIsNew) {
+  Job job;
+  job.waits(1, {0});
+  job.waits(0, {1, 2}).awaited.any = true;
+  job.waits(2, {0}).awaited.milliseconds = 60;
+  EXPECT_THAT(job.follow(1).circle, IsEmpty());
+}
+
+// Of those that could end it the one that is gone does not.
+TEST(WaitChain, OfAReceiveFromAnyLeadsToThoseWhoAreLeft) {
+  Job job;
+  job.waits(0, {1, 2}).awaited.any = true;
+  job.idle(1).state = PeerState::left;
+  job.idle(2);
+  EXPECT_EQ(job.words(0),
+            "rank 0 waits for rank 2; in the end all wait for rank 2 (vm): it has made no call "
+            "yet");
+}
+
+TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsNoDeadlockWhileOneGoesOn) {
+  Job job;
+  job.waits(9, {0, 1});
+  MissingRanks missing{.ranks = {0, 1}, .words = "waiting", .any = true};
+  missing.tales = {job.waits(0, {9}), job.idle(1)};
+  job.follow_all(missing);
+  EXPECT_EQ(missing.words, "waiting; rank 0 waits for rank 9");
+  EXPECT_THAT(missing.ranks, ElementsAre(0, 1));
+}
+
+TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockWhereNoneDoes) {
+  Job job;
+  job.waits(9, {0, 1});
+  MissingRanks missing{.ranks = {0, 1}, .words = "waiting", .any = true};
+  missing.tales = {job.waits(0, {9}), job.waits(1, {0})};
+  job.follow_all(missing);
+  EXPECT_THAT(missing.words, testing::HasSubstr("deadlock: ranks 0, 1, 9 wait for each other"));
+  EXPECT_THAT(missing.ranks, ElementsAre(0, 1, 9));
+}
+
+// At a limit the first gives up, and has left before the last one asks.
+TEST(WaitChain, GoesThroughOneThatHasGivenUpAndLeft) {
+  Job job;
+  job.waits(9, {1});
+  Tale& left = job.waits(0, {9});
+  left.state = PeerState::left;
+  left.answered = false;
+  left.awaited.ended = 50;
+  job.waits(1, {0});
+  EXPECT_THAT(job.follow(1).circle, ElementsAre(9, 1, 0));
+}
+
+TEST(WaitChain, OfThoseWhoDidNotWaitAtOneTimeIsNoCircle) {
+  Job job;
+  job.waits(9, {1});
+  Tale& left = job.waits(0, {9});
+  left.state = PeerState::left;
+  left.awaited.ended = 4000;
+  job.waits(1, {0}).awaited.milliseconds = 3000;
+  EXPECT_THAT(job.follow(1).circle, IsEmpty());
+}
+
+TEST(WaitChain, EndsAtOneThatHasLeftWithoutHavingWaited) {
+  Job job;
+  job.waits(1, {0});
+  job.waits(0, {1}).state = PeerState::left;
+  const WaitChain chain = job.follow(1);
+  EXPECT_THAT(chain.circle, IsEmpty());
+  ASSERT_EQ(chain.ends.size(), 1u);
+  EXPECT_EQ(chain.ends.front().rank, 0);
 }
 
 TEST(WaitChain, OfAGroupInTheMakingLeadsToThoseWhoHaveNotCome) {

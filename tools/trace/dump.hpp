@@ -42,7 +42,8 @@ struct Entry {
   std::optional<std::int64_t> tag;
   bool is_p2p = false;
   bool retired = false;
-  bool shadowed = false;  ///< by a rank that has run out of input
+  bool waited_for = true;  ///< while it has not ended: a thread waits in it
+  bool shadowed = false;   ///< by a rank that has run out of input
   EntryState state = EntryState::scheduled;
   std::int64_t collective_seq = 0;
   std::int64_t p2p_seq = 0;

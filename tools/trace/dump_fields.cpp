@@ -175,6 +175,7 @@ std::span<const Field<Entry>> entry_fields() {
       {"duration_ms", [](Entry& e, const Scalar& v) { e.duration_ms = v.maybe_real(); }},
       {"shadowed", [](Entry& e, const Scalar& v) { e.shadowed = v.flag(false); }},
       {"retired", [](Entry& e, const Scalar& v) { e.retired = v.flag(false); }},
+      {"waited_for", [](Entry& e, const Scalar& v) { e.waited_for = v.flag(true); }},
       {"path", [](Entry& e, const Scalar& v) { e.path = v.text(); }},
       {"algorithm", [](Entry& e, const Scalar& v) { e.algorithm = v.text(); }},
   };

@@ -76,15 +76,25 @@ std::vector<Finding> find_stuck(const Case& all) {
       finding.title = fmt::format("{} does not end, though all members have entered it", what);
     }
     finding.details.push_back(waiting_text(wait));
-    if (const std::vector<int> elsewhere = ranks_elsewhere(all, wait);
-        kind == Fate::Kind::alive && !elsewhere.empty() && elsewhere.size() < wait.waiters.size())
+    const std::vector<int> elsewhere = ranks_elsewhere(all, wait);
+    const bool is_undriven = finding.culprits.empty() && ranks_failed(wait).empty() &&
+                             !elsewhere.empty() && elsewhere.size() < wait.waiters.size();
+    if (is_undriven) {
+      finding.culprits = elsewhere;
+      finding.title = fmt::format("{} started {}, and {} not move it on", who(all.job, elsewhere),
+                                  what, elsewhere.size() == 1 ? "does" : "do");
+    }
+    if (kind == Fate::Kind::alive && !elsewhere.empty() && elsewhere.size() < wait.waiters.size())
       finding.details.push_back(fmt::format(
           "{} started it and {} in no call now that would move it on: {}", ranks_text(elsewhere),
           elsewhere.size() == 1 ? "is" : "are", whereabouts(all.job, elsewhere[0]).text));
     if (!wait.group->aborted.empty())
       finding.details.push_back(fmt::format("the group was given up: {}", wait.group->aborted));
     finding.advice =
-        "look for what carries the data: hymn doctor, the network, and ranks short of processors";
+        is_undriven ? "wait() for what was started, test() it now and then, or let a thread of "
+                      "hymn's move it on (HYMN_PROGRESS_THREAD=1)"
+                    : "look for what carries the data: hymn doctor, the network, and ranks short "
+                      "of processors";
     findings.push_back(std::move(finding));
     told = wait.group;
   }

@@ -20,10 +20,11 @@ std::int64_t pid_of(const Job& job, int rank) {
   return dump != nullptr && dump->pid > 0 ? dump->pid : job.fate(rank).pid;
 }
 
-// The last one that it has not left, for that is where a thread of the program waits.
-const Entry* open_entry(const Dump& dump) {
-  const auto found = std::find_if(dump.entries.rbegin(), dump.entries.rend(), [](const Entry& e) {
-    return !e.retired && e.state != EntryState::completed && e.state != EntryState::failed;
+// The last one that it has not left, and in which a thread of the program waits, or none does.
+const Entry* open_entry(const Dump& dump, bool waited_for) {
+  const auto found = std::find_if(dump.entries.rbegin(), dump.entries.rend(), [&](const Entry& e) {
+    return !e.retired && e.state != EntryState::completed && e.state != EntryState::failed &&
+           e.waited_for == waited_for;
   });
   return found == dump.entries.rend() ? nullptr : &*found;
 }
@@ -57,7 +58,7 @@ std::string outside_text(const Job& job, const Dump& dump) {
 
 Whereabouts last_seen(const Job& job, const Dump& dump) {
   using Kind = Whereabouts::Kind;
-  if (const Entry* open = open_entry(dump))
+  if (const Entry* open = open_entry(dump, true))
     return {Kind::in_operation,
             fmt::format("it is in {}{}{}",
                         of_group(call_name(*open, dump.rank), job.label(open->group)),
@@ -65,6 +66,15 @@ Whereabouts last_seen(const Job& job, const Dump& dump) {
   if (dump.in_call)
     return {Kind::in_call, fmt::format("it is in {}{}", dump.in_call->name,
                                        for_seconds(dump, dump.in_call->since_ns))};
+  if (const Entry* started = open_entry(dump, false))
+    return {Kind::outside,
+            fmt::format("it has started {}{}{}, and waits in no call",
+                        of_group(call_name(*started, dump.rank), job.label(started->group)),
+                        started->created_ns
+                            ? fmt::format(" {} ago", seconds_text(seconds_between(
+                                                         *started->created_ns, dump.time_ns)))
+                            : "",
+                        at_site(started->site))};
   return {Kind::outside, outside_text(job, dump)};
 }
 

@@ -1,0 +1,102 @@
+// What ranks tell of one that has started a call, and is in none that moves it on; and of receives
+// from any source that nobody sends to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "hymn/hymn.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr auto soon = 300ms;
+constexpr auto late = 60s;
+
+TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
+  std::promise<void> told;
+  std::shared_future<void> is_told = told.get_future().share();
+  run_ranks(2, [&](World& world) {
+    std::vector<float> values(100'000, 1);
+    const bool waits = world.rank() == 0;
+    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    if (!waits) {
+      is_told.wait();
+      EXPECT_THROW(work.wait(), AbortedError);
+      return;
+    }
+    try {
+      work.wait();
+      ADD_FAILURE() << "nobody has moved it on";
+    } catch (const TimeoutError& error) {
+      EXPECT_EQ(error.context().missing, std::vector{1});
+      EXPECT_THAT(error.what(), HasSubstr("not moved on by: rank 1"));
+      EXPECT_THAT(error.what(), HasSubstr("it has started all_reduce #1"));
+      EXPECT_THAT(error.what(), HasSubstr("HYMN_PROGRESS_THREAD=1"));
+    }
+    told.set_value();
+  });
+}
+
+// Who has not entered it is to blame, not who has, and computes meanwhile.
+TEST(Undriven, WhoHasNotEnteredItIsNamedFirst) {
+  std::promise<void> told;
+  std::shared_future<void> is_told = told.get_future().share();
+  run_ranks(3, [&](World& world) {
+    std::vector<float> values(100'000, 1);
+    Work work;
+    if (world.rank() != 2)
+      work =
+          world.group().all_reduce_async(values, {}, {.timeout = world.rank() == 0 ? soon : late});
+    if (world.rank() == 0) {
+      try {
+        work.wait();
+        ADD_FAILURE() << "rank 2 is not there";
+      } catch (const TimeoutError& error) {
+        EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
+      }
+      told.set_value();
+    }
+    is_told.wait();
+    if (world.rank() == 1) {
+      EXPECT_THROW(work.wait(), AbortedError);
+    }
+  });
+}
+
+TEST(Undriven, ReceivesFromAnyAreADeadlockOnlyWhereNobodyCanSend) {
+  for (const bool all : {false, true}) {
+    std::promise<void> told;
+    std::shared_future<void> is_told = told.get_future().share();
+    run_ranks(3, [&](World& world) {
+      std::int32_t word = 0;
+      if (world.rank() == 2 && !all) {
+        is_told.wait();
+        return;
+      }
+      const auto patience = world.rank() == 0 ? Timeout(2s) : Timeout(20s);
+      try {
+        world.group().recv(view_of(word), world.rank() == 1 ? 0 : any_source, 0,
+                           {.timeout = patience});
+        ADD_FAILURE() << "nobody sends";
+      } catch (const Error& error) {
+        if (world.rank() != 0) return;
+        EXPECT_THAT(error.what(), HasSubstr("waiting for any of rank 1"));
+        const std::string_view deadlock = "deadlock: ranks 0, 1, 2 wait for each other";
+        EXPECT_EQ(std::string_view(error.what()).find(deadlock) != std::string_view::npos, all)
+            << error.what();
+        EXPECT_EQ(std::string_view(error.what()).find("deadlock") != std::string_view::npos, all);
+      }
+      if (world.rank() != 0) return;
+      told.set_value();
+      world.group().abort("the test is over");
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
