@@ -38,12 +38,13 @@ void CompanyWatch::look(TimePoint now) {
 TimeoutError with_known(const TimeoutError& error, const Company& company) {
   std::string problem = error.problem();
   std::vector<int> known;
-  for (const int rank : company.ranks)
-    if (const std::string words = company.tell_of(rank);
-        !words.empty() && problem.find(words) == std::string::npos) {
-      problem += "; " + words;
-      known.push_back(rank);
-    }
+  for (const int rank : company.ranks) {
+    const std::string words = company.tell_of(rank);
+    if (words.empty()) continue;
+    // Whoever else is missing may be held up by it.
+    known.push_back(rank);
+    if (problem.find(words) == std::string::npos) problem += "; " + words;
+  }
   ErrorContext context = error.context();
   if (!known.empty()) context.missing = std::move(known);
   return TimeoutError(problem, error.waited(), std::move(context));

@@ -15,7 +15,6 @@ struct PendingOp {
   OpType type = OpType::barrier;
   std::uint64_t sequence = 0;
   int peer = -1;  ///< of a send or receive: group rank, or any_source
-  friend bool operator==(const PendingOp&, const PendingOp&) = default;
 };
 
 /// Thread-safe.

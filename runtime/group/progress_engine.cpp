@@ -81,10 +81,10 @@ bool ProgressEngine::step_some() {
   return true;
 }
 
-std::vector<ProgressEngine::Overdue> ProgressEngine::overdue(TimePoint now) const {
+std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now, std::size_t most) {
   std::vector<Overdue> found;
   for_each_own([&](const auto& work) {
-    if (work->is_overdue(now))
+    if (found.size() < most && work->has_become_overdue(now))
       found.push_back({work->group().membership().uid, work->pending(), work->is_on_host()});
   });
   return found;

@@ -60,9 +60,9 @@ class ProgressEngine {
     std::uint64_t uid = 0;
     PendingOp op;
     bool on_host = false;
-    friend bool operator==(const Overdue&, const Overdue&) = default;
   };
-  std::vector<Overdue> overdue(TimePoint now) const;
+  /// Each is told once; at most so many, the oldest first.
+  std::vector<Overdue> take_overdue(TimePoint now, std::size_t most);
   /// This collective is in flight, and neither waits a thread in it nor is there one that moves
   /// all.
   bool is_unattended(std::uint64_t uid, std::uint64_t sequence) const;

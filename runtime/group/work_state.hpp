@@ -84,10 +84,12 @@ class WorkState {
   std::vector<RecvStatus> statuses() const;
   Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
 
-  /// Its own limit has passed by a little, for whoever waits is given the time to say so.
-  bool is_overdue(TimePoint now) const {
+  /// True once: when its own limit has passed by a little, for whoever waits is given the time to
+  /// say so.
+  bool has_become_overdue(TimePoint now) {
     return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
-           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
+           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500) &&
+           !is_overdue_.exchange(true, std::memory_order_relaxed);
   }
 
   /// No thread is in wait() to move it on.
@@ -165,6 +167,7 @@ class WorkState {
   // While somebody waits with a limit of their own, the operation's own is not looked at.
   std::atomic<int> explicit_waiters_{0};
   std::atomic<int> waiters_{0};  ///< all of them
+  std::atomic<bool> is_overdue_{false};
   std::atomic<Ended> ended_{Ended::no};
   std::exception_ptr error_;  // written before ended_
 

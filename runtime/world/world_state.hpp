@@ -292,10 +292,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
     Inquiry about{};
     std::optional<std::uint64_t> question{};  ///< none: there is nobody to ask
     int beats = 0;                            ///< since then
-    bool is_told = false;                     ///< they have answered
   };
   OverdueAsked ask_about(const ProgressEngine::Overdue& work);
-  void look_after_overdue(OverdueAsked& asked);
+  /// True: all is done about it.
+  bool look_after(OverdueAsked& asked);
   void give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing);
   void ask_about(const CallRecord& call);
   /// "rank 1 (vm, pid 7) has not come: it is in …; rank 2 …".
@@ -388,7 +388,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::unique_ptr<Watchdog> watchdog_;
   WaitReports wait_reports_;
   std::vector<WaitAsked> long_waits_;  // of the thread that beats, with the next three
-  std::vector<OverdueAsked> overdue_;  // as long as they are overdue
+  std::vector<OverdueAsked> overdue_;
   std::uint64_t calls_seen_ = 0;
   unsigned beats_ = 0;
   std::atomic<const char*> outer_call_{nullptr};

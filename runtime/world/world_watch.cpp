@@ -18,6 +18,8 @@ namespace {
 
 // A dump that is not older than this at a rank's end is about that end.
 constexpr Duration last_words = std::chrono::seconds(10);
+// Others are asked about each; the rest has its turn later.
+constexpr std::size_t most_overdue = 64;
 
 std::int64_t wall_now() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -118,17 +120,12 @@ void WorldState::enter_outer_call(const char* name) {
 // group is given up. What all have entered may just not have been looked at: whoever waits for it
 // next finds it done, or comes to a limit of their own.
 void WorldState::look_after_works() {
-  const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
+  ProgressEngine* const engine = watched_engine_.load(std::memory_order_acquire);
   if (engine == nullptr || watchdog_->policy() == OnFailure::report) return;
-  const std::vector<ProgressEngine::Overdue> overdue = engine->overdue(clock_->now());
-  std::erase_if(overdue_, [&](const OverdueAsked& asked) {
-    return std::ranges::find(overdue, asked.work) == overdue.end();
-  });
-  for (const ProgressEngine::Overdue& work : overdue)
-    if (std::ranges::find(overdue_, work, &OverdueAsked::work) == overdue_.end())
+  if (overdue_.empty())
+    for (const ProgressEngine::Overdue& work : engine->take_overdue(clock_->now(), most_overdue))
       overdue_.push_back(ask_about(work));
-  for (OverdueAsked& asked : overdue_)
-    if (!asked.is_told) look_after_overdue(asked);
+  std::erase_if(overdue_, [this](OverdueAsked& asked) { return look_after(asked); });
 }
 
 WorldState::OverdueAsked WorldState::ask_about(const ProgressEngine::Overdue& work) {
@@ -142,13 +139,12 @@ WorldState::OverdueAsked WorldState::ask_about(const ProgressEngine::Overdue& wo
   return asked;
 }
 
-void WorldState::look_after_overdue(OverdueAsked& asked) {
+bool WorldState::look_after(OverdueAsked& asked) {
   std::vector<Tale> tales;
   if (asked.question) {
-    if (!agent_->is_answered(*asked.question) && ++asked.beats < longest_answer) return;
+    if (!agent_->is_answered(*asked.question) && ++asked.beats < longest_answer) return false;
     tales = end_asking(*asked.question, asked.about);
   }
-  asked.is_told = true;
   // Looked up here, places are known at once under the lock.
   find_sites(tales, asked.about, Duration::zero());
   MissingRanks missing;
@@ -159,6 +155,7 @@ void WorldState::look_after_overdue(OverdueAsked& asked) {
   const bool is_missed =
       is_collective(asked.work.op.type) && !missing.ranks.empty() && !missing.unattended;
   if (!may_be_done || is_missed) give_up_overdue(asked.work, std::move(missing));
+  return true;
 }
 
 void WorldState::give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing) {

@@ -198,6 +198,12 @@ TEST(CompanyWatch, TellsWhoIsHeldWhenTimeIsUp) {
                                        }});
   EXPECT_THAT(told.problem(), HasSubstr("waited for rank(s) 0; 2 is stopped"));
   EXPECT_THAT(told.context().missing, ElementsAre(2));
+  const TimeoutError more("waited for rank(s) 0, 1; 1 is stopped", 2s, {.missing = {0, 1}});
+  const auto held_up = with_known(more, {.ranks = {0, 1, 2}, .tell_of = [](int rank) {
+                                           return rank == 1 ? "1 is stopped" : "";
+                                         }});
+  EXPECT_EQ(held_up.problem(), more.problem());
+  EXPECT_THAT(held_up.context().missing, ElementsAre(1)) << "who else may be held up by it";
   const auto same =
       with_known(error, {.ranks = {0, 1, 2}, .tell_of = [](int) { return std::string(); }});
   EXPECT_EQ(same.problem(), error.problem());
