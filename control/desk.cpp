@@ -15,6 +15,14 @@ constexpr std::size_t kept_notes = 16384;
 constexpr std::size_t kept_marks = 4096;
 constexpr std::size_t kept_first_marks = 1024;
 
+/// Where others are to blame that is said, and no more: their story would be told within the
+/// story of each that leaves because of them, and grow with every one.
+std::string words_of_goodbye(int rank, const std::string& why, const std::vector<int>& culprits) {
+  if (why.empty()) return "it has ended its world";
+  const bool is_own = culprits.empty() || std::ranges::find(culprits, rank) != culprits.end();
+  return "it has ended its world because of an error" + (is_own ? ": " + why : "");
+}
+
 }  // namespace
 
 Desk::Desk(int size, DeskOptions options, Send send)
@@ -108,9 +116,7 @@ void Desk::on(int rank, Goodbye message, TimePoint) {
   note_marks(seat(rank), message.marks);
   seat(rank).culprits = std::move(message.culprits);
   const bool was_seen = seat(rank).state == PeerState::left;
-  learn(rank, PeerState::left,
-        message.why.empty() ? "it has ended its world"
-                            : "it has ended its world because of an error: " + message.why);
+  learn(rank, PeerState::left, words_of_goodbye(rank, message.why, seat(rank).culprits));
   // Who has seen its end may know less of how far it had come.
   if (was_seen) send_to_others(rank, News{news_of(rank)});
 }

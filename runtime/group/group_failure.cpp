@@ -132,11 +132,8 @@ std::exception_ptr GroupState::explained(std::exception_ptr error, const std::st
   while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (is_aborted()) return aborted_error(title);
-  // The news are lost, perhaps, with those who would have told them.
-  ErrorContext where = context(title);
-  where.missing = world_->failed_ranks_in(reason);
-  if (where.missing.empty()) return error;
-  return std::make_exception_ptr(AbortedError(reason, std::move(where)));
+  // The news are lost, perhaps, or stuck, with those who would have told them.
+  return aborted_by({reason, world_->gone_ranks_in(reason)}, title);
 }
 
 GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
@@ -207,14 +204,18 @@ GroupState::Failure GroupState::abort_failure() const {
 }
 
 std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
-  ErrorContext where = context(operation);
-  where.remedy = "make a new group, or a new World, of the ranks that are left";
   Failure failure = abort_failure();
   // Who has given it up may have known less than is known here.
   if (const auto gone = gone_.failed(); failure.missing.empty() && !gone.empty()) {
     Failure cause = failure_of(gone);
     failure = {fmt::format("{}; {}", failure.reason, cause.reason), std::move(cause.missing)};
   }
+  return aborted_by(std::move(failure), operation);
+}
+
+std::exception_ptr GroupState::aborted_by(Failure failure, const std::string& operation) const {
+  ErrorContext where = context(operation);
+  where.remedy = "make a new group, or a new World, of the ranks that are left";
   where.missing = std::move(failure.missing);
   return std::make_exception_ptr(
       AbortedError(fmt::format("the group was aborted: {}", failure.reason), std::move(where)));

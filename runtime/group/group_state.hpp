@@ -192,6 +192,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string label() const;
   ErrorContext context(std::string operation) const;
   std::exception_ptr aborted_error(const std::string& operation) const;
+  std::exception_ptr aborted_by(Failure failure, const std::string& operation) const;
   /// Of what MPI has been finalized under.
   std::exception_ptr closed_error(const std::string& title) const;
   /// For a call of this rank that has lasted for long: whom to ask about it, and what; then, with

@@ -116,13 +116,12 @@ std::string WorldState::name_of(int rank) const {
   return fmt::format("rank {} ({}, pid {})", rank, persons_[index].host, persons_[index].pid);
 }
 
-std::vector<int> WorldState::failed_ranks_in(std::string_view text) const {
-  std::vector<int> named;
-  if (!agent_) return named;
-  for (const PeerNews& news : agent_->all_news())
-    if (hymn::has_failed(news.state) && text.find(name_of(news.rank)) != std::string_view::npos)
-      named.push_back(news.rank);
-  return named;
+std::vector<int> WorldState::gone_ranks_in(std::string_view text) const {
+  std::vector<int> named = all_ranks();
+  std::erase_if(named, [&](int rank) {
+    return text.find(name_of(rank)) == std::string_view::npos || tell_of(rank).empty();
+  });
+  return culprits_for(named);
 }
 
 void WorldState::announce_abort(std::uint64_t uid, const GroupState::Failure& failure) {

@@ -128,8 +128,10 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   follow_waits(missing, control::longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(missing.ranks);
-  return TimeoutError(fmt::format("{}; missing: {}", error.problem(), missing.words),
-                      error.waited(), std::move(where));
+  const TimeoutError told(fmt::format("{}; missing: {}", error.problem(), missing.words),
+                          error.waited(), std::move(where));
+  // The others of them may be held up by one that is stopped.
+  return with_known(told, company(group.ranks));
 }
 
 // Others see only which calls have not ended; not which of them a thread waits in.

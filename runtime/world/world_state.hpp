@@ -164,8 +164,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::string name_of(int rank) const;
   /// How a rank has ended: "rank 1 (vm, pid 7) is dead: its process was killed by signal 9".
   std::string describe_end(const PeerNews& news) const;
-  /// Those that have failed, and that this text names.
-  std::vector<int> failed_ranks_in(std::string_view text) const;
+  /// Those that this text names and from which nothing comes any more, or who is to blame for it.
+  std::vector<int> gone_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit) const;
   /// Adds for whom those wait that are missing; asks for up to `patience`.

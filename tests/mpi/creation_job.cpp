@@ -85,7 +85,9 @@ void expect_named(int rank, int victim) {
     while (true) world.group().barrier();
   } catch (const Error& error) {
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-    std::printf("heard after %.3f s: %s\n", waited.count(), error.what());
+    std::printf("heard after %.3f s: %s; missing:", waited.count(), error.what());
+    for (const int missing : error.context().missing) std::printf(" %d", missing);
+    std::printf("\n");
     std::fflush(stdout);
     CHECK(error.context().missing == std::vector<int>{victim});
     CHECK(std::strstr(error.what(), ("rank " + std::to_string(victim) + " (").c_str()) != nullptr);

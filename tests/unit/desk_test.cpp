@@ -133,12 +133,17 @@ TEST_F(DeskTest, LastWordsAreToldAfterOthersHaveSeenTheEnd) {
 TEST_F(DeskTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {
   all_join();
   say(1, Goodbye{{}, "rank 3 has failed", {3}});
-  const auto told = take<News>();
+  auto told = take<News>();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[0].second.news.state, PeerState::left);
-  EXPECT_EQ(told[0].second.news.detail,
-            "it has ended its world because of an error: rank 3 has failed");
+  EXPECT_EQ(told[0].second.news.detail, "it has ended its world because of an error")
+      << "the story of rank 3 is its own";
   EXPECT_THAT(told[0].second.news.culprits, ElementsAre(3));
+  say(2, Goodbye{{}, "out of memory", {2}});
+  told = take<News>();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].second.news.detail,
+            "it has ended its world because of an error: out of memory");
 }
 
 TEST_F(DeskTest, LostMayTurnOutToBeDead) {
