@@ -87,8 +87,7 @@ struct Tale {
   bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end
   std::string doing{};          ///< in words: what it is doing now, or has done last
   bool waits = false;           ///< a thread of it waits in what was asked for
-  /// It has started what was asked for, and no thread of it is in a call that moves it on.
-  bool unattended = false;
+  bool undriven = false;        ///< it has started what was asked for, and does not move it on
   std::string call{};           ///< in words: the collective that was asked for; empty: not known
   std::string site{};           ///< where it was called; empty: not known, or not asked for
   std::uint64_t signature = 0;  ///< of that call; 0: not known

@@ -144,14 +144,20 @@ std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
   return passed == 0 ? 0 : created + passed;
 }
 
-// Beside other news, which this must not undo.
 void CallRing::set_waited_for(std::uint64_t id, bool waited_for) {
+  set_flag(id, StateWord::unattended, !waited_for);
+}
+
+void CallRing::set_undriven(std::uint64_t id, bool undriven) {
+  set_flag(id, StateWord::undriven, undriven);
+}
+
+void CallRing::set_flag(std::uint64_t id, std::uint64_t flag, bool on) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   std::uint64_t seen = entry.state.load(std::memory_order_relaxed);
   while (StateWord::id_of(seen) == id) {
-    const std::uint64_t next =
-        waited_for ? seen & ~StateWord::unattended : seen | StateWord::unattended;
+    const std::uint64_t next = on ? seen | flag : seen & ~flag;
     if (is_ended(StateWord::state_of(seen)) ||
         entry.state.compare_exchange_weak(seen, next, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
@@ -220,6 +226,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.state = StateWord::state_of(state);
   call.retired = (state & StateWord::retired) != 0;
   call.waited_for = (state & StateWord::unattended) == 0;
+  call.undriven = (state & StateWord::undriven) != 0 && !call.waited_for && !is_ended(call.state);
   const bool ended = is_ended(call.state);
   // A stamp that a late writer has spoilt takes its record with it.
   if (call.state == CallState::started && call.started == 0) return std::nullopt;

@@ -73,6 +73,8 @@ class CallRing {
   void set_retired(std::uint64_t record_id);
   /// Whether a thread waits in it, while it has not ended.
   void set_waited_for(std::uint64_t record_id, bool waited_for);
+  /// Whether nothing has moved it on for a while, while it has not ended.
+  void set_undriven(std::uint64_t record_id, bool undriven);
 
   /// How many records were ever added.
   std::uint64_t next_id() const;
@@ -102,7 +104,8 @@ class CallRing {
   struct StateWord {
     static constexpr std::uint64_t retired = 1;
     static constexpr std::uint64_t unattended = 8;  ///< no thread waits in it
-    static constexpr unsigned id_shift = 4;
+    static constexpr std::uint64_t undriven = 16;
+    static constexpr unsigned id_shift = 5;
     static constexpr std::uint64_t of(std::uint64_t id, CallState state, std::uint64_t flags) {
       return id << id_shift | static_cast<std::uint64_t>(state) << 1 | flags;
     }
@@ -118,11 +121,13 @@ class CallRing {
     std::atomic<std::uint64_t> timing;
     SoleWriter sole;
   };
-  static constexpr std::uint64_t unrecorded = ~std::uint64_t{0} >> 4;
+  static constexpr std::uint64_t unrecorded = ~std::uint64_t{0} >> StateWord::id_shift;
 
   CallRing(Memory* memory, Size size, Writers writers);
   std::uint64_t claim_alone();
   std::uint64_t claim_among_others();
+  /// Beside other news, which this must not undo.
+  void set_flag(std::uint64_t record_id, std::uint64_t flag, bool on);
   Entry& entry_of(std::uint64_t id) const { return first_entry_[id & mask_]; }
   std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
     return first_frame_ + (id & mask_) * size_.frames;

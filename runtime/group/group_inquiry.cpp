@@ -79,23 +79,27 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
   const bool collective = is_collective(op.type);
   std::vector<std::string> unheard;
   std::vector<Tale> absent;
-  std::vector<Tale> unattended;
+  std::vector<Tale> undriven;
   for (const Tale& tale : tales) {
     const bool entered = !collective || tale.entered >= op.sequence;
     // Who has entered it, and left since, has waited itself, but not so long.
     const bool waited = tale.answered || tale.state == PeerState::left;
     if (collective && entered && waited) {
-      if (tale.unattended) unattended.push_back(tale);
+      if (tale.undriven) undriven.push_back(tale);
       continue;
     }
-    if (tale.cut_off && !tale.answered)
+    if (tale.cut_off && !tale.answered) {
       unheard.push_back(world_->name_of(tale.rank));
-    else
+      missing.unheard.push_back(tale);
+    } else {
       absent.push_back(tale);
+    }
   }
-  // Who has started it is to blame only where no rank is missing without whom it cannot move.
-  const bool all_entered = absent.empty() && unheard.empty();
-  if (all_entered) absent = std::move(unattended);
+  missing.apart = tell_apart(op, tales, patience);
+  // Who has started it is to blame only where no rank is missing without whom it cannot move, and
+  // it is the same call.
+  const bool all_entered = absent.empty() && unheard.empty() && missing.apart.empty();
+  if (all_entered) absent = std::move(undriven);
   world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
                      inquiry_about(op), patience);
   std::vector<std::string> words;
@@ -103,20 +107,20 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
     missing.ranks.push_back(tale.rank);
     const bool is_known = tale.answered || tale.knows_group;
     const bool is_late = is_known && collective && tale.entered < op.sequence;
-    const std::string_view how = is_late                     ? " has not entered it"
-                                 : collective && all_entered ? " has started it, and does not wait"
-                                                             : "";
+    const std::string_view how = is_late ? " has not entered it"
+                                 : collective && all_entered
+                                     ? " has started it, and does not move it on"
+                                     : "";
     words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank), how, tale.doing));
   }
   missing.any = op.type == OpType::recv && op.peer == any_source;
-  missing.unattended = collective && all_entered && !absent.empty();
+  missing.undriven = collective && all_entered && !absent.empty();
   missing.tales = std::move(absent);
-  missing.apart = tell_apart(op, tales, patience);
   if (!words.empty())
-    missing.words = (missing.unattended ? "not moved on by: "
-                     : collective       ? "missing: "
-                     : missing.any      ? "waiting for any of "
-                                        : "waiting for ") +
+    missing.words = (missing.undriven ? "not moved on by: "
+                     : collective     ? "missing: "
+                     : missing.any    ? "waiting for any of "
+                                      : "waiting for ") +
                     some_of(std::move(words));
   else if (!missing.apart.empty())
     missing.words = "the calls differ: " + missing.apart;
@@ -133,9 +137,8 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
 
 std::string GroupState::remedy_for(const MissingRanks& missing) const {
   std::string remedy =
-      missing.unattended ? "wait() for what was started, test() it now and then, or have a thread "
-                           "of hymn's move it "
-                           "on (HYMN_PROGRESS_THREAD=1); or allow more time"
+      missing.undriven ? "wait() for what was started, test() it now and then, or have a thread of "
+                         "hymn's move it on (HYMN_PROGRESS_THREAD=1); or allow more time"
       : missing.apart.empty()
           ? "look for a rank that has failed, or has not made this call; or allow more time"
           : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
@@ -157,7 +160,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   const Duration patience = share_of(limit, longest_question);
   MissingRanks missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
                                       share_of(limit, longest_closer_look));
-  world_->follow_waits(missing, patience);
+  world_->follow_waits(missing, waited, patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -204,7 +207,7 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
   found.words = some_of(std::move(words));
-  world_->follow_waits(found, longest_question);
+  world_->follow_waits(found, error.waited(), longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(

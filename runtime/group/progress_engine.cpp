@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "base/helper_thread.hpp"
@@ -12,6 +13,13 @@
 #include "topology/affinity.hpp"
 
 namespace hymn {
+namespace {
+
+ProgressEngine::Overdue overdue_of(const detail::WorkState& work) {
+  return {work.group().membership().uid, work.pending(), work.is_on_host()};
+}
+
+}  // namespace
 
 ProgressEngine::ProgressEngine(std::shared_ptr<WorksInFlight> works,
                                std::function<bool()> may_drive, bool crowded, bool own_thread,
@@ -81,22 +89,53 @@ bool ProgressEngine::step_some() {
   return true;
 }
 
-std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now, std::size_t most) {
+// Of the collectives of a group the newest tells of all: whoever has come to it has come to those
+// before.
+std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now) {
+  std::map<std::uint64_t, Overdue> newest;
   std::vector<Overdue> found;
   for_each_own([&](const auto& work) {
-    if (found.size() < most && work->has_become_overdue(now))
-      found.push_back({work->group().membership().uid, work->pending(), work->is_on_host()});
+    if (work->is_seen_to() || !work->is_overdue(now)) return;
+    work->set_seen_to(true);
+    const Overdue one = overdue_of(*work);
+    if (!work->is_ordered() && !one.on_host) found.push_back(one);
+    if (!work->is_ordered()) return;
+    const bool on_host = !newest.contains(one.uid) || newest[one.uid].on_host;
+    newest[one.uid] = one;
+    newest[one.uid].on_host = one.on_host && on_host;
   });
+  for (const auto& [uid, one] : newest) found.push_back(one);
   return found;
 }
 
-bool ProgressEngine::is_unattended(std::uint64_t uid, std::uint64_t sequence) const {
+void ProgressEngine::tell_overdue_again(std::uint64_t uid) {
+  for_each_own([&](const auto& work) {
+    if (work->group().membership().uid == uid) work->set_seen_to(false);
+  });
+}
+
+std::optional<ProgressEngine::Overdue> ProgressEngine::oldest_overdue(std::uint64_t uid,
+                                                                      bool collective,
+                                                                      std::uint64_t first,
+                                                                      TimePoint now) const {
+  std::optional<Overdue> oldest;
+  for_each_own([&](const auto& work) {
+    if (oldest || work->group().membership().uid != uid || work->is_ordered() != collective) return;
+    if (work->last_sequence() >= first && work->is_overdue(now)) oldest = overdue_of(*work);
+  });
+  return oldest;
+}
+
+void ProgressEngine::look_what_is_driven(TimePoint now) {
+  for_each_own([now](const auto& work) { work->look_whether_driven(now); });
+}
+
+bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) const {
   bool found = false;
-  if (has_own_thread()) return found;
   for_each_own([&](const auto& work) {
     found = found || (work->is_ordered() && work->group().membership().uid == uid &&
                       work->sequence() <= sequence && sequence <= work->last_sequence() &&
-                      work->is_unattended());
+                      work->is_undriven());
   });
   return found;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -55,17 +56,25 @@ class ProgressEngine {
   std::vector<std::shared_ptr<detail::WorkState>> pending(
       const std::function<bool(const detail::WorkState&)>& wanted) const;
 
-  /// Those of this world whose limit has passed, and for which nobody waits with another one.
+  /// One of this world whose limit has passed, and for which nobody waits with another one.
   struct Overdue {
     std::uint64_t uid = 0;
     PendingOp op;
-    bool on_host = false;
+    bool on_host = false;  ///< and so are all that are older
   };
-  /// Each is told once; at most so many, the oldest first.
-  std::vector<Overdue> take_overdue(TimePoint now, std::size_t most);
-  /// This collective is in flight, and neither waits a thread in it nor is there one that moves
-  /// all.
-  bool is_unattended(std::uint64_t uid, std::uint64_t sequence) const;
+  /// The newest collective of each group of which one has become overdue since this was asked last,
+  /// and each message on a GPU.
+  std::vector<Overdue> take_overdue(TimePoint now);
+  /// They are told again.
+  void tell_overdue_again(std::uint64_t uid);
+  /// The oldest that is overdue still, of those of this group and of this kind: collectives from
+  /// `first` on, or messages.
+  std::optional<Overdue> oldest_overdue(std::uint64_t uid, bool collective, std::uint64_t first,
+                                        TimePoint now) const;
+  /// By the thread that beats.
+  void look_what_is_driven(TimePoint now);
+  /// This collective is in flight, and nothing has moved it on of late.
+  bool is_undriven(std::uint64_t uid, std::uint64_t sequence) const;
 
   Crowding& crowding() { return crowding_; }
   bool crowded() const { return crowding_.is_counted(); }

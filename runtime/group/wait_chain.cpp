@@ -72,12 +72,18 @@ std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
   return tales;
 }
 
-bool WaitChains::has_lasted(const Tale& tale, double when) {
-  return static_cast<double>(tale.awaited.milliseconds) > when + settled_after;
-}
-
-double WaitChains::first_question() const {
-  return std::chrono::duration<double, std::milli>(elapsed_()).count();
+// All told their times between the first question and now, so that "now" is on the safe side.
+bool WaitChains::have_met(std::span<const Tale> waiting) const {
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  const double elapsed = Milliseconds(elapsed_()).count();
+  double when = elapsed;
+  for (const Tale& tale : waiting)
+    when = std::max(when, elapsed + static_cast<double>(tale.awaited.ended));
+  return std::ranges::all_of(waiting, [&](const Tale& tale) {
+    const double waited = tale.rank == self_ ? Milliseconds(waited_).count() + elapsed
+                                             : static_cast<double>(tale.awaited.milliseconds);
+    return waited > when + settled_after;
+  });
 }
 
 std::vector<int> WaitGraph::stuck() const {
@@ -97,29 +103,26 @@ std::vector<int> WaitGraph::stuck() const {
 std::vector<int> WaitChains::knot_around(const std::vector<Tale>& circle) const {
   WaitGraph graph;
   std::vector<Tale> open = circle;
-  double when = first_question();
-  for (const Tale& tale : circle) when = std::max(when, static_cast<double>(tale.awaited.ended));
+  std::vector<Tale> waiting;
   for (std::size_t i = 0; i < open.size() && i < most_links; ++i) {
     const Tale tale = open[i];
     const bool is_self = tale.rank == self_;
-    if (graph.has(tale.rank) || (!is_self && !(waits(tale) && has_lasted(tale, when)))) continue;
+    if (graph.has(tale.rank) || !(is_self || waits(tale))) continue;
     const std::vector<Tale> lacking = is_self ? alternatives_ : whom_it_lacks(tale);
     graph.add(tale.rank, ranks_of(lacking), is_self || tale.awaited.any);
+    waiting.push_back(tale);
     open.insert(open.end(), lacking.begin(), lacking.end());
   }
   std::vector<int> stuck = graph.stuck();
   const auto is_stuck = [&](const Tale& tale) { return std::ranges::count(stuck, tale.rank) != 0; };
-  if (!std::ranges::all_of(circle, is_stuck)) stuck.clear();
+  std::erase_if(waiting, std::not_fn(is_stuck));
+  if (!std::ranges::all_of(circle, is_stuck) || !have_met(waiting)) stuck.clear();
   return stuck;
 }
 
 std::vector<int> WaitChains::deadlock_of(const std::vector<Tale>& circle) const {
   if (std::ranges::any_of(circle, waits_for_any)) return knot_around(circle);
-  double when = first_question();
-  for (const Tale& tale : circle) when = std::max(when, static_cast<double>(tale.awaited.ended));
-  const bool all_last = std::ranges::all_of(
-      circle, [&](const Tale& tale) { return tale.rank == self_ || has_lasted(tale, when); });
-  return all_last ? ranks_of(circle) : std::vector<int>();
+  return have_met(circle) ? ranks_of(circle) : std::vector<int>();
 }
 
 WaitChain WaitChains::follow(Tale at) {
@@ -149,7 +152,13 @@ WaitChain WaitChains::follow(Tale at) {
 
 void follow_waits(MissingRanks& missing, WaitChains& chains,
                   const std::function<std::string(int)>& name_of) {
-  if (missing.any) chains.needs_any_of(missing.tales);
+  if (missing.any) {
+    std::vector<Tale> all = missing.tales;
+    // Nothing comes of who is gone; who was not heard of may send yet.
+    std::erase_if(all, [](const Tale& tale) { return is_gone(tale.state) && !waits(tale); });
+    all.insert(all.end(), missing.unheard.begin(), missing.unheard.end());
+    chains.needs_any_of(std::move(all));
+  }
   std::vector<std::string> words;
   std::vector<int> ranks;
   bool is_certain = true;

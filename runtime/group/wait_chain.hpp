@@ -51,9 +51,9 @@ class WaitGraph {
 class WaitChains {
  public:
   using Ask = std::function<std::vector<Tale>(const Inquiry&, std::span<const int>)>;
-  /// `self` waits, too. `elapsed`: since it began to ask.
-  WaitChains(int self, Ask ask, std::function<Duration()> elapsed)
-      : self_(self), ask_(std::move(ask)), elapsed_(std::move(elapsed)) {}
+  /// `self` waits, too, and has `waited` when it began to ask. `elapsed`: since then.
+  WaitChains(int self, Duration waited, Ask ask, std::function<Duration()> elapsed)
+      : self_(self), waited_(waited), ask_(std::move(ask)), elapsed_(std::move(elapsed)) {}
 
   /// Any of these, who have told this, could end the wait of `self`. Else it needs all.
   void needs_any_of(std::vector<Tale> tales) { alternatives_ = std::move(tales); }
@@ -62,9 +62,9 @@ class WaitChains {
 
  private:
   std::vector<Tale> whom_it_lacks(const Tale& tale) const;
-  /// Since before `when`: milliseconds before now, as all times here.
-  static bool has_lasted(const Tale& tale, double when);
-  double first_question() const;
+  /// All these waits, and that of `self`, were at one time: each began before the first question,
+  /// and before any of them was given up.
+  bool have_met(std::span<const Tale> waiting) const;
   /// Those who wait for each other for certain, where these waits lead round in a circle.
   std::vector<int> deadlock_of(const std::vector<Tale>& circle) const;
   /// The ways on from a circle with a wait that any of several could end: those who wait for each
@@ -72,6 +72,7 @@ class WaitChains {
   std::vector<int> knot_around(const std::vector<Tale>& circle) const;
 
   int self_;
+  Duration waited_;
   std::vector<Tale> alternatives_{};
   Ask ask_;
   std::function<Duration()> elapsed_;
@@ -81,11 +82,12 @@ class WaitChains {
 /// Ranks that are missing, and what is known of them.
 struct MissingRanks {
   std::vector<int> ranks{};
-  std::string apart{};        ///< the calls of others, where they differ from this rank's
-  std::string words{};        ///< empty: nothing could be found out
-  bool any = false;           ///< one of `ranks` would be enough
-  bool unattended = false;    ///< these have started the call, and do not move it on
-  std::vector<Tale> tales{};  ///< of `ranks`
+  std::string apart{};          ///< the calls of others, where they differ from this rank's
+  std::string words{};          ///< empty: nothing could be found out
+  bool any = false;             ///< one of `ranks` would be enough
+  bool undriven = false;        ///< these have started the call, and do not move it on
+  std::vector<Tale> tales{};    ///< of `ranks`
+  std::vector<Tale> unheard{};  ///< of others, of which nothing could be found out
 };
 /// Those who are missing may wait themselves: adds for whom, and names those instead who are waited
 /// for in the end. Only of the first few are the waits followed.

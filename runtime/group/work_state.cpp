@@ -16,6 +16,8 @@ namespace {
 // Peers may have done their part long ago, while nobody looked: to see to the rest takes more than
 // one step, but no time.
 constexpr int last_steps = 1000;
+// Who computes for less will soon be back.
+constexpr Duration undriven_after = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -118,7 +120,18 @@ bool WorkState::step(long nanoseconds) {
   return true;
 }
 
+void WorkState::look_whether_driven(TimePoint now) {
+  const std::uint32_t steps = steps_.load(std::memory_order_relaxed);
+  const bool is_waited_for = waiters_.load(std::memory_order_relaxed) != 0;
+  if (!moved_on_ || steps != steps_seen_ || is_waited_for || !is_on_host()) moved_on_ = now;
+  steps_seen_ = steps;
+  const bool undriven = now - *moved_on_ >= undriven_after;
+  if (undriven == is_undriven_.exchange(undriven, std::memory_order_relaxed)) return;
+  for (const auto& part : parts_) group_->world().ring().set_undriven(part->record_id, undriven);
+}
+
 bool WorkState::advance(long nanoseconds) {
+  steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // Asked before the step, so that what had completed before the abort counts.
   const bool was_aborted = group_->is_aborted();
   if (try_to_end(nanoseconds)) return true;
@@ -295,15 +308,19 @@ bool WorkState::test() {
 }
 
 void WorkState::add_waiter() {
-  if (waiters_.fetch_add(1, std::memory_order_relaxed) != 0) return;
+  if (waiters_.fetch_add(1) != 0) return;
   for (const auto& part : parts_) group_->world().ring().set_waited_for(part->record_id, true);
 }
 
 void WorkState::remove_waiter() {
-  if (waiters_.fetch_sub(1, std::memory_order_relaxed) != 1 || is_completed()) return;
-  for (const auto& part : parts_)
-    group_->world().ring().set_waited_for(part->record_id,
-                                          waiters_.load(std::memory_order_relaxed) != 0);
+  if (waiters_.fetch_sub(1) != 1 || is_completed()) return;
+  // Another may come meanwhile: what is recorded last is what holds.
+  bool waited_for = true;
+  do {
+    waited_for = waiters_.load() != 0;
+    for (const auto& part : parts_)
+      group_->world().ring().set_waited_for(part->record_id, waited_for);
+  } while (waited_for != (waiters_.load() != 0));
 }
 
 void WorkState::wait(Timeout timeout) {
@@ -330,7 +347,10 @@ void WorkState::wait(Timeout timeout) {
     if (expired) break;
     if (!rests && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
-  if (timeout.is_set()) explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (timeout.is_set()) {
+    explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
+    set_seen_to(false);
+  }
   if (has_waited) remove_waiter();
   if (group_->is_watched()) [[unlikely]]
     group_->note_waited(*this, world.clock().now() - began);

@@ -84,17 +84,22 @@ class WorkState {
   std::vector<RecvStatus> statuses() const;
   Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
 
-  /// True once: when its own limit has passed by a little, for whoever waits is given the time to
-  /// say so.
-  bool has_become_overdue(TimePoint now) {
+  /// Its own limit has passed by a little, for whoever waits is given the time to say so; and
+  /// nobody waits with another one.
+  bool is_overdue(TimePoint now) const {
     return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
-           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500) &&
-           !is_overdue_.exchange(true, std::memory_order_relaxed);
+           !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
   }
+  /// That it is overdue has been seen to. Forgotten when somebody has waited with another limit.
+  bool is_seen_to() const { return is_seen_to_.load(std::memory_order_relaxed); }
+  void set_seen_to(bool seen_to) { is_seen_to_.store(seen_to, std::memory_order_relaxed); }
 
-  /// No thread is in wait() to move it on.
-  bool is_unattended() const {
-    return !is_completed() && waiters_.load(std::memory_order_relaxed) == 0;
+  /// By the thread that beats: finds out whether anything has moved it on of late.
+  void look_whether_driven(TimePoint now);
+  /// Nothing has, as far as was looked.
+  bool is_undriven() const {
+    return !is_completed() && is_undriven_.load(std::memory_order_relaxed) &&
+           waiters_.load(std::memory_order_relaxed) == 0;
   }
   /// Its data is in the memory of the host: it moves in steps only.
   bool is_on_host() const;
@@ -167,7 +172,11 @@ class WorkState {
   // While somebody waits with a limit of their own, the operation's own is not looked at.
   std::atomic<int> explicit_waiters_{0};
   std::atomic<int> waiters_{0};  ///< all of them
-  std::atomic<bool> is_overdue_{false};
+  std::atomic<bool> is_seen_to_{false};
+  std::atomic<std::uint32_t> steps_{0};  ///< written under the step lock
+  std::uint32_t steps_seen_ = 0;         // these two by the thread that beats
+  std::optional<TimePoint> moved_on_{};
+  std::atomic<bool> is_undriven_{false};
   std::atomic<Ended> ended_{Ended::no};
   std::exception_ptr error_;  // written before ended_
 

@@ -106,13 +106,13 @@ void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit
   }
 }
 
-void WorldState::follow_waits(MissingRanks& missing, Duration patience) const {
+void WorldState::follow_waits(MissingRanks& missing, Duration waited, Duration patience) const {
   const TimePoint began = steady_clock().now();
   const auto elapsed = [began] { return steady_clock().now() - began; };
   const auto ask = [&](const Inquiry& about, std::span<const int> ranks) {
     return this->ask(about, ranks, std::max(patience - elapsed(), Duration::zero()));
   };
-  WaitChains chains(rank_, ask, elapsed);
+  WaitChains chains(rank_, waited, ask, elapsed);
   detail::follow_waits(missing, chains, [this](int rank) { return name_of(rank); });
 }
 
@@ -125,13 +125,13 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   if (missing.tales.empty()) return with_known(error, company(group.ranks));
   for (const Tale& tale : missing.tales) missing.ranks.push_back(tale.rank);
   missing.words = tell_absent(missing.tales);
-  follow_waits(missing, control::longest_question);
+  follow_waits(missing, error.waited(), control::longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(missing.ranks);
   const TimeoutError told(fmt::format("{}; missing: {}", error.problem(), missing.words),
                           error.waited(), std::move(where));
-  // The others of them may be held up by one that is stopped.
-  return with_known(told, company(group.ranks));
+  // Where one of them is stopped, it may hold up the others of them.
+  return with_known(told, company(told.context().missing));
 }
 
 // Others see only which calls have not ended; not which of them a thread waits in.
@@ -163,8 +163,8 @@ Tale WorldState::tell(const Inquiry& about) {
   tale.makes = making && making->uid == about.uid;
   tale.awaited = own_wait();
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
-  tale.unattended = engine != nullptr && about.sequence != 0 && tale.awaited.ranks.empty() &&
-                    waited_calls().empty() && engine->is_unattended(about.uid, about.sequence);
+  tale.undriven =
+      engine != nullptr && about.sequence != 0 && engine->is_undriven(about.uid, about.sequence);
   if (const auto mark = registry_.mark(about.uid)) {
     tale.knows_group = true;
     tale.entered = mark->entered;

@@ -105,8 +105,10 @@ WorldState::~WorldState() { end_control(); }
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = make_shared_here<WorldState>(std::move(parts));
+  bool has_met = false;
   try {
     world->meet();
+    has_met = true;
     for (const auto& mechanism : world->mechanisms_) {
       mechanism->placed(world->job_);
       mechanism->measured(world->tuning_);
@@ -128,7 +130,9 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
     throw;
   } catch (const TimeoutError& error) {
-    const TimeoutError known = with_known(error, world->company(world->all_ranks()));
+    // After that all are asked who is missing.
+    const TimeoutError known =
+        has_met ? error : with_known(error, world->company(world->all_ranks()));
     ErrorContext context = known.context();
     context.missing = world->culprits_for(context.missing);
     const TimeoutError told(known.problem(), known.waited(), std::move(context));

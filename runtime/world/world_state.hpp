@@ -169,7 +169,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Where those ranks are in the group, as far as can be found out within `limit`.
   std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit) const;
   /// Adds for whom those wait that are missing; asks for up to `patience`.
-  void follow_waits(MissingRanks& missing, Duration patience) const;
+  void follow_waits(MissingRanks& missing, Duration waited, Duration patience) const;
   /// The same error of making a group, which names those who have not come, and what they do.
   TimeoutError with_missing(const TimeoutError& error, const Membership& group) const;
   /// What has been answered to a question of the agent's until now, and can be seen without.
@@ -296,7 +296,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   OverdueAsked ask_about(const ProgressEngine::Overdue& work);
   /// True: all is done about it.
   bool look_after(OverdueAsked& asked);
-  void give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing);
+  /// The oldest of its group from collective `first` on.
+  void give_up_overdue(const OverdueAsked& asked, std::uint64_t first, std::vector<Tale> tales);
   void ask_about(const CallRecord& call);
   /// "rank 1 (vm, pid 7) has not come: it is in …; rank 2 …".
   std::string tell_absent(std::span<const Tale> tales) const;

@@ -18,8 +18,6 @@ namespace {
 
 // A dump that is not older than this at a rank's end is about that end.
 constexpr Duration last_words = std::chrono::seconds(10);
-// Others are asked about each; the rest has its turn later.
-constexpr std::size_t most_overdue = 64;
 
 std::int64_t wall_now() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -121,9 +119,11 @@ void WorldState::enter_outer_call(const char* name) {
 // next finds it done, or comes to a limit of their own.
 void WorldState::look_after_works() {
   ProgressEngine* const engine = watched_engine_.load(std::memory_order_acquire);
-  if (engine == nullptr || watchdog_->policy() == OnFailure::report) return;
+  if (engine == nullptr) return;
+  engine->look_what_is_driven(clock_->now());
+  if (watchdog_->policy() == OnFailure::report) return;
   if (overdue_.empty())
-    for (const ProgressEngine::Overdue& work : engine->take_overdue(clock_->now(), most_overdue))
+    for (const ProgressEngine::Overdue& work : engine->take_overdue(clock_->now()))
       overdue_.push_back(ask_about(work));
   std::erase_if(overdue_, [this](OverdueAsked& asked) { return look_after(asked); });
 }
@@ -145,20 +145,40 @@ bool WorldState::look_after(OverdueAsked& asked) {
     if (!agent_->is_answered(*asked.question) && ++asked.beats < longest_answer) return false;
     tales = end_asking(*asked.question, asked.about);
   }
+  const bool collective = is_collective(asked.work.op.type);
+  // Who has not been heard of may have come, or not.
+  if (collective && std::ranges::any_of(tales, &Tale::cut_off))
+    watched_engine_.load(std::memory_order_acquire)->tell_overdue_again(asked.work.uid);
   // Looked up here, places are known at once under the lock.
   find_sites(tales, asked.about, Duration::zero());
   MissingRanks missing;
-  with_group(asked.work.uid, [&](const GroupState& group) {
-    missing = group.missing_of(asked.work.op, std::move(tales));
-  });
+  with_group(asked.work.uid,
+             [&](const GroupState& group) { missing = group.missing_of(asked.work.op, tales); });
+  const bool is_missed = collective && !missing.ranks.empty() && !missing.undriven;
   const bool may_be_done = asked.work.on_host && asked.question.has_value();
-  const bool is_missed =
-      is_collective(asked.work.op.type) && !missing.ranks.empty() && !missing.unattended;
-  if (!may_be_done || is_missed) give_up_overdue(asked.work, std::move(missing));
+  if (may_be_done && !is_missed) return true;
+  // What all have entered is left alone where somebody is missing in a later one.
+  std::uint64_t first = may_be_done ? asked.work.op.sequence : 0;
+  for (const Tale& tale : missing.tales) first = std::min(first, tale.entered + 1);
+  give_up_overdue(asked, first, std::move(tales));
   return true;
 }
 
-void WorldState::give_up_overdue(const ProgressEngine::Overdue& work, MissingRanks missing) {
+void WorldState::give_up_overdue(const OverdueAsked& asked, std::uint64_t first,
+                                 std::vector<Tale> tales) {
+  // It may have ended since the others were asked, or somebody waits for it now.
+  const auto overdue =
+      watched_engine_.load(std::memory_order_acquire)
+          ->oldest_overdue(asked.work.uid, is_collective(asked.work.op.type), first, clock_->now());
+  if (!overdue) return;
+  const ProgressEngine::Overdue& work = *overdue;
+  // What they told of their calls is of the newest.
+  if (work.op.sequence != asked.work.op.sequence)
+    for (Tale& tale : tales) tale.signature = 0;
+  MissingRanks missing;
+  with_group(work.uid, [&](const GroupState& group) {
+    missing = group.missing_of(work.op, std::move(tales));
+  });
   const GroupState::Failure failure{
       fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it{}{}",
                   rank_, to_string(work.op.type), work.op.sequence,

@@ -143,6 +143,7 @@ DumpMaker& DumpMaker::call(const std::string& uid, const MadeCall& call) {
              {"algorithm", call.op + "_one_shot"}};
   if (entry["retired"] == true) entry["time_discovered_completed_ns"] = ago(call.age) + 12000;
   if (!call.waited_for) entry["waited_for"] = false;
+  if (call.undriven) entry["undriven"] = true;
   if (call.shadowed) entry["shadowed"] = true;
   if (reduces(call.op)) entry["reduce_op"] = call.reduce_op;
   if (call.root >= 0) entry["root"] = call.root;

@@ -26,6 +26,7 @@ struct MadeCall {
   std::string signature = "made";  ///< "made": from the call; "": none
   bool shadowed = false;
   bool waited_for = true;
+  bool undriven = false;
   std::string file = "/home/x/solver.cpp";
   int line = 88;
 };

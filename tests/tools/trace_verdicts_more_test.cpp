@@ -162,6 +162,7 @@ TEST(TraceStuck, WhoHasStartedItAndDoesNotMoveItOn) {
   for (DumpMaker& maker : makers) {
     MadeCall call = open_call();
     call.waited_for = &maker != &makers[1];
+    call.undriven = &maker == &makers[1];
     maker.call("1", call);
   }
   const std::vector<Finding> findings = findings_of(makers);
@@ -171,6 +172,19 @@ TEST(TraceStuck, WhoHasStartedItAndDoesNotMoveItOn) {
   EXPECT_THAT(findings[0].culprits, ElementsAre(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("HYMN_PROGRESS_THREAD"));
   EXPECT_THAT(findings[0].details, Contains(HasSubstr("and waits in no call")));
+}
+
+TEST(TraceStuck, WhoMovesItOnWithoutWaitingIsNotToBlame) {
+  std::vector<DumpMaker> makers = after_steps(2);
+  for (DumpMaker& maker : makers) {
+    MadeCall call = open_call();
+    call.waited_for = &maker != &makers[1];
+    maker.call("1", call);
+  }
+  const std::vector<Finding> findings = findings_of(makers);
+  ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
+  EXPECT_THAT(findings[0].title, HasSubstr("does not end, though all members have entered it"));
+  EXPECT_THAT(findings[0].culprits, testing::IsEmpty());
 }
 
 TEST(TraceStuck, WhoHasLeftItHadEnteredIt) {

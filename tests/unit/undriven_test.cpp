@@ -14,8 +14,19 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-constexpr auto soon = 300ms;
+// By then it is known who drives what.
+constexpr auto soon = 1500ms;
 constexpr auto late = 60s;
+
+// Rank 0 has given it up; but what it had to give may be there already, so that the others end
+// well.
+void wait_or_abort(Work& work) {
+  try {
+    work.wait();
+  } catch (const AbortedError&) {
+    return;
+  }
+}
 
 TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
   std::promise<void> told;
@@ -39,6 +50,80 @@ TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
       EXPECT_THAT(error.what(), HasSubstr("HYMN_PROGRESS_THREAD=1"));
     }
     told.set_value();
+  });
+}
+
+TEST(Undriven, WhoTestsItNowAndThenIsNotToBlame) {
+  std::promise<void> told;
+  std::shared_future<void> is_told = told.get_future().share();
+  run_ranks(3, [&](World& world) {
+    std::vector<float> values(100'000, 1);
+    const bool waits = world.rank() == 0;
+    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    if (world.rank() == 1) {
+      while (is_told.wait_for(50ms) != std::future_status::ready) (void)work.test();
+    } else if (world.rank() == 2) {
+      is_told.wait();
+    } else {
+      try {
+        work.wait();
+        ADD_FAILURE() << "rank 2 has not moved it on";
+      } catch (const TimeoutError& error) {
+        EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
+      }
+      told.set_value();
+      return;
+    }
+    wait_or_abort(work);
+  });
+}
+
+// Whoever waits moves all that is in flight.
+TEST(Undriven, WhoWaitsInAnotherCallIsNotToBlame) {
+  std::promise<void> told;
+  std::shared_future<void> is_told = told.get_future().share();
+  run_ranks(3, [&](World& world) {
+    std::vector<float> values(100'000, 1);
+    const bool waits = world.rank() == 0;
+    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    if (world.rank() == 1) {
+      std::int32_t word = 0;
+      EXPECT_THROW(world.group().recv(view_of(word), 0, 7, {.timeout = late}), AbortedError);
+      wait_or_abort(work);
+    } else if (world.rank() == 2) {
+      is_told.wait();
+      wait_or_abort(work);
+    } else {
+      try {
+        work.wait();
+        ADD_FAILURE() << "rank 2 has not moved it on";
+      } catch (const TimeoutError& error) {
+        EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
+      }
+      told.set_value();
+    }
+  });
+}
+
+TEST(Undriven, OtherCallsAreToldFirst) {
+  std::promise<void> told;
+  std::shared_future<void> is_told = told.get_future().share();
+  run_ranks(2, [&](World& world) {
+    std::vector<float> values(world.rank() == 0 ? 100'000 : 50'000, 1);
+    const bool waits = world.rank() == 0;
+    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    if (waits) {
+      try {
+        work.wait();
+        ADD_FAILURE() << "the calls differ";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("50000"));
+      }
+      told.set_value();
+      return;
+    }
+    is_told.wait();
+    EXPECT_THROW(work.wait(), Error);
   });
 }
 

@@ -40,7 +40,7 @@ class Job {
   static std::string name_of(int rank) { return "rank " + std::to_string(rank) + " (vm)"; }
 
   std::map<int, Tale> tales_;
-  WaitChains chains_{9,
+  WaitChains chains_{9, 5s,
                      [this](const Inquiry&, std::span<const int> ranks) {
                        ++questions;
                        std::vector<Tale> tales;
@@ -158,6 +158,37 @@ TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockWhereNoneDoes) {
   job.follow_all(missing);
   EXPECT_THAT(missing.words, testing::HasSubstr("deadlock: ranks 0, 1, 9 wait for each other"));
   EXPECT_THAT(missing.ranks, ElementsAre(0, 1, 9));
+}
+
+TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsNoDeadlockWhileOneIsNotHeardOf) {
+  Job job;
+  job.waits(9, {1, 2});
+  MissingRanks missing{.ranks = {1}, .any = true, .tales = {job.waits(1, {9})}};
+  missing.unheard = {{.rank = 2, .cut_off = true}};
+  job.follow_all(missing);
+  EXPECT_THAT(missing.words, Not(testing::HasSubstr("deadlock")));
+}
+
+TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockThoughOneHasLeft) {
+  Job job;
+  job.waits(9, {1, 2});
+  Tale& left = job.idle(2);
+  left.state = PeerState::left;
+  MissingRanks missing{.ranks = {1, 2}, .any = true, .tales = {job.waits(1, {9}), left}};
+  job.follow_all(missing);
+  EXPECT_THAT(missing.words, testing::HasSubstr("deadlock: ranks 1, 9 wait for each other"));
+}
+
+TEST(WaitChain, WithOneThatHasGivenUpIsNoCircleWhereTheOneThatAsksCameLater) {
+  for (const std::uint64_t ended : {1000, 6000}) {
+    Job job;
+    job.waits(9, {1});
+    Tale& gone = job.waits(1, {9});
+    gone.state = PeerState::left;
+    gone.awaited.milliseconds = 60'000;
+    gone.awaited.ended = ended;
+    EXPECT_EQ(job.follow(1).circle.empty(), ended > 5000) << ended;
+  }
 }
 
 // At a limit the first gives up, and has left before the last one asks.

@@ -43,6 +43,7 @@ struct Entry {
   bool is_p2p = false;
   bool retired = false;
   bool waited_for = true;  ///< while it has not ended: a thread waits in it
+  bool undriven = false;   ///< while it has not ended: nothing has moved it on of late
   bool shadowed = false;   ///< by a rank that has run out of input
   EntryState state = EntryState::scheduled;
   std::int64_t collective_seq = 0;

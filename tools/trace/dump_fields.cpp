@@ -176,6 +176,7 @@ std::span<const Field<Entry>> entry_fields() {
       {"shadowed", [](Entry& e, const Scalar& v) { e.shadowed = v.flag(false); }},
       {"retired", [](Entry& e, const Scalar& v) { e.retired = v.flag(false); }},
       {"waited_for", [](Entry& e, const Scalar& v) { e.waited_for = v.flag(true); }},
+      {"undriven", [](Entry& e, const Scalar& v) { e.undriven = v.flag(false); }},
       {"path", [](Entry& e, const Scalar& v) { e.path = v.text(); }},
       {"algorithm", [](Entry& e, const Scalar& v) { e.algorithm = v.text(); }},
   };

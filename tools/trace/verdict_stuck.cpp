@@ -29,6 +29,14 @@ std::vector<int> ranks_elsewhere(const Case& all, const Wait& wait) {
   return elsewhere;
 }
 
+// Of these that is certain.
+std::vector<int> ranks_undriven(const Wait& wait) {
+  std::vector<int> undriven;
+  for (const Waiter& waiter : wait.waiters)
+    if (waiter.entry != nullptr && waiter.entry->undriven) undriven.push_back(waiter.rank);
+  return undriven;
+}
+
 std::vector<int> ranks_failed(const Wait& wait) {
   std::vector<int> failed;
   for (const Waiter& waiter : wait.waiters)
@@ -77,12 +85,13 @@ std::vector<Finding> find_stuck(const Case& all) {
     }
     finding.details.push_back(waiting_text(wait));
     const std::vector<int> elsewhere = ranks_elsewhere(all, wait);
+    const std::vector<int> undriven = ranks_undriven(wait);
     const bool is_undriven = finding.culprits.empty() && ranks_failed(wait).empty() &&
-                             !elsewhere.empty() && elsewhere.size() < wait.waiters.size();
+                             !undriven.empty() && undriven.size() < wait.waiters.size();
     if (is_undriven) {
-      finding.culprits = elsewhere;
-      finding.title = fmt::format("{} started {}, and {} not move it on", who(all.job, elsewhere),
-                                  what, elsewhere.size() == 1 ? "does" : "do");
+      finding.culprits = undriven;
+      finding.title = fmt::format("{} started {}, and {} not move it on", who(all.job, undriven),
+                                  what, undriven.size() == 1 ? "does" : "do");
     }
     if (kind == Fate::Kind::alive && !elsewhere.empty() && elsewhere.size() < wait.waiters.size())
       finding.details.push_back(fmt::format(
