@@ -61,7 +61,7 @@ class Mutant:
             raise ValueError(f"{self.source}: not once in {self.near!r}: {self.origin!r}")
         is_statement = self.origin.rstrip().endswith((";", "}"))
         for code in (self.origin, self.fault):
-            if code.count("(") != code.count(")") or ("return " in code and not is_statement):
+            if code.count("(") != code.count(")") or (re.match("return |if ", code) and not is_statement):
                 raise ValueError(f"{self.source}: neither an expression nor statements: {code!r}")
         begin = text.index(self.near) + self.near.index(self.origin)
         return begin, begin + len(self.origin)
