@@ -43,6 +43,7 @@ bool Agent::learn(const PeerNews& news, bool own_eyes) {
     if (explains) {
       known.detail = news.detail;
       known.culprits = news.culprits;
+      known.broke_off = news.broke_off;
     }
     return add_marks(known.marks, news.marks) || explains;
   }

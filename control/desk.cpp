@@ -17,10 +17,12 @@ constexpr std::size_t kept_first_marks = 1024;
 
 /// Where others are to blame that is said, and no more: their story would be told within the
 /// story of each that leaves because of them, and grow with every one.
-std::string words_of_goodbye(int rank, const std::string& why, const std::vector<int>& culprits) {
-  if (why.empty()) return "it has ended its world";
+std::string words_of(const Goodbye& goodbye, int rank) {
+  std::string words = "it has ended its world";
+  const auto& culprits = goodbye.culprits;
+  if (!goodbye.broke_off) return words + (culprits.empty() ? "" : " after an error");
   const bool is_own = culprits.empty() || std::ranges::find(culprits, rank) != culprits.end();
-  return "it has ended its world because of an error" + (is_own ? ": " + why : "");
+  return words + " because of an error" + (is_own ? ": " + goodbye.why : "");
 }
 
 }  // namespace
@@ -86,7 +88,8 @@ void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
 
 PeerNews Desk::news_of(int rank) const {
   const Seat& own = seats_[static_cast<std::size_t>(rank)];
-  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail, .culprits = own.culprits};
+  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail, .culprits = own.culprits,
+                .broke_off = own.broke_off};
   for (const auto& [uid, mark] : own.marks) news.marks.push_back(mark);
   return news;
 }
@@ -114,9 +117,10 @@ void Desk::on(int rank, Beat message, TimePoint) { note_marks(seat(rank), messag
 
 void Desk::on(int rank, Goodbye message, TimePoint) {
   note_marks(seat(rank), message.marks);
-  seat(rank).culprits = std::move(message.culprits);
+  seat(rank).culprits = message.culprits;
+  seat(rank).broke_off = message.broke_off;
   const bool was_seen = seat(rank).state == PeerState::left;
-  learn(rank, PeerState::left, words_of_goodbye(rank, message.why, seat(rank).culprits));
+  learn(rank, PeerState::left, words_of(message, rank));
   // Who has seen its end may know less of how far it had come.
   if (was_seen) send_to_others(rank, News{news_of(rank)});
 }
@@ -131,6 +135,7 @@ void Desk::on(int rank, News message, TimePoint) {
   if (about.present && (news.state == PeerState::lost || news.state == PeerState::stalled))
     return send_(rank, News{news_of(news.rank)});
   if (about.culprits.empty()) about.culprits = news.culprits;
+  about.broke_off = about.broke_off || news.broke_off;
   learn(news.rank, news.state, news.detail);
 }
 

@@ -63,6 +63,7 @@ class Desk {
     PeerState state = PeerState::alive;
     std::string detail{};
     std::vector<int> culprits{};
+    bool broke_off = false;
     std::map<std::uint64_t, GroupMark> marks{};
     std::optional<DumpNow> early_dump{};  ///< asked of all before this one came
     TimePoint last_sign{};

@@ -20,7 +20,7 @@ auto parts(Value& v) {
   if constexpr (std::same_as<Kind, GroupMark>) {
     return std::tie(v.uid, v.entered, v.completed);
   } else if constexpr (std::same_as<Kind, PeerNews>) {
-    return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits);
+    return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits, v.broke_off);
   } else if constexpr (std::same_as<Kind, Inquiry>) {
     return std::tie(v.uid, v.sequence, v.sites);
   } else if constexpr (std::same_as<Kind, Tale>) {
@@ -31,7 +31,7 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, Beat>) {
     return std::tie(v.marks);
   } else if constexpr (std::same_as<Kind, Goodbye>) {
-    return std::tie(v.marks, v.why, v.culprits);
+    return std::tie(v.marks, v.why, v.culprits, v.broke_off);
   } else if constexpr (std::same_as<Kind, News>) {
     return std::tie(v.news);
   } else if constexpr (std::same_as<Kind, AbortGroup>) {

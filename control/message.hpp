@@ -20,7 +20,8 @@ struct Beat {
 struct Goodbye {
   std::vector<GroupMark> marks{};
   std::string why{};            ///< the error that makes it leave; empty: it is done
-  std::vector<int> culprits{};  ///< whose failure that was
+  std::vector<int> culprits{};  ///< whose failure that was, or it had seen before
+  bool broke_off = false;       ///< it leaves in the middle of what it did
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
 /// From a rank: it has seen this of another one. From the desk: so it is.

@@ -44,6 +44,7 @@ struct PeerNews {
   std::string detail{};            ///< "its process has ended", "no sign of life for 3 s"
   std::vector<GroupMark> marks{};  ///< where it was, as far as that is known
   std::vector<int> culprits{};     ///< it has left because these (itself, too) had failed
+  bool broke_off = false;          ///< it has left in the middle of what it did
   friend bool operator==(const PeerNews&, const PeerNews&) = default;
 };
 

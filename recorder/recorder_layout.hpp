@@ -95,11 +95,13 @@ struct RecorderHeader {
   std::uint64_t executable_base = 0;
   std::atomic<std::uint64_t> job{0};  ///< the same on all ranks of a world; 0: not known
   /// How it has ended, as far as it could say so: 0: it has not; farewell_goodbye; farewell_exit
-  /// and the status of the process; or farewell_error and the rank whose failure made it leave.
+  /// and the status of the process; farewell_error and the rank whose failure made it leave; or
+  /// farewell_after and the rank whose failure it had seen before it was done.
   std::atomic<std::uint32_t> farewell{0};
   static constexpr std::uint32_t farewell_goodbye = 1;
   static constexpr std::uint32_t farewell_exit = 0x100;
   static constexpr std::uint32_t farewell_error = 0x10000;
+  static constexpr std::uint32_t farewell_after = 0x40000000;
   /// When this rank has last written a dump of itself, by the steady clock; 0: never.
   std::atomic<std::int64_t> dumped_steady_ns{0};
   SharedText<64> host{};

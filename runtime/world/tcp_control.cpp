@@ -91,10 +91,15 @@ PeerNews read_end(int rank, const RecorderView& view) {
   if (farewell == RecorderHeader::farewell_goodbye) {
     news.state = PeerState::left;
     news.detail = "it has ended its world";
+  } else if (farewell >= RecorderHeader::farewell_after) {
+    news.state = PeerState::left;
+    news.detail = "it has ended its world after an error";
+    news.culprits = {static_cast<int>(farewell - RecorderHeader::farewell_after)};
   } else if (farewell >= RecorderHeader::farewell_error) {
     news.state = PeerState::left;
     news.detail = "it has ended its world because of an error";
     news.culprits = {static_cast<int>(farewell - RecorderHeader::farewell_error)};
+    news.broke_off = true;
   } else if (farewell >= RecorderHeader::farewell_exit) {
     news.detail = fmt::format("its process has exited with status {} without ending its world",
                               farewell - RecorderHeader::farewell_exit);

@@ -69,17 +69,19 @@ void WorldState::say_goodbye() {
   // What this rank knows is gone soon.
   if (watchdog_ && is_leaving()) watchdog_->dump({"error", cause_of_leaving().reason});
   if (watchdog_) watchdog_->leave();
-  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : GroupState::Failure();
-  if (agent_) agent_->post(control::Goodbye{marks(), failure.reason, failure.missing});
+  // Who waits for this rank must not take it for the culprit, unless it is.
+  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : first_failure();
+  if (agent_)
+    agent_->post(control::Goodbye{marks(), failure.reason, failure.missing, is_leaving()});
+  const std::uint32_t because =
+      is_leaving() ? RecorderHeader::farewell_error : RecorderHeader::farewell_after;
   recorder_.say_farewell(failure.missing.empty()
                              ? RecorderHeader::farewell_goodbye
-                             : RecorderHeader::farewell_error +
-                                   static_cast<std::uint32_t>(failure.missing.front()));
+                             : because + static_cast<std::uint32_t>(failure.missing.front()));
   // Nobody is waited for who might hear it meanwhile.
   if (is_leaving() && agent_) control_->flush();
 }
 
-// Who waits for this rank must not take it for the culprit, unless it is.
 GroupState::Failure WorldState::cause_of_leaving() const {
   const GroupState::Failure failure = first_failure();
   if (!failure.missing.empty()) return failure;
@@ -96,6 +98,11 @@ void WorldState::leave_unmade(const Error& error) {
 void WorldState::note_failure(const GroupState::Failure& failure) {
   std::lock_guard lock(failure_mutex_);
   if (first_failure_.missing.empty()) first_failure_ = failure;
+}
+
+void WorldState::forget_failure() {
+  std::lock_guard lock(failure_mutex_);
+  first_failure_ = {};
 }
 
 GroupState::Failure WorldState::first_failure() const {
@@ -160,7 +167,7 @@ std::string WorldState::tell_of(int rank) const {
 bool WorldState::is_hopeless(int rank) const {
   if (!agent_) return is_over(rank);
   const PeerNews news = agent_->news_of(rank);
-  return hymn::has_failed(news.state) || (is_gone(news.state) && !news.culprits.empty());
+  return hymn::has_failed(news.state) || (is_gone(news.state) && news.broke_off);
 }
 
 std::vector<int> WorldState::culprits_for(const std::vector<int>& missing) const {
@@ -253,7 +260,10 @@ ProcessGroup WorldState::shrink(GroupState& group) {
     if (!verdict)
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
     try {
-      if (auto heir = make_heir(group, *verdict)) return ProcessGroup(std::move(heir));
+      if (auto heir = make_heir(group, *verdict)) {
+        forget_failure();
+        return ProcessGroup(std::move(heir));
+      }
     } catch (...) {
       agent_->reject_verdict(old.uid);
       throw;

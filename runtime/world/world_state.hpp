@@ -153,6 +153,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void mark_failed() { failed_.store(true, std::memory_order_release); }
   /// The first one that is somebody's is told to others when this rank leaves because of it.
   void note_failure(const GroupState::Failure& failure);
+  /// The application goes on with those who are left.
+  void forget_failure();
   GroupState::Failure first_failure() const;
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// This rank leaves because of an exception: it will not wait for its peers at the end.

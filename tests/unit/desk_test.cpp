@@ -132,18 +132,25 @@ TEST_F(DeskTest, LastWordsAreToldAfterOthersHaveSeenTheEnd) {
 
 TEST_F(DeskTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {
   all_join();
-  say(1, Goodbye{{}, "rank 3 has failed", {3}});
+  say(1, Goodbye{{}, "rank 3 has failed", {3}, true});
   auto told = take<News>();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[0].second.news.state, PeerState::left);
   EXPECT_EQ(told[0].second.news.detail, "it has ended its world because of an error")
       << "the story of rank 3 is its own";
   EXPECT_THAT(told[0].second.news.culprits, ElementsAre(3));
-  say(2, Goodbye{{}, "out of memory", {2}});
+  EXPECT_TRUE(told[0].second.news.broke_off);
+  say(2, Goodbye{{}, "out of memory", {2}, true});
   told = take<News>();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[0].second.news.detail,
             "it has ended its world because of an error: out of memory");
+  say(0, Goodbye{{}, "rank 3 has failed", {3}});
+  told = take<News>();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_EQ(told[0].second.news.detail, "it has ended its world after an error");
+  EXPECT_THAT(told[0].second.news.culprits, ElementsAre(3));
+  EXPECT_FALSE(told[0].second.news.broke_off);
 }
 
 TEST_F(DeskTest, LostMayTurnOutToBeDead) {

@@ -44,6 +44,7 @@ std::vector<Message> samples() {
   return {Beat{},
           Beat{marks},
           Goodbye{marks},
+          Goodbye{marks, "why", {1}, true},
           News{news},
           News{{.rank = -1, .state = PeerState::left}},
           AbortGroup{7, std::string("a\0b", 3), {1, std::numeric_limits<int>::min()}},

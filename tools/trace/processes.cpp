@@ -67,7 +67,8 @@ std::optional<FoundRecorder> open_recorder(int pid, const std::string& path) {
   // A child may hold what was its parent's.
   if (header.pid != own_number_of(pid)) return std::nullopt;
   const std::uint32_t farewell = header.farewell.load(std::memory_order_acquire);
-  if (farewell == RecorderHeader::farewell_goodbye) return std::nullopt;
+  if (farewell == RecorderHeader::farewell_goodbye || farewell >= RecorderHeader::farewell_after)
+    return std::nullopt;
   return recorder;
 }
 
