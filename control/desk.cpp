@@ -88,7 +88,10 @@ void Desk::note_marks(Seat& seat, const std::vector<GroupMark>& marks) {
 
 PeerNews Desk::news_of(int rank) const {
   const Seat& own = seats_[static_cast<std::size_t>(rank)];
-  PeerNews news{.rank = rank, .state = own.state, .detail = own.detail, .culprits = own.culprits,
+  PeerNews news{.rank = rank,
+                .state = own.state,
+                .detail = own.detail,
+                .culprits = own.culprits,
                 .broke_off = own.broke_off};
   for (const auto& [uid, mark] : own.marks) news.marks.push_back(mark);
   return news;

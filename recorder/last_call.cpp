@@ -112,6 +112,12 @@ std::optional<CallRecord> unended_call(const RecorderView& view) {
   return is_old ? std::nullopt : last;
 }
 
+bool has_failed_last(const RecorderView& view) {
+  if (view.capacity() == 0 || view.ring().next_id() == 0) return false;
+  const auto last = view.ring().read(view.ring().next_id() - 1);
+  return last && last->state == CallState::failed;
+}
+
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
   OwnWait awaited{.uid = call.group_uid};
   const auto milliseconds_since = [&](std::uint64_t stamp) {

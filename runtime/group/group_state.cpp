@@ -268,7 +268,7 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
   if (concerns_all || !clean)
     abort(failure);
   else
-    world_->incident({"error", failure.reason});
+    world_->note_failed_message(failure);
   error = with_context(error, context(title(call)));
   if (watched.is_on) note_ended(call, watched, error);
   std::rethrow_exception(error);

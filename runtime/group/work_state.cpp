@@ -239,7 +239,7 @@ void WorkState::fail(std::exception_ptr error) {
   if (must_abort_group(clean))
     group_->abort(failure);
   else
-    group_->world().incident({"error", failure.reason});
+    group_->world().note_failed_message(failure);
   finish(Ended::badly, with_context(error, group_->context(title())));
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "control/process_watch.hpp"
+#include "recorder/last_call.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -70,7 +71,7 @@ void WorldState::say_goodbye() {
   if (watchdog_ && is_leaving()) watchdog_->dump({"error", cause_of_leaving().reason});
   if (watchdog_) watchdog_->leave();
   // Who waits for this rank must not take it for the culprit, unless it is.
-  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : first_failure();
+  const GroupState::Failure failure = is_leaving() ? cause_of_leaving() : failure_seen();
   if (agent_)
     agent_->post(control::Goodbye{marks(), failure.reason, failure.missing, is_leaving()});
   const std::uint32_t because =
@@ -95,6 +96,20 @@ void WorldState::leave_unmade(const Error& error) {
   say_goodbye();
 }
 
+// Who goes on after a send or receive has failed may well have meant to: then it is of no account.
+GroupState::Failure WorldState::failure_seen() const {
+  const bool ends_with_one = has_failed_last(recorder_.view());
+  std::lock_guard lock(failure_mutex_);
+  const bool is_own = first_failure_.missing.empty() && ends_with_one;
+  return is_own ? failed_message_ : first_failure_;
+}
+
+void WorldState::note_failed_message(const GroupState::Failure& failure) {
+  incident({"error", failure.reason});
+  std::lock_guard lock(failure_mutex_);
+  failed_message_ = failure;
+}
+
 void WorldState::note_failure(const GroupState::Failure& failure) {
   std::lock_guard lock(failure_mutex_);
   if (first_failure_.missing.empty()) first_failure_ = failure;
@@ -103,6 +118,7 @@ void WorldState::note_failure(const GroupState::Failure& failure) {
 void WorldState::forget_failure() {
   std::lock_guard lock(failure_mutex_);
   first_failure_ = {};
+  failed_message_ = {};
 }
 
 GroupState::Failure WorldState::first_failure() const {

@@ -160,8 +160,9 @@ Tale WorldState::tell(const Inquiry& about) {
   const RecorderView view = recorder_.view();
   add_calls(tale, view, about, about.sites ? &own : nullptr);
   // It may be for that reason that it does not come.
-  for (const int culprit : first_failure().missing)
-    if (culprit != rank_) tale.doing += fmt::format("; it has seen a failure of {}", name_of(culprit));
+  for (const int culprit : failure_seen().missing)
+    if (culprit != rank_)
+      tale.doing += fmt::format("; it has seen a failure of {}", name_of(culprit));
   const auto making = unended_making(view);
   tale.makes = making && making->uid == about.uid;
   tale.awaited = own_wait();

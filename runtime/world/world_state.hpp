@@ -153,6 +153,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void mark_failed() { failed_.store(true, std::memory_order_release); }
   /// The first one that is somebody's is told to others when this rank leaves because of it.
   void note_failure(const GroupState::Failure& failure);
+  /// Of a send or receive that went wrong and has left nothing behind.
+  void note_failed_message(const GroupState::Failure& failure);
+  /// The first that concerned a group; or that of this rank's last call, if it was a message.
+  GroupState::Failure failure_seen() const;
   /// The application goes on with those who are left.
   void forget_failure();
   GroupState::Failure first_failure() const;
@@ -412,6 +416,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   RecentMap<std::uint64_t, GroupState::Failure> early_aborts_{control::most_remembered};
   mutable std::mutex failure_mutex_;  // guards the next
   GroupState::Failure first_failure_;
+  GroupState::Failure failed_message_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;

@@ -63,6 +63,21 @@ TEST(Policy, CleanUpNamesWhoHasNotEnteredIt) {
   });
 }
 
+// Nobody moves it on.
+TEST(Policy, CleanUpLeavesWhatAllHaveStarted) {
+  const Variable policy("HYMN_ON_FAILURE", "clean_up");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "unattended");
+    std::vector<std::int32_t> values(1'000'000, 1);
+    Work work = group.all_reduce_async(values, {}, {.timeout = world.rank() == 0 ? 500ms : 20s});
+    EXPECT_FALSE(is_aborted_within(group, 2s));
+    work.wait();
+    EXPECT_EQ(values.back(), world.size());
+    expect_world_works(world);
+  });
+}
+
 // Rank 0 computes past the limit; all others are through.
 TEST(Policy, CleanUpLeavesWhatAllHaveEntered) {
   const Variable policy("HYMN_ON_FAILURE", "clean_up");

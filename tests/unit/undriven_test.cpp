@@ -127,6 +127,26 @@ TEST(Undriven, OtherCallsAreToldFirst) {
   });
 }
 
+TEST(Undriven, WhoWaitsInAWorkIsToldToBeInIt) {
+  run_ranks(2, [&](World& world) {
+    std::vector<float> values(100'000, 1);
+    ProcessGroup other = world.new_group({0, 1});
+    try {
+      if (world.rank() == 0)
+        world.group().barrier({.timeout = soon});
+      else
+        other.all_reduce_async(values, {}, {.timeout = late}).wait();
+      ADD_FAILURE() << "they wait for each other";
+    } catch (const Error& error) {
+      if (world.rank() == 0) {
+        EXPECT_THAT(error.what(), HasSubstr("it is in all_reduce #1"));
+        EXPECT_THAT(error.what(), HasSubstr("deadlock: ranks 0, 1 wait for each other"));
+        other.abort("the test is over");
+      }
+    }
+  });
+}
+
 // Who has not entered it is to blame, not who has, and computes meanwhile.
 TEST(Undriven, WhoHasNotEnteredItIsNamedFirst) {
   std::promise<void> told;
