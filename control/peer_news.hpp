@@ -74,6 +74,8 @@ struct OwnWait {
   std::uint64_t ended = 0;         ///< milliseconds since it gave up waiting; 0: it has not
   bool any = false;                ///< each of `ranks` alone could end it: recv from any source
   bool makes = false;              ///< it is making the group, and waits for its other members
+  /// It does not wait, but tests the call again and again, and may do something else at any time.
+  bool tests = false;
   friend bool operator==(const OwnWait&, const OwnWait&) = default;
 };
 

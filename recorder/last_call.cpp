@@ -10,6 +10,8 @@ namespace {
 
 // All who wait in a circle come to their limits at about the same time.
 constexpr double just_now = 2;  // seconds
+// By then a call that nothing moves on is marked as that.
+constexpr double known_to_be_driven = 1;  // second
 
 double seconds_since(const RecorderHeader& header, std::uint64_t stamp) {
   const ClockReading now = ClockReading::now();
@@ -110,6 +112,15 @@ std::optional<CallRecord> unended_call(const RecorderView& view) {
   if (!last || last->state != CallState::failed) return std::nullopt;
   const bool is_old = seconds_since(view.header(), last->completed) > just_now;
   return is_old ? std::nullopt : last;
+}
+
+std::optional<CallRecord> tested_call(const RecorderView& view) {
+  std::vector<CallRecord> open = open_calls(view);
+  std::erase_if(open, [&view](const CallRecord& call) {
+    return call.waited_for || call.undriven ||
+           seconds_since(view.header(), call.created) < known_to_be_driven;
+  });
+  return open.empty() ? std::nullopt : std::optional(open.back());
 }
 
 bool has_failed_last(const RecorderView& view) {

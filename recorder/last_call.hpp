@@ -29,6 +29,8 @@ std::vector<CallRecord> open_calls(const RecorderView& view);
 /// The last call that a thread of the rank waits in, or else its last one if it has just failed.
 /// Empty: it waits in none.
 std::optional<CallRecord> unended_call(const RecorderView& view);
+/// The newest call that was started long enough ago, and is moved on though no thread waits in it.
+std::optional<CallRecord> tested_call(const RecorderView& view);
 /// Its last call has failed, however long ago.
 bool has_failed_last(const RecorderView& view);
 /// The group that the rank is making, or has just given up. Empty: none.

@@ -25,6 +25,7 @@ bool waits(const Tale& tale) {
 }
 
 bool waits_for_any(const Tale& tale) { return tale.awaited.any; }
+bool tests(const Tale& tale) { return tale.awaited.tests; }
 
 std::vector<int> ranks_of(std::span<const Tale> tales) {
   std::vector<int> ranks;
@@ -54,7 +55,7 @@ std::string end_words(const Tale& end, const std::function<std::string(int)>& na
 }  // namespace
 
 bool WaitChain::is_certain() const {
-  return circle.empty() &&
+  return circle.empty() && std::ranges::none_of(links, &Link::tests) &&
          std::ranges::none_of(ends, [](const Tale& end) { return state_of(end).empty(); });
 }
 
@@ -67,7 +68,9 @@ std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
     // Who is gone does not end it; all others may.
     if (tale.awaited.any) return is_gone(other.state) && !waits(other);
     if (tale.awaited.makes) return other.knows_group || other.makes;
-    return about.sequence != 0 && other.entered >= about.sequence;
+    // Who is stopped or dead in the middle of it keeps the others, too.
+    const bool goes_on = !other.stopped && !has_failed(other.state);
+    return about.sequence != 0 && other.entered >= about.sequence && goes_on;
   });
   return tales;
 }
@@ -107,7 +110,7 @@ std::vector<int> WaitChains::knot_around(const std::vector<Tale>& circle) const 
   for (std::size_t i = 0; i < open.size() && i < most_links; ++i) {
     const Tale tale = open[i];
     const bool is_self = tale.rank == self_;
-    if (graph.has(tale.rank) || !(is_self || waits(tale))) continue;
+    if (graph.has(tale.rank) || !(is_self || waits(tale)) || tests(tale)) continue;
     const std::vector<Tale> lacking = is_self ? alternatives_ : whom_it_lacks(tale);
     graph.add(tale.rank, ranks_of(lacking), is_self || tale.awaited.any);
     waiting.push_back(tale);
@@ -121,6 +124,7 @@ std::vector<int> WaitChains::knot_around(const std::vector<Tale>& circle) const 
 }
 
 std::vector<int> WaitChains::deadlock_of(const std::vector<Tale>& circle) const {
+  if (std::ranges::any_of(circle, tests)) return {};
   if (std::ranges::any_of(circle, waits_for_any)) return knot_around(circle);
   return have_met(circle) ? ranks_of(circle) : std::vector<int>();
 }
@@ -136,7 +140,8 @@ WaitChain WaitChains::follow(Tale at) {
     const std::vector<Tale> lacking = whom_it_lacks(at);
     if (lacking.empty()) break;  // all have entered it: it is this one that does not come out
     const std::vector<int> missing = ranks_of(lacking);
-    chain.links.push_back({at.rank, missing, at.awaited.any && missing.size() > 1});
+    chain.links.push_back(
+        {at.rank, missing, at.awaited.any && missing.size() > 1, at.awaited.tests});
     const auto back = std::ranges::find_first_of(way, missing, {}, &Tale::rank);
     if (back != way.end()) chain.circle = deadlock_of({back, way.end()});
     // With a way out it is told who that is.
@@ -191,8 +196,9 @@ std::string words_of(const WaitChain& chain, const std::function<std::string(int
       words.push_back(fmt::format("… and {} more links", chain.links.size() - most_told));
       break;
     }
-    words.push_back(fmt::format("rank {} waits for {}{}", link.rank, link.any ? "any of " : "",
-                                ranks_text(link.missing)));
+    words.push_back(fmt::format("rank {} {} {}{}", link.rank,
+                                link.tests ? "tests a call that needs" : "waits for",
+                                link.any ? "any of " : "", ranks_text(link.missing)));
   }
   if (!chain.circle.empty()) {
     words.push_back(fmt::format("deadlock: {} wait for each other", ranks_text(chain.circle)));

@@ -18,7 +18,8 @@ struct WaitChain {
   struct Link {
     int rank = -1;
     std::vector<int> missing{};
-    bool any = false;  ///< any one of these would do
+    bool any = false;    ///< any one of these would do
+    bool tests = false;  ///< it may do something else at any time
   };
   std::vector<Link> links{};  ///< each leads to the next; none: the rank does not wait
   std::vector<Tale> ends{};   ///< who keeps the last link, and does not wait, or cannot be asked

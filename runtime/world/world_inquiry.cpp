@@ -150,7 +150,14 @@ OwnWait WorldState::own_wait() const {
   if (!waited.empty()) return awaited_in(view, waited.back());
   if (const auto making = unended_making(view)) return awaited_in(view, *making);
   const auto last = unended_call(view);
-  return last && last->state == CallState::failed ? awaited_in(view, *last) : OwnWait();
+  if (last && last->state == CallState::failed) return awaited_in(view, *last);
+  const ProgressEngine* const engine = watched_engine_.load(std::memory_order_acquire);
+  const auto tested =
+      engine == nullptr || engine->has_own_thread() ? std::nullopt : tested_call(view);
+  if (!tested) return {};
+  OwnWait awaited = awaited_in(view, *tested);
+  awaited.tests = true;
+  return awaited;
 }
 
 Tale WorldState::tell(const Inquiry& about) {

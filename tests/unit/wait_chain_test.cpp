@@ -256,6 +256,30 @@ TEST(WaitChain, OfACollectiveLeadsToThoseWhoHaveNotEnteredIt) {
             "and rank 4: it has made no call yet");
 }
 
+TEST(WaitChain, OfACollectiveLeadsToOneThatIsStoppedInIt) {
+  Job job;
+  job.waits(1, {0, 1, 2}, 26);
+  for (const int rank : {0, 2}) job.idle(rank).entered = 26;
+  job.idle(0).stopped = true;
+  job.idle(0).entered = 26;
+  EXPECT_EQ(job.words(1),
+            "rank 1 waits for rank 0, which is stopped; in the end all wait for rank 0 (vm)");
+}
+
+TEST(WaitChain, LeadsThroughOneThatTestsAndIsNoDeadlockThen) {
+  Job job;
+  job.waits(9, {1});
+  job.waits(1, {2}).awaited.tests = true;
+  job.idle(2);
+  EXPECT_EQ(job.words(1),
+            "rank 1 tests a call that needs rank 2; in the end all wait for rank 2 (vm): it has "
+            "made no call yet");
+  Job other;
+  other.waits(9, {1});
+  other.waits(1, {9}).awaited.tests = true;
+  EXPECT_TRUE(other.follow(1).circle.empty());
+}
+
 TEST(WaitChain, EndsAtACollectiveThatAllHaveEntered) {
   Job job;
   job.waits(2, {1});
