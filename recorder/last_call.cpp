@@ -11,7 +11,7 @@ namespace {
 // All who wait in a circle come to their limits at about the same time.
 constexpr double just_now = 2;  // seconds
 // By then a call that nothing moves on is marked as that.
-constexpr double known_to_be_driven = 1;  // second
+constexpr double known_to_be_driven = 1.5;  // seconds
 
 double seconds_since(const RecorderHeader& header, std::uint64_t stamp) {
   const ClockReading now = ClockReading::now();
@@ -117,7 +117,7 @@ std::optional<CallRecord> unended_call(const RecorderView& view) {
 std::optional<CallRecord> tested_call(const RecorderView& view) {
   std::vector<CallRecord> open = open_calls(view);
   std::erase_if(open, [&view](const CallRecord& call) {
-    return call.waited_for || call.undriven ||
+    return call.waited_for || call.undriven || call.on_gpu ||
            seconds_since(view.header(), call.created) < known_to_be_driven;
   });
   return open.empty() ? std::nullopt : std::optional(open.back());

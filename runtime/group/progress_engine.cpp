@@ -93,18 +93,20 @@ bool ProgressEngine::step_some() {
 // before.
 std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now) {
   std::map<std::uint64_t, Overdue> newest;
-  std::vector<Overdue> found;
+  std::map<std::uint64_t, Overdue> messages;
   for_each_own([&](const auto& work) {
     if (work->is_seen_to() || !work->is_overdue(now)) return;
     work->set_seen_to(true);
     const Overdue one = overdue_of(*work);
-    if (!work->is_ordered() && !one.on_host) found.push_back(one);
+    if (!work->is_ordered() && !one.on_host) messages.try_emplace(one.uid, one);
     if (!work->is_ordered()) return;
     const bool on_host = !newest.contains(one.uid) || newest[one.uid].on_host;
     newest[one.uid] = one;
     newest[one.uid].on_host = one.on_host && on_host;
   });
+  std::vector<Overdue> found;
   for (const auto& [uid, one] : newest) found.push_back(one);
+  for (const auto& [uid, one] : messages) found.push_back(one);
   return found;
 }
 
@@ -114,16 +116,19 @@ void ProgressEngine::tell_overdue_again(std::uint64_t uid) {
   });
 }
 
-std::optional<ProgressEngine::Overdue> ProgressEngine::oldest_overdue(std::uint64_t uid,
-                                                                      bool collective,
-                                                                      std::uint64_t first,
-                                                                      TimePoint now) const {
-  std::optional<Overdue> oldest;
+std::optional<ProgressEngine::Overdue> ProgressEngine::still_overdue(const Overdue& one,
+                                                                     std::uint64_t first,
+                                                                     TimePoint now) const {
+  const auto is_meant = [&](const detail::WorkState& work) {
+    if (work.group().membership().uid != one.uid) return false;
+    if (is_collective(one.op.type)) return work.is_ordered() && work.last_sequence() >= first;
+    return work.type() == one.op.type && work.sequence() == one.op.sequence;
+  };
+  std::optional<Overdue> found;
   for_each_own([&](const auto& work) {
-    if (oldest || work->group().membership().uid != uid || work->is_ordered() != collective) return;
-    if (work->last_sequence() >= first && work->is_overdue(now)) oldest = overdue_of(*work);
+    if (!found && is_meant(*work) && work->is_overdue(now)) found = overdue_of(*work);
   });
-  return oldest;
+  return found;
 }
 
 void ProgressEngine::look_what_is_driven(TimePoint now) {

@@ -62,15 +62,15 @@ class ProgressEngine {
     PendingOp op;
     bool on_host = false;  ///< and so are all that are older
   };
-  /// The newest collective of each group of which one has become overdue since this was asked last,
-  /// and each message on a GPU.
+  /// Of each group of which one has become overdue since this was asked last the newest collective,
+  /// and a message on a GPU.
   std::vector<Overdue> take_overdue(TimePoint now);
   /// They are told again.
   void tell_overdue_again(std::uint64_t uid);
-  /// The oldest that is overdue still, of those of this group and of this kind: collectives from
-  /// `first` on, or messages.
-  std::optional<Overdue> oldest_overdue(std::uint64_t uid, bool collective, std::uint64_t first,
-                                        TimePoint now) const;
+  /// What is overdue still: a message itself, or the oldest collective of its group from `first`
+  /// on.
+  std::optional<Overdue> still_overdue(const Overdue& one, std::uint64_t first,
+                                       TimePoint now) const;
   /// By the thread that beats.
   void look_what_is_driven(TimePoint now);
   /// This collective is in flight, and nothing has moved it on of late.

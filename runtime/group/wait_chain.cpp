@@ -69,8 +69,9 @@ std::vector<Tale> WaitChains::whom_it_lacks(const Tale& tale) const {
     if (tale.awaited.any) return is_gone(other.state) && !waits(other);
     if (tale.awaited.makes) return other.knows_group || other.makes;
     // Who is stopped or dead in the middle of it keeps the others, too.
-    const bool goes_on = !other.stopped && !has_failed(other.state);
-    return about.sequence != 0 && other.entered >= about.sequence && goes_on;
+    const bool stays_in_it =
+        (other.stopped || has_failed(other.state)) && other.completed < about.sequence;
+    return about.sequence != 0 && other.entered >= about.sequence && !stays_in_it;
   });
   return tales;
 }
@@ -110,7 +111,9 @@ std::vector<int> WaitChains::knot_around(const std::vector<Tale>& circle) const 
   for (std::size_t i = 0; i < open.size() && i < most_links; ++i) {
     const Tale tale = open[i];
     const bool is_self = tale.rank == self_;
-    if (graph.has(tale.rank) || !(is_self || waits(tale)) || tests(tale)) continue;
+    // Who has only just come to wait may as well go on.
+    const bool stays = is_self || (waits(tale) && !tests(tale) && have_met(std::span(&tale, 1)));
+    if (graph.has(tale.rank) || !stays) continue;
     const std::vector<Tale> lacking = is_self ? alternatives_ : whom_it_lacks(tale);
     graph.add(tale.rank, ranks_of(lacking), is_self || tale.awaited.any);
     waiting.push_back(tale);

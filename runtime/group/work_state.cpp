@@ -58,14 +58,6 @@ bool WorkState::peers_need_steps() const {
                      [](const auto& part) { return part->storage.get()->peers_need_steps(); });
 }
 
-bool WorkState::is_on_host() const {
-  return std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
-    const Request& request = part->request.get();
-    return request.memory() == MemoryKind::device ||
-           request.domain.kind == OrderingDomain::Kind::stream;
-  });
-}
-
 void WorkState::coalesce() {
   if (parts_.size() < 2) return;
   for (std::size_t i = parts_.size(); i-- > 0;) {
@@ -77,6 +69,11 @@ void WorkState::coalesce() {
 }
 
 void WorkState::start() {
+  on_host_ = std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
+    const Request& request = part->request.get();
+    return request.memory() == MemoryKind::device ||
+           request.domain.kind == OrderingDomain::Kind::stream;
+  });
   started_ = group_->world().clock().now();
   deadline_ = Deadline::after(limit_, started_);
   try {
@@ -123,7 +120,8 @@ bool WorkState::step(long nanoseconds) {
 void WorkState::look_whether_driven(TimePoint now) {
   const std::uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool is_waited_for = waiters_.load(std::memory_order_relaxed) != 0;
-  if (!moved_on_ || steps != steps_seen_ || is_waited_for || !is_on_host()) moved_on_ = now;
+  const bool is_driven = is_waited_for || group_->world().engine().has_own_thread();
+  if (!moved_on_ || steps != steps_seen_ || is_driven || !on_host_) moved_on_ = now;
   steps_seen_ = steps;
   const bool undriven = now - *moved_on_ >= undriven_after;
   if (undriven == is_undriven_.exchange(undriven, std::memory_order_relaxed)) return;

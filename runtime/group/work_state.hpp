@@ -84,10 +84,9 @@ class WorkState {
   std::vector<RecvStatus> statuses() const;
   Future<std::vector<BufferView>> future(const std::shared_ptr<WorkState>& self);
 
-  /// Its own limit has passed by a little, for whoever waits is given the time to say so; and
-  /// nobody waits with another one.
+  /// Its own limit has passed by a little, and nobody waits, who would find that out.
   bool is_overdue(TimePoint now) const {
-    return !is_completed() && explicit_waiters_.load(std::memory_order_relaxed) == 0 &&
+    return !is_completed() && waiters_.load(std::memory_order_relaxed) == 0 &&
            !deadline_.is_never() && now >= deadline_.when() + std::chrono::milliseconds(500);
   }
   /// That it is overdue has been seen to. Forgotten when somebody has waited with another limit.
@@ -102,7 +101,7 @@ class WorkState {
            waiters_.load(std::memory_order_relaxed) == 0;
   }
   /// Its data is in the memory of the host: it moves in steps only.
-  bool is_on_host() const;
+  bool is_on_host() const { return on_host_; }
 
   GroupState& group() const { return *group_; }
   OpType type() const { return type_; }
@@ -168,6 +167,7 @@ class WorkState {
   std::vector<std::unique_ptr<WorkPart>> parts_;
   std::vector<RecvStatus> statuses_;
   std::size_t started_parts_ = 0;
+  bool on_host_ = true;  ///< fixed once it has started
   std::atomic<std::size_t> completed_parts_{0};
   // While somebody waits with a limit of their own, the operation's own is not looked at.
   std::atomic<int> explicit_waiters_{0};

@@ -147,6 +147,9 @@ bool WorldState::look_after(OverdueAsked& asked) {
   }
   const bool collective = is_collective(asked.work.op.type);
   // Who has not been heard of may have come, or not.
+  bool is_sound = false;
+  with_group(asked.work.uid, [&](const GroupState& group) { is_sound = !group.is_aborted(); });
+  if (!is_sound) return true;
   if (collective && std::ranges::any_of(tales, &Tale::cut_off))
     watched_engine_.load(std::memory_order_acquire)->tell_overdue_again(asked.work.uid);
   // Looked up here, places are known at once under the lock.
@@ -167,9 +170,8 @@ bool WorldState::look_after(OverdueAsked& asked) {
 void WorldState::give_up_overdue(const OverdueAsked& asked, std::uint64_t first,
                                  std::vector<Tale> tales) {
   // It may have ended since the others were asked, or somebody waits for it now.
-  const auto overdue =
-      watched_engine_.load(std::memory_order_acquire)
-          ->oldest_overdue(asked.work.uid, is_collective(asked.work.op.type), first, clock_->now());
+  const auto overdue = watched_engine_.load(std::memory_order_acquire)
+                           ->still_overdue(asked.work, first, clock_->now());
   if (!overdue) return;
   const ProgressEngine::Overdue& work = *overdue;
   // What they told of their calls is of the newest.

@@ -123,14 +123,14 @@ TEST(ControlMessage, RefusesCountsWithNothingBehind) {
 // What two different messages could stand for would be read differently than it was meant.
 TEST(ControlMessage, RefusesValuesThatNobodyWrites) {
   const std::uint64_t news = kind_of(News{});
-  EXPECT_NO_THROW(unpack(numbers({news, 0, 4, 0, 0, 0})));
+  EXPECT_NO_THROW(unpack(numbers({news, 0, 4, 0, 0, 0, 0})));
   EXPECT_THROW(unpack(numbers({news, 0, 5, 0, 0, 0})), NetworkError) << "a state";
   EXPECT_THROW(unpack(numbers({news, std::uint64_t{1} << 31, 4, 0, 0, 0})), NetworkError)
       << "a rank";
   EXPECT_THROW(unpack(numbers({news, greatest << 32, 4, 0, 0, 0})), NetworkError) << "a rank";
   const std::uint64_t answer = kind_of(Answer{});
-  EXPECT_NO_THROW(
-      unpack(numbers({answer, 1, 1, 2, 0, 1, 0, 5, 4, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1})));
+  EXPECT_NO_THROW(unpack(
+      numbers({answer, 1, 1, 2, 0, 1, 0, 5, 4, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1, 0})));
   EXPECT_THROW(
       unpack(numbers({answer, 1, 1, 2, 0, 2, 0, 5, 4, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1})),
       NetworkError)
