@@ -123,10 +123,10 @@ std::optional<CallRecord> tested_call(const RecorderView& view) {
   return open.empty() ? std::nullopt : std::optional(open.back());
 }
 
-bool has_failed_last(const RecorderView& view) {
-  if (view.capacity() == 0 || view.ring().next_id() == 0) return false;
+bool has_gone_on_after(const RecorderView& view, std::uint64_t calls) {
+  if (view.ring().next_id() <= calls) return false;
   const auto last = view.ring().read(view.ring().next_id() - 1);
-  return last && last->state == CallState::failed;
+  return last && last->state == CallState::completed;
 }
 
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {

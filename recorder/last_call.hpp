@@ -31,8 +31,8 @@ std::vector<CallRecord> open_calls(const RecorderView& view);
 std::optional<CallRecord> unended_call(const RecorderView& view);
 /// The newest call that was started long enough ago, and is moved on though no thread waits in it.
 std::optional<CallRecord> tested_call(const RecorderView& view);
-/// Its last call has failed, however long ago.
-bool has_failed_last(const RecorderView& view);
+/// Its last call was made after the first `calls` ones, and has completed.
+bool has_gone_on_after(const RecorderView& view, std::uint64_t calls);
 /// The group that the rank is making, or has just given up. Empty: none.
 std::optional<RecorderView::Making> unended_making(const RecorderView& view);
 /// Whom a rank needs that waits in this call of its.

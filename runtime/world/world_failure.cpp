@@ -96,23 +96,34 @@ void WorldState::leave_unmade(const Error& error) {
   say_goodbye();
 }
 
-// Who goes on after a send or receive has failed may well have meant to: then it is of no account.
+WorldState::Seen WorldState::seen_now(const GroupState::Failure& failure) const {
+  return {failure, recorder_.view().ring().next_id()};
+}
+
+bool WorldState::has_gone_on_after(const Seen& seen) const {
+  const RecorderView view = recorder_.view();
+  return view.capacity() == 0 || hymn::has_gone_on_after(view, seen.calls);
+}
+
+// Who goes on after a failure, with other groups or other ranks, may well have meant to: then it
+// is of no account.
 GroupState::Failure WorldState::failure_seen() const {
-  const bool ends_with_one = has_failed_last(recorder_.view());
   std::lock_guard lock(failure_mutex_);
-  const bool is_own = first_failure_.missing.empty() && ends_with_one;
-  return is_own ? failed_message_ : first_failure_;
+  for (const Seen* const seen : {&first_failure_, &failed_message_})
+    if (!seen->failure.missing.empty() && !has_gone_on_after(*seen)) return seen->failure;
+  return {};
 }
 
 void WorldState::note_failed_message(const GroupState::Failure& failure) {
   incident({"error", failure.reason});
   std::lock_guard lock(failure_mutex_);
-  failed_message_ = failure;
+  failed_message_ = seen_now(failure);
 }
 
 void WorldState::note_failure(const GroupState::Failure& failure) {
   std::lock_guard lock(failure_mutex_);
-  if (first_failure_.missing.empty()) first_failure_ = failure;
+  if (first_failure_.failure.missing.empty() || has_gone_on_after(first_failure_))
+    first_failure_ = seen_now(failure);
 }
 
 void WorldState::forget_failure() {
@@ -123,7 +134,7 @@ void WorldState::forget_failure() {
 
 GroupState::Failure WorldState::first_failure() const {
   std::lock_guard lock(failure_mutex_);
-  return first_failure_;
+  return first_failure_.failure;
 }
 
 void WorldState::end_control() {

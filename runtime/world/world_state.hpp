@@ -151,11 +151,12 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void release_default_group() { default_group_ = ProcessGroup(); }
   /// Something went wrong in a way that leaves ranks out of step.
   void mark_failed() { failed_.store(true, std::memory_order_release); }
-  /// The first one that is somebody's is told to others when this rank leaves because of it.
+  /// The first one that is somebody's is told to others when this rank leaves because of it; but
+  /// who has made a call since that has completed has gone on.
   void note_failure(const GroupState::Failure& failure);
   /// Of a send or receive that went wrong and has left nothing behind.
   void note_failed_message(const GroupState::Failure& failure);
-  /// The first that concerned a group; or that of this rank's last call, if it was a message.
+  /// The first that concerned a group, or else that of a message, if this rank has not gone on.
   GroupState::Failure failure_seen() const;
   /// The application goes on with those who are left.
   void forget_failure();
@@ -414,9 +415,15 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   mutable std::mutex known_mutex_;  // guards the next two; held for moments only
   std::map<GroupKey, GroupState*> known_groups_;
   RecentMap<std::uint64_t, GroupState::Failure> early_aborts_{control::most_remembered};
-  mutable std::mutex failure_mutex_;  // guards the next
-  GroupState::Failure first_failure_;
-  GroupState::Failure failed_message_;
+  struct Seen {
+    GroupState::Failure failure;
+    std::uint64_t calls = 0;  ///< of this rank, until then
+  };
+  bool has_gone_on_after(const Seen& seen) const;
+  Seen seen_now(const GroupState::Failure& failure) const;
+  mutable std::mutex failure_mutex_;  // guards the next two
+  Seen first_failure_;
+  Seen failed_message_;
 
   std::mutex groups_mutex_;
   std::uint64_t next_uid_ = 0;
