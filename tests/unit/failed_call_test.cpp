@@ -54,5 +54,32 @@ TEST(FailedGroup, MayBeGivenUpBeforeItIsMadeHere) {
   });
 }
 
+// Otherwise its goodbye would blame whom it has long since gone on without.
+TEST(FailureSeen, IsOfNoAccountOnceACallHasCompletedSince) {
+  run_ranks(1, [](World& world) {
+    detail::WorldState& state = detail::WorldState::of(world);
+    ProcessGroup group = world.new_group({0});
+    group.barrier();
+    state.note_failure({"the first", {3}});
+    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{3});
+    state.note_failure({"what follows from it", {4}});
+    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{3});
+    group.barrier();
+    EXPECT_TRUE(state.failure_seen().missing.empty());
+    state.note_failure({"another", {5}});
+    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{5});
+  });
+}
+
+TEST(FailureSeen, OfAMessageIsOfNoAccountEither) {
+  run_ranks(1, [](World& world) {
+    detail::WorldState& state = detail::WorldState::of(world);
+    state.note_failed_message({"a message", {2}});
+    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{2});
+    world.group().barrier();
+    EXPECT_TRUE(state.failure_seen().missing.empty());
+  });
+}
+
 }  // namespace
 }  // namespace hymn::test
