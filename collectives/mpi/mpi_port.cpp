@@ -29,8 +29,8 @@ class MpiTransfers final : public Transfers {
     MpiGate::Entry entry(*channel_->gate);
     const LargeType large(mpi_type(view), view.count, channel_->chunk_limit);
     const int source = peer == any_source ? MPI_ANY_SOURCE : peer;
-    const bool is_exact = !tag.user && view.dtype != DataType::opaque;
-    if (is_exact) wanted_.push_back({requests_.size(), peer, view.bytes()});
+    const bool is_exact = view.dtype != DataType::opaque;
+    if (!tag.user) wanted_.push_back({requests_.size(), peer, is_exact ? view.bytes() : 0});
     MPI_Request* request = tag.user ? &received_ : requests_.add();
     check(PMPI_Irecv(view.data, large.count(), large.type(), source, mpi_tag(tag),
                      channel_->communicator, request),
@@ -55,7 +55,7 @@ class MpiTransfers final : public Transfers {
 
   std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
     const bool taken_back = take_back_received();
-    if (taken_back && requests_.empty()) return nullptr;
+    if (taken_back && take_back_wanted()) return nullptr;
     return keep_requests(std::move(requests_), 0, channel_->gate);
   }
 
@@ -117,9 +117,21 @@ class MpiTransfers final : public Transfers {
     return cancelled;
   }
 
+  /// The receives of a collective likewise. False: something is left that MPI does not let go of.
+  bool take_back_wanted() noexcept {
+    if (wanted_.empty() || !channel_->gate->may_enter()) return requests_.empty();
+    try {
+      MpiGate::Entry entry(*channel_->gate);
+      for (const Wanted& wanted : wanted_) requests_.cancel(wanted.index);
+      for (int look = 0; look < looks; ++look)
+        if (requests_.test()) return true;
+    } catch (...) {
+      // MPI has been finalized meanwhile.
+    }
+    return false;
+  }
+
   bool cancel_received() noexcept {
-    // One that was cancelled completes whatever others do, though perhaps not at the first look.
-    constexpr int looks = 100;
     try {
       MpiGate::Entry entry(*channel_->gate);
       PMPI_Cancel(&received_);
@@ -135,10 +147,13 @@ class MpiTransfers final : public Transfers {
     }
   }
 
+  // One that was cancelled completes whatever others do, though perhaps not at the first look.
+  static constexpr int looks = 100;
+
   struct Wanted {
     std::size_t index;  ///< of the request
     int peer;
-    std::uint64_t bytes;
+    std::uint64_t bytes;  ///< 0: any number
   };
 
   std::shared_ptr<MpiChannel> channel_;

@@ -38,6 +38,12 @@ class MpiRequests {
     count_ = ended_ = 0;
     return true;
   }
+  /// The one that was added so, a receive: ends it, unless its message has begun to come. The
+  /// caller holds a gate entry.
+  void cancel(std::size_t index) {
+    MPI_Request& request = index == 0 ? first_ : more_[index - 1];
+    if (request != MPI_REQUEST_NULL) check_mpi(PMPI_Cancel(&request), "MPI_Cancel");
+  }
 
  private:
   std::size_t count_ = 0;

@@ -28,6 +28,7 @@ class MpiPort : public testing::Test {
     transfers->recv(0, tag, BufferView(data));
     return transfers;
   }
+  std::unique_ptr<Transfers> open() { return port_->open(); }
   static void finish(Transfers& transfers) {
     while (!transfers.test()) std::this_thread::yield();
   }
@@ -58,6 +59,30 @@ TEST_F(MpiPort, AReceiveThatIsGivenUpLeavesTheNextMessageAlone) {
     finish(*out);
     EXPECT_EQ(got, sent);
     EXPECT_EQ(given_up, std::vector<std::int32_t>(count));
+  }
+}
+
+// Of a collective that is given up the buffers of such receives are free.
+TEST_F(MpiPort, ACollectivesReceivesAreTakenBackToo) {
+  constexpr MessageTag collective{false, 5};
+  for (const std::size_t count : {few, many}) {
+    const auto sent = numbers(count);
+    std::vector<std::int32_t> first(count);
+    std::vector<std::int32_t> second(count);
+    auto in = open();
+    in->recv(0, collective, BufferView(first));
+    in->recv(0, collective, BufferView(second));
+    EXPECT_EQ(in->abandon("impatient"), nullptr);
+    const auto out = open();
+    out->send(0, collective, ConstBufferView(sent));
+    std::vector<std::int32_t> got(count);
+    const auto next = open();
+    next->recv(0, collective, BufferView(got));
+    finish(*next);
+    finish(*out);
+    EXPECT_EQ(got, sent);
+    EXPECT_EQ(first, std::vector<std::int32_t>(count));
+    EXPECT_EQ(second, std::vector<std::int32_t>(count));
   }
 }
 
