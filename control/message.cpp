@@ -25,7 +25,7 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.sequence, v.sites);
   } else if constexpr (std::same_as<Kind, Tale>) {
     return std::tie(v.rank, v.state, v.knows_group, v.makes, v.entered, v.completed, v.shrinks,
-                    v.doing, v.waits, v.undriven, v.call, v.site, v.signature, v.awaited);
+                    v.doing, v.remark, v.waits, v.undriven, v.call, v.site, v.signature, v.awaited);
   } else if constexpr (std::same_as<Kind, OwnWait>) {
     return std::tie(v.uid, v.sequence, v.ranks, v.milliseconds, v.ended, v.any, v.makes, v.tests);
   } else if constexpr (std::same_as<Kind, Beat>) {

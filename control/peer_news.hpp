@@ -89,6 +89,7 @@ struct Tale {
   std::uint64_t completed = 0;  ///< of these
   bool shrinks = false;         ///< it has called shrink() of the group, which has come to no end
   std::string doing{};          ///< in words: what it is doing now, or has done last
+  std::string remark{};         ///< in words: whose failure it has seen; `doing` ends with it
   bool waits = false;           ///< a thread of it waits in what was asked for
   bool undriven = false;        ///< it has started what was asked for, and does not move it on
   std::string call{};           ///< in words: the collective that was asked for; empty: not known

@@ -170,10 +170,15 @@ bool WorldState::is_over(int rank) const {
 
 std::string WorldState::describe_end(const PeerNews& news) const {
   const char* const verb = hymn::has_failed(news.state) ? "is" : "has";
-  std::string words =
+  const std::string words =
       fmt::format("{} {} {}: {}", name_of(news.rank), verb, to_string(news.state), news.detail);
+  return words + tell_culprits(news, words);
+}
+
+std::string WorldState::tell_culprits(const PeerNews& news, std::string_view told) const {
+  std::string words;
   for (const int culprit : news.culprits)
-    if (words.find(name_of(culprit)) == std::string::npos)
+    if (told.find(name_of(culprit)) == std::string_view::npos)
       words += fmt::format(", a failure of {}", name_of(culprit));
   return words;
 }

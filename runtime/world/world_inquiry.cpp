@@ -28,6 +28,7 @@ std::vector<Tale> WorldState::end_asking(std::uint64_t question, const Inquiry& 
 // Of a rank on this host that says nothing there is still its memory.
 void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const {
   for (Tale& tale : tales) {
+    if (is_gone(tale.state)) tale.doing += tell_culprits(agent_->news_of(tale.rank), tale.doing);
     const PeerRecorder* const recorder = tale.answered ? nullptr : control_->recorder_of(tale.rank);
     if (recorder == nullptr) continue;
     const RecorderView view = recorder->view();
@@ -98,6 +99,7 @@ void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit
     if (is_gone(tale.state)) continue;
     const FrameSource sites = sites_of(tale.rank, *view);
     add_calls(tale, *view, about, &sites);
+    tale.doing += tale.remark;
   }
   if (elsewhere.empty() || !agent_ || limit == Duration::zero()) return;
   for (const Tale& closer : agent_->ask(about, elsewhere, limit)) {
@@ -169,7 +171,8 @@ Tale WorldState::tell(const Inquiry& about) {
   // It may be for that reason that it does not come.
   for (const int culprit : failure_seen().missing)
     if (culprit != rank_)
-      tale.doing += fmt::format("; it has seen a failure of {}", name_of(culprit));
+      tale.remark += fmt::format("; it has seen a failure of {}", name_of(culprit));
+  tale.doing += tale.remark;
   const auto making = unended_making(view);
   tale.makes = making && making->uid == about.uid;
   tale.awaited = own_wait();

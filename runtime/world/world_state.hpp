@@ -171,6 +171,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   std::string name_of(int rank) const;
   /// How a rank has ended: "rank 1 (vm, pid 7) is dead: its process was killed by signal 9".
   std::string describe_end(const PeerNews& news) const;
+  /// Whose failure it was, of those that `told` does not name; empty: its own, or not known.
+  std::string tell_culprits(const PeerNews& news, std::string_view told) const;
   /// Those that this text names and from which nothing comes any more, or who is to blame for it.
   std::vector<int> gone_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.

@@ -70,6 +70,13 @@ class Campaign : public ::testing::Test {
   int hung_ = 0;
 };
 
+// A survivor that is waited for in a group of survivors may have given up for what it has seen
+// elsewhere, and live on.
+bool is_explained(const json& report) {
+  return report.value("kind", "") == "timeout" &&
+         report.value("text", "").find("it has seen a failure of") != std::string::npos;
+}
+
 void Campaign::expect_kind(const Blow& blow, const json& report) {
   const std::string kind = report.value("kind", "nothing");
   const bool may_end = blow.phase == Phase::end || blow.phase == Phase::finalize;
@@ -78,11 +85,7 @@ void Campaign::expect_kind(const Blow& blow, const json& report) {
   const bool may_expire = blow.anyone_stays() || blow.phase == Phase::world;
   if (may_end && kind == "none") return;
   if (may_expire && kind == "timeout") return;
-  // A survivor that is waited for in a group of survivors may have given up for what it has seen
-  // elsewhere, and live on.
-  const bool is_explained =
-      report.value("text", "").find("it has seen a failure of") != std::string::npos;
-  if (is_explained && kind == "timeout") return;
+  if (is_explained(report)) return;
   EXPECT_THAT(kind, AnyOf("peer", "aborted"));
 }
 
@@ -127,7 +130,8 @@ void Campaign::expect_told(const Blow& blow, const Notes& notes) {
       EXPECT_EQ(report.value("left", std::vector<int>{}), blow.survivors())
           << "it does not go on with those who are left";
     }
-    if (!blow.anyone_stays() && report.contains("at_ms"))
+    // Who waits for such a survivor hears at its limit.
+    if (!blow.anyone_stays() && report.contains("at_ms") && !is_explained(report))
       times_[blow.phase == Phase::world ? "while the world was made" : "later"].push_back(
           report["at_ms"].get<double>() - death);
   }

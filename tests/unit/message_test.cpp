@@ -28,6 +28,7 @@ std::vector<Message> samples() {
                   .entered = 5,
                   .completed = 4,
                   .doing = "it is in all_reduce #5",
+                  .remark = "; it has seen a failure of rank 7",
                   .waits = true,
                   .call = "all_reduce of 4 float32 with sum",
                   .site = "solver.cpp:88",
