@@ -35,7 +35,8 @@ void CompanyWatch::look(TimePoint now) {
   throw PeerError(fmt::format("{}: {}", purpose_, fmt::join(words, "; ")), std::move(context));
 }
 
-TimeoutError with_known(const TimeoutError& error, const Company& company) {
+TimeoutError with_known(const TimeoutError& error, const Company& company,
+                        std::span<const int> idle) {
   std::string problem = error.problem();
   std::vector<int> known;
   for (const int rank : company.ranks) {
@@ -46,7 +47,13 @@ TimeoutError with_known(const TimeoutError& error, const Company& company) {
     if (problem.find(words) == std::string::npos) problem += "; " + words;
   }
   ErrorContext context = error.context();
-  if (!known.empty()) context.missing = std::move(known);
+  if (!known.empty())
+    std::erase_if(context.missing, [&](int rank) {
+      return std::ranges::count(known, rank) == 0 && std::ranges::count(idle, rank) == 0;
+    });
+  for (const int rank : known)
+    if (std::ranges::count(context.missing, rank) == 0) context.missing.push_back(rank);
+  std::ranges::sort(context.missing);
   return TimeoutError(problem, error.waited(), std::move(context));
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ class CompanyWatch {
 };
 
 /// The same error, which names those of whom it is known why nothing comes from them: who has not
-/// come may itself wait for one of these.
-TimeoutError with_known(const TimeoutError& error, const Company& company);
+/// come may itself wait for one of these. Not so those of `idle`, who wait for nobody: those that
+/// were missing stay so.
+TimeoutError with_known(const TimeoutError& error, const Company& company,
+                        std::span<const int> idle = {});
 
 }  // namespace hymn

@@ -97,6 +97,8 @@ struct CallRecord {
   std::uint64_t created = 0;
   std::uint64_t started = 0;
   std::uint64_t completed = 0;
+  std::uint64_t waited_since =
+      0;                   ///< until it has ended: when a thread began to wait; 0: as it was made
   std::uint64_t site = 0;  ///< where the call returns to in the user's code; 0: unknown
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };

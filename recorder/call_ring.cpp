@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <new>
+#include <utility>
 
 namespace hymn {
 
@@ -145,6 +146,12 @@ std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
 }
 
 void CallRing::set_waited_for(std::uint64_t id, bool waited_for) {
+  if (waited_for && is_on()) {
+    Entry& entry = entry_of(id);
+    const std::uint64_t state = entry.state.load(std::memory_order_acquire);
+    if (StateWord::id_of(state) == id && !is_ended(StateWord::state_of(state)))
+      entry.completed.store(since_creation(entry, id), std::memory_order_release);
+  }
   set_flag(id, StateWord::unattended, !waited_for);
 }
 
@@ -232,7 +239,8 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   if (call.state == CallState::started && call.started == 0) return std::nullopt;
   if (ended && call.completed == 0) return std::nullopt;
   // The stamps come before the state that they belong to.
-  if (!ended) call.completed = 0;
+  const std::uint64_t stamp = std::exchange(call.completed, ended ? call.completed : 0);
+  if (!ended && call.waited_for) call.waited_since = stamp;
   if (call.state == CallState::scheduled) call.started = 0;
   if (frames != nullptr) *frames = std::move(addresses);
   if (counts != nullptr) *counts = std::move(sizes);

@@ -93,7 +93,8 @@ class CallRing {
   // A version: odd while it is being written, else 2 * (id + 1). The three words at the end change
   // after that, and tell whose they are, so that a late writer cannot change another record: the
   // state is a StateWord; the times are ticks since the creation, with the number of the ring's
-  // round in the lowest bits.
+  // round in the lowest bits. Until it has ended, `completed` tells since when a thread waits in
+  // it, if not from the creation on.
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> words[word_count];

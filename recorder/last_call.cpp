@@ -19,6 +19,10 @@ double seconds_since(const RecorderHeader& header, std::uint64_t stamp) {
   return static_cast<double>(StampClock(made, now).duration_ns(stamp, now.stamp)) / 1e9;
 }
 
+std::uint64_t wait_began(const CallRecord& call) {
+  return call.waited_since != 0 ? call.waited_since : call.created;
+}
+
 // "of 8 int32 to rank 3 with tag 5"
 std::string message_words(const CallRecord& call) {
   const bool sends = call.type == OpType::send;
@@ -55,10 +59,11 @@ std::string describe_calls(const RecorderView& view, const CallWords& words) {
   switch (last->state) {
     case CallState::scheduled:
     case CallState::started: {
-      const double since = seconds_since(view.header(), last->created);
+      const auto since = [&](std::uint64_t stamp) { return seconds_since(view.header(), stamp); };
       return last->waited_for
-                 ? fmt::format("it is in {} since {:.1f} s", call, since)
-                 : fmt::format("it has started {} {:.1f} s ago, and waits in no call", call, since);
+                 ? fmt::format("it is in {} since {:.1f} s", call, since(wait_began(*last)))
+                 : fmt::format("it has started {} {:.1f} s ago, and waits in no call", call,
+                               since(last->created));
     }
     case CallState::completed:
       return fmt::format("its last call, {}, completed {:.1f} s ago", call,
@@ -134,7 +139,7 @@ OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
   const auto milliseconds_since = [&](std::uint64_t stamp) {
     return static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), stamp));
   };
-  awaited.milliseconds = milliseconds_since(call.created);
+  awaited.milliseconds = milliseconds_since(wait_began(call));
   if (call.state == CallState::failed)
     awaited.ended = std::max<std::uint64_t>(milliseconds_since(call.completed), 1);
   if (is_message(call.type)) {

@@ -160,7 +160,7 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   const Duration patience = share_of(limit, longest_question);
   MissingRanks missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
                                       share_of(limit, longest_closer_look));
-  world_->follow_waits(missing, waited, patience);
+  world_->follow_waits(missing, time_in_wait(op, waited), patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -170,6 +170,14 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
           title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
           missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
       waited, std::move(where)));
+}
+
+// What was started long ago may be waited for only since now.
+Duration GroupState::time_in_wait(const PendingOp& op, Duration in_flight) const {
+  const auto own = own_call(op);
+  if (!own || own->waited_since == 0) return in_flight;
+  const OwnWait wait = hymn::awaited_in(world_->recorder().view(), *own);
+  return std::min(in_flight, Duration(std::chrono::milliseconds(wait.milliseconds)));
 }
 
 PendingOp GroupState::pending_in(const CallRecord& call) const {

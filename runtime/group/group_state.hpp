@@ -287,6 +287,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// The ranks without whom it does not end.
   std::vector<int> awaited_in(const PendingOp& op) const;
   Inquiry inquiry_about(const PendingOp& op) const;
+  /// How long a thread has waited in it without a break.
+  Duration time_in_wait(const PendingOp& op, Duration in_flight) const;
 
   Algorithm& prepare(OperationStorage& storage, const Call& call);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.

@@ -126,6 +126,9 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   std::erase_if(missing.tales, [](const Tale& tale) { return tale.makes || tale.knows_group; });
   if (missing.tales.empty()) return with_known(error, company(group.ranks));
   for (const Tale& tale : missing.tales) missing.ranks.push_back(tale.rank);
+  std::vector<int> idle;
+  for (const Tale& tale : missing.tales)
+    if (tale.answered && tale.awaited.ranks.empty()) idle.push_back(tale.rank);
   missing.words = tell_absent(missing.tales);
   follow_waits(missing, error.waited(), control::longest_question);
   ErrorContext where = error.context();
@@ -133,7 +136,7 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   const TimeoutError told(fmt::format("{}; missing: {}", error.problem(), missing.words),
                           error.waited(), std::move(where));
   // Where one of them is stopped, it may hold up the others of them.
-  return with_known(told, company(told.context().missing));
+  return with_known(told, company(told.context().missing), idle);
 }
 
 // Others see only which calls have not ended; not which of them a thread waits in.

@@ -169,6 +169,27 @@ TEST(CallRing, TellsWhetherAThreadWaits) {
   EXPECT_EQ(*ring->read(id), ended) << "it is of another call";
 }
 
+TEST(CallRing, TellsSinceWhenAThreadWaits) {
+  OwnRing ring;
+  CallRecord record = record_of(1);
+  record.created = time_stamp();
+  EXPECT_EQ(ring->read(ring->record(record))->waited_since, 0u) << "as it was made";
+  record.waited_for = false;
+  const std::uint64_t id = ring->record(record);
+  EXPECT_EQ(ring->read(id)->waited_since, 0u) << "nobody waits";
+  const std::uint64_t before = time_stamp();
+  ring->set_waited_for(id, true);
+  EXPECT_GE(ring->read(id)->waited_since, before);
+  EXPECT_LE(ring->read(id)->waited_since, time_stamp());
+  EXPECT_EQ(ring->read(id)->completed, 0u);
+  ring->set_waited_for(id, false);
+  EXPECT_EQ(ring->read(id)->waited_since, 0u);
+  const std::uint64_t late = time_stamp();
+  ring->set_ended(id, CallState::completed, true);
+  EXPECT_GE(ring->read(id)->completed, late);
+  EXPECT_EQ(ring->read(id)->waited_since, 0u);
+}
+
 TEST(CallRing, TimesAreStamps) {
   OwnRing ring;
   CallRecord record = record_of(1);

@@ -204,6 +204,11 @@ TEST(CompanyWatch, TellsWhoIsHeldWhenTimeIsUp) {
                                          }});
   EXPECT_EQ(held_up.problem(), more.problem());
   EXPECT_THAT(held_up.context().missing, ElementsAre(1)) << "who else may be held up by it";
+  const TimeoutError three("waited for rank(s) 0, 1, 2", 2s, {.missing = {0, 1, 2}});
+  const auto beside = with_known(
+      three, {.ranks = {0, 1, 2}, .tell_of = [](int rank) { return rank == 1 ? "stopped" : ""; }},
+      std::array{2, 3});
+  EXPECT_THAT(beside.context().missing, ElementsAre(1, 2)) << "who waits for nobody is missing too";
   const auto same =
       with_known(error, {.ranks = {0, 1, 2}, .tell_of = [](int) { return std::string(); }});
   EXPECT_EQ(same.problem(), error.problem());
