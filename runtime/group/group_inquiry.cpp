@@ -164,11 +164,14 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
+  const std::string_view what_follows = !gives_up ? "the operation is still in flight"
+                                        : is_collective(op.type) ? "the group is given up"
+                                                                 : "the call is given up";
   return std::make_exception_ptr(TimeoutError(
       fmt::format(
           "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
           title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
-          missing.words, gives_up ? "the group is given up" : "the operation is still in flight"),
+          missing.words, what_follows),
       waited, std::move(where)));
 }
 
