@@ -67,6 +67,10 @@ const std::array variables = {
              "SIGABRT, after its dump; none: never.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.watchdog_timeout = parse_timeout(n, v);
+               // It beats four times a second.
+               if (!c.watchdog_timeout.is_none() &&
+                   c.watchdog_timeout.duration() < std::chrono::milliseconds(500))
+                 refuse(n, v, "seconds from 0.5 on, or none");
              },
              [](const Config& c) { return print_timeout(c.watchdog_timeout); }},
     Variable{"HYMN_WAIT_REPORT",

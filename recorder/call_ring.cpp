@@ -152,19 +152,22 @@ void CallRing::set_waited_for(std::uint64_t id, bool waited_for) {
     if (StateWord::id_of(state) == id && !is_ended(StateWord::state_of(state)))
       entry.completed.store(since_creation(entry, id), std::memory_order_release);
   }
-  set_flag(id, StateWord::unattended, !waited_for);
+  if (waited_for)
+    change_flags(id, StateWord::waited_later, StateWord::unattended);
+  else
+    change_flags(id, StateWord::unattended, StateWord::waited_later);
 }
 
 void CallRing::set_undriven(std::uint64_t id, bool undriven) {
-  set_flag(id, StateWord::undriven, undriven);
+  change_flags(id, undriven ? StateWord::undriven : 0, undriven ? 0 : StateWord::undriven);
 }
 
-void CallRing::set_flag(std::uint64_t id, std::uint64_t flag, bool on) {
+void CallRing::change_flags(std::uint64_t id, std::uint64_t set, std::uint64_t cleared) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
   std::uint64_t seen = entry.state.load(std::memory_order_relaxed);
   while (StateWord::id_of(seen) == id) {
-    const std::uint64_t next = on ? seen | flag : seen & ~flag;
+    const std::uint64_t next = (seen & ~cleared) | set;
     if (is_ended(StateWord::state_of(seen)) ||
         entry.state.compare_exchange_weak(seen, next, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
@@ -240,7 +243,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   if (ended && call.completed == 0) return std::nullopt;
   // The stamps come before the state that they belong to.
   const std::uint64_t stamp = std::exchange(call.completed, ended ? call.completed : 0);
-  if (!ended && call.waited_for) call.waited_since = stamp;
+  if (!ended && (state & StateWord::waited_later) != 0) call.waited_since = stamp;
   if (call.state == CallState::scheduled) call.started = 0;
   if (frames != nullptr) *frames = std::move(addresses);
   if (counts != nullptr) *counts = std::move(sizes);

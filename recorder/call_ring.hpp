@@ -94,7 +94,7 @@ class CallRing {
   // after that, and tell whose they are, so that a late writer cannot change another record: the
   // state is a StateWord; the times are ticks since the creation, with the number of the ring's
   // round in the lowest bits. Until it has ended, `completed` tells since when a thread waits in
-  // it, if not from the creation on.
+  // it, where one has come later (waited_later).
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version;
     std::atomic<std::uint64_t> words[word_count];
@@ -106,7 +106,8 @@ class CallRing {
     static constexpr std::uint64_t retired = 1;
     static constexpr std::uint64_t unattended = 8;  ///< no thread waits in it
     static constexpr std::uint64_t undriven = 16;
-    static constexpr unsigned id_shift = 5;
+    static constexpr std::uint64_t waited_later = 32;  ///< a thread has come to wait since
+    static constexpr unsigned id_shift = 6;
     static constexpr std::uint64_t of(std::uint64_t id, CallState state, std::uint64_t flags) {
       return id << id_shift | static_cast<std::uint64_t>(state) << 1 | flags;
     }
@@ -128,7 +129,7 @@ class CallRing {
   std::uint64_t claim_alone();
   std::uint64_t claim_among_others();
   /// Beside other news, which this must not undo.
-  void set_flag(std::uint64_t record_id, std::uint64_t flag, bool on);
+  void change_flags(std::uint64_t record_id, std::uint64_t set, std::uint64_t cleared);
   Entry& entry_of(std::uint64_t id) const { return first_entry_[id & mask_]; }
   std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
     return first_frame_ + (id & mask_) * size_.frames;
@@ -237,8 +238,8 @@ inline void CallRing::set_started(std::uint64_t id) {
   const std::uint64_t state = entry.state.load(std::memory_order_relaxed);
   if (StateWord::id_of(state) != id) return;
   entry.started.store(since_creation(entry, id), std::memory_order_release);
-  entry.state.store(StateWord::of(id, CallState::started, state & StateWord::unattended),
-                    std::memory_order_release);
+  constexpr std::uint64_t kept = StateWord::unattended | StateWord::waited_later;
+  entry.state.store(StateWord::of(id, CallState::started, state & kept), std::memory_order_release);
 }
 
 inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired, Ended when) {

@@ -51,7 +51,7 @@ std::optional<CallRecord> last_waited(const RecorderView& view) {
 std::string describe_calls(const RecorderView& view, const CallWords& words) {
   if (view.capacity() == 0) return "what it does is not recorded";
   const std::uint64_t next = view.ring().next_id();
-  if (next == 0) return "it has made no call yet";
+  if (next == 0) return "it has made no call in this world yet";
   auto last = view.ring().read(next - 1);
   if (!last) return "it is just making a call";
   if (auto waited = last_waited(view)) last = std::move(waited);

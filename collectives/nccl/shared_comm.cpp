@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -32,11 +31,10 @@ void SharedComm::begin(std::function<void(nccl_api::Comm*)> make, bool gives_one
         thread_name, [self = shared_from_this(), make = std::move(make)] { self->run_call(make); },
         [](std::string_view) {})
         .detach();
-  } catch (const std::system_error& error) {
+  } catch (const ResourceError&) {
     std::lock_guard lock(mutex_);
     stage_ = Stage::gone;
-    throw ResourceError(std::string("no thread could be started for NCCL: ") + error.what(),
-                        {.remedy = "raise the limit on threads (ulimit -u)"});
+    throw;
   }
 }
 

@@ -15,6 +15,9 @@ struct PendingOp {
   OpType type = OpType::barrier;
   std::uint64_t sequence = 0;
   int peer = -1;  ///< of a send or receive: group rank, or any_source
+  /// Of a batch: the peers of what is still in flight of it, and the number of the first of that.
+  std::vector<int> peers{};
+  std::uint64_t first_part = 0;
 };
 
 /// Thread-safe.

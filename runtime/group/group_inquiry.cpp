@@ -33,14 +33,17 @@ Duration share_of(Timeout limit, Duration longest) {
 }  // namespace
 
 std::optional<CallRecord> GroupState::own_call(const PendingOp& op) const {
-  return find_call(world_->recorder().view(), membership_.uid, op.sequence,
-                   !is_collective(op.type));
+  return find_call(world_->recorder().view(), membership_.uid,
+                   op.first_part != 0 ? op.first_part : op.sequence, !is_collective(op.type));
 }
 
 std::vector<int> GroupState::awaited_in(const PendingOp& op) const {
   if (!is_collective(op.type) && op.peer >= 0) return {global_rank(op.peer)};
-  std::vector<int> others = membership_.ranks;
-  std::erase(others, world_->rank());
+  const bool is_named = !op.peers.empty() && std::ranges::count(op.peers, any_source) == 0;
+  std::vector<int> others;
+  for (int member = 0; member < shape_.size; ++member)
+    if (member != shape_.rank && (!is_named || std::ranges::count(op.peers, member) != 0))
+      others.push_back(membership_.ranks[static_cast<std::size_t>(member)]);
   return others;
 }
 

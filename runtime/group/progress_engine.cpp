@@ -30,8 +30,7 @@ ProgressEngine::ProgressEngine(std::shared_ptr<WorksInFlight> works,
       has_own_thread_(own_thread),
       own_cpus_(std::move(own_cpus)) {
   if (!own_thread) return;
-  thread_ = std::thread([this] {
-    name_this_thread("hymn-progress");
+  thread_ = start_thread("hymn-progress", [this] {
     run_guarded([this] { run_own_thread(); },
                 [this](std::string_view why) { own_thread_failed(why); });
   });

@@ -41,6 +41,18 @@ WorkState::WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType ty
 
 WorkState::~WorkState() = default;
 
+PendingOp WorkState::pending() const {
+  PendingOp op{.type = type_, .sequence = sequence_};
+  if (parts_.size() == 1) op.peer = parts_.front()->call.peer;
+  if (is_ordered()) return op;
+  for (const auto& part : parts_) {
+    if (part->done.load(std::memory_order_relaxed)) continue;
+    if (op.peers.empty()) op.first_part = part->call.sequence;
+    op.peers.push_back(part->call.peer);
+  }
+  return op;
+}
+
 std::string WorkState::title() const { return fmt::format("{} #{}", to_string(type_), sequence_); }
 
 std::string_view WorkState::path() const {
@@ -246,7 +258,7 @@ bool WorkState::give_up_parts(const std::string& reason) {
   if (group_->is_aborted()) group_->note_given_up();
   for (std::size_t i = 0; i < started_parts_; ++i) {
     WorkPart& part = *parts_[i];
-    if (std::exchange(part.done, true)) continue;
+    if (part.done.exchange(true)) continue;
     group_->world().ring().set_ended(part.record_id, CallState::failed, false);
     std::unique_ptr<Residue> residue = part.storage.get()->abandon(reason);
     clean = clean && residue == nullptr;

@@ -44,7 +44,7 @@ struct WorkPart {
   Call call;
   Algorithm* algorithm = nullptr;
   OperationStorage storage;
-  bool done = false;
+  std::atomic<bool> done = false;  ///< others look at it while it is stepped
   std::uint64_t record_id = 0;
 };
 
@@ -111,9 +111,7 @@ class WorkState {
     return is_ordered() && !parts_.empty() ? sequence_ + parts_.size() - 1 : sequence_;
   }
   bool is_ordered() const { return is_collective(type_); }
-  PendingOp pending() const {
-    return {type_, sequence_, parts_.size() == 1 ? parts_.front()->call.peer : -1};
-  }
+  PendingOp pending() const;
   /// Whether peers wait for steps of this one. Fixed once it has started.
   bool peers_need_steps() const;
   /// "all_reduce #41"

@@ -54,6 +54,7 @@ std::shared_ptr<detail::WorkState> WorksInFlight::remove(detail::WorkState& work
   if (!work.place_) return nullptr;
   const auto place = *std::exchange(work.place_, std::nullopt);
   if (turn_ == place) ++turn_;
+  next_to_end_ = std::next(place);
   auto removed = std::move(*place);
   works_.erase(place);
   if (removed->peers_need_steps()) needed_count_.fetch_sub(1, std::memory_order_acq_rel);
@@ -69,6 +70,10 @@ bool WorksInFlight::step_some() {
   {
     const std::lock_guard lock(mutex_);
     if (turn_ == works_.end()) turn_ = works_.begin();
+    if (works_.size() > some.size()) {
+      auto next = next_to_end_ == works_.end() ? works_.begin() : next_to_end_;
+      while (taken < some.size() / 2 && next != works_.end()) some[taken++] = *next++;
+    }
     while (taken < some.size() && turn_ != works_.end()) some[taken++] = *turn_++;
     all_had_theirs = turn_ == works_.end();
   }
@@ -82,7 +87,7 @@ void WorksInFlight::step_all() {
   const std::size_t all = count();
   if (all == 0) return;
   // Other threads may be at it, too.
-  while (!step_some() && (stepped += works_a_turn) < all) continue;
+  while (!step_some() && (stepped += works_a_turn / 2) < all) continue;
 }
 
 }  // namespace hymn

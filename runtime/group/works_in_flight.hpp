@@ -59,6 +59,9 @@ class WorksInFlight {
   mutable std::mutex mutex_;
   Works works_;                          // the oldest first
   Works::iterator turn_ = works_.end();  // whose it is
+  // Behind the one that was last to end. Collectives end in the order of their start, so that of
+  // very many most cannot end yet: what is here can.
+  Works::iterator next_to_end_ = works_.end();
   std::atomic<std::size_t> count_{0};
   std::atomic<std::size_t> needed_count_{0};
 };

@@ -1,9 +1,9 @@
 #include "runtime/world/group_maker.hpp"
 
-#include <system_error>
 #include <utility>
 
 #include "base/helper_thread.hpp"
+#include "hymn/error.hpp"
 #include "topology/affinity.hpp"
 
 namespace hymn {
@@ -13,7 +13,7 @@ void GroupMaker::add(std::function<void()> make) {
   if (!thread_.joinable()) {
     try {
       thread_ = start_helper_thread("hymn-groups", [this] { run(); }, [](std::string_view) {});
-    } catch (const std::system_error&) {
+    } catch (const ResourceError&) {
       lock.unlock();
       make();
       return;

@@ -38,7 +38,7 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
       tale.entered = line.collectives;
       tale.completed = line.completed;
     }
-    if (tale.state == PeerState::left) add_given_up(tale, view);
+    if (tale.state == PeerState::left) add_given_up(tale, about, view);
     if (is_gone(tale.state)) continue;
     tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
     add_calls(tale, view, about, nullptr);
@@ -54,8 +54,10 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
 }
 
 // At a limit all of a circle give up at about the same time: who is the first to leave has waited,
-// too.
-void WorldState::add_given_up(Tale& tale, const RecorderView& view) const {
+// too. So has who was the first to give up a group that was being made.
+void WorldState::add_given_up(Tale& tale, const Inquiry& about, const RecorderView& view) const {
+  const auto making = unended_making(view);
+  tale.makes = making && making->uid == about.uid;
   const auto call = unended_call(view);
   if (!call || call->state != CallState::failed) return;
   tale.awaited = hymn::awaited_in(view, *call);
@@ -66,7 +68,7 @@ void WorldState::add_given_up(Tale& tale, const RecorderView& view) const {
 
 void WorldState::add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
                            const FrameSource* sites) const {
-  tale.doing = tale.stopped ? "its process is stopped; " : "";
+  tale.doing = tale.stopped ? stopped_words : "";
   tale.doing +=
       describe_last_call(view, {[this](std::uint64_t uid) { return registry_.label(uid); }, sites});
   const auto call = about.sequence == 0 ? std::nullopt : find_call(view, about.uid, about.sequence);

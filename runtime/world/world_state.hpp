@@ -333,7 +333,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
   FrameSource sites_of(int rank, const RecorderView& view) const;
   /// Of one that has left: what it had given up waiting for.
-  void add_given_up(Tale& tale, const RecorderView& view) const;
+  void add_given_up(Tale& tale, const Inquiry& about, const RecorderView& view) const;
+  /// What is told of a stopped process begins so.
+  static constexpr std::string_view stopped_words = "its process is stopped; ";
   /// From what a rank has recorded; `sites` as CallWords.
   void add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
                  const FrameSource* sites) const;

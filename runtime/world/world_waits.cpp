@@ -115,9 +115,17 @@ std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, s
 
 std::string WorldState::tell_absent(std::span<const Tale> tales) const {
   std::vector<std::string> names;
-  for (const Tale& tale : tales)
-    names.push_back(fmt::format("{} has not come{}{}", name_of(tale.rank),
-                                tale.doing.empty() ? "" : ": ", tale.doing));
+  for (const Tale& tale : tales) {
+    const std::string end = tell_of(tale.rank);
+    std::string_view doing = tale.doing;
+    if (!end.empty() && doing.starts_with(stopped_words)) doing.remove_prefix(stopped_words.size());
+    if (!end.empty() && end.find(doing) != std::string::npos) doing = {};
+    names.push_back(fmt::format("{}{}{}", end.empty() ? name_of(tale.rank) + " has not come" : end,
+                                doing.empty() ? ""
+                                : end.empty() ? ": "
+                                              : "; ",
+                                doing));
+  }
   return some_of(std::move(names));
 }
 

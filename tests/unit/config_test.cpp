@@ -134,8 +134,8 @@ TEST(Config, WatchdogTimeout) {
   EXPECT_EQ(Config::parse({}).watchdog_timeout, Timeout(5min));
   EXPECT_EQ(parse_one("HYMN_WATCHDOG_TIMEOUT", "none").watchdog_timeout, Timeout::none());
   EXPECT_EQ(parse_one("HYMN_WATCHDOG_TIMEOUT", "0.5").watchdog_timeout, Timeout(500ms));
-  for (const char* value :
-       {"", "abc", "0", "-1", "2147483647", "4294967295", "inf", "nan", "off", "60s", "60 "})
+  for (const char* value : {"", "abc", "0", "-1", "2147483647", "4294967295", "inf", "nan", "off",
+                            "60s", "60 ", "0.49", "1e-9"})
     expect_malformed("HYMN_WATCHDOG_TIMEOUT", value);
 }
 
