@@ -2,9 +2,9 @@
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/shm/direct.hpp"
-#include "collectives/shm/shm_port.hpp"
 #include "collectives/shm/shown_slots.hpp"
 #include "collectives/shm/slot_ring.hpp"
+#include "p2p/shm/shm_port.hpp"
 
 namespace hymn {
 

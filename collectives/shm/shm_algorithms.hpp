@@ -3,7 +3,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/shm/areas.hpp"
-#include "collectives/shm/channel.hpp"
+#include "p2p/shm/shm_mail.hpp"
 
 namespace hymn {
 
@@ -29,6 +29,7 @@ std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_numa(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
+std::unique_ptr<Algorithm> make_send_recv_rings(std::shared_ptr<ShmMail> mail);
 
 /// These take turns on the same slots.
 class ShownSlots;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/hierarchical/hierarchical.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
+#include "p2p/exchange_port.hpp"
 #include "p2p/shm/heap_region.hpp"
 
 namespace hymn {
@@ -29,14 +29,15 @@ std::shared_ptr<ShmChannel> lone_channel(const ShmAreas& areas, int rank) {
 void HierarchicalMechanism::open(NewGroup& group, std::span<const Bytes>, std::span<const Bytes>) {
   std::string refusal = refusal_of(group);
   HierarchyParts parts{.channel = group.channel,
-                       .areas = group.areas,
+                       .areas = group.areas.hierarchy,
                        .host_of = group.host_of,
                        .port = group.port,
                        .shape = group.shape};
   if (refusal.empty()) {
     if (!parts.channel) {
-      parts.areas = ShmAreas::for_members(1);
-      parts.channel = lone_channel(parts.areas, group.shape.rank);
+      const ShmAreas areas = ShmAreas::for_members(1);
+      parts.areas = areas.hierarchy;
+      parts.channel = lone_channel(areas, group.shape.rank);
     }
     if (!parts.port) parts.port = make_exchange_port(group.exchange, group.membership.ranks);
   }

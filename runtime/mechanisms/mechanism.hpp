@@ -9,12 +9,12 @@
 #include "base/meeting.hpp"
 #include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
-#include "collectives/locate.hpp"
+#include "collectives/dispatch/locate.hpp"
 #include "collectives/nccl/channel.hpp"
-#include "collectives/pairwise/message_port.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/staged/staged.hpp"
 #include "hymn/process_group.hpp"
+#include "p2p/message_port.hpp"
 #include "topology/placement.hpp"
 
 namespace hymn {

@@ -9,9 +9,9 @@
 
 #include "base/endless_call.hpp"
 #include "collectives/mpi/mpi_collective.hpp"
-#include "collectives/mpi/mpi_port.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "p2p/exchange_port.hpp"
+#include "p2p/mpi/mpi_port.hpp"
 #include "runtime/mechanisms/mpi_session.hpp"
 
 namespace hymn {

@@ -9,8 +9,8 @@
 
 #include "collectives/nccl/agreement.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "hymn/error.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 #include "topology/gpu_probe.hpp"
 

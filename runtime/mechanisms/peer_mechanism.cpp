@@ -14,10 +14,12 @@
 #include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_rules.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
+#include "collectives/nccl/beside_windows.hpp"
+#include "collectives/nccl/nccl_bridge.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/error.hpp"
+#include "p2p/exchange_port.hpp"
 
 namespace hymn {
 namespace {
@@ -330,7 +332,7 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     }
   }
   if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
-  if (channel != nullptr && group.nccl != nullptr) PeerChannel::go_together(channel, group.nccl);
+  if (channel != nullptr && group.nccl != nullptr) go_together(channel, group.nccl);
   const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
     const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());

@@ -8,10 +8,10 @@
 
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "control/desk.hpp"
 #include "gpu/memory_query.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/group/work_state.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 
