@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -71,5 +72,9 @@ class Algorithm {
 };
 
 using Algorithms = std::vector<std::unique_ptr<Algorithm>>;
+
+/// Chooses among a group's algorithms who carries a request. Throws UnsupportedError where nobody
+/// does.
+using AlgorithmPicker = std::function<Algorithm&(const Request&)>;
 
 }  // namespace hymn

@@ -27,10 +27,9 @@ void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
   algorithms.push_back(make_scatter_slots(ring));
   algorithms.push_back(make_barrier_flags(group));
   algorithms.push_back(direct_or(forms, make_move_rings(group)));
-  const auto mail = std::make_shared<ShmMail>(group.channel, group.areas.mail);
-  algorithms.push_back(make_send_recv_rings(mail));
+  algorithms.push_back(make_send_recv_rings(group.mail));
   // For what those above leave over.
-  const auto port = make_shm_port(mail);
+  const auto port = make_shm_port(group.mail);
   algorithms.push_back(make_reduce_pairwise(port, group.shape));
   algorithms.push_back(make_move_pairwise(port, group.shape));
   algorithms.push_back(make_barrier_pairwise(port, group.shape));

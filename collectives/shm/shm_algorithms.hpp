@@ -10,6 +10,7 @@ namespace hymn {
 /// What an algorithm is made from. The channel's members are all members of the group.
 struct ShmGroup {
   std::shared_ptr<ShmChannel> channel;
+  std::shared_ptr<ShmMail> mail;  ///< the channel's only one: it counts what is in its rings
   ShmAreas areas;
   GroupShape shape;
   std::vector<int> node_of{};  ///< NUMA node of each member; -1: of several, or not known

@@ -97,11 +97,25 @@ echo '#include <mpi.h>' >p2p/mpi/p.hpp
 : >runtime/mechanisms/m.hpp
 check 0 'sources keep the order'
 
-# A name is that of a folder, not of all that begin so; and what includes itself is named once.
+# A name is that of a folder, not of all that begin so.
 tree
 mkdir collectives/shm collectives/shm_base
 echo '#include "collectives/shm/s.hpp"' >collectives/shm_base/b.hpp
+check 1 '^collectives/shm_base/b.hpp:1: collectives/shm_base must not include collectives/shm/s.hpp'
+
+# Files in such a folder are read once.
+tree
+mkdir collectives/reduce
+echo '#include "collectives/launch/l.hpp"' >collectives/reduce/r.hpp
 check 1 '^1 breach of the order'
+
+# What groups are made by does not know what one mechanism is made of.
+tree
+mkdir -p runtime/mechanisms
+for header in nccl/channel shm/areas staged/staged; do
+  echo "#include \"collectives/$header.hpp\"" >runtime/mechanisms/mechanism.hpp
+  check 1 "^runtime/mechanisms/mechanism.hpp:1: <collectives/$header.hpp> may be included only in:"
+done
 
 # MPI in one transport's folder only.
 tree
