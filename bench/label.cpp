@@ -14,7 +14,7 @@
 
 #include "bench/turns.hpp"
 #include "collectives/call_label.hpp"
-#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 namespace {

@@ -4,32 +4,16 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/operation.hpp"
+#include "p2p/verdict.hpp"
 
 namespace hymn {
-
-/// Whether a candidate can run a request, and if not, why.
-struct Verdict {
-  bool ok = true;
-  std::string reason;
-
-  static Verdict yes() { return {}; }
-  static Verdict no(std::string reason) { return {false, std::move(reason)}; }
-};
-
-/// Whether the elements of both sides are of a type whose layout is known, so that their bytes can
-/// be moved.
-inline Verdict can_move_bytes(const Request& request) {
-  const bool opaque =
-      request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque;
-  return opaque ? Verdict::no("unknown MPI type: its layout is known to MPI alone")
-                : Verdict::yes();
-}
 
 /// A group as an algorithm sees it.
 struct GroupShape {
@@ -88,5 +72,9 @@ class Algorithm {
 };
 
 using Algorithms = std::vector<std::unique_ptr<Algorithm>>;
+
+/// Chooses among a group's algorithms who carries a request. Throws UnsupportedError where nobody
+/// does.
+using AlgorithmPicker = std::function<Algorithm&(const Request&)>;
 
 }  // namespace hymn

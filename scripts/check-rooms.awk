@@ -10,6 +10,7 @@ function begins(text, start) { return substr(text, 1, length(start)) == start }
 FNR == 1 {
   folder = FILENAME
   sub(/\/.*/, "", folder)
+  room = room_of(FILENAME)
   is_list = FILENAME ~ /CMakeLists\.txt$/
   in_call = 0
   if (!is_list && NR > 1) {
@@ -17,6 +18,15 @@ FNR == 1 {
     if (FILENAME ~ /\.(cpp|c|cu)$/ && (folder in declares) && !(FILENAME in listed))
       breach("not in SOURCES of " folder "/CMakeLists.txt")
   }
+}
+
+# The room that a file or a header is in: the longest of the names of rooms and users that are folders
+# above it; empty: none.
+function room_of(path,    room) {
+  room = path
+  while (sub(/\/[^\/]*$/, "", room))
+    if (room in kind) return room
+  return ""
 }
 
 # --- cmake/rooms.txt ---
@@ -83,28 +93,30 @@ function read_room(room) {
   header = substr(header, 2)
   sub(/[">].*/, "", header)
   check_place(header)
-  first = header
+  path = begins(header, "hymn/") ? "include/" header : header
+  first = path
   sub(/\/.*/, "", first)
-  target = first == "hymn" ? "include" : first
-  if (target in kind) check_order(target)
+  target = room_of(path)
+  if (target != "") check_order(target, first)
   else if (quoted && !is_guarded(header) && !(header in generated) && !is_neighbour(header))
     breach("\"" header "\" is not written from the root of the repository")
 }
 
 function may_include(target) {
-  if (kind[folder] == "user")
-    return kind[target] == "room" || target == folder || (folder, target) in opened
-  return place[target] <= place[folder]
+  if (kind[room] == "user")
+    return kind[target] == "room" || target == room || (room, target) in opened
+  return place[target] <= place[room]
 }
 
-function check_order(target) {
-  used[folder, target] = 1
+# `first` is the folder of the target at the root.
+function check_order(target, first) {
+  used[folder, first] = 1
   if (!may_include(target))
-    breach(folder " must not include " header ": " target " does not stand before it")
-  else if (target != folder && target != "include" && (folder in declares) &&
-           !((folder, target) in declared) && !((folder, target) in told)) {
-    told[folder, target] = 1
-    breach("includes " header ", but " folder "/CMakeLists.txt does not name " target " in ROOMS")
+    breach(room " must not include " header ": " target " does not stand before it")
+  else if (first != folder && first != "include" && (folder in declares) &&
+           !((folder, first) in declared) && !((folder, first) in told)) {
+    told[folder, first] = 1
+    breach("includes " header ", but " folder "/CMakeLists.txt does not name " first " in ROOMS")
   }
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/nccl/channel.hpp"
-#include "collectives/pairwise/message_port.hpp"
+#include "gpu/cuda_api.hpp"
+#include "p2p/message_port.hpp"
 
 namespace hymn {
 
@@ -68,10 +68,6 @@ class HostBridge {
   virtual std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op,
                                             const Call& call, bool is_captured) = 0;
 };
-
-/// On the stream. `column` is the channel of the ranks that hold the same shares; `in_float32`:
-/// they are not to be float16 or bfloat16, which NCCL would round at each hop.
-std::shared_ptr<HostBridge> make_nccl_bridge(std::shared_ptr<NcclChannel> column, bool in_float32);
 
 /// Through pinned memory of the host, by messages over `port`, which is between the members of the
 /// group. `column`: the ranks that hold the same shares, as ascending group ranks; `place`: of this

@@ -5,7 +5,7 @@
 #include "base/paths.hpp"
 #include "collectives/cuda/hierarchical_launch.hpp"
 #include "collectives/cuda/peer_launch.hpp"
-#include "collectives/nccl/gpu_operation.hpp"
+#include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
 namespace {

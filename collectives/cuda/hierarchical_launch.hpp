@@ -7,7 +7,7 @@
 #include "collectives/cuda/crossing.hpp"
 #include "collectives/cuda/host_shares.hpp"
 #include "collectives/cuda/peer_channel.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
 
 namespace hymn {
 

@@ -6,7 +6,7 @@
 #include "base/paths.hpp"
 #include "collectives/cuda/message_channel.hpp"
 #include "collectives/cuda/peer_residue.hpp"
-#include "collectives/nccl/gpu_operation.hpp"
+#include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
 namespace {

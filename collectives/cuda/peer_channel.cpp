@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/patience.hpp"
-#include "collectives/nccl/channel.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -79,8 +78,7 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
-  const std::shared_ptr<NcclChannel> nccl = nccl_.lock();
-  limited.looks_first = nccl != nullptr && (is_captured || nccl->is_in_flight()) ? 1 : 0;
+  limited.looks_first = follows_ && follows_(is_captured) ? 1 : 0;
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   if (!is_captured) last_ = gpu().mark(stream);
@@ -92,14 +90,6 @@ void PeerChannel::launch(const MessagesCall& call, unsigned lines, cuda_api::Str
   MessagesCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
   kernels_.launch("hymn_messages", lines * message_blocks, stream, team_, limited);
-}
-
-void PeerChannel::go_together(const std::shared_ptr<PeerChannel>& windows,
-                              const std::shared_ptr<NcclChannel>& nccl) {
-  windows->nccl_ = nccl;
-  nccl->set_before_abort([weak = std::weak_ptr(windows)] {
-    if (const auto held = weak.lock()) held->abort();
-  });
 }
 
 void PeerChannel::check() const {

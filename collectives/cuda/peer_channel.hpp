@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,6 @@
 namespace hymn {
 
 class LaunchQueue;
-class NcclChannel;
 
 /// What a channel is made of.
 struct PeerChannelParts {
@@ -45,10 +45,9 @@ class PeerChannel {
   PeerChannel& operator=(const PeerChannel&) = delete;
 
   const PeerChannelParts& parts() const { return parts_; }
-  /// `nccl` is of the same group: its operations may come before kernels on a stream, and the
-  /// windows are given up before it is. To be called before the group uses either.
-  static void go_together(const std::shared_ptr<PeerChannel>& windows,
-                          const std::shared_ptr<NcclChannel>& nccl);
+  /// Operations of another library, which may be made to give up, may come before kernels on a
+  /// stream: `follows` tells whether one does. To be called before the group uses either.
+  void set_follows(std::function<bool(bool is_captured)> follows) { follows_ = std::move(follows); }
   GpuDevice& gpu() const { return *parts_.gpu; }
   /// The beginning of the own window, in memory of the GPU.
   cuda::WindowHead* head() const { return reinterpret_cast<cuda::WindowHead*>(parts_.own->data()); }
@@ -96,7 +95,7 @@ class PeerChannel {
   PinnedPool::Block block_;
   Words* words_ = nullptr;
   cuda::PeerTeam team_{};
-  std::weak_ptr<NcclChannel> nccl_;
+  std::function<bool(bool is_captured)> follows_;
   cuda_api::Stream last_stream_ = nullptr;
   cuda_api::Event last_ = nullptr;  ///< behind the last kernel; null: none, or captured
 };

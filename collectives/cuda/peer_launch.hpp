@@ -3,7 +3,7 @@
 
 #include "collectives/cuda/peer_channel.hpp"
 #include "collectives/cuda/peer_rules.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
 
 namespace hymn {
 

@@ -2,7 +2,8 @@
 // the planner.
 #pragma once
 
-#include "collectives/planner/planner.hpp"
+#include "collectives/plan_query.hpp"
+#include "p2p/verdict.hpp"
 
 namespace hymn {
 

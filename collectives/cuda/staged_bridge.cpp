@@ -2,10 +2,10 @@
 
 #include "collectives/cuda/crossing.hpp"
 #include "collectives/pairwise/pairwise.hpp"
-#include "collectives/pairwise/part_port.hpp"
 #include "collectives/staged/staged.hpp"
 #include "gpu/cuda_calls.hpp"
 #include "hymn/error.hpp"
+#include "p2p/part_port.hpp"
 
 namespace hymn {
 namespace {

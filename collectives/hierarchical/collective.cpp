@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "collectives/hierarchical/fold.hpp"
-#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 namespace {

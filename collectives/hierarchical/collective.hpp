@@ -4,7 +4,7 @@
 #include "collectives/hierarchical/cut.hpp"
 #include "collectives/hierarchical/hierarchy.hpp"
 #include "collectives/reduce/reducer.hpp"
-#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
 
 namespace hymn {
 

@@ -28,6 +28,15 @@ class HierarchyResidue final : public Residue {
 
 }  // namespace
 
+void HierarchyAreas::add_first(RegionPlan& plan) {
+  flags = plan.add(sizeof(Hierarchy::Flags), RegionPlan::Reserve::at_once);
+  small = plan.add(2 * Hierarchy::slots * Hierarchy::small_bytes, RegionPlan::Reserve::at_once);
+}
+
+void HierarchyAreas::add_large(RegionPlan& plan) {
+  large = plan.add(2 * Hierarchy::slots * Hierarchy::large_bytes, RegionPlan::Reserve::on_demand);
+}
+
 Hierarchy::Hierarchy(HierarchyParts parts)
     : parts_(std::move(parts)), map_(parts_.host_of, parts_.shape.rank) {
   inputs.resize(static_cast<std::size_t>(std::max(channel().size(), map_.hosts())));
@@ -46,7 +55,7 @@ bool Hierarchy::may_use_slot(std::uint64_t piece) {
 // host tells the others what its host has, and then its neighbours what the least is.
 bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
   if (large_.bytes != 0) return true;
-  const std::size_t usable = channel().usable_bytes(parts_.areas.hierarchical_large);
+  const std::size_t usable = channel().usable_bytes(parts_.areas.large);
   if (usable == ShmChannel::unknown_bytes) return false;
   std::size_t each = usable / (2 * slots);
   if (parts_.port) {

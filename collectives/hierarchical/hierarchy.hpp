@@ -6,19 +6,30 @@
 #include <atomic>
 #include <memory>
 
+#include "collectives/algorithm.hpp"
 #include "collectives/hierarchical/host_map.hpp"
-#include "collectives/pairwise/message_port.hpp"
-#include "collectives/shm/areas.hpp"
-#include "collectives/shm/channel.hpp"
+#include "p2p/message_port.hpp"
+#include "p2p/shm/channel.hpp"
 
 namespace hymn {
+
+/// Which areas it has in a region: indices into its plan. The large slots are reserved when they
+/// are first used, and so stand behind all that are there from the beginning.
+struct HierarchyAreas {
+  int flags = -1;
+  int small = -1;
+  int large = -1;
+
+  void add_first(RegionPlan& plan);
+  void add_large(RegionPlan& plan);
+};
 
 /// What it is made from. The channel's members are those on this host; one who is alone there has
 /// a channel of its own. Or all members share one channel, there is no port, and the "hosts" are
 /// parts of one (all_reduce_numa).
 struct HierarchyParts {
   std::shared_ptr<ShmChannel> channel;
-  ShmAreas areas;
+  HierarchyAreas areas;
   std::vector<int> host_of;  ///< by group rank
   std::shared_ptr<MessagePort> port;
   GroupShape shape;
@@ -55,10 +66,6 @@ class Hierarchy {
     } labels[slots];  ///< of pieces that are staged, or whose result is ready
   };
 
-  static std::size_t flag_bytes() { return sizeof(Flags); }
-  static std::size_t small_slot_bytes() { return 2 * slots * small_bytes; }
-  static std::size_t large_slot_bytes() { return 2 * slots * large_bytes; }
-
   explicit Hierarchy(HierarchyParts parts);
 
   ShmChannel& channel() const { return *parts_.channel; }
@@ -75,9 +82,7 @@ class Hierarchy {
   int remote_leader(int host, std::uint64_t piece) const {
     return map_.leader(host, leader_of(piece));
   }
-  Flags& flags(int member) const {
-    return *parts_.channel->at<Flags>(member, parts_.areas.hierarchical_flags);
-  }
+  Flags& flags(int member) const { return *parts_.channel->at<Flags>(member, parts_.areas.flags); }
 
   /// The slots of one call: all small, or all large.
   struct Slots {
@@ -120,7 +125,7 @@ class Hierarchy {
 
  private:
   std::byte* slot(Slots kind, int member, std::size_t index) const {
-    const int area = kind.large ? parts_.areas.hierarchical_large : parts_.areas.hierarchical_small;
+    const int area = kind.large ? parts_.areas.large : parts_.areas.small;
     return parts_.channel->at<std::byte>(member, area) + index * kind.bytes;
   }
   bool exchange_sizes(std::uint64_t sequence, std::size_t bytes);

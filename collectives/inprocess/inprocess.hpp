@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "collectives/algorithm.hpp"
-#include "p2p/thread_board.hpp"
+#include "p2p/threads/thread_board.hpp"
 
 namespace hymn {
 

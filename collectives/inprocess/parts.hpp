@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/algorithm.hpp"
-#include "p2p/thread_board.hpp"
+#include "p2p/threads/thread_board.hpp"
 
 namespace hymn {
 

@@ -5,9 +5,11 @@
 
 #include <vector>
 
-#include "collectives/mpi/mpi_requests.hpp"
-#include "collectives/mpi/mpi_types.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/mpi/mpi_word.hpp"
 #include "hymn/error.hpp"
+#include "p2p/mpi/mpi_requests.hpp"
+#include "p2p/mpi/mpi_types.hpp"
 
 namespace hymn {
 
@@ -28,7 +30,7 @@ template <class Steps>
 class MpiCollective final : public Operation {
  public:
   MpiCollective(MpiChannel& channel, GroupShape shape, const Call& call)
-      : channel_(channel), word_(MpiTraffic::word_of(call)), steps_(call, shape, channel, kept_) {}
+      : channel_(channel), word_(mpi_word_of(call)), steps_(call, shape, channel, kept_) {}
 
   void start() override {
     MpiGate::Entry entry(*channel_.gate);

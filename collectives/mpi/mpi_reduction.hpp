@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/mpi/mpi_collective.hpp"
+#include "collectives/mpi/mpi_ops.hpp"
 
 namespace hymn {
 

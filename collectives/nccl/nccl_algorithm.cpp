@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "base/paths.hpp"
-#include "collectives/nccl/gpu_operation.hpp"
+#include "collectives/launch/gpu_operation.hpp"
+#include "collectives/nccl/nccl_launch.hpp"
 #include "collectives/nccl/nccl_types.hpp"
 #include "hymn/error.hpp"
 

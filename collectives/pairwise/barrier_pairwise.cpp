@@ -2,6 +2,7 @@
 // ceil(log2 p) rounds everybody has heard, through others, from everybody.
 
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/port_operation.hpp"
 #include "collectives/plan.hpp"
 
 namespace hymn {

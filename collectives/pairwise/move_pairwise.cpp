@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/port_operation.hpp"
 
 namespace hymn {
 namespace {

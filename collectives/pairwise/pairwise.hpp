@@ -5,7 +5,8 @@
 // 2n(p-1)/p in two phases; reduce_scatter, n(p-1)/p; barrier, ceil(log2 p) empty messages.
 #pragma once
 
-#include "collectives/pairwise/message_port.hpp"
+#include "collectives/algorithm.hpp"
+#include "p2p/message_port.hpp"
 
 namespace hymn {
 

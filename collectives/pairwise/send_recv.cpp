@@ -1,6 +1,7 @@
 // send and recv: one message.
 
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/port_operation.hpp"
 
 namespace hymn {
 namespace {

@@ -11,26 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/plan_query.hpp"
+#include "p2p/verdict.hpp"
 #include "topology/placement.hpp"
 
 namespace hymn {
 
 class TuningTable;
-
-/// What is asked of a path. `bytes` is nccl-tests' size of the operation: the larger of a rank's
-/// input and output.
-struct PlanQuery {
-  OpType type = OpType::all_reduce;
-  DataType dtype = DataType::float32;
-  ReduceKind op = ReduceKind::sum;
-  std::size_t bytes = 0;
-  MemoryKind memory = MemoryKind::host;
-};
-
-/// What a request asks, from what every member sees alike; nothing where each knows its own lists
-/// or counts only.
-std::optional<PlanQuery> plan_query(const Request& request, int ranks);
 
 /// When the peer memory of GPUs may be used.
 enum class PeerUse : unsigned char {

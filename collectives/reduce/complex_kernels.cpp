@@ -3,7 +3,7 @@
 //
 // Compiled with -ffp-contract=off: a fused multiply-add would make the product depend on which
 // operand is which, and on the instruction set.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/complex_kernels.cpp"
 #include <algorithm>

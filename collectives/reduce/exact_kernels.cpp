@@ -5,7 +5,7 @@
 // mostly exact. Else, and for doubles, a sum is kept as two doubles, high + low, from which nothing
 // is lost unless low itself would have to round. The last way is ExactSum: for summands that differ
 // by more than 2^50 or so, and what is not finite. Needs -ffp-contract=off, and no -ffast-math.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/exact_kernels.cpp"
 #include <cstdint>

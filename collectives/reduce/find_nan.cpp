@@ -1,5 +1,5 @@
 // On the bits alone: what a processor does with a NaN depends on its kind, and on modes.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/find_nan.cpp"
 #include <algorithm>

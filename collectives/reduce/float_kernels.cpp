@@ -1,7 +1,7 @@
 // Kernels of float32 and float64. float16 and bfloat16 share the float32 accumulator.
 //
 // Compiled with -ffp-contract=off: every instruction set gives the same bits.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/float_kernels.cpp"
 #include <bit>

@@ -3,7 +3,7 @@
 //
 // Only for what is its own accumulator. 8-bit and complex products have no vector instruction to
 // match; they are left to the combine kernels.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/fold_kernels.cpp"
 #include <cstdint>
@@ -266,8 +266,6 @@ namespace hymn {
 HWY_EXPORT(add_folds);
 
 void detail::add_fold_kernels(KernelTable& table) { HWY_DYNAMIC_DISPATCH(add_folds)(table); }
-
-void detail::finish_streaming() { hwy::FlushStream(); }
 
 }  // namespace hymn
 #endif

@@ -2,7 +2,7 @@
 // they are float32, so there is nothing to combine here.
 //
 // Bit for bit what hymn/half.hpp computes, but without branches.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/half_kernels.cpp"
 #include <bit>

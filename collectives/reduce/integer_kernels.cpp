@@ -2,7 +2,7 @@
 //
 // Sums and products wrap: they are computed on unsigned types, where that is defined, for signed
 // ones too. A boolean is one byte that load makes 0 or 1.
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/integer_kernels.cpp"
 #include <cstdint>

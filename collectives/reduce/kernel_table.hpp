@@ -70,11 +70,6 @@ void add_complex_kernels(KernelTable& table);
 void add_fold_kernels(KernelTable& table);
 void add_exact_kernels(KernelTable& table);
 
-/// memcpy past the caches, with the kernels for the best instruction set.
-void stream_bytes(void* to, const void* from, std::size_t bytes);
-/// Orders all streaming stores of this thread before whatever it stores next.
-void finish_streaming();
-
 /// The kernels for Highway's chosen instruction set. Tests choose; the product takes the best.
 KernelTable make_kernel_table();
 

@@ -56,7 +56,7 @@ class BlockwiseReduction {
     else if (accumulator != result)
       std::memcpy(result, accumulator, count * reducer_.element_bytes);
     const std::size_t bytes = count * reducer_.element_bytes;
-    if (places_.stream) detail::stream_bytes(out, result, bytes);
+    if (places_.stream) stream_bytes(out, result, bytes);
     if (places_.copy != nullptr)
       std::memcpy(static_cast<std::byte*>(places_.copy) + first * reducer_.element_bytes, result,
                   bytes);
@@ -164,17 +164,7 @@ void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, vo
   } else {
     reduce_blockwise(reducer, inputs, ranks, output, count, factors, places);
   }
-  if (places.stream) detail::finish_streaming();
-}
-
-void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
-  if (to == from || bytes == 0) return;
-  if (!stream) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  detail::stream_bytes(to, from, bytes);
-  detail::finish_streaming();
+  if (places.stream) finish_streaming();
 }
 
 }  // namespace hymn

@@ -247,12 +247,6 @@ Reducer reducer_for(DataType dtype, const ReduceOp& op, Reproducibility level) {
   return detail::make_reducer(best_kernels(), dtype, op, level);
 }
 
-void detail::stream_bytes(void* to, const void* from, std::size_t bytes) {
-  // The fold of a single input.
-  static const FoldFunction fold = best_kernels().fold(Accumulator::uint8, ReduceKind::bor);
-  fold(&from, 1, 0, bytes, to, {.stream = true});
-}
-
 CombineFunction combine_function(Accumulator accumulator, ReduceKind kind) {
   if (static_cast<std::size_t>(kind) >= detail::combine_kind_count) return nullptr;
   return best_kernels().combine(accumulator, kind);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "hymn/types.hpp"
+#include "p2p/copy_bytes.hpp"
 
 namespace hymn {
 
@@ -59,7 +60,7 @@ struct ResultPlaces {
 
 /// output[i] = inputs[0][first + i] op inputs[1][first + i] op …, in rank order, for i < count and
 /// `ranks` >= 1 inputs that are accumulators. Aliasing as for reduce_all. What has been streamed is
-/// ordered by detail::finish_streaming(), not here.
+/// ordered by finish_streaming(), not here.
 using FoldFunction = void (*)(const void* const* inputs, int ranks, std::size_t first,
                               std::size_t count, void* output, ResultPlaces places);
 
@@ -118,8 +119,5 @@ CombineFunction combine_function(Accumulator accumulator, ReduceKind kind);
 /// replace every NaN by the canonical one, avg goes through division, and booleans become 0 or 1.
 void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
                 std::size_t count, const double* factors = nullptr, ResultPlaces places = {});
-
-/// memcpy; with `stream` past the caches, and ordered as the results of reduce_all are.
-void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream);
 
 }  // namespace hymn

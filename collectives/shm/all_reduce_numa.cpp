@@ -11,8 +11,8 @@
 #include "collectives/hierarchical/fold.hpp"
 #include "collectives/hierarchical/hierarchy.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm/shm_operation.hpp"
-#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 namespace {
@@ -190,7 +190,7 @@ class AllReduceNuma final : public Algorithm {
   explicit AllReduceNuma(const ShmGroup& group) : refusal_(refusal_of(group.node_of)) {
     if (refusal_.empty())
       nodes_ = std::make_unique<Hierarchy>(HierarchyParts{.channel = group.channel,
-                                                          .areas = group.areas,
+                                                          .areas = group.areas.hierarchy,
                                                           .host_of = group.node_of,
                                                           .port = nullptr,
                                                           .shape = group.shape});

@@ -11,9 +11,9 @@
 #include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm/shm_operation.hpp"
-#include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/step_share.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 namespace {

@@ -1,10 +1,9 @@
 #include "collectives/shm/areas.hpp"
 
-#include "collectives/hierarchical/hierarchy.hpp"
-#include "collectives/shm/channel.hpp"
 #include "collectives/shm/direct_board.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm/slot_ring.hpp"
+#include "p2p/shm/channel.hpp"
 
 namespace hymn {
 
@@ -19,8 +18,7 @@ ShmAreas ShmAreas::for_members(int members) {
   areas.sharing_flags = areas.plan.add(sharing_flag_bytes(members), at_once);
   areas.barrier = areas.plan.add(barrier_bytes(), at_once);
   areas.ring = areas.plan.add(SlotRing::fixed_area_bytes(members), at_once);
-  areas.hierarchical_flags = areas.plan.add(Hierarchy::flag_bytes(), at_once);
-  areas.hierarchical_small = areas.plan.add(Hierarchy::small_slot_bytes(), at_once);
+  areas.hierarchy.add_first(areas.plan);
   areas.direct = areas.plan.add(DirectBoard::area_bytes(), at_once);
   areas.mail.near = RingAreas::add_near(areas.plan, members);
   areas.moves.near = RingAreas::add_near(areas.plan, members);
@@ -28,7 +26,7 @@ ShmAreas ShmAreas::for_members(int members) {
   areas.two_shot_slots = areas.plan.add(two_shot_slot_bytes(members), on_demand);
   areas.sharing_slots = areas.plan.add(sharing_slot_bytes(members), on_demand);
   areas.ring_large = areas.plan.add(SlotRing::large_area_bytes(), on_demand);
-  areas.hierarchical_large = areas.plan.add(Hierarchy::large_slot_bytes(), on_demand);
+  areas.hierarchy.add_large(areas.plan);
   areas.mail.far = RingAreas::add_far(areas.plan, members);
   areas.moves.far = RingAreas::add_far(areas.plan, members);
   return areas;

@@ -1,6 +1,7 @@
 // Which areas the algorithms over shared memory have in a region.
 #pragma once
 
+#include "collectives/hierarchical/hierarchy.hpp"
 #include "p2p/shm/message_ring.hpp"
 
 namespace hymn {
@@ -20,9 +21,7 @@ struct ShmAreas {
   int direct = -1;
   int ring = -1;
   int ring_large = -1;
-  int hierarchical_flags = -1;
-  int hierarchical_small = -1;
-  int hierarchical_large = -1;
+  HierarchyAreas hierarchy;
   RingAreas mail;   ///< of sends and receives
   RingAreas moves;  ///< of gather, scatter and all_to_all
 

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
 
 namespace hymn {
 namespace {

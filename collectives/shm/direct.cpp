@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "collectives/shm/direct_part.hpp"
-#include "collectives/shm/shm_operation.hpp"
 #include "collectives/shm/step_share.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
 
 namespace hymn {
 namespace {

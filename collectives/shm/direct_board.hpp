@@ -6,8 +6,8 @@
 #include <chrono>
 #include <vector>
 
-#include "collectives/shm/channel.hpp"
-#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
+#include "p2p/shm/channel.hpp"
 #include "p2p/shm/shared_heap.hpp"
 
 namespace hymn {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "collectives/shm/channel.hpp"
+#include "p2p/shm/channel.hpp"
 
 namespace hymn {
 

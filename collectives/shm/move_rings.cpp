@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "collectives/reduce/reducer.hpp"
-#include "collectives/shm/ring_pipes.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm/shm_operation.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
 #include "hymn/error.hpp"
+#include "p2p/shm/ring_pipes.hpp"
 
 namespace hymn {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/shm/direct.hpp"
-#include "collectives/shm/shm_port.hpp"
 #include "collectives/shm/shown_slots.hpp"
 #include "collectives/shm/slot_ring.hpp"
+#include "p2p/shm/shm_port.hpp"
 
 namespace hymn {
 
@@ -27,10 +27,9 @@ void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
   algorithms.push_back(make_scatter_slots(ring));
   algorithms.push_back(make_barrier_flags(group));
   algorithms.push_back(direct_or(forms, make_move_rings(group)));
-  const auto mail = std::make_shared<ShmMail>(group.channel, group.areas.mail);
-  algorithms.push_back(make_send_recv_rings(mail));
+  algorithms.push_back(make_send_recv_rings(group.mail));
   // For what those above leave over.
-  const auto port = make_shm_port(mail);
+  const auto port = make_shm_port(group.mail);
   algorithms.push_back(make_reduce_pairwise(port, group.shape));
   algorithms.push_back(make_move_pairwise(port, group.shape));
   algorithms.push_back(make_barrier_pairwise(port, group.shape));

@@ -3,13 +3,14 @@
 
 #include "collectives/algorithm.hpp"
 #include "collectives/shm/areas.hpp"
-#include "collectives/shm/channel.hpp"
+#include "p2p/shm/shm_mail.hpp"
 
 namespace hymn {
 
 /// What an algorithm is made from. The channel's members are all members of the group.
 struct ShmGroup {
   std::shared_ptr<ShmChannel> channel;
+  std::shared_ptr<ShmMail> mail;  ///< the channel's only one: it counts what is in its rings
   ShmAreas areas;
   GroupShape shape;
   std::vector<int> node_of{};  ///< NUMA node of each member; -1: of several, or not known
@@ -29,6 +30,7 @@ std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_numa(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
+std::unique_ptr<Algorithm> make_send_recv_rings(std::shared_ptr<ShmMail> mail);
 
 /// These take turns on the same slots.
 class ShownSlots;

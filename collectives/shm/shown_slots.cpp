@@ -7,8 +7,8 @@
 
 #include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
-#include "collectives/shm/shm_operation.hpp"
-#include "collectives/shm/shm_reduction.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 

@@ -1,10 +1,10 @@
 // A collective in rounds over a SlotRing: what all of them have in common.
 #pragma once
 
-#include "collectives/shm/shm_operation.hpp"
-#include "collectives/shm/shm_reduction.hpp"
 #include "collectives/shm/slot_ring.hpp"
 #include "collectives/shm/step_share.hpp"
+#include "collectives/shm_base/shm_operation.hpp"
+#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "collectives/shm/channel.hpp"
+#include "p2p/shm/channel.hpp"
 
 namespace hymn {
 

@@ -2,8 +2,8 @@
 // host, carried by another path, and copied back.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <utility>
 
 #include "collectives/algorithm.hpp"
 #include "gpu/pinned_pool.hpp"
@@ -23,9 +23,8 @@ class StagedAlgorithm final : public Algorithm {
   StagedAlgorithm(std::shared_ptr<StagingArea> area, int rank)
       : area_(std::move(area)), rank_(rank) {}
 
-  /// Chooses who carries a request on host memory. Throws UnsupportedError where nobody does.
-  using Picker = std::function<Algorithm&(const Request&)>;
-  void carry_by(Picker picker) { pick_ = std::move(picker); }
+  /// `picker` chooses who carries a request on host memory.
+  void carry_by(AlgorithmPicker picker) { pick_ = std::move(picker); }
 
   std::string_view name() const override { return "send_recv_staged"; }
   std::string_view path() const override;
@@ -38,7 +37,7 @@ class StagedAlgorithm final : public Algorithm {
  private:
   std::shared_ptr<StagingArea> area_;
   int rank_;
-  Picker pick_;
+  AlgorithmPicker pick_;
 };
 
 }  // namespace hymn

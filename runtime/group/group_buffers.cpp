@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "gpu/nccl_library.hpp"
 #include "hymn/registered_buffer.hpp"

@@ -6,8 +6,8 @@
 
 #include "base/error_context.hpp"
 #include "base/meeting.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/reduce/find_nan.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/some_names.hpp"

@@ -10,9 +10,9 @@
 #include <set>
 #include <string>
 
-#include "collectives/locate.hpp"
+#include "collectives/dispatch/locate.hpp"
+#include "collectives/dispatch/selector.hpp"
 #include "collectives/nccl/channel.hpp"
-#include "collectives/selector.hpp"
 #include "hymn/process_group.hpp"
 #include "recorder/call_glimpse.hpp"
 #include "recorder/recorder_memory.hpp"

@@ -6,8 +6,7 @@
 
 namespace hymn {
 
-/// Comes after shared memory, and after whatever carries messages; where nothing does, they travel
-/// through the group's exchange.
+/// Comes after shared memory, and after whatever carries messages.
 class HierarchicalMechanism final : public Mechanism {
  public:
   void open(NewGroup& group, std::span<const Bytes> offers,

@@ -2,19 +2,20 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <typeindex>
+#include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/meeting.hpp"
 #include "base/paths.hpp"
 #include "collectives/algorithm.hpp"
-#include "collectives/locate.hpp"
-#include "collectives/nccl/channel.hpp"
-#include "collectives/pairwise/message_port.hpp"
-#include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/staged/staged.hpp"
+#include "collectives/dispatch/locate.hpp"
 #include "hymn/process_group.hpp"
+#include "p2p/transports.hpp"
 #include "topology/placement.hpp"
 
 namespace hymn {
@@ -41,19 +42,27 @@ struct NewGroup {
   GroupShape shape;
   std::shared_ptr<Exchange> exchange;  ///< of the group alone
   Patience patience{};                 ///< for what may block
+  Transports transports;               ///< by what each member is reached with messages
   Algorithms algorithms{};
-  /// The members on this host share memory, as do those on every other host that has several. One
-  /// member alone on its host has none.
-  std::shared_ptr<ShmChannel> channel{};
-  ShmAreas areas{};            ///< of the channel
-  std::vector<int> host_of{};  ///< by group rank: index of the host in the world's layout; empty:
-                               ///< not all hosts share memory, or nobody said
-  std::shared_ptr<MessagePort> port{};  ///< between any two members
   const GroupOptions& options;
   const Logger& logger;
-  DeviceReach reach{};                  ///< what its candidates can do on GPUs
-  std::shared_ptr<NcclChannel> nccl{};  ///< null: NCCL cannot be used
-  StagedAlgorithm* staged = nullptr;    ///< among the algorithms; null: none
+  DeviceReach reach{};  ///< what its candidates can do on GPUs
+  /// Of candidates that have others carry a part of what they do: told, when all are known, who
+  /// chooses among them. They and the chooser live and end together.
+  std::vector<std::function<void(AlgorithmPicker)>> want_picker{};
+
+  /// What a mechanism leaves to those that come after it, and to the group, one of each type.
+  template <class T>
+  void give(std::shared_ptr<T> gift) {
+    gifts[typeid(T)] = std::move(gift);
+  }
+  /// Null: nobody has left one.
+  template <class T>
+  std::shared_ptr<T> given() const {
+    const auto found = gifts.find(typeid(T));
+    return found == gifts.end() ? nullptr : std::static_pointer_cast<T>(found->second);
+  }
+  std::map<std::type_index, std::shared_ptr<void>> gifts{};
 };
 
 /// Made once for a world, in order of preference. Its calls are made by one thread at a time.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "collectives/mpi/mpi_types.hpp"
+#include "p2p/mpi/mpi_types.hpp"
 
 namespace hymn {
 namespace {

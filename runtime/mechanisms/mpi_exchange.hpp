@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "base/message_queues.hpp"
-#include "collectives/mpi/mpi_channel.hpp"
 #include "hymn/exchange.hpp"
+#include "p2p/mpi/mpi_channel.hpp"
 
 namespace hymn {
 

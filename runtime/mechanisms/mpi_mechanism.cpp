@@ -9,9 +9,9 @@
 
 #include "base/endless_call.hpp"
 #include "collectives/mpi/mpi_collective.hpp"
-#include "collectives/mpi/mpi_port.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "p2p/exchange_port.hpp"
+#include "p2p/mpi/mpi_port.hpp"
 #include "runtime/mechanisms/mpi_session.hpp"
 
 namespace hymn {
@@ -175,8 +175,9 @@ void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers,
       in_use_[uid] = own;
     }
     add_mpi_algorithms(group.algorithms, channel, group.shape);
-    group.port = make_mpi_port(channel);
-    add_pairwise_algorithms(group.algorithms, group.port, group.shape);
+    const auto port = make_mpi_port(channel);
+    group.transports.add(port);
+    add_pairwise_algorithms(group.algorithms, port, group.shape);
   } else if (const std::lock_guard lock(mutex_); stuck_) {
     group.logger.warning(
         fmt::format("group {} goes without MPI: a call of MPI_Comm_create_group, in which a member "

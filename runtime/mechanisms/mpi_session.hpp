@@ -6,7 +6,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
-#include "collectives/mpi/mpi_channel.hpp"
+#include "p2p/mpi/mpi_channel.hpp"
 
 namespace hymn {
 

@@ -9,8 +9,8 @@
 
 #include "collectives/nccl/agreement.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "hymn/error.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 #include "topology/gpu_probe.hpp"
 
@@ -164,7 +164,8 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
   group.reach.gpu = gpu_;
   group.reach.nan = nan_;
   auto staged = std::make_unique<StagedAlgorithm>(staging_, group.shape.rank);
-  group.staged = staged.get();
+  group.want_picker.push_back(
+      [staged = staged.get()](AlgorithmPicker picker) { staged->carry_by(std::move(picker)); });
   group.algorithms.push_back(std::move(staged));
 }
 
@@ -172,14 +173,15 @@ void NcclMechanism::open_nccl(NewGroup& group, const std::vector<Offer>& offers)
   require_same_nccl(group.membership.ranks, introductions(offers));
   const bool in_float32 = reduces_in_float32(group.options);
   if (in_float32) require_casts(group.membership.ranks, offers);
-  group.nccl = make_channel(group);
+  const std::shared_ptr<NcclChannel> nccl = make_channel(group);
+  group.give(nccl);
   {
     std::lock_guard lock(mutex_);
-    open_[group.membership.uid] = group.nccl;
+    open_[group.membership.uid] = nccl;
   }
-  connect(group, group.nccl);
-  group.algorithms.push_back(make_nccl_algorithm(group.nccl, in_float32));
-  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(group.nccl, casts_));
+  connect(group, nccl);
+  group.algorithms.push_back(make_nccl_algorithm(nccl, in_float32));
+  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, casts_));
 }
 
 // A kernel that is loaded later might be so while a stream is captured.

@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "base/config.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
+#include "collectives/nccl/channel.hpp"
 #include "collectives/staged/staged.hpp"
 #include "gpu/gpu_functions.hpp"
 #include "gpu/nccl_library.hpp"

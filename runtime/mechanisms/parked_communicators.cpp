@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/keep_for_ever.hpp"
-#include "collectives/mpi/mpi_types.hpp"
+#include "p2p/mpi/mpi_types.hpp"
 
 namespace hymn {
 namespace {

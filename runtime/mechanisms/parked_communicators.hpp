@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/meeting.hpp"
-#include "collectives/mpi/mpi_channel.hpp"
+#include "p2p/mpi/mpi_channel.hpp"
 
 namespace hymn {
 

@@ -14,7 +14,8 @@
 #include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_rules.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
+#include "collectives/nccl/beside_windows.hpp"
+#include "collectives/nccl/nccl_bridge.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/error.hpp"
@@ -330,7 +331,8 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     }
   }
   if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
-  if (channel != nullptr && group.nccl != nullptr) PeerChannel::go_together(channel, group.nccl);
+  const auto nccl = group.given<NcclChannel>();
+  if (channel != nullptr && nccl != nullptr) go_together(channel, nccl);
   const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
     const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
@@ -367,13 +369,14 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
   };
   const std::vector<int> column =
       channel != nullptr ? column_of(hosts, group.shape.rank) : std::vector<int>{};
+  const auto nccl = group.given<NcclChannel>();
   std::string no_nccl = reason;
-  if (no_nccl.empty() && group.nccl == nullptr) no_nccl = "the group cannot use NCCL";
+  if (no_nccl.empty() && nccl == nullptr) no_nccl = "the group cannot use NCCL";
   add(hierarchical_nccl, std::move(no_nccl), [&] {
     std::vector<int> members;
     for (const int rank : column)
       members.push_back(group.membership.ranks[static_cast<std::size_t>(rank)]);
-    return make_nccl_bridge(group.nccl->column_of(std::move(members)),
+    return make_nccl_bridge(nccl->column_of(std::move(members)),
                             nccl_.reduces_in_float32(group.options));
   });
   std::string no_staging = reason;
@@ -381,11 +384,10 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
     no_staging = "the path setting forbids staged";
   add(hierarchical_staged, std::move(no_staging), [&] {
     const auto place = std::find(column.begin(), column.end(), group.shape.rank);
-    return make_staged_bridge(nccl_.staging(),
-                              group.port != nullptr
-                                  ? group.port
-                                  : make_exchange_port(group.exchange, group.membership.ranks),
-                              column, static_cast<int>(place - column.begin()));
+    std::vector<int> other_hosts = column;
+    std::erase(other_hosts, group.shape.rank);
+    return make_staged_bridge(nccl_.staging(), group.transports.reaching(other_hosts), column,
+                              static_cast<int>(place - column.begin()));
   });
 }
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "collectives/shm/shm_algorithms.hpp"
 #include "hymn/error.hpp"
+#include "p2p/part_port.hpp"
+#include "p2p/shm/shm_port.hpp"
 #include "topology/core_use.hpp"
 
 namespace hymn {
@@ -52,6 +55,15 @@ class NoSharedMemory final : public Algorithm {
  private:
   std::string reason_;
 };
+
+/// With peers by group rank, where only some members are on this host.
+std::shared_ptr<MessagePort> port_of(const std::shared_ptr<ShmMail>& mail, int size) {
+  const std::vector<int>& group_ranks = mail->channel().group_ranks();
+  std::vector<int> places(static_cast<std::size_t>(size), -1);
+  for (std::size_t place = 0; place < group_ranks.size(); ++place)
+    places[static_cast<std::size_t>(group_ranks[place])] = static_cast<int>(place);
+  return make_part_port(make_shm_port(mail), std::move(places));
+}
 
 }  // namespace
 
@@ -164,18 +176,25 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
     return;
   }
-  for (const Bytes& said : offers) group.host_of.push_back(ShmOffer::read(said).host);
+  const auto memory = std::make_shared<HostMemory>();
+  for (const Bytes& said : offers) memory->host_of.push_back(ShmOffer::read(said).host);
+  group.give(memory);
   if (!region) return;
   const Neighbours here = neighbours_in(group.membership);
-  group.areas = ShmAreas::for_members(region->members());
-  group.channel = std::make_shared<ShmChannel>(
-      std::move(region), here.group_ranks, here.crowded, group.areas.desk,
+  memory->areas = ShmAreas::for_members(region->members());
+  memory->channel = std::make_shared<ShmChannel>(
+      std::move(region), here.group_ranks, here.crowded, memory->areas.desk,
       [logger = logger_, uid](const std::string& shortage) {
         logger.warning(fmt::format("group {}: {}", uid, shortage));
       });
-  source_->opened(group.channel);
-  if (group.channel->size() != group.shape.size) return;
-  add_shm_algorithms(group.algorithms, {group.channel, group.areas, group.shape, here.nodes});
+  source_->opened(memory->channel);
+  const auto mail = std::make_shared<ShmMail>(memory->channel, memory->areas.mail);
+  const bool are_all_here = memory->channel->size() == group.shape.size;
+  group.transports.add(are_all_here ? make_shm_port(mail) : port_of(mail, group.shape.size),
+                       here.group_ranks);
+  if (are_all_here)
+    add_shm_algorithms(group.algorithms,
+                       {memory->channel, mail, memory->areas, group.shape, here.nodes});
 }
 
 }  // namespace hymn

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "collectives/shm/areas.hpp"
+#include "p2p/shm/channel.hpp"
 #include "runtime/mechanisms/mechanism.hpp"
 
 namespace hymn {
@@ -29,6 +31,13 @@ class RegionSource {
   /// All members have joined, or it has come to nothing.
   virtual void settled(std::uint64_t /*uid*/) {}
   virtual void opened(const std::shared_ptr<ShmChannel>&) {}
+};
+
+/// What it leaves to those that come after it, where all members that share a host share memory.
+struct HostMemory {
+  std::shared_ptr<ShmChannel> channel{};  ///< null: this rank is alone on its host
+  ShmAreas areas{};                       ///< of the channel
+  std::vector<int> host_of{};  ///< by group rank: index of the host in the world's layout
 };
 
 class ShmMechanism final : public Mechanism {

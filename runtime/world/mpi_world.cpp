@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/company_watch.hpp"
-#include "collectives/mpi/mpi_types.hpp"
 #include "hymn/interop_mpi.hpp"
+#include "p2p/mpi/mpi_types.hpp"
 #include "runtime/group/some_names.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"

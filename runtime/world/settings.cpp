@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/config.hpp"
-#include "collectives/mpi/mpi_channel.hpp"
 #include "gpu/presence.hpp"
 #include "hymn_build_info.hpp"
+#include "p2p/mpi/mpi_channel.hpp"
 #include "runtime/world/tuning_library.hpp"
 
 namespace hymn {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <random>
 
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/settings.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/world/group_spots.hpp"
 #include "runtime/world/tuning_library.hpp"
 #include "runtime/world/world_state.hpp"

@@ -8,10 +8,10 @@
 
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
-#include "collectives/pairwise/exchange_port.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "control/desk.hpp"
 #include "gpu/memory_query.hpp"
+#include "p2p/exchange_port.hpp"
 #include "runtime/group/work_state.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 
@@ -351,6 +351,7 @@ GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
       .patience = making_patience(fmt::format("making the communicator of group {} of ranks [{}]",
                                               membership.uid, fmt::join(membership.ranks, ", ")),
                                   making_limit(options), membership.ranks),
+      .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
       .options = options,
       .logger = logger_};
   {
@@ -359,7 +360,7 @@ GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
       mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
   }
   // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms, make_exchange_port(exchange, membership.ranks), shape);
+  add_pairwise_algorithms(made.algorithms, made.transports.least(), shape);
   for (const auto& algorithm : made.algorithms)
     algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
   const SelectionRules rules{
@@ -368,13 +369,13 @@ GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
       .reproducibility = shape.reproducibility};
   auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
                                              plan_context(std::move(agreement.layout), path));
-  if (made.staged != nullptr)
-    made.staged->carry_by([all = selector.get()](const Request& request) -> Algorithm& {
+  for (const auto& tell : made.want_picker)
+    tell([all = selector.get()](const Request& request) -> Algorithm& {
       return all->pick(request);
     });
   return {.selector = std::move(selector),
           .reach = std::move(made.reach),
-          .nccl = std::move(made.nccl),
+          .nccl = made.given<NcclChannel>(),
           .exchange = std::move(exchange)};
 }
 

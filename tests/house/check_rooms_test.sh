@@ -74,6 +74,55 @@ check 1 '^collectives/mpi/k.cu:1: not in SOURCES of collectives/CMakeLists.txt'
 echo 'hymn_embed_kernels(mpi/k.cu mpi/m.cpp)' >>collectives/CMakeLists.txt
 check 0 'sources keep the order'
 
+# Folders in a room that cmake/rooms.txt names are rooms of their own, in its order.
+tree
+mkdir collectives/shm collectives/hierarchical p2p p2p/shm p2p/mpi
+echo '#include "collectives/shm/s.hpp"' >collectives/hierarchical/h.hpp
+check 1 '^collectives/hierarchical/h.hpp:1: collectives/hierarchical must not include collectives/shm/s.hpp'
+echo '#include "collectives/hierarchical/h.hpp"' >collectives/hierarchical/h.hpp
+echo '#include "collectives/hierarchical/h.hpp"' >collectives/shm/s.hpp
+check 0 'sources keep the order'
+
+# The files of the room around them are a room, too.
+echo '#include "collectives/shm/s.hpp"' >collectives/a.hpp
+check 1 '^collectives/a.hpp:1: collectives must not include collectives/shm/s.hpp'
+echo '#include "collectives/b/b.hpp"' >collectives/a.hpp
+echo '#include "collectives/a.hpp"' >collectives/shm/s.hpp
+check 0 'sources keep the order'
+mkdir -p runtime/mechanisms runtime/world
+echo '#include "runtime/world/w.hpp"' >runtime/mechanisms/m.hpp
+check 1 '^runtime/mechanisms/m.hpp:1: runtime/mechanisms must not include runtime/world/w.hpp'
+echo '#include "runtime/mechanisms/m.hpp"' >runtime/world/w.hpp
+echo '#include <mpi.h>' >p2p/mpi/p.hpp
+: >runtime/mechanisms/m.hpp
+check 0 'sources keep the order'
+
+# A name is that of a folder, not of all that begin so.
+tree
+mkdir collectives/shm collectives/shm_base
+echo '#include "collectives/shm/s.hpp"' >collectives/shm_base/b.hpp
+check 1 '^collectives/shm_base/b.hpp:1: collectives/shm_base must not include collectives/shm/s.hpp'
+
+# Files in such a folder are read once.
+tree
+mkdir collectives/reduce
+echo '#include "collectives/launch/l.hpp"' >collectives/reduce/r.hpp
+check 1 '^1 breach of the order'
+
+# What groups are made by does not know what one mechanism is made of.
+tree
+mkdir -p runtime/mechanisms
+for header in nccl/channel shm/areas staged/staged; do
+  echo "#include \"collectives/$header.hpp\"" >runtime/mechanisms/mechanism.hpp
+  check 1 "^runtime/mechanisms/mechanism.hpp:1: <collectives/$header.hpp> may be included only in:"
+done
+
+# MPI in one transport's folder only.
+tree
+mkdir -p p2p/shm
+echo '#include <mpi.h>' >p2p/shm/p.hpp
+check 1 '^p2p/shm/p.hpp:1: <mpi.h> may be included only in:'
+
 mkdir "$scratch/empty"
 expect 2 'no cmake/rooms.txt' "$root/scripts/check-rooms" "$scratch/empty"
 

@@ -1,5 +1,5 @@
 // How receives over MPI are given up, with messages of a rank to itself.
-#include "collectives/mpi/mpi_port.hpp"
+#include "p2p/mpi/mpi_port.hpp"
 
 #include <gtest/gtest.h>
 

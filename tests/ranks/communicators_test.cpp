@@ -2,6 +2,7 @@
 // one before may be in them.
 #include <algorithm>
 
+#include "collectives/mpi/mpi_word.hpp"
 #include "runtime/mechanisms/mpi_mechanism.hpp"
 #include "runtime/mechanisms/mpi_session.hpp"
 #include "tests/support/create_group.hpp"
@@ -175,7 +176,7 @@ std::uint64_t word_of(OpType type, int root, std::size_t count) {
   request.type = type;
   request.inputs = InputBlocks::whole(ConstBufferView(data));
   request.outputs = OutputBlocks::whole(BufferView(data));
-  return MpiTraffic::word_of({.request = &request, .peer = root});
+  return mpi_word_of({.request = &request, .peer = root});
 }
 
 TEST(MpiTraffic, KnowsCallsApart) {

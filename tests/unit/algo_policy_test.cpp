@@ -1,5 +1,5 @@
 // HYMN_ALGO and the options of the same meaning.
-#include "collectives/algo_policy.hpp"
+#include "collectives/dispatch/algo_policy.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "collectives/pairwise/exchange_port.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/exchange_port.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {

@@ -1,5 +1,5 @@
 // What receives over an exchange look at, and which message goes to whom.
-#include "collectives/pairwise/exchange_port.hpp"
+#include "p2p/exchange_port.hpp"
 
 #include <gtest/gtest.h>
 

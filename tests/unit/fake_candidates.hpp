@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/selector.hpp"
+#include "collectives/dispatch/selector.hpp"
 
 namespace hymn::test {
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "hymn/world.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "runtime/world/world_state.hpp"
 #include "tests/unit/fake_clock.hpp"
 

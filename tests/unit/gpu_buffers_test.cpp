@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "hymn/hymn.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "runtime/world/world_state.hpp"
 #include "tests/unit/fake_memory.hpp"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "hymn/hymn.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "runtime/world/group_spots.hpp"
 #include "runtime/world/machine_cache.hpp"
 #include "runtime/world/thread_world.hpp"

@@ -13,7 +13,7 @@
 #include <map>
 #include <thread>
 
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "tests/unit/fake_clock.hpp"
 #include "tests/unit/text_bytes.hpp"
 

@@ -1,5 +1,5 @@
 // The door to MPI: when it has closed, nobody is inside.
-#include "collectives/mpi/mpi_gate.hpp"
+#include "p2p/mpi/mpi_gate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

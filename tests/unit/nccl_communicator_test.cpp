@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "collectives/nccl/agreement.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "tests/unit/eventually.hpp"
 #include "tests/unit/fake_clock.hpp"
 #include "tests/unit/fake_nccl.hpp"

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "tests/unit/eventually.hpp"
 #include "tests/unit/running.hpp"
 #include "tests/unit/toy_state.hpp"

@@ -13,7 +13,7 @@
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
-#include "collectives/nccl/launch_queue.hpp"
+#include "collectives/launch/launch_queue.hpp"
 #include "hymn/error.hpp"
 #include "tests/unit/eventually.hpp"
 #include "tests/unit/running.hpp"

@@ -1,7 +1,7 @@
 // The kernel tables of all instruction sets that this machine has, for tests of collectives/reduce.
 #pragma once
 
-#include "collectives/reduce/simd_targets.hpp"
+#include "base/simd_targets.hpp"
 // After simd_targets.hpp, so that this sees the same targets as the kernels.
 #include <hwy/highway.h>
 

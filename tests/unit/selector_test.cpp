@@ -1,5 +1,5 @@
 // The choice among candidates that the test makes up.
-#include "collectives/selector.hpp"
+#include "collectives/dispatch/selector.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

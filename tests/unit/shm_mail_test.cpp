@@ -1,5 +1,5 @@
 // Sends and receives over rings: matching, order, what comes before it is asked for.
-#include "collectives/shm/shm_mail.hpp"
+#include "p2p/shm/shm_mail.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

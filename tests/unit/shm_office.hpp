@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/shm/shm_mail.hpp"
 #include "p2p/shm/heap_region.hpp"
+#include "p2p/shm/shm_mail.hpp"
 
 namespace hymn::test {
 

@@ -1,5 +1,5 @@
 // Operations over rings: how much moves in one call, and how they are given up.
-#include "collectives/shm/shm_port.hpp"
+#include "p2p/shm/shm_port.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,10 @@
 #include <thread>
 
 #include "collectives/pairwise/pairwise.hpp"
-#include "collectives/shm/ring_pipes.hpp"
+#include "collectives/shm/shm_algorithms.hpp"
 #include "hymn/error.hpp"
 #include "hymn/request.hpp"
+#include "p2p/shm/ring_pipes.hpp"
 #include "tests/unit/shm_office.hpp"
 
 namespace hymn::test {

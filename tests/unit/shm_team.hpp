@@ -46,7 +46,10 @@ class Team {
       auto channel = std::make_shared<ShmChannel>(
           std::move(region), ranks, crowded, areas.desk,
           [this](const std::string& text) { warnings.push_back(text); });
-      add_shm_algorithms(ends_.emplace_back(), {channel, areas, {.rank = me, .size = members}});
+      add_shm_algorithms(ends_.emplace_back(), {channel,
+                                                std::make_shared<ShmMail>(channel, areas.mail),
+                                                areas,
+                                                {.rank = me, .size = members}});
     }
   }
 

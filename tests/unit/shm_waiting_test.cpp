@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "collectives/shm/shm_port.hpp"
+#include "p2p/shm/shm_port.hpp"
 #include "tests/unit/shm_office.hpp"
 #include "tests/unit/shm_team.hpp"
 #include "topology/affinity.hpp"

@@ -1,6 +1,6 @@
 // Meetings of threads on a board: nobody sees the wrong meeting's memory, and nobody sees any after
 // its owner has given up. Memory shown is plain memory, so that ThreadSanitizer sees every slip.
-#include "p2p/thread_board.hpp"
+#include "p2p/threads/thread_board.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Messages and boards of ranks that are threads.
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "p2p/shm/heap_region.hpp"
-#include "p2p/thread_board.hpp"
+#include "p2p/threads/thread_board.hpp"
 
 namespace hymn::test {
 namespace {

@@ -1,7 +1,7 @@
 // What is found wrong with a request on one rank: every refusal, and what must not be refused.
 // (tests/ranks/bad_input_test.cpp shows that nothing is sent then, and that the group goes on.)
 #include "collectives/validate.hpp"
-#include "collectives/locate.hpp"
+#include "collectives/dispatch/locate.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "p2p/thread_hub.hpp"
+#include "p2p/threads/thread_hub.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/affinity.hpp"
 #include "topology/core_use.hpp"

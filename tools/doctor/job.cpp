@@ -6,9 +6,9 @@
 #include <chrono>
 #include <vector>
 
-#include "collectives/mpi/mpi_channel.hpp"
 #include "hymn/error.hpp"
 #include "hymn/world.hpp"
+#include "p2p/mpi/mpi_channel.hpp"
 #include "runtime/world/world_state.hpp"
 #include "tools/doctor/gather.hpp"
 #include "tools/doctor/wire.hpp"

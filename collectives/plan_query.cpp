@@ -1,0 +1,27 @@
+#include "collectives/plan_query.hpp"
+
+namespace hymn {
+
+std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
+  const auto is_even = [](Layout layout) {
+    return layout == Layout::whole || layout == Layout::equal;
+  };
+  const OpType type = request.type;
+  if (!is_collective(type) || ranks < 1) return std::nullopt;
+  if (type == OpType::barrier) return PlanQuery{.type = type, .memory = request.memory()};
+  if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
+  const ConstBufferView& in = request.inputs.flat();
+  const BufferView& out = request.outputs.flat();
+  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
+  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
+  PlanQuery query{
+      .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
+  if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+    return std::nullopt;
+  query.op = request.op.kind();
+  query.bytes = (counts_output ? out.count : in.count) * size_of(query.dtype) *
+                static_cast<std::size_t>(counts_block ? ranks : 1);
+  return query;
+}
+
+}  // namespace hymn

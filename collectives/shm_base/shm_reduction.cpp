@@ -1,0 +1,17 @@
+#include "collectives/shm_base/shm_reduction.hpp"
+
+namespace hymn {
+
+Verdict can_reduce_in_memory(const Request& request) {
+  if (request.inputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque)
+    return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+  std::string reason = refusal(request.inputs.dtype(), request.op.kind());
+  return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
+}
+
+Verdict can_fold_in_memory(const Request& request, int members) {
+  if (members > most_at_once) return Verdict::no("more members than can be folded at once");
+  return can_reduce_in_memory(request);
+}
+
+}  // namespace hymn

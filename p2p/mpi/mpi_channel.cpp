@@ -1,0 +1,26 @@
+#include "p2p/mpi/mpi_channel.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+
+void throw_mpi_error(int code, const char* call) {
+  // When MPI_Init_thread itself has failed, asking MPI for its words would end the process.
+  int is_up = 0;
+  PMPI_Initialized(&is_up);
+  if (is_up == 0)
+    throw BackendError(fmt::format("{} failed with code {}", call, code), "MPI", code);
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  PMPI_Error_string(code, text, &length);
+  int error_class = MPI_ERR_OTHER;
+  PMPI_Error_class(code, &error_class);
+  if (error_class == MPI_ERR_TRUNCATE)
+    throw UsageError("a message was longer than the buffer that received it",
+                     {.remedy = "give the same count and dtype on both sides"});
+  throw BackendError(fmt::format("{} failed: {}", call, text), "MPI", code);
+}
+
+}  // namespace hymn

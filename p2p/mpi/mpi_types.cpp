@@ -1,0 +1,107 @@
+#include "p2p/mpi/mpi_types.hpp"
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+namespace hymn {
+namespace {
+
+template <class Handle>
+const void* pack_handle(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return handle;
+  else
+    return reinterpret_cast<const void*>(static_cast<std::intptr_t>(handle));
+}
+
+template <class Handle>
+Handle unpack_handle(const void* pointer) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return static_cast<Handle>(const_cast<void*>(pointer));
+  else
+    return static_cast<Handle>(reinterpret_cast<std::intptr_t>(pointer));
+}
+
+}  // namespace
+
+MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
+  switch (dtype) {
+    case DataType::boolean:
+    case DataType::uint8:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+      return MPI_UINT8_T;
+    case DataType::int8:
+      return MPI_INT8_T;
+    case DataType::int32:
+      return MPI_INT32_T;
+    case DataType::uint32:
+      return MPI_UINT32_T;
+    case DataType::int64:
+      return MPI_INT64_T;
+    case DataType::uint64:
+      return MPI_UINT64_T;
+    case DataType::float16:
+    case DataType::bfloat16:
+      return MPI_UINT16_T;
+    case DataType::float32:
+      return MPI_FLOAT;
+    case DataType::float64:
+      return MPI_DOUBLE;
+    case DataType::complex64:
+      return MPI_C_FLOAT_COMPLEX;
+    case DataType::complex128:
+      return MPI_C_DOUBLE_COMPLEX;
+    case DataType::opaque:
+      return unpack_handle<MPI_Datatype>(opaque->handle);
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+Verdict knows_types(const Request& request) {
+  std::string stranger;
+  auto look = [&stranger](const OpaqueType* opaque) {
+    if (opaque != nullptr && opaque->library != "mpi") stranger = opaque->library;
+  };
+  for (const auto& view : request.inputs.views()) look(view.opaque);
+  for (const auto& view : request.outputs.views()) look(view.opaque);
+  if (stranger.empty()) return Verdict::yes();
+  return Verdict::no("unknown type of the library '" + stranger + "'");
+}
+
+const void* as_pointer(MPI_Datatype datatype) { return pack_handle(datatype); }
+const void* as_pointer(MPI_Op op) { return pack_handle(op); }
+MPI_Op op_from_pointer(const void* handle) { return unpack_handle<MPI_Op>(handle); }
+
+LargeType::LargeType(MPI_Datatype element, std::size_t count, std::size_t chunk_limit)
+    : type_(element), count_(static_cast<int>(count)) {
+  if (count <= chunk_limit) return;
+  // Whole chunks as one vector, then the remainder behind it.
+  const std::size_t chunks = count / chunk_limit;
+  const std::size_t rest = count % chunk_limit;
+  MPI_Aint low = 0;
+  MPI_Aint extent = 0;
+  check_mpi(PMPI_Type_get_extent(element, &low, &extent), "MPI_Type_get_extent");
+  MPI_Datatype chunk = MPI_DATATYPE_NULL;
+  MPI_Datatype whole = MPI_DATATYPE_NULL;
+  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunk_limit), element, &chunk),
+            "MPI_Type_contiguous");
+  check_mpi(PMPI_Type_contiguous(static_cast<int>(chunks), chunk, &whole), "MPI_Type_contiguous");
+  int lengths[] = {1, static_cast<int>(rest)};
+  MPI_Aint offsets[] = {0, static_cast<MPI_Aint>(chunks * chunk_limit) * extent};
+  MPI_Datatype parts[] = {whole, element};
+  check_mpi(PMPI_Type_create_struct(2, lengths, offsets, parts, &type_), "MPI_Type_create_struct");
+  made_ = true;
+  count_ = 1;
+  check_mpi(PMPI_Type_commit(&type_), "MPI_Type_commit");
+  PMPI_Type_free(&whole);
+  PMPI_Type_free(&chunk);
+}
+
+// MPI keeps a freed type alive for the messages that still use it.
+LargeType::~LargeType() {
+  if (made_) PMPI_Type_free(&type_);
+}
+
+}  // namespace hymn

@@ -1,0 +1,142 @@
+#include "p2p/shm/channel.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr std::uint32_t not_aborted = 0;
+constexpr std::uint32_t writing_reason = 1;
+constexpr std::uint32_t reason_written = 2;
+
+}  // namespace
+
+ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> members, bool crowded,
+                       int desk, std::function<void(const std::string&)> warn)
+    : region_(std::move(region)),
+      members_(std::move(members)),
+      crowded_(crowded),
+      desk_(desk),
+      my_calls_(this->desk(region_->me()).calls),
+      usable_(region_->plan().areas(), unknown_bytes),
+      warn_(std::move(warn)) {
+  if (region_->plan().areas() > Desk::most_areas)
+    throw std::logic_error("a region has more areas than a desk can tell of");
+}
+
+ShmChannel::~ShmChannel() = default;
+
+int ShmChannel::open_desk(RegionPlan& plan) {
+  return plan.add(sizeof(Desk), RegionPlan::Reserve::at_once);
+}
+
+int ShmChannel::find_other(std::uint64_t ticket, std::uint64_t label) const {
+  const std::uint64_t mine = call_word(ticket, label);
+  for (int member = 0; member < size(); ++member) {
+    const std::uint64_t shown =
+        desk(member).calls[ticket % Desk::shown_calls].load(std::memory_order_acquire);
+    if (shown != mine && shown >> 32 == mine >> 32) return member;
+  }
+  return -1;
+}
+
+void ShmChannel::wake_all() {
+  // This member too: another thread of its may sleep for what this one has brought.
+  for (int member = 0; member < size(); ++member) {
+    Desk& other = desk(member);
+    if (other.asleep.load(std::memory_order_seq_cst) == 0) continue;
+    other.bell.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(&other.bell);
+  }
+}
+
+// Seen by publish() before the flag that is looked at once more afterwards, or the flag is seen by
+// that look.
+unsigned ShmChannel::lie_down() {
+  Desk& mine = desk(rank());
+  const unsigned seen = mine.bell.load(std::memory_order_seq_cst);
+  mine.asleep.fetch_add(1, std::memory_order_seq_cst);
+  common().sleepers.fetch_add(1, std::memory_order_seq_cst);
+  return seen;
+}
+
+void ShmChannel::sleep(unsigned seen, long nanoseconds) {
+  futex_wait(&desk(rank()).bell, seen, nanoseconds);
+}
+
+void ShmChannel::get_up() {
+  common().sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  desk(rank()).asleep.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// The others read it while they wait: it is written only when it changes.
+void ShmChannel::note_core_now() {
+  std::atomic<int>& core = desk(rank()).core;
+  const int now = sched_getcpu() + 1;
+  if (core.load(std::memory_order_relaxed) != now) core.store(now, std::memory_order_relaxed);
+}
+
+std::size_t ShmChannel::reserve_own(int area) {
+  const SharedRegion::Reserved reserved = region_->reserve(area);
+  if (!reserved.shortage.empty()) warn_(reserved.shortage);
+  return reserved.bytes;
+}
+
+std::size_t ShmChannel::find_usable_bytes(int area) {
+  const auto index = static_cast<std::size_t>(area);
+  std::atomic<std::uint64_t>& mine = desk(rank()).reserved[index];
+  if (mine.load(std::memory_order_relaxed) == 0) {
+    publish<std::uint64_t>(mine, reserve_own(area) + 1);
+  }
+  std::uint64_t least = UINT64_MAX;
+  for (int member = 0; member < size(); ++member) {
+    const std::uint64_t said = desk(member).reserved[index].load(std::memory_order_acquire);
+    if (said == 0) return unknown_bytes;
+    least = std::min(least, said);
+  }
+  usable_[index] = static_cast<std::size_t>(least - 1);
+  return usable_[index];
+}
+
+void ShmChannel::abort(const std::string& reason) noexcept {
+  std::uint32_t expected = not_aborted;
+  Common& shared = common();
+  if (!shared.aborted.compare_exchange_strong(expected, writing_reason, std::memory_order_acq_rel))
+    return;
+  const std::size_t length = std::min(reason.size(), sizeof(shared.reason) - 1);
+  std::memcpy(shared.reason, reason.data(), length);
+  shared.reason[length] = '\0';
+  shared.aborted.store(reason_written, std::memory_order_seq_cst);
+  wake_all();
+}
+
+void ShmChannel::throw_aborted() const {
+  // Whoever writes the reason may die of it: do not wait for ever.
+  for (int turn = 0; turn < 1000; ++turn) {
+    if (common().aborted.load(std::memory_order_acquire) == reason_written)
+      throw AbortedError(common().reason);
+    std::this_thread::yield();
+  }
+  throw AbortedError("a member of the group has given up");
+}
+
+bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds) {
+  struct Bed {
+    ShmChannel& channel;
+    unsigned seen;
+    explicit Bed(ShmChannel& c) : channel(c), seen(c.lie_down()) {}
+    ~Bed() { channel.get_up(); }
+  } const bed(channel);
+  if (operation.step()) return true;
+  channel.sleep(bed.seen, nanoseconds);
+  return false;
+}
+
+}  // namespace hymn

@@ -1,0 +1,51 @@
+// Buffers and tags of a group's messages as what a ShmMail sends and receives.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "p2p/message_port.hpp"
+#include "p2p/shm/shm_mail.hpp"
+
+namespace hymn {
+
+/// Set in the tags of the user's messages.
+inline constexpr std::uint64_t user_mail_tag = std::uint64_t{1} << (ring_tag_bits - 1);
+inline std::uint64_t mail_tag(MessageTag tag) {
+  return tag.packed(ring_tag_bits - 1) | (tag.user ? user_mail_tag : 0);
+}
+
+/// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
+class LostMessage final : public Residue {
+ public:
+  bool done() override { return true; }
+};
+
+/// Where such a message is: aborts the channel.
+inline std::unique_ptr<Residue> give_up(ShmMail& mail, const std::string& reason) noexcept {
+  mail.channel().abort(reason);
+  return std::make_unique<LostMessage>();
+}
+
+inline void set(Sending& message, int peer, MessageTag tag, const ConstBufferView& view) {
+  message.to = peer;
+  message.tag = mail_tag(tag);
+  message.data = static_cast<const std::byte*>(view.data);
+  message.bytes = view.bytes();
+}
+
+inline void set(Receiving& receive, int peer, MessageTag tag, const BufferView& view) {
+  receive.from = peer;
+  receive.tag = mail_tag(tag);
+  receive.data = static_cast<std::byte*>(view.data);
+  receive.room = view.bytes();
+}
+
+inline RecvStatus status_of(const Receiving& receive, std::size_t element_bytes) {
+  return {.source = receive.source,
+          .tag = static_cast<int>(receive.tag & (user_mail_tag - 1)),
+          .count = receive.bytes / std::max<std::size_t>(element_bytes, 1)};
+}
+
+}  // namespace hymn
