@@ -87,6 +87,27 @@ bool is_model_of(const PathModel& model, std::string_view path, std::string_view
   return algorithm.ends_with(model.algorithm.substr(1));
 }
 
+/// Whether every path that has no list of its own carries it out.
+bool is_on_all_paths(OpType type) {
+  switch (type) {
+    case OpType::all_reduce:
+    case OpType::broadcast:
+    case OpType::reduce:
+    case OpType::gather:
+    case OpType::scatter:
+    case OpType::all_gather:
+    case OpType::reduce_scatter:
+    case OpType::all_to_all:
+    case OpType::barrier:
+      return true;
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
@@ -99,8 +120,9 @@ std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
-  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
-  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
+  // One block of every rank, where one side has blocks: told by the other side.
+  const bool counts_block = has_input_blocks(type) != has_output_blocks(type);
+  const bool counts_output = counts_block && has_input_blocks(type);
   PlanQuery query{
       .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
   if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)
@@ -112,7 +134,7 @@ std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
 }
 
 bool PathModel::serves(OpType type) const {
-  if (algorithm.starts_with('*')) return only == nullptr || only(type);
+  if (algorithm.starts_with('*')) return only == nullptr ? is_on_all_paths(type) : only(type);
   return algorithm_for(algorithm, type) == algorithm;
 }
 
