@@ -1,24 +1,13 @@
-// Names of the vocabulary in hymn/types.hpp and hymn/request.hpp.
+// Names of the vocabulary in hymn/types.hpp and hymn/op_type.hpp.
 #include "hymn/types.hpp"
 
 #include <array>
 
-#include "hymn/request.hpp"
+#include "hymn/op_type.hpp"
 
 namespace hymn {
 
 namespace {
-
-// In the order of the enumerations.
-constexpr std::array<std::string_view, data_type_count> data_types = {
-    "boolean",    "int8",          "uint8",       "int32",   "uint32",  "int64",
-    "uint64",     "float16",       "bfloat16",    "float32", "float64", "complex64",
-    "complex128", "float8_e4m3fn", "float8_e5m2", "opaque",
-};
-
-constexpr std::array<std::string_view, reduce_kind_count> reduce_kinds = {
-    "sum", "product", "min", "max", "band", "bor", "bxor", "avg", "premul_sum", "opaque",
-};
 
 constexpr std::array<std::string_view, 4> memory_kinds = {"host", "pinned", "device", "managed"};
 
@@ -26,16 +15,6 @@ constexpr std::array<std::string_view, 3> check_level_names = {"off", "info", "d
 
 constexpr std::array<std::string_view, reproducibility_count> levels = {"ranks", "runs",
                                                                         "placement", "size"};
-
-constexpr std::array<std::string_view, op_type_count> op_types = {
-    "all_reduce",     "broadcast",  "reduce",  "gather", "scatter", "all_gather",
-    "reduce_scatter", "all_to_all", "barrier", "send",   "recv",    "batch",
-};
-
-// A short list would leave empty names at its end.
-static_assert(!data_types.back().empty());
-static_assert(!reduce_kinds.back().empty());
-static_assert(!op_types.back().empty());
 
 /// Values from outside the enumeration can come in through the C interface.
 template <class Enum, std::size_t count>
@@ -46,9 +25,9 @@ std::string_view name_of(const std::array<std::string_view, count>& names, Enum 
 
 }  // namespace
 
-std::string_view to_string(DataType dtype) noexcept { return name_of(data_types, dtype); }
+std::string_view to_string(DataType dtype) noexcept { return traits_of(dtype).name; }
 
-std::string_view to_string(ReduceKind kind) noexcept { return name_of(reduce_kinds, kind); }
+std::string_view to_string(ReduceKind kind) noexcept { return traits_of(kind).name; }
 
 std::string_view to_string(MemoryKind memory) noexcept { return name_of(memory_kinds, memory); }
 
@@ -56,6 +35,6 @@ std::string_view to_string(Reproducibility level) noexcept { return name_of(leve
 
 std::string_view to_string(CheckLevel level) noexcept { return name_of(check_level_names, level); }
 
-std::string_view to_string(OpType type) noexcept { return name_of(op_types, type); }
+std::string_view to_string(OpType type) noexcept { return traits_of(type).name; }
 
 }  // namespace hymn

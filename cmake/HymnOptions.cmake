@@ -42,6 +42,8 @@ endif()
 add_library(hymn_flags INTERFACE)
 target_compile_options(hymn_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow
+  # A case for each enumerator, default or not: who adds one is led to whatever depends on it.
+  -Werror=switch-enum
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   # g++ 12 finds these where it has inlined the standard library, and is wrong (its bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>

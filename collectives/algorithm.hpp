@@ -67,7 +67,7 @@ class Algorithm {
   }
 
  private:
-  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(OpType::batch)> uses_{};
+  std::array<std::atomic<std::uint64_t>, op_type_count> uses_{};
   std::uint16_t recorded_as_ = 0;
 };
 

@@ -21,16 +21,16 @@ unsigned rooted_form_of(Layout layout) {
 }
 
 std::string_view rooted_by(OpType type) {
-  return type == OpType::gather || type == OpType::reduce ? "to" : "from";
+  return traits_of(type).root == RootRole::takes ? "to" : "from";
 }
 
 std::string words_for(const Request& request, int peer) {
   std::string words(to_string(request.type));
   if (request.type == OpType::barrier) return words;
-  const bool is_scatter = request.type == OpType::scatter;
+  const bool by_output = all_have_outputs(request.type);
   words += fmt::format(" of {} {}",
-                       is_scatter ? request.outputs.flat().count : request.inputs.total_count(),
-                       to_string(is_scatter ? request.outputs.dtype() : request.inputs.dtype()));
+                       by_output ? request.outputs.flat().count : request.inputs.total_count(),
+                       to_string(by_output ? request.outputs.dtype() : request.inputs.dtype()));
   if (reduces(request.type)) words += fmt::format(" with {}", to_string(request.op.kind()));
   if (peer >= 0) words += fmt::format(" {} group rank {}", rooted_by(request.type), peer);
   return words;
@@ -38,50 +38,22 @@ std::string words_for(const Request& request, int peer) {
 
 }  // namespace
 
+// Of blocks that the root alone has, the others may know the given counts; where both sides have
+// blocks, each rank's sum is its own.
 std::uint64_t count_of_blocks(const Request& request) {
-  switch (request.type) {
-    case OpType::gather:
-      return sum_of(request.outputs.counts());
-    case OpType::scatter:
-      return sum_of(request.inputs.counts());
-    case OpType::all_gather:
-      return request.outputs.total_count();
-    case OpType::reduce_scatter:
-      return request.inputs.total_count();
-    case OpType::all_reduce:
-    case OpType::broadcast:
-    case OpType::reduce:
-    case OpType::all_to_all:
-    case OpType::barrier:
-    case OpType::send:
-    case OpType::recv:
-    case OpType::batch:
-      return 0;
-  }
-  return 0;
+  const auto count = [&request](const auto& blocks) {
+    return has_root(request.type) ? sum_of(blocks.counts()) : blocks.total_count();
+  };
+  const bool in_input = has_input_blocks(request.type);
+  if (in_input == has_output_blocks(request.type)) return 0;
+  return in_input ? count(request.inputs) : count(request.outputs);
 }
 
 unsigned form_of_blocks(const Request& request) {
-  switch (request.type) {
-    case OpType::gather:
-      return rooted_form_of(request.outputs.layout());
-    case OpType::scatter:
-      return rooted_form_of(request.inputs.layout());
-    case OpType::all_gather:
-      return form_of(request.outputs.layout());
-    case OpType::reduce_scatter:
-    case OpType::all_to_all:
-      return form_of(request.inputs.layout());
-    case OpType::all_reduce:
-    case OpType::broadcast:
-    case OpType::reduce:
-    case OpType::barrier:
-    case OpType::send:
-    case OpType::recv:
-    case OpType::batch:
-      return 0;
-  }
-  return 0;
+  if (!has_blocks(request.type)) return 0;
+  const bool in_input = has_input_blocks(request.type);
+  const Layout layout = in_input ? request.inputs.layout() : request.outputs.layout();
+  return has_root(request.type) ? rooted_form_of(layout) : form_of(layout);
 }
 
 OtherCall::OtherCall(int member, const Request& request, int peer)

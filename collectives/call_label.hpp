@@ -22,16 +22,16 @@ unsigned form_of_blocks(const Request& request);
 inline std::uint64_t call_label(const Request& request, int peer = -1) {
   const auto is_plain = [](Layout layout) { return layout <= Layout::equal; };
   static_assert(Layout::none < Layout::equal && Layout::whole < Layout::equal);
-  const bool is_scatter = request.type == OpType::scatter;
-  const bool on_all = !is_scatter && request.type != OpType::gather;
-  std::uint64_t count = is_scatter ? request.outputs.flat().count : request.inputs.flat().count;
+  const bool by_output = all_have_outputs(request.type);
+  const bool on_all = !has_root(request.type) || !has_blocks(request.type);
+  std::uint64_t count = by_output ? request.outputs.flat().count : request.inputs.flat().count;
   std::uint64_t form = 0;
   if (!on_all || !is_plain(request.inputs.layout()) || !is_plain(request.outputs.layout()))
       [[unlikely]] {
     form = form_of_blocks(request);
     if (form != 0) count = count_of_blocks(request);
   }
-  const DataType dtype = is_scatter ? request.outputs.dtype() : request.inputs.dtype();
+  const DataType dtype = by_output ? request.outputs.dtype() : request.inputs.dtype();
   if (dtype == DataType::opaque) count = 0;  // one rank's elements may be several of another's
   const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 |
                              form << 12 | static_cast<std::uint64_t>(request.type) << 8 |

@@ -24,17 +24,27 @@ struct Layouts {
   Layout outputs = Layout::none;
 };
 
+constexpr Layout usual_layout(SideForm form) {
+  switch (form) {
+    case SideForm::none:
+      return Layout::none;
+    case SideForm::whole:
+      return Layout::whole;
+    case SideForm::blocks:
+      return Layout::equal;
+  }
+  return Layout::none;
+}
+
 constexpr auto usual_layouts = [] {
   std::array<Layouts, op_type_count> layouts{};
-  const auto set = [&layouts](OpType type, Layout inputs, Layout outputs) {
-    layouts[static_cast<std::size_t>(type)] = {inputs, outputs};
-  };
-  for (const OpType type : {OpType::all_reduce, OpType::broadcast, OpType::reduce})
-    set(type, Layout::whole, Layout::whole);
-  for (const OpType type : {OpType::gather, OpType::all_gather})
-    set(type, Layout::whole, Layout::equal);
-  for (const OpType type : {OpType::scatter, OpType::reduce_scatter})
-    set(type, Layout::equal, Layout::whole);
+  for (const OpType type : all_op_types) {
+    const OpTraits& traits = traits_of(type);
+    // Blocks on both sides can be wrong in more ways.
+    if (traits.collective && !(has_input_blocks(type) && has_output_blocks(type)))
+      layouts[static_cast<std::size_t>(type)] = {usual_layout(traits.input),
+                                                 usual_layout(traits.output)};
+  }
   return layouts;
 }();
 
@@ -57,10 +67,10 @@ bool is_plainly_right(const Request& request, GroupShape shape, int root) {
   if (request.op.kind() == ReduceKind::opaque) return false;
   // What a rank other than the root passes on the root's side is not looked at, but for counts.
   if (shape.rank != root) {
-    if (request.type == OpType::reduce || request.type == OpType::gather)
+    if (!uses_outputs(request.type, /*is_root=*/false))
       return request.inputs.layout() == usual.inputs && is_plain(in) && is_own_type(in.dtype) &&
              request.outputs.layout() != Layout::counted;
-    if (request.type == OpType::scatter)
+    if (!uses_inputs(request.type, /*is_root=*/false))
       return request.outputs.layout() == usual.outputs && is_plain(out) && is_own_type(out.dtype) &&
              request.inputs.layout() != Layout::counted;
   }

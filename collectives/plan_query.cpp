@@ -12,8 +12,9 @@ std::optional<PlanQuery> plan_query(const Request& request, int ranks) {
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())) return std::nullopt;
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
-  const bool counts_output = type == OpType::scatter || type == OpType::reduce_scatter;
-  const bool counts_block = counts_output || type == OpType::gather || type == OpType::all_gather;
+  // One block of every rank, where one side has blocks: told by the other side.
+  const bool counts_block = has_input_blocks(type) != has_output_blocks(type);
+  const bool counts_output = counts_block && has_input_blocks(type);
   PlanQuery query{
       .type = type, .dtype = counts_output ? out.dtype : in.dtype, .memory = request.memory()};
   if (query.dtype == DataType::opaque || request.op.kind() == ReduceKind::opaque)

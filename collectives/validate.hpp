@@ -12,12 +12,6 @@ namespace hymn {
 /// are that of locate().
 void validate(const Request& request, GroupShape shape, int root);
 
-/// Whether a rank's buffers on that side count: of some rooted collectives only the root's do.
-constexpr bool uses_inputs(OpType type, bool is_root) { return type != OpType::scatter || is_root; }
-constexpr bool uses_outputs(OpType type, bool is_root) {
-  return (type != OpType::reduce && type != OpType::gather) || is_root;
-}
-
 /// all_gather may be given a complex buffer on one side and its real view on the other: the input
 /// is then described as the outputs are. Null: the request needs no change.
 std::unique_ptr<const Request> match_complex_views(const Request& request);

@@ -103,9 +103,14 @@ bool has_right_keys(const StoreRequest& request) {
     case StoreCall::check:
     case StoreCall::wait:
       return true;
-    default:
-      return request.keys.size() == 1;
+    case StoreCall::set:
+    case StoreCall::get:
+    case StoreCall::add:
+    case StoreCall::compare_set:
+    case StoreCall::erase:
+      break;
   }
+  return request.keys.size() == 1;
 }
 
 }  // namespace hymn

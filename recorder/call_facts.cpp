@@ -24,27 +24,22 @@ std::string name_of_rank(int rank) { return rank == any_source ? "any" : std::to
 
 }  // namespace
 
-bool has_root(OpType type) {
-  return type == OpType::broadcast || type == OpType::reduce || type == OpType::gather ||
-         type == OpType::scatter;
-}
-
 CallFacts facts_of(const CallRecord& call) {
-  const bool by_output = call.type == OpType::scatter || call.type == OpType::broadcast;
-  const CallSide& own = by_output ? call.output : call.input;
+  const CallSide& own = all_have_outputs(call.type) ? call.output : call.input;
   // The side that tells how the blocks lie.
-  const bool blocks_in = call.type == OpType::scatter || call.type == OpType::reduce_scatter ||
-                         call.type == OpType::all_to_all;
-  const CallSide& blocks = blocks_in ? call.input : call.output;
+  const CallSide& blocks = has_input_blocks(call.type) ? call.input : call.output;
   CallFacts facts{.type = call.type, .dtype = own.dtype, .count = own.count};
   // Only the root has the list that it scatters or gathers to.
   const bool at_root =
-      has_root(call.type) && blocks.layout == Layout::none && call.type != OpType::reduce;
+      has_root(call.type) && has_blocks(call.type) && blocks.layout == Layout::none;
   facts.form = at_root ? Layout::list : blocks.layout;
-  if (call.type == OpType::reduce) facts.form = Layout::none;
+  // The others give an output or none, as they like.
+  if (!has_blocks(call.type) && !uses_outputs(call.type, /*is_root=*/false))
+    facts.form = Layout::none;
   if (facts.is_uneven()) {
-    if (call.type == OpType::all_gather) facts.count = call.output.count;
-    if (has_root(call.type) || call.type == OpType::all_to_all) facts.count = 0;
+    // Where both sides have blocks, or the root alone has them, counts may differ.
+    const bool both = has_input_blocks(call.type) && has_output_blocks(call.type);
+    facts.count = has_root(call.type) || both ? 0 : blocks.count;
   }
   // One rank's elements may be several of another's.
   if (facts.dtype == DataType::opaque) facts.count = 0;
@@ -84,7 +79,7 @@ std::string describe(const CallFacts& facts) {
   words += counts_differ ? fmt::format(" of {}", to_string(facts.dtype))
                          : fmt::format(" of {} {}", facts.count, to_string(facts.dtype));
   if (reduces(facts.type)) words += fmt::format(" with {}", to_string(facts.kind));
-  const bool to_root = facts.type == OpType::gather || facts.type == OpType::reduce;
+  const bool to_root = traits_of(facts.type).root == RootRole::takes;
   if (has_root(facts.type))
     words += fmt::format(" {} root {}", to_root ? "to" : "from", facts.root);
   if (facts.form == Layout::counted) words += " in blocks of given counts";
@@ -100,7 +95,8 @@ std::string profiling_name(OpType type, int rank, int peer) {
 }
 
 std::size_t payload_of(const Request& request) {
-  const bool gets = request.type == OpType::scatter || request.type == OpType::recv;
+  const bool gets = traits_of(request.type).input == SideForm::none ||
+                    !uses_inputs(request.type, /*is_root=*/false);
   return gets ? request.outputs.total_count() * request.outputs.element_bytes()
               : request.inputs.total_count() * request.inputs.element_bytes();
 }

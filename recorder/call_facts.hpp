@@ -42,6 +42,4 @@ std::string profiling_name(OpType type, int rank, int peer);
 /// rooted forms only the side that every rank has.
 std::size_t payload_of(const Request& request);
 
-bool has_root(OpType type);
-
 }  // namespace hymn

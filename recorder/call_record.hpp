@@ -103,9 +103,6 @@ struct CallRecord {
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
-/// A single send or receive; not a batch of them.
-constexpr bool is_message(OpType type) { return type == OpType::send || type == OpType::recv; }
-
 /// The tag of a message is kept where the side that it has not would have its shape.
 constexpr std::uint32_t& tag_place(CallRecord& call) {
   return (call.type == OpType::send ? call.output : call.input).shape[0];

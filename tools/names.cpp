@@ -44,21 +44,26 @@ constexpr std::array short_names = {
     ShortName{"fp8_e5m2", DataType::float8_e5m2},
 };
 
+/// Those that are hymn's own, and can be asked for by name.
+template <class Enum, std::size_t count>
+std::vector<Enum> own_of(const std::array<Enum, count>& all) {
+  std::vector<Enum> own(all.begin(), all.end());
+  std::erase(own, Enum::opaque);
+  return own;
+}
+
+template <class Enum, std::size_t count>
+std::vector<std::string_view> names_of(const std::array<Enum, count>& all) {
+  std::vector<std::string_view> names;
+  for (const Enum each : own_of(all)) names.push_back(to_string(each));
+  return names;
+}
+
 }  // namespace
 
-std::vector<std::string_view> dtype_names() {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < data_type_count; ++i)
-    names.push_back(to_string(static_cast<DataType>(i)));
-  return names;
-}
+std::vector<std::string_view> dtype_names() { return names_of(all_data_types); }
 
-std::vector<std::string_view> op_names() {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < reduce_kind_count; ++i)
-    names.push_back(to_string(static_cast<ReduceKind>(i)));
-  return names;
-}
+std::vector<std::string_view> op_names() { return names_of(all_reduce_kinds); }
 
 std::size_t index_of(const std::string& name, const std::vector<std::string_view>& names,
                      std::string_view what) {
@@ -72,12 +77,12 @@ std::size_t index_of(const std::string& name, const std::vector<std::string_view
 DataType dtype_named(const std::string& name) {
   for (const ShortName& other : short_names)
     if (other.name == name) return other.dtype;
-  return static_cast<DataType>(index_of(name, dtype_names(), "dtype"));
+  return own_of(all_data_types)[index_of(name, dtype_names(), "dtype")];
 }
 
 ReduceOp op_named(const std::string& name) {
   constexpr double premul_factor = 2.0;
-  const auto kind = static_cast<ReduceKind>(index_of(name, op_names(), "op"));
+  const ReduceKind kind = own_of(all_reduce_kinds)[index_of(name, op_names(), "op")];
   return kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(premul_factor) : ReduceOp::of(kind);
 }
 

@@ -30,9 +30,19 @@ Look look_at(DataType dtype) {
       return {"hymn_find_nan_float32", 2};
     case DataType::complex128:
       return {"hymn_find_nan_float64", 2};
-    default:
-      throw UsageError("no element of this type can be a NaN");
+    case DataType::boolean:
+    case DataType::int8:
+    case DataType::uint8:
+    case DataType::int32:
+    case DataType::uint32:
+    case DataType::int64:
+    case DataType::uint64:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  throw UsageError("no element of this type can be a NaN");
 }
 
 unsigned blocks_to_search(std::size_t elements) {

@@ -44,15 +44,9 @@ Verdict can_reduce_in_float32(const Request& request) {
   const DataType dtype = request.inputs.dtype();
   if (dtype != DataType::float16 && dtype != DataType::bfloat16)
     return Verdict::no(fmt::format("{} is not reduced in float32", to_string(dtype)));
-  switch (request.op.kind()) {
-    case ReduceKind::sum:
-    case ReduceKind::product:
-    case ReduceKind::avg:
-    case ReduceKind::premul_sum:
-      break;
-    default:
-      return Verdict::no(fmt::format("{} rounds nothing", to_string(request.op.kind())));
-  }
+  const ReduceFamily family = traits_of(request.op.kind()).family;
+  if (family != ReduceFamily::sum && family != ReduceFamily::product)
+    return Verdict::no(fmt::format("{} rounds nothing", to_string(request.op.kind())));
   if (request.inputs.layout() == Layout::list)
     return Verdict::no("what is widened has to be one buffer");
   return Verdict::yes();
@@ -70,21 +64,19 @@ BufferView Float32Reduction::wide() const {
 // In place, where NCCL allows that: a rank's block of a reduce_scatter is where its input is.
 Request Float32Reduction::widened() const {
   const ReduceOp op = inner_op(request_.op.kind());
-  switch (request_.type) {
-    case OpType::all_reduce:
-      return Request::all_reduce(wide(), wide(), op);
-    case OpType::reduce:
-      return Request::reduce(wide(), wide(), request_.peer, op);
-    default: {
-      const auto counts = request_.inputs.counts();
-      const BufferView own =
-          counts.empty() ? OutputBlocks::equal(wide()).block(shape_.rank, shape_.size)
-                         : OutputBlocks::counted(wide(), counts).block(shape_.rank, shape_.size);
-      return Request::reduce_scatter(
-          counts.empty() ? InputBlocks::equal(wide()) : InputBlocks::counted(wide(), counts), own,
-          op);
-    }
-  }
+  if (request_.type == OpType::all_reduce) return Request::all_reduce(wide(), wide(), op);
+  if (request_.type == OpType::reduce) return Request::reduce(wide(), wide(), request_.peer, op);
+  if (request_.type == OpType::reduce_scatter) return widened_scatter(op);
+  throw Error(ErrorKind::internal, fmt::format("{} does not reduce", to_string(request_.type)));
+}
+
+Request Float32Reduction::widened_scatter(const ReduceOp& op) const {
+  const auto counts = request_.inputs.counts();
+  const BufferView own =
+      counts.empty() ? OutputBlocks::equal(wide()).block(shape_.rank, shape_.size)
+                     : OutputBlocks::counted(wide(), counts).block(shape_.rank, shape_.size);
+  return Request::reduce_scatter(
+      counts.empty() ? InputBlocks::equal(wide()) : InputBlocks::counted(wide(), counts), own, op);
 }
 
 const Request& Float32Reduction::begin(cuda_api::Stream stream) {

@@ -37,6 +37,7 @@ class Float32Reduction {
  private:
   BufferView wide() const;
   Request widened() const;
+  Request widened_scatter(const ReduceOp& op) const;
 
   const std::shared_ptr<cuda::GpuKernels> kernels_;
   const Request& request_;

@@ -123,11 +123,13 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
         throw AbortedError("the group's work on peer memory was given up");
       throw AbortedError(fmt::format(
           "the group's work on peer memory was given up while the GPU waited for rank {}", peer));
-    default:
-      throw TimeoutError(
-          fmt::format("the GPU of rank {} did not come", peer), parts_.limit,
-          {.remedy = "find out what that rank does instead, or give more time", .missing = {peer}});
+    case PeerFailure::none:
+    case PeerFailure::timed_out:
+      break;
   }
+  throw TimeoutError(
+      fmt::format("the GPU of rank {} did not come", peer), parts_.limit,
+      {.remedy = "find out what that rank does instead, or give more time", .missing = {peer}});
 }
 
 bool PeerChannel::is_sound() const {

@@ -25,15 +25,9 @@ std::string_view method_of(OpType type, PeerMethod method) {
 /// As PeerCall counts them. All ranks find the same: a root's blocks are not on the others.
 std::uint64_t bytes_of_call(const Request& request, int ranks) {
   const std::size_t in = request.inputs.flat().bytes();
-  switch (request.type) {
-    case OpType::scatter:
-    case OpType::reduce_scatter:
-      return request.outputs.flat().bytes();
-    case OpType::all_to_all:
-      return in / static_cast<std::size_t>(ranks);
-    default:
-      return in;
-  }
+  if (!has_input_blocks(request.type)) return in;
+  if (has_output_blocks(request.type)) return in / static_cast<std::size_t>(ranks);
+  return request.outputs.flat().bytes();
 }
 
 /// Null stays null: what a rank neither gives nor gets is nowhere.

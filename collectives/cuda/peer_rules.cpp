@@ -16,6 +16,10 @@ constexpr std::array reduced_types = {DataType::float32, DataType::float16, Data
 constexpr std::array reductions = {ReduceKind::sum, ReduceKind::avg, ReduceKind::min,
                                    ReduceKind::max, ReduceKind::premul_sum};
 
+constexpr std::array through_windows = {
+    OpType::broadcast,  OpType::reduce,         OpType::gather,     OpType::scatter,
+    OpType::all_gather, OpType::reduce_scatter, OpType::all_to_all, OpType::barrier};
+
 template <class T, std::size_t n>
 bool is_among(const std::array<T, n>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
@@ -32,7 +36,8 @@ Verdict can_reduce(const PlanQuery& query) {
 }  // namespace
 
 bool has_peer_kernel(PeerMethod method, OpType type) {
-  return is_collective(type) && (type == OpType::all_reduce) == (method != PeerMethod::windows);
+  if (type == OpType::all_reduce) return method != PeerMethod::windows;
+  return method == PeerMethod::windows && is_among(through_windows, type);
 }
 
 Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t slot_bytes) {
@@ -49,14 +54,8 @@ Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t
 
 std::size_t peer_piece_bytes(OpType type, PeerMethod method, int ranks, std::size_t slot_bytes) {
   if (method == PeerMethod::two_shot) return std::numeric_limits<std::size_t>::max();
-  switch (type) {
-    case OpType::reduce_scatter:
-    case OpType::scatter:
-    case OpType::all_to_all:
-      return slot_bytes / static_cast<std::size_t>(ranks) / cuda::pack_bytes * cuda::pack_bytes;
-    default:
-      return slot_bytes;
-  }
+  if (!has_input_blocks(type)) return slot_bytes;
+  return slot_bytes / static_cast<std::size_t>(ranks) / cuda::pack_bytes * cuda::pack_bytes;
 }
 
 Verdict can_reduce_by_hosts(DataType dtype, ReduceKind kind) {

@@ -14,10 +14,10 @@ namespace {
 // "reduce_scatter_mpi" is about reduce_scatter, not about reduce.
 std::string_view collective_of(std::string_view algorithm) {
   std::string_view longest;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(OpType::send); ++i) {
-    const std::string_view name = to_string(static_cast<OpType>(i));
-    if (algorithm.starts_with(name) && algorithm.substr(name.size()).starts_with('_') &&
-        name.size() > longest.size())
+  for (const OpType type : all_op_types) {
+    const std::string_view name = to_string(type);
+    if (is_collective(type) && algorithm.starts_with(name) &&
+        algorithm.substr(name.size()).starts_with('_') && name.size() > longest.size())
       longest = name;
   }
   return longest;

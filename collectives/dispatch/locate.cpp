@@ -115,7 +115,7 @@ class Locator {
   /// Of a complex number it is that of its parts.
   static std::size_t alignment_of(DataType dtype) {
     const std::size_t bytes = std::max<std::size_t>(size_of(dtype), 1);
-    return dtype == DataType::complex64 || dtype == DataType::complex128 ? bytes / 2 : bytes;
+    return traits_of(dtype).family == DataFamily::complex ? bytes / 2 : bytes;
   }
 
   MemoryQuery* memory_;

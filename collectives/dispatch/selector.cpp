@@ -21,11 +21,9 @@ constexpr std::uint64_t count_bits = 32;
 std::set<std::string> names_of_this_build() {
   std::set<std::string> names;
   for (const PathModel& model : path_models())
-    for (std::size_t i = 0; i < op_type_count && model.in_this_build; ++i) {
-      const auto type = static_cast<OpType>(i);
-      if (is_collective(type) && model.serves(type))
+    for (const OpType type : all_op_types)
+      if (model.in_this_build && is_collective(type) && model.serves(type))
         names.emplace(algorithm_for(model.algorithm, type));
-    }
   return names;
 }
 
@@ -43,12 +41,11 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
   std::set<std::string> known;
   for (const auto& algorithm : algorithms_) {
     unsigned allowed = 0;
-    for (std::size_t i = 0; i < op_type_count; ++i) {
-      const auto type = static_cast<OpType>(i);
+    for (const OpType type : all_op_types) {
       if (!algorithm->serves(type)) continue;
       const std::string_view name = algorithm_for(algorithm->name(), type);
       if (is_collective(type)) known.emplace(name);
-      if (rules_.algo.allows(type, name)) allowed |= 1u << i;
+      if (rules_.algo.allows(type, name)) allowed |= 1u << static_cast<unsigned>(type);
     }
     allowed_.push_back(allowed);
   }
@@ -62,7 +59,7 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
 std::uint64_t Selector::key(const Request& request) const {
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
-  const std::size_t count = request.type == OpType::scatter ? out.count : in.count;
+  const std::size_t count = all_have_outputs(request.type) ? out.count : in.count;
   if (count >> count_bits != 0 || request.inputs.layout() == Layout::counted ||
       request.outputs.layout() == Layout::counted || request.inputs.dtype() == DataType::opaque ||
       request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque ||
@@ -268,8 +265,8 @@ std::vector<AlgorithmUse> Selector::uses() const {
                       std::string(algorithm_for(algorithm.name(), type)), count});
   };
   for (const auto& algorithm : algorithms_) {
-    for (std::size_t i = 0; is_collective(static_cast<OpType>(i)); ++i)
-      add(*algorithm, static_cast<OpType>(i), algorithm->uses(static_cast<OpType>(i)));
+    for (const OpType type : all_op_types)
+      if (is_collective(type)) add(*algorithm, type, algorithm->uses(type));
     add(*algorithm, OpType::send, algorithm->uses(OpType::send) + algorithm->uses(OpType::recv));
   }
   return uses;

@@ -10,19 +10,9 @@ constexpr std::size_t pieces_to_overlap = 4;
 // unless they would become so small that each message costs more than what it carries.
 constexpr std::size_t least_piece_bytes = 65536;
 
-bool has_blocks(OpType type) {
-  return type == OpType::reduce_scatter || type == OpType::all_gather;
-}
-
 std::size_t block_count(const Request& request, const HostMap& map) {
-  switch (request.type) {
-    case OpType::barrier:
-      return 0;
-    case OpType::reduce_scatter:
-      return request.inputs.flat().count / static_cast<std::size_t>(map.members());
-    default:
-      return request.inputs.flat().count;
-  }
+  const std::size_t count = request.inputs.flat().count;  // of a barrier: 0
+  return has_input_blocks(request.type) ? count / static_cast<std::size_t>(map.members()) : count;
 }
 
 void set_crossings(Cut& cut, int root_host, bool few) {
@@ -41,6 +31,11 @@ void set_crossings(Cut& cut, int root_host, bool few) {
 
 }  // namespace
 
+bool Cut::serves(OpType type) {
+  return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter ||
+         type == OpType::broadcast || type == OpType::all_gather || type == OpType::barrier;
+}
+
 std::size_t Cut::bytes_of(const Request& request, const HostMap& map, std::size_t unit) {
   const auto blocks = static_cast<std::size_t>(has_blocks(request.type) ? map.members() : 1);
   return block_count(request, map) * blocks * unit;
@@ -50,8 +45,8 @@ Cut Cut::make(const Request& request, const HostMap& map, int root, std::size_t 
               std::size_t slot_bytes) {
   Cut cut;
   cut.type = request.type;
-  cut.cuts_input = request.type == OpType::reduce_scatter;
-  cut.cuts_output = request.type == OpType::all_gather;
+  cut.cuts_input = has_input_blocks(request.type);
+  cut.cuts_output = has_output_blocks(request.type);
   cut.blocks = has_blocks(request.type) ? map.members() : 1;
   cut.count = block_count(request, map);
   const std::size_t bytes = bytes_of(request, map, unit);

@@ -17,15 +17,12 @@ class Hierarchical final : public Algorithm {
 
   std::string_view name() const override { return "hierarchical"; }
   std::string_view path() const override { return paths::hierarchical; }
-  bool serves(OpType type) const override {
-    return reduces(type) || type == OpType::all_gather || type == OpType::broadcast ||
-           type == OpType::barrier;
-  }
+  bool serves(OpType type) const override { return Cut::serves(type); }
   Verdict can_run(const Request& request) const override {
     if (!refusal_.empty()) return Verdict::no(refusal_);
     if (request.type == OpType::barrier) return Verdict::yes();
-    const bool cuts_input = request.type == OpType::reduce_scatter;
-    const bool cuts_output = request.type == OpType::all_gather;
+    const bool cuts_input = has_input_blocks(request.type);
+    const bool cuts_output = has_output_blocks(request.type);
     if ((cuts_input && request.inputs.layout() != Layout::equal) ||
         (cuts_output && request.outputs.layout() != Layout::equal))
       return Verdict::no("the blocks are not equal parts of one buffer");

@@ -26,56 +26,34 @@ void require_equal(const Call& mine, int member, std::string_view what, std::siz
   if (here != there) disagree(mine, member, what, std::to_string(here), std::to_string(there));
 }
 
-/// The block that `member`'s call holds for this rank against what this rank has room for or gives.
+/// What `member`'s call holds for this rank against what this rank has room for; and what this rank
+/// gives against the room there, where `member` does not find that out, or may move it first.
 void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, int member) {
   const Request& here = *mine.request;
   const Request& there = peers.request(member);
-  const bool from_root = member == mine.peer;
-  switch (here.type) {
-    case OpType::all_reduce:
-    case OpType::reduce:
-    case OpType::broadcast:
-      require_equal(mine, member, "count", here.inputs.flat().count, there.inputs.flat().count);
-      break;
-    case OpType::gather:
-      if (from_root)
-        require_equal(mine, member, "count", here.inputs.flat().count,
-                      there.outputs.block(shape.rank, shape.size).count);
-      if (shape.rank == mine.peer)
-        require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
-                      there.inputs.flat().count);
-      break;
-    case OpType::scatter:
-      if (from_root)
-        require_equal(mine, member, "count", here.outputs.flat().count,
-                      there.inputs.block(shape.rank, shape.size).count);
-      if (shape.rank == mine.peer)
-        require_equal(mine, member, "count", here.inputs.block(member, shape.size).count,
-                      there.outputs.flat().count);
-      break;
-    case OpType::all_gather:
-      require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
-                    there.inputs.flat().count);
-      break;
-    case OpType::reduce_scatter:
-      require_equal(mine, member, "count", here.outputs.flat().count,
-                    there.inputs.block(shape.rank, shape.size).count);
-      break;
-    case OpType::all_to_all:
-      require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
-                    there.inputs.block(shape.rank, shape.size).count);
-      // One of the two may move the blocks of both.
-      require_equal(mine, member, "count", here.inputs.block(member, shape.size).count,
-                    there.outputs.block(shape.rank, shape.size).count);
-      break;
-    default:
-      break;
+  if (!has_blocks(here.type)) {
+    require_equal(mine, member, "count", here.inputs.flat().count, there.inputs.flat().count);
+    return;
   }
+  const RootRole root = traits_of(here.type).root;
+  const bool is_root = shape.rank == mine.peer;
+  const bool from_root = member == mine.peer;
+  const bool takes = root == RootRole::none || (root == RootRole::takes ? is_root : from_root);
+  const bool gives = root == RootRole::takes ? from_root
+                     : root == RootRole::gives
+                         ? is_root
+                         : has_input_blocks(here.type) && has_output_blocks(here.type);
+  if (takes)
+    require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
+                  there.inputs.block(shape.rank, shape.size).count);
+  if (gives)
+    require_equal(mine, member, "count", here.inputs.block(member, shape.size).count,
+                  there.outputs.block(shape.rank, shape.size).count);
 }
 
 /// The dtype that a call is about; scatter and gather have one side on some ranks only.
 DataType dtype_of(const Request& request) {
-  return request.type == OpType::scatter ? request.outputs.dtype() : request.inputs.dtype();
+  return all_have_outputs(request.type) ? request.outputs.dtype() : request.inputs.dtype();
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class InProcess final : public Algorithm {
 
   std::string_view name() const override { return "inprocess_direct"; }
   std::string_view path() const override { return "threads"; }
-  bool serves(OpType type) const override { return is_collective(type); }
+  bool serves(OpType type) const override { return has_part(type); }
   Verdict can_run(const Request& request) const override {
     if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
         request.op.kind() == ReduceKind::opaque)

@@ -1,10 +1,13 @@
 #include "collectives/inprocess/parts.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <vector>
 
 #include "collectives/plan.hpp"
 #include "collectives/reduce/reducer.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -135,6 +138,26 @@ bool is_in_place(const Request& request) {
          request.inputs.flat().data == request.outputs.flat().data;
 }
 
+bool has_part(OpType type) {
+  switch (type) {
+    case OpType::all_reduce:
+    case OpType::broadcast:
+    case OpType::reduce:
+    case OpType::gather:
+    case OpType::scatter:
+    case OpType::all_gather:
+    case OpType::reduce_scatter:
+    case OpType::all_to_all:
+    case OpType::barrier:
+      return true;
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
+  }
+  return false;
+}
+
 void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Request& request = *mine.request;
   switch (request.type) {
@@ -162,8 +185,13 @@ void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) 
     case OpType::all_to_all:
       all_to_all_part(peers, shape, request);
       break;
-    default:
-      break;  // a barrier is the meeting itself
+    case OpType::barrier:
+      break;  // it is the meeting itself
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      throw Error(ErrorKind::internal, fmt::format("ranks that are threads have no collective {}",
+                                                   to_string(request.type)));
   }
 }
 

@@ -13,9 +13,12 @@ class AllGatherSteps {
         return fits_one_call(request.inputs.flat().count, limit);
       case Layout::counted:
         return fits_one_call(request.outputs.flat().count, limit);
-      default:
-        return wants_one_buffer();
+      case Layout::none:
+      case Layout::whole:
+      case Layout::list:
+        break;
     }
+    return wants_one_buffer();
   }
 
   AllGatherSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)

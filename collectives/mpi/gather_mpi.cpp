@@ -15,9 +15,12 @@ class GatherSteps {
         return fits_one_call(request.inputs.flat().count, limit);
       case Layout::counted:
         return fits_one_call(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), limit);
-      default:
-        return wants_one_buffer();
+      case Layout::none:
+      case Layout::whole:
+      case Layout::list:
+        break;
     }
+    return wants_one_buffer();
   }
 
   GatherSteps(const Call& call, GroupShape shape, MpiChannel& channel, MpiKept& kept)

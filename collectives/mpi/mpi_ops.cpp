@@ -1,8 +1,12 @@
 #include "collectives/mpi/mpi_ops.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <mutex>
 #include <utility>
+
+#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -59,13 +63,20 @@ MPI_Op native_op(Accumulator form, ReduceKind kind) {
       return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
     case ReduceKind::bxor:
       return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
-    default:
-      return MPI_OP_NULL;
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::opaque:
+      break;
   }
+  return MPI_OP_NULL;
 }
 
 MPI_Op make_op(std::size_t cell) {
   static constexpr auto functions = callbacks(std::make_index_sequence<cell_count>());
+  const auto form = static_cast<Accumulator>(cell / reduce_kind_count);
+  const auto kind = static_cast<ReduceKind>(cell % reduce_kind_count);
+  if (combine_function(form, kind) == nullptr)
+    throw Error(ErrorKind::internal, fmt::format("no kernel combines by {}", to_string(kind)));
   MPI_Op made = MPI_OP_NULL;
   check_mpi(PMPI_Op_create(functions[cell], 1, &made), "MPI_Op_create");
   return made;

@@ -6,26 +6,11 @@
 namespace hymn {
 namespace {
 
-/// Of collectives that move as much on every member.
+/// Of collectives without blocks: these move as much on every member.
 std::uint64_t common_bytes(const Request& request) {
-  switch (request.type) {
-    case OpType::broadcast:
-      return request.outputs.flat().bytes();
-    case OpType::all_reduce:
-    case OpType::reduce:
-      return request.inputs.flat().bytes();
-    case OpType::reduce_scatter:
-    case OpType::gather:
-    case OpType::scatter:
-    case OpType::all_gather:
-    case OpType::all_to_all:
-    case OpType::barrier:
-    case OpType::send:
-    case OpType::recv:
-    case OpType::batch:
-      break;
-  }
-  return 0;
+  if (!is_collective(request.type) || has_blocks(request.type)) return 0;
+  return all_have_outputs(request.type) ? request.outputs.flat().bytes()
+                                        : request.inputs.flat().bytes();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -37,9 +38,21 @@ ElementBytes factor_as(DataType dtype, double factor) {
       return bytes_of(factor);
     case DataType::uint64:
       return bytes_of(static_cast<std::uint64_t>(factor));
-    default:  // of smaller integers the low bytes
+    case DataType::int8:  // of smaller integers the low bytes
+    case DataType::uint8:
+    case DataType::int32:
+    case DataType::uint32:
+    case DataType::int64:
       return bytes_of(static_cast<std::int64_t>(factor));
+    case DataType::boolean:
+    case DataType::complex64:
+    case DataType::complex128:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  throw Error(ErrorKind::internal, fmt::format("NCCL has no factor of {}", to_string(dtype)));
 }
 
 /// The operation of a reduction; that of a premultiplied sum lives as long as this.
@@ -76,34 +89,22 @@ class Launch {
       : place_(place), nccl_(place.nccl), request_(request), peer_(peer) {}
 
   Result run() const {
-    switch (request_.type) {
-      case OpType::all_reduce:
-        return all_reduce();
-      case OpType::broadcast:
-        return broadcast(out().data, out().data, out().bytes(), peer_);
-      case OpType::reduce: {
-        const NcclOp op(place_, request_);
-        return reduce(in(), is_root() ? out().data : nullptr, op, peer_);
-      }
-      case OpType::all_gather:
-        return all_gather();
-      case OpType::reduce_scatter:
-        return reduce_scatter();
-      case OpType::gather:
-        return gather();
-      case OpType::scatter:
-        return scatter();
-      case OpType::all_to_all:
-        return all_to_all();
-      case OpType::barrier:
-        return barrier();
-      case OpType::send:
-        return send(in(), peer_);
-      case OpType::recv:
-        return recv(out(), peer_);
-      default:
-        throw Error(ErrorKind::internal, "NCCL is asked for what it has not");
+    const OpType what = request_.type;
+    if (what == OpType::all_reduce) return all_reduce();
+    if (what == OpType::broadcast) return broadcast(out().data, out().data, out().bytes(), peer_);
+    if (what == OpType::reduce) {
+      const NcclOp op(place_, request_);
+      return reduce(in(), is_root() ? out().data : nullptr, op, peer_);
     }
+    if (what == OpType::all_gather) return all_gather();
+    if (what == OpType::reduce_scatter) return reduce_scatter();
+    if (what == OpType::gather) return gather();
+    if (what == OpType::scatter) return scatter();
+    if (what == OpType::all_to_all) return all_to_all();
+    if (what == OpType::barrier) return barrier();
+    if (what == OpType::send) return send(in(), peer_);
+    if (what == OpType::recv) return recv(out(), peer_);
+    throw Error(ErrorKind::internal, "NCCL is asked for what it has not");
   }
 
  private:
@@ -228,8 +229,16 @@ void require_apart_for_nccl(const Request& request) {
                                {.remedy = "give an output apart from the input"});
 }
 
+bool nccl_has(OpType type) {
+  constexpr std::array all = {OpType::all_reduce,     OpType::broadcast,  OpType::reduce,
+                              OpType::gather,         OpType::scatter,    OpType::all_gather,
+                              OpType::reduce_scatter, OpType::all_to_all, OpType::barrier,
+                              OpType::send,           OpType::recv};
+  return std::find(all.begin(), all.end(), type) != all.end();
+}
+
 Verdict nccl_can_run(const Request& request) {
-  if (request.type == OpType::batch)
+  if (!nccl_has(request.type))
     return Verdict::no(fmt::format("NCCL has no {}", to_string(request.type)));
   if (request.tag != 0) return Verdict::no("NCCL has no tags");
   if (request.type == OpType::recv && request.peer == any_source)

@@ -96,7 +96,7 @@ class NcclAlgorithm final : public Algorithm {
   std::string_view name() const override { return "send_recv_nccl"; }
   std::string_view path() const override { return paths::nccl; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return type != OpType::batch; }
+  bool serves(OpType type) const override { return nccl_has(type); }
   Verdict can_run(const Request& request) const override {
     Verdict verdict = nccl_can_run(request);
     if (!verdict.ok || !in_float32_ || !reduces(request.type)) return verdict;
@@ -150,7 +150,7 @@ class NoNccl final : public Algorithm {
   std::string_view name() const override { return "send_recv_nccl"; }
   std::string_view path() const override { return paths::nccl; }
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return type != OpType::batch; }
+  bool serves(OpType type) const override { return nccl_has(type); }
   Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
   Operation& prepare(OperationStorage&, const Call&) override {
     throw Error(ErrorKind::internal, "NCCL is asked for, but cannot be used: " + reason_);

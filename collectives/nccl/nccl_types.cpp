@@ -7,34 +7,23 @@
 namespace hymn {
 namespace {
 
-bool is_float(DataType dtype) {
-  return dtype == DataType::float16 || dtype == DataType::bfloat16 || dtype == DataType::float32 ||
-         dtype == DataType::float64;
-}
+bool is_float(DataType dtype) { return traits_of(dtype).family == DataFamily::floating; }
 
-bool is_integer(DataType dtype) { return dtype >= DataType::int8 && dtype <= DataType::uint64; }
+bool is_integer(DataType dtype) { return traits_of(dtype).family == DataFamily::integer; }
 
 }  // namespace
 
 std::string nccl_refusal(DataType dtype, ReduceKind kind) {
   if (!is_float(dtype) && !is_integer(dtype))
     return fmt::format("NCCL cannot reduce {}", to_string(dtype));
-  switch (kind) {
-    case ReduceKind::band:
-    case ReduceKind::bor:
-    case ReduceKind::bxor:
-    case ReduceKind::opaque:
-      return fmt::format("NCCL has no {}", to_string(kind));
-    case ReduceKind::avg:
-      return is_integer(dtype) ? "NCCL's averages of integers wrap before they are divided" : "";
-    case ReduceKind::min:
-    case ReduceKind::max:
-      return is_float(dtype)
-                 ? fmt::format("NCCL does not say what its {} makes of a NaN", to_string(kind))
-                 : "";
-    default:
-      return "";
-  }
+  const ReduceFamily family = traits_of(kind).family;
+  if (kind == ReduceKind::avg && is_integer(dtype))
+    return "NCCL's averages of integers wrap before they are divided";
+  if (family == ReduceFamily::order && is_float(dtype))
+    return fmt::format("NCCL does not say what its {} makes of a NaN", to_string(kind));
+  const bool has_it = family == ReduceFamily::sum || family == ReduceFamily::product ||
+                      family == ReduceFamily::order;
+  return has_it ? "" : fmt::format("NCCL has no {}", to_string(kind));
 }
 
 std::string float32_refusal(DataType dtype) {
@@ -64,26 +53,24 @@ nccl_api::DataType nccl_type(DataType dtype) {
       return nccl_api::float32;
     case DataType::float64:
       return nccl_api::float64;
-    default:
-      throw Error(ErrorKind::internal, fmt::format("NCCL has no {}", to_string(dtype)));
+    case DataType::boolean:
+    case DataType::complex64:
+    case DataType::complex128:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  throw Error(ErrorKind::internal, fmt::format("NCCL has no {}", to_string(dtype)));
 }
 
 nccl_api::Op nccl_op(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::sum:
-      return nccl_api::sum;
-    case ReduceKind::product:
-      return nccl_api::product;
-    case ReduceKind::min:
-      return nccl_api::min;
-    case ReduceKind::max:
-      return nccl_api::max;
-    case ReduceKind::avg:
-      return nccl_api::avg;
-    default:
-      throw Error(ErrorKind::internal, fmt::format("NCCL has no {}", to_string(kind)));
-  }
+  if (kind == ReduceKind::sum) return nccl_api::sum;
+  if (kind == ReduceKind::product) return nccl_api::product;
+  if (kind == ReduceKind::min) return nccl_api::min;
+  if (kind == ReduceKind::max) return nccl_api::max;
+  if (kind == ReduceKind::avg) return nccl_api::avg;
+  throw Error(ErrorKind::internal, fmt::format("NCCL has no {}", to_string(kind)));
 }
 
 }  // namespace hymn

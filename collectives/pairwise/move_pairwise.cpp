@@ -2,10 +2,12 @@
 // belongs.
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/port_operation.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -18,33 +20,29 @@ class MovePairwiseOperation final : public PortOperation {
   void start() override {
     enter();
     const Request& request = *call_.request;
-    switch (request.type) {
-      case OpType::broadcast: {
-        const bool root = shape_.rank == call_.peer;
-        if (root)
-          send_to_all(request.inputs.flat());
-        else
-          recv(call_.peer, request.outputs.flat());
-        break;
-      }
-      case OpType::gather:
-        if (shape_.rank == call_.peer)
-          recv_blocks(request.inputs.flat());
-        else
-          send(call_.peer, request.inputs.flat());
-        break;
-      case OpType::scatter:
-        if (shape_.rank == call_.peer)
-          send_blocks(request.inputs, request.outputs.flat());
-        else
-          recv(call_.peer, request.outputs.flat());
-        break;
-      case OpType::all_gather:
+    const bool is_root = shape_.rank == call_.peer;
+    if (request.type == OpType::broadcast) {
+      if (is_root)
         send_to_all(request.inputs.flat());
+      else
+        recv(call_.peer, request.outputs.flat());
+    } else if (request.type == OpType::gather) {
+      if (is_root)
         recv_blocks(request.inputs.flat());
-        break;
-      default:
-        start_all_to_all();
+      else
+        send(call_.peer, request.inputs.flat());
+    } else if (request.type == OpType::scatter) {
+      if (is_root)
+        send_blocks(request.inputs, request.outputs.flat());
+      else
+        recv(call_.peer, request.outputs.flat());
+    } else if (request.type == OpType::all_gather) {
+      send_to_all(request.inputs.flat());
+      recv_blocks(request.inputs.flat());
+    } else if (request.type == OpType::all_to_all) {
+      start_all_to_all();
+    } else {
+      throw Error(ErrorKind::internal, "moves have no " + std::string(to_string(request.type)));
     }
   }
   bool step() override { return transfers_->test(); }

@@ -102,7 +102,7 @@ bool peer_windows_serve(OpType type) { return has_peer_kernel(PeerMethod::window
 // a reduce one all from all of them.
 double peer_windows_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  const bool is_whole = query.type == OpType::broadcast || query.type == OpType::reduce;
+  const bool is_whole = has_root(query.type) && !has_blocks(query.type);
   return peer_seconds("windows", query, context,
                       is_whole ? ranks - 1 : bytes_moved(query.type, ranks));
 }

@@ -80,9 +80,7 @@ double threads_seconds(const PlanQuery& query, const PlanContext& context) {
 
 Verdict mpi_can_run(const PlanQuery& query, const PlanContext& context) {
   const std::size_t element = size_of(query.dtype);
-  const bool has_blocks = is_personal(query.type) || query.type == OpType::all_gather ||
-                          query.type == OpType::reduce_scatter;
-  if (has_blocks && element > 0 &&
+  if (has_blocks(query.type) && element > 0 &&
       query.bytes / element / static_cast<std::size_t>(context.layout.size) > mpi_block_limit)
     return Verdict::no(fmt::format("more than {} elements for one MPI call", mpi_block_limit));
   return needs_host_memory(query);
@@ -116,7 +114,7 @@ double exchange_seconds(const PlanQuery& query, const PlanContext& context) {
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context) {
   if (context.layout.one_host()) return Verdict::no("all ranks are on one host");
   if (context.layout.largest_host() < 2) return Verdict::no("every rank is alone on its host");
-  if (is_personal(query.type))
+  if (!Cut::serves(query.type))
     return Verdict::no(
         fmt::format("{} has nothing to combine inside a host", to_string(query.type)));
   return needs_host_memory(query);
@@ -128,14 +126,13 @@ Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context)
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   const auto others = static_cast<double>(layout.hosts.size() - 1);
-  const bool has_blocks = query.type == OpType::all_gather || query.type == OpType::reduce_scatter;
-  const bool whole = !has_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
-                                                       double{Cut::few_bytes});
-  const double steps = whole || has_blocks ? 1 : 2;
-  const bool rooted = query.type == OpType::broadcast || query.type == OpType::reduce;
+  const bool in_blocks = has_blocks(query.type);
+  const bool whole = !in_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
+                                                      double{Cut::few_bytes});
+  const double steps = whole || in_blocks ? 1 : 2;
   double crossing = steps * others / (others + 1);
   if (whole) crossing = others;
-  if (!whole && rooted) crossing = 1;
+  if (!whole && has_root(query.type)) crossing = 1;
   const CostSetting setting = layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
   double copies = 2;
   if (reduces(query.type))

@@ -87,10 +87,31 @@ bool is_model_of(const PathModel& model, std::string_view path, std::string_view
   return algorithm.ends_with(model.algorithm.substr(1));
 }
 
+/// Whether every path that has no list of its own carries it out.
+bool is_on_all_paths(OpType type) {
+  switch (type) {
+    case OpType::all_reduce:
+    case OpType::broadcast:
+    case OpType::reduce:
+    case OpType::gather:
+    case OpType::scatter:
+    case OpType::all_gather:
+    case OpType::reduce_scatter:
+    case OpType::all_to_all:
+    case OpType::barrier:
+      return true;
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool PathModel::serves(OpType type) const {
-  if (algorithm.starts_with('*')) return only == nullptr || only(type);
+  if (algorithm.starts_with('*')) return only == nullptr ? is_on_all_paths(type) : only(type);
   return algorithm_for(algorithm, type) == algorithm;
 }
 

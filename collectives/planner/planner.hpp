@@ -49,7 +49,8 @@ struct PathModel {
   Verdict (*can_run)(const PlanQuery&, const PlanContext&) = nullptr;
   double (*seconds)(const PlanQuery&, const PlanContext&) = nullptr;
   std::string_view source;         ///< of the figures in `seconds`
-  bool (*only)(OpType) = nullptr;  ///< which collectives a "*" stands for; null: all
+  bool (*only)(OpType) = nullptr;  ///< which collectives a "*" stands for; null: all that
+                                   ///< every path has
 
   bool serves(OpType type) const;
 };

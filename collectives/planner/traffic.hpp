@@ -15,11 +15,19 @@ constexpr double bytes_moved(OpType type, int ranks) {
     case OpType::broadcast:
     case OpType::reduce:
       return ranks > 1 ? 1 : 0;
-    case OpType::barrier:
-      return 0;
-    default:
+    case OpType::gather:
+    case OpType::scatter:
+    case OpType::all_gather:
+    case OpType::reduce_scatter:
+    case OpType::all_to_all:
       return others / ranks;
+    case OpType::barrier:
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      return 0;
   }
+  return 0;
 }
 
 /// Rounds of a tree over all ranks.
@@ -33,7 +41,8 @@ constexpr double pairwise_messages(OpType type, int ranks) {
 
 /// Whether every rank gets something else, so that nothing can be combined or copied on the way.
 constexpr bool is_personal(OpType type) {
-  return type == OpType::gather || type == OpType::scatter || type == OpType::all_to_all;
+  if (has_root(type)) return has_blocks(type);
+  return has_input_blocks(type) && has_output_blocks(type);
 }
 
 }  // namespace hymn

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -77,11 +78,12 @@ class Field {
     refuse("host or device");
   }
   /// The enumerator of that name among the first `count`.
-  template <class Enum>
-  Enum name_of(std::size_t count) const {
+  /// The one of these values that has this name.
+  template <class Enum, std::size_t count, class Takes>
+  Enum one_of(const std::array<Enum, count>& all, Takes takes) const {
     const std::string name = text();
-    for (std::size_t i = 0; i < count; ++i)
-      if (to_string(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+    for (const Enum each : all)
+      if (takes(each) && to_string(each) == name) return each;
     refuse("a name that hymn knows");
   }
 
@@ -91,16 +93,16 @@ class Field {
   std::string place_;
 };
 
-constexpr auto collective_count = static_cast<std::size_t>(OpType::send);
+bool is_known(DataType dtype) { return dtype != DataType::opaque; }
 
 TuningRow read_row(const Field& field) {
   TuningRow row;
   row.path = field["path"].text();
-  row.type = field["collective"].name_of<OpType>(collective_count);
+  row.type = field["collective"].one_of(all_op_types, is_collective);
   row.algorithm = field["algorithm"].text();
   if (!row.algorithm.starts_with(fmt::format("{}_", to_string(row.type))))
     field["algorithm"].refuse(fmt::format("an algorithm for {}", to_string(row.type)));
-  row.dtype = field["dtype"].name_of<DataType>(data_type_count - 1);
+  row.dtype = field["dtype"].one_of(all_data_types, is_known);
   row.ranks = static_cast<int>(field["ranks"].number(1, most_ranks));
   row.hosts = static_cast<int>(field["hosts"].number(1, static_cast<std::size_t>(row.ranks)));
   if (field.has("memory")) row.memory = field["memory"].memory();

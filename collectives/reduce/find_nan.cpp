@@ -65,9 +65,8 @@ detail::NanKernels detail::make_nan_kernels() {
 }
 
 bool may_hold_nan(DataType dtype) noexcept {
-  return dtype == DataType::float16 || dtype == DataType::bfloat16 || dtype == DataType::float32 ||
-         dtype == DataType::float64 || dtype == DataType::complex64 ||
-         dtype == DataType::complex128;
+  const DataFamily family = traits_of(dtype).family;
+  return family == DataFamily::floating || family == DataFamily::complex;
 }
 
 std::size_t detail::find_nan_with(const NanKernels& kernels, const void* data, std::size_t count,
@@ -85,9 +84,19 @@ std::size_t detail::find_nan_with(const NanKernels& kernels, const void* data, s
       return kernels.float32(data, 2 * count) / 2;
     case DataType::complex128:
       return kernels.float64(data, 2 * count) / 2;
-    default:
-      return count;
+    case DataType::boolean:
+    case DataType::int8:
+    case DataType::uint8:
+    case DataType::int32:
+    case DataType::uint32:
+    case DataType::int64:
+    case DataType::uint64:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  return count;
 }
 
 std::size_t find_nan(const void* data, std::size_t count, DataType dtype) {

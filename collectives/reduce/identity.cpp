@@ -17,29 +17,50 @@ bool fill(std::span<std::byte> memory, std::optional<Value> value) {
   return true;
 }
 
-bool is_sum(ReduceKind kind) {
-  return kind == ReduceKind::sum || kind == ReduceKind::avg || kind == ReduceKind::premul_sum;
-}
-
 template <class Value>
 std::optional<Value> whole_number(ReduceKind kind) {
   using Limits = std::numeric_limits<Value>;
-  if (is_sum(kind) || kind == ReduceKind::bor || kind == ReduceKind::bxor) return Value{0};
-  if (kind == ReduceKind::product) return Value{1};
-  if (kind == ReduceKind::min) return Limits::max();
-  if (kind == ReduceKind::max) return Limits::lowest();
-  if (kind == ReduceKind::band) return static_cast<Value>(~Value{0});
+  switch (kind) {
+    case ReduceKind::sum:
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::bor:
+    case ReduceKind::bxor:
+      return Value{0};
+    case ReduceKind::product:
+      return Value{1};
+    case ReduceKind::min:
+      return Limits::max();
+    case ReduceKind::max:
+      return Limits::lowest();
+    case ReduceKind::band:
+      return static_cast<Value>(~Value{0});
+    case ReduceKind::opaque:
+      break;
+  }
   return std::nullopt;
 }
 
 // As a float, which the small types can hold, too.
 std::optional<float> real_number(ReduceKind kind) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  // Plus zero would make plus zero of minus zero.
-  if (is_sum(kind)) return -0.0F;
-  if (kind == ReduceKind::product) return 1.0F;
-  if (kind == ReduceKind::min) return infinity;
-  if (kind == ReduceKind::max) return -infinity;
+  switch (kind) {
+    case ReduceKind::sum:
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+      return -0.0F;  // plus zero would make plus zero of minus zero
+    case ReduceKind::product:
+      return 1.0F;
+    case ReduceKind::min:
+      return infinity;
+    case ReduceKind::max:
+      return -infinity;
+    case ReduceKind::band:
+    case ReduceKind::bor:
+    case ReduceKind::bxor:
+    case ReduceKind::opaque:
+      break;
+  }
   return std::nullopt;
 }
 
@@ -51,7 +72,8 @@ std::optional<Value> real_as(ReduceKind kind) {
 
 template <class Part>
 std::optional<std::complex<Part>> complex_number(ReduceKind kind) {
-  if (is_sum(kind)) return std::complex<Part>(Part(-0.0F), Part(-0.0F));
+  if (traits_of(kind).family == ReduceFamily::sum)
+    return std::complex<Part>(Part(-0.0F), Part(-0.0F));
   if (kind == ReduceKind::product) return std::complex<Part>(1, 0);
   return std::nullopt;
 }
@@ -68,9 +90,12 @@ std::optional<std::uint8_t> truth(ReduceKind kind) {
     case ReduceKind::bor:
     case ReduceKind::bxor:
       return std::uint8_t{0};
-    default:
-      return std::nullopt;
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::opaque:
+      break;
   }
+  return std::nullopt;
 }
 
 template <class Value>

@@ -10,12 +10,7 @@
 
 namespace hymn::detail {
 
-constexpr bool is_order(ReduceKind kind) {
-  return kind == ReduceKind::min || kind == ReduceKind::max;
-}
-
-/// sum to bxor: what a combine kernel can compute.
-inline constexpr std::size_t combine_kind_count = 7;
+constexpr bool is_order(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::order; }
 
 /// Into accumulator form and out of it. Null: nothing to do, or not defined.
 struct ConversionKernels {
@@ -26,6 +21,7 @@ struct ConversionKernels {
   StoreFunction store_average = nullptr;
 };
 
+/// Null, in any cell: there is no such kernel.
 class KernelTable {
  public:
   CombineFunction& combine(Accumulator accumulator, ReduceKind kind) {
@@ -56,8 +52,8 @@ class KernelTable {
     return static_cast<std::size_t>(value);
   }
 
-  std::array<std::array<CombineFunction, combine_kind_count>, accumulator_count> combine_{};
-  std::array<std::array<FoldFunction, combine_kind_count>, accumulator_count> fold_{};
+  std::array<std::array<CombineFunction, reduce_kind_count>, accumulator_count> combine_{};
+  std::array<std::array<FoldFunction, reduce_kind_count>, accumulator_count> fold_{};
   std::array<ExactFunction, accumulator_count> exact_{};
   ExactFunction exact_to_odd_ = nullptr;
   std::array<ConversionKernels, data_type_count> conversions_{};

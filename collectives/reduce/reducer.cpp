@@ -15,39 +15,7 @@ namespace hymn {
 
 namespace {
 
-enum class Family { unknown, boolean, integer, floating, complex, float8 };
-
-Family family_of(DataType dtype) {
-  switch (dtype) {
-    case DataType::boolean:
-      return Family::boolean;
-    case DataType::int8:
-    case DataType::uint8:
-    case DataType::int32:
-    case DataType::uint32:
-    case DataType::int64:
-    case DataType::uint64:
-      return Family::integer;
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float32:
-    case DataType::float64:
-      return Family::floating;
-    case DataType::complex64:
-    case DataType::complex128:
-      return Family::complex;
-    case DataType::float8_e4m3fn:
-    case DataType::float8_e5m2:
-      return Family::float8;
-    case DataType::opaque:
-      break;
-  }
-  return Family::unknown;
-}
-
-bool is_bitwise(ReduceKind kind) {
-  return kind == ReduceKind::band || kind == ReduceKind::bor || kind == ReduceKind::bxor;
-}
+bool is_bitwise(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::bitwise; }
 
 Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
   const bool average = kind == ReduceKind::avg;
@@ -72,45 +40,84 @@ Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
       return Accumulator::complex64;
     case DataType::complex128:
       return Accumulator::complex128;
-    default:  // the halves too; refused types do not come here
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float32:
       return Accumulator::float32;
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  throw Error(ErrorKind::internal, fmt::format("nothing accumulates {}", to_string(dtype)));
+}
+
+std::string refusal_of_boolean(ReduceKind kind) {
+  if (kind == ReduceKind::avg)
+    return "an average of booleans is not a boolean; convert them to numbers first";
+  if (kind == ReduceKind::premul_sum)
+    return "a boolean times a factor is not a boolean; convert them to numbers first";
+  return {};
+}
+
+std::string refusal_of_floating(DataType dtype, ReduceKind kind) {
+  switch (traits_of(kind).family) {
+    case ReduceFamily::sum:
+    case ReduceFamily::product:
+    case ReduceFamily::order:
+      return {};
+    case ReduceFamily::bitwise:
+    case ReduceFamily::opaque:
+      break;
+  }
+  return fmt::format("bitwise reductions are not defined for floating point ({} of {})",
+                     to_string(kind), to_string(dtype));
+}
+
+std::string refusal_of_complex(DataType dtype, ReduceKind kind) {
+  switch (traits_of(kind).family) {
+    case ReduceFamily::sum:
+    case ReduceFamily::product:
+      return {};
+    case ReduceFamily::order:
+      return fmt::format("complex numbers have no order ({} of {})", to_string(kind),
+                         to_string(dtype));
+    case ReduceFamily::bitwise:
+    case ReduceFamily::opaque:
+      break;
+  }
+  return fmt::format("bitwise reductions are not defined for complex numbers ({} of {})",
+                     to_string(kind), to_string(dtype));
 }
 
 /// As refusal(), but for the level of reproducibility.
 std::string refusal_of_cell(DataType dtype, ReduceKind kind) {
-  const std::string_view name = to_string(dtype);
-  if (kind >= ReduceKind::opaque)
+  if (traits_of(kind).family == ReduceFamily::opaque)
     return "unknown operation: only a path that knows it can reduce with it";
-  switch (family_of(dtype)) {
-    case Family::unknown:
-      return "unknown type: only a path that knows it can reduce it";
-    case Family::float8:
+  switch (traits_of(dtype).family) {
+    case DataFamily::boolean:
+      return refusal_of_boolean(kind);
+    case DataFamily::integer:
+      return {};
+    case DataFamily::floating:
+      return refusal_of_floating(dtype, kind);
+    case DataFamily::complex:
+      return refusal_of_complex(dtype, kind);
+    case DataFamily::float8:
       return fmt::format(
           "{} values are moved but never reduced; convert them to float16, bfloat16 or float32 "
           "first",
-          name);
-    case Family::boolean:
-      if (kind == ReduceKind::avg)
-        return "an average of booleans is not a boolean; convert them to numbers first";
-      if (kind == ReduceKind::premul_sum)
-        return "a boolean times a factor is not a boolean; convert them to numbers first";
-      return {};
-    case Family::integer:
-      return {};
-    case Family::floating:
-      if (!is_bitwise(kind)) return {};
-      return fmt::format("bitwise reductions are not defined for floating point ({} of {})",
-                         to_string(kind), name);
-    case Family::complex:
-      if (is_bitwise(kind))
-        return fmt::format("bitwise reductions are not defined for complex numbers ({} of {})",
-                           to_string(kind), name);
-      if (detail::is_order(kind))
-        return fmt::format("complex numbers have no order ({} of {})", to_string(kind), name);
-      return {};
+          to_string(dtype));
+    case DataFamily::opaque:
+      break;
   }
-  return {};
+  return "unknown type: only a path that knows it can reduce it";
+}
+
+/// What its kernels compute: an average, and a sum of products with factors, differ from a sum in
+/// what is done before and behind it.
+ReduceKind combined_kind(ReduceKind kind) {
+  return traits_of(kind).family == ReduceFamily::sum ? ReduceKind::sum : kind;
 }
 
 bool is_half(DataType dtype) { return dtype == DataType::float16 || dtype == DataType::bfloat16; }
@@ -138,9 +145,19 @@ bool holds(DataType dtype, double factor) {
       return holds<std::int64_t>(factor);
     case DataType::uint64:
       return holds<std::uint64_t>(factor);
-    default:
-      return true;
+    case DataType::boolean:
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float32:
+    case DataType::float64:
+    case DataType::complex64:
+    case DataType::complex128:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
+      break;
   }
+  return true;
 }
 
 void check(DataType dtype, const ReduceOp& op, Reproducibility level) {
@@ -157,18 +174,19 @@ const detail::KernelTable& best_kernels() {
   return table;
 }
 
-/// By element type and kind, without premul_sum and opaque, the last two kinds.
-using CellTable = std::array<std::array<Reducer, reduce_kind_count - 2>, data_type_count>;
+/// By element type and kind. Without a kernel: it is made when it is asked for, or refused.
+using CellTable = std::array<std::array<Reducer, reduce_kind_count>, data_type_count>;
+
+/// Whether it is the same for all calls; a premul_sum has a factor of its own.
+bool is_same_for_all(ReduceKind kind) { return kind != ReduceKind::premul_sum; }
 
 CellTable make_cells(Reproducibility level) {
   CellTable cells{};
-  for (std::size_t type = 0; type < cells.size(); ++type)
-    for (std::size_t kind = 0; kind < cells[type].size(); ++kind) {
-      const auto dtype = static_cast<DataType>(type);
-      const ReduceOp op = ReduceOp::of(static_cast<ReduceKind>(kind));
-      if (refusal(dtype, op.kind(), level).empty())
-        cells[type][kind] = detail::make_reducer(best_kernels(), dtype, op, level);
-    }
+  for (const DataType dtype : all_data_types)
+    for (const ReduceKind kind : all_reduce_kinds)
+      if (is_same_for_all(kind) && refusal(dtype, kind, level).empty())
+        cells[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(kind)] =
+            detail::make_reducer(best_kernels(), dtype, ReduceOp::of(kind), level);
   return cells;
 }
 
@@ -183,8 +201,8 @@ std::size_t size_of(Accumulator accumulator) noexcept {
 bool order_matters(DataType dtype, ReduceKind kind) {
   if (kind == ReduceKind::opaque) return true;
   if (is_bitwise(kind) || detail::is_order(kind)) return false;
-  const Family family = family_of(dtype);
-  return family != Family::boolean && family != Family::integer;
+  const DataFamily family = traits_of(dtype).family;
+  return family != DataFamily::boolean && family != DataFamily::integer;
 }
 
 std::string refusal(DataType dtype, ReduceKind kind, Reproducibility level) {
@@ -195,6 +213,9 @@ std::string refusal(DataType dtype, ReduceKind kind, Reproducibility level) {
         "a product of {} rounds at each step, so that it depends on the order of its factors and "
         "on the number of ranks; ask for reproducibility 'placement' or less",
         to_string(dtype));
+  if (reason.empty() &&
+      combine_function(accumulator_for(dtype, kind), combined_kind(kind)) == nullptr)
+    reason = fmt::format("there is no kernel for {} of {}", to_string(kind), to_string(dtype));
   return reason;
 }
 
@@ -217,7 +238,7 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
   const ConversionKernels& conversion = table.conversion(dtype);
   Reducer reducer;
   reducer.dtype = dtype;
-  reducer.kind = average || scaled ? ReduceKind::sum : op.kind();
+  reducer.kind = combined_kind(op.kind());
   reducer.accumulator = accumulator_for(dtype, op.kind());
   reducer.element_bytes = size_of(dtype);
   reducer.accumulator_bytes = size_of(reducer.accumulator);
@@ -226,6 +247,9 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
                  : scaled ? conversion.load_scaled
                           : conversion.load;
   reducer.combine = table.combine(reducer.accumulator, reducer.kind);
+  if (reducer.combine == nullptr)
+    throw Error(ErrorKind::internal, fmt::format("there is no kernel for {} of {}",
+                                                 to_string(op.kind()), to_string(dtype)));
   if (reducer.load == nullptr) reducer.fold = table.fold(reducer.accumulator, reducer.kind);
   if (level == Reproducibility::size && reducer.kind == ReduceKind::sum)
     // A half is rounded once, from the exact sum; an average in between, where it is divided.
@@ -248,7 +272,7 @@ Reducer reducer_for(DataType dtype, const ReduceOp& op, Reproducibility level) {
 }
 
 CombineFunction combine_function(Accumulator accumulator, ReduceKind kind) {
-  if (static_cast<std::size_t>(kind) >= detail::combine_kind_count) return nullptr;
+  if (static_cast<std::size_t>(kind) >= reduce_kind_count) return nullptr;
   return best_kernels().combine(accumulator, kind);
 }
 

@@ -1,9 +1,12 @@
 #include "collectives/shm/direct_part.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "collectives/plan.hpp"
 #include "collectives/shm/step_share.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn {
 namespace {
@@ -50,20 +53,14 @@ class Part {
 
  private:
   void all_pieces() {
-    switch (request_.type) {
-      case OpType::all_reduce:
-        return all_reduce();
-      case OpType::reduce:
-        return reduce();
-      case OpType::reduce_scatter:
-        return reduce_scatter();
-      case OpType::broadcast:
-        return broadcast();
-      case OpType::all_gather:
-        return all_gather();
-      default:
-        return all_to_all();
-    }
+    if (request_.type == OpType::all_reduce) return all_reduce();
+    if (request_.type == OpType::reduce) return reduce();
+    if (request_.type == OpType::reduce_scatter) return reduce_scatter();
+    if (request_.type == OpType::broadcast) return broadcast();
+    if (request_.type == OpType::all_gather) return all_gather();
+    if (request_.type == OpType::all_to_all) return all_to_all();
+    throw Error(ErrorKind::internal,
+                fmt::format("{} has no direct form", to_string(request_.type)));
   }
 
   /// This member's slice of what all fold; slices begin on lines as far as the buffers do.
@@ -191,6 +188,19 @@ bool has_direct_form(OpType type) {
          type == OpType::broadcast || type == OpType::all_gather || type == OpType::all_to_all;
 }
 
+/// Whether others can read and write all that they have to of this member, of which `in` and `out`
+/// are the buffers that they can reach.
+bool is_usable(const Request& request, bool is_root, bool in, bool out) {
+  if (request.type == OpType::all_reduce) return in && out;
+  if (request.type == OpType::reduce) return in && (out || !is_root);
+  if (request.type == OpType::broadcast) return in || !is_root;
+  if (request.type == OpType::reduce_scatter) return in;
+  // Of whom gives nothing, nothing is read.
+  if (request.type == OpType::all_gather) return in || request.inputs.flat().count == 0;
+  return request.type == OpType::all_to_all && in && request.outputs.layout() == Layout::equal &&
+         !overlap(request.inputs.flat(), request.outputs.flat());
+}
+
 }  // namespace
 
 std::size_t direct_bytes(const Request& request) {
@@ -224,30 +234,8 @@ DirectCall direct_call(const Call& call, int me) {
     const auto place = find(request.outputs.flat().data, request.outputs.flat().bytes());
     if (place) shown.output = *place;
   }
-  const bool in = shown.input.token != 0;
-  const bool out = shown.output.token != 0;
-  switch (request.type) {
-    case OpType::all_reduce:
-      shown.usable = in && out;
-      break;
-    case OpType::reduce:
-      shown.usable = in && (out || me != call.peer);
-      break;
-    case OpType::broadcast:
-      shown.usable = in || me != call.peer;
-      break;
-    case OpType::all_to_all:
-      shown.usable = in && request.outputs.layout() == Layout::equal &&
-                     !overlap(request.inputs.flat(), request.outputs.flat());
-      break;
-    // Nothing is read of a member that gives nothing.
-    case OpType::all_gather:
-      shown.usable = in || request.inputs.flat().count == 0;
-      break;
-    default:
-      shown.usable = in;
-      break;
-  }
+  shown.usable =
+      is_usable(request, me == call.peer, shown.input.token != 0, shown.output.token != 0);
   return shown;
 }
 

@@ -103,18 +103,17 @@ class MoveOperation final : public ShmOperation {
   void plan() {
     for (Lane& lane : lanes_.lanes) lane.now = {};
     const bool root = me() == root_;
-    switch (request_.type) {
-      case OpType::gather:
-        plan_send(root_, request_.inputs.flat());
-        if (root) plan_receives();
-        break;
-      case OpType::scatter:
-        plan_receive(root_, request_.outputs.flat());
-        if (root) plan_sends();
-        break;
-      default:
-        plan_sends();
-        plan_receives();
+    if (request_.type == OpType::gather) {
+      plan_send(root_, request_.inputs.flat());
+      if (root) plan_receives();
+    } else if (request_.type == OpType::scatter) {
+      plan_receive(root_, request_.outputs.flat());
+      if (root) plan_sends();
+    } else if (request_.type == OpType::all_to_all) {
+      plan_sends();
+      plan_receives();
+    } else {
+      throw Error(ErrorKind::internal, fmt::format("no rings move {}", to_string(request_.type)));
     }
   }
   void plan_sends() {

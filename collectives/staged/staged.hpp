@@ -29,7 +29,7 @@ class StagedAlgorithm final : public Algorithm {
   std::string_view name() const override { return "send_recv_staged"; }
   std::string_view path() const override;
   bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return type != OpType::batch; }
+  bool serves(OpType type) const override { return is_collective(type) || is_message(type); }
   Verdict can_run(const Request& request) const override;
   Reproducibility promises(const Request& request) const override;
   Operation& prepare(OperationStorage& storage, const Call& call) override;

@@ -24,9 +24,11 @@ Curve curve_of(Way way) {
       return {.name = "work stealing", .colour = "#7570b3"};
     case Way::joinables:
       return {.name = "join, by hooks", .colour = "#66a61e"};
-    default:
-      return {.name = "join", .colour = "#1b9e77"};
+    case Way::alone:
+    case Way::shadow:
+      break;
   }
+  return {.name = "join", .colour = "#1b9e77"};
 }
 
 /// FNV-1a over the bits.

@@ -10,35 +10,9 @@
 #include <span>
 
 #include "hymn/buffer.hpp"
+#include "hymn/op_type.hpp"
 
 namespace hymn {
-
-enum class OpType : std::uint8_t {
-  all_reduce,
-  broadcast,
-  reduce,
-  gather,
-  scatter,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  barrier,
-  send,
-  recv,
-  batch,  ///< several sends and receives as one
-};
-
-inline constexpr std::size_t op_type_count = 12;
-
-HYMN_API std::string_view to_string(OpType type) noexcept;
-
-/// True for the operations that every member of the group takes part in.
-constexpr bool is_collective(OpType type) { return type < OpType::send; }
-
-/// True for the collectives that combine values.
-constexpr bool reduces(OpType type) {
-  return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter;
-}
 
 /// recv: take a message from whoever sends first. Fails with a PeerError where none has come and a
 /// member has died, for that may have been the sender; and where all others have left.

@@ -9,10 +9,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 #include <type_traits>
 
+#include "hymn/described.hpp"
 #include "hymn/export.hpp"
 #include "hymn/half.hpp"
 
@@ -38,7 +38,60 @@ enum class DataType : std::uint8_t {
   opaque,  ///< described by an OpaqueType that only some paths understand
 };
 
-inline constexpr std::size_t data_type_count = 16;
+/// What is true of all element types of a family.
+enum class DataFamily : std::uint8_t { boolean, integer, floating, complex, float8, opaque };
+
+/// What an element type is.
+struct DataTraits {
+  std::string_view name{};
+  std::size_t bytes = 0;  ///< of one element; 0: it is not known
+  DataFamily family = DataFamily::opaque;
+};
+
+/// The rows of the table behind traits_of.
+constexpr DataTraits define(DataType dtype) {
+  switch (dtype) {
+    case DataType::boolean:
+      return {"boolean", 1, DataFamily::boolean};
+    case DataType::int8:
+      return {"int8", 1, DataFamily::integer};
+    case DataType::uint8:
+      return {"uint8", 1, DataFamily::integer};
+    case DataType::int32:
+      return {"int32", 4, DataFamily::integer};
+    case DataType::uint32:
+      return {"uint32", 4, DataFamily::integer};
+    case DataType::int64:
+      return {"int64", 8, DataFamily::integer};
+    case DataType::uint64:
+      return {"uint64", 8, DataFamily::integer};
+    case DataType::float16:
+      return {"float16", 2, DataFamily::floating};
+    case DataType::bfloat16:
+      return {"bfloat16", 2, DataFamily::floating};
+    case DataType::float32:
+      return {"float32", 4, DataFamily::floating};
+    case DataType::float64:
+      return {"float64", 8, DataFamily::floating};
+    case DataType::complex64:
+      return {"complex64", 8, DataFamily::complex};
+    case DataType::complex128:
+      return {"complex128", 16, DataFamily::complex};
+    case DataType::float8_e4m3fn:
+      return {"float8_e4m3fn", 1, DataFamily::float8};
+    case DataType::float8_e5m2:
+      return {"float8_e5m2", 1, DataFamily::float8};
+    case DataType::opaque:
+      return {"opaque", 0, DataFamily::opaque};
+  }
+  return {};
+}
+
+inline constexpr std::size_t data_type_count = detail::described_count<DataType>;
+inline constexpr auto all_data_types = detail::all_described<DataType>;
+
+/// Also of a value that no enumerator has: then it is called "unknown".
+constexpr const DataTraits& traits_of(DataType dtype) noexcept { return detail::row_of(dtype); }
 
 /// A type of another library (for example an MPI derived datatype) that hymn passes on untouched.
 struct OpaqueType {
@@ -48,12 +101,7 @@ struct OpaqueType {
 };
 
 /// Size of one element in bytes; 0 for DataType::opaque.
-constexpr std::size_t size_of(DataType dtype) noexcept {
-  constexpr std::size_t bytes[] = {1, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 8, 16, 1, 1, 0};
-  static_assert(std::size(bytes) == data_type_count);
-  const auto index = static_cast<std::size_t>(dtype);
-  return index < data_type_count ? bytes[index] : 0;
-}
+constexpr std::size_t size_of(DataType dtype) noexcept { return traits_of(dtype).bytes; }
 /// "float32", "boolean", …
 HYMN_API std::string_view to_string(DataType dtype) noexcept;
 
@@ -71,7 +119,53 @@ enum class ReduceKind : std::uint8_t {
   opaque,  ///< an operation of another library; only with DataType::opaque or where a path knows it
 };
 
-inline constexpr std::size_t reduce_kind_count = 10;
+/// What is true of all reductions of a family.
+enum class ReduceFamily : std::uint8_t {
+  sum,  ///< a sum, perhaps with something done before or behind it
+  product,
+  order,  ///< of the smallest or the largest
+  bitwise,
+  opaque,
+};
+
+/// What a reduction is.
+struct ReduceTraits {
+  std::string_view name{};
+  ReduceFamily family = ReduceFamily::opaque;
+};
+
+/// The rows of the table behind traits_of.
+constexpr ReduceTraits define(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::sum:
+      return {"sum", ReduceFamily::sum};
+    case ReduceKind::product:
+      return {"product", ReduceFamily::product};
+    case ReduceKind::min:
+      return {"min", ReduceFamily::order};
+    case ReduceKind::max:
+      return {"max", ReduceFamily::order};
+    case ReduceKind::band:
+      return {"band", ReduceFamily::bitwise};
+    case ReduceKind::bor:
+      return {"bor", ReduceFamily::bitwise};
+    case ReduceKind::bxor:
+      return {"bxor", ReduceFamily::bitwise};
+    case ReduceKind::avg:
+      return {"avg", ReduceFamily::sum};
+    case ReduceKind::premul_sum:
+      return {"premul_sum", ReduceFamily::sum};
+    case ReduceKind::opaque:
+      return {"opaque", ReduceFamily::opaque};
+  }
+  return {};
+}
+
+inline constexpr std::size_t reduce_kind_count = detail::described_count<ReduceKind>;
+inline constexpr auto all_reduce_kinds = detail::all_described<ReduceKind>;
+
+/// Also of a value that no enumerator has: then it is called "unknown".
+constexpr const ReduceTraits& traits_of(ReduceKind kind) noexcept { return detail::row_of(kind); }
 
 HYMN_API std::string_view to_string(ReduceKind kind) noexcept;
 

@@ -50,11 +50,15 @@ Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& cal
           counted_input(call.sendbuf, counts_of(call.counts, group, "sendcounts"), call.dtype),
           counted_output(call.recvbuf, counts_of(call.recvcounts, group, "recvcounts"),
                          call.dtype));
-    default:
-      throw UsageError(fmt::format("the collective {} has no blocks of given sizes",
-                                   static_cast<int>(collective)),
-                       {.remedy = "give one of hymnCollective_t that has, or call hymnCoalesced"});
+    case hymnCollectiveAllReduce:
+    case hymnCollectiveBroadcast:
+    case hymnCollectiveReduce:
+    case hymnCollectiveBarrier:
+      break;
   }
+  throw UsageError(
+      fmt::format("the collective {} has no blocks of given sizes", static_cast<int>(collective)),
+      {.remedy = "give one of hymnCollective_t that has, or call hymnCoalesced"});
 }
 
 }  // namespace hymn::c_api

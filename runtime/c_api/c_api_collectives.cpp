@@ -2,6 +2,8 @@
 // functions that show it to C: blocking and starting.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
@@ -14,16 +16,41 @@ using hymn::ProcessGroup;
 using hymn::Request;
 
 namespace hymn::c_api {
+namespace {
 
-static_assert(static_cast<int>(OpType::all_reduce) == hymnCollectiveAllReduce);
-static_assert(static_cast<int>(OpType::broadcast) == hymnCollectiveBroadcast);
-static_assert(static_cast<int>(OpType::reduce) == hymnCollectiveReduce);
-static_assert(static_cast<int>(OpType::gather) == hymnCollectiveGather);
-static_assert(static_cast<int>(OpType::scatter) == hymnCollectiveScatter);
-static_assert(static_cast<int>(OpType::all_gather) == hymnCollectiveAllGather);
-static_assert(static_cast<int>(OpType::reduce_scatter) == hymnCollectiveReduceScatter);
-static_assert(static_cast<int>(OpType::all_to_all) == hymnCollectiveAllToAll);
-static_assert(static_cast<int>(OpType::barrier) == hymnCollectiveBarrier);
+/// What C calls it; null: it is no collective.
+constexpr std::optional<hymnCollective_t> c_value(OpType type) {
+  switch (type) {
+    case OpType::all_reduce:
+      return hymnCollectiveAllReduce;
+    case OpType::broadcast:
+      return hymnCollectiveBroadcast;
+    case OpType::reduce:
+      return hymnCollectiveReduce;
+    case OpType::gather:
+      return hymnCollectiveGather;
+    case OpType::scatter:
+      return hymnCollectiveScatter;
+    case OpType::all_gather:
+      return hymnCollectiveAllGather;
+    case OpType::reduce_scatter:
+      return hymnCollectiveReduceScatter;
+    case OpType::all_to_all:
+      return hymnCollectiveAllToAll;
+    case OpType::barrier:
+      return hymnCollectiveBarrier;
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
+  }
+  return std::nullopt;
+}
+static_assert(std::ranges::all_of(all_op_types, [](OpType type) {
+  return is_collective(type) == c_value(type).has_value();
+}));
+
+}  // namespace
 
 Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call,
                    const ProcessGroup& group) {

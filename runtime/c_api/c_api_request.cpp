@@ -1,10 +1,12 @@
 // The C API: from C arguments to views and operations, and from a Request to its end.
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "runtime/c_api/c_api.hpp"
 #include "runtime/group/group_state.hpp"
@@ -12,30 +14,87 @@
 namespace hymn::c_api {
 namespace {
 
-static_assert(static_cast<int>(DataType::boolean) == hymnBool);
-static_assert(static_cast<int>(DataType::int8) == hymnInt8);
-static_assert(static_cast<int>(DataType::uint8) == hymnUint8);
-static_assert(static_cast<int>(DataType::int32) == hymnInt32);
-static_assert(static_cast<int>(DataType::uint32) == hymnUint32);
-static_assert(static_cast<int>(DataType::int64) == hymnInt64);
-static_assert(static_cast<int>(DataType::uint64) == hymnUint64);
-static_assert(static_cast<int>(DataType::float16) == hymnFloat16);
-static_assert(static_cast<int>(DataType::bfloat16) == hymnBfloat16);
-static_assert(static_cast<int>(DataType::float32) == hymnFloat32);
-static_assert(static_cast<int>(DataType::float64) == hymnFloat64);
-static_assert(static_cast<int>(DataType::complex64) == hymnComplex64);
-static_assert(static_cast<int>(DataType::complex128) == hymnComplex128);
-static_assert(static_cast<int>(DataType::float8_e4m3fn) == hymnFloat8e4m3);
-static_assert(static_cast<int>(DataType::float8_e5m2) == hymnFloat8e5m2);
-static_assert(static_cast<int>(DataType::opaque) == hymnFloat8e5m2 + 1);
-static_assert(static_cast<int>(ReduceKind::sum) == hymnSum);
-static_assert(static_cast<int>(ReduceKind::product) == hymnProd);
-static_assert(static_cast<int>(ReduceKind::min) == hymnMin);
-static_assert(static_cast<int>(ReduceKind::max) == hymnMax);
-static_assert(static_cast<int>(ReduceKind::band) == hymnBand);
-static_assert(static_cast<int>(ReduceKind::bor) == hymnBor);
-static_assert(static_cast<int>(ReduceKind::bxor) == hymnBxor);
-static_assert(static_cast<int>(ReduceKind::avg) == hymnAvg);
+/// What C calls it; null: nothing.
+constexpr std::optional<std::uint64_t> c_value(DataType dtype) {
+  switch (dtype) {
+    case DataType::boolean:
+      return hymnBool;
+    case DataType::int8:
+      return hymnInt8;
+    case DataType::uint8:
+      return hymnUint8;
+    case DataType::int32:
+      return hymnInt32;
+    case DataType::uint32:
+      return hymnUint32;
+    case DataType::int64:
+      return hymnInt64;
+    case DataType::uint64:
+      return hymnUint64;
+    case DataType::float16:
+      return hymnFloat16;
+    case DataType::bfloat16:
+      return hymnBfloat16;
+    case DataType::float32:
+      return hymnFloat32;
+    case DataType::float64:
+      return hymnFloat64;
+    case DataType::complex64:
+      return hymnComplex64;
+    case DataType::complex128:
+      return hymnComplex128;
+    case DataType::float8_e4m3fn:
+      return hymnFloat8e4m3;
+    case DataType::float8_e5m2:
+      return hymnFloat8e5m2;
+    case DataType::opaque:
+      break;
+  }
+  return std::nullopt;
+}
+
+constexpr std::optional<std::uint64_t> c_value(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::sum:
+      return hymnSum;
+    case ReduceKind::product:
+      return hymnProd;
+    case ReduceKind::min:
+      return hymnMin;
+    case ReduceKind::max:
+      return hymnMax;
+    case ReduceKind::band:
+      return hymnBand;
+    case ReduceKind::bor:
+      return hymnBor;
+    case ReduceKind::bxor:
+      return hymnBxor;
+    case ReduceKind::avg:
+      return hymnAvg;
+    case ReduceKind::premul_sum:  // a value for each factor
+    case ReduceKind::opaque:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// The enumerators at the values that C has for them. A value beyond their number does not compile.
+template <class Enum, std::size_t count>
+consteval auto by_c_value(const std::array<Enum, count>& all) {
+  std::array<std::optional<Enum>, count> found{};
+  for (const Enum each : all)
+    if (const auto value = c_value(each)) found.at(*value) = each;
+  return found;
+}
+
+template <class Enum, std::size_t count>
+std::optional<Enum> at(const std::array<std::optional<Enum>, count>& found, std::uint64_t value) {
+  return value < count ? found[value] : std::nullopt;
+}
+
+constexpr auto dtypes_of_c = by_c_value(all_data_types);
+constexpr auto kinds_of_c = by_c_value(all_reduce_kinds);
+
 static_assert(any_source == HYMN_ANY_SOURCE && ProcessGroup::max_tag == HYMN_MAX_TAG);
 
 // A hymnOp_t is one of the constants, or stands for a factor: numbered from 0 in both directions,
@@ -60,22 +119,21 @@ double factor_of(hymnOp_t op) {
 
 DataType data_type(hymnDataType_t dtype) {
   const auto value = static_cast<unsigned>(dtype);
-  if (value >= static_cast<unsigned>(DataType::opaque)) {
-    throw UsageError(fmt::format("{} is not a hymnDataType_t", value));
-  }
-  return static_cast<DataType>(value);
+  const std::optional<DataType> found = at(dtypes_of_c, value);
+  if (!found) throw UsageError(fmt::format("{} is not a hymnDataType_t", value));
+  return *found;
 }
 
 }  // namespace
 
 ReduceOp reduce_op(hymnOp_t op) {
-  if (op > hymnAvg) return ReduceOp::premul_sum(factor_of(op));
-  return ReduceOp::of(static_cast<ReduceKind>(op));
+  const std::optional<ReduceKind> kind = at(kinds_of_c, op);
+  return kind ? ReduceOp::of(*kind) : ReduceOp::premul_sum(factor_of(op));
 }
 
 hymnOp_t op_value(const ReduceOp& op) {
-  return op.kind() == ReduceKind::premul_sum ? hymnOpPremulSum(op.factor())
-                                             : static_cast<hymnOp_t>(op.kind());
+  if (op.kind() == ReduceKind::premul_sum) return hymnOpPremulSum(op.factor());
+  return c_value(op.kind()).value();
 }
 
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype) {

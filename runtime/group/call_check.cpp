@@ -52,26 +52,17 @@ CheckedCall CheckedCall::of(const Request& request, GroupShape shape, int root) 
   // What another library's elements amount to is its own affair.
   if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
   const auto own = [](const auto& blocks) { return Counts{blocks.total_count()}; };
-  switch (request.type) {
-    case OpType::gather:
-    case OpType::all_gather:
-      call.gives = own(request.inputs);
-      if (tells_blocks(request.outputs, shape, root))
-        call.takes = counts_of(request.outputs, shape.size);
-      break;
-    case OpType::scatter:
-    case OpType::reduce_scatter:
-      call.takes = own(request.outputs);
-      if (tells_blocks(request.inputs, shape, root))
-        call.gives = counts_of(request.inputs, shape.size);
-      break;
-    case OpType::all_to_all:
-      call.gives = counts_of(request.inputs, shape.size);
-      call.takes = counts_of(request.outputs, shape.size);
-      break;
-    default:
-      break;
-  }
+  // Where both sides have blocks, every rank knows its own.
+  const bool in = has_input_blocks(request.type);
+  const bool out = has_output_blocks(request.type);
+  if (!in)
+    call.gives = own(request.inputs);
+  else if (out || tells_blocks(request.inputs, shape, root))
+    call.gives = counts_of(request.inputs, shape.size);
+  if (!out)
+    call.takes = own(request.outputs);
+  else if (in || tells_blocks(request.outputs, shape, root))
+    call.takes = counts_of(request.outputs, shape.size);
   return call;
 }
 

@@ -50,7 +50,7 @@ void GroupState::examine_part(const Call& call, const CallNote& note) {
 void GroupState::require_numbers(const Call& call, Timeout limit) {
   const Request& request = *call.request;
   // Of these only the root's side is read, and the others' may hold anything.
-  const bool from_root = request.type == OpType::broadcast || request.type == OpType::scatter;
+  const bool from_root = traits_of(request.type).root == RootRole::gives;
   if (from_root && request.peer != world_->rank()) return;
   const auto views = request.inputs.views();
   for (std::size_t i = 0; i < views.size(); ++i) {

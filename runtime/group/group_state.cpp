@@ -104,9 +104,7 @@ bool GroupState::admit(OpType type) {
 
 int GroupState::peer_of(const Request& request) const {
   const bool is_p2p = !is_collective(request.type);
-  const bool is_rooted = request.type == OpType::broadcast || request.type == OpType::reduce ||
-                         request.type == OpType::gather || request.type == OpType::scatter;
-  if (!is_p2p && !is_rooted) return -1;
+  if (!is_p2p && !has_root(request.type)) return -1;
   if (request.type == OpType::recv && request.peer == any_source) return any_source;
   const int peer = find_rank(request.peer);
   if (peer < 0)
@@ -305,7 +303,7 @@ std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operat
   std::vector<Request> requests;
   for (const P2POp& operation : operations) {
     requests.push_back(operation.request);
-    if (operation.request.type != OpType::send && operation.request.type != OpType::recv)
+    if (!is_message(operation.request.type))
       throw UsageError(fmt::format("a batch holds sends and receives, not {}",
                                    to_string(operation.request.type)),
                        context("batch"));

@@ -19,22 +19,18 @@ namespace {
 
 /// The side that is cut into blocks; null: there is none.
 const CallSide* blocks_of(const CallRecord& record) {
-  switch (record.type) {
-    case OpType::gather:
-    case OpType::all_gather:
-      return &record.output;
-    case OpType::scatter:
-    case OpType::reduce_scatter:
-    case OpType::all_to_all:
-      return &record.input;
-    default:
-      return nullptr;
-  }
+  if (has_input_blocks(record.type)) return &record.input;
+  return has_output_blocks(record.type) ? &record.output : nullptr;
 }
 
 DataType dtype_of(const CallRecord& record) {
-  const bool gives = record.type != OpType::broadcast && record.type != OpType::scatter;
-  return gives ? record.input.dtype : record.output.dtype;
+  return all_have_outputs(record.type) ? record.output.dtype : record.input.dtype;
+}
+
+ReduceOp op_of(const CallRecord& record) {
+  constexpr double factor = 1.0;
+  return record.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(factor)
+                                               : ReduceOp::of(record.kind);
 }
 
 std::size_t sum_of(const std::vector<std::size_t>& sizes) {
@@ -66,9 +62,8 @@ bool depends_on_all(const CallRecord& record) {
   if (record.type == OpType::all_to_all)
     return record.input.layout != Layout::equal && record.output.layout != Layout::equal;
   // Equal blocks, and given counts, are the same on all ranks.
-  const bool is_rooted = record.type == OpType::gather || record.type == OpType::scatter;
-  return is_rooted && blocks_of(record)->layout != Layout::equal &&
-         blocks_of(record)->layout != Layout::counted;
+  return has_root(record.type) && has_blocks(record.type) &&
+         blocks_of(record)->layout != Layout::equal && blocks_of(record)->layout != Layout::counted;
 }
 
 bool tells_blocks(const CallRecord& record) {
@@ -84,12 +79,13 @@ ShadowCall::ShadowCall(const MadeCall& made, int rank, GroupShape shape,
     refuse(record, "only another library knows the type of its elements",
            "use joinables, whose hooks can make the call");
   const bool is_root = record.peer == rank;
-  request_ = reduces(record.type) ? reduction(made, is_root) : movement(made, is_root);
+  const bool gives_as_root = is_root && traits_of(record.type).root == RootRole::gives;
+  request_ = request_for(made, is_root);
   if (reduces(record.type))
     fill_given(record, {.dtype = dtype_, .identity_of = record.kind});
-  else if (is_root && record.type == OpType::broadcast)
+  else if (gives_as_root && traits_of(record.type).one_buffer)
     fill_number(record, taken_, root_fill(record));
-  else if (is_root && record.type == OpType::scatter)
+  else if (gives_as_root)
     fill_given(record, {.dtype = dtype_, .number = root_fill(record)});
   else
     fill_given(record, {.dtype = dtype_, .number = options_.fill});
@@ -124,39 +120,46 @@ void ShadowCall::fill_number(const CallRecord& record, std::span<std::byte> memo
 
 // --- Requests
 
-Request ShadowCall::reduction(const MadeCall& made, bool is_root) {
-  const SeenCall& call = *made.one;
-  const ReduceOp op =
-      call.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1.0) : ReduceOp::of(call.kind);
-  if (call.type == OpType::reduce_scatter) {
-    const Sizes sizes = sizes_of(call, &CallRecord::input);
-    const InputBlocks in = input_blocks(call.input.layout, sizes);
-    return Request::reduce_scatter(in, output(mine(sizes)), op);
-  }
-  const ConstBufferView in = input(call.input.count);
-  if (call.type == OpType::all_reduce) return Request::all_reduce(in, output(call.input.count), op);
-  return Request::reduce(in, output(is_root ? call.input.count : 0), call.peer, op);
-}
-
-Request ShadowCall::movement(const MadeCall& made, bool is_root) {
+Request ShadowCall::request_for(const MadeCall& made, bool is_root) {
   const SeenCall& call = *made.one;
   switch (call.type) {
+    case OpType::all_reduce:
+      return Request::all_reduce(input(call.input.count), output(call.input.count), op_of(call));
     case OpType::broadcast:
       return Request::broadcast(output(call.output.count), call.peer);
-    case OpType::scatter:
-      return scatter(made, is_root);
+    case OpType::reduce:
+      return Request::reduce(input(call.input.count), output(is_root ? call.input.count : 0),
+                             call.peer, op_of(call));
     case OpType::gather:
       return gather(made, is_root);
-    case OpType::all_gather: {
-      const Sizes sizes = sizes_of(call, &CallRecord::output);
-      const ConstBufferView in = input(mine(sizes));
-      return Request::all_gather(in, output_blocks(call.output.layout, sizes));
-    }
+    case OpType::scatter:
+      return scatter(made, is_root);
+    case OpType::all_gather:
+      return all_gather(call);
+    case OpType::reduce_scatter:
+      return reduce_scatter(call);
     case OpType::all_to_all:
       return all_to_all(made);
-    default:
+    case OpType::barrier:
       return Request::barrier();
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
   }
+  refuse(call, "it is no collective", "use joinables, whose hooks can make the call");
+}
+
+Request ShadowCall::all_gather(const SeenCall& call) {
+  const Sizes sizes = sizes_of(call, &CallRecord::output);
+  const ConstBufferView in = input(mine(sizes));
+  return Request::all_gather(in, output_blocks(call.output.layout, sizes));
+}
+
+Request ShadowCall::reduce_scatter(const SeenCall& call) {
+  const Sizes sizes = sizes_of(call, &CallRecord::input);
+  const InputBlocks in = input_blocks(call.input.layout, sizes);
+  return Request::reduce_scatter(in, output(mine(sizes)), op_of(call));
 }
 
 Request ShadowCall::scatter(const MadeCall& made, bool is_root) {

@@ -62,10 +62,11 @@ class ShadowCall {
  private:
   using Sizes = std::vector<std::size_t>;
   using Side = CallSide CallRecord::*;
-  Request reduction(const MadeCall& made, bool is_root);
-  Request movement(const MadeCall& made, bool is_root);
+  Request request_for(const MadeCall& made, bool is_root);
   Request scatter(const MadeCall& made, bool is_root);
   Request gather(const MadeCall& made, bool is_root);
+  Request all_gather(const SeenCall& call);
+  Request reduce_scatter(const SeenCall& call);
   Request all_to_all(const MadeCall& made);
   /// Of the blocks on that side of the one who has made this call.
   Sizes sizes_of(const SeenCall& call, Side side) const;

@@ -51,9 +51,9 @@ ShadowOnGpu::ShadowOnGpu(const CallRecord& record, const Request& on_host,
         {.remedy = "start it alone, or use joinables"});
   const Stretch outputs = stretch_of(located_.outputs);
   taken_ = take(outputs.bytes, spare);
-  // A broadcast has one buffer, which is a root's input.
+  // The one buffer of a broadcast is a root's input.
   const Stretch inputs = stretch_of(located_.inputs);
-  if (on_host.type == OpType::broadcast) {
+  if (traits_of(on_host.type).one_buffer) {
     taken_.write(outputs.begin, outputs.bytes);
     point_into(located_.inputs, outputs, taken_);
   } else {

@@ -134,9 +134,10 @@ std::string PeerMechanism::why_no_messages(const GroupOptions& options) const {
       return "";
     case PeerUse::c10d:
       return std::string(c10d_carries);
-    default:
-      return "messages take it only where HYMN_PATH names cuda_p2p";
+    case PeerUse::measured:
+      break;
   }
+  return "messages take it only where HYMN_PATH names cuda_p2p";
 }
 
 bool PeerMechanism::ends_together() const {

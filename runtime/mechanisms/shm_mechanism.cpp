@@ -48,7 +48,7 @@ class NoSharedMemory final : public Algorithm {
   explicit NoSharedMemory(std::string reason) : reason_(std::move(reason)) {}
   std::string_view name() const override { return "none_shm"; }
   std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type != OpType::batch; }
+  bool serves(OpType type) const override { return is_collective(type) || is_message(type); }
   Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
   Operation& prepare(OperationStorage&, const Call&) override { throw ResourceError(reason_); }
 

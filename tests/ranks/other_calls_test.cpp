@@ -33,11 +33,6 @@ std::string_view name_of(Difference difference) {
   return "";
 }
 
-bool has_root(OpType type) {
-  return type == OpType::broadcast || type == OpType::reduce || type == OpType::gather ||
-         type == OpType::scatter;
-}
-
 bool applies(Difference difference, OpType type) {
   if (difference == Difference::reduction) return reduces(type);
   if (difference == Difference::root) return has_root(type);

@@ -21,7 +21,7 @@ constexpr std::array kinds = {ReduceKind::sum,  ReduceKind::product, ReduceKind:
                               ReduceKind::max,  ReduceKind::band,    ReduceKind::bor,
                               ReduceKind::bxor, ReduceKind::avg,     ReduceKind::premul_sum};
 
-bool is_integer(DataType dtype) { return dtype >= DataType::int8 && dtype <= DataType::uint64; }
+bool is_integer(DataType dtype) { return traits_of(dtype).family == DataFamily::integer; }
 
 bool is_unsigned(DataType dtype) {
   return dtype == DataType::uint8 || dtype == DataType::uint32 || dtype == DataType::uint64;
@@ -80,9 +80,13 @@ Number combine(DataType dtype, ReduceKind kind, Number a, Number b) {
       return {a.re | b.re};
     case ReduceKind::bxor:
       return {a.re ^ b.re};
-    default:
-      return {a.re + b.re, a.im + b.im};
+    case ReduceKind::sum:
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::opaque:
+      break;
   }
+  return {a.re + b.re, a.im + b.im};
 }
 
 template <class T>
@@ -123,7 +127,9 @@ void encode(DataType dtype, Number number, int divisor, std::byte* at) {
     case DataType::complex128:
       store(at, real(number.re));
       return store(at + sizeof(double), real(number.im));
-    default:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
       FAIL() << "no numbers in " << to_string(dtype);
   }
 }

@@ -10,21 +10,11 @@
 namespace hymn::test {
 namespace {
 
-bool splits_input(OpType type) {
-  return type == OpType::scatter || type == OpType::reduce_scatter || type == OpType::all_to_all;
-}
-
-bool splits_output(OpType type) {
-  return type == OpType::gather || type == OpType::all_gather || type == OpType::all_to_all;
-}
-
 std::size_t total(const std::vector<std::size_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
 }  // namespace
-
-bool has_blocks(OpType type) { return splits_input(type) || splits_output(type); }
 
 std::string describe(const CallPlan& plan) {
   std::string text(to_string(plan.type));
@@ -68,8 +58,8 @@ KnownCall::KnownCall(const ProcessGroup& group, const CallPlan& plan)
     : plan_(plan),
       ranks_(ranks_of(group)),
       me_(group.rank()),
-      in_counts_(counts_of_side(splits_input(plan.type), true)),
-      out_counts_(counts_of_side(splits_output(plan.type), false)),
+      in_counts_(counts_of_side(has_input_blocks(plan.type), true)),
+      out_counts_(counts_of_side(has_output_blocks(plan.type), false)),
       together_(shares_memory()) {
   // What the root alone needs is nothing on the others.
   const bool no_input = plan.type == OpType::scatter && is_outside();
@@ -129,12 +119,12 @@ BufferView KnownCall::block(BufferView all, const std::vector<std::size_t>& coun
 }
 
 BufferView KnownCall::in_view(Buffer& memory) const {
-  const bool in_block = together_ && splits_output(plan_.type) && !splits_input(plan_.type);
+  const bool in_block = together_ && has_output_blocks(plan_.type) && !has_input_blocks(plan_.type);
   return in_block ? block(memory, out_counts_, me_) : memory.view();
 }
 
 BufferView KnownCall::out_view(Buffer& memory) const {
-  const bool in_block = together_ && splits_input(plan_.type) && !splits_output(plan_.type);
+  const bool in_block = together_ && has_input_blocks(plan_.type) && !has_output_blocks(plan_.type);
   return in_block ? block(memory, in_counts_, me_) : memory.view();
 }
 
@@ -154,8 +144,9 @@ Request KnownCall::make_request() {
   const BufferView out = out_view(out_);
   InputBlocks in_blocks;
   OutputBlocks out_blocks;
-  if (splits_input(plan_.type)) in_blocks = laid_out<InputBlocks>(in, in_counts_, in_list_);
-  if (splits_output(plan_.type)) out_blocks = laid_out<OutputBlocks>(out, out_counts_, out_list_);
+  if (has_input_blocks(plan_.type)) in_blocks = laid_out<InputBlocks>(in, in_counts_, in_list_);
+  if (has_output_blocks(plan_.type))
+    out_blocks = laid_out<OutputBlocks>(out, out_counts_, out_list_);
   const int root = ranks_[static_cast<std::size_t>(plan_.root)];
   const int rank = ranks_[static_cast<std::size_t>(me_)];
   const ReduceOp op = reduces(plan_.type) ? op_of(plan_.kind, plan_.dtype, rank) : ReduceOp();
@@ -176,9 +167,15 @@ Request KnownCall::make_request() {
       return Request::reduce_scatter(in_blocks, out, op);
     case OpType::all_to_all:
       return Request::all_to_all(in_blocks, out_blocks);
-    default:
+    case OpType::barrier:
       return Request::barrier();
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
+      break;
   }
+  ADD_FAILURE() << to_string(plan_.type) << " is no collective";
+  return {};
 }
 
 // No two of the blocks of a call hold the same bytes.
@@ -200,7 +197,7 @@ void KnownCall::fill_input(BufferView view) const {
     fill_wild(view, rank, plan_.salt);
   } else if (reduces(plan_.type)) {
     fill_numbers(view, plan_.kind, rank, static_cast<std::size_t>(plan_.salt));
-  } else if (splits_input(plan_.type)) {
+  } else if (has_input_blocks(plan_.type)) {
     each_block(view, in_counts_, [&](int to, BufferView block) { move(block, me_, to); });
   } else if (plan_.type != OpType::broadcast || is_root()) {
     move(view, me_, 0);
@@ -236,7 +233,10 @@ void KnownCall::fill_output(BufferView view) const {
       return each_block(view, out_counts_,
                         [&](int from, BufferView block) { move(block, from, to); });
     }
-    default:
+    case OpType::barrier:
+    case OpType::send:
+    case OpType::recv:
+    case OpType::batch:
       return;
   }
 }

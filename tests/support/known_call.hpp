@@ -29,9 +29,6 @@ struct CallPlan {
 /// "all_reduce of 17 float32 by sum, in place, …"
 std::string describe(const CallPlan& plan);
 
-/// Whether the collective has one block for each rank on some side.
-bool has_blocks(OpType type);
-
 /// An element type, and a reduction of it where the collective reduces.
 struct Cell {
   DataType dtype;

@@ -29,8 +29,8 @@ GroupOptions forced(const Road& road) {
 
 std::vector<OpType> collectives() {
   std::vector<OpType> types;
-  for (std::size_t i = 0; i < op_type_count; ++i)
-    if (const auto type = static_cast<OpType>(i); is_collective(type)) types.push_back(type);
+  for (const OpType type : all_op_types)
+    if (is_collective(type)) types.push_back(type);
   return types;
 }
 

@@ -32,7 +32,9 @@ void store(BufferView view, std::size_t first, const std::vector<Element>& eleme
 bool is_free_of_order(DataType dtype, ReduceKind kind) {
   // The reference of premul_sum has one factor for all ranks.
   if (!is_defined(dtype, kind) || kind == ReduceKind::premul_sum) return false;
-  return dtype <= DataType::uint64 || kind == ReduceKind::min || kind == ReduceKind::max;
+  const DataFamily family = traits_of(dtype).family;
+  return family == DataFamily::boolean || family == DataFamily::integer ||
+         kind == ReduceKind::min || kind == ReduceKind::max;
 }
 
 void fill_wild(BufferView view, int rank, int salt, std::size_t first) {

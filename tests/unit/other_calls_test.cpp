@@ -101,7 +101,8 @@ TEST(OtherCalls, AreToldByEachPartOfALabel) {
         for (const std::size_t count : {0, 1, 2, 3, 1000, 1 << 20})
           for (const int root : {-1, 0, 1, 2, 255}) {
             const ConstBufferView input(nullptr, count, dtype);
-            Request request = Request::reduce(input, {}, 0);
+            const BufferView output(nullptr, count, dtype);
+            Request request = Request::reduce(input, output, 0);
             request.type = type;
             request.op = ReduceOp::of(kind);
             CallChain chain;

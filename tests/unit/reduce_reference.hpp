@@ -104,9 +104,11 @@ struct Integer {
         return bxor;
       case ReduceKind::avg:
         return static_cast<T>(exact / static_cast<Int128>(column.values.size()));
-      default:
-        return wrapped(scaled);
+      case ReduceKind::premul_sum:
+      case ReduceKind::opaque:
+        break;
     }
+    return wrapped(scaled);
   }
   static bool same(ReduceKind, Element a, Element b) { return a == b; }
 };
@@ -318,7 +320,9 @@ void with_reference(DataType dtype, Visit&& visit) {
       return visit.template operator()<Complex<float, std::uint32_t>>();
     case DataType::complex128:
       return visit.template operator()<Complex<double, std::uint64_t>>();
-    default:
+    case DataType::float8_e4m3fn:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
       return;
   }
 }

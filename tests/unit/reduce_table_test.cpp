@@ -246,6 +246,14 @@ TEST(ReduceTable, ValuesFromOutsideTheEnumerationsAreUnknown) {
   EXPECT_EQ(combine_function(Accumulator::float32, kind), nullptr);
 }
 
+TEST(ReduceTable, WhereThereIsNoKernelNothingIsReduced) {
+  const detail::KernelTable empty;
+  for (const ReduceKind kind : all_reduce_kinds)
+    for (const DataType dtype : all_data_types)
+      EXPECT_THROW(detail::make_reducer(empty, dtype, ReduceOp::of(kind)), Error)
+          << to_string(kind) << " of " << to_string(dtype);
+}
+
 TEST(ReduceTable, ReducersKeepTheFactorTheyWereAskedFor) {
   EXPECT_EQ(reducer_for(DataType::float32, ReduceOp::premul_sum(3)).factor, 3);
   EXPECT_EQ(reducer_for(DataType::float32, ReduceOp::premul_sum(4)).factor, 4);

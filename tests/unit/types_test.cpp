@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 #include <string>
 
@@ -10,6 +11,11 @@
 
 namespace hymn {
 namespace {
+
+// A table has all enumerators, up to the last one.
+static_assert(all_op_types.back() == OpType::batch);
+static_assert(all_reduce_kinds.back() == ReduceKind::opaque);
+static_assert(all_data_types.back() == DataType::opaque);
 
 TEST(Types, SizesAreThoseOfTheElements) {
   EXPECT_EQ(size_of(data_type_of<bool>), sizeof(bool));
@@ -60,6 +66,79 @@ TEST(Types, NamesAreThoseOfTheEnumerators) {
   EXPECT_EQ(to_string(OpType::batch), "batch");
   EXPECT_EQ(to_string(Reproducibility::ranks), "ranks");
   EXPECT_EQ(to_string(Reproducibility::size), "size");
+}
+
+/// What a request with blocks, where it has any, says of its sides.
+Request request_of(OpType type) {
+  static std::array<float, 4> values{};
+  const BufferView out(values);
+  const ConstBufferView in = out;
+  switch (type) {
+    case OpType::all_reduce:
+      return Request::all_reduce(in, out);
+    case OpType::broadcast:
+      return Request::broadcast(out, 0);
+    case OpType::reduce:
+      return Request::reduce(in, out, 0);
+    case OpType::gather:
+      return Request::gather(in, OutputBlocks::equal(out), 0);
+    case OpType::scatter:
+      return Request::scatter(InputBlocks::equal(in), out, 0);
+    case OpType::all_gather:
+      return Request::all_gather(in, OutputBlocks::equal(out));
+    case OpType::reduce_scatter:
+      return Request::reduce_scatter(InputBlocks::equal(in), out);
+    case OpType::all_to_all:
+      return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
+    case OpType::barrier:
+      return Request::barrier();
+    case OpType::send:
+      return Request::send(in, 0);
+    case OpType::recv:
+      return Request::recv(out, 0);
+    case OpType::batch:
+      break;
+  }
+  return {};
+}
+
+SideForm form_of(Layout layout) {
+  if (layout == Layout::none) return SideForm::none;
+  return layout == Layout::whole ? SideForm::whole : SideForm::blocks;
+}
+
+TEST(OpTraits, AreThoseOfTheRequests) {
+  for (const OpType type : all_op_types) {
+    SCOPED_TRACE(to_string(type));
+    const Request request = request_of(type);
+    const OpTraits& traits = traits_of(type);
+    EXPECT_EQ(traits.input, form_of(request.inputs.layout()));
+    EXPECT_EQ(traits.output, form_of(request.outputs.layout()));
+    EXPECT_EQ(traits.root != RootRole::none || is_message(type), request.peer == 0);
+    EXPECT_EQ(traits.one_buffer, type == OpType::broadcast);
+    EXPECT_TRUE(traits.collective || !(traits.reduces || has_root(type)));
+  }
+}
+
+TEST(OpTraits, SayWhatTheRootAloneDoes) {
+  EXPECT_EQ(traits_of(OpType::broadcast).root, RootRole::gives);
+  EXPECT_EQ(traits_of(OpType::scatter).root, RootRole::gives);
+  EXPECT_EQ(traits_of(OpType::gather).root, RootRole::takes);
+  EXPECT_EQ(traits_of(OpType::reduce).root, RootRole::takes);
+  EXPECT_TRUE(uses_inputs(OpType::broadcast, false));  // its one buffer
+  EXPECT_FALSE(uses_inputs(OpType::scatter, false));
+  EXPECT_FALSE(uses_outputs(OpType::gather, false));
+  EXPECT_FALSE(uses_outputs(OpType::reduce, false));
+  EXPECT_TRUE(uses_inputs(OpType::reduce, false));
+  EXPECT_TRUE(uses_outputs(OpType::all_reduce, false));
+}
+
+TEST(OpTraits, OfWhatIsNoOperationAreNone) {
+  const auto none = static_cast<OpType>(op_type_count);
+  EXPECT_EQ(traits_of(none).name, "unknown");
+  EXPECT_FALSE(is_collective(none) || reduces(none) || has_root(none) || has_blocks(none));
+  EXPECT_EQ(traits_of(static_cast<DataType>(255)).family, DataFamily::opaque);
+  EXPECT_EQ(traits_of(static_cast<ReduceKind>(255)).family, ReduceFamily::opaque);
 }
 
 }  // namespace

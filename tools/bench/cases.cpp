@@ -21,49 +21,91 @@ using Shape = const BenchShape&;
 using In = ConstBufferView;
 using Out = BufferView;
 
-constexpr auto no_block = Extent::nothing;
-constexpr auto one_block = Extent::one;
-constexpr auto each_block = Extent::each;
+constexpr Extent extent_of(SideForm form) {
+  switch (form) {
+    case SideForm::none:
+      return Extent::nothing;
+    case SideForm::whole:
+      return Extent::one;
+    case SideForm::blocks:
+      return Extent::each;
+  }
+  return Extent::nothing;
+}
 
-// name, type, input, on root only, output, on root only, reduces, out of place, in place, factor.
+/// The forms that it has.
+struct Forms {
+  bool out_of_place;
+  bool in_place;
+};
+
+constexpr Forms both{true, true};
+
+constexpr BenchCase collective(OpType type, Forms forms, double (*bus_factor)(int ranks),
+                               Request (*request)(Shape, In, Out, ReduceOp)) {
+  const OpTraits& traits = traits_of(type);
+  return {.name = traits.name,
+          .type = type,
+          .input = extent_of(traits.input),
+          .input_on_root_only = traits.root == RootRole::gives,
+          .output = extent_of(traits.output),
+          .output_on_root_only = traits.root == RootRole::takes,
+          .reduces = traits.reduces,
+          .out_of_place = forms.out_of_place,
+          .in_place = forms.in_place,
+          .bus_factor = bus_factor,
+          .request = request};
+}
+
 constexpr std::array<BenchCase, 10> cases{{
-    {"all_reduce", OpType::all_reduce, one_block, false, one_block, false, true, true, true,
-     twice_all_but_own,
-     [](Shape, In in, Out out, ReduceOp op) { return Request::all_reduce(in, out, op); }},
-    {"broadcast", OpType::broadcast, one_block, true, one_block, false, false, false, true, unity,
-     [](Shape shape, In, Out out, ReduceOp) { return Request::broadcast(out, shape.root); }},
-    {"reduce", OpType::reduce, one_block, false, one_block, true, true, true, true, unity,
-     [](Shape shape, In in, Out out, ReduceOp op) {
-       return Request::reduce(in, out, shape.root, op);
-     }},
-    {"gather", OpType::gather, one_block, false, each_block, true, false, true, true, all_but_own,
-     [](Shape shape, In in, Out out, ReduceOp) {
-       return Request::gather(in, OutputBlocks::equal(out), shape.root);
-     }},
-    {"scatter", OpType::scatter, each_block, true, one_block, false, false, true, true, all_but_own,
-     [](Shape shape, In in, Out out, ReduceOp) {
-       return Request::scatter(InputBlocks::equal(in), out, shape.root);
-     }},
-    {"all_gather", OpType::all_gather, one_block, false, each_block, false, false, true, true,
-     all_but_own,
-     [](Shape, In in, Out out, ReduceOp) {
-       return Request::all_gather(in, OutputBlocks::equal(out));
-     }},
-    {"reduce_scatter", OpType::reduce_scatter, each_block, false, one_block, false, true, true,
-     true, all_but_own,
-     [](Shape, In in, Out out, ReduceOp op) {
-       return Request::reduce_scatter(InputBlocks::equal(in), out, op);
-     }},
-    {"all_to_all", OpType::all_to_all, each_block, false, each_block, false, false, true, true,
-     all_but_own,
-     [](Shape, In in, Out out, ReduceOp) {
-       return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
-     }},
-    {"barrier", OpType::barrier, no_block, false, no_block, false, false, true, false, unity,
-     [](Shape, In, Out, ReduceOp) { return Request::barrier(); }},
-    {"send_recv", OpType::batch, one_block, false, one_block, false, false, true, false, unity,
-     [](Shape shape, In in, Out, ReduceOp) { return Request::send(in, next(shape)); }},
+    collective(OpType::all_reduce, both, twice_all_but_own,
+               [](Shape, In in, Out out, ReduceOp op) { return Request::all_reduce(in, out, op); }),
+    collective(
+        OpType::broadcast, {.out_of_place = false, .in_place = true}, unity,
+        [](Shape shape, In, Out out, ReduceOp) { return Request::broadcast(out, shape.root); }),
+    collective(OpType::reduce, both, unity,
+               [](Shape shape, In in, Out out, ReduceOp op) {
+                 return Request::reduce(in, out, shape.root, op);
+               }),
+    collective(OpType::gather, both, all_but_own,
+               [](Shape shape, In in, Out out, ReduceOp) {
+                 return Request::gather(in, OutputBlocks::equal(out), shape.root);
+               }),
+    collective(OpType::scatter, both, all_but_own,
+               [](Shape shape, In in, Out out, ReduceOp) {
+                 return Request::scatter(InputBlocks::equal(in), out, shape.root);
+               }),
+    collective(OpType::all_gather, both, all_but_own,
+               [](Shape, In in, Out out, ReduceOp) {
+                 return Request::all_gather(in, OutputBlocks::equal(out));
+               }),
+    collective(OpType::reduce_scatter, both, all_but_own,
+               [](Shape, In in, Out out, ReduceOp op) {
+                 return Request::reduce_scatter(InputBlocks::equal(in), out, op);
+               }),
+    collective(OpType::all_to_all, both, all_but_own,
+               [](Shape, In in, Out out, ReduceOp) {
+                 return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
+               }),
+    collective(OpType::barrier, {.out_of_place = true, .in_place = false}, unity,
+               [](Shape, In, Out, ReduceOp) { return Request::barrier(); }),
+    {.name = "send_recv",  // round a ring
+     .type = OpType::batch,
+     .input = Extent::one,
+     .input_on_root_only = false,
+     .output = Extent::one,
+     .output_on_root_only = false,
+     .reduces = false,
+     .out_of_place = true,
+     .in_place = false,
+     .bus_factor = unity,
+     .request = [](Shape shape, In in, Out, ReduceOp) { return Request::send(in, next(shape)); }},
 }};
+static_assert(std::ranges::all_of(all_op_types, [](OpType type) {
+  return !is_collective(type) || std::ranges::any_of(cases, [type](const BenchCase& bench_case) {
+    return bench_case.type == type;
+  });
+}));
 
 std::size_t elements(Extent extent, bool root_only, const BenchShape& shape) {
   if (extent == Extent::nothing || (root_only && shape.rank != shape.root)) return 0;

@@ -14,13 +14,10 @@ namespace {
 // complex.
 using Value = std::complex<double>;
 
-bool is_complex(DataType dtype) {
-  return dtype == DataType::complex64 || dtype == DataType::complex128;
-}
+bool is_complex(DataType dtype) { return traits_of(dtype).family == DataFamily::complex; }
 
 bool is_floating(DataType dtype) {
-  return is_complex(dtype) || dtype == DataType::float16 || dtype == DataType::bfloat16 ||
-         dtype == DataType::float32 || dtype == DataType::float64;
+  return is_complex(dtype) || traits_of(dtype).family == DataFamily::floating;
 }
 
 bool has_sign(DataType dtype) {
@@ -74,9 +71,13 @@ Value combine(ReduceKind kind, Value a, Value b) {
       return static_cast<double>(whole(a) | whole(b));
     case ReduceKind::bxor:
       return static_cast<double>(whole(a) ^ whole(b));
-    default:
-      return a + b;
+    case ReduceKind::sum:
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::opaque:
+      break;
   }
+  return a + b;
 }
 
 ReduceKind logical(ReduceKind kind) {

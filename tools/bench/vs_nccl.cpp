@@ -44,41 +44,36 @@ struct Plain {
   nccl_api::Op op;
 
   nccl_api::Result enqueue(OpType collective) const {
-    switch (collective) {
-      case OpType::all_reduce:
-        return call(nccl, nccl.all_reduce, in, out, shape.count, type, op, comm, stream);
-      case OpType::broadcast:
-        return call(nccl, nccl.broadcast, out, out, bytes, type, shape.root, comm, stream);
-      case OpType::reduce:
-        return call(nccl, nccl.reduce, in, out, shape.count, type, op, shape.root, comm, stream);
-      case OpType::all_gather:
-        return call(nccl, nccl.all_gather, in, out, bytes, type, comm, stream);
-      case OpType::reduce_scatter:
-        return call(nccl, nccl.reduce_scatter, in, out, shape.count, type, op, comm, stream);
-      default:
-        return exchange(collective);
-    }
+    if (collective == OpType::all_reduce)
+      return call(nccl, nccl.all_reduce, in, out, shape.count, type, op, comm, stream);
+    if (collective == OpType::broadcast)
+      return call(nccl, nccl.broadcast, out, out, bytes, type, shape.root, comm, stream);
+    if (collective == OpType::reduce)
+      return call(nccl, nccl.reduce, in, out, shape.count, type, op, shape.root, comm, stream);
+    if (collective == OpType::all_gather)
+      return call(nccl, nccl.all_gather, in, out, bytes, type, comm, stream);
+    if (collective == OpType::reduce_scatter)
+      return call(nccl, nccl.reduce_scatter, in, out, shape.count, type, op, comm, stream);
+    return exchange(collective);
   }
 
  private:
   nccl_api::Result exchange(OpType collective) const {
     NcclGroup group(nccl);
-    switch (collective) {
-      case OpType::gather:
-        send(shape.root, 0);
-        if (is_root()) recv_blocks();
-        break;
-      case OpType::scatter:
-        if (is_root()) send_blocks();
-        recv(shape.root, 0);
-        break;
-      case OpType::all_to_all:
-        send_blocks();
-        recv_blocks();
-        break;
-      default:  // send_recv
-        send((shape.rank + 1) % shape.ranks, 0);
-        recv((shape.rank + shape.ranks - 1) % shape.ranks, 0);
+    if (collective == OpType::gather) {
+      send(shape.root, 0);
+      if (is_root()) recv_blocks();
+    } else if (collective == OpType::scatter) {
+      if (is_root()) send_blocks();
+      recv(shape.root, 0);
+    } else if (collective == OpType::all_to_all) {
+      send_blocks();
+      recv_blocks();
+    } else if (collective == OpType::batch) {  // send_recv
+      send((shape.rank + 1) % shape.ranks, 0);
+      recv((shape.rank + shape.ranks - 1) % shape.ranks, 0);
+    } else {
+      throw Error(ErrorKind::internal, "NCCL is asked for what it has not");
     }
     return group.end();
   }

@@ -192,7 +192,16 @@ void Handler::begin(Scope scope) {
     case Scope::frame:
       frame_ = CallSite();
       break;
-    default:
+    case Scope::outside:
+    case Scope::dump:
+    case Scope::groups:
+    case Scope::peers:
+    case Scope::input_sizes:
+    case Scope::output_sizes:
+    case Scope::input_dtypes:
+    case Scope::output_dtypes:
+    case Scope::frames:
+    case Scope::ignored:
       break;
   }
 }
@@ -202,24 +211,15 @@ bool Handler::leave() {
   scopes_.pop_back();
   const bool is_input = scope == Scope::input_size || scope == Scope::input_sizes;
   BufferList& buffers = is_input ? entry_.input : entry_.output;
-  switch (scope) {
-    case Scope::entry:
-      dump_.entries.push_back(std::move(entry_));
-      break;
-    case Scope::frame:
-      end_frame();
-      break;
-    case Scope::input_size:
-    case Scope::output_size:
-      buffers.sizes += ']';
-      buffers.elements = sum(buffers.elements, extent_);
-      break;
-    case Scope::input_sizes:
-    case Scope::output_sizes:
-      buffers.sizes += buffers.sizes.empty() ? "[]" : "]";
-      break;
-    default:
-      break;
+  if (scope == Scope::entry) {
+    dump_.entries.push_back(std::move(entry_));
+  } else if (scope == Scope::frame) {
+    end_frame();
+  } else if (scope == Scope::input_size || scope == Scope::output_size) {
+    buffers.sizes += ']';
+    buffers.elements = sum(buffers.elements, extent_);
+  } else if (scope == Scope::input_sizes || scope == Scope::output_sizes) {
+    buffers.sizes += buffers.sizes.empty() ? "[]" : "]";
   }
   return true;
 }
@@ -290,7 +290,14 @@ bool Handler::scalar(const Scalar& value) {
     case Scope::frame:
       fill(frame_, site_fields(), value);
       break;
-    default:
+    case Scope::outside:
+    case Scope::groups:
+    case Scope::peers:
+    case Scope::entries:
+    case Scope::input_sizes:
+    case Scope::output_sizes:
+    case Scope::frames:
+    case Scope::ignored:
       break;
   }
   return true;

@@ -63,9 +63,15 @@ void drop_explained(std::vector<Finding>& findings) {
       case FindingKind::stuck:
         return are_among(finding.culprits, dead) || is_mismatched(finding) ||
                lacks_somebody(finding);
-      default:
-        return false;
+      case FindingKind::death:
+      case FindingKind::cycle:
+      case FindingKind::order:
+      case FindingKind::mismatch:
+      case FindingKind::chain:
+      case FindingKind::slow:
+        break;
     }
+    return false;
   });
 }
 

@@ -6,13 +6,17 @@
 #include <array>
 #include <ctime>
 
+#include "hymn/op_type.hpp"
+
 namespace hymn::trace {
 
 namespace {
 
-bool has_root(const std::string& op) {
-  constexpr std::array ops{"broadcast", "reduce", "gather", "scatter"};
-  return std::find(ops.begin(), ops.end(), op) != ops.end();
+/// Of the operation of that name; of none, where another hymn has one that this one has not.
+RootRole root_role_of(const std::string& op) {
+  for (const OpType type : all_op_types)
+    if (op == traits_of(type).name) return traits_of(type).root;
+  return RootRole::none;
 }
 
 std::int64_t pid_of(const Job& job, int rank) {
@@ -142,10 +146,9 @@ std::string call_words(const Entry& entry) {
   std::string text = entry.op;
   if (!buffers.dtype.empty()) text += fmt::format(" of {} {}", buffers.elements, buffers.dtype);
   if (!entry.reduce_op.empty()) text += " with " + entry.reduce_op;
-  if (entry.root && has_root(entry.op)) {
-    const bool collects = entry.op == "reduce" || entry.op == "gather";
-    text += fmt::format(" {} root {}", collects ? "to" : "from", *entry.root);
-  }
+  const RootRole role = root_role_of(entry.op);
+  if (entry.root && role != RootRole::none)
+    text += fmt::format(" {} root {}", role == RootRole::takes ? "to" : "from", *entry.root);
   if (entry.tag) text += fmt::format(" with tag {}", *entry.tag);
   return text;
 }
