@@ -49,7 +49,8 @@ function(hymn_add_room)
   hymn_precompile_sanitized(${target})
 endfunction()
 
-# libhymn.so, made of the objects of all rooms: only what HYMN_API marks can be seen from outside.
+# libhymn.so, made of the objects of all rooms: only what HYMN_API marks, and is hymn's by its name
+# (hymn.map), can be seen from outside.
 function(hymn_add_library)
   get_property(rooms GLOBAL PROPERTY HYMN_ROOMS)
   list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
@@ -60,7 +61,9 @@ function(hymn_add_library)
   set_target_properties(hymn PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                                         SOVERSION ${PROJECT_VERSION_MAJOR})
   # Its threads and exit handlers outlive a dlclose.
-  target_link_options(hymn PRIVATE LINKER:-z,nodelete)
+  target_link_options(hymn PRIVATE LINKER:-z,nodelete
+                                   "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/hymn.map")
+  set_property(TARGET hymn APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/hymn.map")
   target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
 endfunction()
 

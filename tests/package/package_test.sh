@@ -67,12 +67,24 @@ stays_loaded() {
   }
 }
 
+# Nothing else's: another version of the standard library, or of what hymn is made with, may be in the
+# same program.
+exports_only_its_own() {
+  nm -D --defined-only "$(find "$prefix" -name 'libhymn.so')" | awk '{print $NF}' >"$work/exported"
+  grep -q '^hymnAllReduce$' "$work/exported" && grep -q '^_ZTIN4hymn9PeerErrorE$' "$work/exported"
+  if grep -Ev '^(hymn[A-Z]|_ZNK?4hymn|_ZT[ISV]N4hymn)' "$work/exported"; then
+    echo "libhymn.so exports these, which are not hymn's" >&2
+    exit 1
+  fi
+}
+
 case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
   cmake_c) with_cmake c ;;
   pkgconfig) with_pkg_config ;;
   nodelete) stays_loaded ;;
+  symbols) exports_only_its_own ;;
   command) "$prefix/bin/hymn" --version ;;
   *)
     echo "package_test.sh: no step $step" >&2
