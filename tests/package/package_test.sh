@@ -78,6 +78,18 @@ exports_only_its_own() {
   fi
 }
 
+# `make install` compiles the library and the command, and no test, benchmark or example.
+builds_no_more_than_it_installs() {
+  make -n -C "$root" install >"$work/make.out"
+  grep -q '^scripts/build release hymn_installed$' "$work/make.out"
+  ninja -C "$build" -t commands hymn_installed >"$work/commands.out"
+  grep -q 'tools/main.cpp\|hymn_command' "$work/commands.out"
+  if grep -E -o ' -o (tests|bench|examples)/[^ ]*' "$work/commands.out"; then
+    echo "make install builds these, which it does not install" >&2
+    exit 1
+  fi
+}
+
 case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
@@ -85,6 +97,7 @@ case "$step" in
   pkgconfig) with_pkg_config ;;
   nodelete) stays_loaded ;;
   symbols) exports_only_its_own ;;
+  builds) builds_no_more_than_it_installs ;;
   command) "$prefix/bin/hymn" --version ;;
   *)
     echo "package_test.sh: no step $step" >&2
