@@ -7,7 +7,7 @@
 # make format       formats all sources
 # make tidy         clang-tidy over all sources
 # make docs         the reference of the public headers, in build/docs (needs doxygen)
-# make install      installs what `make` built under PREFIX (default: /usr/local)
+# make install      builds the library and the command, and installs them under PREFIX (default: /usr/local)
 # make clean        removes build/
 # make help         this text
 
@@ -36,7 +36,8 @@ tidy:
 docs:
 	@scripts/docs
 
-install: all
+install:
+	@scripts/build release hymn_installed
 	cmake --install build --prefix "$(PREFIX)"
 
 clean:

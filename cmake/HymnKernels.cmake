@@ -14,11 +14,34 @@ if(NOT HYMN_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# Machine code for Ampere, Hopper and Blackwell, and PTX for what comes after them.
-set(hymn_gpu_code
-    -gencode=arch=compute_80,code=sm_80
-    -gencode=arch=compute_90,code=sm_90
-    -gencode=arch=compute_100,code=[sm_100,compute_100])
+# The kinds of GPUs that there is to be machine code for: Ampere, Hopper and Blackwell.
+set(hymn_gpu_kinds 80 90 100)
+
+# hymn_gpu_options(OPTIONS): what tells this nvcc to make machine code for those of these kinds that it
+# knows, PTX for what comes after them, and all of that small.
+function(hymn_gpu_options options)
+  execute_process(COMMAND "${HYMN_NVCC}" --list-gpu-arch OUTPUT_VARIABLE known
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[0-9]+" known "${known}")
+  set(code "")
+  foreach(kind IN LISTS hymn_gpu_kinds)
+    if(kind IN_LIST known)
+      list(APPEND code -gencode=arch=compute_${kind},code=sm_${kind})
+      set(newest ${kind})
+    endif()
+  endforeach()
+  if(NOT code)
+    message(FATAL_ERROR "${HYMN_NVCC} knows none of compute_${hymn_gpu_kinds}: -DHYMN_CUDA=OFF "
+                        "builds without the kernels of GPUs")
+  endif()
+  list(APPEND code -gencode=arch=compute_${newest},code=compute_${newest} -Xfatbin -compress-all)
+  # From CUDA 12.8 on there is a choice, and what it does if none is made is larger.
+  execute_process(COMMAND "${HYMN_NVCC}" --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
+  if(help MATCHES "--compress-mode")
+    list(APPEND code --compress-mode=size)
+  endif()
+  set(${options} ${code} PARENT_SCOPE)
+endfunction()
 
 # hymn_compile_kernels(SOURCE): compiles SOURCE, named from the root of the repository, into one image
 # for all these GPUs. Without nvcc there is none.
@@ -33,16 +56,22 @@ function(hymn_compile_kernels source)
   if(HYMN_KERNELS)
     set(image "${HYMN_KERNELS}")
   endif()
+  get_filename_component(parts "${image}" DIRECTORY)
+  string(APPEND parts "/kernels.parts")
   set(hymn_kernel_image "${image}" PARENT_SCOPE)
-  # Not compressed: it is small, and tests look into it. Constexpr functions, as those of
-  # hymn/half.hpp, may be called by kernels.
+  set(hymn_kernel_parts "${parts}" PARENT_SCOPE)
+  # Constexpr functions, as those of hymn/half.hpp, may be called by kernels. All kinds of GPUs at the
+  # same time, for each takes as long as a third of the library. Kept is what goes into the image,
+  # for tests, which cannot read what is compressed.
   if(NOT HYMN_KERNELS)
-    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/collectives")
+    hymn_gpu_options(code)
+    file(MAKE_DIRECTORY "${parts}")
     add_custom_command(
       OUTPUT "${image}"
-      COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --no-compress -ccbin "${CMAKE_CXX_COMPILER}"
-              -Werror all-warnings -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include"
-              ${hymn_gpu_code}
+      COMMAND "${HYMN_NVCC}" -fatbin -O3 -std=c++20 --expt-relaxed-constexpr --threads 0
+              -ccbin "${CMAKE_CXX_COMPILER}" -Werror all-warnings
+              -I "${PROJECT_SOURCE_DIR}" -I "${PROJECT_SOURCE_DIR}/include" ${code}
+              --keep --keep-dir "${parts}"
               -MD -MF "${image}.d" -o "${image}" "${PROJECT_SOURCE_DIR}/${source}"
       MAIN_DEPENDENCY "${PROJECT_SOURCE_DIR}/${source}"
       DEPFILE "${image}.d"

@@ -27,6 +27,28 @@ kill "$process"
 wait "$process" 2>/dev/null || true
 expect_silence "^process $process " left_over_here
 
+# With a mark: whatever has it, and nothing else, however it is called.
+TEST_RUN=this "$scratch/left_over_here" 60 &
+process=$!
+TEST_RUN=that "$scratch/left_over_here" 60 &
+other=$!
+for _ in $(seq 100); do
+  if [ "$(readlink "/proc/$process/exe")$(readlink "/proc/$other/exe")" = \
+    "$scratch/left_over_here$scratch/left_over_here" ]; then break; fi
+  sleep 0.1
+done
+expect_told "^process $process (left_over_here)$" --run this
+expect_silence "^process $other " --run this left_over_here
+expect_told "^process $other " left_over_here
+touch "$scratch/hymn-theirs"
+expect_silence hymn-theirs --run this
+kill "$other"
+wait "$other" 2>/dev/null || true
+rm "$scratch/hymn-theirs"
+kill "$process"
+wait "$process" 2>/dev/null || true
+expect_silence process --run this
+
 touch "$scratch/hymn-left" "$scratch/unhymned"
 expect_told "^file $scratch/hymn-left$"
 expect_told "^file $scratch/hymn-left$" --since "$scratch/began"
@@ -37,7 +59,7 @@ expect 1 "^file $scratch/hymn-left$" "$check"
 rm "$scratch/hymn-left"
 
 if command -v python3 >/dev/null; then
-  python3 -c 'import os, socket, time
+  TEST_RUN=here python3 -c 'import os, socket, time
 memory = os.memfd_create("hymn-left-1")
 door = socket.socket(socket.AF_UNIX)
 door.bind("\0hymn-left-2")
@@ -46,6 +68,9 @@ time.sleep(60)' &
   process=$!
   for _ in $(seq 400); do [ -e "$scratch/ready" ] || sleep 0.1; done
   expect_told "^memory .*hymn-left-1.*(process $process)"
+  expect_told "^memory .*hymn-left-1.*(process $process)" --run here
+  expect_told '^socket @hymn-left-2' --run here
+  expect_silence hymn-left --run elsewhere
   expect_told '^socket @hymn-left-2'
   kill "$process"
   wait "$process" 2>/dev/null || true

@@ -67,13 +67,58 @@ stays_loaded() {
   }
 }
 
+# Nothing else's: another version of the standard library, or of what hymn is made with, may be in the
+# same program.
+exports_only_its_own() {
+  nm -D --defined-only "$(find "$prefix" -name 'libhymn.so')" | awk '{print $NF}' >"$work/exported"
+  grep -q '^hymnAllReduce$' "$work/exported" && grep -q '^_ZTIN4hymn9PeerErrorE$' "$work/exported"
+  if grep -Ev '^(hymn[A-Z]|_ZNK?4hymn|_ZT[ISV]N4hymn)' "$work/exported"; then
+    echo "libhymn.so exports these, which are not hymn's" >&2
+    exit 1
+  fi
+}
+
+# `make install` compiles the library and the command, and no test, benchmark or example.
+builds_no_more_than_it_installs() {
+  make -n -C "$root" install >"$work/make.out"
+  grep -q '^scripts/build release hymn_installed$' "$work/make.out"
+  ninja -C "$build" -t commands hymn_installed >"$work/commands.out"
+  grep -q 'tools/main.cpp\|hymn_command' "$work/commands.out"
+  if grep -E -o ' -o (tests|bench|examples)/[^ ]*' "$work/commands.out"; then
+    echo "make install builds these, which it does not install" >&2
+    exit 1
+  fi
+}
+
+# What draws pictures is loaded when one is asked for, from where it is installed.
+command_starts_and_draws() {
+  "$prefix/bin/hymn" --version
+  ldd "$prefix/bin/hymn" >"$work/ldd.out"
+  if grep 'rsvg\|cairo\|glib' "$work/ldd.out"; then
+    echo "hymn needs these to start" >&2
+    exit 1
+  fi
+  "$prefix/bin/hymn" topo --png "$work/topo.png" >/dev/null
+  head -c 4 "$work/topo.png" | grep -q PNG
+}
+
+# In bytes: what is compiled for GPUs is compressed, what seldom works is compiled to be small.
+stays_small() {
+  size=$(stat -L -c %s "$(find "$prefix" -name 'libhymn.so')")
+  echo "libhymn.so: $size bytes"
+  [ "$size" -le 6000000 ]
+}
+
 case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
   cmake_c) with_cmake c ;;
   pkgconfig) with_pkg_config ;;
   nodelete) stays_loaded ;;
-  command) "$prefix/bin/hymn" --version ;;
+  size) stays_small ;;
+  symbols) exports_only_its_own ;;
+  builds) builds_no_more_than_it_installs ;;
+  command) command_starts_and_draws ;;
   *)
     echo "package_test.sh: no step $step" >&2
     exit 2

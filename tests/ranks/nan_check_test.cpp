@@ -1,4 +1,5 @@
 // HYMN_NAN_CHECK and GroupOptions::nan_check: a NaN is found on the rank that would send it.
+#include <cmath>
 #include <limits>
 #include <vector>
 
