@@ -233,9 +233,10 @@ void LinkServer::Impl::complain(std::string_view kind, const Guest& guest, std::
 
 void LinkServer::Impl::check_size(std::span<const std::byte> message) const {
   if (message.size() > options_.limits.frame_bytes)
-    throw UsageError(fmt::format("a message of {} bytes is larger than the {} that a link takes",
-                                 message.size(), options_.limits.frame_bytes),
-                     {.remedy = "send it in parts"});
+    throw UsageError(
+        fmt::format("a message of {} bytes is larger than the {} that a connection carries",
+                    message.size(), options_.limits.frame_bytes),
+        {.remedy = "send it in parts"});
 }
 
 bool LinkServer::Impl::send(int rank, std::span<const std::byte> message) {

@@ -102,7 +102,7 @@ class Launch {
       case OpType::recv:
         return recv(out(), peer_);
       default:
-        throw Error(ErrorKind::internal, "NCCL is asked for what it has not");
+        throw Error(ErrorKind::internal, "NCCL is asked for something that it does not support");
     }
   }
 
@@ -224,8 +224,8 @@ void require_apart_for_nccl(const Request& request) {
   for (const ConstBufferView& in : request.inputs.views())
     for (const BufferView& out : request.outputs.views())
       if (overlap(in, ConstBufferView(out)))
-        throw UnsupportedError(fmt::format("NCCL has no {} in place", to_string(request.type)),
-                               {.remedy = "give an output apart from the input"});
+        throw UnsupportedError(fmt::format("NCCL has no in-place {}", to_string(request.type)),
+                               {.remedy = "give an output that is separate from the input"});
 }
 
 Verdict nccl_can_run(const Request& request) {

@@ -30,7 +30,7 @@ std::string nccl_refusal(DataType dtype, ReduceKind kind) {
     case ReduceKind::min:
     case ReduceKind::max:
       return is_float(dtype)
-                 ? fmt::format("NCCL does not say what its {} makes of a NaN", to_string(kind))
+                 ? fmt::format("NCCL does not specify what its {} does with a NaN", to_string(kind))
                  : "";
     default:
       return "";

@@ -116,7 +116,7 @@ std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, s
 std::string WorldState::tell_absent(std::span<const Tale> tales) const {
   std::vector<std::string> names;
   for (const Tale& tale : tales)
-    names.push_back(fmt::format("{} has not come{}{}", name_of(tale.rank),
+    names.push_back(fmt::format("{} has not arrived{}{}", name_of(tale.rank),
                                 tale.doing.empty() ? "" : ": ", tale.doing));
   return some_of(std::move(names));
 }

@@ -66,7 +66,7 @@ TEST(Frames, HaveAFixedFormat) {
 
 TEST(Frames, MayBeAsLongAsTheLimit) {
   EXPECT_EQ(read_in_pieces(joined({frame(letters(256, 'a'))}), 1000, 256).size(), 1u);
-  expect_refused(joined({frame(letters(257, 'a'))}), 256, "257 bytes where 256 is the limit");
+  expect_refused(joined({frame(letters(257, 'a'))}), 256, "257 bytes, and the limit is 256");
 }
 
 TEST(Frames, AreRefusedBeforeTheirBytesCome) {
