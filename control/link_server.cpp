@@ -168,7 +168,7 @@ int LinkServer::Impl::rank_for(int claimed) const {
   if (!options_.gives_ranks) {
     if (claimed < 0 || claimed >= options_.size)
       throw NetworkError(
-          fmt::format("it calls itself rank {} of a job of {} ranks", claimed, options_.size));
+          fmt::format("it claims to be rank {} of a job of {} ranks", claimed, options_.size));
     return claimed;
   }
   int rank = 0;

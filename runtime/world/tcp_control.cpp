@@ -63,8 +63,8 @@ std::size_t count_descriptors(std::size_t enough) {
 void require_descriptors(DeskOffer& offer, std::size_t needed) {
   const std::size_t found = count_descriptors(needed);
   if (found == needed) return;
-  offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
-                              needed, found);
+  offer.problem = fmt::format(
+      "it needs {} more file descriptors, but only {} are left (RLIMIT_NOFILE)", needed, found);
   offer.remedy = remedy_for_few_files;
 }
 

@@ -268,7 +268,7 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
   require_drive(context);
   std::lock_guard lock(groups_mutex_);
   if (next_uid_ >= control::first_shrunk_uid)
-    throw ResourceError("no more groups can be counted", context);
+    throw ResourceError("all group numbers are used up", context);
   membership.uid = next_uid_++;
   return membership;
 }

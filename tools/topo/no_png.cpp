@@ -5,7 +5,7 @@
 namespace hymn {
 
 std::string png_of(const std::string&, double) {
-  throw UnsupportedError("this hymn draws no PNG: it was built without librsvg",
+  throw UnsupportedError("this hymn cannot draw PNG: it was built without librsvg",
                          {.remedy = "write an SVG, or install librsvg2-dev and build hymn again"});
 }
 
