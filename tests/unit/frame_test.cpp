@@ -72,7 +72,7 @@ TEST(Frames, MayBeAsLongAsTheLimit) {
 TEST(Frames, AreRefusedBeforeTheirBytesCome) {
   Bytes head = joined({frame(letters(70000, 'a'))});
   head.resize(12);
-  expect_refused(head, FrameReader::default_limit, "70000 bytes where 65536");
+  expect_refused(head, FrameReader::default_limit, "70000 bytes, and the limit is 65536");
   EXPECT_TRUE(read_in_pieces(head, 1, 70000).empty());
 }
 
