@@ -57,7 +57,7 @@ TEST(RegionLimits, SizeOfFilesIsLimited) {
     const Limit low(RLIMIT_FSIZE, 8192);
     return try_region(small_plan());
   });
-  EXPECT_THAT(child.report(), AllOf(HasSubstr("more than the 8192"), HasSubstr("ulimit -f")));
+  EXPECT_THAT(child.report(), AllOf(HasSubstr("exceed the 8192"), HasSubstr("ulimit -f")));
 }
 
 TEST(RegionLimits, AddressSpaceIsLimited) {
