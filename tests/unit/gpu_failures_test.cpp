@@ -301,7 +301,7 @@ TEST_F(GpuFailures, BadBuffersAreRefused) {
         HasSubstr("the input buffer is in host memory, the output buffer in the memory of"));
     BufferView odd = mine.view().slice(0, 1);
     odd.data = static_cast<std::byte*>(odd.data) + 2;
-    EXPECT_THAT(refused(odd, odd), HasSubstr("which is no address of a int32"));
+    EXPECT_THAT(refused(odd, odd), HasSubstr("which is not aligned for int32"));
     BufferView beyond = mine.view();
     beyond.count += 1;
     EXPECT_THAT(refused(beyond, beyond), HasSubstr("has 20 bytes, but only 16 are left of the"));
