@@ -41,7 +41,7 @@ const std::array variables = {
         [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
         [](const Config& c) { return print_timeout(c.timeout); }},
     Variable{"HYMN_INIT_TIMEOUT",
-             "How long the making of a world or a group may take, in seconds; none: for ever; "
+             "How long creating a world or a group may take, in seconds; none: for ever; "
              "empty: as HYMN_TIMEOUT.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.init_timeout = v.empty() ? Timeout() : parse_timeout(n, v);
@@ -57,7 +57,7 @@ const std::array variables = {
              [](const Config& c) { return std::string(to_string(c.on_failure)); }},
     Variable{"HYMN_BLOCKING_WAIT",
              "Whether a wait with a limit of its own gives the operation and its group up when the "
-             "limit passes; failures are then left to who waits.",
+             "limit passes; failures are then left to whoever waits.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.blocking_wait = parse_bool(n, v);
              },
@@ -175,7 +175,7 @@ const std::array variables = {
     Variable{
         "HYMN_CONTROL",
         "Whether ranks hear of each other's failures beside MPI, by a thread and connections "
-        "of their own; without it they are found by limits only.",
+        "of their own; without it they are found by timeouts only.",
         [](Config& c, std::string_view n, std::string_view v) { c.control = parse_bool(n, v); },
         [](const Config& c) { return std::string(c.control ? "1" : "0"); }},
     Variable{"HYMN_INTERFACE",
@@ -204,7 +204,7 @@ const std::array variables = {
         [](Config& c, std::string_view n, std::string_view v) { c.metrics = parse_metrics(n, v); },
         [](const Config& c) { return c.metrics.text; }},
     Variable{"HYMN_NCCL_INIT",
-             "When communicators of NCCL are made: lazy (at the first use of a group), eager (when "
+             "When NCCL communicators are created: lazy (at the first use of a group), eager (when "
              "the group is made) or background (begun then).",
              [](Config& c, std::string_view n, std::string_view v) {
                c.nccl.init = parse_enum(n, v, nccl_inits);
@@ -212,24 +212,26 @@ const std::array variables = {
              [](const Config& c) {
                return std::string(to_string(c.nccl.init.value_or(NcclInit::lazy)));
              }},
-    Variable{
-        "HYMN_NCCL_MIN_CTAS",
-        "The least blocks of threads that NCCL uses on a GPU, from 1 to 64; empty: its choice.",
-        [](Config& c, std::string_view n, std::string_view v) {
-          c.nccl.min_ctas = parse_number_or_none(1, most_ctas, n, v);
-        },
-        [](const Config& c) { return print_number(c.nccl.min_ctas); }},
-    Variable{"HYMN_NCCL_MAX_CTAS", "The most of them; empty: NCCL's choice.",
+    Variable{"HYMN_NCCL_MIN_CTAS",
+             "The minimum number of thread blocks (CTAs) that NCCL uses on a GPU, from 1 to 64; "
+             "empty: its choice.",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.nccl.min_ctas = parse_number_or_none(1, most_ctas, n, v);
+             },
+             [](const Config& c) { return print_number(c.nccl.min_ctas); }},
+    Variable{"HYMN_NCCL_MAX_CTAS",
+             "The maximum number of these thread blocks (CTAs); empty: NCCL's choice.",
              [](Config& c, std::string_view n, std::string_view v) {
                c.nccl.max_ctas = parse_number_or_none(1, most_ctas, n, v);
              },
              [](const Config& c) { return print_number(c.nccl.max_ctas); }},
-    Variable{"HYMN_NCCL_CGA_SIZE",
-             "How many blocks of threads NCCL puts into a cluster, from 0 to 8; empty: its choice.",
-             [](Config& c, std::string_view n, std::string_view v) {
-               c.nccl.cga_size = parse_number_or_none(0, most_in_cluster, n, v);
-             },
-             [](const Config& c) { return print_number(c.nccl.cga_size); }},
+    Variable{
+        "HYMN_NCCL_CGA_SIZE",
+        "How many thread blocks NCCL puts into a cluster (CGA), from 0 to 8; empty: its choice.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.nccl.cga_size = parse_number_or_none(0, most_in_cluster, n, v);
+        },
+        [](const Config& c) { return print_number(c.nccl.cga_size); }},
     Variable{"HYMN_NCCL_NET",
              "The network that NCCL uses: Socket, IB, or the name of a plugin; empty: its choice.",
              [](Config& c, std::string_view, std::string_view v) { c.nccl.net_name = v; },

@@ -82,9 +82,9 @@ NcclOptions nccl_options(const NcclOptions& group, const NcclOptions& otherwise,
   check("max_ctas", merged.max_ctas, 1, config::most_ctas);
   check("cga_size", merged.cga_size, 0, config::most_in_cluster);
   if (merged.min_ctas && merged.max_ctas && *merged.min_ctas > *merged.max_ctas)
-    throw ConfigError(fmt::format("{}: at least {} blocks of threads for NCCL, but at most {}",
+    throw ConfigError(fmt::format("{}: at least {} thread blocks (CTAs) for NCCL, but at most {}",
                                   source, *merged.min_ctas, *merged.max_ctas),
-                      {.remedy = "give min_ctas up to max_ctas (HYMN_NCCL_MIN_CTAS, "
+                      {.remedy = "give a min_ctas of at most max_ctas (HYMN_NCCL_MIN_CTAS, "
                                  "HYMN_NCCL_MAX_CTAS)"});
   return merged;
 }
@@ -155,7 +155,7 @@ std::size_t parse_up_to(std::size_t most, std::string_view name, std::string_vie
 std::string parse_gpu(std::string_view name, std::string_view value) {
   unsigned index = 0;
   if (!value.empty() && value != "none" && (!parse_number(value, index) || index > 255))
-    refuse(name, value, "an index from 0 to 255, none, or nothing for a near one");
+    refuse(name, value, "an index from 0 to 255, none, or empty for the nearest one");
   return std::string(value);
 }
 
@@ -167,7 +167,7 @@ MetricsPlace parse_metrics(std::string_view name, std::string_view value) {
     const std::string_view after = value.substr(colon + 1);
     double seconds = 0;
     if (!parse_number(after, seconds) || !(seconds >= 0.1) || seconds > 1e9)
-      refuse(name, value, "the beginning of file names, and :seconds from 0.1 to 1e9 if at all");
+      refuse(name, value, "the beginning of file names, optionally with :seconds from 0.1 to 1e9");
     place.period = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
     value = value.substr(0, colon);
   }

@@ -130,7 +130,7 @@ void ExchangeMux::sort(ExchangeMessage message) {
   const std::size_t bytes = message.bytes.size() - sizeof identity;
   std::memcpy(&identity, message.bytes.data() + bytes, sizeof identity);
   if (identity.world != world_)
-    return drop(1, fmt::format("it is of world {}, and this is {}", identity.world, world_));
+    return drop(1, fmt::format("it belongs to world {}, and this is {}", identity.world, world_));
   const bool is_open = open_.contains(identity.channel);
   if (!is_open && ended_.contains(identity.channel))
     return drop(1, fmt::format("group {} has ended", identity.channel));

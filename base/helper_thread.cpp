@@ -32,7 +32,7 @@ bool run_guarded(const std::function<void()>& run, const ToldFailure& failed) no
     }
   } catch (...) {
     try {
-      failed("something that is no std::exception");
+      failed("something that is not a std::exception");
     } catch (...) {  // NOLINT: likewise
     }
   }

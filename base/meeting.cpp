@@ -234,9 +234,10 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   if (const std::uint64_t count = verdict.number(); count != members.size()) {
     ErrorContext context = patience.context;
     context.remedy = "make the same calls, with the same ranks, on all ranks";
-    throw UsageError(fmt::format("{}: rank {} gathers {} ranks where this rank gathers {}",
-                                 patience.purpose, members.front(), count, members.size()),
-                     std::move(context));
+    throw UsageError(
+        fmt::format("{}: rank {} gathers from {} ranks where this rank gathers from {}",
+                    patience.purpose, members.front(), count, members.size()),
+        std::move(context));
   }
   std::vector<Bytes> gathered;
   for (std::size_t i = 0; i < members.size(); ++i) gathered.push_back(verdict.bytes());

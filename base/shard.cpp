@@ -23,18 +23,19 @@ void require_weights(int rank, int size, const ShardPolicy& policy) {
   const std::span<const double> weights = policy.weights;
   if (weights.empty()) return;
   require(policy.form == ShardForm::blocks && policy.tail == ShardTail::keep, rank,
-          "weights are for blocks whose tail is kept", "leave out the weights, or form and tail");
+          "weights can only be given for blocks whose tail is kept",
+          "leave out the weights, or form and tail");
   require(weights.size() == static_cast<std::size_t>(size), rank,
           fmt::format("{} weights for {} ranks", weights.size(), size),
           "give one weight for each rank");
   double sum = 0;
   for (const double weight : weights) {
     require(std::isfinite(weight) && weight >= 0, rank,
-            fmt::format("a weight of {} is no share", weight), "give weights from 0 on");
+            fmt::format("a weight of {} is not valid", weight), "give weights of 0 or more");
     sum += weight;
   }
-  require(sum > 0 && std::isfinite(sum), rank, fmt::format("the weights sum up to {}", sum),
-          "give weights of which one at least is more than 0, and whose sum is a number");
+  require(sum > 0 && std::isfinite(sum), rank, fmt::format("the weights add up to {}", sum),
+          "give weights of which at least one is above 0, and whose sum is finite");
 }
 
 /// Where the block of `rank` begins. Sums are made in the same order for all ranks, so that each

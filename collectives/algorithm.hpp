@@ -43,8 +43,8 @@ class Algorithm {
   /// Asked only for types that it serves, and memory that it takes. May look at anything that all
   /// members see alike.
   virtual Verdict can_run(const Request& request) const = 0;
-  /// How far it keeps the bits of a result that depends on the order of the steps, when made for a
-  /// group that asks for that much. Asked only for requests that it can run.
+  /// How far it reproduces the bits of a result that depends on the order of the steps, when made
+  /// for a group that asks for that much. Asked only for requests that it can run.
   virtual Reproducibility promises(const Request&) const { return Reproducibility::ranks; }
   /// Builds the operation in `storage`. The request behind `call` has been validated.
   virtual Operation& prepare(OperationStorage& storage, const Call& call) = 0;

@@ -58,8 +58,8 @@ unsigned form_of_blocks(const Request& request) {
 
 OtherCall::OtherCall(int member, const Request& request, int peer)
     : UsageError(
-          fmt::format("group rank {} makes another call where this rank makes {}, or has made "
-                      "another one before",
+          fmt::format("group rank {} makes a different call where this rank makes {}, or has made "
+                      "a different one before",
                       member, words_for(request, peer)),
           {.remedy = "make the same calls in the same order on all ranks: type, count, dtype, "
                      "operation, root and form of the blocks must agree"}) {}

@@ -126,8 +126,8 @@ bool overlaps_any(std::span<const BufferView> sorted, const ConstBufferView& vie
 /// These need a copy of the input, and the layout of another library's type is not known here.
 void refuse_opaque_in_place(const Request& request) {
   if (request.inputs.flat().opaque != nullptr && request.inputs.flat().count != 0)
-    throw UnsupportedError("in place is not possible with a type of another library",
-                           {.remedy = "give an output apart from the input"});
+    throw UnsupportedError("in-place calls are not possible with a type of another library",
+                           {.remedy = "give an output that is separate from the input"});
 }
 
 void validate_all_to_all(const Request& request, GroupShape shape) {
@@ -189,7 +189,7 @@ std::unique_ptr<const Request> match_complex_views(const Request& request) {
   validate_view("input", view);            // before its count is doubled
   if (!widen && view.count % 2 != 0)
     throw UsageError(
-        fmt::format("{} real elements are no whole number of complex ones", view.count));
+        fmt::format("{} real elements are not a whole number of complex ones", view.count));
   view.count = widen ? view.count * 2 : view.count / 2;
   view.dtype = out;
   view.shape = {};

@@ -13,10 +13,10 @@ namespace {
 void validate_size(std::string_view side, const ConstBufferView& view) {
   if ((view.dtype == DataType::opaque) != (view.opaque != nullptr))
     throw UsageError(fmt::format(
-        "the {} buffer's dtype is opaque without an OpaqueType, or the other way", side));
+        "the {} buffer's dtype is opaque without an OpaqueType, or the other way round", side));
   const std::size_t element = view.element_bytes();
   if (element == 0 && view.opaque == nullptr)
-    throw UsageError(fmt::format("the {} buffer's dtype is {}, which is none", side,
+    throw UsageError(fmt::format("the {} buffer's dtype is {}, which is not a valid one", side,
                                  static_cast<int>(view.dtype)),
                      {.remedy = "give one of hymn::DataType"});
   if (view.opaque != nullptr && view.opaque->handle == nullptr)
@@ -87,7 +87,7 @@ bool overlap(const ConstBufferView& a, const ConstBufferView& b) {
 
 void refuse_overlap() {
   throw UsageError("buffers of this call overlap",
-                   {.remedy = "give buffers apart from each other, or the same one for in place"});
+                   {.remedy = "give separate buffers, or the same one for an in-place call"});
 }
 
 }  // namespace hymn

@@ -48,7 +48,7 @@ class Agent {
 
   int rank() const { return rank_; }
   /// Of these ranks nobody else knows more than this one, who sees their processes: the desk is not
-  /// believed that they are lost.
+  /// believed when it says that they are lost.
   void set_in_sight(std::set<int> ranks);
 
   // --- For the world

@@ -71,9 +71,9 @@ void Desk::tick(TimePoint now) {
       learn(rank, PeerState::stalled, fmt::format("no sign of life for {:.1f} s", silent.count()));
     }
     if (!own.came && anybody_came_ && now - first_join_ >= options_.stalled_after)
-      learn(rank, PeerState::stalled, "it has not come to the control plane yet");
+      learn(rank, PeerState::stalled, "it has not connected to the control plane yet");
     if (!own.came && all_should_be_here)
-      learn(rank, PeerState::lost, "it has not come to the control plane");
+      learn(rank, PeerState::lost, "it has not connected to the control plane");
     if (own.present) send_(rank, Beat{});
   }
 }

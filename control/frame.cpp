@@ -34,7 +34,7 @@ std::array<std::byte, 8> greeting() {
 
 Bytes frame(std::span<const std::byte> payload) {
   if (payload.size() > std::numeric_limits<std::uint32_t>::max())
-    throw UsageError(fmt::format("a message of {} bytes does not fit a frame", payload.size()),
+    throw UsageError(fmt::format("a message of {} bytes does not fit into a frame", payload.size()),
                      {.remedy = "send it in parts below 4 GiB"});
   Bytes framed(word + payload.size());
   put(std::span(framed).first(word), static_cast<std::uint32_t>(payload.size()));
@@ -72,7 +72,7 @@ std::optional<Bytes> FrameReader::next() {
   const std::size_t length = get(have);
   if (length > limit_)
     throw NetworkError(
-        fmt::format("the peer sends a frame of {} bytes where {} is the limit", length, limit_));
+        fmt::format("the peer sends a frame of {} bytes, and the limit is {}", length, limit_));
   if (have.size() - word < length) return std::nullopt;
   const auto payload = have.subspan(word, length);
   taken_ += word + length;

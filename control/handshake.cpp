@@ -14,13 +14,14 @@ constexpr const char* same_token = "give all ranks of the job the same token";
 Nonce read_nonce(Unpacker& from) {
   const Bytes bytes = from.bytes();
   Nonce nonce{};
-  if (bytes.size() != nonce.size()) throw NetworkError("a handshake has a nonce of a wrong length");
+  if (bytes.size() != nonce.size())
+    throw NetworkError("a handshake message has a nonce of the wrong length");
   std::copy(bytes.begin(), bytes.end(), nonce.begin());
   return nonce;
 }
 
 void expect_handshake_end(const Unpacker& from) {
-  if (!from.empty()) throw NetworkError("a handshake has bytes too many");
+  if (!from.empty()) throw NetworkError("a handshake message has extra bytes at its end");
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ ServerHandshake::Guest ServerHandshake::accept(std::span<const std::byte> hello)
   Unpacker from(hello);
   const auto rank = static_cast<std::int64_t>(from.number());
   if (rank < -1 || rank > std::numeric_limits<int>::max())
-    throw NetworkError("a handshake names a rank that cannot be");
+    throw NetworkError("a handshake message names an impossible rank");
   ProofSubject subject{.side = Side::client,
                        .service = service_,
                        .rank = static_cast<int>(rank),

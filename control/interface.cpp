@@ -103,7 +103,7 @@ Fits parse_network(std::string_view entry, std::size_t slash, std::string_view w
   const bool is_number = problem == std::errc() && stop == digits.data() + digits.size();
   if (error || !is_number || network.bits < 0 ||
       network.bits > (network.address.is_v4() ? 32 : 128))
-    throw ConfigError(fmt::format("{}='{}': '{}' is no network", source, wanted, entry),
+    throw ConfigError(fmt::format("{}='{}': '{}' is not a network", source, wanted, entry),
                       {.remedy = "give networks as 10.0.0.0/8, and interfaces by their names"});
   return [network](const InterfaceAddress& one) { return contains(network, one.address); };
 }
@@ -172,7 +172,7 @@ const InterfaceAddress* choose(std::span<const InterfaceAddress> all, std::strin
 std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0)
-    throw ResourceError(fmt::format("the system does not tell the network interfaces: {}",
+    throw ResourceError(fmt::format("the network interfaces cannot be listed: {}",
                                     std::generic_category().message(errno)));
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> held(list, &::freeifaddrs);
   std::vector<InterfaceAddress> all;

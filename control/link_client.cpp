@@ -204,9 +204,10 @@ void LinkClient::Impl::pause_and_start_over() {
 
 bool LinkClient::Impl::send(std::span<const std::byte> message) {
   if (message.size() > options_.limits.frame_bytes)
-    throw UsageError(fmt::format("a message of {} bytes is larger than the {} that a link takes",
-                                 message.size(), options_.limits.frame_bytes),
-                     {.remedy = "send it in parts"});
+    throw UsageError(
+        fmt::format("a message of {} bytes is larger than the {} that a connection carries",
+                    message.size(), options_.limits.frame_bytes),
+        {.remedy = "send it in parts"});
   return connected_ && stream_->send(message);
 }
 

@@ -168,7 +168,7 @@ int LinkServer::Impl::rank_for(int claimed) const {
   if (!options_.gives_ranks) {
     if (claimed < 0 || claimed >= options_.size)
       throw NetworkError(
-          fmt::format("it calls itself rank {} of a job of {} ranks", claimed, options_.size));
+          fmt::format("it claims to be rank {} of a job of {} ranks", claimed, options_.size));
     return claimed;
   }
   int rank = 0;
@@ -233,9 +233,10 @@ void LinkServer::Impl::complain(std::string_view kind, const Guest& guest, std::
 
 void LinkServer::Impl::check_size(std::span<const std::byte> message) const {
   if (message.size() > options_.limits.frame_bytes)
-    throw UsageError(fmt::format("a message of {} bytes is larger than the {} that a link takes",
-                                 message.size(), options_.limits.frame_bytes),
-                     {.remedy = "send it in parts"});
+    throw UsageError(
+        fmt::format("a message of {} bytes is larger than the {} that a connection carries",
+                    message.size(), options_.limits.frame_bytes),
+        {.remedy = "send it in parts"});
 }
 
 bool LinkServer::Impl::send(int rank, std::span<const std::byte> message) {

@@ -101,12 +101,12 @@ class Reader {
   }
   void field(bool& value) {
     const std::uint64_t number = unpacker_.number();
-    if (number > 1) refuse("a yes or no that is neither");
+    if (number > 1) refuse("a boolean that is neither 0 nor 1");
     value = number == 1;
   }
   void field(PeerState& value) {
     const std::uint64_t number = unpacker_.number();
-    if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("a state that is none");
+    if (number > static_cast<std::uint64_t>(PeerState::dead)) refuse("an unknown state of a rank");
     value = static_cast<PeerState>(number);
   }
   void field(std::string& value) {
@@ -123,7 +123,7 @@ class Reader {
     std::apply([this](auto&... part) { (this->field(part), ...); }, parts(value));
   }
   void finish() const {
-    if (!unpacker_.empty()) refuse("more than a message");
+    if (!unpacker_.empty()) refuse("extra bytes after a message");
   }
 
  private:
@@ -134,7 +134,7 @@ class Reader {
 template <std::size_t index = 0>
 Message read_kind(std::uint64_t kind, Reader& reader) {
   if constexpr (index == std::variant_size_v<Message>) {
-    refuse("a message of a kind that is none");
+    refuse("a message of an unknown kind");
   } else {
     if (kind != index) return read_kind<index + 1>(kind, reader);
     std::variant_alternative_t<index, Message> value;

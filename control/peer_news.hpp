@@ -91,7 +91,7 @@ struct Tale {
   std::string doing{};          ///< in words: what it is doing now, or has done last
   std::string remark{};         ///< in words: whose failure it has seen; `doing` ends with it
   bool waits = false;           ///< a thread of it waits in what was asked for
-  bool undriven = false;        ///< it has started what was asked for, and does not move it on
+  bool undriven = false;        ///< it has started what was asked for, and does not progress it
   std::string call{};           ///< in words: the collective that was asked for; empty: not known
   std::string site{};           ///< where it was called; empty: not known, or not asked for
   std::uint64_t signature = 0;  ///< of that call; 0: not known

@@ -24,7 +24,7 @@ int make_socket(const asio::ip::tcp& protocol) {
   const int number = ::socket(protocol.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (number < 0)
     throw ResourceError(
-        fmt::format("no socket can be opened: {}", std::generic_category().message(errno)),
+        fmt::format("cannot open a socket: {}", std::generic_category().message(errno)),
         {.remedy = "raise the limit of open files (ulimit -n)"});
   return number;
 }
@@ -37,7 +37,7 @@ void set_number(asio::ip::tcp::socket& socket, int option, long long value) {
 }
 
 [[noreturn]] void refuse_endpoint(std::string_view text) {
-  throw ConfigError(fmt::format("'{}' is no endpoint", text),
+  throw ConfigError(fmt::format("'{}' is not an endpoint", text),
                     {.remedy = "give address:port, such as 10.0.0.1:4711 or [::1]:4711"});
 }
 
@@ -79,7 +79,7 @@ asio::ip::tcp::acceptor listen_at(asio::io_context& io, const Endpoint& where) {
   if (!error) acceptor.non_blocking(true, error);
   if (error)
     throw NetworkError(
-        fmt::format("nothing can listen at {}: {}", to_string(where), error.message()),
+        fmt::format("cannot listen at {}: {}", to_string(where), error.message()),
         {.remedy = "choose an address of this host, and a port that is free (0: any)"});
   return acceptor;
 }

@@ -41,7 +41,7 @@ Endpoint Station::open_desk(const Token& token) {
     try {
       desk_->receive(rank, unpack(bytes), now());
     } catch (const Error& error) {
-      options_.log(fmt::format("a message of rank {} is dropped: {}", rank, error.what()));
+      options_.log(fmt::format("a message from rank {} is dropped: {}", rank, error.what()));
     }
   };
   handlers.lost = [this](int rank, const std::string& why) { desk_->lose(rank, why, now()); };
@@ -102,9 +102,9 @@ std::vector<Bytes> Station::packed(Message message) {
     Bytes bytes = pack(part);
     if (bytes.size() > LinkLimits().frame_bytes)
       throw UsageError(
-          fmt::format("a message of {} bytes is larger than the {} that the control plane takes",
+          fmt::format("a message of {} bytes is larger than the {} that the control plane carries",
                       bytes.size(), LinkLimits().frame_bytes),
-          {.remedy = "do without the control plane in a job of so many ranks (HYMN_CONTROL=0)"});
+          {.remedy = "switch the control plane off in a job of this size (HYMN_CONTROL=0)"});
     all.push_back(std::move(bytes));
   }
   return all;
@@ -188,7 +188,7 @@ void Station::received(std::span<const std::byte> bytes) {
     if (std::holds_alternative<Moved>(message)) return leave_desk("");
     agent_->receive(std::move(message));
   } catch (const Error& error) {
-    options_.log(fmt::format("a message of the desk is dropped: {}", error.what()));
+    options_.log(fmt::format("a message from the desk is dropped: {}", error.what()));
   }
 }
 
@@ -239,7 +239,7 @@ void Station::tell_passed_desks() {
 void Station::give_up(const std::string& why) {
   options_.log(fmt::format(
       "the control plane cannot be reached ({}): failures of ranks on other hosts are found by "
-      "limits only; remedy: see that the hosts can reach each other, and HYMN_INTERFACE",
+      "timeouts only; remedy: check that the hosts can reach each other, and HYMN_INTERFACE",
       why));
   agent_->lost_all_desks();
   if (!ever_connected_) return;

@@ -22,7 +22,7 @@ void check_key(const std::string& key) {
   if (key.size() > Store::most_key_bytes)
     throw UsageError(
         fmt::format("the key {} is longer than {} bytes", quoted(key), Store::most_key_bytes),
-        {.remedy = "use a shorter key; large things are values"});
+        {.remedy = "use a shorter key, and put large data into the value"});
 }
 
 void check_keys(const std::vector<std::string>& keys) {
@@ -31,7 +31,7 @@ void check_keys(const std::vector<std::string>& keys) {
 
 void check_value(const std::string& key, std::span<const std::byte> value) {
   if (value.size() > Store::most_value_bytes)
-    throw UsageError(fmt::format("the value of {} has {} bytes, and {} is the limit", quoted(key),
+    throw UsageError(fmt::format("the value of {} has {} bytes, and the limit is {}", quoted(key),
                                  value.size(), Store::most_value_bytes),
                      {.remedy = "split it over several keys"});
 }
@@ -124,7 +124,7 @@ std::int64_t Store::num_keys() { return do_num_keys(); }
 
 void Store::set_timeout(Timeout timeout) {
   if (!timeout.is_set())
-    throw UsageError("a store has no timeout to fall back to",
+    throw UsageError("a store needs a default timeout",
                      {.remedy = "give a duration, or Timeout::none()"});
   std::atomic_ref<std::int64_t>(timeout_ns_)
       .store(timeout.is_none() ? for_ever : timeout.duration().count());
@@ -138,7 +138,7 @@ Timeout Store::timeout() const {
 PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
     : prefix_(std::move(prefix)), store_(std::move(store)) {
   if (store_ == nullptr)
-    throw UsageError("a PrefixStore needs a store", {.remedy = "give it one that is not null"});
+    throw UsageError("a PrefixStore needs a store", {.remedy = "give it a store that is not null"});
   set_timeout(store_->timeout());
 }
 PrefixStore::~PrefixStore() = default;

@@ -109,7 +109,7 @@ StoreReply StoreClient::call(StoreRequest request, Deadline deadline) {
   request.id = id;
   Bytes message = pack(request);
   if (message.size() > most_store_message_bytes())
-    throw UsageError("a call of a store names too many keys", {.remedy = "ask in several calls"});
+    throw UsageError("a store call names too many keys", {.remedy = "split it into several calls"});
   pending_[id] = pending;
   asio::post(io_, [this, message = std::move(message)] { link_.send(message); });
   try {

@@ -61,7 +61,7 @@ class StoreExchange final : public Exchange {
 
 StoreExchange::Peer& StoreExchange::peer(int rank) {
   if (rank < 0 || rank >= size())
-    throw UsageError(fmt::format("there is no rank {} among {}", rank, size()),
+    throw UsageError(fmt::format("there is no rank {} among {} ranks", rank, size()),
                      {.rank = rank_, .remedy = "give a rank from 0 to size-1"});
   return peers_[static_cast<std::size_t>(rank)];
 }

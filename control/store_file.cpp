@@ -36,7 +36,7 @@ struct FileStore::Impl {
 FileStore::FileStore(std::string path, int users) {
   if (users < 0)
     throw UsageError(fmt::format("a file store cannot have {} users", users),
-                     {.remedy = "give how many there will be, or 0 to keep the file"});
+                     {.remedy = "give the number of users, or 0 to keep the file"});
   impl_ = std::make_unique<Impl>(std::move(path), users);
   impl_->locked(StoreLog::Access::write, timeout(), [] { return true; });
 }

@@ -55,8 +55,8 @@ void StoreLog::open() {
       ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!file_) fail_with_errno("cannot be opened");
   struct stat status{};
-  if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be looked at");
-  if (!S_ISREG(status.st_mode)) fail("is no regular file", "give the path of a file of its own");
+  if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be inspected");
+  if (!S_ISREG(status.st_mode)) fail("is not a regular file", "give the path of a file of its own");
   // In a folder that everybody may write, somebody else may have put it there.
   if (status.st_uid != ::geteuid())
     fail(fmt::format("belongs to user {}", status.st_uid), "give a path in a folder of your own");
@@ -86,7 +86,7 @@ StoreLog::Lock::Lock(StoreLog& log, Access access, Deadline deadline) : log_(log
   while (true) {
     log.lock(access == Access::write ? F_WRLCK : F_RDLCK, deadline);
     struct stat status{};
-    if (::fstat(log.file_.number(), &status) != 0) log.fail_with_errno("cannot be looked at");
+    if (::fstat(log.file_.number(), &status) != 0) log.fail_with_errno("cannot be inspected");
     // Its last user has removed it between our opening it and locking it. Whoever has already read
     // it keeps to it.
     if (status.st_nlink > 0 || log.position_ > 0) break;
@@ -115,7 +115,8 @@ void StoreLog::read_at(void* to, std::size_t count, std::uint64_t offset) {
     const ssize_t got = ::pread(file_.number(), at, count, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_with_errno("cannot be read");
-    if (got == 0) fail("is shorter than it says", "remove the file and start the job again");
+    if (got == 0)
+      fail("is shorter than its header says", "remove the file and start the job again");
     at += got;
     count -= static_cast<std::size_t>(got);
     offset += static_cast<std::uint64_t>(got);
@@ -138,13 +139,13 @@ StoreLog::Header StoreLog::read_header() {
   Header header{};
   read_at(&header, sizeof header, 0);
   if (header.magic != log_magic || header.end < sizeof header)
-    fail("holds something else", "give the path of a file of its own");
+    fail("holds something other than a store", "give the path of a file of its own");
   return header;
 }
 
 void StoreLog::catch_up(bool may_write) {
   struct stat status{};
-  if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be looked at");
+  if (::fstat(file_.number(), &status) != 0) fail_with_errno("cannot be inspected");
   if (status.st_size < static_cast<off_t>(sizeof(Header))) {
     // New, or its maker was killed before it had written the header. Nothing is in it.
     if (position_ > 0) fail("was cut off", "let nothing else write to it");

@@ -27,12 +27,13 @@ std::int64_t StoreMap::sum(const std::string& key, std::int64_t delta) const {
   std::int64_t number = 0;
   const auto [stop, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || stop != end)
-    throw StoreError(fmt::format("add: the value of '{}' is no number", key),
+    throw StoreError(fmt::format("add: the value of '{}' is not a number", key),
                      {.remedy = "add only to keys that add() has made"});
   std::int64_t total = 0;
   if (__builtin_add_overflow(number, delta, &total))
-    throw StoreError(fmt::format("add: {} and {} for '{}' do not fit 64 bits", number, delta, key),
-                     {.remedy = "add less, or begin with another key"});
+    throw StoreError(
+        fmt::format("add: {} plus {} for '{}' does not fit into 64 bits", number, delta, key),
+        {.remedy = "add less, or begin with another key"});
   return total;
 }
 

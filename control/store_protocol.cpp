@@ -38,7 +38,7 @@ Bytes read_value(Unpacker& from) {
 }
 
 void expect_end(const Unpacker& from) {
-  if (!from.empty()) refuse_message("bytes too many");
+  if (!from.empty()) refuse_message("extra bytes at its end");
 }
 
 }  // namespace

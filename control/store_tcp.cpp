@@ -33,7 +33,7 @@ std::vector<Endpoint> resolve(const TcpStoreOptions& options) {
 
 void check_options(const TcpStoreOptions& options) {
   if (options.port < 0 || options.port > 65535)
-    throw UsageError(fmt::format("{} is no port for a store", options.port),
+    throw UsageError(fmt::format("{} is not a valid port for a store", options.port),
                      {.remedy = "give one from 1 to 65535"});
   if (options.port == 0 && !options.is_server)
     throw UsageError("a client of a store needs the server's port",
@@ -46,7 +46,7 @@ void check_secret(const TcpStoreOptions& options, const std::vector<Endpoint>& e
   });
   if (options.token.empty() && !is_local)
     throw UsageError(
-        fmt::format("a store at '{}' can be reached by others, and has no token", options.host),
+        fmt::format("a store at '{}' can be reached by others, but has no token", options.host),
         {.remedy = "give all processes the token that TcpStore::make_token() gave one of them"});
 }
 

@@ -30,7 +30,7 @@ bool Stream::send(std::span<const std::byte> payload) {
   if (!is_open() || finishing_) return false;
   const std::size_t waiting = queued_.size() + writing_.size();
   if (waiting + payload.size() > queue_limit_) {
-    fail(fmt::format("it does not read: {} bytes wait to be sent, and {} is the limit",
+    fail(fmt::format("it does not read: {} bytes are waiting to be sent, and the limit is {}",
                      waiting + payload.size(), queue_limit_));
     return false;
   }
@@ -58,19 +58,18 @@ void Stream::write() {
 }
 
 void Stream::read() {
-  socket_.async_read_some(asio::buffer(arrived_),
-                          [self = shared_from_this()](asio::error_code error, std::size_t count) {
-                            if (!self->is_open()) return;
-                            if (error == asio::error::eof)
-                              return self->fail("the other end has closed it");
-                            if (error) return self->fail(error.message());
-                            // Nothing would be read any more after what is thrown here.
-                            run_guarded([&] { self->on_read(count); },
-                                        [&](std::string_view why) {
-                                          self->fail(fmt::format("what it says fails: {}", why));
-                                        });
-                            if (self->is_open()) self->read();
-                          });
+  socket_.async_read_some(asio::buffer(arrived_), [self = shared_from_this()](
+                                                      asio::error_code error, std::size_t count) {
+    if (!self->is_open()) return;
+    if (error == asio::error::eof) return self->fail("the other end has closed it");
+    if (error) return self->fail(error.message());
+    // Nothing would be read any more after what is thrown here.
+    run_guarded([&] { self->on_read(count); },
+                [&](std::string_view why) {
+                  self->fail(fmt::format("its message cannot be handled: {}", why));
+                });
+    if (self->is_open()) self->read();
+  });
 }
 
 void Stream::on_read(std::size_t count) {

@@ -23,7 +23,7 @@ const unsigned char* as_unsigned(std::span<const std::byte> bytes) {
 void draw(std::span<std::byte> bytes) {
   // So few bytes come whole, and no signal cuts them short.
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw ResourceError("the system gives no random numbers",
+    throw ResourceError("the system provides no random numbers",
                         {.remedy = "check that getrandom() can be used here"});
 }
 
@@ -31,7 +31,7 @@ void draw(std::span<std::byte> bytes) {
 void start_sodium() {
   static const bool is_ready = sodium_init() >= 0;
   if (!is_ready)
-    throw ResourceError("libsodium cannot be used here",
+    throw ResourceError("libsodium cannot be initialised",
                         {.remedy = "check that getrandom() can be used here"});
 }
 

@@ -40,7 +40,7 @@ class Token {
 using Nonce = std::array<std::byte, 32>;
 using Proof = std::array<std::byte, 32>;
 
-/// Throws ResourceError when the system gives no random numbers.
+/// Throws ResourceError when the system provides no random numbers.
 Nonce random_nonce();
 
 enum class Side : unsigned char { server = 1, client = 2 };

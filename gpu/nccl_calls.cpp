@@ -12,7 +12,7 @@ std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 const char* nccl_remedy_for(nccl_api::Result result) {
   switch (result) {
     case nccl_api::unhandled_cuda_error:
-      return "look at the error of CUDA in this text; NCCL_DEBUG=WARN tells more";
+      return "look at the CUDA error in this text; NCCL_DEBUG=WARN tells more";
     case nccl_api::system_error:
       return "look for exhausted memory, /dev/shm or open files, and at NCCL_SOCKET_IFNAME; "
              "NCCL_DEBUG=WARN tells more";

@@ -25,7 +25,7 @@ NcclLibrary judge_nccl(const nccl_api::Functions& functions, std::string load_pr
   if (!library.problem.empty()) return library;
   if (functions.get_version.pointer == nullptr ||
       functions.get_version.pointer(&library.version) != nccl_api::success) {
-    library.problem = "it does not tell its version";
+    library.problem = "it does not report its version";
   } else if (library.version < nccl_api::oldest_version) {
     library.problem = fmt::format("version {} is too old: {} or newer is needed",
                                   nccl_version_text(library.version),

@@ -33,7 +33,7 @@ std::string driver_text(const GpuFunctions& functions) {
   int version = 0;
   const auto& ask = functions.cuda.driver_version;
   if (ask.pointer == nullptr || ask.pointer(&version) != cuda_api::success)
-    return "found, but it does not tell its version";
+    return "found, but it does not report its version";
   return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
 }
 

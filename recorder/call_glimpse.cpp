@@ -103,7 +103,7 @@ SeenCall call_of(const GlimpseWords& words, BlockCounts counts) {
                                 is_possible(call.input) && is_possible(call.output);
   // Bits that mean nothing mean something to another version.
   if (!is_possible_call || words_of(call) != words)
-    throw NetworkError("a rank tells of a call that there is not",
+    throw NetworkError("a rank reports a call that does not exist",
                        {.remedy = "check that all ranks run the same version of hymn"});
   return call;
 }
@@ -112,7 +112,7 @@ SeenCall call_of(const GlimpseWords& words, BlockCounts counts) {
 std::span<const std::uint64_t> take_words(std::span<const std::uint64_t>& words,
                                           std::size_t count) {
   if (words.size() < count)
-    throw NetworkError("a rank tells of half a call",
+    throw NetworkError("a rank reports only half of a call",
                        {.remedy = "check that all ranks run the same version of hymn"});
   const auto taken = words.first(count);
   words = words.subspan(count);

@@ -17,8 +17,8 @@ namespace {
 
 [[noreturn]] void fail_to_write(const std::string& path, int error) {
   throw ResourceError(fmt::format("the dump {} cannot be written: {}", path, std::strerror(error)),
-                      {.remedy = "let HYMN_DUMP name a place in a folder that is there and can be "
-                                 "written to, with room for some megabytes"});
+                      {.remedy = "let HYMN_DUMP name a path in a folder that exists and is "
+                                 "writable, with room for some megabytes"});
 }
 
 /// 0, or errno.

@@ -17,17 +17,15 @@ namespace {
 
 [[noreturn]] void fail_to_make(const std::string& path, const std::string& why) {
   throw ResourceError(fmt::format("the pipe {} cannot be made: {}", path, why),
-                      {.remedy = "let HYMN_DUMP name a place in a folder that is there and can be "
-                                 "written to, where no other job has its files"});
+                      {.remedy = "let HYMN_DUMP name a path in a folder that exists and is "
+                                 "writable, where no other job has its files"});
 }
 
 void remove_stale(const std::string& path) {
   struct stat found{};
   if (lstat(path.c_str(), &found) != 0) return;
-  if (!S_ISFIFO(found.st_mode))
-    fail_to_make(path, "there is something with this name that is no pipe");
-  if (found.st_uid != geteuid())
-    fail_to_make(path, "there is a pipe of another user with this name");
+  if (!S_ISFIFO(found.st_mode)) fail_to_make(path, "this name exists, and is not a pipe");
+  if (found.st_uid != geteuid()) fail_to_make(path, "this name is a pipe of another user");
   unlink(path.c_str());
 }
 

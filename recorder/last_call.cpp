@@ -53,7 +53,7 @@ std::string describe_calls(const RecorderView& view, const CallWords& words) {
   const std::uint64_t next = view.ring().next_id();
   if (next == 0) return "it has made no call in this world yet";
   auto last = view.ring().read(next - 1);
-  if (!last) return "it is just making a call";
+  if (!last) return "it is making a call just now";
   if (auto waited = last_waited(view)) last = std::move(waited);
   const std::string call = title_of(*last, words);
   switch (last->state) {
@@ -61,8 +61,8 @@ std::string describe_calls(const RecorderView& view, const CallWords& words) {
     case CallState::started: {
       const auto since = [&](std::uint64_t stamp) { return seconds_since(view.header(), stamp); };
       return last->waited_for
-                 ? fmt::format("it is in {} since {:.1f} s", call, since(wait_began(*last)))
-                 : fmt::format("it has started {} {:.1f} s ago, and waits in no call", call,
+                 ? fmt::format("it has been in {} for {:.1f} s", call, since(wait_began(*last)))
+                 : fmt::format("it started {} {:.1f} s ago, and is not waiting in any call", call,
                                since(last->created));
     }
     case CallState::completed:
@@ -179,7 +179,7 @@ std::string describe_last_call(const RecorderView& view, const CallWords& words)
                                         making->ranks.empty() ? "" : " of ranks ", making->ranks);
   const std::string makes = making->given_up != 0
                                 ? fmt::format("it has given up making {}", group)
-                                : fmt::format("it is making {} since {:.1f} s", group,
+                                : fmt::format("it has been making {} for {:.1f} s", group,
                                               seconds_since(view.header(), making->since));
   const bool has_called = view.capacity() != 0 && view.ring().next_id() != 0;
   return has_called ? fmt::format("{}; {}", makes, describe_calls(view, words)) : makes;

@@ -52,11 +52,11 @@ struct CallWords {
   const FrameSource* sites = nullptr;
 };
 
-/// What it has done last: "it is in all_reduce #7 of group 'dp#1' at solver.cpp:88 since 3.0 s",
-/// "it is in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', since 3.0 s", "it has started
-/// all_reduce #7 of group 'dp#1' 3.0 s ago, and waits in no call", "its last call,
-/// barrier #3 of group 'dp#1', completed 12.0 s ago"; before that "it is making group 5 of ranks
-/// 0-2 since 3.0 s", where it is.
+/// What it has done last: "it has been in all_reduce #7 of group 'dp#1' at solver.cpp:88 for 3.0
+/// s", "it has been in send #7 of 8 int32 to rank 3 with tag 5, group 'dp#1', for 3.0 s", "it
+/// started all_reduce #7 of group 'dp#1' 3.0 s ago, and is not waiting in any call", "its last
+/// call, barrier #3 of group 'dp#1', completed 12.0 s ago"; before that "it has been making group 5
+/// of ranks 0-2 for 3.0 s", where it is.
 std::string describe_last_call(const RecorderView& view, const CallWords& words);
 
 }  // namespace hymn

@@ -38,8 +38,8 @@ void MetricsFile::write() {
   if (error == 0 || has_complained_) return;
   has_complained_ = true;
   logger_.warning(
-      fmt::format("the metrics {} cannot be written: {}; let HYMN_METRICS name a place "
-                  "in a folder that is there and can be written to",
+      fmt::format("the metrics {} cannot be written: {}; let HYMN_METRICS name a path in a folder "
+                  "that exists and is writable",
                   path_, std::strerror(error)));
 }
 

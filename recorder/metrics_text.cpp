@@ -30,11 +30,11 @@ struct Family {
 };
 
 constexpr Family families[] = {
-    {"hymn_operations_total", "Operations that have ended, well or badly.",
+    {"hymn_operations_total", "Operations that have ended, successfully or not.",
      [](const OperationMetrics& m) { return fmt::format("{}", m.operations); }},
     {"hymn_failures_total", "Operations that have failed.",
      [](const OperationMetrics& m) { return fmt::format("{}", m.failures); }},
-    {"hymn_bytes_total", "Bytes that this rank gave, or got where it gave nothing.",
+    {"hymn_bytes_total", "Bytes that this rank sent, or received where it sent nothing.",
      [](const OperationMetrics& m) { return fmt::format("{}", m.bytes); }},
     {"hymn_operation_seconds_total", "Time from call, or start, to end of operations.",
      [](const OperationMetrics& m) { return fmt::format("{}", seconds(m.total)); }},
@@ -63,7 +63,7 @@ std::string metrics_json(const std::vector<OperationMetrics>& metrics, int rank,
 std::string metrics_prometheus(const std::vector<OperationMetrics>& metrics, int rank,
                                std::uint64_t dropped) {
   std::string text = fmt::format(
-      "# HELP hymn_dropped_messages_total Messages whose group had ended when they came.\n"
+      "# HELP hymn_dropped_messages_total Messages whose group had ended when they arrived.\n"
       "# TYPE hymn_dropped_messages_total counter\n"
       "hymn_dropped_messages_total{{rank=\"{}\"}} {}\n",
       rank, dropped);

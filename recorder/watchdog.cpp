@@ -21,7 +21,7 @@ void Watchdog::open_pipe() {
   try {
     pipe_ = std::make_unique<DumpPipe>(options_.dump_base, options_.rank);
   } catch (const Error& error) {
-    actions_.warn(fmt::format("there is no pipe to ask for dumps: {}", error.what()));
+    actions_.warn(fmt::format("dumps cannot be requested through a pipe: {}", error.what()));
   }
 }
 
@@ -77,8 +77,8 @@ void Watchdog::failure(const Incident& incident) {
 
 // Whoever has hung may hold any lock: nothing is waited for here.
 void Watchdog::beat_has_stopped() {
-  const Incident incident{"watchdog", "the watchdog thread of hymn has hung"};
-  actions_.warn("the watchdog thread of hymn has hung: the process ends");
+  const Incident incident{"watchdog", "hymn's watchdog thread has hung"};
+  actions_.warn("hymn's watchdog thread has hung: the process ends");
   if (!options_.dump_base.empty()) write(incident);
   actions_.abort_process();
 }

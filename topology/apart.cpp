@@ -109,14 +109,14 @@ std::string receive(int in) {
 std::optional<std::string> run_apart(const std::function<std::string()>& work) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw ResourceError("no pipe to a child process can be made");
+    throw ResourceError("a pipe to a child process cannot be created");
   }
   const pid_t child = fork();
   if (child == 0) be_child(ends[1], work);
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
-    throw ResourceError("no child process can be made");
+    throw ResourceError("a child process cannot be started");
   }
   std::string reply = receive(ends[0]);
   close(ends[0]);

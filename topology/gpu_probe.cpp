@@ -143,7 +143,7 @@ std::vector<nvml_api::Device> match_all(GpuInventory& inventory, const std::vect
   }
   if (slices > 0) {
     inventory.remarks.push_back(fmt::format(
-        "{} of the GPUs are slices (MIG): such cannot reach each other's memory", slices));
+        "{} of the GPUs are MIG slices, which cannot reach each other's memory", slices));
   }
   if (unknown > 0 && !all.empty()) {
     inventory.remarks.push_back(

@@ -188,7 +188,7 @@ HwlocView view_of_this_host(bool with_devices) {
   HwlocView view = view_of(topology.get(), "this host");
   if (hwloc_topology_is_thissystem(topology.get()) == 0) {
     view.machine.remarks.emplace_back(
-        "HWLOC_* environment variables make hwloc show another machine than this host");
+        "HWLOC_* environment variables make hwloc show a machine other than this host");
   }
   return view;
 }

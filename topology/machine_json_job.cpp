@@ -67,7 +67,7 @@ std::vector<RankPlace> places_from_json(const std::string& text) {
     return places;
   } catch (const std::exception& error) {
     throw Error(ErrorKind::internal,
-                fmt::format("another rank's places cannot be read: {}", error.what()));
+                fmt::format("the placement sent by another rank cannot be read: {}", error.what()));
   }
 }
 

@@ -47,8 +47,8 @@ class GpuDeal {
 
   void want(RankPlace& place, int gpu) {
     if (gpu >= static_cast<int>(machine_.gpus.size()))
-      throw UsageError(fmt::format("rank {} is to use GPU {}, but there are {} that can be seen",
-                                   place.rank, gpu, machine_.gpus.size()),
+      throw UsageError(fmt::format("rank {} is to use GPU {}, but only {} are visible", place.rank,
+                                   gpu, machine_.gpus.size()),
                        {.remedy = "give another HYMN_GPU, or check CUDA_VISIBLE_DEVICES"});
     give(place, gpu);
   }

@@ -48,7 +48,7 @@ Verdict can_reduce_in_float32(const Request& request) {
   if (family != ReduceFamily::sum && family != ReduceFamily::product)
     return Verdict::no(fmt::format("{} rounds nothing", to_string(request.op.kind())));
   if (request.inputs.layout() == Layout::list)
-    return Verdict::no("what is widened has to be one buffer");
+    return Verdict::no("only a single buffer can be widened");
   return Verdict::yes();
 }
 

@@ -39,8 +39,8 @@ std::shared_ptr<KernelModule> KernelModule::of(const std::shared_ptr<GpuDevice>&
 KernelModule::KernelModule(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)) {
   const auto image = kernel_image();
   if (image.empty())
-    throw UnsupportedError("this build of hymn has no kernels for GPUs",
-                           {.remedy = "build hymn where nvcc is (-DHYMN_CUDA=ON insists on it)"});
+    throw UnsupportedError("this build of hymn has no GPU kernels",
+                           {.remedy = "build hymn with nvcc (-DHYMN_CUDA=ON requires it)"});
   const GpuDevice::Entry entry(*gpu_);
   const cuda_api::Functions& cuda = gpu_->cuda();
   call(cuda, cuda.load_module, &module_, static_cast<const void*>(image.data()));

@@ -54,7 +54,7 @@ std::string PeerChannel::probe(const std::vector<std::uint32_t>& numbers, Deadli
   Patience patience;
   patience.deadline = deadline;
   if (!PatientWait(patience).until([&] { return gpu().has_happened(event); }))
-    return "the GPU did not come to try whether it reaches its peers";
+    return "the GPU did not get to test whether it reaches its peers";
   gpu().give_back(event);
   return wrong_in(numbers);
 }
@@ -63,10 +63,10 @@ std::string PeerChannel::wrong_in(const std::vector<std::uint32_t>& numbers) con
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const PeerProbe& found = words_->probes[i];
     if (found.number != numbers[i])
-      return fmt::format("rank {} does not read from the GPU of rank {} what is there",
+      return fmt::format("rank {} reads wrong data from the GPU of rank {}",
                          parts_.members[team_.rank], parts_.members[i]);
     if (found.kept != numbers[team_.rank])
-      return fmt::format("the GPU of rank {} does not keep what rank {} writes there",
+      return fmt::format("the GPU of rank {} does not hold what rank {} has written there",
                          parts_.members[i], parts_.members[team_.rank]);
   }
   return "";
@@ -105,18 +105,18 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
   switch (why) {
     case PeerFailure::not_crossed:
       throw AbortedError(
-          "what other hosts had to send has not come whole: a rank there has failed");
+          "the data from other hosts has not arrived complete: a rank there has failed");
     case PeerFailure::wrong_size: {
       const PeerStatus& status = words_->status;
       const std::uint64_t sent = load(status.sent[0]) | std::uint64_t{load(status.sent[1])} << 32;
       throw UsageError(
-          fmt::format("rank {} has sent {} bytes where as many were not to be received", peer,
+          fmt::format("rank {} has sent {} bytes where a different number was to be received", peer,
                       sent),
           {.remedy = same_count});
     }
     case PeerFailure::refused:
       throw UsageError(
-          fmt::format("rank {} was to receive another number of bytes than it was sent", peer),
+          fmt::format("rank {} was to receive a different number of bytes than it was sent", peer),
           {.remedy = same_count});
     case PeerFailure::aborted:
       if (peer == parts_.members[team_.rank])  // nobody was waited for
@@ -128,7 +128,7 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
       break;
   }
   throw TimeoutError(
-      fmt::format("the GPU of rank {} did not come", peer), parts_.limit,
+      fmt::format("the GPU of rank {} did not arrive", peer), parts_.limit,
       {.remedy = "find out what that rank does instead, or give more time", .missing = {peer}});
 }
 

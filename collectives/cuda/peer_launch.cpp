@@ -57,7 +57,7 @@ Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::
   if (!known.ok) return known;
   const bool has_data = request.type != OpType::barrier;
   if (has_data && (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout())))
-    return Verdict::no("the kernels know equal blocks of one buffer only");
+    return Verdict::no("the kernels support only equal blocks of one buffer");
   const std::optional<PlanQuery> query = plan_query(request, ranks);
   if (!query)
     return Verdict::no(fmt::format("there is no kernel for {}", to_string(request.op.kind())));

@@ -112,7 +112,7 @@ class StagedBridge final : public HostBridge {
   std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op,
                                     const Call& call, bool is_captured) override {
     if (is_captured)
-      throw UnsupportedError("a graph cannot hold what goes through the memory of the host",
+      throw UnsupportedError("a CUDA graph cannot capture what goes through host memory",
                              {.remedy = "leave it out of the capture"});
     return std::make_unique<StagedCrossing>(area_, carrier_, std::move(shares), op, call);
   }

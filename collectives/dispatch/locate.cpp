@@ -30,18 +30,19 @@ class Locator {
     const bool on_gpu = found.kind == MemoryKind::device;
     if (view.memory == MemoryKind::device && !on_gpu)
       throw UsageError(fmt::format("the {} buffer is said to be in device memory, but the driver "
-                                   "knows none at {}",
+                                   "knows of no allocation at {}",
                                    side, view.data),
-                       {.remedy = "look whether it has been freed"});
+                       {.remedy = "check whether it has been freed"});
     if (on_gpu && reach_.gpu == nullptr) refuse(side, name_of(found));
     if (!first_) {
       first_ = Side{side, found};
     } else if ((first_->found.kind == MemoryKind::device) != on_gpu ||
                (on_gpu && first_->found.gpu != found.gpu)) {
-      throw UsageError(fmt::format("buffers of one call in different memories: the {} buffer is in "
-                                   "{}, the {} buffer in {}",
-                                   first_->name, name_of(first_->found), side, name_of(found)),
-                       {.remedy = "give all buffers of a call in one memory"});
+      throw UsageError(
+          fmt::format("the buffers of one call are in different memories: the {} buffer is in "
+                      "{}, the {} buffer in {}",
+                      first_->name, name_of(first_->found), side, name_of(found)),
+          {.remedy = "put all buffers of a call into the same memory"});
     }
     if (on_gpu) require_reach(side, view, found);
   }
@@ -93,7 +94,7 @@ class Locator {
     require_end(side, view, found);
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
     if (address % alignment_of(view.dtype) != 0)
-      throw UsageError(fmt::format("the {} buffer begins at {}, which is no address of a {}", side,
+      throw UsageError(fmt::format("the {} buffer begins at {}, which is not aligned for {}", side,
                                    view.data, to_string(view.dtype)),
                        {.remedy = "align it to the size of its elements"});
   }
@@ -109,7 +110,7 @@ class Locator {
     throw UsageError(fmt::format("the {} buffer has {} bytes, but only {} are left of the "
                                  "allocation at {}",
                                  side, view.bytes(), left, view.data),
-                     {.remedy = "look at the count and the type, or allocate more"});
+                     {.remedy = "check the count and the dtype, or allocate more"});
   }
 
   /// Of a complex number it is that of its parts.

@@ -30,7 +30,7 @@ std::set<std::string> names_of_this_build() {
 std::string where(const Request& request) {
   const bool on_gpu = request.memory() == MemoryKind::device;
   if (request.type == OpType::barrier)
-    return on_gpu ? "it is ordered by a stream" : "it is ordered by no stream";
+    return on_gpu ? "it is ordered by a stream" : "it is not ordered by a stream";
   return on_gpu ? "the buffers are in the memory of a GPU" : "the buffers are in host memory";
 }
 

@@ -80,7 +80,7 @@ bool NcclCommunicator::receive_id() {
   const auto message = exchange_->try_receive(members_.front(), tag_);
   if (!message) return false;
   if (message->bytes.size() != id_.bytes.size())
-    throw NetworkError(fmt::format("an id of NCCL has {} bytes where {} were expected",
+    throw NetworkError(fmt::format("an NCCL unique ID has {} bytes where {} were expected",
                                    message->bytes.size(), id_.bytes.size()));
   std::memcpy(id_.bytes.data(), message->bytes.data(), id_.bytes.size());
   return true;

@@ -104,7 +104,7 @@ class Launch {
     if (what == OpType::barrier) return barrier();
     if (what == OpType::send) return send(in(), peer_);
     if (what == OpType::recv) return recv(out(), peer_);
-    throw Error(ErrorKind::internal, "NCCL is asked for what it has not");
+    throw Error(ErrorKind::internal, "NCCL is asked for something that it does not support");
   }
 
  private:
@@ -225,8 +225,8 @@ void require_apart_for_nccl(const Request& request) {
   for (const ConstBufferView& in : request.inputs.views())
     for (const BufferView& out : request.outputs.views())
       if (overlap(in, ConstBufferView(out)))
-        throw UnsupportedError(fmt::format("NCCL has no {} in place", to_string(request.type)),
-                               {.remedy = "give an output apart from the input"});
+        throw UnsupportedError(fmt::format("NCCL has no in-place {}", to_string(request.type)),
+                               {.remedy = "give an output that is separate from the input"});
 }
 
 bool nccl_has(OpType type) {

@@ -85,8 +85,9 @@ void require_ready_for_capture(const NcclChannel& channel, const OrderingDomain&
   if (domain.kind == OrderingDomain::Kind::host || channel.was_ready() ||
       !channel.gpu().is_capturing(static_cast<cuda_api::Stream>(domain.stream)))
     return;
-  throw UsageError("the stream is captured into a graph, but NCCL's communicator is not there yet",
-                   {.remedy = "make such a call once before the capture"});
+  throw UsageError(
+      "the stream is captured into a graph, but NCCL's communicator has not been created yet",
+      {.remedy = "make one such call before the capture"});
 }
 
 class NcclAlgorithm final : public Algorithm {
@@ -153,7 +154,7 @@ class NoNccl final : public Algorithm {
   bool serves(OpType type) const override { return nccl_has(type); }
   Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
   Operation& prepare(OperationStorage&, const Call&) override {
-    throw Error(ErrorKind::internal, "NCCL is asked for, but cannot be used: " + reason_);
+    throw Error(ErrorKind::internal, "NCCL was requested, but cannot be used: " + reason_);
   }
 
  private:

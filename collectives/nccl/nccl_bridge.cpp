@@ -65,9 +65,9 @@ class NcclBridge final : public HostBridge {
     // To make a communicator is to allocate memory, which breaks the capture off.
     if (is_captured && !shares.empty() && !column_->was_ready())
       throw UsageError(
-          "the stream is captured into a graph, but NCCL's communicator between the hosts is not "
-          "there yet",
-          {.remedy = "make such a call once before the capture"});
+          "the stream is captured into a graph, but NCCL's communicator between the hosts has not "
+          "been created yet",
+          {.remedy = "make one such call before the capture"});
     return std::make_unique<NcclCrossing>(column_, shares, op);
   }
 

@@ -20,7 +20,7 @@ std::string nccl_refusal(DataType dtype, ReduceKind kind) {
   if (kind == ReduceKind::avg && is_integer(dtype))
     return "NCCL's averages of integers wrap before they are divided";
   if (family == ReduceFamily::order && is_float(dtype))
-    return fmt::format("NCCL does not say what its {} makes of a NaN", to_string(kind));
+    return fmt::format("NCCL does not specify what its {} does with a NaN", to_string(kind));
   const bool has_it = family == ReduceFamily::sum || family == ReduceFamily::product ||
                       family == ReduceFamily::order;
   return has_it ? "" : fmt::format("NCCL has no {}", to_string(kind));

@@ -15,7 +15,7 @@ namespace {
 
 Verdict needs_device_memory(const PlanQuery& query) {
   if (is_on_device(query)) return Verdict::yes();
-  return Verdict::no(query.type == OpType::barrier ? "it is ordered by no stream"
+  return Verdict::no(query.type == OpType::barrier ? "it is not ordered by a stream"
                                                    : "the buffers are in host memory");
 }
 

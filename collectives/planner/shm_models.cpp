@@ -44,7 +44,7 @@ Verdict shm_one_shot_can_run(const PlanQuery& query, const PlanContext& context)
 Verdict shm_swapped_can_run(const PlanQuery& query, const PlanContext& context) {
   Verdict verdict = shm_can_run(query, context);
   if (!verdict.ok) return verdict;
-  if (context.layout.size > 2) return Verdict::no("it is made for two members");
+  if (context.layout.size > 2) return Verdict::no("it works only with two members");
   if (query.bytes > 16384) return Verdict::no("more than the 16384 bytes of a slot");
   return verdict;
 }

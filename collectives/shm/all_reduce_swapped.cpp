@@ -14,7 +14,7 @@ class AllReduceSwapped final : public ShownAlgorithm {
   std::string_view name() const override { return "all_reduce_swapped"; }
   bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
-    if (members_ != 2) return Verdict::no("it is made for two members");
+    if (members_ != 2) return Verdict::no("it works only with two members");
     return ShownAlgorithm::can_run(request);
   }
 

@@ -94,7 +94,7 @@ class DirectOperation final : public ShmOperation {
     shows_ = false;
     state_ = State::staged;
     staged_ = dynamic_cast<ShmOperation*>(&algorithm_.prepare(forms_.staged, call_));
-    if (staged_ == nullptr) throw std::logic_error("a staged form is no ShmOperation");
+    if (staged_ == nullptr) throw std::logic_error("a staged form is not a ShmOperation");
     begin_other(*staged_);
   }
 

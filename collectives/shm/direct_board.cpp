@@ -33,10 +33,10 @@ void nap() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
 
 void warn_of_writer(std::size_t bytes) noexcept {
   try {
-    Logger().warning(fmt::format(
-        "a process that does not come back may still write to {} bytes of a buffer from "
-        "hymn::allocate, and memory is too short to cut it off",
-        bytes));
+    Logger().warning(
+        fmt::format("a process that does not respond may still write to {} bytes of a buffer from "
+                    "hymn::allocate, and there is too little memory to detach it",
+                    bytes));
   } catch (const std::exception&) {
     // Memory is short, as it says.
   }

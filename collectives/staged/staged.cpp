@@ -230,7 +230,7 @@ Operation& StagedAlgorithm::prepare(OperationStorage& storage, const Call& call)
   const Request& request = *call.request;
   if (request.domain.kind != OrderingDomain::Kind::host &&
       area_->gpu->is_capturing(static_cast<Stream>(request.domain.stream)))
-    throw UnsupportedError("a graph cannot hold what is staged through the memory of the host",
+    throw UnsupportedError("a CUDA graph cannot capture what is staged through host memory",
                            {.remedy = "leave it out of the capture"});
   auto staging = std::make_unique<Staging>(area_, request, call.peer == rank_, call.peer);
   Algorithm& carrier = pick_(staging->copies.request());

@@ -36,7 +36,7 @@ struct ErrorContext {
   std::string group{};      ///< the group's name
   std::string operation{};  ///< "all_reduce #41"
   std::string remedy{};     ///< a sentence that tells the user what to do
-  /// Global ranks that were waited for and have not come, or have failed; they are in the text,
+  /// Global ranks that were waited for and have not arrived, or have failed; they are in the text,
   /// too.
   std::vector<int> missing{};
 };

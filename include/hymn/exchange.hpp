@@ -1,4 +1,4 @@
-// The seam through which ranks find each other: small messages between numbered ranks.
+// The bootstrap interface by which ranks find each other: small messages between numbered ranks.
 //
 // A World can be made from any Exchange. MPI is one, threads of one process are another; a
 // key-value store or a launcher's own service can be one by implementing four functions. It carries

@@ -17,7 +17,8 @@ struct Candidate {
   std::string algorithm;
   bool can_run = false;
   std::string reason;  ///< why not
-  /// How far it keeps the bits of this request's result; `size` where no order can change them.
+  /// How far it reproduces the bits of this request's result; `size` where no order can change
+  /// them.
   Reproducibility promises = Reproducibility::ranks;
   double predicted_us = 0;  ///< how long it should take, in microseconds; 0: not known
   std::string cost_source;  ///< where that comes from: "tuned on …", "default table", …

@@ -1,4 +1,4 @@
-// A value that will be there later, and what to do with it then.
+// A value that will be available later, and what to do with it then.
 #pragma once
 
 #include "hymn/standard.hpp"  // first
@@ -80,7 +80,7 @@ class FutureState : public FutureOutcome {
 
 template <class T>
 const std::shared_ptr<FutureState<T>>& need(const std::shared_ptr<FutureState<T>>& state) {
-  if (!state) throw UsageError("this Future is empty: another has taken over what it was");
+  if (!state) throw UsageError("this Future is empty: it was moved from");
   return state;
 }
 }  // namespace detail

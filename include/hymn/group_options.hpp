@@ -18,8 +18,8 @@ struct CallOptions {
   /// A CUDA stream (cudaStream_t or CUstream) of this rank's GPU, for buffers in its memory; null:
   /// none. The operation comes after what is on the stream at the call, and what is enqueued there
   /// later comes after the operation. Then the blocking forms, too, return when all of it is on the
-  /// stream; the limit holds on, and a failure gives the group up. The default stream is given as
-  /// cudaStreamLegacy or cudaStreamPerThread. Of a stream that is captured into a graph the
+  /// stream; the limit still applies, and a failure gives the group up. The default stream is given
+  /// as cudaStreamLegacy or cudaStreamPerThread. On a stream that is captured into a graph the
   /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
   /// runs.
   void* stream = nullptr;
@@ -33,7 +33,7 @@ struct GroupOptions {
   /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
   /// timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
-  /// For the making of this group; unset: as WorldOptions::init_timeout.
+  /// For creating this group; unset: as WorldOptions::init_timeout.
   Timeout init_timeout{};
   std::string path{};  ///< as HYMN_PATH, for this group; empty: HYMN_PATH
   std::string algo{};  ///< as HYMN_ALGO, for this group; empty: HYMN_ALGO

@@ -93,7 +93,7 @@ HYMN_API hymnResult_t hymnGroupUses(hymnGroup_t group, const char* path, const c
 
 // --- Work --------------------------------------------------------------------------------------
 
-/// Moves the operation forward; *done is 1 when it has completed, well or badly (see
+/// Moves the operation forward; *done is 1 when it has completed, successfully or not (see
 /// hymnWorkError).
 HYMN_API hymnResult_t hymnWorkTest(hymnWork_t work, int* done);
 /// Waits until it has completed and returns its error if it failed. When the operation's own limit

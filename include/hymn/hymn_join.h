@@ -24,8 +24,8 @@ typedef struct {
   size_t size;        ///< sizeof(hymnJoinable_t)
   hymnGroup_t group;  ///< on which it makes its collectives
   /// Called when this rank has run out, once for each iteration of those that have not: makes the
-  /// same collectives as they do in one iteration, with what changes no result. NULL: there are
-  /// none.
+  /// same collectives as they do in one iteration, with values that leave results unchanged. NULL:
+  /// there are none.
   hymnResult_t (*main_hook)(void* user);
   /// Called once on every rank when all have run out. is_last_joiner: no rank of the group had more
   /// input than this one. It may make collectives. May be NULL.
@@ -34,7 +34,7 @@ typedef struct {
 } hymnJoinable_t;
 #define HYMN_JOINABLE_INIT {sizeof(hymnJoinable_t), NULL, NULL, NULL, NULL}
 
-/// By what averages are divided.
+/// What averages are divided by.
 typedef enum {
   hymnJoinDivisorInitial = 0,  ///< all ranks of the group
   hymnJoinDivisorActive        ///< the ranks that still have input
@@ -101,9 +101,9 @@ typedef struct {
 #define HYMN_SHADOW_OPTIONS_INIT {sizeof(hymnShadowOptions_t), 0, 0, 0}
 
 /// Runs body(user); then makes the collectives that the other members of these `n` groups still
-/// make, with what changes no result, until all have run out. *shadowed, which may be NULL, is how
-/// many those were. All members of these groups call it, each with all of them that it is in.
-/// As Join::shadow_all.
+/// make, with values that leave results unchanged, until all have run out. *shadowed, which may be
+/// NULL, is how many those were. All members of these groups call it, each with all of them that it
+/// is in. As Join::shadow_all.
 HYMN_API hymnResult_t hymnJoinShadowAll(const hymnGroup_t* groups, size_t n,
                                         hymnResult_t (*body)(void* user), void* user,
                                         const hymnShadowOptions_t* options, uint64_t* shadowed);

@@ -1,4 +1,4 @@
-// The words of hymn's C API: handles, codes, element types, and options. hymn.h includes this.
+// The vocabulary of hymn's C API: handles, codes, element types, and options. hymn.h includes this.
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ typedef struct hymnWork* hymnWork_t;    ///< an operation in flight
 /// NULL. Functions without an I, too, return when all is on the stream.
 typedef void* hymnStream_t;
 
-/// What became of a call. docs/errors.md says, kind by kind, what can be used after a failure.
+/// The result of a call. docs/errors.md says, kind by kind, what can be used after a failure.
 typedef enum {
   hymnSuccess = 0,
   hymnUsageError,        ///< the call is wrong; nothing was sent
@@ -90,7 +90,7 @@ typedef struct {
 #define HYMN_WORLD_OPTIONS_INIT \
   {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL, hymnReproducibleDefault}
 
-/// When the communicator of NCCL for a group is made, as HYMN_NCCL_INIT (docs/gpu.md).
+/// When the NCCL communicator of a group is created, as HYMN_NCCL_INIT (docs/gpu.md).
 typedef enum {
   hymnNcclInitDefault = 0,  ///< as HYMN_NCCL_INIT
   hymnNcclInitLazy,         ///< at the first use of the group on the memory of GPUs

@@ -63,7 +63,8 @@ class HYMN_API JoinHook {
   virtual ~JoinHook();
 
   /// Called once for each iteration of those that still run: makes the same collectives as they do
-  /// in one iteration, on the same groups and in the same order, with what changes no result.
+  /// in one iteration, on the same groups and in the same order, with values that leave results
+  /// unchanged.
   virtual void main_hook() {}
   /// Called once on every rank when all have run out. `is_last_joiner`: no rank of the joinable's
   /// group had more input than this one. It may make collectives: all ranks are here.
@@ -90,7 +91,7 @@ class HYMN_API Joinable {
   detail::JoinState* join_ = nullptr;  // while it takes part in the run of one
 };
 
-/// By what averages are divided.
+/// What averages are divided by.
 enum class JoinDivisor : std::uint8_t {
   initial,  ///< all ranks of the group, as if those that have run out gave zeros
   active,   ///< the ranks that still have input
@@ -129,10 +130,10 @@ class HYMN_API EarlyTermination : public UsageError {
 struct JoinedRank {
   int rank = -1;                 ///< global
   std::uint64_t iterations = 0;  ///< that it has made itself
-  TimePoint since{};             ///< when this rank has learnt of it
+  TimePoint since{};             ///< when this rank learnt of it
 };
 
-/// How far the ranks of a join are.
+/// How far the ranks of a join have come.
 struct JoinStatus {
   std::uint64_t iterations = 0;      ///< of the rank that has made most
   int active = 0;                    ///< ranks that still have input
@@ -177,8 +178,8 @@ class HYMN_API Join {
   JoinStatus status() const;
 
   /// Without joinables: runs the body, and then, where this rank has run out of input, makes
-  /// whatever collectives the other members of these groups still make, with what changes no
-  /// result (zeros, where nothing is reduced), until all members have run out. Returns how many
+  /// whatever collectives the other members of these groups still make, with what leaves results
+  /// unchanged (zeros, where nothing is reduced), until all members have run out. Returns how many
   /// those were. It learns of them from what the others record, so that these pay nothing.
   ///
   /// All members of these groups call it, each with all of the groups that it is in; others that it
@@ -204,7 +205,7 @@ class HYMN_API Join {
   /// Who stands in for `preferred` (a global rank) as a root: itself while it has not run out, else
   /// the first member after it, in the order of ranks and around, that has not. Likewise one
   /// all_reduce of four bytes, with the same answer on all that call it. Throws UsageError for a
-  /// rank that is no member.
+  /// rank that is not a member.
   static int acting_root(const ProcessGroup& group, int preferred);
   /// The reduction that averages over the members that have not run out, for element types that can
   /// hold fractions: avg while none has, else a premul_sum. Likewise one all_reduce.

@@ -12,7 +12,7 @@
 
 namespace hymn {
 
-/// When the communicator of a group is made.
+/// When the NCCL communicator of a group is created.
 enum class NcclInit : std::uint8_t {
   lazy,        ///< at the first use of the group on the memory of GPUs
   eager,       ///< when the group is made, which waits until it is ready
@@ -26,9 +26,10 @@ HYMN_API std::string_view to_string(NcclInit init) noexcept;
 /// members of a group. docs/gpu.md tells what each one does.
 struct NcclOptions {
   std::optional<NcclInit> init{};
-  std::optional<int> min_ctas{};  ///< blocks of threads on the GPU for one operation, from 1 to 64
+  std::optional<int>
+      min_ctas{};  ///< thread blocks (CTAs) on the GPU for one operation, from 1 to 64
   std::optional<int> max_ctas{};  ///< the same; not below min_ctas
-  std::optional<int> cga_size{};  ///< blocks in a cluster, from 0 to 8
+  std::optional<int> cga_size{};  ///< thread blocks in a cluster (CGA), from 0 to 8
   std::string net_name{};         ///< "Socket", "IB", or that of a plugin; empty: not set
   /// Whether NCCL's calls may block. Communicators are made on a thread of their own anyway, so
   /// that limits are kept; a first launch that connects GPUs may then hold its caller up.

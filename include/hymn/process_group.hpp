@@ -29,7 +29,7 @@ struct CompletionInfo {
   std::string group;           ///< as messages name it
   std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
   bool p2p = false;
-  std::size_t bytes = 0;  ///< what this rank gave; what it got, where it gave nothing
+  std::size_t bytes = 0;  ///< what this rank sent; what it received, where it sent nothing
   std::string error{};    ///< why it failed; empty: it has completed
   /// From its start to its end; absent unless HYMN_RECORDER_TIMING or World::enable_timing() asks
   /// for it.
@@ -93,7 +93,7 @@ class HYMN_API ProcessGroup {
   /// batch, each counts. Empty on a rank outside. Thread-safe.
   std::vector<AlgorithmUse> uses() const;
 
-  /// How many communicators of NCCL were split from this group's on this rank.
+  /// How many NCCL communicators were split from this group's on this rank.
   std::uint64_t comm_split_count() const;
 
   // --- Everything below comes down to these three, and is inlined: the flight recorder keeps where
@@ -294,7 +294,7 @@ class HYMN_API ProcessGroup {
   ///
   /// Throws UnsupportedError where NCCL does not carry this group, or is older than what is asked
   /// for (it says which version has it), UsageError for memory that is not this rank's GPU's,
-  /// TimeoutError where a member does not come, and BackendError.
+  /// TimeoutError where a member does not arrive, and BackendError.
   RegisteredBuffer register_buffer(void* data, std::size_t bytes,
                                    Registration how = Registration::local,
                                    const CallOptions& options = {});
@@ -338,7 +338,7 @@ class HYMN_API ProcessGroup {
 
   /// After a failure: a new group of the members that are left, which all of them call. Gives this
   /// group up if that has not happened yet. Waits until every member has called it or is known to
-  /// be gone, for up to the limit on making groups. Can be called again when another member fails
+  /// be gone, for up to the limit on creating groups. Can be called again when another member fails
   /// meanwhile. Throws TimeoutError when a member that is alive does not call it, and
   /// UnsupportedError where there is no control plane (HYMN_CONTROL).
   ProcessGroup shrink();
@@ -346,11 +346,11 @@ class HYMN_API ProcessGroup {
   // --- What has ended
   // ------------------------------------------------------------------------------------
 
-  /// From now on `hook` is called for each operation of this group on this rank that ends, well or
-  /// badly, blocking or not, once and in the order in which they end; a batch is one operation. It
-  /// is called outside of all locks, by a thread that ends operations, and may make calls itself.
-  /// What it throws is logged. All hooks have been called when wait_for_pending_works() or
-  /// destroy() returns. Calls that are refused are no operations.
+  /// From now on `hook` is called for each operation of this group on this rank that ends,
+  /// successfully or not, blocking or not, once and in the order in which they end; a batch is one
+  /// operation. It is called outside of all locks, by a thread that ends operations, and may make
+  /// calls itself. What it throws is logged. All hooks have been called when
+  /// wait_for_pending_works() or destroy() returns. Calls that are refused are no operations.
   void on_completion(CompletionHook hook);
   /// Waits for all that is in flight on this group now: for each as Work::wait() does, or for all
   /// together as Work::wait(timeout) does. When all have ended the first error is thrown.
@@ -360,7 +360,8 @@ class HYMN_API ProcessGroup {
   // -----------------------------------------------------------------------------------------
 
   /// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
-  /// the group. Local: other ranks may do it earlier, later, or in another order. Twice is fine.
+  /// the group. Local: other ranks may do it earlier, later, or in another order. Calling it twice
+  /// is fine.
   void destroy();
   bool is_destroyed() const;
 
@@ -377,7 +378,7 @@ class HYMN_API ProcessGroup {
   template <class View>
   static const View& at(std::span<const View> views, std::size_t index) {
     if (index >= views.size())
-      throw UsageError("there are not as many inputs as outputs", {.remedy = "give one for each"});
+      throw UsageError("the numbers of inputs and outputs differ", {.remedy = "give one for each"});
     return views[index];
   }
   template <class Side, class View>

@@ -1,4 +1,4 @@
-// Memory of a GPU that a group's communicator of NCCL knows: ProcessGroup::register_buffer().
+// GPU memory that is registered with a group's NCCL communicator: ProcessGroup::register_buffer().
 #pragma once
 
 #include "hymn/standard.hpp"  // first
@@ -15,7 +15,7 @@ namespace detail {
 class BufferRegistration;
 }
 
-/// In which way NCCL knows it.
+/// How NCCL registers it.
 enum class Registration : std::uint8_t {
   local,   ///< each rank's buffer by itself (ncclCommRegister): NCCL 2.19 or newer
   window,  ///< as a window of symmetric memory of all members (ncclCommWindowRegister): 2.27 or

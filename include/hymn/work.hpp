@@ -30,8 +30,8 @@ struct RecvStatus {
 /// Dropping it neither cancels the operation nor waits for it: the operation completes when
 /// somebody waits for anything, ProcessGroup::wait_for_pending_works() among others, its buffers
 /// must stay valid until then, and how it ended is told to no one but the group's hooks, unless the
-/// group was given up. Compilers warn of a Work that is not used; where it is meant to be dropped,
-/// write
+/// group was given up. Compilers warn about a Work that is not used; where it is meant to be
+/// dropped, write
 /// `(void)`.
 class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 takes it here
  public:
@@ -40,8 +40,8 @@ class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 t
 
   bool valid() const noexcept { return state_ != nullptr; }
 
-  /// Moves the operation forward; true when it has completed, well or badly. Never throws for a
-  /// failure of the operation: see error().
+  /// Moves the operation forward; true when it has completed, successfully or not. Never throws for
+  /// a failure of the operation: see error().
   bool test();
   /// True when it has completed, without moving anything.
   bool is_completed() const;

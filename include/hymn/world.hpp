@@ -22,7 +22,7 @@ class WorldState;
 struct WorldOptions {
   /// Default of all groups; unset: HYMN_TIMEOUT.
   Timeout timeout{};
-  /// For the making of the world and of groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
+  /// For creating the world and groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
   Timeout init_timeout{};
   /// A thread that moves asynchronous operations forward while the application computes. Unset:
   /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
@@ -44,9 +44,9 @@ struct WorldOptions {
 struct OperationMetrics {
   std::string path;  ///< "mpi", "shm", …
   OpType type = OpType::barrier;
-  std::uint64_t operations = 0;  ///< that have ended, well or badly
+  std::uint64_t operations = 0;  ///< that have ended, successfully or not
   std::uint64_t failures = 0;    ///< of these
-  std::uint64_t bytes = 0;       ///< what this rank gave; what it got, where it gave nothing
+  std::uint64_t bytes = 0;       ///< what this rank sent; what it received, where it sent nothing
   Duration total{0};             ///< from call, or start, to end; all operations added up
   Duration waiting{0};           ///< of that: in which a thread was blocked in a call or in wait()
 };
@@ -54,7 +54,7 @@ struct OperationMetrics {
 /// What a flight record tells.
 struct RecordOptions {
   bool collectives = true;   ///< the calls themselves, not only the groups
-  bool only_active = false;  ///< of the calls those alone that have not ended
+  bool only_active = false;  ///< of the calls only those that have not ended
   bool symbols = true;       ///< names and source lines of call sites, which takes a while to find
 };
 
@@ -99,18 +99,18 @@ class HYMN_API World {
   /// it with the same ranks, in the same order as other calls of new_group; ranks outside the list
   /// get a non-member group. The same ranks twice give two independent groups. Throws UsageError
   /// for an empty list, a rank twice or out of range, or when the members' arguments differ;
-  /// TimeoutError when a member does not come.
+  /// TimeoutError when a member does not arrive.
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options = {});
   ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);
   }
 
-  /// As new_group(), without waiting for the other members: the group is made by a thread of
-  /// hymn's, after all that were asked for before. Calls of both kinds count as calls of new_group
-  /// in the order that all ranks must keep; ranks may differ in the kind. Arguments that are wrong
-  /// by themselves are thrown here, everything else by the future, within the time that making a
-  /// group may take (GroupOptions::init_timeout). A continuation must not end the world. Over MPI
-  /// below MPI_THREAD_MULTIPLE there is no such thread: the group is made before this returns.
+  /// As new_group(), without waiting for the other members: the group is made by a hymn thread,
+  /// after all that were asked for before. Calls of both kinds count as calls of new_group in the
+  /// order that all ranks must keep; ranks may differ in the kind. Arguments that are wrong by
+  /// themselves are thrown here, everything else by the future, within the time that making a group
+  /// may take (GroupOptions::init_timeout). A continuation must not end the world. Over MPI below
+  /// MPI_THREAD_MULTIPLE there is no such thread: the group is made before this returns.
   Future<ProcessGroup> new_group_async(std::span<const int> ranks,
                                        const GroupOptions& options = {});
   Future<ProcessGroup> new_group_async(std::initializer_list<int> ranks,
@@ -123,7 +123,7 @@ class HYMN_API World {
   /// time, also while others are stuck in calls, and after destroy().
   std::string flight_record(const RecordOptions& options = {}) const;
   /// Where HYMN_DUMP says where: writes the file of this rank, and asks all other ranks to write
-  /// theirs, which they do soon, whatever they are in. From any thread.
+  /// theirs, which they do soon, whatever call they are in. From any thread.
   void dump(const std::string& reason = "asked for by the program");
   /// As HYMN_RECORDER_TIMING=1 for operations that start from now on: the flight recorder keeps
   /// when they started, and how long they took.

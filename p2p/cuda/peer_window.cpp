@@ -46,7 +46,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 template <class T>
 void read_into(T& value, const Bytes& bytes) {
   if (bytes.size() != sizeof(T))
-    throw NetworkError("a peer's window is described in a way that is not known");
+    throw NetworkError("a peer's window is described in an unknown format");
   std::memcpy(&value, bytes.data(), sizeof(T));
 }
 
@@ -157,7 +157,7 @@ std::string PeerWindows::open(std::span<const WindowTicket> tickets, std::size_t
 
 std::string PeerWindows::open_one(const WindowTicket& theirs, const WindowTicket& mine) {
   if (theirs.host != mine.host)
-    return fmt::format("rank {} is on another host ({}) than rank {} ({})", theirs.rank,
+    return fmt::format("rank {} is on a different host ({}) than rank {} ({})", theirs.rank,
                        theirs.host, mine.rank, mine.host);
   const Functions& cuda = gpu_->cuda();
   const int index = find_gpu(cuda, theirs.uuid);
@@ -172,7 +172,7 @@ std::string PeerWindows::open_one(const WindowTicket& theirs, const WindowTicket
     return "";
   }
   if (!theirs.has_handle)
-    return fmt::format("the driver of rank {} has no handles for other processes", theirs.rank);
+    return fmt::format("the driver of rank {} has no IPC handles for other processes", theirs.rank);
   Pointer address = 0;
   call(cuda, cuda.open_ipc_handle, &address, theirs.handle, ipc_enable_peer_access);
   opened_.push_back(address);

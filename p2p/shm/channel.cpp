@@ -28,7 +28,7 @@ ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> me
       usable_(region_->plan().areas(), unknown_bytes),
       warn_(std::move(warn)) {
   if (region_->plan().areas() > Desk::most_areas)
-    throw std::logic_error("a region has more areas than a desk can tell of");
+    throw std::logic_error("a region has more areas than a desk has room for");
 }
 
 ShmChannel::~ShmChannel() = default;

@@ -120,11 +120,10 @@ Descriptor Door::receive(const MemoryKey& key, Duration limit) {
       wrong = "; " + error.problem();
     }
   }
-  throw ResourceError(
-      fmt::format("process {}, which made the shared memory, may not be looked into, and has not "
-                  "handed it over through a socket{}",
-                  key.pid, wrong),
-      {.remedy = "run the ranks of a host as one user in one PID namespace"});
+  throw ResourceError(fmt::format("process {}, which made the shared memory, may not be inspected, "
+                                  "and has not passed its descriptor through a socket{}",
+                                  key.pid, wrong),
+                      {.remedy = "run the ranks of a host as one user in one PID namespace"});
 }
 
 void hand_over(const Descriptor& memory, const Standing& maker,

@@ -110,7 +110,7 @@ Descriptor get_memory(const MemoryKey& key, const Standing& maker, Door& door, D
   throw ResourceError(
       fmt::format("process {}, which made the shared memory, {}", key.pid,
                   others ? "belongs to another user"
-                         : "may not be looked into and is in another network namespace"),
+                         : "may not be inspected and is in another network namespace"),
       {.remedy = "run the ranks of a host as one user, in one PID or one network namespace"});
 }
 
@@ -127,7 +127,7 @@ std::unique_ptr<SharedRegion> join_region(std::span<const std::byte> ticket, Reg
   const Standing maker = Standing::unpack(unpacker);
   if (unpacker.number() != hash_of(plan, members) || key.bytes != plan.total_bytes(members))
     throw ResourceError(
-        fmt::format("the shared memory of process {} is laid out otherwise than this rank's",
+        fmt::format("the shared memory of process {} is laid out differently from this rank's",
                     key.pid),
         {.remedy = "run the same build of hymn on all ranks"});
   Descriptor memory = get_memory(key, maker, door, patience);

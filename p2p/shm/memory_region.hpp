@@ -9,12 +9,12 @@
 namespace hymn {
 
 /// How a region between processes comes about:
-///   1. every member opens a Door and sends its address with its first message; the lowest member
-///      on the host (the maker) calls RegionMaker::make before that, and sends ticket(), too;
+///   1. every member opens a Door and sends its address with its first message; before that the
+///      lowest member on the host (the maker) calls RegionMaker::make, and sends ticket(), too;
 ///   2. the maker hands out the memory to those who need that; every member, the maker too, joins
 ///      with the maker's ticket, and tells the others how that ended in its second message;
-///   3. when all have joined, the maker and the doors may be destroyed. So they are where one has
-///      failed.
+///   3. when all have joined, the maker and the doors may be destroyed. So they are where one
+///      has failed.
 class RegionMaker {
  public:
   /// Throws ResourceError (memory, descriptors, RLIMIT_FSIZE …) that tells what is short and the

@@ -53,7 +53,8 @@ std::uint64_t own_pid_in_proc() {
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) fail("no random number is had", errno);
+  if (getrandom(&number, sizeof number, 0) != sizeof number)
+    fail("no random number can be had", errno);
   return number;
 }
 
@@ -61,11 +62,10 @@ std::uint64_t random_number() {
 Descriptor make_unnamed_file(int memfd_error) {
   Descriptor file(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!file)
-    throw ResourceError(
-        fmt::format("there is no shared memory: memfd_create says '{}', and a nameless file in "
-                    "/dev/shm '{}'",
-                    std::strerror(memfd_error), std::strerror(errno)),
-        {.remedy = "permit memfd_create, or mount a tmpfs at /dev/shm"});
+    throw ResourceError(fmt::format("shared memory is not available: memfd_create fails with '{}', "
+                                    "and an unnamed file in /dev/shm with '{}'",
+                                    std::strerror(memfd_error), std::strerror(errno)),
+                        {.remedy = "permit memfd_create, or mount a tmpfs at /dev/shm"});
   return file;
 }
 
@@ -74,8 +74,8 @@ void check_size_limit(std::size_t bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   if (limit.rlim_cur < bytes)
-    throw ResourceError(fmt::format("{} bytes of shared memory are more than the {} that the limit "
-                                    "on the size of files lets this process make",
+    throw ResourceError(fmt::format("{} bytes of shared memory exceed the {} that this process's "
+                                    "limit on the size of files allows",
                                     bytes, limit.rlim_cur),
                         {.remedy = "raise the limit on the size of files (ulimit -f)"});
 }
@@ -101,20 +101,20 @@ Descriptor make_nameless_memory(std::size_t bytes, const std::string& purpose) {
   const bool sealable = static_cast<bool>(memory);
   if (!sealable) {
     if (errno != ENOSYS && errno != EPERM)
-      fail(fmt::format("{} bytes of shared memory cannot be made", bytes), errno);
+      fail(fmt::format("{} bytes of shared memory cannot be created", bytes), errno);
     memory = make_unnamed_file(errno);
   }
   if (ftruncate(memory.number(), static_cast<off_t>(bytes)) != 0)
-    fail(fmt::format("shared memory cannot be given {} bytes", bytes), errno);
+    fail(fmt::format("shared memory cannot be resized to {} bytes", bytes), errno);
   // Whoever could shrink it could kill everybody who looks at it.
   if (sealable && fcntl(memory.number(), F_ADD_SEALS, fixed_size) != 0)
-    fail("the size of shared memory cannot be fixed", errno);
+    fail("the size of shared memory cannot be sealed", errno);
   return memory;
 }
 
 MemoryKey key_of(const Descriptor& memory) {
   struct stat status{};
-  if (fstat(memory.number(), &status) != 0) fail("shared memory cannot be looked at", errno);
+  if (fstat(memory.number(), &status) != 0) fail("shared memory cannot be inspected", errno);
   return {.pid = own_pid_in_proc(),
           .descriptor = static_cast<std::uint64_t>(memory.number()),
           .device = status.st_dev,
@@ -132,9 +132,9 @@ void check_nameless_memory(const Descriptor& memory, const MemoryKey& key) {
   const bool named = !key.link.starts_with(memfd_link) || link_of(memory.number()) == key.link;
   if (!same || !named)
     throw ResourceError(
-        fmt::format("descriptor {} of process {} is not the shared memory that it told of",
+        fmt::format("descriptor {} of process {} is not the shared memory that it announced",
                     key.descriptor, key.pid),
-        {.remedy = "make sure that the rank that made it is still there"});
+        {.remedy = "make sure that the rank that made it is still alive"});
 }
 
 Descriptor open_nameless_memory(const MemoryKey& key) {
@@ -145,10 +145,11 @@ Descriptor open_nameless_memory(const MemoryKey& key) {
   if (!seen) {
     if (errno == ENOENT)
       throw ResourceError(
-          fmt::format("process {}, which made the shared memory, is not there any more, or in "
+          fmt::format("process {}, which made the shared memory, no longer exists, or is in "
                       "another PID namespace",
                       key.pid),
-          {.remedy = "run the ranks of a host in one PID namespace, and see why the rank ended"});
+          {.remedy =
+               "run the ranks of a host in one PID namespace, and find out why that rank ended"});
     fail(fmt::format("the shared memory of process {} cannot be found ({})", key.pid, path), errno);
   }
   check_nameless_memory(seen, key);
@@ -163,7 +164,7 @@ void check_fixed_size(const Descriptor& memory, const MemoryKey& key) {
   if (key.link.starts_with(memfd_link) &&
       (fcntl(memory.number(), F_GET_SEALS) & fixed_size) != fixed_size)
     throw ResourceError(
-        fmt::format("the size of the shared memory of process {} is not fixed", key.pid));
+        fmt::format("the size of the shared memory of process {} is not sealed", key.pid));
 }
 
 SharedMapping::SharedMapping(const Descriptor& memory, std::size_t bytes, Access access)

@@ -148,9 +148,10 @@ Reservation reserve_memory(const SharedMapping& mapping, const Descriptor& memor
     taker.done = 0;
   }
   return {taker.done,
-          fmt::format("{} bytes of shared memory for each of {} ranks are wanted, {} can be had: "
-                      "{}; give the job more memory or run fewer ranks on this host",
-                      bytes, sharers, taker.done, taker.why)};
+          fmt::format(
+              "{} bytes of shared memory are wanted for each of {} ranks, but {} are available: "
+              "{}; give the job more memory or run fewer ranks on this host",
+              bytes, sharers, taker.done, taker.why)};
 }
 
 bool reserve_private(std::byte* begin, std::size_t bytes) {

@@ -23,7 +23,8 @@ constexpr std::string_view link_begin = "/memfd:hymn-heap-";
 
 std::size_t whole_pages(std::size_t bytes) {
   if (bytes > SIZE_MAX / 2)
-    throw ResourceError(fmt::format("{} bytes of shared memory are more than there can be", bytes));
+    throw ResourceError(
+        fmt::format("{} bytes of shared memory are more than an address space can hold", bytes));
   const std::size_t page = RegionPlan::page_of_machine();
   return std::max(page, (bytes + page - 1) / page * page);
 }
@@ -179,7 +180,7 @@ void SharedHeap::deallocate(void* memory) {
   std::lock_guard lock(mutex_);
   const auto found = allocations_.find(static_cast<std::byte*>(memory));
   if (found == allocations_.end())
-    throw UsageError("memory is freed that hymn::allocate has not made, or that is free already",
+    throw UsageError("the memory to be freed is not from hymn::allocate, or has been freed already",
                      {.remedy = "free each pointer from hymn::allocate once, and no other"});
   const auto [begin, allocation] = *found;
   allocations_.erase(found);

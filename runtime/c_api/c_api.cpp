@@ -68,7 +68,7 @@ std::optional<Reproducibility> option_level(int level) {
   const auto index = static_cast<std::size_t>(level) - 1;
   if (index >= reproducibility_count)
     throw UsageError(
-        fmt::format("options->reproducibility is {}, which is no hymnReproducibility_t", level));
+        fmt::format("options->reproducibility is {}, which is not a hymnReproducibility_t", level));
   return static_cast<Reproducibility>(index);
 }
 
@@ -84,7 +84,7 @@ std::optional<int> option_number(int given) {
 std::optional<NcclInit> option_init(int given) {
   if (given == hymnNcclInitDefault) return std::nullopt;
   if (given < hymnNcclInitLazy || given > hymnNcclInitBackground)
-    throw UsageError(fmt::format("options->nccl_init is {}, which is no hymnNcclInit_t", given));
+    throw UsageError(fmt::format("options->nccl_init is {}, which is not a hymnNcclInit_t", given));
   return static_cast<NcclInit>(given - 1);
 }
 

@@ -127,7 +127,7 @@ hymnResult_t hymnWorkStatus(hymnWork_t work, size_t index, hymnRecvStatus_t* sta
     } else if (index == 0) {
       received = of.status();
     } else {
-      throw hymn::UsageError("a work that is no batch has at most one receive, with index 0");
+      throw hymn::UsageError("a work that is not a batch has at most one receive, with index 0");
     }
     *status = {received.source, received.tag, received.count};
   });

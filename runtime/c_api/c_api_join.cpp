@@ -45,7 +45,7 @@ JoinOptions join_options(const hymnJoinOptions_t* options) {
   const hymnJoinOptions_t given = read_options(options, "hymnJoinOptions_t");
   if (given.divisor != hymnJoinDivisorInitial && given.divisor != hymnJoinDivisorActive)
     throw UsageError(
-        fmt::format("options->divisor is {}, which is no hymnJoinDivisor_t", given.divisor));
+        fmt::format("options->divisor is {}, which is not a hymnJoinDivisor_t", given.divisor));
   return {.enable = given.enable >= 0,
           .throw_on_early_termination = given.throw_on_early_termination != 0,
           .divisor =

@@ -100,7 +100,7 @@ std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
       const std::uint64_t given = at(calls[giver].gives, taker);
       const std::uint64_t taken = at(calls[taker].takes, giver);
       if (given != taken)
-        return fmt::format("rank {} gives rank {} {} elements, which takes {}", ranks[giver],
+        return fmt::format("rank {} sends rank {} {} elements, which expects {}", ranks[giver],
                            ranks[taker], given, taken);
     }
   }
@@ -132,7 +132,8 @@ std::string with_site(const std::string& call, const std::string& site) {
 }
 
 std::string describe_site(const void* site) {
-  return site == nullptr ? "an unknown place" : site_text(reinterpret_cast<std::uintptr_t>(site));
+  return site == nullptr ? "an unknown call site"
+                         : site_text(reinterpret_cast<std::uintptr_t>(site));
 }
 
 }  // namespace hymn

@@ -29,9 +29,9 @@ void Completions::call(const Hooks& hooks, const CompletionInfo& info, const Log
       logger.warning(fmt::format("a completion hook of group '{}' has thrown at {}: {}", info.group,
                                  info.name, error.what()));
     } catch (...) {
-      logger.warning(
-          fmt::format("a completion hook of group '{}' has thrown at {} what is no std::exception",
-                      info.group, info.name));
+      logger.warning(fmt::format(
+          "a completion hook of group '{}' has thrown at {} something that is not a std::exception",
+          info.group, info.name));
     }
   }
 }

@@ -30,7 +30,7 @@ void GroupState::await_gpu(const Call& call, Timeout limit, const char* what,
   if (!waited) return;
   ErrorContext where = context(title(call));
   where.remedy = "find out what holds up the stream, or give more time";
-  throw TimeoutError(fmt::format("within {:.3f} s the GPU has not come to {}; nothing was sent",
+  throw TimeoutError(fmt::format("within {:.3f} s the GPU has not reached {}; nothing was sent",
                                  std::chrono::duration<double>(*waited).count(), what),
                      *waited, std::move(where));
 }
@@ -55,8 +55,9 @@ std::size_t GroupState::find_nan_on_gpu(const Call& call, const ConstBufferView&
                           ? gpu.stream(false)
                           : static_cast<cuda_api::Stream>(domain.stream);
   if (gpu.is_capturing(stream))
-    throw UnsupportedError("a graph cannot hold the check for NaN, which the host waits for",
-                           {.remedy = "capture without it (GroupOptions::nan_check)"});
+    throw UnsupportedError(
+        "a CUDA graph cannot capture the check for NaN, which the host waits for",
+        {.remedy = "capture without it (GroupOptions::nan_check)"});
   const cuda::DeviceNan::Search search(*means_.reach.nan, view, stream);
   await_gpu(call, limit, "the check for NaN", [&search] { return search.is_done(); });
   return search.result();

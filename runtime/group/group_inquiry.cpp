@@ -112,7 +112,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
     const bool is_late = is_known && collective && tale.entered < op.sequence;
     const std::string_view how = is_late ? " has not entered it"
                                  : collective && all_entered
-                                     ? " has started it, and does not move it on"
+                                     ? " has started it, and does not progress it"
                                      : "";
     words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank), how, tale.doing));
   }
@@ -120,7 +120,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
   missing.undriven = collective && all_entered && !absent.empty();
   missing.tales = std::move(absent);
   if (!words.empty())
-    missing.words = (missing.undriven ? "not moved on by: "
+    missing.words = (missing.undriven ? "not progressed by: "
                      : collective     ? "missing: "
                      : missing.any    ? "waiting for any of "
                                       : "waiting for ") +
@@ -131,7 +131,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
     missing.words = "all its members have entered it";
   if (!unheard.empty())
     missing.words +=
-        fmt::format("{}not heard of, for the rank that passes questions on does not answer: {}",
+        fmt::format("{}not known, as the rank that passes questions on does not answer: {}",
                     missing.words.empty() ? "" : "; ", some_of(std::move(unheard)));
   if (const std::string own = tell_own(op); !own.empty() && !missing.words.empty())
     missing.words += "; " + own;
@@ -140,16 +140,15 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
 
 std::string GroupState::remedy_for(const MissingRanks& missing) const {
   std::string remedy =
-      missing.undriven ? "wait() for what was started, test() it now and then, or have a thread of "
-                         "hymn's move it on (HYMN_PROGRESS_THREAD=1); or allow more time"
+      missing.undriven ? "wait() for what was started, test() it now and then, or have hymn's "
+                         "progress thread drive it (HYMN_PROGRESS_THREAD=1); or allow more time"
       : missing.apart.empty()
           ? "look for a rank that has failed, or has not made this call; or allow more time"
           : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
             "root must agree";
   const std::string& dumps = world_->config().dump;
-  remedy += dumps.empty()
-                ? "; HYMN_DUMP=trace. leaves dumps, of which `hymn trace trace.` tells more"
-                : fmt::format("; `hymn trace {}` tells more", dumps);
+  remedy += dumps.empty() ? "; HYMN_DUMP=trace. writes dumps, which `hymn trace trace.` explains"
+                          : fmt::format("; `hymn trace {}` tells more", dumps);
   return remedy;
 }
 

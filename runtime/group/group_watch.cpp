@@ -14,7 +14,7 @@ std::string text_of(const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return known.what();
   } catch (...) {
-    return "what is no std::exception";
+    return "something that is not a std::exception";
   }
 }
 

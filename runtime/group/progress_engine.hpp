@@ -14,6 +14,7 @@
 
 #include "base/crowding.hpp"
 #include "collectives/operation.hpp"
+#include "runtime/group/gone_members.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "topology/cpu_set.hpp"
 

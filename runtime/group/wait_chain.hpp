@@ -86,7 +86,7 @@ struct MissingRanks {
   std::string apart{};          ///< the calls of others, where they differ from this rank's
   std::string words{};          ///< empty: nothing could be found out
   bool any = false;             ///< one of `ranks` would be enough
-  bool undriven = false;        ///< these have started the call, and do not move it on
+  bool undriven = false;        ///< these have started the call, and do not progress it
   std::vector<Tale> tales{};    ///< of `ranks`
   std::vector<Tale> unheard{};  ///< of others, of which nothing could be found out
 };

@@ -61,8 +61,8 @@ class WorkState {
   TimePoint started() const { return started_; }
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
-  /// One step; true when it has completed, well or badly. Does nothing when another thread is at
-  /// it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
+  /// One step; true when it has completed, successfully or not. Does nothing when another thread is
+  /// at it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
   bool step(long nanoseconds = 0);
   /// Only the last part rests: whoever slept in one would not move the others.
   bool can_rest() const;
@@ -130,7 +130,7 @@ class WorkState {
   void require_driver() const;
   /// Under the step lock: true when it has ended now.
   bool advance(long nanoseconds);
-  /// Takes a step: true when that has ended it, well or badly.
+  /// Takes a step: true when that has ended it, successfully or not.
   bool try_to_end(long nanoseconds);
   /// True when all have completed.
   bool step_parts(long nanoseconds);

@@ -12,7 +12,7 @@ ChunkQueue::ChunkQueue(std::shared_ptr<Store> store, std::string key, IndexRange
     throw UsageError(problem, {.operation = "ChunkQueue", .remedy = remedy});
   };
   if (store_ == nullptr) refuse("there is no store", "give the store that all ranks use");
-  if (chunk_ == 0) refuse("a chunk of no indices", "give chunks of one index at least");
+  if (chunk_ == 0) refuse("a chunk has no indices", "give chunks of at least one index");
   if (range_.end < range_.begin) refuse("the range ends before it begins", "give its begin first");
 }
 

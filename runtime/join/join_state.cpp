@@ -39,7 +39,7 @@ JoinState::JoinState(std::vector<Joinable*> joinables, JoinOptions options)
   if (joinables_.empty())
     throw UsageError("a join of no joinables", {.remedy = "give at least one"});
   if (std::ranges::count(joinables_, nullptr) != 0)
-    throw UsageError("a joinable is null", {.remedy = "give pointers to joinables that live"});
+    throw UsageError("a joinable is null", {.remedy = "give pointers to live joinables"});
 }
 
 // --- The run

@@ -105,7 +105,7 @@ void ShadowCall::fill_given(const CallRecord& record, const ShadowMemory::Conten
   if (!content.identity_of)
     fill_number(record, given_, content.number);
   else if (!fill_identity(given_, dtype_, *content.identity_of))
-    refuse(record, "nothing is known that would not change its result", "use joinables");
+    refuse(record, "no value is known that would leave its result unchanged", "use joinables");
   memory_.content = content;
   memory_.filled = given_.size();
 }

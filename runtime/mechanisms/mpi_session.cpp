@@ -75,7 +75,7 @@ int close_gate(MPI_Comm, int, void*, void*) {
   for (const auto& [weak, finish] : last_calls)
     if (const auto owner = weak.lock()) finish();
   if (!session().gate->close())
-    Logger().warning("MPI is finalized while a thread is in a call of MPI's that does not return");
+    Logger().warning("MPI is finalized while a thread is in an MPI call that does not return");
   return MPI_SUCCESS;
 }
 

@@ -154,7 +154,7 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
     if (leaves_only(paths::nccl, policy))
       throw ConfigError(
           fmt::format("the path setting '{}' leaves only NCCL, but {}", policy.text(), refusal),
-          {.remedy = "allow another path, or mend this"});
+          {.remedy = "allow another path, or fix this"});
     group.algorithms.push_back(make_no_nccl(std::move(refusal)));
   }
   if (gpu_ == nullptr) {
@@ -198,9 +198,9 @@ void NcclMechanism::require_casts(std::span<const int> members, const std::vecto
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!offers[i].no_casts.empty())
       throw ConfigError(
-          fmt::format("reduce_in_float32 is asked of NCCL, but rank {} cannot: {}", members[i],
-                      offers[i].no_casts),
-          {.remedy = "unset it (HYMN_NCCL_REDUCE_IN_FLOAT32, GroupOptions::nccl), or mend this"});
+          fmt::format("reduce_in_float32 is requested of NCCL, but rank {} cannot do it: {}",
+                      members[i], offers[i].no_casts),
+          {.remedy = "unset it (HYMN_NCCL_REDUCE_IN_FLOAT32, GroupOptions::nccl), or fix this"});
 }
 
 std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {

@@ -166,7 +166,7 @@ std::vector<int> PeerMechanism::members_here(const Membership& membership) const
 std::string PeerMechanism::why_not(const Membership& membership) const {
   const std::vector<int> here = members_here(membership);
   if (nccl_.gpu() == nullptr) return fmt::format("rank {} has no GPU", rank_);
-  if (cuda::kernel_image().empty()) return "this build of hymn has no kernels for GPUs";
+  if (cuda::kernel_image().empty()) return "this build of hymn has no GPU kernels";
   if (membership.ranks.size() < 2) return "one rank alone has no peer";
   if (compat_ == P2pCompat::c10d && here.size() < membership.ranks.size())
     return std::string(c10d_inside_a_host);

@@ -192,7 +192,7 @@ void JobMeeting::choose_gpu(RankRecord& record, const Machine& machine) const {
   if (index >= seen.size())
     fail(fmt::format("HYMN_GPU is {} on rank {}, which sees {} GPUs", rank.gpu, record.rank,
                      seen.size()),
-         "give an index from 0 that is there, or check CUDA_VISIBLE_DEVICES");
+         "give the index of a visible GPU, counted from 0, or check CUDA_VISIBLE_DEVICES");
   record.wanted_gpu = seen[index];
 }
 
@@ -359,7 +359,7 @@ void JobMeeting::check_told() const {
     for (const int gpu : gpus) sound = sound && is_below(gpu, map_.machine().gpus.size());
   if (!sound)
     throw NetworkError(
-        fmt::format("rank {} tells of hosts or GPUs that are not there", leader()),
+        fmt::format("rank {} reports hosts or GPUs that do not exist", leader()),
         {.rank = exchange_.rank(), .remedy = "check that all ranks run the same version of hymn"});
 }
 

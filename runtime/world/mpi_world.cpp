@@ -71,7 +71,7 @@ std::shared_ptr<LongWait> long_wait_of(int rank, const Company& company, const C
             known.push_back(std::move(words));
         const std::string more = known.empty() ? "" : "; " + some_of(std::move(known));
         const std::string text = fmt::format(
-            "making the world has waited {:.1f} s on rank {}: not all ranks have come{}",
+            "making the world has waited {:.1f} s on rank {}: not all ranks have arrived{}",
             std::chrono::duration<double>(waited).count(), rank, more);
         logger.warning(text, !LongWait::is_speaker(static_cast<std::size_t>(rank)));
       });
@@ -101,7 +101,7 @@ void wait_for_all(MPI_Request& request, MpiGate& gate, int rank, int size, Early
     };
     if (wait.until(has_come)) return;
     throw with_known(
-        TimeoutError(fmt::format("making the world: not all ranks have come within {:.3f} s",
+        TimeoutError(fmt::format("making the world: not all ranks have arrived within {:.3f} s",
                                  std::chrono::duration<double>(wait.waited()).count()),
                      wait.waited(),
                      {.remedy = "make a World on every rank of the communicator, or allow more "

@@ -20,7 +20,7 @@ using control::Station;
 
 constexpr std::size_t some_spare = 2;
 constexpr const char* remedy_for_few_files =
-    "raise the limit on open files (ulimit -n), or do without: HYMN_CONTROL=0";
+    "raise the limit on open files (ulimit -n), or switch the control plane off: HYMN_CONTROL=0";
 // Without these, rank 0 and those next to it in the order, there is no control plane; the other
 // ranks keep desks where they can.
 constexpr std::size_t first_desks = 3;
@@ -63,8 +63,8 @@ std::size_t count_descriptors(std::size_t enough) {
 void require_descriptors(DeskOffer& offer, std::size_t needed) {
   const std::size_t found = count_descriptors(needed);
   if (found == needed) return;
-  offer.problem = fmt::format("it needs {} more file descriptors, and can have {} (RLIMIT_NOFILE)",
-                              needed, found);
+  offer.problem = fmt::format(
+      "it needs {} more file descriptors, but only {} are left (RLIMIT_NOFILE)", needed, found);
   offer.remedy = remedy_for_few_files;
 }
 
@@ -150,7 +150,8 @@ Bytes TcpControl::offer(const ControlSite& site) {
   } catch (const Error& error) {
     if (must_keep_desk) {
       offer.problem = error.what();
-      offer.remedy = "set HYMN_INTERFACE on all ranks, or do without: HYMN_CONTROL=0";
+      offer.remedy =
+          "set HYMN_INTERFACE on all ranks, or switch the control plane off: HYMN_CONTROL=0";
     }
     logger_.info(fmt::format("this rank keeps no desk of the control plane: {}", error.what()));
   }
@@ -210,7 +211,7 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
   for (const Bytes& bytes : offers) {
     DeskOffer offer = DeskOffer::read(bytes);
     if (!offer.problem.empty())
-      throw ConfigError(fmt::format("rank {} cannot take its part in the control plane: {}",
+      throw ConfigError(fmt::format("rank {} cannot take part in the control plane: {}",
                                     endpoints.size(), offer.problem),
                         {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
     endpoints.push_back(std::move(offer.endpoint));

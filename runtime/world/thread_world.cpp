@@ -90,7 +90,7 @@ void guard(ThreadHub& hub, int rank, Ending& ending, Body&& body) {
   } catch (const std::exception& error) {
     note(error.what(), "has failed");
   } catch (...) {
-    note("something that is no std::exception", "has failed");
+    note("something that is not a std::exception", "has failed");
   }
 }
 

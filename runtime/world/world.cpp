@@ -10,7 +10,7 @@
 namespace hymn {
 
 detail::WorldState& detail::need(const std::shared_ptr<WorldState>& state) {
-  if (!state) throw UsageError("this World is empty: another has taken over what it was");
+  if (!state) throw UsageError("this World is empty: it was moved from");
   return *state;
 }
 

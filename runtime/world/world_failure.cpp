@@ -363,9 +363,10 @@ void WorldState::throw_not_all_have(const GroupState& group, const char* done, s
                                     const std::vector<int>& ranks, Duration waited) const {
   ErrorContext context = group.context("shrink");
   if (agent_->has_no_desk()) {
-    context.remedy = "see that the hosts can reach each other (HYMN_INTERFACE), or end the job";
+    context.remedy = "check that the hosts can reach each other (HYMN_INTERFACE), or end the job";
     throw UnsupportedError(
-        "nobody can settle who is left: no rank that keeps a desk of the control plane is reached",
+        "the ranks cannot agree on who is left: no rank that keeps a desk of the control plane can "
+        "be reached",
         std::move(context));
   }
   context.remedy = "call shrink on every member of the group that is left";

@@ -107,7 +107,7 @@ WorldState::TuningFile WorldState::find_tuning(const MachineReader& read) const 
     if (auto text = read_tuning_text(file.path))
       file.text = std::move(*text);
     else if (!config_.tuning.empty())
-      warn_of_tuning(fmt::format("HYMN_TUNING names {}, which is not there", file.path));
+      warn_of_tuning(fmt::format("HYMN_TUNING names {}, which does not exist", file.path));
   } catch (const Error& error) {
     warn_of_tuning(error.problem());
   }

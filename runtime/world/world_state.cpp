@@ -247,10 +247,11 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
   if (is_destroyed()) throw UsageError("the world has been destroyed", context);
   Membership membership;
   if (ranks.size() > static_cast<std::size_t>(size_))
-    throw UsageError(fmt::format("{} ranks are given of a world of {}: one of them twice, or their "
-                                 "number is wrong",
-                                 ranks.size(), size_),
-                     context);
+    throw UsageError(
+        fmt::format(
+            "{} ranks are given for a world of {}: one of them twice, or their number is wrong",
+            ranks.size(), size_),
+        context);
   membership.ranks.assign(ranks.begin(), ranks.end());
   std::sort(membership.ranks.begin(), membership.ranks.end());
   if (ranks.empty()) throw UsageError("a group needs at least one rank", context);
@@ -267,7 +268,7 @@ Membership WorldState::new_membership(std::span<const int> ranks, const GroupOpt
   require_drive(context);
   std::lock_guard lock(groups_mutex_);
   if (next_uid_ >= control::first_shrunk_uid)
-    throw ResourceError("no more groups can be counted", context);
+    throw ResourceError("all group numbers are used up", context);
   membership.uid = next_uid_++;
   return membership;
 }

@@ -308,7 +308,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// The oldest of its group from collective `first` on.
   void give_up_overdue(const OverdueAsked& asked, std::uint64_t first, std::vector<Tale> tales);
   void ask_about(const CallRecord& call);
-  /// "rank 1 (vm, pid 7) has not come: it is in …; rank 2 …".
+  /// "rank 1 (vm, pid 7) has not arrived: it has been in …; rank 2 …".
   std::string tell_absent(std::span<const Tale> tales) const;
   /// The same for what is waited for outside of calls, on the thread that waits.
   void report_waiting(const std::string& purpose, std::vector<Tale> missing, Duration waited,

@@ -120,7 +120,8 @@ std::string WorldState::tell_absent(std::span<const Tale> tales) const {
     std::string_view doing = tale.doing;
     if (!end.empty() && doing.starts_with(stopped_words)) doing.remove_prefix(stopped_words.size());
     if (!end.empty() && end.find(doing) != std::string::npos) doing = {};
-    names.push_back(fmt::format("{}{}{}", end.empty() ? name_of(tale.rank) + " has not come" : end,
+    names.push_back(fmt::format("{}{}{}",
+                                end.empty() ? name_of(tale.rank) + " has not arrived" : end,
                                 doing.empty() ? ""
                                 : end.empty() ? ": "
                                               : "; ",

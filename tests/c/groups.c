@@ -152,7 +152,7 @@ static void test_gpu_options(hymnWorld_t world) {
               hymnGroupCreate(world, &self, 1, &options, &group));
   options.nccl_max_ctas = 4;
   options.nccl_min_ctas = 5;
-  CHECK_FAILS(hymnConfigError, "at least 5 blocks",
+  CHECK_FAILS(hymnConfigError, "at least 5 thread blocks",
               hymnGroupCreate(world, &self, 1, &options, &group));
   options.nccl_min_ctas = 2;
   options.nccl_cga_size = 9;

@@ -79,7 +79,7 @@ class Hang : public ::testing::Test {
     ASSERT_NE(first, std::string::npos) << output_;
     EXPECT_EQ(output_.find(line, first + 1), std::string::npos) << output_;
     EXPECT_THAT(output_, ContainsRegex("has waited [0-9.]+ s on rank 0; missing: rank 2 \\(.*, pid "
-                                       "[0-9]+\\) has not come: its last call, all_reduce #1 of "
+                                       "[0-9]+\\) has not arrived: its last call, all_reduce #1 of "
                                        "group 'dp#1'"));
     EXPECT_THAT(output_, Not(HasSubstr("error")));
   }
@@ -237,7 +237,7 @@ TEST(Live, SaysWhyThereIsNothingToSee) {
   EXPECT_THAT(other.output, HasSubstr("has no world of hymn"));
   EXPECT_EQ(live("1 dump").exit_code, 2);
   if (geteuid() != 0) {
-    EXPECT_THAT(live("1").output, HasSubstr("is not yours to look into"));
+    EXPECT_THAT(live("1").output, HasSubstr("may not be inspected by you"));
   }
 }
 

@@ -152,7 +152,7 @@ TEST(ChecksDetail, BlocksThatDoNotFit) {
     if (is_last(world)) takes[0] = 3;
     const std::size_t taken = std::accumulate(takes.begin(), takes.end(), std::size_t{0});
     const std::string words =
-        "rank 0 gives rank " + std::to_string(world.size() - 1) + " 2 elements, which takes 3";
+        "rank 0 sends rank " + std::to_string(world.size() - 1) + " 2 elements, which expects 3";
     expect_error(
         ErrorKind::usage,
         [&] { group.all_to_all(buffers.first(2 * ranks), gives, buffers.out(taken), takes); },

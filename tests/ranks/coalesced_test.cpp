@@ -76,7 +76,8 @@ RANK_TEST(Coalesced, WrongOnesAreRefusedBeforeAnyStarts) {
   const std::array bad{fine, Request::all_reduce(view_of(value), view_of(number))};
   expect_error(ErrorKind::usage, [&] { (void)group.start_coalesced(bad); });
   const std::array<ConstBufferView, 1> ins{view_of(value)};
-  expect_error(ErrorKind::usage, [&] { group.all_gather_coalesced(ins, {}); }, {"as many inputs"});
+  expect_error(ErrorKind::usage, [&] { group.all_gather_coalesced(ins, {}); },
+               {"numbers of inputs"});
   EXPECT_EQ(group.collective_sequence(), before);
   group.barrier();
 }

@@ -65,7 +65,7 @@ TEST_P(BenchDevice, EveryCollectiveIsRight) {
     SCOPED_TRACE(bench_case.name);
     if (bench_case.type == OpType::batch && GetParam() == 1) continue;
     BenchArguments arguments = arguments_for(std::string(bench_case.name));
-    // NCCL has no all_to_all and reduce_scatter in place.
+    // NCCL has no in-place all_to_all and reduce_scatter.
     arguments.out_of_place = bench_case.out_of_place;
     const std::vector<BenchRow> rows = measure(arguments);
     ASSERT_FALSE(rows.empty());

@@ -110,7 +110,7 @@ TEST_F(TraceCommand, ReadsWhatIsLeftOfADamagedFile) {
   const ShellOutcome outcome = trace("dump");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.output, HasSubstr("rank 1 may be missing from all_reduce #4"));
-  EXPECT_THAT(outcome.output, HasSubstr("note: dump1 is not used: it is damaged, or no dump"));
+  EXPECT_THAT(outcome.output, HasSubstr("note: dump1 is not used: it is damaged, or not a dump"));
 }
 
 TEST_F(TraceCommand, ChoosesAmongJobs) {

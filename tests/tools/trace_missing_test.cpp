@@ -82,7 +82,7 @@ TEST(TraceMissing, SeveralRanksAreToldTogether) {
 TEST(TraceMissing, ARankInACallOfMpi) {
   std::vector<DumpMaker> makers = waiting_for_three();
   makers[3].in_call("MPI_Comm_create_group", 29.5);
-  EXPECT_THAT(first_text(makers), HasSubstr("it is in MPI_Comm_create_group for 29.5 s\n"));
+  EXPECT_THAT(first_text(makers), HasSubstr("it has been in MPI_Comm_create_group for 29.5 s\n"));
 }
 
 TEST(TraceMissing, ARankThatDiedBeforeIsToldAsADeath) {

@@ -171,7 +171,7 @@ TEST(TraceReader, RefusesWhatItCannotUnderstand) {
   EXPECT_THAT(problem("version", "10.0"), HasSubstr("version 10.0"));
   EXPECT_THAT(problem("version", nullptr), HasSubstr("no version"));
   for (const nlohmann::json& value : std::vector<nlohmann::json>{2, -1, 1e300, "0", nullptr})
-    EXPECT_THAT(problem("rank", value), HasSubstr("its rank is none of a world of 2")) << value;
+    EXPECT_THAT(problem("rank", value), HasSubstr("its rank is not one of a world of 2")) << value;
   for (const nlohmann::json& value : std::vector<nlohmann::json>{0, -4, 1e18, "2", 2000000})
     EXPECT_THAT(problem("world_size", value), HasSubstr("world_size")) << value;
   EXPECT_EQ(read_dump("", "").problem, "it is empty");

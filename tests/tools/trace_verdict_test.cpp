@@ -71,7 +71,7 @@ TEST(TraceChain, EndsAtAnOperationThatHangs) {
   }
   const std::vector<Finding> findings = findings_of(makers);
   EXPECT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck, FindingKind::chain));
-  EXPECT_EQ(findings[1].title, "all hangs on broadcast #2 of group 'dp#1'");
+  EXPECT_EQ(findings[1].title, "everything waits for broadcast #2 of group 'dp#1'");
 }
 
 TEST(TraceChain, PassesOverAnOperationThatOnlyWaitsToBeMovedOn) {

@@ -148,7 +148,7 @@ TEST(TraceStuck, AllHaveEnteredAndNobodyLeaves) {
   std::vector<Finding> findings = findings_of(makers);
   ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
   EXPECT_EQ(findings[0].title,
-            "all_reduce #3 of group 'dp#1' does not end, though all members have entered it");
+            "all_reduce #3 of group 'dp#1' does not complete, though all members have entered it");
   makers[1].peer(3, "stalled", "stopped by a signal");
   findings = findings_of(makers);
   ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
@@ -168,10 +168,10 @@ TEST(TraceStuck, WhoHasStartedItAndDoesNotMoveItOn) {
   const std::vector<Finding> findings = findings_of(makers);
   ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
   EXPECT_THAT(findings[0].title,
-              HasSubstr("started all_reduce #3 of group 'dp#1', and does not move it on"));
+              HasSubstr("started all_reduce #3 of group 'dp#1', and does not progress it"));
   EXPECT_THAT(findings[0].culprits, ElementsAre(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("HYMN_PROGRESS_THREAD"));
-  EXPECT_THAT(findings[0].details, Contains(HasSubstr("and waits in no call")));
+  EXPECT_THAT(findings[0].details, Contains(HasSubstr("and is not waiting in any call")));
 }
 
 TEST(TraceStuck, WhoMovesItOnWithoutWaitingIsNotToBlame) {
@@ -183,7 +183,8 @@ TEST(TraceStuck, WhoMovesItOnWithoutWaitingIsNotToBlame) {
   }
   const std::vector<Finding> findings = findings_of(makers);
   ASSERT_THAT(kinds_of(findings), ElementsAre(FindingKind::stuck));
-  EXPECT_THAT(findings[0].title, HasSubstr("does not end, though all members have entered it"));
+  EXPECT_THAT(findings[0].title,
+              HasSubstr("does not complete, though all members have entered it"));
   EXPECT_THAT(findings[0].culprits, testing::IsEmpty());
 }
 

@@ -90,9 +90,9 @@ TEST(CallCheck, CountsOfAllToAll) {
   EXPECT_EQ(misfit({call(give0, take0), call(give1, take1)}), std::nullopt);
   const Counts wrong = {5, 4};
   EXPECT_EQ(misfit({call(give0, take0), call(give1, wrong)}),
-            "rank 10 gives rank 11 2 elements, which takes 5");
+            "rank 10 sends rank 11 2 elements, which expects 5");
   EXPECT_EQ(misfit({call(give0, take0), call(wrong, take1)}),
-            "rank 11 gives rank 10 5 elements, which takes 3");
+            "rank 11 sends rank 10 5 elements, which expects 3");
 }
 
 TEST(CallCheck, CountsOfGatherings) {
@@ -103,7 +103,7 @@ TEST(CallCheck, CountsOfGatherings) {
   };
   EXPECT_EQ(misfit({all_gather(1, counts), all_gather(3, counts)}), std::nullopt);
   EXPECT_EQ(misfit({all_gather(1, counts), all_gather(2, wrong)}),
-            "rank 10 gives rank 11 1 elements, which takes 2");
+            "rank 10 sends rank 11 1 elements, which expects 2");
   const auto gather = [&](std::size_t own, const Counts& given) {
     return Request::gather(b.give(own), OutputBlocks::counted(b.take(4), given), 10);
   };
@@ -122,7 +122,7 @@ TEST(CallCheck, ListsOfTheRootAlone) {
   // What is not read is not compared.
   EXPECT_EQ(misfit({scatter(given, 1), scatter(InputBlocks::list({}), 3)}, 0), std::nullopt);
   EXPECT_EQ(misfit({scatter(given, 1), scatter({}, 2)}, 0),
-            "rank 10 gives rank 11 3 elements, which takes 2");
+            "rank 10 sends rank 11 3 elements, which expects 2");
 }
 
 TEST(CallCheck, TellsSameCallsTogether) {

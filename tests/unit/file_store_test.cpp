@@ -178,11 +178,12 @@ TEST_F(Files, ThatAreSomethingElseAreRefused) {
     std::ofstream file(path);
     file << "a letter to somebody, which is longer than any header";
   }
-  EXPECT_THAT(error_of(path), AllOf(HasSubstr(path), HasSubstr("holds something else")));
+  EXPECT_THAT(error_of(path),
+              AllOf(HasSubstr(path), HasSubstr("holds something other than a store")));
   EXPECT_THAT(error_of(folder.path("no/such/folder")), HasSubstr("No such file"));
   EXPECT_THAT(error_of(folder.path("")), HasSubstr("Is a directory"));
   ASSERT_EQ(mkfifo(folder.path("fifo").c_str(), 0600), 0);
-  EXPECT_THAT(error_of(folder.path("fifo")), HasSubstr("is no regular file"));
+  EXPECT_THAT(error_of(folder.path("fifo")), HasSubstr("is not a regular file"));
   std::filesystem::create_symlink(folder.path("target"), folder.path("link"));
   EXPECT_THAT(error_of(folder.path("link")), HasSubstr("cannot be opened"));
   EXPECT_FALSE(std::filesystem::exists(folder.path("target")));
@@ -202,7 +203,7 @@ TEST_F(Files, DamageIsSaid) {
     FileStore(path).set("key", "value");
   }
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 2);
-  EXPECT_THAT(error_of(path), HasSubstr("shorter than it says"));
+  EXPECT_THAT(error_of(path), HasSubstr("shorter than its header says"));
   {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(24);

@@ -66,13 +66,13 @@ TEST(Frames, HaveAFixedFormat) {
 
 TEST(Frames, MayBeAsLongAsTheLimit) {
   EXPECT_EQ(read_in_pieces(joined({frame(letters(256, 'a'))}), 1000, 256).size(), 1u);
-  expect_refused(joined({frame(letters(257, 'a'))}), 256, "257 bytes where 256 is the limit");
+  expect_refused(joined({frame(letters(257, 'a'))}), 256, "257 bytes, and the limit is 256");
 }
 
 TEST(Frames, AreRefusedBeforeTheirBytesCome) {
   Bytes head = joined({frame(letters(70000, 'a'))});
   head.resize(12);
-  expect_refused(head, FrameReader::default_limit, "70000 bytes where 65536");
+  expect_refused(head, FrameReader::default_limit, "70000 bytes, and the limit is 65536");
   EXPECT_TRUE(read_in_pieces(head, 1, 70000).empty());
 }
 

@@ -78,7 +78,7 @@ TEST(NcclErrors, CarryBothKindsOfWords) {
             "ncclGetVersion failed with unhandled cuda error: Cuda failure 'out of memory'");
   EXPECT_EQ(error.backend(), "NCCL");
   EXPECT_EQ(error.code(), 1);
-  EXPECT_THAT(error.context().remedy, StartsWith("look at the error of CUDA"));
+  EXPECT_THAT(error.context().remedy, StartsWith("look at the CUDA error"));
 }
 
 TEST(NcclErrors, ProgressIsNone) {

@@ -268,7 +268,7 @@ TEST_F(GpuFailures, OptionsAreChecked) {
   Config config;
   config.nccl = {.min_ctas = 9, .max_ctas = 8};
   EXPECT_THAT(refusal<ConfigError>([&] { gpus.run([](World&) {}, {}, config); }),
-              HasSubstr("at least 9 blocks of threads for NCCL, but at most 8"));
+              HasSubstr("at least 9 thread blocks (CTAs) for NCCL, but at most 8"));
   gpus.run([](World& world) {
     EXPECT_THAT(thrown_by<ConfigError>([&] { world.new_group({0, 1}, {.nccl = {.cga_size = 9}}); }),
                 HasSubstr("cga_size is 9"));
@@ -301,14 +301,14 @@ TEST_F(GpuFailures, BadBuffersAreRefused) {
         HasSubstr("the input buffer is in host memory, the output buffer in the memory of"));
     BufferView odd = mine.view().slice(0, 1);
     odd.data = static_cast<std::byte*>(odd.data) + 2;
-    EXPECT_THAT(refused(odd, odd), HasSubstr("which is no address of a int32"));
+    EXPECT_THAT(refused(odd, odd), HasSubstr("which is not aligned for int32"));
     BufferView beyond = mine.view();
     beyond.count += 1;
     EXPECT_THAT(refused(beyond, beyond), HasSubstr("has 20 bytes, but only 16 are left of the"));
     BufferView freed = mine.view();
     freed.memory = MemoryKind::device;
     freed.data = host.data();
-    EXPECT_THAT(refused(freed, freed), HasSubstr("look whether it has been freed"));
+    EXPECT_THAT(refused(freed, freed), HasSubstr("check whether it has been freed"));
     EXPECT_EQ(group.collective_sequence(), 0u) << "something was enqueued";
     EXPECT_EQ(gpus.count("init"), 0);
     // What only NCCL may carry, in host memory.
@@ -336,7 +336,7 @@ TEST_F(GpuFailures, WhatNcclHasNotIsToldSo) {
     EXPECT_THAT(thrown_by<UnsupportedError>([&] { nccl.send(mine.view(), 1 - me, 7); }),
                 HasSubstr("tags"));
     EXPECT_THAT(thrown_by<UnsupportedError>([&] { group.all_to_all(mine.view(), mine.view()); }),
-                HasSubstr("in place"));
+                HasSubstr("in-place"));
     EXPECT_EQ(group.collective_sequence(), 0u);
     const Explanation told = group.explain(Request::all_reduce(mine.view(), mine.view()));
     EXPECT_EQ(told.algorithm, "all_reduce_nccl");

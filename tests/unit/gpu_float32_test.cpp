@@ -250,10 +250,11 @@ TEST_F(GpuFloat32, IsAskedForByTheCApi) {
 TEST_F(GpuFloat32, GpusWithoutMemoryPoolsAreRefused) {
   gpus.take_memory_pools();
   gpus.run([](World& world) {
-    EXPECT_THAT(thrown_by<ConfigError>(
-                    [&] { world.new_group({0, 1, 2, 3}, {.nccl = {.reduce_in_float32 = true}}); }),
-                HasSubstr("reduce_in_float32 is asked of NCCL, but rank 0 cannot: the GPU has no "
-                          "memory pools"));
+    EXPECT_THAT(
+        thrown_by<ConfigError>(
+            [&] { world.new_group({0, 1, 2, 3}, {.nccl = {.reduce_in_float32 = true}}); }),
+        HasSubstr("reduce_in_float32 is requested of NCCL, but rank 0 cannot do it: the GPU has no "
+                  "memory pools"));
     world.group().barrier();
   });
 }
@@ -274,7 +275,7 @@ TEST(GpuFloat32Refusals, ABuildWithoutKernelsIsRefused) {
   gpus.run([](World& world) {
     EXPECT_THAT(thrown_by<ConfigError>(
                     [&] { world.new_group({0, 1}, {.nccl = {.reduce_in_float32 = true}}); }),
-                HasSubstr(cuda::kernel_image().empty() ? "this build of hymn has no kernels"
+                HasSubstr(cuda::kernel_image().empty() ? "this build of hymn has no GPU kernels"
                                                        : "cuModuleLoadData"));
     world.group().barrier();
   });

@@ -59,7 +59,7 @@ TEST(GpuHierarchyPlan, WhatNcclHasNotIsStagedBetweenHosts) {
   const PlanQuery most = on_device(64 * MiB, ReduceKind::max);
   EXPECT_EQ(taken(most, switched(2)), "all_reduce_hierarchical_staged");
   EXPECT_EQ(refusal_by_method("nccl", most, switched(2)),
-            "NCCL does not say what its max makes of a NaN");
+            "NCCL does not specify what its max does with a NaN");
   EXPECT_EQ(refusal_by_method("staged", most, switched(2)), "");
 }
 

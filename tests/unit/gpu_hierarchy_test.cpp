@@ -327,7 +327,7 @@ TEST_P(GpuHierarchyByNccl, GraphsHoldIt) {
         EXPECT_THAT(thrown_by<UsageError>([&] {
                       world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
                     }),
-                    HasSubstr("NCCL's communicator between the hosts is not there yet"));
+                    HasSubstr("NCCL's communicator between the hosts has not been created yet"));
         gpus.end_capture(stream);
         world.group().all_reduce(buffer.view());
         gpus.capture(stream);
@@ -411,7 +411,7 @@ TEST_P(GpuHierarchyByStaging, GraphsCannotHoldIt) {
         EXPECT_THAT(thrown_by<UnsupportedError>([&] {
                       world.group().all_reduce(buffer.view(), ReduceOp::sum, {.stream = stream});
                     }),
-                    HasSubstr("a graph cannot hold what goes through the memory of the host"));
+                    HasSubstr("a CUDA graph cannot capture what goes through host memory"));
         gpus.end_capture(stream);
         world.group().barrier();
       },
@@ -431,7 +431,7 @@ TEST_P(GpuHierarchyByNccl, WhatNcclHasNotIsRefused) {
           return candidate(world.group(), Request::all_reduce(view, view, op), name).reason;
         };
         EXPECT_EQ(told(floats.view(), ReduceOp::max, by_nccl),
-                  "NCCL does not say what its max makes of a NaN");
+                  "NCCL does not specify what its max does with a NaN");
         EXPECT_EQ(told(floats.view(), ReduceOp::max, by_staging), "");
         EXPECT_EQ(told(ints.view(), ReduceOp::avg, by_staging),
                   "an average of int32 is divided once, not first inside each host");

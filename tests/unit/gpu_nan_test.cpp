@@ -106,7 +106,7 @@ TEST_F(GpuNan, AStreamThatStandsStillRunsIntoTheLimit) {
       group.all_reduce(sum.view(), {},
                        {.timeout = std::chrono::milliseconds(30), .stream = stream});
     });
-    EXPECT_THAT(text, HasSubstr("the GPU has not come to the check for NaN"));
+    EXPECT_THAT(text, HasSubstr("the GPU has not reached the check for NaN"));
     EXPECT_THAT(text, HasSubstr("checked"));
     group.barrier();
     gpus.release();
@@ -127,7 +127,7 @@ TEST_F(GpuNan, AGraphCannotHoldIt) {
     gpus.capture(stream);
     EXPECT_THAT(
         thrown_by<UnsupportedError>([&] { group.all_reduce(sum.view(), {}, {.stream = stream}); }),
-        HasSubstr("a graph cannot hold the check for NaN"));
+        HasSubstr("a CUDA graph cannot capture the check for NaN"));
     gpus.end_capture(stream);
     group.barrier();
   });

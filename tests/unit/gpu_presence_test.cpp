@@ -77,8 +77,8 @@ TEST(NcclLibrary, RefusesWhatIsTooOld) {
   EXPECT_EQ(problem([](int* version) { return *version = 2708, 0; }),
             "version 2.7.8 is too old: 2.18.0 or newer is needed");
   EXPECT_EQ(problem([](int* version) { return *version = 21800, 0; }), "");
-  EXPECT_EQ(problem([](int*) { return 3; }), "it does not tell its version");
-  EXPECT_EQ(problem(nullptr), "it does not tell its version");
+  EXPECT_EQ(problem([](int*) { return 3; }), "it does not report its version");
+  EXPECT_EQ(problem(nullptr), "it does not report its version");
 }
 
 // Whatever this machine has: the real libraries must be loaded, or told of, without a word of ours.

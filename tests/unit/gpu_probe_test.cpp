@@ -159,7 +159,7 @@ TEST(GpuProbe, SlicesHaveNoNvlinkAndOneRemark) {
   EXPECT_THAT(inventory.gpus[3].uuid, testing::StartsWith("MIG-03030303-"));
   EXPECT_EQ(inventory.hidden_gpus, 0);
   EXPECT_EQ(link(inventory, 0, 1).kind, GpuLinkKind::unknown);
-  EXPECT_THAT(inventory.remarks, ElementsAre(HasSubstr("8 of the GPUs are slices")));
+  EXPECT_THAT(inventory.remarks, ElementsAre(HasSubstr("8 of the GPUs are MIG slices")));
 }
 
 TEST(GpuProbe, CudaMayListWhatNvmlDoesNotKnow) {

@@ -129,7 +129,7 @@ TEST_F(GpuStaging, KeepsTheOrderOfStreams) {
     } catch (const UnsupportedError& error) {
       text = error.what();
     }
-    EXPECT_THAT(text, HasSubstr("a graph cannot hold what is staged"));
+    EXPECT_THAT(text, HasSubstr("a CUDA graph cannot capture what is staged"));
     world.group().barrier();
   });
 }
@@ -204,7 +204,7 @@ TEST_F(GpuStaging, AStreamThatStandsStillRunsIntoTheLimit) {
     const CallOptions hurried = {.timeout = std::chrono::milliseconds(30), .stream = stream};
     const std::string text =
         thrown_by<TimeoutError>([&] { group.all_reduce(sum.view(), {}, hurried); });
-    EXPECT_THAT(text, HasSubstr("the GPU has not come to the copies of what is staged"));
+    EXPECT_THAT(text, HasSubstr("the GPU has not reached the copies of what is staged"));
     EXPECT_THAT(text, HasSubstr("nothing was sent"));
     EXPECT_THAT(text, HasSubstr("staged"));
     EXPECT_FALSE(group.is_aborted());

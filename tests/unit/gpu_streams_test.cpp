@@ -205,7 +205,7 @@ TEST_F(GpuStreams, AFirstCallIsNotCaptured) {
     gpus.capture(stream);
     EXPECT_THAT(thrown_by<UsageError>(
                     [&] { world.group().all_reduce(buffer.view(), {}, {.stream = stream}); }),
-                HasSubstr("communicator is not there yet"));
+                HasSubstr("communicator has not been created yet"));
     gpus.end_capture(stream);
     EXPECT_EQ(world.group().collective_sequence(), 0u);
     world.group().all_reduce(buffer.view());

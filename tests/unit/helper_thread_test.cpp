@@ -20,7 +20,7 @@ std::string told_of(Run run) {
 TEST(HelperThread, TellsWhatIsThrown) {
   EXPECT_EQ(told_of([] {}), "");
   EXPECT_EQ(told_of([] { throw std::runtime_error("no luck"); }), "no luck");
-  EXPECT_EQ(told_of([] { throw 7; }), "something that is no std::exception");
+  EXPECT_EQ(told_of([] { throw 7; }), "something that is not a std::exception");
 }
 
 TEST(HelperThread, SurvivesWhoCannotBeTold) {

@@ -80,7 +80,7 @@ TEST(Interfaces, MalformedListsAreRefused) {
   EXPECT_THAT(chosen("^", false), HasSubstr("empty entry"));
   for (const std::string network : {"10.0.0/8", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "/8",
                                     "10.0.0.0/8x", "fd00::/129", "eth0/8"})
-    EXPECT_THAT(chosen("eth0," + network, false), HasSubstr("'" + network + "' is no network"));
+    EXPECT_THAT(chosen("eth0," + network, false), HasSubstr("'" + network + "' is not a network"));
 }
 
 TEST(Interfaces, ALinkLocalAddressIsNotTakenUnasked) {

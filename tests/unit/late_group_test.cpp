@@ -33,7 +33,7 @@ TEST(LateGroup, ItsErrorNamesAllWhoWaitForEachOther) {
       world.group().recv(view_of(word), 1, 0, {.timeout = longer});
     } else {
       expect_deadlock([&] { (void)world.new_group({0, 1}, {.init_timeout = limit}); },
-                      {"missing: rank 0 (", "it is in recv #1 of 1 int32 from rank 1",
+                      {"missing: rank 0 (", "it has been in recv #1 of 1 int32 from rank 1",
                        "rank 0 waits for rank 1", "deadlock: ranks 0, 1 wait for each other"});
       world.group().send(view_of(word), 0, 0);
     }
@@ -44,9 +44,9 @@ TEST(LateGroup, IsToldOfByWhoWaitsForItsRanks) {
   run_ranks(2, [](World& world) {
     std::int32_t word = 0;
     if (world.rank() == 0)
-      expect_deadlock(
-          [&] { world.group().recv(view_of(word), 1, 0, {.timeout = limit}); },
-          {"it is making group 1 of ranks 0-1 since", "deadlock: ranks 0, 1 wait for each other"});
+      expect_deadlock([&] { world.group().recv(view_of(word), 1, 0, {.timeout = limit}); },
+                      {"it has been making group 1 of ranks 0-1 for",
+                       "deadlock: ranks 0, 1 wait for each other"});
     EXPECT_EQ(world.new_group({0, 1}, {.init_timeout = longer}).size(), 2);
   });
 }

@@ -197,7 +197,7 @@ TEST_F(Strangers, AMemberThatSendsTooMuchIsCutOffAlone) {
   peer.say_beginning(frame(Bytes((1 << 20) + 1)), 100);
   EXPECT_TRUE(peer.is_sent_away());
   ASSERT_TRUE(turn_until(io, [&] { return tells(server->story, "1 lost"); }));
-  EXPECT_THAT(server->story.back(), HasSubstr("frame of 1048577 bytes where 1048576"));
+  EXPECT_THAT(server->story.back(), HasSubstr("frame of 1048577 bytes, and the limit is 1048576"));
   server->link.send(0, bytes_of("and you"));
   ASSERT_TRUE(turn_until(io, [&] { return tells(member->story, "heard and you"); }));
 }

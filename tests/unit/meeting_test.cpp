@@ -321,8 +321,9 @@ TEST(AllGather, DifferentListsAreAUsageError) {
   Ranks ranks(3);
   auto one = ranks.gather_aside(1, {0, 1, 2}, 3s);
   EXPECT_EQ(ranks.gather(0, {0, 1}, 3s), "from 0;from 1;");
-  EXPECT_THAT(one.get(), AllOf(HasSubstr("usage"), HasSubstr("rank 0 gathers 2"),
-                               HasSubstr("gathers 3"), HasSubstr("[rank 1]"), HasSubstr("same")));
+  EXPECT_THAT(one.get(),
+              AllOf(HasSubstr("usage"), HasSubstr("rank 0 gathers from 2"),
+                    HasSubstr("gathers from 3"), HasSubstr("[rank 1]"), HasSubstr("same")));
 }
 
 TEST(Packing, IsReadBackInOrder) {

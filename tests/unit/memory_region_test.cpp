@@ -163,16 +163,16 @@ TEST(MemoryRegion, AWrongTicketIsRefused) {
   EXPECT_THAT(refusal(altered(good, 2), plan, 2), HasSubstr("is not the shared memory"))
       << "device";
   EXPECT_THAT(refusal(altered(good, 3), plan, 2), HasSubstr("is not the shared memory")) << "inode";
-  EXPECT_THAT(refusal(altered(good, 4), plan, 2), HasSubstr("laid out otherwise")) << "size";
-  EXPECT_THAT(refusal(good, plan, 3), HasSubstr("laid out otherwise")) << "members";
+  EXPECT_THAT(refusal(altered(good, 4), plan, 2), HasSubstr("laid out differently")) << "size";
+  EXPECT_THAT(refusal(good, plan, 3), HasSubstr("laid out differently")) << "members";
   RegionPlan other = small_plan();
   other.add(1, on_demand);
-  EXPECT_THAT(refusal(good, other, 2), HasSubstr("laid out otherwise")) << "plan";
+  EXPECT_THAT(refusal(good, other, 2), HasSubstr("laid out differently")) << "plan";
   RegionPlan turned;
   turned.add(5000, at_once);
   turned.add(1000, at_once);
   turned.add(100'000, on_demand);
-  EXPECT_THAT(refusal(good, turned, 2), HasSubstr("laid out otherwise")) << "order of areas";
+  EXPECT_THAT(refusal(good, turned, 2), HasSubstr("laid out differently")) << "order of areas";
   EXPECT_THROW(join(Bytes(good.begin(), good.begin() + 20), plan, 2, 1), NetworkError) << "cut";
 }
 

@@ -44,10 +44,10 @@ TEST(CallMetrics, ForPrometheus) {
                                                   .waiting = 250ms}};
   const std::string labels = R"({rank="7",path="a\"b\\c\nd",op="send"} )";
   const std::string expected =
-      "# HELP hymn_dropped_messages_total Messages whose group had ended when they came.\n"
+      "# HELP hymn_dropped_messages_total Messages whose group had ended when they arrived.\n"
       "# TYPE hymn_dropped_messages_total counter\n"
       "hymn_dropped_messages_total{rank=\"7\"} 4\n"
-      "# HELP hymn_operations_total Operations that have ended, well or badly.\n"
+      "# HELP hymn_operations_total Operations that have ended, successfully or not.\n"
       "# TYPE hymn_operations_total counter\nhymn_operations_total" +
       labels +
       "3\n"
@@ -55,7 +55,7 @@ TEST(CallMetrics, ForPrometheus) {
       "# TYPE hymn_failures_total counter\nhymn_failures_total" +
       labels +
       "1\n"
-      "# HELP hymn_bytes_total Bytes that this rank gave, or got where it gave nothing.\n"
+      "# HELP hymn_bytes_total Bytes that this rank sent, or received where it sent nothing.\n"
       "# TYPE hymn_bytes_total counter\nhymn_bytes_total" +
       labels +
       "12\n"

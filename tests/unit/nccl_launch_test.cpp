@@ -136,7 +136,7 @@ TEST_F(NcclLaunch, NothingIsEnqueuedForBuffersThatOverlap) {
     require_apart_for_nccl(Request::all_to_all(InputBlocks::equal(six), OutputBlocks::equal(six)));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("in place"));
+    EXPECT_THAT(error.what(), HasSubstr("in-place"));
     EXPECT_THAT(error.what(), HasSubstr("remedy"));
   }
   EXPECT_THAT(nccl.calls(), IsEmpty());

@@ -143,7 +143,7 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
           EXPECT_EQ(
               candidate(world.group(), Request::gather(mine.view(), blocks, 0), "gather_windows")
                   .reason,
-              "the kernels know equal blocks of one buffer only");
+              "the kernels support only equal blocks of one buffer");
         world.group().barrier();
       },
       {}, config());
@@ -180,7 +180,7 @@ TEST_F(PeerGroups, BarriersOnStreamsHoldUpNoHost) {
           gpus.enqueue(stream, [&after] { after = true; });
           if (world.rank() == 0) {
             let_work(gpus, stream);
-            EXPECT_FALSE(after) << "rank 1 has not come";
+            EXPECT_FALSE(after) << "rank 1 has not arrived";
             has_gone_on = true;
           }
           EXPECT_TRUE(gpus.synchronize(stream));

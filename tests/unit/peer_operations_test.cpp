@@ -87,7 +87,7 @@ TEST_F(PeerWindowsTest, WhatIsOfAnotherProcessIsOpenedAndClosed) {
 
 TEST_F(PeerWindowsTest, ReasonsAreTold) {
   tickets[2].host = "elsewhere";
-  EXPECT_EQ(refusal(), "rank 2 is on another host (elsewhere) than rank 0 (here)");
+  EXPECT_EQ(refusal(), "rank 2 is on a different host (elsewhere) than rank 0 (here)");
   tickets[2].host = "here";
   tickets[1].uuid.bytes.fill(77);
   EXPECT_THAT(refusal(), HasSubstr("rank 0 does not see the GPU of rank 1 (CUDA_VISIBLE_DEVICES"));
@@ -101,7 +101,7 @@ TEST_F(PeerWindowsTest, ReasonsOfTheDriverAreTold) {
   state.failures["open_handle"] = cuda_api::out_of_memory;
   EXPECT_THAT(refusal(), HasSubstr("cuIpcOpenMemHandle"));
   tickets[1].has_handle = false;
-  EXPECT_EQ(refusal(), "the driver of rank 1 has no handles for other processes");
+  EXPECT_EQ(refusal(), "the driver of rank 1 has no IPC handles for other processes");
 }
 
 TEST_F(PeerWindowsTest, RanksMayShareAGpu) {
@@ -311,7 +311,7 @@ TEST_F(PeerOperations, WhoDoesNotComeIsNamedAtTheLimit) {
     finish_all();
     FAIL() << "rank 12 never came";
   } catch (const TimeoutError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the GPU of rank 12 did not come"));
+    EXPECT_THAT(error.what(), HasSubstr("the GPU of rank 12 did not arrive"));
     EXPECT_EQ(error.context().missing, std::vector<int>{12});
   }
   works.erase(works.begin());
@@ -340,7 +340,7 @@ TEST_F(PeerProbes, WindowsAreTriedByMovingBytes) {
   for (std::size_t rank = 0; rank < ranks; ++rank)
     EXPECT_EQ(channels[rank]->probe(numbers, soon), "");
   EXPECT_EQ(channels[1]->probe({7, 8, 10}, soon),
-            "rank 11 does not read from the GPU of rank 12 what is there");
+            "rank 11 reads wrong data from the GPU of rank 12");
 }
 
 TEST(PeerRules, ReasonsAreTold) {

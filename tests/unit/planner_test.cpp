@@ -202,7 +202,7 @@ TEST(Planner, BarriersOnStreamsSpareTheHost) {
   EXPECT_TRUE(is_faster(nccl, staged));
   EXPECT_TRUE(is_faster(windows, nccl));
   EXPECT_EQ(windows_refusal(query, context), "");
-  EXPECT_EQ(windows_refusal({.type = OpType::barrier}, context), "it is ordered by no stream");
+  EXPECT_EQ(windows_refusal({.type = OpType::barrier}, context), "it is not ordered by a stream");
 }
 
 TEST(Planner, BitwiseReductionsGoThroughTheHost) {

@@ -107,7 +107,7 @@ TEST(RegionHandover, AMakerThatNeverHandsOverIsNamed) {
   apart.door();
   apart.to_member().send(as_text(maker->ticket()));
   EXPECT_THAT(apart.report(), AllOf(HasSubstr(fmt::format("process {}", getpid())),
-                                    HasSubstr("has not handed it over")));
+                                    HasSubstr("has not passed its descriptor")));
 }
 
 // Whoever knocks first with something else does not keep the right one out.

@@ -57,7 +57,7 @@ TEST(RegionLimits, SizeOfFilesIsLimited) {
     const Limit low(RLIMIT_FSIZE, 8192);
     return try_region(small_plan());
   });
-  EXPECT_THAT(child.report(), AllOf(HasSubstr("more than the 8192"), HasSubstr("ulimit -f")));
+  EXPECT_THAT(child.report(), AllOf(HasSubstr("exceed the 8192"), HasSubstr("ulimit -f")));
 }
 
 TEST(RegionLimits, AddressSpaceIsLimited) {
@@ -156,7 +156,7 @@ TEST(RegionLimits, MoreThanThisHostHas) {
     const SharedMapping mapping(memory, 1 << 20);
     return reserve_memory(mapping, memory, 0, 1 << 20, 1'000'000'000, Need::some).shortage;
   });
-  EXPECT_THAT(child.report(), HasSubstr("0 can be had"));
+  EXPECT_THAT(child.report(), HasSubstr("0 are available"));
 }
 
 /// From now on this system call fails with `error`, where argument `index` is `value`.

@@ -234,14 +234,16 @@ TEST(Shard, RefusesWhatCannotBe) {
   };
   expect_refused([&] { weighted({1}); }, "1 weights for 2 ranks");
   expect_refused([&] { weighted({1, 2, 3}); }, "3 weights for 2 ranks");
-  expect_refused([&] { weighted({1, -2}); }, "a weight of -2 is no share");
-  expect_refused([&] { weighted({1, std::nan("")}); }, "a weight of nan is no share");
+  expect_refused([&] { weighted({1, -2}); }, "a weight of -2 is not valid");
+  expect_refused([&] { weighted({1, std::nan("")}); }, "a weight of nan is not valid");
   expect_refused([&] { weighted({1, std::numeric_limits<double>::infinity()}); },
-                 "inf is no share");
-  expect_refused([&] { weighted({0, 0}); }, "the weights sum up to 0");
-  expect_refused([&] { weighted({1e308, 1e308}); }, "the weights sum up to inf");
-  expect_refused([&] { weighted({1, 1}, {.form = ShardForm::cyclic}); }, "weights are for blocks");
-  expect_refused([&] { weighted({1, 1}, {.tail = ShardTail::drop}); }, "weights are for blocks");
+                 "inf is not valid");
+  expect_refused([&] { weighted({0, 0}); }, "the weights add up to 0");
+  expect_refused([&] { weighted({1e308, 1e308}); }, "the weights add up to inf");
+  expect_refused([&] { weighted({1, 1}, {.form = ShardForm::cyclic}); },
+                 "weights can only be given for blocks");
+  expect_refused([&] { weighted({1, 1}, {.tail = ShardTail::drop}); },
+                 "weights can only be given for blocks");
 }
 
 // --- Chunks
@@ -282,7 +284,7 @@ TEST(ChunkQueue, OfThreadsThatAskAtTheSameTime) {
 TEST(ChunkQueue, RefusesWhatCannotBe) {
   const auto store = std::make_shared<HashStore>();
   expect_refused([] { ChunkQueue(nullptr, "a", {0, 5}, 1); }, "no store");
-  expect_refused([&] { ChunkQueue(store, "a", {0, 5}, 0); }, "a chunk of no indices");
+  expect_refused([&] { ChunkQueue(store, "a", {0, 5}, 0); }, "a chunk has no indices");
   expect_refused([&] { ChunkQueue(store, "a", {5, 4}, 1); }, "ends before it begins");
 }
 

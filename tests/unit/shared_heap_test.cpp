@@ -300,7 +300,7 @@ TEST(SharedHeap, LimitsAreSaid) {
   EXPECT_THAT(limited(RLIMIT_NOFILE, 3, page), HasSubstr("ulimit -n"));
   EXPECT_THAT(limited(RLIMIT_FSIZE, 1 << 20, 2 << 20), HasSubstr("ulimit -f"));
   EXPECT_EQ(limited(RLIMIT_FSIZE, 1 << 20, 1 << 19), "allocated") << "a smaller segment";
-  EXPECT_THAT(limited(RLIMIT_NOFILE, 100, std::size_t{1} << 45), HasSubstr("can be had"));
+  EXPECT_THAT(limited(RLIMIT_NOFILE, 100, std::size_t{1} << 45), HasSubstr("are available"));
 }
 
 }  // namespace

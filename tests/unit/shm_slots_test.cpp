@@ -362,7 +362,7 @@ void barrier_holds(Team& team, int late) {
     if (me != late)
       parts.push_back(std::make_unique<Part>(team, me, "barrier_flags", Request::barrier()));
   for (int i = 0; i < 20; ++i)
-    for (auto& part : parts) ASSERT_FALSE(part->step()) << "member " << late << " has not come";
+    for (auto& part : parts) ASSERT_FALSE(part->step()) << "member " << late << " has not arrived";
   parts.push_back(std::make_unique<Part>(team, late, "barrier_flags", Request::barrier()));
   EXPECT_TRUE(finish(parts, 20));
 }

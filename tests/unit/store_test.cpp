@@ -114,7 +114,7 @@ TEST_P(AnyStore, AddsToNumbersOnly) {
       store.add("n", 1);
       FAIL() << "added to '" << text << "'";
     } catch (const StoreError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("is no number"), HasSubstr("remedy")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("is not a number"), HasSubstr("remedy")));
     }
     EXPECT_EQ(store.get_text("n"), text);
   }

@@ -192,7 +192,7 @@ TEST(ATcpStore, OptionsThatCannotBeAreRefused) {
   TcpStoreOptions again = server_options();
   again.port = server.port();
   EXPECT_THAT(error_of([&] { TcpStore store(again); }),
-              ::testing::HasSubstr("network: nothing can listen at"));
+              ::testing::HasSubstr("network: cannot listen at"));
   EXPECT_THAT(error_of([&] { TcpStore store({.port = 1, .timeout = 50ms}); }),
               ::testing::HasSubstr("network: "));
 }

@@ -45,8 +45,8 @@ TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
       ADD_FAILURE() << "nobody has moved it on";
     } catch (const TimeoutError& error) {
       EXPECT_EQ(error.context().missing, std::vector{1});
-      EXPECT_THAT(error.what(), HasSubstr("not moved on by: rank 1"));
-      EXPECT_THAT(error.what(), HasSubstr("it has started all_reduce #1"));
+      EXPECT_THAT(error.what(), HasSubstr("not progressed by: rank 1"));
+      EXPECT_THAT(error.what(), HasSubstr("it started all_reduce #1"));
       EXPECT_THAT(error.what(), HasSubstr("HYMN_PROGRESS_THREAD=1"));
     }
     told.set_value();
@@ -139,7 +139,7 @@ TEST(Undriven, WhoWaitsInAWorkIsToldToBeInIt) {
       ADD_FAILURE() << "they wait for each other";
     } catch (const Error& error) {
       if (world.rank() == 0) {
-        EXPECT_THAT(error.what(), HasSubstr("it is in all_reduce #1"));
+        EXPECT_THAT(error.what(), HasSubstr("it has been in all_reduce #1"));
         EXPECT_THAT(error.what(), HasSubstr("deadlock: ranks 0, 1 wait for each other"));
         other.abort("the test is over");
       }

@@ -51,7 +51,8 @@ TEST(ValidateView, CountsAndPointers) {
   const std::size_t most = (std::size_t{1} << 63) / 16 - 1;
   EXPECT_EQ(of(memory, most, DataType::complex128), "fine");
   EXPECT_THAT(of(memory, most + 1, DataType::complex128), HasSubstr("more than memory can hold"));
-  EXPECT_THAT(of(memory, 4, static_cast<DataType>(77)), HasSubstr("dtype is 77, which is none"));
+  EXPECT_THAT(of(memory, 4, static_cast<DataType>(77)),
+              HasSubstr("dtype is 77, which is not a valid one"));
 }
 
 TEST(ValidateView, MemoryAndOpaqueTypes) {

@@ -128,7 +128,7 @@ TEST_F(WatchdogTest, WithoutAPipeItGoesOn) {
   std::ofstream(pipe()) << "somebody's file";
   make();
   watchdog->beat();
-  EXPECT_THAT(take(), ElementsAre(HasSubstr("there is no pipe")));
+  EXPECT_THAT(take(), ElementsAre(HasSubstr("dumps cannot be requested")));
   watchdog->beat();
   EXPECT_THAT(did, IsEmpty()) << "it is said once";
   EXPECT_TRUE(watchdog->dump({"call", "by the program"}));
@@ -202,8 +202,7 @@ TEST_F(WatchdogTest, EndsWithoutHavingBegun) {
 
 TEST_F(WatchdogTest, IsWatchedItself) {
   options.monitor_timeout = 200ms;
-  EXPECT_EXIT(hang(options), ::testing::KilledBySignal(SIGABRT),
-              "watchdog thread of hymn has hung");
+  EXPECT_EXIT(hang(options), ::testing::KilledBySignal(SIGABRT), "hymn's watchdog thread has hung");
   EXPECT_EQ(dumped(), "watchdog");
 }
 

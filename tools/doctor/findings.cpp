@@ -40,7 +40,8 @@ void FindingList::add(std::string_view id, const std::string& seen, const Concer
   const auto kinds = finding_kinds();
   const auto kind =
       std::find_if(kinds.begin(), kinds.end(), [id](const auto& k) { return k.id == id; });
-  if (kind == kinds.end()) throw std::logic_error(fmt::format("no kind of finding is '{}'", id));
+  if (kind == kinds.end())
+    throw std::logic_error(fmt::format("there is no kind of finding '{}'", id));
   put(*kind, seen, concerned);
 }
 

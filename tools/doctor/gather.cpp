@@ -28,7 +28,7 @@ void attempt(const char* what, RankFacts& facts, Look&& look) {
   try {
     look();
   } catch (const std::exception& error) {
-    facts.incomplete += fmt::format("{}{} could not be looked at: {}",
+    facts.incomplete += fmt::format("{}{} could not be inspected: {}",
                                     facts.incomplete.empty() ? "" : "; ", what, error.what());
   }
 }

@@ -33,7 +33,7 @@ void check(const TraceArguments& arguments) {
   if (to_output > 1)
     throw BadArguments("only one of --json, --svg - and --perfetto - can have the standard output");
   if (arguments.json && arguments.last > 0)
-    throw BadArguments("--last is for people: it cannot be had together with --json");
+    throw BadArguments("--last prints text: it cannot be combined with --json");
 }
 
 // Exit code 1 says that the job has a fault; that a file could not be written is another matter.

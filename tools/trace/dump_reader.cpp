@@ -305,7 +305,7 @@ bool Handler::scalar(const Scalar& value) {
 
 /// Why a dump whose JSON was read cannot be used.
 std::string refusal(const Dump& dump) {
-  if (dump.version.empty()) return "it is no dump of hymn's flight recorder: it has no version";
+  if (dump.version.empty()) return "it is not a dump of hymn's flight recorder: it has no version";
   const std::string major = dump.version.substr(0, dump.version.find('.'));
   if (major != "1")
     return fmt::format(
@@ -314,7 +314,7 @@ std::string refusal(const Dump& dump) {
         dump.version, dump.hymn_version.empty() ? "" : " (" + dump.hymn_version + ")");
   if (dump.world_size < 1) return "it is damaged: its world_size is missing or absurd";
   if (dump.rank < 0 || dump.rank >= dump.world_size)
-    return fmt::format("it is damaged: its rank is none of a world of {}", dump.world_size);
+    return fmt::format("it is damaged: its rank is not one of a world of {}", dump.world_size);
   return "";
 }
 
@@ -327,14 +327,14 @@ ReadDump read_dump(std::string_view text, const std::string& file) {
   const bool whole = Json::sax_parse(text.data(), text.data() + text.size(), &handler);
   if (!whole && !dump.has_entries) {
     if (text.empty()) return {std::nullopt, "it is empty"};
-    return {std::nullopt, fmt::format("it is damaged, or no dump: at byte {} of {}",
+    return {std::nullopt, fmt::format("it is damaged, or not a dump: at byte {} of {}",
                                       handler.error_at(), text.size())};
   }
   if (std::string problem = refusal(dump); !problem.empty()) return {std::nullopt, problem};
   std::string problem;
   if (!whole) {
     dump.cut = true;
-    problem = fmt::format("it breaks off at byte {}: {} of its operations could be read",
+    problem = fmt::format("it is truncated at byte {}: {} of its operations could be read",
                           handler.error_at(), dump.entries.size());
   }
   return {std::move(dump), std::move(problem)};

@@ -47,9 +47,9 @@ std::vector<FoundRecorder> recorders_below(int pid) {
     case Access::gone:
       throw BadArguments(fmt::format("there is no process {} on this host", pid));
     case Access::forbidden:
-      throw BadArguments(
-          fmt::format("{} is not yours to look into: run this as the user that runs it, or as root",
-                      named(pid)));
+      throw BadArguments(fmt::format(
+          "{} may not be inspected by you: run this as the user that runs it, or as root",
+          named(pid)));
     case Access::open:
       break;
   }

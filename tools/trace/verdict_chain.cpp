@@ -171,7 +171,7 @@ Finding chain_finding(const Case& all, const std::vector<std::size_t>& way) {
   for (const int rank : last.missing)
     if (is_idle(all, rank)) finding.culprits.push_back(rank);
   if (finding.culprits.empty()) {
-    finding.title = fmt::format("all hangs on {}", of_group(last.name, last.group->label));
+    finding.title = fmt::format("everything waits for {}", of_group(last.name, last.group->label));
   } else {
     finding.title = fmt::format("in the end all wait for {}", who(all.job, finding.culprits));
     const int first = finding.culprits[0];

@@ -83,7 +83,7 @@ std::vector<Finding> find_stuck(const Case& all) {
     } else if (const std::vector<int> failed = ranks_failed(wait); !failed.empty()) {
       finding.title = fmt::format("{} failed on {}", what, ranks_text(failed));
     } else {
-      finding.title = fmt::format("{} does not end, though all members have entered it", what);
+      finding.title = fmt::format("{} does not complete, though all members have entered it", what);
     }
     finding.details.push_back(waiting_text(wait));
     const std::vector<int> elsewhere = ranks_elsewhere(all, wait);
@@ -92,18 +92,18 @@ std::vector<Finding> find_stuck(const Case& all) {
                              !undriven.empty() && undriven.size() < wait.waiters.size();
     if (is_undriven) {
       finding.culprits = undriven;
-      finding.title = fmt::format("{} started {}, and {} not move it on", who(all.job, undriven),
+      finding.title = fmt::format("{} started {}, and {} not progress it", who(all.job, undriven),
                                   what, undriven.size() == 1 ? "does" : "do");
     }
     if (kind == Fate::Kind::alive && !elsewhere.empty() && elsewhere.size() < wait.waiters.size())
       finding.details.push_back(fmt::format(
-          "{} started it and {} in no call now that would move it on: {}", ranks_text(elsewhere),
+          "{} started it and {} in no call now that would progress it: {}", ranks_text(elsewhere),
           elsewhere.size() == 1 ? "is" : "are", whereabouts(all.job, elsewhere[0]).text));
     if (!wait.group->aborted.empty())
       finding.details.push_back(fmt::format("the group was given up: {}", wait.group->aborted));
     finding.advice =
-        is_undriven ? "wait() for what was started, test() it now and then, or let a thread of "
-                      "hymn's move it on (HYMN_PROGRESS_THREAD=1)"
+        is_undriven ? "wait() for what was started, test() it now and then, or let hymn's progress "
+                      "thread drive it (HYMN_PROGRESS_THREAD=1)"
                     : "look for what carries the data: hymn doctor, the network, and ranks short "
                       "of processors";
     findings.push_back(std::move(finding));

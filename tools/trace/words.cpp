@@ -64,15 +64,15 @@ Whereabouts last_seen(const Job& job, const Dump& dump) {
   using Kind = Whereabouts::Kind;
   if (const Entry* open = open_entry(dump, true))
     return {Kind::in_operation,
-            fmt::format("it is in {}{}{}",
+            fmt::format("it has been in {}{}{}",
                         of_group(call_name(*open, dump.rank), job.label(open->group)),
                         for_seconds(dump, open->created_ns), at_site(open->site))};
   if (dump.in_call)
-    return {Kind::in_call, fmt::format("it is in {}{}", dump.in_call->name,
+    return {Kind::in_call, fmt::format("it has been in {}{}", dump.in_call->name,
                                        for_seconds(dump, dump.in_call->since_ns))};
   if (const Entry* started = open_entry(dump, false))
     return {Kind::outside,
-            fmt::format("it has started {}{}{}, and waits in no call",
+            fmt::format("it started {}{}{}, and is not waiting in any call",
                         of_group(call_name(*started, dump.rank), job.label(started->group)),
                         started->created_ns
                             ? fmt::format(" {} ago", seconds_text(seconds_between(

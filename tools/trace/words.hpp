@@ -43,7 +43,8 @@ double seconds_between(std::int64_t from_ns, std::int64_t to_ns);
 struct Whereabouts {
   enum class Kind : std::uint8_t { no_dump, in_operation, in_call, outside };
   Kind kind = Kind::no_dump;
-  std::string text;  ///< "it is in send 3->1 (#7) of group 'dp#1' for 30.0 s at solver.cpp:88"
+  std::string
+      text;  ///< "it has been in send 3->1 (#7) of group 'dp#1' for 30.0 s at solver.cpp:88"
 };
 Whereabouts whereabouts(const Job& job, int rank);
 
