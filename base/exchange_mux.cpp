@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 
 namespace hymn {
@@ -64,7 +65,8 @@ class ExchangeMux::Channel final : public Exchange {
 
 std::shared_ptr<ExchangeMux> ExchangeMux::over(std::shared_ptr<Exchange> exchange,
                                                std::function<void(const std::string&)> tell) {
-  const std::uint64_t world = exchange->worlds_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t world =
+      std::atomic_ref(exchange->worlds_).fetch_add(1, std::memory_order_relaxed) + 1;
   return std::shared_ptr<ExchangeMux>(new ExchangeMux(std::move(exchange), world, std::move(tell)));
 }
 

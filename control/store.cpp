@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -125,11 +126,12 @@ void Store::set_timeout(Timeout timeout) {
   if (!timeout.is_set())
     throw UsageError("a store has no timeout to fall back to",
                      {.remedy = "give a duration, or Timeout::none()"});
-  timeout_ns_ = timeout.is_none() ? for_ever : timeout.duration().count();
+  std::atomic_ref<std::int64_t>(timeout_ns_)
+      .store(timeout.is_none() ? for_ever : timeout.duration().count());
 }
 
 Timeout Store::timeout() const {
-  const std::int64_t ns = timeout_ns_;
+  const std::int64_t ns = std::atomic_ref(timeout_ns_).load();
   return ns == for_ever ? Timeout::none() : Timeout(Duration(ns));
 }
 

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "collectives/mpi/mpi_collective.hpp"
 
 namespace hymn {

@@ -1,6 +1,7 @@
 #include "collectives/reduce/identity.hpp"
 
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <limits>

@@ -4,10 +4,10 @@
 #include "hymn/standard.hpp"  // first
 
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
+#include "hymn/standard_parts.hpp"
 #include "hymn/types.hpp"
 
 namespace hymn {

@@ -3,11 +3,11 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "hymn/shard.hpp"
+#include "hymn/standard_parts.hpp"
 #include "hymn/store.hpp"
 
 namespace hymn {

@@ -7,7 +7,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -66,7 +65,7 @@ class HYMN_API Exchange {
 
  private:
   friend class ExchangeMux;
-  std::atomic<std::uint64_t> worlds_{0};  // that were made over it
+  alignas(8) std::uint64_t worlds_ = 0;  // that were made over it; by std::atomic_ref alone
 };
 
 }  // namespace hymn

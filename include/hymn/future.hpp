@@ -3,17 +3,13 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <condition_variable>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "hymn/error.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 
@@ -35,80 +31,51 @@ struct Unit {};
 template <class T>
 using Stored = std::conditional_t<std::is_void_v<T>, Unit, T>;
 
-[[noreturn]] HYMN_API void throw_future_timeout(Timeout timeout);
+/// What futures of all types do alike: whether there is an outcome, who waits for it, the error.
+class HYMN_API FutureOutcome {
+ public:
+  FutureOutcome(const FutureOutcome&) = delete;
+  FutureOutcome& operator=(const FutureOutcome&) = delete;
+
+  void set_error(std::exception_ptr error);
+  bool is_ready() const;
+  /// Runs `callback` once the outcome is there; at once when it is there already. It must not
+  /// throw: the thread that completes the value knows nothing of it.
+  void on_ready(std::function<void()> callback);
+  void wait(Timeout timeout) const;
+  const Drive& drive() const;
+
+ protected:
+  explicit FutureOutcome(Drive drive);
+  ~FutureOutcome();
+
+  /// Calls `store`, whose exception becomes the outcome; unless there is an outcome already.
+  void finish(const std::function<void()>& store);
+  /// Only after completion. Throws the error where there is one.
+  void rethrow() const;
+
+ private:
+  struct Parts;  // with a mutex and a condition, whose headers are long
+  std::unique_ptr<Parts> parts_;
+};
 
 template <class T>
-class FutureState {
+class FutureState : public FutureOutcome {
  public:
-  explicit FutureState(Drive drive) : drive_(std::move(drive)) {}
+  explicit FutureState(Drive drive) : FutureOutcome(std::move(drive)) {}
 
   /// The first outcome stays: an executor may run a task and then throw, or run it twice.
   void set_value(Stored<T>&& value) {
     finish([&] { value_.emplace(std::move(value)); });
   }
-  void set_error(std::exception_ptr error) {
-    finish([&] { error_ = std::move(error); });
-  }
-  bool is_ready() {
-    std::lock_guard lock(mutex_);
-    return ready();
-  }
-  /// Runs `callback` once the value is there; at once when it is there already. It must not throw:
-  /// the thread that completes the value knows nothing of it.
-  void on_ready(std::function<void()> callback) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!ready()) {
-        callbacks_.push_back(std::move(callback));
-        return;
-      }
-    }
-    callback();
-  }
-  void wait(Timeout timeout) {
-    const Deadline deadline = Deadline::after(timeout);
-    if (!is_ready() && drive_) drive_(timeout);
-    std::unique_lock lock(mutex_);
-    if (deadline.is_never()) {
-      changed_.wait(lock, [this] { return ready(); });
-    } else if (!changed_.wait_until(lock, deadline.when(), [this] { return ready(); })) {
-      throw_future_timeout(timeout);
-    }
-  }
   /// Only after completion. Throws the error where there is one.
-  const Stored<T>& value() {
-    std::lock_guard lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
+  const Stored<T>& value() const {
+    rethrow();
     return *value_;
   }
-  const Drive& drive() const { return drive_; }
 
  private:
-  bool ready() const { return value_.has_value() || error_ != nullptr; }
-
-  template <class Store>
-  void finish(Store&& store) {
-    std::vector<std::function<void()>> callbacks;
-    {
-      std::lock_guard lock(mutex_);
-      if (ready()) return;
-      try {
-        store();
-      } catch (...) {
-        error_ = std::current_exception();  // of a value that could not be moved
-      }
-      callbacks.swap(callbacks_);
-    }
-    changed_.notify_all();
-    for (auto& callback : callbacks) callback();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::optional<Stored<T>> value_;
-  std::exception_ptr error_;
-  std::vector<std::function<void()>> callbacks_;
-  Drive drive_;
 };
 
 template <class T>

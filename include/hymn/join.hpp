@@ -7,15 +7,14 @@
 #include <any>
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "hymn/process_group.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

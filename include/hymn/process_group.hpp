@@ -3,9 +3,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <algorithm>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +13,7 @@
 #include "hymn/export.hpp"
 #include "hymn/group_options.hpp"
 #include "hymn/registered_buffer.hpp"
+#include "hymn/standard_parts.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -270,17 +268,19 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE void all_gather_coalesced(std::span<const ConstBufferView> ins,
                                         std::span<const BufferView> outs,
                                         const CallOptions& options = {}) {
-    run_coalesced(std::max(ins.size(), outs.size()), options, [&](std::size_t i) {
-      return Request::all_gather(at(ins, i), OutputBlocks::equal(at(outs, i)));
-    });
+    run_coalesced(std::size_t{ins.size() < outs.size() ? outs.size() : ins.size()}, options,
+                  [&](std::size_t i) {
+                    return Request::all_gather(at(ins, i), OutputBlocks::equal(at(outs, i)));
+                  });
   }
   /// ins[i] holds size() times as many elements as outs[i].
   HYMN_INLINE void reduce_scatter_coalesced(std::span<const ConstBufferView> ins,
                                             std::span<const BufferView> outs, ReduceOp op = {},
                                             const CallOptions& options = {}) {
-    run_coalesced(std::max(ins.size(), outs.size()), options, [&](std::size_t i) {
-      return Request::reduce_scatter(InputBlocks::equal(at(ins, i)), at(outs, i), op);
-    });
+    run_coalesced(std::size_t{ins.size() < outs.size() ? outs.size() : ins.size()}, options,
+                  [&](std::size_t i) {
+                    return Request::reduce_scatter(InputBlocks::equal(at(ins, i)), at(outs, i), op);
+                  });
   }
 
   // --- Buffers that NCCL knows

@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "hymn/export.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

@@ -6,7 +6,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <numeric>
 #include <span>
 
 #include "hymn/buffer.hpp"
@@ -106,9 +105,9 @@ class Blocks {
         return flat_.slice(i * each, each);
       }
       case Layout::counted: {
-        const auto before = counts_.first(i);
-        return flat_.slice(std::accumulate(before.begin(), before.end(), std::size_t{0}),
-                           counts_[i]);
+        std::size_t offset = 0;
+        for (const std::size_t before : counts_.first(i)) offset += before;
+        return flat_.slice(offset, counts_[i]);
       }
       case Layout::list:
         return list_[i];

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 
 #include "hymn/export.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

@@ -6,10 +6,8 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +16,7 @@
 
 #include "hymn/error.hpp"
 #include "hymn/exchange.hpp"
+#include "hymn/standard_parts.hpp"
 #include "hymn/timeout.hpp"
 
 namespace hymn {
@@ -86,7 +85,7 @@ class HYMN_API Store {
 
  private:
   friend class PrefixStore;
-  std::atomic<std::int64_t> timeout_ns_;
+  alignas(8) mutable std::int64_t timeout_ns_;  // by std::atomic_ref alone
 };
 
 /// In the memory of one process, for its threads.

@@ -4,10 +4,10 @@
 #include "hymn/standard.hpp"  // first
 
 #include <exception>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "hymn/standard_parts.hpp"
 #include "hymn/world.hpp"
 
 namespace hymn {

@@ -3,7 +3,7 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <chrono>
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

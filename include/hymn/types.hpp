@@ -5,7 +5,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -121,6 +120,14 @@ HYMN_API std::string_view to_string(MemoryKind memory) noexcept;
 
 namespace detail {
 
+/// std::complex<Part>, by what it is made of: to name it needs <complex>, which brings the streams.
+template <class T, class Part>
+concept ComplexOf = requires(const T number) {
+  requires std::same_as<typename T::value_type, Part> && sizeof(T) == 2 * sizeof(Part);
+  { number.real() } -> std::same_as<Part>;
+  { number.imag() } -> std::same_as<Part>;
+};
+
 template <class T>
 consteval DataType deduce_data_type() {
   if constexpr (std::same_as<T, bool>)
@@ -141,9 +148,9 @@ consteval DataType deduce_data_type() {
     return DataType::float16;
   else if constexpr (std::same_as<T, bfloat16>)
     return DataType::bfloat16;
-  else if constexpr (std::same_as<T, std::complex<float>>)
+  else if constexpr (ComplexOf<T, float>)
     return DataType::complex64;
-  else if constexpr (std::same_as<T, std::complex<double>>)
+  else if constexpr (ComplexOf<T, double>)
     return DataType::complex128;
   else if constexpr (std::same_as<T, float8_e4m3fn>)
     return DataType::float8_e4m3fn;

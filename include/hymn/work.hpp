@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <vector>
 
 #include "hymn/future.hpp"
 #include "hymn/request.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

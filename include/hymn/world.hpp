@@ -3,7 +3,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include "hymn/exchange.hpp"
 #include "hymn/future.hpp"
 #include "hymn/process_group.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

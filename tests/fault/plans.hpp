@@ -2,6 +2,7 @@
 // victims so that each death meets each path and each state; the long one has every combination.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 

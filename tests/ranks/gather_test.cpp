@@ -1,4 +1,5 @@
 // gather, scatter, all_gather and reduce_scatter: flat, as lists, and uneven.
+#include <complex>
 #include <numeric>
 
 #include "tests/support/blocks.hpp"

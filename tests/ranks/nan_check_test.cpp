@@ -1,4 +1,6 @@
 // HYMN_NAN_CHECK and GroupOptions::nan_check: a NaN is found on the rank that would send it.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <tuple>
 
 #include "tests/tools/dump_maker.hpp"
 #include "tools/bad_arguments.hpp"

@@ -1,6 +1,7 @@
 // The kernel of messages between peers, with blocks that are threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <list>

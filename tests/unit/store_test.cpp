@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <limits>
+#include <ostream>
 #include <thread>
 
 #include "tests/support/temporary_folder.hpp"

@@ -1,6 +1,8 @@
 // Collectives that all members have entered, alike as far as the dumps tell, and do not leave.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/trace/verdict.hpp"
 #include "tools/trace/words.hpp"
 
