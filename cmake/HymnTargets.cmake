@@ -41,6 +41,10 @@ function(hymn_add_room)
   target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
                                   PRIVATE hymn_flags Threads::Threads ${room_LINKS})
   set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
+  # These work when a job begins, fails or is asked about: what counts is how large they are.
+  if(room_NAME MATCHES "^(control|gpu|topology)$")
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+  endif()
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.
   if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
@@ -61,7 +65,10 @@ function(hymn_add_library)
   set_target_properties(hymn PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
                                         SOVERSION ${PROJECT_VERSION_MAJOR})
   # Its threads and exit handlers outlive a dlclose.
-  target_link_options(hymn PRIVATE LINKER:-z,nodelete
+  # Names of what a source has for itself alone are a tenth of the file: debuggers find them in other
+  # builds.
+  target_link_options(hymn PRIVATE LINKER:-z,nodelete LINKER:--gc-sections
+                                   $<$<CONFIG:Release>:LINKER:--discard-all>
                                    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/hymn.map")
   set_property(TARGET hymn APPEND PROPERTY LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/hymn.map")
   target_link_libraries(hymn_mpi INTERFACE hymn MPI::MPI_C)
