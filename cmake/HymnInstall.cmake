@@ -8,6 +8,10 @@ install(TARGETS hymn hymn_headers EXPORT hymn FILE_SET HEADERS)
 install(TARGETS hymn_command)
 # All that is compiled for it, and nothing else: what `make install` builds.
 add_custom_target(hymn_installed DEPENDS hymn hymn_command)
+if(TARGET hymn_pictures)
+  install(TARGETS hymn_pictures LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  add_dependencies(hymn_installed hymn_pictures)
+endif()
 install(EXPORT hymn NAMESPACE hymn:: DESTINATION "${package_dir}" FILE hymn-targets.cmake)
 
 # On its own, so that only who asks for the component mpi needs MPI.

@@ -29,6 +29,8 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
 file(RELATIVE_PATH libraries_from_programs
      "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+# Also for libraries that programs load when they need them.
+set(CMAKE_BUILD_RPATH "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 
 find_program(CCACHE ccache)

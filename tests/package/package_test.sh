@@ -90,15 +90,35 @@ builds_no_more_than_it_installs() {
   fi
 }
 
+# What draws pictures is loaded when one is asked for, from where it is installed.
+command_starts_and_draws() {
+  "$prefix/bin/hymn" --version
+  ldd "$prefix/bin/hymn" >"$work/ldd.out"
+  if grep 'rsvg\|cairo\|glib' "$work/ldd.out"; then
+    echo "hymn needs these to start" >&2
+    exit 1
+  fi
+  "$prefix/bin/hymn" topo --png "$work/topo.png" >/dev/null
+  head -c 4 "$work/topo.png" | grep -q PNG
+}
+
+# In bytes: what is compiled for GPUs is compressed, what seldom works is compiled to be small.
+stays_small() {
+  size=$(stat -L -c %s "$(find "$prefix" -name 'libhymn.so')")
+  echo "libhymn.so: $size bytes"
+  [ "$size" -le 6000000 ]
+}
+
 case "$step" in
   install) install_and_move ;;
   cmake_cxx) with_cmake cxx ;;
   cmake_c) with_cmake c ;;
   pkgconfig) with_pkg_config ;;
   nodelete) stays_loaded ;;
+  size) stays_small ;;
   symbols) exports_only_its_own ;;
   builds) builds_no_more_than_it_installs ;;
-  command) "$prefix/bin/hymn" --version ;;
+  command) command_starts_and_draws ;;
   *)
     echo "package_test.sh: no step $step" >&2
     exit 2
