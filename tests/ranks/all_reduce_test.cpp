@@ -1,4 +1,5 @@
 // all_reduce: every cell of docs/dtypes.md, bit for bit and alike on all ranks.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>

@@ -1,4 +1,5 @@
 // Calls that differ from rank to rank, ranks that do not come, and NaNs: what the checks say.
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>

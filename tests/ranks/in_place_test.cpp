@@ -1,5 +1,6 @@
 // Input and output in one memory are each rank's own choice: every algorithm, with all sets of
 // ranks that make it, blocking and not, against exact references.
+#include <algorithm>
 #include <numeric>
 
 #include "tests/support/known_call.hpp"

@@ -2,6 +2,7 @@
 // of processor time, which does not grow when the machine has other things to do.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>

@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <ranges>
 #include <thread>
 #include <vector>
 

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+<<<<<<< HEAD
 #include <array>
+=======
+>>>>>>> build
 #include <complex>
 #include <set>
 #include <string>
