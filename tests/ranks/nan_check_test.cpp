@@ -1,8 +1,5 @@
 // HYMN_NAN_CHECK and GroupOptions::nan_check: a NaN is found on the rank that would send it.
-<<<<<<< HEAD
-=======
 #include <algorithm>
->>>>>>> build
 #include <cmath>
 #include <limits>
 #include <vector>

@@ -131,10 +131,10 @@ TEST(ControlMessage, RefusesValuesThatNobodyWrites) {
   EXPECT_THROW(unpack(numbers({news, greatest << 32, 4, 0, 0, 0})), NetworkError) << "a rank";
   const std::uint64_t answer = kind_of(Answer{});
   EXPECT_NO_THROW(unpack(
-      numbers({answer, 1, 1, 2, 0, 1, 0, 5, 4, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1, 0})));
-  EXPECT_THROW(
-      unpack(numbers({answer, 1, 1, 2, 0, 2, 0, 5, 4, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1})),
-      NetworkError)
+      numbers({answer, 1, 1, 2, 0, 1, 0, 5, 4, 0, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1, 0})));
+  EXPECT_THROW(unpack(numbers(
+                   {answer, 1, 1, 2, 0, 2, 0, 5, 4, 0, 0, 0, 0, 1, 0, 0, 0, 7, 8, 0, 9, 0, 1, 1})),
+               NetworkError)
       << "a truth";
 }
 

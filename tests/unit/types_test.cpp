@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 
-<<<<<<< HEAD
 #include <array>
-=======
->>>>>>> build
 #include <complex>
 #include <set>
 #include <string>

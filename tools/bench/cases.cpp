@@ -39,7 +39,7 @@ struct Forms {
   bool in_place;
 };
 
-constexpr Forms both{true, true};
+constexpr Forms any_form{true, true};
 
 constexpr BenchCase collective(OpType type, Forms forms, double (*bus_factor)(int ranks),
                                Request (*request)(Shape, In, Out, ReduceOp)) {
@@ -58,32 +58,32 @@ constexpr BenchCase collective(OpType type, Forms forms, double (*bus_factor)(in
 }
 
 constexpr std::array<BenchCase, 10> cases{{
-    collective(OpType::all_reduce, both, twice_all_but_own,
+    collective(OpType::all_reduce, any_form, twice_all_but_own,
                [](Shape, In in, Out out, ReduceOp op) { return Request::all_reduce(in, out, op); }),
     collective(
         OpType::broadcast, {.out_of_place = false, .in_place = true}, unity,
         [](Shape shape, In, Out out, ReduceOp) { return Request::broadcast(out, shape.root); }),
-    collective(OpType::reduce, both, unity,
+    collective(OpType::reduce, any_form, unity,
                [](Shape shape, In in, Out out, ReduceOp op) {
                  return Request::reduce(in, out, shape.root, op);
                }),
-    collective(OpType::gather, both, all_but_own,
+    collective(OpType::gather, any_form, all_but_own,
                [](Shape shape, In in, Out out, ReduceOp) {
                  return Request::gather(in, OutputBlocks::equal(out), shape.root);
                }),
-    collective(OpType::scatter, both, all_but_own,
+    collective(OpType::scatter, any_form, all_but_own,
                [](Shape shape, In in, Out out, ReduceOp) {
                  return Request::scatter(InputBlocks::equal(in), out, shape.root);
                }),
-    collective(OpType::all_gather, both, all_but_own,
+    collective(OpType::all_gather, any_form, all_but_own,
                [](Shape, In in, Out out, ReduceOp) {
                  return Request::all_gather(in, OutputBlocks::equal(out));
                }),
-    collective(OpType::reduce_scatter, both, all_but_own,
+    collective(OpType::reduce_scatter, any_form, all_but_own,
                [](Shape, In in, Out out, ReduceOp op) {
                  return Request::reduce_scatter(InputBlocks::equal(in), out, op);
                }),
-    collective(OpType::all_to_all, both, all_but_own,
+    collective(OpType::all_to_all, any_form, all_but_own,
                [](Shape, In in, Out out, ReduceOp) {
                  return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
                }),
