@@ -87,7 +87,7 @@ struct CallRecord {
   bool coalesced = false;    ///< started as one with others
   bool shadowed = false;     ///< made beside the others by a rank that has run out of input
   bool retired = false;      ///< it has ended, and nothing of it is in flight any more
-  bool waited_for = true;    ///< a thread waits in it; false: it was started, and is in flight
+  bool waited_for = true;    ///< a thread waits in it, or did to its end; false: it was started
   bool undriven = false;     ///< it is in flight, and nothing has moved it on for a while
   std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive
   std::uint16_t method = 0;  ///< which algorithm of which path, by the recorder's table; 0: unknown

@@ -245,11 +245,12 @@ inline void CallRing::set_started(std::uint64_t id) {
 inline void CallRing::set_ended(std::uint64_t id, CallState state, bool retired, Ended when) {
   if (!is_on()) return;
   Entry& entry = entry_of(id);
-  if (StateWord::id_of(entry.state.load(std::memory_order_relaxed)) != id) return;
+  const std::uint64_t seen = entry.state.load(std::memory_order_relaxed);
+  if (StateWord::id_of(seen) != id) return;
   entry.completed.store(when == Ended::now ? since_creation(entry, id) : passed(0, 0, id),
                         std::memory_order_release);
-  entry.state.store(StateWord::of(id, state, retired ? StateWord::retired : 0),
-                    std::memory_order_release);
+  const std::uint64_t flags = (retired ? StateWord::retired : 0) | (seen & StateWord::unattended);
+  entry.state.store(StateWord::of(id, state, flags), std::memory_order_release);
 }
 
 inline void CallRing::set_retired(std::uint64_t id) {

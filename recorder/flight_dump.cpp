@@ -7,6 +7,7 @@
 
 #include "hymn/settings.hpp"
 #include "recorder/flight_dump_entry.hpp"
+#include "recorder/rank_list.hpp"
 
 namespace hymn {
 namespace {
@@ -102,6 +103,19 @@ void add_known(DumpJson& dump, const DumpRequest& request) {
     dump["in_call"] = {{"name", request.in_call->name}, {"since_ns", request.in_call->since_ns}};
 }
 
+void add_making(DumpJson& dump, const RecorderView& view, const StampClock& clock) {
+  const auto making = view.making();
+  if (!making) return;
+  const auto ranks = unpack_ranks(making->ranks);
+  const bool is_given_up = making->given_up != 0;
+  dump["making"] = {
+      {"kind", std::string(to_string(making->kind))},
+      {"uid", making->uid},
+      {"ranks", ranks ? DumpJson(*ranks) : DumpJson(nullptr)},
+      {"since_ns", clock.wall_ns(making->since)},
+      {"given_up_ns", is_given_up ? DumpJson(clock.wall_ns(making->given_up)) : DumpJson(nullptr)}};
+}
+
 }  // namespace
 
 std::string dump_json(const RecorderView& view, const DumpRequest& request) {
@@ -110,7 +124,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
   const std::uint64_t job = header.job.load(std::memory_order_acquire);
   DumpJson dump = {
-      {"version", "1.2"},
+      {"version", "1.3"},
       {"hymn_version", version()},
       {"job", job == 0 ? std::string() : fmt::format("{:016x}", job)},
       {"rank", header.rank},
@@ -123,6 +137,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
       {"reason", request.reason},
       {"time_ns", now.wall_ns},
       {"timing", view.ring().timing()},
+      {"progress_thread", header.progress_thread.load(std::memory_order_acquire) != 0},
       {"capacity", view.capacity()},
       {"recorded", view.ring().next_id()},
   };
@@ -133,6 +148,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   add_known(dump, request);
   if (const std::string call = header.outer_call.load(); !request.in_call && !call.empty())
     dump["in_call"] = {{"name", call}, {"since_ns", header.outer_since_ns.load()}};
+  add_making(dump, view, clock);
   if (request.collectives) {
     FrameSource source;
     // Of a rank that has died only the executable is known, not where its libraries lay.

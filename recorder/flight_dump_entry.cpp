@@ -105,8 +105,9 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
         static_cast<double>(clock.duration_ns(call.started, call.completed)) / 1e6;
   entry["timeout_ms"] = timeout_ms(call.timeout_ns);
   entry["retired"] = call.retired;
-  if (!is_ended(call.state)) entry["waited_for"] = call.waited_for;
+  if (call.state != CallState::completed) entry["waited_for"] = call.waited_for;
   if (call.undriven) entry["undriven"] = true;
+  if (call.on_gpu) entry["on_gpu"] = true;
   if (call.shadowed) entry["shadowed"] = true;
   const RecorderView::Method method = view.method(call.method);
   if (!method.algorithm.empty()) {

@@ -48,6 +48,13 @@ std::optional<CallRecord> last_waited(const RecorderView& view) {
   return open.empty() ? std::nullopt : std::optional(open.back());
 }
 
+std::optional<RecorderView::Making> recent_making(const RecorderView& view) {
+  auto making = view.making();
+  const bool is_old =
+      making && making->given_up != 0 && seconds_since(view.header(), making->given_up) > just_now;
+  return is_old ? std::nullopt : making;
+}
+
 std::string describe_calls(const RecorderView& view, const CallWords& words) {
   if (view.capacity() == 0) return "what it does is not recorded";
   const std::uint64_t next = view.ring().next_id();
@@ -140,6 +147,8 @@ OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
     return static_cast<std::uint64_t>(1e3 * seconds_since(view.header(), stamp));
   };
   awaited.milliseconds = milliseconds_since(wait_began(call));
+  // Whoever tested it, until that failed, has waited for nobody.
+  awaited.tests = call.state == CallState::failed && !call.waited_for;
   if (call.state == CallState::failed)
     awaited.ended = std::max<std::uint64_t>(milliseconds_since(call.completed), 1);
   if (is_message(call.type)) {
@@ -158,10 +167,8 @@ FrameSource source_of(const RecorderView& view, int pid) {
 }
 
 std::optional<RecorderView::Making> unended_making(const RecorderView& view) {
-  auto making = view.making();
-  const bool is_old =
-      making && making->given_up != 0 && seconds_since(view.header(), making->given_up) > just_now;
-  return is_old ? std::nullopt : making;
+  auto making = recent_making(view);
+  return making && making->kind == MakingKind::new_group ? making : std::nullopt;
 }
 
 OwnWait awaited_in(const RecorderView& view, const RecorderView::Making& making) {
@@ -173,8 +180,18 @@ OwnWait awaited_in(const RecorderView& view, const RecorderView::Making& making)
 }
 
 std::string describe_last_call(const RecorderView& view, const CallWords& words) {
-  const auto making = unended_making(view);
-  if (!making) return describe_calls(view, words);
+  const auto making = recent_making(view);
+  // Of who ends its world that is known without this.
+  if (!making || making->kind == MakingKind::end) return describe_calls(view, words);
+  if (making->kind == MakingKind::shrink)
+    return fmt::format(
+        "it {} group '{}'{}; {}",
+        making->given_up != 0 ? "has given up shrinking" : "has been shrinking",
+        words.label(making->uid),
+        making->given_up != 0
+            ? ""
+            : fmt::format(" for {:.1f} s", seconds_since(view.header(), making->since)),
+        describe_calls(view, words));
   const std::string group = fmt::format("group {}{}{}", making->uid,
                                         making->ranks.empty() ? "" : " of ranks ", making->ranks);
   const std::string makes = making->given_up != 0

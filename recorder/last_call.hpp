@@ -33,7 +33,7 @@ std::optional<CallRecord> unended_call(const RecorderView& view);
 std::optional<CallRecord> tested_call(const RecorderView& view);
 /// Its last call was made after the first `calls` ones, and has completed.
 bool has_gone_on_after(const RecorderView& view, std::uint64_t calls);
-/// The group that the rank is making, or has just given up. Empty: none.
+/// The group that the rank is making, or has just given up. Empty: none; also where it shrinks one.
 std::optional<RecorderView::Making> unended_making(const RecorderView& view);
 /// Whom a rank needs that waits in this call of its.
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call);

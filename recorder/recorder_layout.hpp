@@ -71,9 +71,24 @@ struct MethodName {
   SharedText<48> algorithm{};
 };
 
+/// What a rank does together with others, beside its calls on groups.
+enum class MakingKind : std::uint32_t { new_group, shrink, end };
+
+constexpr std::string_view to_string(MakingKind kind) {
+  switch (kind) {
+    case MakingKind::new_group:
+      break;
+    case MakingKind::shrink:
+      return "shrink";
+    case MakingKind::end:
+      return "end";
+  }
+  return "new_group";
+}
+
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 8;
+  static constexpr std::uint32_t right_layout = 9;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;
@@ -114,7 +129,8 @@ struct RecorderHeader {
   /// A call of another library that may block, "" for none; and since when, by the wall clock.
   SharedText<64> outer_call{};
   std::atomic<std::int64_t> outer_since_ns{0};
-  /// The group that this rank is making, where it waits for the others, plus one; 0: none.
+  /// The group that this rank is making or shrinking, where it waits for the others, plus one; at
+  /// the end of the world, that of all ranks; 0: none.
   /// Since when, and when it has given that up, as stamps (0: it has not).
   /// And with whom, as pack_ranks();
   /// "" where that is too long.
@@ -122,6 +138,9 @@ struct RecorderHeader {
   std::atomic<std::uint64_t> making_since{0};
   std::atomic<std::uint64_t> making_given_up{0};
   SharedText<members_text> making_ranks{};
+  std::atomic<MakingKind> making_kind{MakingKind::new_group};
+  /// A thread of hymn's moves on what this rank has started.
+  std::atomic<std::uint32_t> progress_thread{0};
   // The ring follows.
 };
 static_assert(sizeof(RecorderHeader) % 64 == 0);

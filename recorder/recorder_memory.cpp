@@ -102,8 +102,10 @@ std::string RecorderMemory::members_text(std::span<const int> members) {
   return ranks.size() < RecorderHeader::members_text ? ranks : "";
 }
 
-void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> members) {
+void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> members,
+                                  MakingKind kind) {
   header_->making_plus_one.store(0, std::memory_order_release);
+  header_->making_kind.store(kind, std::memory_order_release);
   header_->making_ranks.store(members_text(members));
   header_->making_since.store(ClockReading::now().stamp, std::memory_order_release);
   header_->making_given_up.store(0, std::memory_order_release);

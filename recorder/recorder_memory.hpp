@@ -93,9 +93,14 @@ class RecorderMemory {
     header_->outer_since_ns.store(since_ns, std::memory_order_release);
     header_->outer_call.store(name);
   }
+  /// A thread of hymn's moves on what this rank has started.
+  void set_progress_thread(bool has_one) {
+    header_->progress_thread.store(has_one ? 1 : 0, std::memory_order_release);
+  }
   /// This rank begins to make a group, or has made it, or given that up. Of several threads that
-  /// make groups the last to begin is told of.
-  void begin_making(std::uint64_t uid, std::span<const int> members);
+  /// make groups the last to begin is told of. In the same way it shrinks one, or ends its world.
+  void begin_making(std::uint64_t uid, std::span<const int> members,
+                    MakingKind kind = MakingKind::new_group);
   void end_making(std::uint64_t uid, bool is_made);
   /// A dump of this rank is being written.
   void note_dump();

@@ -44,8 +44,9 @@ class RecorderView {
   const GroupLine* line_of(std::uint64_t uid) const;
   /// The ranks in this group, as pack_ranks(); empty: they are not known.
   std::string members_of(std::uint64_t uid) const;
-  /// A group that is being made, or was given up.
+  /// A group that is being made or shrunk, or the end of the world; or what of that was given up.
   struct Making {
+    MakingKind kind = MakingKind::new_group;
     std::uint64_t uid = 0;
     std::string ranks;  ///< as pack_ranks(); empty: they are not known
     std::uint64_t since = 0;

@@ -3,6 +3,7 @@
 
 #include "base/callback_scope.hpp"
 #include "base/keep_for_ever.hpp"
+#include "recorder/making_note.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -32,6 +33,9 @@ WorldEnd WorldState::agree_to_end() {
   if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
   Packer word;
   word.number(has_failed() ? 1 : 0);
+  const Membership& everybody = default_group_.membership();
+  MakingNote note(recorder_, everybody.uid, everybody.ranks, MakingKind::end);
+  note.set_made();  // whatever comes of it, this rank goes on
   try {
     Patience all_come = patience("ending the world", limit);
     all_come.long_wait = long_wait(all_come.purpose);

@@ -8,6 +8,7 @@
 
 #include "control/process_watch.hpp"
 #include "recorder/last_call.hpp"
+#include "recorder/making_note.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
@@ -283,17 +284,24 @@ ProcessGroup WorldState::shrink(GroupState& group) {
                             .remedy = "do not switch it off (HYMN_CONTROL)"});
   require_drive(context);
   maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
-  if (!group.is_aborted()) group.abort_to_shrink();
   const Membership& old = group.membership();
+  MakingNote note(recorder_, old.uid, old.ranks, MakingKind::shrink);
+  if (!group.is_aborted()) group.abort_to_shrink();
   const TimePoint began = clock_->now();
   const Patience patient = shrink_patience(group, old.uid, old.ranks);
   while (true) {
+    note.begin();
     const auto verdict = agent_->shrink(old.uid, old.ranks, patient);
-    if (!verdict)
+    if (!verdict) {
+      if (!agent_->has_no_desk())
+        incident(
+            {"timeout", fmt::format("shrink of group '{}': not all have come", group.label())});
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
+    }
     try {
       if (auto heir = make_heir(group, *verdict)) {
         forget_failure();
+        note.set_made();
         return ProcessGroup(std::move(heir));
       }
     } catch (...) {
@@ -339,9 +347,13 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
     return nullptr;
   }
   const TimePoint began = clock_->now();
+  MakingNote note(recorder_, old.uid, verdict.survivors, MakingKind::shrink);
   const auto made = agent_->confirm(verdict.new_uid, verdict.survivors,
                                     shrink_patience(group, verdict.new_uid, verdict.survivors));
-  if (made && made->survivors == verdict.survivors) return heir;
+  if (made && made->survivors == verdict.survivors) {
+    note.set_made();
+    return heir;
+  }
   if (made) {
     heir->abort_here({"a rank was lost before all had the group"});
     return nullptr;

@@ -12,6 +12,7 @@
 #include "control/desk.hpp"
 #include "gpu/memory_query.hpp"
 #include "p2p/exchange_port.hpp"
+#include "recorder/making_note.hpp"
 #include "runtime/group/work_state.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
 
@@ -29,20 +30,6 @@ CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& m
 std::size_t counts_kept(const Config& config, int ranks) {
   return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
 }
-
-/// Tells others what this rank waits in.
-struct MakingNote {
-  MakingNote(RecorderMemory& memory, const Membership& group) : recorder(memory), uid(group.uid) {
-    recorder.begin_making(uid, group.ranks);
-  }
-  MakingNote(const MakingNote&) = delete;
-  MakingNote& operator=(const MakingNote&) = delete;
-  ~MakingNote() { recorder.end_making(uid, is_made); }
-
-  RecorderMemory& recorder;
-  std::uint64_t uid;
-  bool is_made = false;
-};
 
 }  // namespace
 
@@ -117,6 +104,7 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
         world->has_peers_here_ ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
         [state = world.get()] { return state->may_end_works(); }, world->crowded_,
         world->own_thread_, world->helper_cpus());
+    world->recorder_.set_progress_thread(world->own_thread_);
     world->maker_ = std::make_unique<GroupMaker>(world->helper_cpus());
     world->watched_engine_.store(world->engine_.get(), std::memory_order_release);
     Membership everybody;
@@ -290,7 +278,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   bool blocks = false;
   std::optional<MakingNote> note;
   if (is_member(membership)) {
-    note.emplace(recorder_, membership);
+    note.emplace(recorder_, membership.uid, membership.ranks);
     const auto give_back = [&](bool clean) {
       for (const auto& mechanism : mechanisms_) mechanism->close(membership, clean);
     };
@@ -312,6 +300,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
       give_back(true);  // all members have found it
       throw;
     } catch (const TimeoutError& error) {
+      incident({"timeout", fmt::format("making group {}: not all have come", membership.uid)});
       const TimeoutError told = with_missing(error, membership);
       throw TimeoutError(told.problem(), told.waited(), give_up(told));
     } catch (const PeerError& error) {
@@ -332,7 +321,7 @@ std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
   auto group = make_shared_here<GroupState>(shared_from_this(), std::move(membership), options,
                                             std::move(means), blocks);
   enter_group(*group);
-  if (note) note->is_made = true;
+  if (note) note->set_made();
   std::lock_guard lock(groups_mutex_);
   groups_.emplace(key_of(*group), group);
   return group;

@@ -183,6 +183,16 @@ DumpMaker& DumpMaker::in_call(const std::string& name, double seconds) {
   return *this;
 }
 
+DumpMaker& DumpMaker::making(const std::string& kind, int uid, const std::vector<int>& ranks,
+                             double seconds, double given_up) {
+  json_["making"] = {{"kind", kind},
+                     {"uid", uid},
+                     {"ranks", ranks},
+                     {"since_ns", ago(seconds)},
+                     {"given_up_ns", given_up < 0 ? Json(nullptr) : Json(ago(given_up))}};
+  return *this;
+}
+
 DumpMaker& DumpMaker::aborted(const std::string& uid, const std::string& reason) {
   json_["pg_config"][uid]["aborted"] = reason;
   return *this;

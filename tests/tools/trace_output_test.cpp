@@ -366,6 +366,7 @@ TEST(TraceSchema, HasEveryKeyThatIsRead) {
       {definitions["group"]["properties"], keys_of(trace::group_fields())},
       {definitions["peer"]["properties"], keys_of(trace::peer_fields())},
       {schema["properties"]["in_call"]["properties"], keys_of(trace::call_fields())},
+      {schema["properties"]["making"]["properties"], keys_of(trace::making_fields())},
       {definitions["entry"]["properties"], keys_of(trace::entry_fields())},
       {definitions["entry"]["properties"]["frames"]["items"]["properties"],
        keys_of(trace::site_fields())}};

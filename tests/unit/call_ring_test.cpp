@@ -169,6 +169,21 @@ TEST(CallRing, TellsWhetherAThreadWaits) {
   EXPECT_EQ(*ring->read(id), ended) << "it is of another call";
 }
 
+TEST(CallRing, TellsWhetherAThreadWaitedUntilACallFailed) {
+  OwnRing ring;
+  CallRecord record = record_of(1);
+  record.waited_for = false;
+  const std::uint64_t tested = ring->record(record);
+  ring->set_ended(tested, CallState::failed, true);
+  EXPECT_FALSE(ring->read(tested)->waited_for);
+  const std::uint64_t waited = ring->record(record);
+  ring->set_waited_for(waited, true);
+  ring->set_ended(waited, CallState::failed, true);
+  EXPECT_TRUE(ring->read(waited)->waited_for);
+  EXPECT_TRUE(ring->read(waited)->retired);
+  EXPECT_FALSE(ring->read(waited)->undriven);
+}
+
 TEST(CallRing, TellsSinceWhenAThreadWaits) {
   OwnRing ring;
   CallRecord record = record_of(1);

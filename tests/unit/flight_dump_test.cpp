@@ -160,6 +160,47 @@ TEST(FlightDump, TellsWhatElseIsKnown) {
   EXPECT_FALSE(Json::parse(dump_json(memory.view(), {})).contains("in_call"));
 }
 
+TEST(FlightDump, TellsWhatIsMade) {
+  RecorderMemory memory({.rank = 0, .world_size = 3, .ring = {.entries = 0}});
+  const auto dumped = [&] { return Json::parse(dump_json(memory.view(), {})); };
+  EXPECT_FALSE(dumped().contains("making"));
+  memory.begin_making(4, std::array{0, 2});
+  Json making = dumped()["making"];
+  EXPECT_EQ(making["kind"], "new_group");
+  EXPECT_EQ(making["uid"], 4);
+  EXPECT_EQ(making["ranks"], Json::parse("[0,2]"));
+  EXPECT_TRUE(making["given_up_ns"].is_null());
+  EXPECT_LE(making["since_ns"], dumped()["time_ns"]);
+  memory.end_making(4, false);
+  making = dumped()["making"];
+  EXPECT_GE(making["given_up_ns"], making["since_ns"]);
+  memory.begin_making(0, std::array{0, 1, 2}, MakingKind::shrink);
+  EXPECT_EQ(dumped()["making"]["kind"], "shrink");
+  EXPECT_TRUE(dumped()["making"]["given_up_ns"].is_null());
+  memory.begin_making(0, std::array{0, 1, 2}, MakingKind::end);
+  EXPECT_EQ(dumped()["making"]["kind"], "end");
+  std::vector<int> scattered;
+  for (int i = 0; i < 200; ++i) scattered.push_back(i * i);
+  memory.begin_making(5, scattered);
+  EXPECT_TRUE(dumped()["making"]["ranks"].is_null()) << "there are too many";
+}
+
+TEST(FlightDump, TellsWhoMovesOnWhatWasStarted) {
+  RecorderMemory memory({.rank = 0, .world_size = 3, .ring = {.entries = 4}});
+  CallRecord call = call_of(OpType::recv, {}, whole(1), 2);
+  call.waited_for = false;
+  memory.ring().set_ended(memory.ring().record(call), CallState::failed, true);
+  call.on_gpu = true;
+  memory.ring().record(call);
+  Json dump = Json::parse(dump_json(memory.view(), {}));
+  EXPECT_EQ(dump["progress_thread"], false);
+  EXPECT_EQ(dump["entries"][0]["waited_for"], false) << "nor until it failed";
+  EXPECT_FALSE(dump["entries"][0].contains("on_gpu"));
+  EXPECT_EQ(dump["entries"][1]["on_gpu"], true);
+  memory.set_progress_thread(true);
+  EXPECT_EQ(Json::parse(dump_json(memory.view(), {}))["progress_thread"], true);
+}
+
 TEST(FlightDump, TellsOfAFailedGroup) {
   run_ranks(2, [](World& world) {
     ProcessGroup group = world.new_group({0, 1}, {.path = "shm", .algo = "all_reduce_two_shot"});

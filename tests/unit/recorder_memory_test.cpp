@@ -14,6 +14,7 @@
 
 #include "hymn/error.hpp"
 #include "recorder/flight_dump.hpp"
+#include "recorder/making_note.hpp"
 #include "recorder/rank_list.hpp"
 #include "recorder/recorder_clock.hpp"
 
@@ -114,6 +115,7 @@ TEST(RecorderMemory, TellsOfTheGroupThatIsMade) {
   memory.end_making(5, true);  // another thread's
   ASSERT_TRUE(memory.view().making());
   EXPECT_EQ(memory.view().making()->uid, 6u);
+  EXPECT_EQ(memory.view().making()->kind, MakingKind::new_group);
   EXPECT_EQ(unpack_ranks(memory.view().making()->ranks), (std::vector{0, 2}));
   EXPECT_EQ(memory.view().making()->given_up, 0u);
   memory.end_making(6, false);
@@ -122,6 +124,24 @@ TEST(RecorderMemory, TellsOfTheGroupThatIsMade) {
   EXPECT_EQ(memory.view().making()->given_up, 0u);
   memory.end_making(7, true);
   EXPECT_FALSE(memory.view().making());
+}
+
+TEST(RecorderMemory, TellsOfAShrinkAroundTheGroupThatComesOfIt) {
+  RecorderMemory memory({.ring = {.entries = 4}});
+  {
+    const std::array everybody = {0, 1, 2};
+    MakingNote shrink(memory, 0, everybody, MakingKind::shrink);
+    EXPECT_EQ(memory.view().making()->kind, MakingKind::shrink);
+    const std::array left = {0, 2};
+    MakingNote(memory, 9, left).set_made();
+    EXPECT_FALSE(memory.view().making());
+    shrink.begin();
+    ASSERT_TRUE(memory.view().making());
+    EXPECT_EQ(memory.view().making()->uid, 0u);
+    EXPECT_EQ(unpack_ranks(memory.view().making()->ranks), (std::vector{0, 1, 2}));
+    EXPECT_EQ(memory.view().making()->given_up, 0u);
+  }
+  EXPECT_NE(memory.view().making()->given_up, 0u);
 }
 
 TEST(RecorderMemory, AlgorithmsHaveNumbers) {

@@ -278,6 +278,14 @@ TEST(WaitChain, LeadsThroughOneThatTestsAndIsNoDeadlockThen) {
   other.waits(9, {1});
   other.waits(1, {9}).awaited.tests = true;
   EXPECT_TRUE(other.follow(1).circle.empty());
+  // Nor where its test has met the limit, and it has left for that.
+  Job late;
+  late.waits(9, {1});
+  Tale& left = late.waits(1, {9});
+  left.awaited.tests = true;
+  left.awaited.ended = 5;
+  left.state = PeerState::left;
+  EXPECT_TRUE(late.follow(1).circle.empty());
 }
 
 TEST(WaitChain, EndsAtACollectiveThatAllHaveEntered) {

@@ -44,6 +44,7 @@ struct Entry {
   bool retired = false;
   bool waited_for = true;  ///< while it has not ended: a thread waits in it
   bool undriven = false;   ///< while it has not ended: nothing has moved it on of late
+  bool on_gpu = false;     ///< a GPU moves it on
   bool shadowed = false;   ///< by a rank that has run out of input
   EntryState state = EntryState::scheduled;
   std::int64_t collective_seq = 0;
@@ -85,6 +86,15 @@ struct CallReport {
   std::optional<std::int64_t> since_ns;
 };
 
+/// What the rank met others for: to make or shrink a group, or to end the world.
+struct MakingReport {
+  std::string kind;  ///< "new_group", "shrink" or "end"
+  std::string uid;   ///< of the group that is made, or shrunk
+  std::optional<std::vector<std::int64_t>> ranks;
+  std::optional<std::int64_t> since_ns;
+  std::optional<std::int64_t> given_up_ns;
+};
+
 struct Dump {
   std::string file;  ///< where it was read from
   bool cut = false;  ///< the file ends, or is damaged, among the entries: later ones are lost
@@ -101,11 +111,13 @@ struct Dump {
   std::string reason;
   std::int64_t time_ns = 0;
   bool timing = false;
+  bool progress_thread = false;  ///< a thread of hymn's moves on what the rank has started
   std::int64_t recorded = 0;
   bool has_entries = false;  ///< operations may be left out of a dump
   std::vector<GroupConfig> groups;
   std::vector<PeerReport> peers;
   std::optional<CallReport> in_call;
+  std::optional<MakingReport> making;
   std::vector<Entry> entries;  ///< oldest first
 };
 

@@ -107,6 +107,7 @@ std::span<const Field<Dump>> dump_fields() {
       {"reason", [](Dump& d, const Scalar& v) { d.reason = v.text(); }},
       {"time_ns", [](Dump& d, const Scalar& v) { d.time_ns = v.whole(0); }},
       {"timing", [](Dump& d, const Scalar& v) { d.timing = v.flag(false); }},
+      {"progress_thread", [](Dump& d, const Scalar& v) { d.progress_thread = v.flag(false); }},
       {"recorded", [](Dump& d, const Scalar& v) { d.recorded = v.whole(0); }},
   };
   return fields;
@@ -149,6 +150,16 @@ std::span<const Field<CallReport>> call_fields() {
   return fields;
 }
 
+std::span<const Field<MakingReport>> making_fields() {
+  static constexpr Field<MakingReport> fields[] = {
+      {"kind", [](MakingReport& m, const Scalar& v) { m.kind = v.text(); }},
+      {"uid", [](MakingReport& m, const Scalar& v) { m.uid = std::to_string(v.whole(0)); }},
+      {"since_ns", [](MakingReport& m, const Scalar& v) { m.since_ns = v.maybe_whole(); }},
+      {"given_up_ns", [](MakingReport& m, const Scalar& v) { m.given_up_ns = v.maybe_whole(); }},
+  };
+  return fields;
+}
+
 std::span<const Field<Entry>> entry_fields() {
   static constexpr Field<Entry> fields[] = {
       {"record_id", [](Entry& e, const Scalar& v) { e.record_id = v.whole(-1); }},
@@ -177,6 +188,7 @@ std::span<const Field<Entry>> entry_fields() {
       {"retired", [](Entry& e, const Scalar& v) { e.retired = v.flag(false); }},
       {"waited_for", [](Entry& e, const Scalar& v) { e.waited_for = v.flag(true); }},
       {"undriven", [](Entry& e, const Scalar& v) { e.undriven = v.flag(false); }},
+      {"on_gpu", [](Entry& e, const Scalar& v) { e.on_gpu = v.flag(false); }},
       {"path", [](Entry& e, const Scalar& v) { e.path = v.text(); }},
       {"algorithm", [](Entry& e, const Scalar& v) { e.algorithm = v.text(); }},
   };

@@ -47,6 +47,7 @@ std::span<const Field<Dump>> dump_fields();
 std::span<const Field<GroupConfig>> group_fields();
 std::span<const Field<PeerReport>> peer_fields();
 std::span<const Field<CallReport>> call_fields();
+std::span<const Field<MakingReport>> making_fields();
 std::span<const Field<Entry>> entry_fields();
 std::span<const Field<CallSite>> site_fields();
 

@@ -27,6 +27,8 @@ enum class Scope : std::uint8_t {
   peers,
   peer,
   call,
+  making,
+  making_ranks,
   entries,
   entry,
   group_names,
@@ -58,6 +60,8 @@ constexpr std::array doors{
     Door{Scope::dump, "peers", true, Scope::peers},
     Door{Scope::peers, "", false, Scope::peer},
     Door{Scope::dump, "in_call", false, Scope::call},
+    Door{Scope::dump, "making", false, Scope::making},
+    Door{Scope::making, "ranks", true, Scope::making_ranks},
     Door{Scope::dump, "entries", true, Scope::entries},
     Door{Scope::entries, "", false, Scope::entry},
     Door{Scope::entry, "process_group", true, Scope::group_names},
@@ -174,6 +178,12 @@ void Handler::begin(Scope scope) {
     case Scope::call:
       dump_.in_call.emplace();
       break;
+    case Scope::making:
+      dump_.making.emplace();
+      break;
+    case Scope::making_ranks:
+      if (auto& making = dump_.making) making->ranks.emplace();
+      break;
     case Scope::entries:
       dump_.has_entries = true;
       break;
@@ -268,6 +278,13 @@ bool Handler::scalar(const Scalar& value) {
       break;
     case Scope::call:
       if (auto& call = dump_.in_call) fill(*call, call_fields(), value);
+      break;
+    case Scope::making:
+      if (auto& making = dump_.making) fill(*making, making_fields(), value);
+      break;
+    case Scope::making_ranks:
+      if (auto& making = dump_.making; making && making->ranks)
+        making->ranks->push_back(value.whole(-1));
       break;
     case Scope::entry:
       fill(entry_, entry_fields(), value);

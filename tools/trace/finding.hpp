@@ -15,6 +15,7 @@ enum class FindingKind : std::uint8_t {
   order,
   mismatch,
   missing,
+  making,
   p2p,
   stuck,
   chain,

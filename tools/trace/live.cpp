@@ -91,6 +91,9 @@ std::string dump_text(const FoundRecorder& recorder) {
   if (is_stopped(recorder.pid))
     request.peers.push_back(
         {header.rank, "stalled", header.host.load(), header.pid, "its process is stopped"});
+  else if (has_left(header))
+    request.peers.push_back(
+        {header.rank, "left", header.host.load(), header.pid, "it has ended its world"});
   return dump_json(view, request);
 }
 

@@ -66,10 +66,10 @@ std::optional<FoundRecorder> open_recorder(int pid, const std::string& path) {
   const RecorderHeader& header = recorder.view().header();
   // A child may hold what was its parent's.
   if (header.pid != own_number_of(pid)) return std::nullopt;
-  const std::uint32_t farewell = header.farewell.load(std::memory_order_acquire);
-  if (farewell == RecorderHeader::farewell_goodbye || farewell >= RecorderHeader::farewell_after)
-    return std::nullopt;
-  return recorder;
+  // Who has said goodbye may still wait for the others to do so.
+  const auto making = recorder.view().making();
+  const bool is_ending = making && making->kind == MakingKind::end;
+  return has_left(header) && !is_ending ? std::nullopt : std::optional(std::move(recorder));
 }
 
 /// The number behind a process's state in /proc/<pid>/stat: who has started it.
@@ -87,6 +87,11 @@ int parent_of(int pid) {
 }
 
 }  // namespace
+
+bool has_left(const RecorderHeader& header) {
+  const std::uint32_t farewell = header.farewell.load(std::memory_order_acquire);
+  return farewell == RecorderHeader::farewell_goodbye || farewell >= RecorderHeader::farewell_after;
+}
 
 Access access_to(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd", pid);

@@ -19,6 +19,9 @@ struct FoundRecorder {
 enum class Access : unsigned char { open, forbidden, gone };
 Access access_to(int pid);
 
+/// It has ended its world on its side.
+bool has_left(const RecorderHeader& header);
+
 /// Those of a process's own worlds, which have not ended. What it holds of another version of hymn
 /// is told in `problem`.
 std::vector<FoundRecorder> recorders_of(int pid, std::string* problem = nullptr);

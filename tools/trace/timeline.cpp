@@ -22,6 +22,8 @@ std::string remark_of(const Finding& finding) {
       return "died, or is out of reach";
     case FindingKind::missing:
       return "never entered " + what;
+    case FindingKind::making:
+      return "has not come to " + (finding.op == "end" ? "the end of the world" : finding.op);
     case FindingKind::cycle:
       return "waits in a circle";
     case FindingKind::mismatch:

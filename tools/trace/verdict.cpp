@@ -60,6 +60,9 @@ void drop_explained(std::vector<Finding>& findings) {
         return finding.is_consequence || (finding.is_aftermath && has_cause) ||
                (finding.kind == FindingKind::missing && are_among(finding.culprits, in_messages)) ||
                are_among(finding.culprits, dead) || is_mismatched(finding);
+      case FindingKind::making:
+        return finding.is_consequence || (finding.is_aftermath && has_cause) ||
+               are_among(finding.culprits, dead);
       case FindingKind::stuck:
         return are_among(finding.culprits, dead) || is_mismatched(finding) ||
                lacks_somebody(finding);
@@ -78,20 +81,29 @@ void drop_explained(std::vector<Finding>& findings) {
 }  // namespace
 
 std::string_view to_string(FindingKind kind) {
-  constexpr std::array<std::string_view, 9> names{"death", "cycle", "order", "mismatch", "missing",
-                                                  "p2p",   "stuck", "chain", "slow"};
+  constexpr std::array<std::string_view, 10> names{
+      "death", "cycle", "order", "mismatch", "missing", "making", "p2p", "stuck", "chain", "slow"};
   return names[static_cast<std::size_t>(kind)];
+}
+
+void name_wait(Finding& finding, const Wait& wait) {
+  if (wait.group != nullptr) {
+    finding.group_uid = wait.group->uid;
+    finding.group_label = wait.group->label;
+  } else if (wait.making->kind == "new_group") {
+    finding.group_uid = wait.making->uid;
+    finding.group_label = wait.making->uid;
+  }
+  finding.op = wait.op;
+  finding.sequence = wait.sequence;
+  finding.is_p2p = wait.is_p2p;
 }
 
 Finding finding_about(FindingKind kind, const Wait& wait) {
   Finding finding;
   finding.kind = kind;
   finding.is_fault = wait.is_fault;
-  finding.group_uid = wait.group->uid;
-  finding.group_label = wait.group->label;
-  finding.op = wait.op;
-  finding.sequence = wait.sequence;
-  finding.is_p2p = wait.is_p2p;
+  name_wait(finding, wait);
   finding.waiting = wait.ranks();
   finding.waited_seconds = wait.longest;
   return finding;
@@ -113,14 +125,19 @@ std::string waiting_text(const Wait& wait) {
 std::vector<Finding> judge(const Job& job) {
   const Case all(job);
   std::vector<Finding> findings;
-  for (const auto& verdict : {find_deaths, find_cycles, find_mismatches, find_missing, find_lonely,
-                              find_stuck, find_chains, find_slow}) {
+  for (const auto& verdict : {find_deaths, find_cycles, find_mismatches, find_missing, find_unmade,
+                              find_lonely, find_stuck, find_chains, find_slow}) {
     std::vector<Finding> found = verdict(all);
     std::move(found.begin(), found.end(), std::back_inserter(findings));
   }
-  // A job on its way always has somebody who has not come yet.
-  std::erase_if(findings,
-                [](const Finding& f) { return !f.is_fault && f.kind != FindingKind::slow; });
+  const bool has_fault = std::ranges::any_of(findings, &Finding::is_fault);
+  // A job on its way always has somebody who has not come yet. Where dumps were made because of
+  // trouble that nothing explains, it is told what they were made in.
+  std::erase_if(findings, [&](const Finding& f) {
+    const bool explains =
+        f.kind == FindingKind::making && job.in_trouble() && !has_fault && !f.culprits.empty();
+    return !f.is_fault && f.kind != FindingKind::slow && !explains;
+  });
   drop_explained(findings);
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     return std::tuple(!a.is_fault, a.kind, -a.waited_seconds) <

@@ -20,6 +20,8 @@ struct Case {
 
 /// Ranks that have not entered a collective in which others wait.
 std::vector<Finding> find_missing(const Case& all);
+/// Ranks that have not come to make or shrink a group, or to end the world, where others wait.
+std::vector<Finding> find_unmade(const Case& all);
 /// Collectives that all members have entered alike, and yet do not leave.
 std::vector<Finding> find_stuck(const Case& all);
 /// Ranks that wait for ranks that wait for others, to the end.
@@ -38,6 +40,8 @@ std::vector<Finding> find_slow(const Case& all);
 /// All of them, the most severe first; what merely follows from another finding is left out.
 std::vector<Finding> judge(const Job& job);
 
+/// Tells which operation a finding is about.
+void name_wait(Finding& finding, const Wait& wait);
 /// A finding about the operation that is waited for.
 Finding finding_about(FindingKind kind, const Wait& wait);
 /// "ranks 0-2 have waited 30.0 s at solver.cpp:91"

@@ -31,7 +31,8 @@ Links telling_waits(const Case& all) {
       std::vector<std::size_t>& of_rank = telling[rank];
       const Wait* last = of_rank.empty() ? nullptr : &all.waits[of_rank.back()];
       const Wait& next = all.waits[wait];
-      const bool is_same = last != nullptr && !next.is_p2p && last->group == next.group;
+      const bool is_same =
+          last != nullptr && !next.is_p2p && next.making == nullptr && last->group == next.group;
       if (!is_same) of_rank.push_back(wait);
     }
   return telling;
@@ -99,14 +100,24 @@ std::vector<int> common(const std::vector<int>& a, const std::vector<int>& b) {
   return both;
 }
 
-std::string wait_words(const Wait& wait, const std::vector<int>& ranks) {
-  return fmt::format("{} {} in {}{}", ranks_text(ranks), ranks.size() == 1 ? "waits" : "wait",
-                     of_group(wait.name, wait.group->label), at_site(wait.site()));
+// "ranks 0-1 wait in barrier #3 of group 'dp#1' at solver.cpp:91 for rank 2"; who only tests it, or
+// has only started it, does not wait.
+std::string link_line(const Wait& wait, const std::vector<int>& awaited) {
+  const std::vector<int> blocked = wait.blocked();
+  const std::vector<int> ranks = blocked.empty() ? wait.ranks() : blocked;
+  const bool one = ranks.size() == 1;
+  const bool is_tested = std::ranges::any_of(wait.waiters, &Waiter::tests);
+  const std::string_view does = !blocked.empty() ? (one ? "waits in" : "wait in")
+                                : is_tested      ? (one ? "tests" : "test")
+                                                 : (one ? "has started" : "have started");
+  const std::string words =
+      fmt::format("{} {} {}{}", ranks_text(ranks), does, wait.what(), at_site(wait.site()));
+  if (awaited.empty()) return words + ", which all members have entered";
+  return fmt::format("{}{}{}", words, blocked.empty() ? ", which needs " : " for ",
+                     ranks_text(awaited));
 }
 
-Side side_of(const Wait& wait) {
-  return {wait.ranks(), of_group(wait.name, wait.group->label), site_text(wait.site())};
-}
+Side side_of(const Wait& wait) { return {wait.ranks(), wait.what(), site_text(wait.site())}; }
 
 // One line for each link: "ranks 0-1 wait in … for rank 2", the next one begins with rank 2.
 std::vector<std::string> lines_of(const Case& all, const std::vector<std::size_t>& way,
@@ -121,15 +132,12 @@ std::vector<std::string> lines_of(const Case& all, const std::vector<std::size_t
     const bool is_last = i + 1 == way.size();
     std::vector<int> awaited = wait.missing;
     if (!is_last || is_circle)
-      awaited = common(awaited, all.waits[way[(i + 1) % way.size()]].ranks());
+      awaited = common(awaited, all.waits[way[(i + 1) % way.size()]].blocked());
     else if (const auto idle = std::find_if(awaited.begin(), awaited.end(),
                                             [&](int rank) { return is_idle(all, rank); });
              idle != awaited.end())
       std::erase_if(awaited, [&](int rank) { return !is_idle(all, rank); });
-    lines.push_back(
-        awaited.empty()
-            ? wait_words(wait, wait.ranks()) + ", which all members have entered"
-            : fmt::format("{} for {}", wait_words(wait, wait.ranks()), ranks_text(awaited)));
+    lines.push_back(link_line(wait, awaited));
   }
   return lines;
 }
@@ -141,7 +149,7 @@ Finding about_way(FindingKind kind, const Case& all, const std::vector<std::size
   finding.is_fault = true;
   for (const std::size_t i : way) {
     const Wait& wait = all.waits[i];
-    const std::vector<int> ranks = wait.ranks();
+    const std::vector<int> ranks = wait.blocked();
     finding.waiting.insert(finding.waiting.end(), ranks.begin(), ranks.end());
     finding.sides.push_back(side_of(wait));
     finding.waited_seconds = std::max(finding.waited_seconds, wait.longest);
@@ -171,7 +179,7 @@ Finding chain_finding(const Case& all, const std::vector<std::size_t>& way) {
   for (const int rank : last.missing)
     if (is_idle(all, rank)) finding.culprits.push_back(rank);
   if (finding.culprits.empty()) {
-    finding.title = fmt::format("everything waits for {}", of_group(last.name, last.group->label));
+    finding.title = fmt::format("everything waits for {}", last.what());
   } else {
     finding.title = fmt::format("in the end all wait for {}", who(all.job, finding.culprits));
     const int first = finding.culprits[0];
@@ -219,7 +227,7 @@ std::vector<Finding> find_chains(const Case& all) {
     const std::vector<std::size_t>& upstream = search.order();
     std::vector<int> others;
     for (const std::size_t i : upstream) {
-      const std::vector<int> ranks = all.waits[i].ranks();
+      const std::vector<int> ranks = all.waits[i].blocked();
       others.insert(others.end(), ranks.begin(), ranks.end());
     }
     const std::set<int> told(findings.back().waiting.begin(), findings.back().waiting.end());

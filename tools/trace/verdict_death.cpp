@@ -54,16 +54,11 @@ void add_waiters(const Case& all, Finding& finding) {
     const std::vector<int> ranks = others.ranks();
     finding.waiting.insert(finding.waiting.end(), ranks.begin(), ranks.end());
     finding.waited_seconds = std::max(finding.waited_seconds, others.longest);
-    if (finding.sequence == 0) {
-      finding.group_uid = wait.group->uid;
-      finding.group_label = wait.group->label;
-      finding.op = wait.op;
-      finding.sequence = wait.sequence;
-      finding.is_p2p = wait.is_p2p;
+    if (finding.op.empty()) {
+      name_wait(finding, wait);
     }
     if (++told > most_death_lines) continue;
-    finding.details.push_back(
-        fmt::format("{} in {}", waiting_text(others), of_group(wait.name, wait.group->label)));
+    finding.details.push_back(fmt::format("{} in {}", waiting_text(others), wait.what()));
   }
   std::sort(finding.waiting.begin(), finding.waiting.end());
   finding.waiting.erase(std::unique(finding.waiting.begin(), finding.waiting.end()),
@@ -97,11 +92,7 @@ Finding death_finding(const Case& all, Fate::Kind kind, const std::string& detai
                                                 : fmt::format("{}: {}", ranks_text(same), text));
   }
   if (const Wait* wait = last_wait_of(all, ranks[0])) {
-    finding.group_uid = wait->group->uid;
-    finding.group_label = wait->group->label;
-    finding.op = wait->op;
-    finding.sequence = wait->sequence;
-    finding.is_p2p = wait->is_p2p;
+    name_wait(finding, *wait);
   }
   add_waiters(all, finding);
   finding.advice = died ? "look for what ended it: its log, its core, the kernel's log (out of "

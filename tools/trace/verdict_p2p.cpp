@@ -28,8 +28,7 @@ Finding finding_for_failed(const Case& all, const Wait& wait) {
   const Waiter& waiter = wait.waiters[0];
   const Dump& dump = *all.job.dump(waiter.rank);
   finding.culprits = {waiter.rank};
-  finding.title =
-      fmt::format("{} has failed on rank {}", of_group(wait.name, wait.group->label), waiter.rank);
+  finding.title = fmt::format("{} has failed on rank {}", wait.what(), waiter.rank);
   if (!dump.reason.empty()) finding.details.push_back(dump.reason);
   finding.details.push_back(fmt::format("rank {} has failed in {}{}", waiter.rank,
                                         call_words(*waiter.entry), at_site(waiter.entry->site)));
@@ -45,9 +44,9 @@ Finding p2p_finding(const Case& all, const Wait& wait, const Pair& pair) {
   Finding finding = finding_about(FindingKind::p2p, wait);
   const bool sends = wait.op == "send";
   const int other = sends ? pair.receiver : pair.sender;
-  finding.title = fmt::format("{} has no partner", of_group(wait.name, wait.group->label));
+  finding.title = fmt::format("{} has no partner", wait.what());
   if (other < 0) {
-    finding.title = fmt::format("nobody sends to {}", of_group(wait.name, wait.group->label));
+    finding.title = fmt::format("nobody sends to {}", wait.what());
   } else {
     finding.culprits = {other};
     finding.title += fmt::format(": {} {}", who(all.job, {other}),

@@ -69,10 +69,10 @@ std::vector<Finding> find_stuck(const Case& all) {
   std::vector<Finding> findings;
   const Group* told = nullptr;  // what comes after the first one in a group may follow from it
   for (const Wait& wait : all.waits) {
-    if (wait.is_p2p || !wait.is_fault || wait.group == told) continue;
+    if (wait.is_p2p || wait.making != nullptr || !wait.is_fault || wait.group == told) continue;
     if (!wait.missing.empty() || !wait.unknown.empty()) continue;
     Finding finding = finding_about(FindingKind::stuck, wait);
-    const std::string what = of_group(wait.name, wait.group->label);
+    const std::string what = wait.what();
     Fate::Kind kind = Fate::Kind::alive;
     finding.culprits = ranks_gone(all, wait, kind);
     if (kind != Fate::Kind::alive) {

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "hymn/op_type.hpp"
+#include "tools/trace/waits.hpp"
 
 namespace hymn::trace {
 
@@ -60,6 +61,19 @@ std::string outside_text(const Job& job, const Dump& dump) {
   return text;
 }
 
+// "it has been making group 1 of ranks 0-2 for 3.0 s; last seen leaving …"
+std::string making_text(const Job& job, const Dump& dump, const MakingReport& making) {
+  std::string what = "ending its world";
+  if (making.kind == "new_group") what = "making group " + making.uid;
+  if (making.kind == "new_group" && making.ranks)
+    what += " of " + ranks_text({making.ranks->begin(), making.ranks->end()});
+  if (making.kind == "shrink") what = fmt::format("shrinking group '{}'", job.label(making.uid));
+  return making.given_up_ns
+             ? fmt::format("it has given up {}; {}", what, outside_text(job, dump))
+             : fmt::format("it has been {}{}; {}", what, for_seconds(dump, making.since_ns),
+                           outside_text(job, dump));
+}
+
 Whereabouts last_seen(const Job& job, const Dump& dump) {
   using Kind = Whereabouts::Kind;
   if (const Entry* open = open_entry(dump, true))
@@ -70,7 +84,16 @@ Whereabouts last_seen(const Job& job, const Dump& dump) {
   if (dump.in_call)
     return {Kind::in_call, fmt::format("it has been in {}{}", dump.in_call->name,
                                        for_seconds(dump, dump.in_call->since_ns))};
-  if (const Entry* started = open_entry(dump, false))
+  if (const MakingReport* making = making_of(dump))
+    return {Kind::in_call, making_text(job, dump, *making)};
+  const Entry* started = open_entry(dump, false);
+  // It moves it on, as who waits in it does.
+  if (started != nullptr && is_tested(dump, *started))
+    return {Kind::in_operation,
+            fmt::format("it has been testing {}{}{}, and is free to do something else",
+                        of_group(call_name(*started, dump.rank), job.label(started->group)),
+                        for_seconds(dump, started->created_ns), at_site(started->site))};
+  if (started != nullptr)
     return {Kind::outside,
             fmt::format("it started {}{}{}, and is not waiting in any call",
                         of_group(call_name(*started, dump.rank), job.label(started->group)),
