@@ -180,6 +180,8 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
 // What was started long ago may be waited for only since now.
 Duration GroupState::time_in_wait(const PendingOp& op, Duration in_flight) const {
   const auto own = own_call(op);
+  // Who only tests it waits for nobody.
+  if (own && !own->waited_for) return Duration::zero();
   if (!own || own->waited_since == 0) return in_flight;
   const OwnWait wait = hymn::awaited_in(world_->recorder().view(), *own);
   return std::min(in_flight, Duration(std::chrono::milliseconds(wait.milliseconds)));

@@ -44,6 +44,8 @@ void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) 
     add_calls(tale, view, about, nullptr);
     const auto making = unended_making(view);
     tale.makes = making && making->uid == about.uid;
+    const auto meets = view.making();
+    tale.shrinks = meets && meets->kind == MakingKind::shrink && meets->uid == about.uid;
     if (const auto call = unended_call(view))
       tale.awaited = awaited_in(view, *call);
     else if (making)
