@@ -12,14 +12,14 @@ namespace {
 // What was said before somebody was lost is here by then.
 constexpr Duration way_of_words = std::chrono::milliseconds(100);
 // To look takes longer than a turn of a waiting thread.
-constexpr Duration time_between_looks = std::chrono::milliseconds(1);
+constexpr Duration time_between_polls = std::chrono::milliseconds(1);
 
 }  // namespace
 
 void CompanyWatch::look(TimePoint now) {
   // Nor is there any need of it where the others come at once.
   if (!last_look_) last_look_ = now;
-  if (now - *last_look_ < time_between_looks) return;
+  if (now - *last_look_ < time_between_polls) return;
   last_look_ = now;
   // Those who go after the first may go because of them.
   if (gone_.empty()) {

@@ -21,8 +21,8 @@ namespace hymn {
 struct Patience {
   Deadline deadline = Deadline::never();
   const Clock* clock = &steady_clock();
-  bool crowded = true;  ///< ranks share cores: see Waiter
-  std::string purpose;  ///< "making group 3": said in the error
+  bool oversubscribed = true;  ///< ranks share cores: see Waiter
+  std::string purpose;         ///< "making group 3": said in the error
   /// Whether nothing is to be expected of this rank any more: then it is not waited for. Empty: of
   /// none is that known.
   std::function<bool(int rank)> is_hopeless{};
@@ -48,7 +48,7 @@ class PatientWait {
         needed_(needed),
         tell_long_(std::move(tell_long)),
         started_(patience.clock->now()),
-        waiter_(patience.crowded) {}
+        waiter_(patience.oversubscribed) {}
 
   /// Until `is_done`: true. False: time is up, or the wait is in vain, and it is not done even so.
   template <class Done>

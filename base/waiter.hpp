@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/crowding.hpp"
+#include "base/oversubscription.hpp"
 
 namespace hymn {
 
@@ -48,16 +48,17 @@ struct WaitingThread {
 template <class Thread>
 class BasicWaiter {
  public:
-  /// `crowded`: ranks share cores. Whoever knows no more than that.
-  explicit BasicWaiter(bool crowded) : turn_(crowded ? spins : 0), next_look_(never) {}
+  /// `oversubscribed`: ranks share cores. Whoever knows no more than that.
+  explicit BasicWaiter(bool oversubscribed)
+      : turn_(oversubscribed ? spins : 0), next_look_(never) {}
   /// `woken`: who is waited for would wake us, so that sleep costs less, and comes earlier.
-  explicit BasicWaiter(Crowding& crowding, bool woken = false)
-      : crowding_(&crowding),
+  explicit BasicWaiter(Oversubscription& oversubscription, bool woken = false)
+      : oversubscription_(&oversubscription),
         is_woken_(woken),
-        next_look_(crowding.is_noticed() ? 1 : turns_between_looks) {
-    if (!crowding.is_counted()) return;
+        next_look_(oversubscription.is_noticed() ? 1 : turns_between_polls) {
+    if (!oversubscription.is_counted()) return;
     turn_ = spins;
-    rest_ = longest_rest;
+    park_ = longest_park;
     if (woken) give_way();
   }
 
@@ -65,10 +66,10 @@ class BasicWaiter {
   bool is_sleepy() const { return turn_ >= spins + yields; }
   /// How long a thread may sleep that peers wake, in nanoseconds, before it looks at the clock and
   /// at its group again.
-  long next_rest() {
-    const long rest = rest_;
-    rest_ = std::min(2 * rest_, longest_rest);
-    return rest;
+  long next_park() {
+    const long park = park_;
+    park_ = std::min(2 * park_, longest_park);
+    return park;
   }
 
   void pause() {
@@ -110,12 +111,12 @@ class BasicWaiter {
   // About as long as giving the core away and getting it back.
   static constexpr int most_kept = 64;
   // A microsecond or two: no answer takes that long that is on its way already.
-  static constexpr int turns_between_looks = 16;
+  static constexpr int turns_between_polls = 16;
   static constexpr int never = -1;
   // Somewhat more than sleeping and being woken beside others costs.
   static constexpr Duration patience = std::chrono::microseconds(30);
   static constexpr long longest_nap = 1'000'000;
-  static constexpr long longest_rest = 10'000'000;
+  static constexpr long longest_park = 10'000'000;
 
   void give_way() {
     gives_way_ = true;
@@ -125,7 +126,7 @@ class BasicWaiter {
   // Where giving the core away is dear, and somebody would wake us, sleeping is not: the kernel
   // keeps a sleeper's share of the core for it.
   void yield() {
-    if (!is_woken_ || crowding_->is_counted()) return Thread::yield();
+    if (!is_woken_ || oversubscription_->is_counted()) return Thread::yield();
     YieldPrice& price = Thread::yield_price();
     const TimePoint began = Thread::now();
     if (price.is_dear(began)) {
@@ -138,11 +139,11 @@ class BasicWaiter {
   }
 
   void look_around(Awaited awaited) {
-    next_look_ = turn_ + turns_between_looks;
-    if (crowding_ == nullptr) return;
-    if (awaited != Awaited::somewhere) crowding_->notice(awaited == Awaited::here);
+    next_look_ = turn_ + turns_between_polls;
+    if (oversubscription_ == nullptr) return;
+    if (awaited != Awaited::somewhere) oversubscription_->notice(awaited == Awaited::here);
     // Who cannot tell does as others have found it right.
-    if (crowding_->is_noticed()) {
+    if (oversubscription_->is_noticed()) {
       give_way();
       yield();
     } else if (is_woken_) {
@@ -163,14 +164,14 @@ class BasicWaiter {
     if (pressure.is_high(now)) turn_ = spins + yields;
   }
 
-  Crowding* crowding_ = nullptr;
+  Oversubscription* oversubscription_ = nullptr;
   bool is_woken_ = false;
   bool gives_way_ = false;
   int turn_ = 0;
   int next_look_;
   int kept_ = 0;
   long nap_ = 50'000;
-  long rest_ = 1'000'000;
+  long park_ = 1'000'000;
   TimePoint looked_{};
 };
 

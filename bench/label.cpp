@@ -25,7 +25,7 @@ constexpr std::size_t blocks = 1001;
 constexpr std::size_t turns = 1024;
 
 /// What a member writes, as it lies in shared memory.
-struct Desk {
+struct ControlBlock {
   std::atomic<std::uint64_t> flag{0};
   std::atomic<std::uint64_t> shown{0};
 };
@@ -41,24 +41,26 @@ const Request& hidden(const Request& request) {
 using Flags = std::vector<std::atomic<std::uint64_t>>;
 
 /// Each side makes all its turns, and tells how many of the others' flags were as they must be.
-std::size_t plain(Desk& desk, const Flags& theirs, const Request& request, int others) {
+std::size_t plain(ControlBlock& control_block, const Flags& theirs, const Request& request,
+                  int others) {
   std::size_t good = 0;
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     hidden(request);
-    desk.flag.store(SlotFlag::make(turn, 0, 0), std::memory_order_release);
+    control_block.flag.store(SlotFlag::make(turn, 0, 0), std::memory_order_release);
     for (int other = 0; other < others; ++other)
       good += SlotFlag::is_of(theirs[turn].load(std::memory_order_acquire), turn) ? 1 : 0;
   }
   return good;
 }
 
-std::size_t labelled(Desk& desk, const Flags& theirs, const Request& request, int others) {
+std::size_t labelled(ControlBlock& control_block, const Flags& theirs, const Request& request,
+                     int others) {
   CallChain chain;
   std::size_t good = 0;
   for (std::uint64_t turn = 0; turn < turns; ++turn) {
     const std::uint64_t label = chain.next(call_label(hidden(request)));
-    desk.shown.store((turn + 1) << 32 | upper_bits(label, 32), std::memory_order_relaxed);
-    desk.flag.store(SlotFlag::make(turn, label, 0), std::memory_order_release);
+    control_block.shown.store((turn + 1) << 32 | upper_bits(label, 32), std::memory_order_relaxed);
+    control_block.flag.store(SlotFlag::make(turn, label, 0), std::memory_order_release);
     for (int other = 0; other < others; ++other) {
       const std::uint64_t flag = theirs[turn].load(std::memory_order_acquire);
       good += SlotFlag::is_of(flag, turn) ? 1 : 0;
@@ -69,13 +71,13 @@ std::size_t labelled(Desk& desk, const Flags& theirs, const Request& request, in
   return good;
 }
 
-using Side = std::size_t (*)(Desk&, const Flags&, const Request&, int);
+using Side = std::size_t (*)(ControlBlock&, const Flags&, const Request&, int);
 
 /// Nanoseconds for one call.
 double time_block(Side side, const Flags& theirs, const Request& request, int others) {
-  Desk desk;
+  ControlBlock control_block;
   const auto began = Clock::now();
-  const std::size_t good = side(desk, theirs, request, others);
+  const std::size_t good = side(control_block, theirs, request, others);
   const double spent = microseconds(Clock::now() - began);
   if (good != turns * static_cast<std::size_t>(others)) std::abort();
   return spent * 1000 / static_cast<double>(turns);

@@ -106,51 +106,53 @@ bool Agent::is_answered(std::uint64_t question) const {
   return asking == askings_.end() || is_complete(asking->second);
 }
 
-Tale Agent::tale_without_answer(const Asking& asking, int rank) const {
+ProgressReport Agent::report_without_answer(const Asking& asking, int rank) const {
   const PeerNews& known = peers_.at(static_cast<std::size_t>(rank));
   // Who is there would have answered.
-  Tale tale{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
-  tale.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
+  ProgressReport report{.rank = rank, .state = std::max(known.state, PeerState::stalled)};
+  report.doing = known.state == PeerState::alive ? "it does not answer" : known.detail;
   const bool is_cut_off = asking.keeper >= 0 && !asking.answers.contains(asking.keeper);
-  tale.cut_off = is_cut_off && rank != asking.keeper && is_asked(rank);
+  report.cut_off = is_cut_off && rank != asking.keeper && is_asked(rank);
   for (const GroupMark& mark : known.marks)
-    if (mark.uid == asking.about.uid) tale.entered = mark.entered, tale.completed = mark.completed;
-  return tale;
+    if (mark.uid == asking.about.uid)
+      report.entered = mark.entered, report.completed = mark.completed;
+  return report;
 }
 
-std::vector<Tale> Agent::end_asking(std::uint64_t question) {
+std::vector<ProgressReport> Agent::end_asking(std::uint64_t question) {
   std::lock_guard lock(mutex_);
-  std::vector<Tale> tales;
+  std::vector<ProgressReport> reports;
   const auto asking = askings_.extract(question);
-  if (asking.empty()) return tales;
+  if (asking.empty()) return reports;
   for (const int rank : asking.mapped().ranks) {
     if (const auto answer = asking.mapped().answers.find(rank);
         answer != asking.mapped().answers.end()) {
-      tales.push_back(answer->second);
-      tales.back().answered = true;
+      reports.push_back(answer->second);
+      reports.back().answered = true;
     } else {
-      tales.push_back(tale_without_answer(asking.mapped(), rank));
+      reports.push_back(report_without_answer(asking.mapped(), rank));
     }
   }
-  return tales;
+  return reports;
 }
 
-std::vector<Tale> Agent::ask(const Inquiry& about, std::span<const int> ranks, Duration limit) {
+std::vector<ProgressReport> Agent::ask(const Inquiry& about, std::span<const int> ranks,
+                                       Duration limit) {
   const std::uint64_t question = begin_asking(about, ranks);
   {
     std::unique_lock lock(mutex_);
     const Asking& asking = askings_.at(question);
     changed_.wait_for(lock, limit, [&] { return is_complete(asking); });
   }
-  std::vector<Tale> tales = end_asking(question);
+  std::vector<ProgressReport> reports = end_asking(question);
   // This rank itself may be among them: it need not ask.
-  for (Tale& tale : tales)
-    if (tale.rank == rank_) {
-      tell_listener([&](Listener& world) { tale = world.tell(about); });
-      tale.rank = rank_;
-      tale.answered = true;
+  for (ProgressReport& report : reports)
+    if (report.rank == rank_) {
+      tell_listener([&](Listener& world) { report = world.tell(about); });
+      report.rank = rank_;
+      report.answered = true;
     }
-  return tales;
+  return reports;
 }
 
 std::uint64_t Agent::ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
@@ -166,10 +168,10 @@ std::uint64_t Agent::ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
   return question.id;
 }
 
-std::vector<CallTale> Agent::take_calls(std::uint64_t question) {
+std::vector<CallProgress> Agent::take_calls(std::uint64_t question) {
   std::lock_guard lock(mutex_);
   const auto asking = call_askings_.find(question);
-  return asking == call_askings_.end() ? std::vector<CallTale>()
+  return asking == call_askings_.end() ? std::vector<CallProgress>()
                                        : std::exchange(asking->second, {});
 }
 
@@ -192,7 +194,7 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
                                            const Patience& patience,
                                            const std::function<bool()>& is_vain) {
   {
-    // Without others there is nothing to ask a desk, nor perhaps any to ask.
+    // Without others there is nothing to ask a coordinator, nor perhaps any to ask.
     const std::lock_guard lock(mutex_);
     if (is_left_alone(members)) {
       unsettled_.erase(uid);
@@ -218,10 +220,10 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
   try {
     PatientWait wait(patience);
     wait.until(lock, changed_, [&] {
-      // The last one need not ask; nor could it, where those who kept desks are gone.
+      // The last one need not ask; nor could it, where those who ran coordinators are gone.
       if (!verdicts_.contains(uid) && is_left_alone(members))
         verdicts_.insert_or_assign(uid, settle_alone(uid));
-      return verdicts_.contains(uid) || has_no_desk_ || is_vain();
+      return verdicts_.contains(uid) || has_no_coordinator_ || is_vain();
     });
   } catch (...) {
     withdraw();
@@ -247,7 +249,7 @@ bool Agent::is_left_alone(std::span<const int> members) const {
   return std::all_of(members.begin(), members.end(), [this](int member) {
     if (member == rank_) return true;
     const PeerState state = peers_.at(static_cast<std::size_t>(member)).state;
-    return is_gone(state) && (state != PeerState::lost || has_no_desk_);
+    return is_gone(state) && (state != PeerState::lost || has_no_coordinator_);
   });
 }
 
@@ -268,7 +270,7 @@ void Agent::receive(Message message) {
   std::visit([this](const auto& kind) { on(kind); }, message);
 }
 
-void Agent::reached_desk(int keeper) {
+void Agent::reached_coordinator(int keeper) {
   {
     std::lock_guard lock(mutex_);
     keeper_ = keeper;
@@ -277,7 +279,7 @@ void Agent::reached_desk(int keeper) {
   std::vector<Message> again;
   {
     std::lock_guard lock(mutex_);
-    // It may have been the last thing that the desk before heard.
+    // It may have been the last thing that the coordinator before heard.
     for (const auto& [uid, abort] : aborted_) again.emplace_back(abort);
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
@@ -285,15 +287,15 @@ void Agent::reached_desk(int keeper) {
   for (const Message& message : again) send_(message);
 }
 
-void Agent::lost_all_desks() {
+void Agent::lost_all_coordinators() {
   std::lock_guard lock(mutex_);
-  has_no_desk_ = true;
+  has_no_coordinator_ = true;
   changed_.notify_all();
 }
 
-bool Agent::has_no_desk() const {
+bool Agent::has_no_coordinator() const {
   std::lock_guard lock(mutex_);
-  return has_no_desk_;
+  return has_no_coordinator_;
 }
 
 void Agent::on(const News& message) {
@@ -304,7 +306,7 @@ void Agent::on(const News& message) {
 void Agent::on(const AbortGroup& message) {
   {
     std::lock_guard lock(mutex_);
-    // Each desk says what it knows, to all who come to it.
+    // Each coordinator says what it knows, to all who come to it.
     if (!aborted_.try_emplace(message.uid, message)) return;
     changed_.notify_all();
   }
@@ -318,7 +320,7 @@ void Agent::on(const DumpNow& message) {
 // Within a call of the listener: what carries messages may be gone as soon as this is closed.
 template <class AnyAnswer>
 void Agent::answer(AnyAnswer answer) {
-  answer.tale.rank = rank_;
+  answer.report.rank = rank_;
   send_(answer);
 }
 
@@ -332,7 +334,7 @@ void Agent::on(const Answer& message) {
   std::lock_guard lock(mutex_);
   const auto asking = askings_.find(message.id);
   if (asking == askings_.end()) return;
-  asking->second.answers.emplace(message.tale.rank, message.tale);
+  asking->second.answers.emplace(message.report.rank, message.report);
   changed_.notify_all();
 }
 
@@ -345,7 +347,7 @@ void Agent::on(const CallQuestion& message) {
 void Agent::on(const CallAnswer& message) {
   std::lock_guard lock(mutex_);
   const auto asking = call_askings_.find(message.id);
-  if (asking != call_askings_.end()) asking->second.push_back(message.tale);
+  if (asking != call_askings_.end()) asking->second.push_back(message.report);
 }
 
 void Agent::on(const ShrinkVerdict& message) {

@@ -13,7 +13,7 @@
 
 #include "base/patience.hpp"
 #include "base/recent_map.hpp"
-#include "control/desk.hpp"
+#include "control/coordinator.hpp"
 #include "control/message.hpp"
 #include "hymn/timeout.hpp"
 
@@ -29,9 +29,9 @@ class Listener {
   virtual void group_aborted(const AbortGroup& message) = 0;
   virtual void dump_asked(const DumpNow& message) = 0;
   /// Where this rank is with this group.
-  virtual Tale tell(const Inquiry& about) = 0;
+  virtual ProgressReport tell(const Inquiry& about) = 0;
   /// What this rank has called in this group, from this collective on.
-  virtual CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) = 0;
+  virtual CallProgress tell_calls(std::uint64_t uid, std::uint64_t sequence) = 0;
   /// How far this rank is with all its groups, those that have ended too.
   virtual std::vector<GroupMark> marks() = 0;
 };
@@ -43,12 +43,12 @@ inline constexpr Duration longest_question = std::chrono::milliseconds(300);
 class Agent {
  public:
   using Send = std::function<void(const Message& message)>;
-  /// `send` takes a message to the desk, or forgets it where there is none. It never blocks.
+  /// `send` takes a message to the coordinator, or forgets it where there is none. It never blocks.
   Agent(int rank, int size, Listener& listener, Send send);
 
   int rank() const { return rank_; }
-  /// Of these ranks nobody else knows more than this one, who sees their processes: the desk is not
-  /// believed when it says that they are lost.
+  /// Of these ranks nobody else knows more than this one, who sees their processes: the coordinator
+  /// is not believed when it says that they are lost.
   void set_in_sight(std::set<int> ranks);
 
   // --- For the world
@@ -60,24 +60,24 @@ class Agent {
   /// All that are not simply alive.
   std::vector<PeerNews> all_news() const;
   /// Asks those ranks where they are in the group; waits for at most `limit`, and not for who is
-  /// gone. One tale for each, in the same order; of those who have not answered it holds what is
-  /// known without them. Who keeps the desk is asked, too: without it no answer could come.
-  std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit);
+  /// gone. One report for each, in the same order; of those who have not answered it holds what is
+  /// known without them. Who runs the coordinator is asked, too: without it no answer could come.
+  std::vector<ProgressReport> ask(const Inquiry& about, std::span<const int> ranks, Duration limit);
   /// The same in two parts, the second of which takes what has come until then. Of this rank itself
   /// it tells nothing.
   std::uint64_t begin_asking(const Inquiry& about, std::span<const int> ranks);
   bool is_answered(std::uint64_t question) const;
-  std::vector<Tale> end_asking(std::uint64_t question);
+  std::vector<ProgressReport> end_asking(std::uint64_t question);
   /// Asks those ranks for their collectives of the group from `sequence` on, and does not wait. The
   /// number of the question; it is kept until forget_calls().
   std::uint64_t ask_for_calls(std::uint64_t uid, std::uint64_t sequence,
                               std::span<const int> ranks);
   /// What has been answered since this was called last.
-  std::vector<CallTale> take_calls(std::uint64_t question);
+  std::vector<CallProgress> take_calls(std::uint64_t question);
   void forget_calls(std::uint64_t question);
   /// Waits for all members that are not gone to call this, too. Null when the patience ends, or no
-  /// desk is left to settle it; what the patience throws is thrown. Called again it waits for all
-  /// again.
+  /// coordinator is left to settle it; what the patience throws is thrown. Called again it waits
+  /// for all again.
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       const Patience& patience);
   /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear
@@ -94,12 +94,12 @@ class Agent {
   void receive(Message message);
   /// The listener is not called any more. Waits for calls of it that other threads are in.
   void close();
-  /// The desk of the rank `keeper` was reached, perhaps another one than before: it is told what
-  /// this rank knows.
-  void reached_desk(int keeper);
-  /// No desk can be reached, nor will be: who is lost does not come back.
-  void lost_all_desks();
-  bool has_no_desk() const;
+  /// The coordinator of the rank `keeper` was reached, perhaps another one than before: it is told
+  /// what this rank knows.
+  void reached_coordinator(int keeper);
+  /// No coordinator can be reached, nor will be: who is lost does not come back.
+  void lost_all_coordinators();
+  bool has_no_coordinator() const;
 
  private:
   void on(const Beat&) {}
@@ -109,7 +109,7 @@ class Agent {
   void on(const DumpNow& message);
   void on(const Question& message);
   void on(const Answer& message);
-  void on(const CallNote&) {}
+  void on(const EnteredCall&) {}
   void on(const ShrinkCall&) {}
   void on(const ShrinkVerdict& message);
   void on(const Moved&) {}
@@ -142,28 +142,28 @@ class Agent {
   std::condition_variable changed_;
   std::vector<PeerNews> peers_;
   std::set<int> in_sight_;
-  bool has_no_desk_ = false;  ///< for good
-  int keeper_ = -1;           ///< of the desk; -1: none was reached
+  bool has_no_coordinator_ = false;  ///< for good
+  int keeper_ = -1;                  ///< of the coordinator; -1: none was reached
   std::uint64_t next_question_ = 0;
   /// A question of this rank that is under way.
   struct Asking {
     Inquiry about;
     std::vector<int> ranks;  ///< of whom it wants to know
-    std::vector<int> asked;  ///< of these and the keeper of the desk, who is there
+    std::vector<int> asked;  ///< of these and the rank that runs the coordinator, who is there
     int keeper = -1;         ///< among those that were asked; -1: not
-    std::map<int, Tale> answers{};
+    std::map<int, ProgressReport> answers{};
   };
   bool is_asked(int rank) const {
     return rank != rank_ && !is_gone(peers_.at(static_cast<std::size_t>(rank)).state);
   }
   bool is_complete(const Asking& asking) const;
   /// What is known of a rank that has not answered.
-  Tale tale_without_answer(const Asking& asking, int rank) const;
+  ProgressReport report_without_answer(const Asking& asking, int rank) const;
 
   std::map<std::uint64_t, Asking> askings_;
-  std::map<std::uint64_t, std::vector<CallTale>> call_askings_;    ///< what was answered
-  RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};  ///< the first word of each
-  std::map<std::uint64_t, std::vector<int>> shrinking_;            ///< called here, not yet settled
+  std::map<std::uint64_t, std::vector<CallProgress>> call_askings_;  ///< what was answered
+  RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};    ///< the first word of each
+  std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
   /// The same, and those that are not waited for any more.
   RecentMap<std::uint64_t, std::monostate> unsettled_{most_remembered};
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};

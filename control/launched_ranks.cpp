@@ -19,7 +19,7 @@ namespace {
 constexpr const char* name_of_job = "PMIX_NAMESPACE";
 constexpr const char* name_of_rank = "PMIX_RANK";
 // Whoever waits looks again and again: a look takes some 20 us for each process.
-constexpr auto time_between_looks = std::chrono::milliseconds(20);
+constexpr auto time_between_polls = std::chrono::milliseconds(20);
 
 std::string own_value(const char* name) {
   const char* const value = std::getenv(name);
@@ -93,7 +93,7 @@ void LaunchedRanks::find_launcher() {
 
 void LaunchedRanks::look() {
   const auto now = Clock::now();
-  if (last_look_ && now - *last_look_ < time_between_looks) return;
+  if (last_look_ && now - *last_look_ < time_between_polls) return;
   if (!last_look_) find_launcher();
   last_look_ = now;
   is_known_ = false;

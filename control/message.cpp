@@ -23,7 +23,7 @@ auto parts(Value& v) {
     return std::tie(v.rank, v.state, v.detail, v.marks, v.culprits, v.broke_off);
   } else if constexpr (std::same_as<Kind, Inquiry>) {
     return std::tie(v.uid, v.sequence, v.sites);
-  } else if constexpr (std::same_as<Kind, Tale>) {
+  } else if constexpr (std::same_as<Kind, ProgressReport>) {
     return std::tie(v.rank, v.state, v.knows_group, v.makes, v.entered, v.completed, v.shrinks,
                     v.doing, v.remark, v.waits, v.undriven, v.call, v.site, v.signature, v.awaited);
   } else if constexpr (std::same_as<Kind, OwnWait>) {
@@ -41,8 +41,8 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, Question>) {
     return std::tie(v.id, v.asker, v.about, v.asked);
   } else if constexpr (std::same_as<Kind, Answer>) {
-    return std::tie(v.id, v.asker, v.tale);
-  } else if constexpr (std::same_as<Kind, CallNote>) {
+    return std::tie(v.id, v.asker, v.report);
+  } else if constexpr (std::same_as<Kind, EnteredCall>) {
     return std::tie(v.uid, v.sequence, v.signature, v.words);
   } else if constexpr (std::same_as<Kind, ShrinkCall>) {
     return std::tie(v.uid, v.members);
@@ -50,14 +50,14 @@ auto parts(Value& v) {
     return std::tie(v.uid, v.new_uid, v.survivors);
   } else if constexpr (std::same_as<Kind, Moved>) {
     return std::tuple<>();
-  } else if constexpr (std::same_as<Kind, CallTale>) {
+  } else if constexpr (std::same_as<Kind, CallProgress>) {
     return std::tie(v.rank, v.knows_group, v.is_recorded, v.is_overwritten, v.joins, v.joined_at,
                     v.calls);
   } else if constexpr (std::same_as<Kind, CallQuestion>) {
     return std::tie(v.id, v.asker, v.uid, v.sequence, v.asked);
   } else {
     static_assert(std::same_as<Kind, CallAnswer>);
-    return std::tie(v.id, v.asker, v.tale);
+    return std::tie(v.id, v.asker, v.report);
   }
 }
 

@@ -1,6 +1,6 @@
 // The messages of the control plane, and their form on the wire.
 //
-// Every rank speaks with the desk only; the desk passes on what concerns others.
+// Every rank speaks with the coordinator only; the coordinator passes on what concerns others.
 #pragma once
 
 #include <span>
@@ -24,7 +24,7 @@ struct Goodbye {
   bool broke_off = false;       ///< it leaves in the middle of what it did
   friend bool operator==(const Goodbye&, const Goodbye&) = default;
 };
-/// From a rank: it has seen this of another one. From the desk: so it is.
+/// From a rank: it has seen this of another one. From the coordinator: so it is.
 struct News {
   PeerNews news{};
   friend bool operator==(const News&, const News&) = default;
@@ -42,7 +42,8 @@ struct DumpNow {
   bool asked_for = false;  ///< by the program, and not for a failure
   friend bool operator==(const DumpNow&, const DumpNow&) = default;
 };
-/// "Where are you in this group?" To the desk with those who are asked; from the desk to each.
+/// "Where are you in this group?" To the coordinator with those who are asked; from the coordinator
+/// to each.
 struct Question {
   std::uint64_t id = 0;  ///< the asker's own
   int asker = -1;
@@ -50,20 +51,20 @@ struct Question {
   std::vector<int> asked{};
   friend bool operator==(const Question&, const Question&) = default;
 };
-/// The answer, by way of the desk.
+/// The answer, by way of the coordinator.
 struct Answer {
   std::uint64_t id = 0;
   int asker = -1;
-  Tale tale{};
+  ProgressReport report{};
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 /// A collective that this rank has entered: at level info of the checks.
-struct CallNote {
+struct EnteredCall {
   std::uint64_t uid = 0;
   std::uint64_t sequence = 0;
   std::uint64_t signature = 0;
   std::string words{};  ///< "all_reduce of 1024 float32 with sum"
-  friend bool operator==(const CallNote&, const CallNote&) = default;
+  friend bool operator==(const EnteredCall&, const EnteredCall&) = default;
 };
 /// From a survivor who calls shrink(); or, without members, from one who does not wait any more for
 /// what it has called, or cannot use what was settled: that is void.
@@ -72,7 +73,7 @@ struct ShrinkCall {
   std::vector<int> members{};  ///< of the group as it was
   friend bool operator==(const ShrinkCall&, const ShrinkCall&) = default;
 };
-/// From the desk, to all survivors alike.
+/// From the coordinator, to all survivors alike.
 struct ShrinkVerdict {
   std::uint64_t uid = 0;      ///< of the group as it was
   std::uint64_t new_uid = 0;  ///< of the survivors' group
@@ -80,8 +81,8 @@ struct ShrinkVerdict {
   friend bool operator==(const ShrinkVerdict&, const ShrinkVerdict&) = default;
 };
 
-/// To a desk that has been silent for too long: this rank speaks with the next one from now on.
-/// From that desk, to those who are still there: so shall they.
+/// To a coordinator that has been silent for too long: this rank speaks with the next one from now
+/// on. From that coordinator, to those who are still there: so shall they.
 struct Moved {
   friend bool operator==(const Moved&, const Moved&) = default;
 };
@@ -96,16 +97,17 @@ struct CallQuestion {
   std::vector<int> asked{};
   friend bool operator==(const CallQuestion&, const CallQuestion&) = default;
 };
-/// The answer, by way of the desk.
+/// The answer, by way of the coordinator.
 struct CallAnswer {
   std::uint64_t id = 0;
   int asker = -1;
-  CallTale tale{};
+  CallProgress report{};
   friend bool operator==(const CallAnswer&, const CallAnswer&) = default;
 };
 
-using Message = std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, CallNote,
-                             ShrinkCall, ShrinkVerdict, Moved, CallQuestion, CallAnswer>;
+using Message =
+    std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, EnteredCall,
+                 ShrinkCall, ShrinkVerdict, Moved, CallQuestion, CallAnswer>;
 
 /// No text in a message is longer, so that a message always fits into a frame.
 inline constexpr std::size_t longest_text = 16384;

@@ -80,7 +80,7 @@ struct OwnWait {
 };
 
 /// What a rank tells of itself to one who waits for it in a group.
-struct Tale {
+struct ProgressReport {
   int rank = -1;
   PeerState state = PeerState::alive;
   bool knows_group = false;     ///< it has made the group, and not ended it
@@ -102,11 +102,11 @@ struct Tale {
   bool stopped = false;
   /// It could not answer: who passes questions on does not answer either. Not sent.
   bool cut_off = false;
-  friend bool operator==(const Tale&, const Tale&) = default;
+  friend bool operator==(const ProgressReport&, const ProgressReport&) = default;
 };
 
 /// What a rank tells of its collectives of one group to one who follows them.
-struct CallTale {
+struct CallProgress {
   int rank = -1;
   bool knows_group = false;     ///< it has made the group, and not ended it
   bool is_recorded = false;     ///< it keeps records of its calls
@@ -115,7 +115,7 @@ struct CallTale {
   std::uint64_t joined_at = 0;  ///< collectives that it had entered the last time
   /// The calls, packed by who has recorded them; the control plane does not look into them.
   std::vector<std::uint64_t> calls{};
-  friend bool operator==(const CallTale&, const CallTale&) = default;
+  friend bool operator==(const CallProgress&, const CallProgress&) = default;
 };
 
 }  // namespace hymn

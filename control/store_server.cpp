@@ -23,7 +23,7 @@ LinkLimits store_limits() {
 }
 
 StoreServer::StoreServer(const Endpoint& listen, const Token& token)
-    : desk_([this](int client, const StoreReply& reply) { link_.send(client, pack(reply)); }),
+    : service_([this](int client, const StoreReply& reply) { link_.send(client, pack(reply)); }),
       link_(io_,
             {.listen = listen,
              .token = token,
@@ -48,29 +48,29 @@ LinkServer::Handlers StoreServer::handlers() {
   return {
       .joined = {},
       .message = [this](int client, std::span<const std::byte> message) { hear(client, message); },
-      .lost = [this](int client, const std::string&) { desk_.forget(client); }};
+      .lost = [this](int client, const std::string&) { service_.forget(client); }};
 }
 
 void StoreServer::hear(int client, std::span<const std::byte> message) {
   try {
     const bool waits =
-        desk_.handle(client, unpack_request(message), std::chrono::steady_clock::now());
+        service_.handle(client, unpack_request(message), std::chrono::steady_clock::now());
     if (waits) set_timer();
   } catch (const std::exception&) {
     // Nonsense, or more than there is memory for: the client learns it by losing its connection.
-    desk_.forget(client);
+    service_.forget(client);
     link_.disconnect(client);
   }
 }
 
 // Those that wait are looked at in ticks, however many they are.
 void StoreServer::set_timer() {
-  const Deadline next = desk_.next_deadline();
+  const Deadline next = service_.next_deadline();
   if (next.is_never()) return;
   timer_.expires_at(std::max(next.when(), std::chrono::steady_clock::now() + tick));
   timer_.async_wait([this](asio::error_code cancelled) {
     if (cancelled || is_closing_) return;
-    desk_.expire(std::chrono::steady_clock::now());
+    service_.expire(std::chrono::steady_clock::now());
     set_timer();
   });
 }

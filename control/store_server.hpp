@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "control/link_server.hpp"
-#include "control/store_desk.hpp"
+#include "control/store_service.hpp"
 
 namespace hymn {
 
@@ -30,7 +30,7 @@ class StoreServer {
   asio::io_context io_;
   asio::steady_timer timer_{io_};
   bool is_closing_ = false;  ///< nothing may keep the thread from its end
-  StoreDesk desk_;
+  StoreService service_;
   LinkServer link_;
   std::thread thread_;
 };

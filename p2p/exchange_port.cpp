@@ -160,7 +160,7 @@ class ExchangeTransfers final : public Transfers {
     return sent_.empty();
   }
   RecvStatus status() const override { return status_; }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     withdraw();  // afterwards nothing writes to the buffers
     return nullptr;
   }

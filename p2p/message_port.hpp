@@ -60,7 +60,7 @@ class Transfers {
   /// Of the last recv, after completion.
   virtual RecvStatus status() const = 0;
   /// As Operation::abandon().
-  virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;
+  virtual std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept = 0;
 };
 
 class MessagePort {
@@ -70,9 +70,9 @@ class MessagePort {
   /// Whether it can carry elements of this request's types.
   virtual Verdict can_carry(const Request& request) const = 0;
   virtual std::unique_ptr<Transfers> open() = 0;
-  /// Operation::can_rest(), rest() and awaited() of an operation over this port.
-  virtual bool can_rest() const { return false; }
-  virtual bool rest(Operation& operation, long /*nanoseconds*/) { return operation.step(); }
+  /// Operation::can_park(), park() and awaited() of an operation over this port.
+  virtual bool can_park() const { return false; }
+  virtual bool park(Operation& operation, long /*nanoseconds*/) { return operation.step(); }
   virtual Awaited awaited() const { return Awaited::somewhere; }
 
   /// Of the collective with that label, which starts over this port now, and of all before it.

@@ -4,18 +4,18 @@
 #include <memory>
 #include <string>
 
-#include "base/crowding.hpp"
+#include "base/oversubscription.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
 
 /// What stays behind when an operation is given up before the mechanism has let go of its buffers.
-class Residue {
+class AbandonedOperation {
  public:
-  Residue() = default;
-  Residue(const Residue&) = delete;
-  Residue& operator=(const Residue&) = delete;
-  virtual ~Residue() = default;
+  AbandonedOperation() = default;
+  AbandonedOperation(const AbandonedOperation&) = delete;
+  AbandonedOperation& operator=(const AbandonedOperation&) = delete;
+  virtual ~AbandonedOperation() = default;
   /// True once it may be destroyed. Never blocks.
   virtual bool done() = 0;
 };
@@ -39,9 +39,9 @@ class Operation {
 
   /// As step(), for a thread that has nothing else to do: where nothing can be done now it may
   /// sleep for up to that long, until a peer has done something.
-  virtual bool rest(long /*nanoseconds*/) { return step(); }
-  /// Whether rest() can sleep. Otherwise the caller must.
-  virtual bool can_rest() const { return false; }
+  virtual bool park(long /*nanoseconds*/) { return step(); }
+  /// Whether park() can sleep. Otherwise the caller must.
+  virtual bool can_park() const { return false; }
 
   /// Where those are for whom it waits, as seen from its caller's core.
   virtual Awaited awaited() const { return Awaited::somewhere; }
@@ -66,7 +66,7 @@ class Operation {
   /// Gives up an operation that has not completed, and may not have been started; `reason` is told
   /// to peers where they can still be told. Returns what must be kept until it is done() (null:
   /// nothing). Afterwards only the destructor is called.
-  virtual std::unique_ptr<Residue> abandon(const std::string& reason) noexcept = 0;
+  virtual std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept = 0;
 
   /// After completion, for recv: source is a *group* rank.
   virtual RecvStatus status() const { return {}; }

@@ -24,7 +24,7 @@ class PartTransfers final : public Transfers {
     status.source = static_cast<int>(found - members_.begin());
     return status;
   }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return transfers_->abandon(reason);
   }
 

@@ -9,18 +9,18 @@ namespace {
 
 using Ports = std::vector<std::shared_ptr<MessagePort>>;
 
-class JoinedResidue final : public Residue {
+class JoinedResidue final : public AbandonedOperation {
  public:
-  void add(std::unique_ptr<Residue> residue) {
-    if (residue) residues_.push_back(std::move(residue));
+  void add(std::unique_ptr<AbandonedOperation> abandoned) {
+    if (abandoned) abandoned_operations_.push_back(std::move(abandoned));
   }
   bool done() override {
-    std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
-    return residues_.empty();
+    std::erase_if(abandoned_operations_, [](const auto& abandoned) { return abandoned->done(); });
+    return abandoned_operations_.empty();
   }
 
  private:
-  std::vector<std::unique_ptr<Residue>> residues_;
+  std::vector<std::unique_ptr<AbandonedOperation>> abandoned_operations_;
 };
 
 class JoinedTransfers final : public Transfers {
@@ -41,11 +41,11 @@ class JoinedTransfers final : public Transfers {
     return all;
   }
   RecvStatus status() const override { return last_ != nullptr ? last_->status() : RecvStatus{}; }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
-    auto residue = std::make_unique<JoinedResidue>();
-    for (const Part& part : parts_) residue->add(part.transfers->abandon(reason));
-    if (residue->done()) return nullptr;
-    return residue;
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
+    auto abandoned = std::make_unique<JoinedResidue>();
+    for (const Part& part : parts_) abandoned->add(part.transfers->abandon(reason));
+    if (abandoned->done()) return nullptr;
+    return abandoned;
   }
 
  private:

@@ -5,13 +5,13 @@
 namespace hymn {
 namespace {
 
-constexpr int looks = 8;
+constexpr int polls = 8;
 
 }  // namespace
 
 Monitor::Monitor(Duration timeout, std::function<std::uint64_t()> beats,
                  std::function<void()> stopped)
-    : interval_(timeout / looks),
+    : interval_(timeout / polls),
       beats_(std::move(beats)),
       stopped_(std::move(stopped)),
       thread_(start_helper_thread("hymn-monitor", [this] { run(); }, [](std::string_view) {})) {}
@@ -26,7 +26,7 @@ Monitor::~Monitor() {
 }
 
 void Monitor::run() {
-  BeatJudge judge(looks);
+  BeatJudge judge(polls);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval_, [this] { return ending_; })) {
     if (!judge.has_stopped(beats_())) continue;

@@ -16,15 +16,15 @@ namespace hymn {
 class BeatJudge {
  public:
   /// So many looks in a row that see the same count mean that the beat has stopped.
-  explicit BeatJudge(int looks) : looks_(looks) {}
+  explicit BeatJudge(int polls) : polls_(polls) {}
   bool has_stopped(std::uint64_t beats) {
     same_ = beats == last_ ? same_ + 1 : 0;
     last_ = beats;
-    return same_ >= looks_;
+    return same_ >= polls_;
   }
 
  private:
-  int looks_;
+  int polls_;
   int same_ = 0;
   std::uint64_t last_ = 0;
 };

@@ -19,7 +19,7 @@ OrderedJson host_json(const std::string& name, const HostSummary& host) {
           {"packages", host.packages},
           {"numa_nodes", host.numa_nodes},
           {"cores", host.cores},
-          {"crowded", host.crowded},
+          {"crowded", host.oversubscribed},
           {"gpus", host.gpus},
           {"ranks_without_gpu", host.ranks_without_gpu},
           {"most_gpu_sharers", host.most_sharers},

@@ -34,13 +34,13 @@ constexpr std::size_t max_items = CpuSet::max_cpu + 1;
 constexpr int max_depth = 8;
 
 /// A value in the text, and the way to it: what errors need.
-struct Place {
+struct JsonNode {
   const Json& value;
   std::string pointer;
   const std::string& source;
 
-  Place at(const std::string& key) const { return {value.at(key), pointer + '/' + key, source}; }
-  Place at(std::size_t index) const {
+  JsonNode at(const std::string& key) const { return {value.at(key), pointer + '/' + key, source}; }
+  JsonNode at(std::size_t index) const {
     return {value.at(index), fmt::format("{}/{}", pointer, index), source};
   }
   std::string found() const {
@@ -56,32 +56,33 @@ struct Place {
 
 class ObjectReader {
  public:
-  explicit ObjectReader(const Place& place) : place_(place) {
-    if (!place.value.is_object()) place.fail("an object");
+  explicit ObjectReader(const JsonNode& json_node) : json_node_(json_node) {
+    if (!json_node.value.is_object()) json_node.fail("an object");
   }
 
   template <typename T>
   void field(const char* key, T& value, const T& /*unknown*/ = {}, std::size_t limit = max_items) {
     known_.insert(key);
-    if (place_.value.contains(key)) read(place_.at(key), value, limit);
+    if (json_node_.value.contains(key)) read(json_node_.at(key), value, limit);
   }
   /// Call it when all fields were named: a mistyped one must not pass for an unknown value.
   void no_others() const {
-    for (const auto& [key, value] : place_.value.items()) {
+    for (const auto& [key, value] : json_node_.value.items()) {
       if (!known_.contains(key)) {
-        place_.fail(fmt::format("only the keys {}, not {}", fmt::join(known_, ", "), quoted(key)));
+        json_node_.fail(
+            fmt::format("only the keys {}, not {}", fmt::join(known_, ", "), quoted(key)));
       }
     }
   }
 
  private:
-  static const std::string& string(const Place& place, const char* expected) {
-    if (!place.value.is_string()) place.fail(expected);
-    return place.value.get_ref<const std::string&>();
+  static const std::string& string(const JsonNode& json_node, const char* expected) {
+    if (!json_node.value.is_string()) json_node.fail(expected);
+    return json_node.value.get_ref<const std::string&>();
   }
-  static auto parsed(const Place& place, const char* expected, auto parse) {
-    const auto value = parse(string(place, expected));
-    if (!value) place.fail(expected);
+  static auto parsed(const JsonNode& json_node, const char* expected, auto parse) {
+    const auto value = parse(string(json_node, expected));
+    if (!value) json_node.fail(expected);
     return *value;
   }
 
@@ -90,66 +91,66 @@ class ObjectReader {
   }
 
   template <std::integral T>
-  static void read(const Place& place, T& value, std::size_t /*limit*/) {
+  static void read(const JsonNode& json_node, T& value, std::size_t /*limit*/) {
     // -1 stands for unknown indices, so it is no mistake where they may be.
     constexpr std::int64_t low = std::is_signed_v<T> ? -1 : 0;
     constexpr auto high = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-    const Json& json = place.value;
+    const Json& json = json_node.value;
     const bool fits = json.is_number_unsigned()
                           ? json.get<std::uint64_t>() <= high
                           : json.is_number_integer() && json.get<std::int64_t>() >= low;
-    if (!fits) place.fail(fmt::format("a whole number from {} to {}", low, high));
+    if (!fits) json_node.fail(fmt::format("a whole number from {} to {}", low, high));
     value = json.get<T>();
   }
-  static void read(const Place& place, bool& value, std::size_t /*limit*/) {
-    if (!place.value.is_boolean()) place.fail("true or false");
-    value = place.value.get<bool>();
+  static void read(const JsonNode& json_node, bool& value, std::size_t /*limit*/) {
+    if (!json_node.value.is_boolean()) json_node.fail("true or false");
+    value = json_node.value.get<bool>();
   }
-  static void read(const Place& place, double& value, std::size_t /*limit*/) {
-    if (place.value.is_number()) value = place.value.get<double>();
-    if (!place.value.is_number() || !std::isfinite(value) || value < 0) {
-      place.fail("a number that is not negative");
+  static void read(const JsonNode& json_node, double& value, std::size_t /*limit*/) {
+    if (json_node.value.is_number()) value = json_node.value.get<double>();
+    if (!json_node.value.is_number() || !std::isfinite(value) || value < 0) {
+      json_node.fail("a number that is not negative");
     }
   }
-  static void read(const Place& place, std::string& value, std::size_t /*limit*/) {
-    value = string(place, "a string");
+  static void read(const JsonNode& json_node, std::string& value, std::size_t /*limit*/) {
+    value = string(json_node, "a string");
   }
-  static void read(const Place& place, CpuSet& value, std::size_t /*limit*/) {
-    value = parsed(place, "a list of CPUs such as \"0-3,8\"", CpuSet::parse);
+  static void read(const JsonNode& json_node, CpuSet& value, std::size_t /*limit*/) {
+    value = parsed(json_node, "a list of CPUs such as \"0-3,8\"", CpuSet::parse);
   }
-  static void read(const Place& place, PciAddress& value, std::size_t /*limit*/) {
-    value = parsed(place, "a PCI address such as \"0000:18:00.0\"", PciAddress::parse);
+  static void read(const JsonNode& json_node, PciAddress& value, std::size_t /*limit*/) {
+    value = parsed(json_node, "a PCI address such as \"0000:18:00.0\"", PciAddress::parse);
   }
-  static void read(const Place& place, GpuLinkKind& value, std::size_t /*limit*/) {
+  static void read(const JsonNode& json_node, GpuLinkKind& value, std::size_t /*limit*/) {
     static constexpr auto expected =
         "one of self, nvswitch, nvlink, pcie_switch, host_bridge, system, unknown";
-    value = parsed(place, expected, parse_gpu_link_kind);
+    value = parsed(json_node, expected, parse_gpu_link_kind);
   }
   template <typename T>
-  static void read(const Place& place, std::optional<T>& value, std::size_t limit) {
-    read(place, value.emplace(), limit);
+  static void read(const JsonNode& json_node, std::optional<T>& value, std::size_t limit) {
+    read(json_node, value.emplace(), limit);
   }
   template <typename T>
-  static void read(const Place& place, std::vector<T>& values, std::size_t limit) {
-    if (!place.value.is_array() || place.value.size() > limit) {
-      place.fail(fmt::format("a list of at most {}", limit));
+  static void read(const JsonNode& json_node, std::vector<T>& values, std::size_t limit) {
+    if (!json_node.value.is_array() || json_node.value.size() > limit) {
+      json_node.fail(fmt::format("a list of at most {}", limit));
     }
-    values.resize(place.value.size());
-    for (std::size_t i = 0; i < values.size(); ++i) read(place.at(i), values[i], limit);
+    values.resize(json_node.value.size());
+    for (std::size_t i = 0; i < values.size(); ++i) read(json_node.at(i), values[i], limit);
   }
   template <typename T>
     requires std::is_class_v<T>
-  static void read(const Place& place, T& object, std::size_t /*limit*/) {
-    ObjectReader reader(place);
+  static void read(const JsonNode& json_node, T& object, std::size_t /*limit*/) {
+    ObjectReader reader(json_node);
     fields(reader, object);
     reader.no_others();
   }
 
-  const Place& place_;
+  const JsonNode& json_node_;
   std::set<std::string, std::less<>> known_;
 };
 
-void place_links(const Place& top, const std::vector<NamedLink>& named, Machine& machine) {
+void place_links(const JsonNode& top, const std::vector<NamedLink>& named, Machine& machine) {
   const std::size_t count = machine.gpus.size();
   for (std::size_t from = 0; from < count; ++from) {
     for (std::size_t to = 0; to < count; ++to) {
@@ -195,7 +196,7 @@ Json parse(std::string_view text, const std::string& source) {
 
 Machine machine_from_json(std::string_view json, const std::string& source) {
   const Json value = parse(json, source);
-  const Place top{value, "", source};
+  const JsonNode top{value, "", source};
   ObjectReader reader(top);
   int version = 0;
   reader.field("hymn_machine", version);

@@ -184,7 +184,7 @@ HostSummary summarise(const Machine& machine, int machine_kind, std::span<const 
   summary.packages = count_domains(machine.packages, together);
   summary.numa_nodes = count_domains(machine.numa_nodes, together);
   summary.cores = std::max(1, cores_of(machine, together).count());
-  summary.crowded = places.size() > 1 && !enough_cores(cores);
+  summary.oversubscribed = places.size() > 1 && !enough_cores(cores);
   summarise_gpus(machine, places, summary);
   return summary;
 }
@@ -197,7 +197,7 @@ int GroupLayout::smallest_host() const {
   return fewest;
 }
 
-bool GroupLayout::crowded() const { return most_of(*this, &HostSummary::crowded); }
+bool GroupLayout::oversubscribed() const { return most_of(*this, &HostSummary::oversubscribed); }
 
 int GroupLayout::ranks_without_gpu() const {
   int ranks = 0;

@@ -43,9 +43,9 @@ struct HostSummary {
   int ranks = 0;
   int packages = 1;  ///< on which they lie; a rank that spans several counts all
   int numa_nodes = 1;
-  int cores = 1;         ///< that they may use together
-  bool crowded = false;  ///< more ranks than cores
-  int gpus = 0;          ///< different ones that they use
+  int cores = 1;                ///< that they may use together
+  bool oversubscribed = false;  ///< more ranks than cores
+  int gpus = 0;                 ///< different ones that they use
   int ranks_without_gpu = 0;
   int most_sharers = 0;  ///< of one GPU
   /// Over all pairs of different GPUs in use; `self` when there are no pairs.
@@ -73,7 +73,7 @@ struct GroupLayout {
   int largest_host() const;   ///< most ranks on one host
   int smallest_host() const;  ///< fewest
   bool one_host() const { return hosts.size() == 1; }
-  bool crowded() const;  ///< on any host
+  bool oversubscribed() const;  ///< on any host
   int ranks_without_gpu() const;
   int most_gpu_sharers() const;
   GpuLinkKind worst_gpu_link() const;

@@ -11,49 +11,51 @@ namespace hymn {
 namespace {
 
 /// What an operation that was given up has left: kernels that end soon, and what is between hosts.
-class HierarchicalResidue final : public Residue {
+class AbandonedHierarchicalOperation final : public AbandonedOperation {
  public:
-  HierarchicalResidue(std::shared_ptr<PeerChannel> channel, std::unique_ptr<Crossing> crossing,
-                      cuda_api::Event event)
-      : channel_(std::move(channel)), crossing_(std::move(crossing)), event_(event) {}
-  ~HierarchicalResidue() override {
+  AbandonedHierarchicalOperation(std::shared_ptr<PeerChannel> channel,
+                                 std::unique_ptr<InterHostAllReduce> inter_host,
+                                 cuda_api::Event event)
+      : channel_(std::move(channel)), inter_host_(std::move(inter_host)), event_(event) {}
+  ~AbandonedHierarchicalOperation() override {
     if (event_ != nullptr) channel_->gpu().give_back(event_);
   }
   bool done() override {
-    return crossing_->is_gone() && (event_ == nullptr || channel_->gpu().is_over(event_));
+    return inter_host_->is_gone() && (event_ == nullptr || channel_->gpu().is_over(event_));
   }
 
  private:
   std::shared_ptr<PeerChannel> channel_;
-  std::unique_ptr<Crossing> crossing_;
+  std::unique_ptr<InterHostAllReduce> inter_host_;
   cuda_api::Event event_;
 };
 
 class HierarchicalOperation final : public GpuOperation {
  public:
   HierarchicalOperation(std::shared_ptr<PeerChannel> channel, const HostShares& shares,
-                        std::unique_ptr<Crossing> crossing, const Request& request)
+                        std::unique_ptr<InterHostAllReduce> inter_host, const Request& request)
       : GpuOperation(*channel->parts().queue, channel->gpu(), launch_),
         channel_(std::move(channel)),
-        crossing_(std::move(crossing)),
-        launch_(*channel_, shares, *crossing_, request) {}
+        inter_host_(std::move(inter_host)),
+        launch_(*channel_, shares, *inter_host_, request) {}
 
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     queue().remove(launch_);
     channel_->abort();
     if (has_landed() || !launch_.has_begun()) return nullptr;
-    crossing_->abandon(reason);
+    inter_host_->abandon(reason);
     cuda_api::Event event = launch_.event();
     if (event == nullptr) event = launch_.mark_what_is_there();
-    return std::make_unique<HierarchicalResidue>(channel_, std::move(crossing_), event);
+    return std::make_unique<AbandonedHierarchicalOperation>(channel_, std::move(inter_host_),
+                                                            event);
   }
 
  private:
-  void check() override { crossing_->check(); }
+  void check() override { inter_host_->check(); }
   void landed() override { channel_->check(); }
 
   std::shared_ptr<PeerChannel> channel_;
-  std::unique_ptr<Crossing> crossing_;
+  std::unique_ptr<InterHostAllReduce> inter_host_;
   HierarchicalLaunch launch_;
 };
 
@@ -92,10 +94,10 @@ class HierarchicalPeer final : public Algorithm {
     const bool is_captured =
         request.domain.kind != OrderingDomain::Kind::host &&
         channel_->gpu().is_capturing(static_cast<cuda_api::Stream>(request.domain.stream));
-    std::unique_ptr<Crossing> crossing =
+    std::unique_ptr<InterHostAllReduce> inter_host =
         bridge_->prepare(shares_of(shares, made_of.shape.rank, out),
                          ReduceOp::of(between_hosts(request.op.kind())), call, is_captured);
-    return storage.emplace<HierarchicalOperation>(channel_, shares, std::move(crossing), request);
+    return storage.emplace<HierarchicalOperation>(channel_, shares, std::move(inter_host), request);
   }
 
  private:

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "collectives/cuda/crossing.hpp"
+#include "collectives/cuda/inter_host_all_reduce.hpp"
 #include "collectives/cuda/peer_channel.hpp"
 
 namespace hymn {

@@ -19,11 +19,11 @@ std::vector<BufferView> shares_of(const HostShares& shares, int rank, const Buff
 
 // No share leaves the host before it is known to be whole.
 bool HierarchicalLaunch::is_ready() {
-  const bool is_folded = has_begun_ && crossing_.is_folded();
+  const bool is_folded = has_begun_ && inter_host_.is_folded();
   channel_.check();
-  if (!has_begun_) return crossing_.is_ready();
+  if (!has_begun_) return inter_host_.is_ready();
   if (is_spread_) return true;
-  if (!is_folded || !crossing_.step()) return false;
+  if (!is_folded || !inter_host_.step()) return false;
   const GpuDevice::Entry entry(gpu());
   spread();
   return is_spread_ = true;
@@ -32,8 +32,8 @@ bool HierarchicalLaunch::is_ready() {
 void HierarchicalLaunch::enqueue() {
   has_begun_ = true;
   fold();
-  cuda::WindowHead& head = *channel_.head();
-  has_crossed_ = crossing_.start(stream(), {.kernels = &head.kernels, .crossed = &head.crossed});
+  cuda::StagingHead& head = *channel_.head();
+  has_crossed_ = inter_host_.start(stream(), {.kernels = &head.kernels, .crossed = &head.crossed});
 }
 
 void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::size_t bytes) {

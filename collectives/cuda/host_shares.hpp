@@ -1,9 +1,9 @@
 // How an all_reduce over several hosts is cut, so that each rank of a host folds a share of it and
 // takes that to the other hosts: pure arithmetic, in bytes.
 //
-// Whole pieces follow each other, no larger than the windows hold, each cut into one block for
-// every rank of the host. What does not fill such blocks is the tail: all ranks of a host fold it,
-// and the first of them takes it to the other hosts.
+// Whole pieces follow each other, no larger than the staging buffers hold, each cut into one block
+// for every rank of the host. What does not fill such blocks is the tail: all ranks of a host fold
+// it, and the first of them takes it to the other hosts.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ class HostShares {
     std::size_t bytes = 0;
   };
 
-  /// Of `bytes`, between so many ranks of a host, in windows with slots of so many bytes: at least
-  /// block_unit for each rank.
+  /// Of `bytes`, between so many ranks of a host, in staging buffers with slots of so many bytes:
+  /// at least block_unit for each rank.
   HostShares(std::size_t bytes, int ranks, std::size_t slot_bytes)
       : ranks_(static_cast<std::size_t>(ranks)),
         in_blocks_(bytes / (block_unit * ranks_) * block_unit * ranks_),

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/paths.hpp"
+#include "collectives/cuda/abandoned_peer_operation.hpp"
 #include "collectives/cuda/message_channel.hpp"
-#include "collectives/cuda/peer_residue.hpp"
 #include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
@@ -23,7 +23,7 @@ class MessageLaunch final : public GpuLaunch {
   // All of a group have one order: a line is used from several streams.
   const void* lane() const override { return &channel_; }
   bool is_ready() override {
-    channel_.windows().check();
+    channel_.staging_buffers().check();
     return true;
   }
   void enqueue() override { channel_.launch({{message()}}, stream(), is_captured()); }
@@ -59,7 +59,7 @@ void MessageLaunch::enqueue_together(std::span<GpuLaunch* const> together) {
 class MessageOperation final : public GpuOperation {
  public:
   MessageOperation(std::shared_ptr<MessageChannel> channel, const Call& call)
-      : GpuOperation(*channel->windows().parts().queue, channel->gpu(), launch_),
+      : GpuOperation(*channel->staging_buffers().parts().queue, channel->gpu(), launch_),
         channel_(std::move(channel)),
         is_on_stream_(call.request->domain.kind != OrderingDomain::Kind::host),
         launch_(*channel_, *call.request, call.peer) {
@@ -74,19 +74,19 @@ class MessageOperation final : public GpuOperation {
   }
 
   // One that was left out would shift all that follow on its line: the group ends with it.
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     queue().remove(launch_);
-    channel_->windows().abort();
+    channel_->staging_buffers().abort();
     cuda_api::Event event = has_landed() ? nullptr : launch_.event();
     if (!has_landed() && launch_.stage() == GpuLaunch::Stage::failed)
       event = launch_.mark_what_is_there();
-    return std::make_unique<PeerResidue<MessageChannel>>(channel_, event);
+    return std::make_unique<AbandonedPeerOperation<MessageChannel>>(channel_, event);
   }
 
   RecvStatus status() const override { return status_; }
 
  private:
-  void check() override { channel_->windows().check(); }
+  void check() override { channel_->staging_buffers().check(); }
 
   std::shared_ptr<MessageChannel> channel_;
   const bool is_on_stream_;
@@ -104,9 +104,9 @@ class PeerMessages final : public Algorithm {
   bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
   Verdict can_run(const Request& request) const override {
     if (channel_ == nullptr) return Verdict::no(reason_);
-    if (request.tag != 0) return Verdict::no("messages through windows have no tags");
+    if (request.tag != 0) return Verdict::no("messages through staging buffers have no tags");
     if (request.type == OpType::recv && request.peer == any_source)
-      return Verdict::no("windows have no messages from any source");
+      return Verdict::no("staging buffers have no messages from any source");
     return can_move_bytes(request);
   }
   Operation& prepare(OperationStorage& storage, const Call& call) override {

@@ -42,7 +42,8 @@ MessageChannel::~MessageChannel() {
 cuda_api::Stream MessageChannel::stream(int peer, bool is_send) {
   std::lock_guard lock(mutex_);
   Line& wanted = line(peer, is_send);
-  if (wanted.stream == nullptr) wanted.stream = gpu().make_stream(windows_->parts().high_priority);
+  if (wanted.stream == nullptr)
+    wanted.stream = gpu().make_stream(staging_buffers_->parts().high_priority);
   return wanted.stream;
 }
 
@@ -66,7 +67,7 @@ void MessageChannel::launch_at_once(std::span<const Message> messages, cuda_api:
     if (used.last != nullptr && !is_captured && stream != used.last_stream)
       gpu().wait_on(stream, used.last);
   });
-  windows_->launch(call, count, stream, is_captured);
+  staging_buffers_->launch(call, count, stream, is_captured);
   for_each_line([&](Line& used) {
     if (used.last != nullptr) gpu().give_back(std::exchange(used.last, nullptr));
     if (!is_captured) used.last = gpu().mark(stream);

@@ -1,4 +1,5 @@
-// The messages of one rank through the windows of its group: a line to each peer, and one from it.
+// The messages of one rank through the staging buffers of its group: a line to each peer, and one
+// from it.
 #pragma once
 
 #include <array>
@@ -14,14 +15,15 @@ namespace hymn {
 /// otherwise. It must outlive the graphs into which messages were captured.
 class MessageChannel {
  public:
-  /// `windows` have boxes.
-  explicit MessageChannel(std::shared_ptr<PeerChannel> windows) : windows_(std::move(windows)) {}
+  /// `staging_buffers` have boxes.
+  explicit MessageChannel(std::shared_ptr<PeerChannel> staging_buffers)
+      : staging_buffers_(std::move(staging_buffers)) {}
   ~MessageChannel();
   MessageChannel(const MessageChannel&) = delete;
   MessageChannel& operator=(const MessageChannel&) = delete;
 
-  PeerChannel& windows() const { return *windows_; }
-  GpuDevice& gpu() const { return windows_->gpu(); }
+  PeerChannel& staging_buffers() const { return *staging_buffers_; }
+  GpuDevice& gpu() const { return staging_buffers_->gpu(); }
 
   /// That of messages of this line which are given none. A line has one alone: a message that waits
   /// holds up no others. Thread-safe. Throws BackendError.
@@ -50,7 +52,7 @@ class MessageChannel {
   }
   void launch_at_once(std::span<const Message> messages, cuda_api::Stream stream, bool is_captured);
 
-  const std::shared_ptr<PeerChannel> windows_;
+  const std::shared_ptr<PeerChannel> staging_buffers_;
   std::mutex mutex_;  // guards the making of streams
   Lines lines_{};
 };

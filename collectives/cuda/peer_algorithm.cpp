@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/paths.hpp"
+#include "collectives/cuda/abandoned_peer_operation.hpp"
 #include "collectives/cuda/peer_launch.hpp"
-#include "collectives/cuda/peer_residue.hpp"
 #include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
@@ -17,11 +17,11 @@ class PeerOperation final : public GpuOperation {
         channel_(std::move(channel)),
         launch_(*channel_, *call.request, method, call.peer) {}
 
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     queue().remove(launch_);
     channel_->abort();
     if (has_landed() || launch_.event() == nullptr) return nullptr;
-    return std::make_unique<PeerResidue<PeerChannel>>(channel_, launch_.event());
+    return std::make_unique<AbandonedPeerOperation<PeerChannel>>(channel_, launch_.event());
   }
 
  private:

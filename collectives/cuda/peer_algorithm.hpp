@@ -9,7 +9,7 @@
 
 namespace hymn {
 
-/// all_reduce_one_shot and all_reduce_two_shot, and the others through the windows.
+/// all_reduce_one_shot and all_reduce_two_shot, and the others through the staging buffers.
 void add_peer_algorithms(Algorithms& algorithms, const std::shared_ptr<PeerChannel>& channel);
 
 /// Stand in the list for what these would do, and say why they cannot.

@@ -28,8 +28,8 @@ PeerChannel::PeerChannel(PeerChannelParts parts)
     : parts_(std::move(parts)), kernels_(parts_.gpu), pool_(parts_.gpu) {
   block_ = pool_.take(sizeof(Words));
   words_ = ::new (block_.data) Words{};
-  const auto& windows = parts_.windows->addresses();
-  std::copy(windows.begin(), windows.end(), team_.windows);
+  const auto& staging_buffers = parts_.staging_buffers->addresses();
+  std::copy(staging_buffers.begin(), staging_buffers.end(), team_.staging_buffers);
   team_.slot_bytes = parts_.slot_bytes;
   team_.box_bytes = parts_.box_bytes;
   team_.rank = static_cast<std::uint32_t>(parts_.shape.rank);
@@ -78,7 +78,7 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
   limited.limit = limit_in_kernel(is_captured);
-  limited.looks_first = follows_ && follows_(is_captured) ? 1 : 0;
+  limited.checks_first = follows_ && follows_(is_captured) ? 1 : 0;
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
   if (!is_captured) last_ = gpu().mark(stream);

@@ -1,4 +1,5 @@
-// What one rank of a group has to work with its peers' GPUs: the windows of all, and kernels.
+// What one rank of a group has to work with its peers' GPUs: the staging buffers of all, and
+// kernels.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 #include "collectives/cuda/gpu_kernels.hpp"
 #include "collectives/cuda/peer_team.hpp"
 #include "gpu/pinned_pool.hpp"
-#include "p2p/cuda/peer_window.hpp"
+#include "p2p/cuda/ipc_staging_buffer.hpp"
 
 namespace hymn {
 
@@ -23,12 +24,12 @@ class LaunchQueue;
 struct PeerChannelParts {
   std::shared_ptr<GpuDevice> gpu;
   std::shared_ptr<LaunchQueue> queue;  ///< of this rank: what goes to its GPU has one order
-  std::shared_ptr<PeerWindow> own;
-  std::shared_ptr<PeerWindows> windows;  ///< of all, which are open
-  std::vector<int> members;              ///< global ranks, for errors
+  std::shared_ptr<IpcStagingBuffer> own;
+  std::shared_ptr<PeerStagingBuffers> staging_buffers;  ///< of all, which are open
+  std::vector<int> members;                             ///< global ranks, for errors
   GroupShape shape;
   std::size_t slot_bytes = 0;
-  std::size_t box_bytes = 0;                      ///< where the windows have boxes for messages
+  std::size_t box_bytes = 0;  ///< where the staging buffers have boxes for messages
   unsigned most_blocks = cuda::most_peer_blocks;  ///< of a kernel; the same on all
   Duration limit{};                               ///< for what kernels wait; zero: none
   bool high_priority = false;
@@ -49,11 +50,14 @@ class PeerChannel {
   /// stream: `follows` tells whether one does. To be called before the group uses either.
   void set_follows(std::function<bool(bool is_captured)> follows) { follows_ = std::move(follows); }
   GpuDevice& gpu() const { return *parts_.gpu; }
-  /// The beginning of the own window, in memory of the GPU.
-  cuda::WindowHead* head() const { return reinterpret_cast<cuda::WindowHead*>(parts_.own->data()); }
+  /// The beginning of the own staging buffer, in memory of the GPU.
+  cuda::StagingHead* head() const {
+    return reinterpret_cast<cuda::StagingHead*>(parts_.own->data());
+  }
 
-  /// Has the GPU read every window, each of which holds its rank's number, and write to it. Waits
-  /// for no peer, but for the GPU, until `deadline`. Returns what was found wrong; empty: nothing.
+  /// Has the GPU read every staging buffer, each of which holds its rank's number, and write to it.
+  /// Waits for no peer, but for the GPU, until `deadline`. Returns what was found wrong; empty:
+  /// nothing.
   std::string probe(const std::vector<std::uint32_t>& numbers, Deadline deadline);
 
   /// Enqueues a kernel of peer_kernels.hpp; what is on other streams of this channel's comes before

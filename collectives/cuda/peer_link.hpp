@@ -1,11 +1,11 @@
 // How messages get from one rank to another, piece by piece, block by block.
 //
-// The sender puts pieces into two boxes in the receiver's window, in turn. It counts them: with a
-// release store of the count into the receiver's window it tells that a piece is there, and the
-// receiver in the same way that it has taken it, after which the box may be written again. Both
-// count by themselves from the first message on: without tags the n-th that is sent is the n-th
-// that is received. Nothing is ever set back. Every message has one piece at least, and all blocks
-// carry as many pieces of it, perhaps empty ones.
+// The sender puts pieces into two boxes in the receiver's staging buffer, in turn. It counts them:
+// with a release store of the count into the receiver's staging buffer it tells that a piece is
+// there, and the receiver in the same way that it has taken it, after which the box may be written
+// again. Both count by themselves from the first message on: without tags the n-th that is sent is
+// the n-th that is received. Nothing is ever set back. Every message has one piece at least, and
+// all blocks carry as many pieces of it, perhaps empty ones.
 #pragma once
 
 #include "collectives/cuda/pack.hpp"
@@ -76,7 +76,7 @@ class PeerLink {
   };
 
   HYMN_KERNEL_BODY MessageWords& words(unsigned where, unsigned peer) const {
-    return window_head(team_, where).messages[peer];
+    return staging_head(team_, where).messages[peer];
   }
   HYMN_KERNEL_BODY std::uint32_t& count() const {
     MessageWords& own = words(team_.rank, peer_);
@@ -85,8 +85,8 @@ class PeerLink {
   /// In the box that holds the piece.
   HYMN_KERNEL_BODY std::byte* part_of_box(unsigned where, unsigned sender) const {
     const std::uint64_t box = 2 * sender + pieces_ % 2;
-    return team_.windows[where] + window_data + 2 * team_.slot_bytes + box * team_.box_bytes +
-           block_ * (team_.box_bytes / message_blocks);
+    return team_.staging_buffers[where] + staging_data + 2 * team_.slot_bytes +
+           box * team_.box_bytes + block_ * (team_.box_bytes / message_blocks);
   }
 
   HYMN_KERNEL_BODY std::uint64_t rounds_of(std::uint64_t bytes) const {

@@ -2,7 +2,7 @@
 //
 // Kernels of a rank run one after the other, and all ranks run the same ones with as many blocks:
 // so the number of a kernel says all. A block tells its peers by release stores of that number into
-// their windows, and waits for theirs in its own. Nothing is ever set back.
+// their staging buffers, and waits for theirs in its own. Nothing is ever set back.
 //
 // A slot may be written again two kernels later: a block that has seen a peer in the kernel between
 // knows that the peer's kernel before that has ended, with all that it had to read.
@@ -18,8 +18,8 @@ class PeerMeeting {
   HYMN_KERNEL_BODY PeerMeeting(const KernelThread& at, const PeerTeam& team, const PeerCall& call)
       : at_(at),
         team_(team),
-        number_(window_head(team, team.rank).kernels + 1),
-        looks_first_(call.looks_first != 0),
+        number_(staging_head(team, team.rank).kernels + 1),
+        checks_first_(call.checks_first != 0),
         has_crossed_(call.has_crossed != 0),
         wait_(team, call.limit) {}
 
@@ -27,7 +27,7 @@ class PeerMeeting {
   /// stream, by NCCL, is nothing to go on with.
   HYMN_KERNEL_BODY bool begin() const {
     if (at_.any(wait_.has_failed())) return false;
-    if (!looks_first_ && !has_crossed_) return true;
+    if (!checks_first_ && !has_crossed_) return true;
     return !at_.any(at_.thread == 0 && !is_whole());
   }
 
@@ -54,14 +54,14 @@ class PeerMeeting {
   HYMN_KERNEL_BODY void finish() const {
     at_.sync();
     if (at_.thread != 0) return;
-    WindowHead& own = head(team_.rank);
+    StagingHead& own = head(team_.rank);
     if (count_up(&own.blocks) + 1 != at_.blocks) return;
     own.blocks = 0;
     own.kernels = number_;
   }
 
   HYMN_KERNEL_BODY std::byte* slot(unsigned rank) const {
-    return team_.windows[rank] + window_data + parity() * team_.slot_bytes;
+    return team_.staging_buffers[rank] + staging_data + parity() * team_.slot_bytes;
   }
 
   HYMN_KERNEL_BODY void show_factor(std::uint32_t factor) const {
@@ -74,7 +74,7 @@ class PeerMeeting {
 
  private:
   HYMN_KERNEL_BODY unsigned parity() const { return number_ % 2; }
-  HYMN_KERNEL_BODY WindowHead& head(unsigned rank) const { return window_head(team_, rank); }
+  HYMN_KERNEL_BODY StagingHead& head(unsigned rank) const { return staging_head(team_, rank); }
   HYMN_KERNEL_BODY std::uint32_t* reached(unsigned where, PeerPhase phase, unsigned who) const {
     return &head(where).reached[static_cast<unsigned>(phase)][at_.block][who];
   }
@@ -83,7 +83,7 @@ class PeerMeeting {
   // and the shares not. Before that the host has said so. That is looked at here alone: it takes
   // longer than most kernels.
   HYMN_KERNEL_BODY bool is_whole() const {
-    const WindowHead& own = head(team_.rank);
+    const StagingHead& own = head(team_.rank);
     const bool has_come = !has_crossed_ || own.crossed == own.kernels;
     return (has_come && !wait_.is_aborted()) ||
            wait_.give_up(has_crossed_ ? PeerFailure::not_crossed : PeerFailure::aborted,
@@ -93,7 +93,7 @@ class PeerMeeting {
   const KernelThread& at_;
   const PeerTeam& team_;
   std::uint32_t number_;
-  const bool looks_first_;
+  const bool checks_first_;
   const bool has_crossed_;
   PeerWait wait_;
 };

@@ -48,7 +48,8 @@ Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t
     if (!reduced.ok) return reduced;
   }
   if (method == PeerMethod::one_shot && query.bytes > slot_bytes)
-    return Verdict::no(fmt::format("it is larger than the {} bytes of a window", slot_bytes));
+    return Verdict::no(
+        fmt::format("it is larger than the {} bytes of a staging buffer", slot_bytes));
   return Verdict::yes();
 }
 

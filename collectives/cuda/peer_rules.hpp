@@ -7,12 +7,13 @@
 
 namespace hymn {
 
-/// How a collective is made: an all_reduce in one shot or two, or another one through the windows.
+/// How a collective is made: an all_reduce in one shot or two, or another one through the staging
+/// buffers.
 enum class PeerMethod : unsigned char { one_shot, two_shot, windows };
 
-/// What a window holds at once. It has two of these.
+/// What a staging buffer holds at once. It has two of these.
 inline constexpr std::size_t peer_slot_bytes = std::size_t{4} << 20;
-/// What a box of a window holds of messages. There are two for each member of the group.
+/// What a box of a staging buffer holds of messages. There are two for each member of the group.
 inline constexpr std::size_t peer_box_bytes = std::size_t{256} << 10;
 
 bool has_peer_kernel(PeerMethod method, OpType type);

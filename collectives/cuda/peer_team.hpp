@@ -1,7 +1,7 @@
-// What the host tells a kernel that works with peers: their windows, and what to do. A window is
-// memory of a rank's GPU that the GPUs of all its peers reach: words by which they tell each other
-// how far they are, two slots for data, which are used in turn, and two boxes for the messages of
-// each peer.
+// What the host tells a kernel that works with peers: their staging buffers, and what to do. A
+// staging buffer is memory of a rank's GPU that the GPUs of all its peers reach: words by which
+// they tell each other how far they are, two slots for data, which are used in turn, and two boxes
+// for the messages of each peer.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ inline constexpr unsigned message_blocks = 8;  ///< for each line of messages, o
 enum class PeerPhase : unsigned { staged, folded };
 inline constexpr unsigned peer_phases = 2;
 
-/// What the owner of a window and one of its peers tell each other of their messages, by block.
-/// Blocks count pieces, from the first message on. A box holds a piece, and each block has its own
-/// part of all boxes.
+/// What the owner of a staging buffer and one of its peers tell each other of their messages, by
+/// block. Blocks count pieces, from the first message on. A box holds a piece, and each block has
+/// its own part of all boxes.
 struct MessageWords {
   // The peer alone writes these.
   std::uint32_t sent[message_blocks];      ///< pieces that it has put into boxes here
@@ -34,8 +34,8 @@ struct MessageWords {
   std::uint32_t taken_here[message_blocks];
 };
 
-/// At the beginning of each window; all zero at first.
-struct WindowHead {
+/// At the beginning of each staging buffer; all zero at first.
+struct StagingHead {
   /// The number of the last kernel in which the same block of a peer has come to a phase: a word
   /// for each peer, which it alone writes.
   std::uint32_t reached[peer_phases][most_peer_blocks][most_peers];
@@ -56,15 +56,16 @@ struct WindowHead {
   std::uint32_t crossed;
 };
 
-inline constexpr std::size_t window_alignment = 256;
-/// Where a window's slots begin.
-inline constexpr std::size_t window_data =
-    (sizeof(WindowHead) + window_alignment - 1) / window_alignment * window_alignment;
-/// Of a window whose slots have so many bytes, a multiple of window_alignment; with boxes for
-/// messages of so many peers, which hold so many bytes each, a multiple of window_alignment, too.
-constexpr std::size_t window_bytes(std::size_t slot_bytes, std::size_t box_bytes = 0,
-                                   std::size_t peers = 0) {
-  return window_data + 2 * slot_bytes + 2 * box_bytes * peers;
+inline constexpr std::size_t staging_alignment = 256;
+/// Where a staging buffer's slots begin.
+inline constexpr std::size_t staging_data =
+    (sizeof(StagingHead) + staging_alignment - 1) / staging_alignment * staging_alignment;
+/// Of a staging buffer whose slots have so many bytes, a multiple of staging_alignment; with boxes
+/// for messages of so many peers, which hold so many bytes each, a multiple of staging_alignment,
+/// too.
+constexpr std::size_t staging_bytes(std::size_t slot_bytes, std::size_t box_bytes = 0,
+                                    std::size_t peers = 0) {
+  return staging_data + 2 * slot_bytes + 2 * box_bytes * peers;
 }
 
 /// Why a kernel has given up. Not crossed: what it was to work with has not come whole from other
@@ -87,14 +88,14 @@ struct PeerStatus {
 
 /// What the kernel that tries whether peers are reached has found of one of them.
 struct PeerProbe {
-  std::uint32_t number;  ///< that its window holds
+  std::uint32_t number;  ///< that its staging buffer holds
   std::uint32_t kept;    ///< what it holds of what was written there
 };
 
 /// A group as its kernels see it. The host writes `aborted`, the GPU `status`: words of pinned
 /// memory that both reach.
 struct PeerTeam {
-  std::byte* windows[most_peers];  ///< by rank, at the addresses that this GPU has for them
+  std::byte* staging_buffers[most_peers];  ///< by rank, at the addresses that this GPU has for them
   std::uint64_t slot_bytes;
   std::uint64_t box_bytes;
   std::uint32_t rank;
@@ -109,13 +110,13 @@ struct PeerTeam {
 struct PeerCall {
   const void* input;
   void* output;
-  std::uint64_t bytes;        ///< of an all_reduce, broadcast or reduce; else of each rank's block
-  std::uint64_t stride;       ///< from one rank's block to the next in the buffers
-  std::uint32_t factor;       ///< of premul_sum, as bits of the accumulator
-  std::uint32_t root;         ///< of a broadcast, reduce, gather or scatter
-  std::uint64_t limit;        ///< nanoseconds that may be waited; 0: for ever
-  std::uint32_t looks_first;  ///< not 0: it comes behind what NCCL may have been made to give up
-  std::uint32_t has_crossed;  ///< not 0: what it works with came from other hosts by NCCL
+  std::uint64_t bytes;         ///< of an all_reduce, broadcast or reduce; else of each rank's block
+  std::uint64_t stride;        ///< from one rank's block to the next in the buffers
+  std::uint32_t factor;        ///< of premul_sum, as bits of the accumulator
+  std::uint32_t root;          ///< of a broadcast, reduce, gather or scatter
+  std::uint64_t limit;         ///< nanoseconds that may be waited; 0: for ever
+  std::uint32_t checks_first;  ///< not 0: it comes behind what NCCL may have been made to give up
+  std::uint32_t has_crossed;   ///< not 0: what it works with came from other hosts by NCCL
 };
 
 inline constexpr unsigned most_messages = 64;  ///< of a kernel

@@ -6,8 +6,8 @@
 
 namespace hymn::cuda {
 
-HYMN_KERNEL_BODY WindowHead& window_head(const PeerTeam& team, unsigned rank) {
-  return *reinterpret_cast<WindowHead*>(team.windows[rank]);
+HYMN_KERNEL_BODY StagingHead& staging_head(const PeerTeam& team, unsigned rank) {
+  return *reinterpret_cast<StagingHead*>(team.staging_buffers[rank]);
 }
 
 /// Of one thread, from the beginning of its kernel on.
@@ -23,23 +23,23 @@ class PeerWait {
 
   /// Whether a kernel of this rank has not come to its end: then peers may be anywhere.
   HYMN_KERNEL_BODY bool has_failed() const {
-    return load_acquire_system(&window_head(team_, team_.rank).failed) != 0;
+    return load_acquire_system(&staging_head(team_, team_.rank).failed) != 0;
   }
 
   /// Whether the host has given all up. That takes longer than most kernels: it is its memory.
   HYMN_KERNEL_BODY bool is_aborted() const { return load_acquire_system(team_.aborted) != 0; }
 
-  /// Waits until a word of this rank's window, which the peer writes, has come to that number: what
-  /// the peer has written before can be read then. False: it was given up; also when `refused`,
-  /// another one of these, is not 0.
+  /// Waits until a word of this rank's staging buffer, which the peer writes, has come to that
+  /// number: what the peer has written before can be read then. False: it was given up; also when
+  /// `refused`, another one of these, is not 0.
   HYMN_KERNEL_BODY bool until(const std::uint32_t* word, std::uint32_t number, unsigned peer,
                               const std::uint32_t* refused = nullptr) const {
     // Looking at the host's memory and the clock takes longer than most peers do.
-    constexpr unsigned looks_between = 64;
-    for (unsigned looks = 1;; ++looks) {
+    constexpr unsigned spins_between_checks = 64;
+    for (unsigned spins = 1;; ++spins) {
       // The peer may be ahead.
       if (static_cast<std::int32_t>(load_acquire_system(word) - number) >= 0) return true;
-      if (looks % looks_between == 0) {
+      if (spins % spins_between_checks == 0) {
         if (has_failed()) return false;  // another block
         if (refused != nullptr && load_acquire_system(refused) != 0)
           return give_up(PeerFailure::refused, peer);
@@ -53,7 +53,7 @@ class PeerWait {
 
   /// No kernel of this rank begins any more. Several blocks may say why: one of them is heard.
   HYMN_KERNEL_BODY bool give_up(PeerFailure why, unsigned peer) const {
-    store_release_system(&window_head(team_, team_.rank).failed, 1);
+    store_release_system(&staging_head(team_, team_.rank).failed, 1);
     store_release_system(&team_.status->why, static_cast<std::uint32_t>(why) | peer << 8);
     return false;
   }

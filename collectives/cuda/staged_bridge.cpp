@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "collectives/cuda/crossing.hpp"
+#include "collectives/cuda/inter_host_all_reduce.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/staged/staged.hpp"
 #include "gpu/cuda_calls.hpp"
@@ -10,10 +10,10 @@
 namespace hymn {
 namespace {
 
-class StagedCrossing final : public Crossing {
+class StagedInterHostAllReduce final : public InterHostAllReduce {
  public:
-  StagedCrossing(std::shared_ptr<StagingArea> area, std::shared_ptr<Algorithm> carrier,
-                 std::vector<BufferView> shares, const ReduceOp& op, const Call& call)
+  StagedInterHostAllReduce(std::shared_ptr<StagingArea> area, std::shared_ptr<Algorithm> carrier,
+                           std::vector<BufferView> shares, const ReduceOp& op, const Call& call)
       : area_(std::move(area)),
         carrier_(std::move(carrier)),
         shares_(std::move(shares)),
@@ -23,13 +23,13 @@ class StagedCrossing final : public Crossing {
     for (const BufferView& share : shares_) bytes += share.bytes();
     if (bytes > 0) copies_ = area_->pool.take(bytes);
   }
-  ~StagedCrossing() override {
+  ~StagedInterHostAllReduce() override {
     carried_.clear();
     if (copied_ != nullptr) area_->gpu->give_back(copied_);
     if (copies_.data != nullptr) area_->pool.give_back(copies_);
   }
 
-  bool start(cuda_api::Stream stream, const CrossingWords&) override {
+  bool start(cuda_api::Stream stream, const InterHostWords&) override {
     if (shares_.empty()) return false;
     stream_ = stream;
     for_each_copy([this](void* copy, const BufferView& share) {
@@ -59,9 +59,9 @@ class StagedCrossing final : public Crossing {
   }
 
   void abandon(const std::string& reason) noexcept override {
-    if (carried_.get() != nullptr && !has_crossed_) residue_ = carried_.get()->abandon(reason);
+    if (carried_.get() != nullptr && !has_crossed_) abandoned_ = carried_.get()->abandon(reason);
   }
-  bool is_gone() override { return residue_ == nullptr || residue_->done(); }
+  bool is_gone() override { return abandoned_ == nullptr || abandoned_->done(); }
 
  private:
   const cuda_api::Functions& cuda() const { return area_->gpu->cuda(); }
@@ -96,7 +96,7 @@ class StagedCrossing final : public Crossing {
   cuda_api::Event copied_ = nullptr;
   Request request_;
   Call call_;
-  std::unique_ptr<Residue> residue_;
+  std::unique_ptr<AbandonedOperation> abandoned_;
   OperationStorage carried_;
   bool has_crossed_ = false;
 };
@@ -109,12 +109,12 @@ class StagedBridge final : public HostBridge {
   Verdict can_carry(DataType, ReduceKind) const override { return Verdict::yes(); }
   // What is folded together depends on who is on which host.
   Reproducibility promises() const override { return Reproducibility::runs; }
-  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op,
-                                    const Call& call, bool is_captured) override {
+  std::unique_ptr<InterHostAllReduce> prepare(std::vector<BufferView> shares, const ReduceOp& op,
+                                              const Call& call, bool is_captured) override {
     if (is_captured)
       throw UnsupportedError("a CUDA graph cannot capture what goes through host memory",
                              {.remedy = "leave it out of the capture"});
-    return std::make_unique<StagedCrossing>(area_, carrier_, std::move(shares), op, call);
+    return std::make_unique<StagedInterHostAllReduce>(area_, carrier_, std::move(shares), op, call);
   }
 
  private:

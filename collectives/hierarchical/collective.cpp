@@ -41,7 +41,8 @@ HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>&
   if (type != OpType::barrier) element_bytes_ = size_of(request_.inputs.dtype());
 }
 
-std::unique_ptr<Residue> HierarchicalCollective::abandon(const std::string& reason) noexcept {
+std::unique_ptr<AbandonedOperation> HierarchicalCollective::abandon(
+    const std::string& reason) noexcept {
   ShmOperation::abandon(reason);
   return began_ ? Hierarchy::abandon(shared_, reason) : nullptr;
 }
@@ -56,37 +57,37 @@ void HierarchicalCollective::begin() {
 bool HierarchicalCollective::open() {
   const HostMap& map = hierarchy_.map();
   const std::size_t unit = std::max(element_bytes_, reducer_.accumulator_bytes);
-  if (Cut::bytes_of(request_, map, unit) > Hierarchy::small_bytes) {
+  if (PiecePlan::bytes_of(request_, map, unit) > Hierarchy::small_bytes) {
     if (!hierarchy_.agree_on_slots(sequence_)) return false;
     slots_ = hierarchy_.large_slots();
   }
-  cut_ = Cut::make(request_, map, root_, unit, slots_.bytes);
-  if (is_reduction() && cut_.pieces != 0) {
-    const std::size_t part = cut_.part(0, map.my_host(), map).count;
+  plan_ = PiecePlan::make(request_, map, root_, unit, slots_.bytes);
+  if (is_reduction() && plan_.pieces != 0) {
+    const std::size_t part = plan_.part(0, map.my_host(), map).count;
     hierarchy_.make_room(
-        cut_.length(0) * reducer_.accumulator_bytes,
+        plan_.length(0) * reducer_.accumulator_bytes,
         part * reducer_.accumulator_bytes * static_cast<std::size_t>(map.hosts() - 1));
   }
-  cut_made_ = true;
+  has_plan_ = true;
   return true;
 }
 
 bool HierarchicalCollective::advance() {
-  if (!cut_made_ && !open()) return false;
+  if (!has_plan_ && !open()) return false;
   stage_pieces();
   fold_pieces();
   gather_pieces();
   spread_pieces();
   take_pieces();
-  if (done_ < cut_.pieces) return false;
-  hierarchy_.next_piece = base_ + cut_.pieces;
+  if (done_ < plan_.pieces) return false;
+  hierarchy_.next_piece = base_ + plan_.pieces;
   return true;
 }
 
 // --- The stages: each piece in order, as far as it goes
 
 void HierarchicalCollective::stage_pieces() {
-  for (; staged_ < cut_.pieces && hierarchy_.may_use_slot(base_ + staged_); ++staged_) {
+  for (; staged_ < plan_.pieces && hierarchy_.may_use_slot(base_ + staged_); ++staged_) {
     if (leads(staged_)) expect_messages(staged_);
     show(staged_);
   }
@@ -134,22 +135,22 @@ void HierarchicalCollective::take_pieces() {
 template <class Visit>
 void HierarchicalCollective::for_each_run(bool blocks, std::size_t piece, Visit&& visit) const {
   const HostMap& map = hierarchy_.map();
-  const Slice run = cut_.elements(piece);
+  const Slice run = plan_.elements(piece);
   if (run.count == 0) return;
   if (!blocks) {
-    const auto place = static_cast<std::size_t>(cut_.blocks > 1 ? map.my_place() : 0);
+    const auto place = static_cast<std::size_t>(plan_.blocks > 1 ? map.my_place() : 0);
     visit(run.offset, place * run.count, run.count);
     return;
   }
   for (int place = 0; place < map.members(); ++place)
-    visit(static_cast<std::size_t>(map.rank_at(place)) * cut_.count + run.offset,
+    visit(static_cast<std::size_t>(map.rank_at(place)) * plan_.count + run.offset,
           static_cast<std::size_t>(place) * run.count, run.count);
 }
 
 void HierarchicalCollective::stage(std::size_t piece) {
   std::byte* const slot = hierarchy_.staged(slots_, channel().rank(), base_ + piece);
   for_each_run(
-      cut_.cuts_input, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
+      plan_.cuts_input, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
         std::memcpy(slot + packed * element_bytes_,
                     at(request_.inputs.flat(), user, element_bytes_), count * element_bytes_);
       });
@@ -203,7 +204,7 @@ void HierarchicalCollective::fold_here(std::size_t piece) {
               : hierarchy_.flags(member).labels[number % Hierarchy::slots].factor;
     const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
     std::byte* const partial = hierarchy_.flight(number).partial;
-    for_each_run(cut_.cuts_input, piece,
+    for_each_run(plan_.cuts_input, piece,
                  [&](std::size_t user, std::size_t packed, std::size_t count) {
                    show_inputs(user, packed);
                    fold_inputs(reducer_, hierarchy_.inputs.data(), members,
@@ -211,7 +212,7 @@ void HierarchicalCollective::fold_here(std::size_t piece) {
                                scaled ? hierarchy_.factors.data() : nullptr);
                  });
   } else if (request_.type == OpType::all_gather) {
-    const Slice run = cut_.elements(piece);
+    const Slice run = plan_.elements(piece);
     const HostMap& map = hierarchy_.map();
     for (int member = 0; member < members; ++member) {
       const std::size_t packed =
@@ -240,7 +241,7 @@ void HierarchicalCollective::take(std::size_t piece) {
   require_same_call(maker(piece), piece);
   const std::byte* const slot = result(piece);
   for_each_run(
-      cut_.cuts_output, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
+      plan_.cuts_output, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
         std::memcpy(static_cast<std::byte*>(request_.outputs.flat().data) + user * element_bytes_,
                     slot + packed * element_bytes_, count * element_bytes_);
       });
@@ -254,20 +255,20 @@ void HierarchicalCollective::expect_messages(std::size_t piece) {
   const HostMap& map = hierarchy_.map();
   const int here = map.my_host();
   Hierarchy::Flight& flight = hierarchy_.flight(number);
-  if (cut_.gather.used) flight.gather = hierarchy_.port().open();
-  if (cut_.spread.used) flight.spread = hierarchy_.port().open();
-  const Slice mine = cut_.part(piece, here, map);
+  if (plan_.gather.used) flight.gather = hierarchy_.port().open();
+  if (plan_.spread.used) flight.spread = hierarchy_.port().open();
+  const Slice mine = plan_.part(piece, here, map);
   std::size_t arrival = 0;
   for (int host = 0; host < map.hosts(); ++host) {
     const int leader = hierarchy_.remote_leader(host, number);
-    if (cut_.gather.has(host, here) && cut_.travels(mine)) {
+    if (plan_.gather.has(host, here) && plan_.travels(mine)) {
       const std::size_t each = is_reduction() ? reducer_.accumulator_bytes : element_bytes_;
       std::byte* const to = is_reduction() ? flight.incoming + arrival++ * mine.count * each
                                            : result(piece) + mine.offset * each;
       flight.gather->recv(leader, tag(gather_phase), bytes_at(to, mine.count, each));
     }
-    const Slice theirs = cut_.part(piece, host, map);
-    if (cut_.spread.has(host, here) && cut_.travels(theirs))
+    const Slice theirs = plan_.part(piece, host, map);
+    if (plan_.spread.has(host, here) && plan_.travels(theirs))
       flight.spread->recv(
           leader, tag(spread_phase),
           bytes_at(result(piece) + theirs.offset * element_bytes_, theirs.count, element_bytes_));
@@ -281,8 +282,8 @@ void HierarchicalCollective::send_gather(std::size_t piece) {
   std::byte* const from = is_reduction() ? flight.partial : result(piece);
   const std::size_t each = is_reduction() ? reducer_.accumulator_bytes : element_bytes_;
   for (int host = 0; host < map.hosts(); ++host) {
-    const Slice part = cut_.part(piece, host, map);
-    if (cut_.gather.has(map.my_host(), host) && cut_.travels(part))
+    const Slice part = plan_.part(piece, host, map);
+    if (plan_.gather.has(map.my_host(), host) && plan_.travels(part))
       flight.gather->send(hierarchy_.remote_leader(host, number), tag(gather_phase),
                           bytes_at(from + part.offset * each, part.count, each));
   }
@@ -292,9 +293,9 @@ void HierarchicalCollective::send_gather(std::size_t piece) {
 void HierarchicalCollective::fold_hosts(std::size_t piece) {
   const HostMap& map = hierarchy_.map();
   const int here = map.my_host();
-  if (cut_.gather.only_to >= 0 && cut_.gather.only_to != here) return;
+  if (plan_.gather.only_to >= 0 && plan_.gather.only_to != here) return;
   Hierarchy::Flight& flight = hierarchy_.flight(base_ + piece);
-  const Slice mine = cut_.part(piece, here, map);
+  const Slice mine = plan_.part(piece, here, map);
   if (mine.count == 0) return;
   const std::size_t each = reducer_.accumulator_bytes;
   std::byte* const own = flight.partial + mine.offset * each;
@@ -311,9 +312,9 @@ void HierarchicalCollective::fold_hosts(std::size_t piece) {
 void HierarchicalCollective::send_spread(std::size_t piece) {
   const std::uint64_t number = base_ + piece;
   const HostMap& map = hierarchy_.map();
-  const Slice mine = cut_.part(piece, map.my_host(), map);
+  const Slice mine = plan_.part(piece, map.my_host(), map);
   for (int host = 0; host < map.hosts(); ++host)
-    if (cut_.spread.has(map.my_host(), host) && cut_.travels(mine))
+    if (plan_.spread.has(map.my_host(), host) && plan_.travels(mine))
       hierarchy_.flight(number).spread->send(
           hierarchy_.remote_leader(host, number), tag(spread_phase),
           bytes_at(result(piece) + mine.offset * element_bytes_, mine.count, element_bytes_));

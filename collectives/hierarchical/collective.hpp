@@ -1,8 +1,8 @@
 // One collective across hosts as an operation.
 #pragma once
 
-#include "collectives/hierarchical/cut.hpp"
 #include "collectives/hierarchical/hierarchy.hpp"
+#include "collectives/hierarchical/piece_plan.hpp"
 #include "collectives/reduce/reducer.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 
@@ -20,8 +20,8 @@ class HierarchicalCollective final : public ShmOperation {
   HierarchicalCollective(const std::shared_ptr<Hierarchy>& hierarchy, const Call& call);
 
   /// A leader waits for messages, too, which cannot wake it.
-  bool can_rest() const override { return channel().rank() >= hierarchy_.map().leaders(); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override;
+  bool can_park() const override { return channel().rank() >= hierarchy_.map().leaders(); }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override;
 
  private:
   static constexpr int everybody = -1;
@@ -87,10 +87,10 @@ class HierarchicalCollective final : public ShmOperation {
   int source_ = everybody;  // whose input it is, of the members here
   bool wants_;              // this member the result
   bool began_ = false;
-  bool cut_made_ = false;
+  bool has_plan_ = false;
   Reducer reducer_;                // of reductions
   std::size_t element_bytes_ = 1;  // of the user's buffers
-  Cut cut_;
+  PiecePlan plan_;
   Hierarchy::Slots slots_;
   std::uint64_t base_ = 0;  // number of the first piece
   // Pieces that have gone through each stage.

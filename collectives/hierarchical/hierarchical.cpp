@@ -17,7 +17,7 @@ class Hierarchical final : public Algorithm {
 
   std::string_view name() const override { return "hierarchical"; }
   std::string_view path() const override { return paths::hierarchical; }
-  bool serves(OpType type) const override { return Cut::serves(type); }
+  bool serves(OpType type) const override { return PiecePlan::serves(type); }
   Verdict can_run(const Request& request) const override {
     if (!refusal_.empty()) return Verdict::no(refusal_);
     if (request.type == OpType::barrier) return Verdict::yes();

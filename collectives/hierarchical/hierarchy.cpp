@@ -8,22 +8,22 @@ namespace {
 constexpr unsigned agreement_phase = 2;  // behind those of collective.cpp
 
 /// Messages of a call that was given up, and the memory that they are sent from and come into.
-class HierarchyResidue final : public Residue {
+class AbandonedTransfers final : public AbandonedOperation {
  public:
-  explicit HierarchyResidue(std::shared_ptr<Hierarchy> hierarchy)
+  explicit AbandonedTransfers(std::shared_ptr<Hierarchy> hierarchy)
       : hierarchy_(std::move(hierarchy)) {}
   void add(std::unique_ptr<Transfers> transfers, const std::string& reason) {
-    if (auto residue = transfers ? transfers->abandon(reason) : nullptr)
-      residues_.push_back(std::move(residue));
+    if (auto abandoned = transfers ? transfers->abandon(reason) : nullptr)
+      abandoned_operations_.push_back(std::move(abandoned));
   }
   bool done() override {
-    std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
-    return residues_.empty();
+    std::erase_if(abandoned_operations_, [](const auto& abandoned) { return abandoned->done(); });
+    return abandoned_operations_.empty();
   }
 
  private:
   std::shared_ptr<Hierarchy> hierarchy_;
-  std::vector<std::unique_ptr<Residue>> residues_;
+  std::vector<std::unique_ptr<AbandonedOperation>> abandoned_operations_;
 };
 
 }  // namespace
@@ -102,16 +102,16 @@ void Hierarchy::make_room(std::size_t partial, std::size_t incoming) {
   }
 }
 
-std::unique_ptr<Residue> Hierarchy::abandon(const std::shared_ptr<Hierarchy>& hierarchy,
-                                            const std::string& reason) {
-  auto residue = std::make_unique<HierarchyResidue>(hierarchy);
-  residue->add(std::move(hierarchy->agreement_), reason);
+std::unique_ptr<AbandonedOperation> Hierarchy::abandon(const std::shared_ptr<Hierarchy>& hierarchy,
+                                                       const std::string& reason) {
+  auto abandoned = std::make_unique<AbandonedTransfers>(hierarchy);
+  abandoned->add(std::move(hierarchy->agreement_), reason);
   for (Flight& flight : hierarchy->flights_) {
-    residue->add(std::move(flight.gather), reason);
-    residue->add(std::move(flight.spread), reason);
+    abandoned->add(std::move(flight.gather), reason);
+    abandoned->add(std::move(flight.spread), reason);
   }
-  if (residue->done()) return nullptr;
-  return residue;
+  if (abandoned->done()) return nullptr;
+  return abandoned;
 }
 
 }  // namespace hymn

@@ -115,8 +115,8 @@ class Hierarchy {
   /// Room of so many bytes in every flight. Nothing may be in flight.
   void make_room(std::size_t partial, std::size_t incoming);
   /// What must be kept when a call is given up; null: nothing.
-  static std::unique_ptr<Residue> abandon(const std::shared_ptr<Hierarchy>& hierarchy,
-                                          const std::string& reason);
+  static std::unique_ptr<AbandonedOperation> abandon(const std::shared_ptr<Hierarchy>& hierarchy,
+                                                     const std::string& reason);
 
   std::uint64_t next_piece = 0;  ///< number of the first one of the next call
   // Lists for one fold, of as many as there are members here, or hosts.

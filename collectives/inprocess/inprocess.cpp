@@ -26,7 +26,7 @@ class InProcessOperation final : public Operation {
     return visit_.try_leave();
   }
 
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     visit_.abandon(reason);
     return nullptr;
   }

@@ -54,7 +54,7 @@ class MpiCollective final : public Operation {
     }
     steps_.finish();
   }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     if (requests_.empty()) return nullptr;
     return keep_requests(std::move(requests_), std::move(kept_), channel_.gate);
   }

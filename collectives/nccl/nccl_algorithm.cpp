@@ -12,11 +12,11 @@ namespace hymn {
 namespace {
 
 /// What an operation that was given up has left on the GPU. NCCL ends it some time after the abort.
-class NcclResidue final : public Residue {
+class AbandonedNcclOperation final : public AbandonedOperation {
  public:
-  NcclResidue(std::shared_ptr<NcclChannel> channel, cuda_api::Event event)
+  AbandonedNcclOperation(std::shared_ptr<NcclChannel> channel, cuda_api::Event event)
       : channel_(std::move(channel)), event_(event) {}
-  ~NcclResidue() override {
+  ~AbandonedNcclOperation() override {
     if (event_ != nullptr) channel_->gpu().give_back(event_);
   }
   bool done() override {
@@ -51,14 +51,14 @@ class NcclOperation final : public GpuOperation {
     if (!is_message_) queue().advance();
   }
 
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     queue().remove(launch_);
     if (has_landed() || launch_.stage() == NcclLaunch::Stage::waiting) return nullptr;
     cuda_api::Event event = launch_.event();
     if (event != nullptr) channel_->landed();
     if (wide_ != nullptr) event = give_up_memory(event);
     channel_->abort();
-    return std::make_unique<NcclResidue>(channel_, event);
+    return std::make_unique<AbandonedNcclOperation>(channel_, event);
   }
 
   RecvStatus status() const override { return status_; }

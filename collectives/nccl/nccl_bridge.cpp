@@ -9,10 +9,10 @@
 namespace hymn {
 namespace {
 
-class NcclCrossing final : public Crossing {
+class NcclInterHostAllReduce final : public InterHostAllReduce {
  public:
-  NcclCrossing(std::shared_ptr<NcclChannel> column, const std::vector<BufferView>& shares,
-               const ReduceOp& op)
+  NcclInterHostAllReduce(std::shared_ptr<NcclChannel> column, const std::vector<BufferView>& shares,
+                         const ReduceOp& op)
       : column_(std::move(column)) {
     for (const BufferView& share : shares)
       requests_.push_back(Request::all_reduce(share, share, op));
@@ -23,7 +23,7 @@ class NcclCrossing final : public Crossing {
   }
   bool is_ready() override { return requests_.empty() || column_->step(); }
   // All at once: NCCL makes one operation of them.
-  bool start(cuda_api::Stream stream, const CrossingWords& words) override {
+  bool start(cuda_api::Stream stream, const InterHostWords& words) override {
     if (requests_.empty()) return false;
     requests_.push_back(Request::all_reduce(ConstBufferView(one_word(words.kernels)),
                                             one_word(words.crossed), ReduceOp::min));
@@ -60,15 +60,15 @@ class NcclBridge final : public HostBridge {
     return refusal.empty() ? Verdict::yes() : Verdict::no(std::move(refusal));
   }
   Reproducibility promises() const override { return Reproducibility::ranks; }
-  std::unique_ptr<Crossing> prepare(std::vector<BufferView> shares, const ReduceOp& op, const Call&,
-                                    bool is_captured) override {
+  std::unique_ptr<InterHostAllReduce> prepare(std::vector<BufferView> shares, const ReduceOp& op,
+                                              const Call&, bool is_captured) override {
     // To make a communicator is to allocate memory, which breaks the capture off.
     if (is_captured && !shares.empty() && !column_->was_ready())
       throw UsageError(
           "the stream is captured into a graph, but NCCL's communicator between the hosts has not "
           "been created yet",
           {.remedy = "make one such call before the capture"});
-    return std::make_unique<NcclCrossing>(column_, shares, op);
+    return std::make_unique<NcclInterHostAllReduce>(column_, shares, op);
   }
 
  private:

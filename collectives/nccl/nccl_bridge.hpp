@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "collectives/cuda/crossing.hpp"
+#include "collectives/cuda/inter_host_all_reduce.hpp"
 #include "collectives/nccl/channel.hpp"
 
 namespace hymn {

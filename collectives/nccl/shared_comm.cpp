@@ -12,7 +12,7 @@
 namespace hymn {
 namespace {
 
-constexpr auto pause_between_looks = std::chrono::milliseconds(1);
+constexpr auto pause_between_polls = std::chrono::milliseconds(1);
 constexpr const char* thread_name = "hymn-nccl";
 
 }  // namespace
@@ -133,7 +133,7 @@ void SharedComm::end_on_thread(void (SharedComm::*end)()) noexcept {
 // A call that has failed has made none; of one that has not, NCCL may still be about to give it.
 void SharedComm::do_abort() {
   while (gives_one_ && comm() == nullptr && !error_)
-    std::this_thread::sleep_for(pause_between_looks);
+    std::this_thread::sleep_for(pause_between_polls);
   if (comm() != nullptr && nccl_.abort.pointer != nullptr) nccl_.abort.pointer(comm());
   let_go();
 }
@@ -143,7 +143,7 @@ void SharedComm::do_finish() {
   try {
     nccl_api::Result state = call(nccl_, nccl_.finalize, comm());
     while (state == nccl_api::in_progress) {
-      std::this_thread::sleep_for(pause_between_looks);
+      std::this_thread::sleep_for(pause_between_polls);
       call(nccl_, nccl_.get_async_error, comm(), &state);
       if (std::lock_guard lock(mutex_); given_up_) break;
     }

@@ -26,7 +26,7 @@ class BarrierPairwiseOperation final : public PortOperation {
     return true;
   }
   bool peers_need_steps() const override { return true; }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return transfers_->abandon(reason);
   }
 

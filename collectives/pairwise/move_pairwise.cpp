@@ -46,7 +46,7 @@ class MovePairwiseOperation final : public PortOperation {
     }
   }
   bool step() override { return transfers_->test(); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return transfers_->abandon(reason);
   }
 

@@ -11,8 +11,8 @@ namespace hymn {
 class PortOperation : public Operation {
  public:
   PortOperation(MessagePort& port, const Call& call) : call_(call), port_(&port) {}
-  bool can_rest() const override { return port_->can_rest(); }
-  bool rest(long nanoseconds) override { return port_->rest(*this, nanoseconds); }
+  bool can_park() const override { return port_->can_park(); }
+  bool park(long nanoseconds) override { return port_->park(*this, nanoseconds); }
   Awaited awaited() const override { return port_->awaited(); }
 
  protected:

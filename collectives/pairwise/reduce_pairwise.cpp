@@ -53,11 +53,11 @@ class ReducePairwiseOperation final : public PortOperation {
   }
 
   bool peers_need_steps() const override { return !scattered(); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
-    struct Kept final : Residue {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
+    struct Kept final : AbandonedOperation {
       std::unique_ptr<std::byte[]> staging;
       std::vector<double> factors;
-      std::unique_ptr<Residue> transfers;
+      std::unique_ptr<AbandonedOperation> transfers;
       bool done() override { return transfers == nullptr || transfers->done(); }
     };
     auto kept = std::make_unique<Kept>();

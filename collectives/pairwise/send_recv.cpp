@@ -21,7 +21,7 @@ class SendRecvOperation final : public PortOperation {
   }
   bool step() override { return transfers_->test(); }
   RecvStatus status() const override { return transfers_->status(); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return transfers_->abandon(reason);
   }
 

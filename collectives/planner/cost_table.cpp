@@ -23,7 +23,7 @@ constexpr std::string_view exchange_over_tcp =
 constexpr std::string_view shared_memory =
     "all_reduce of float32 through shared memory with a deadline, in ordinary 4 KB pages, 2 cores "
     "of "
-    "an AMD EPYC virtual machine, 2 ranks, and 4 and 8 ranks where crowded, 4 B to 16 MB, "
+    "an AMD EPYC virtual machine, 2 ranks, and 4 and 8 ranks where oversubscribed, 4 B to 16 MB, "
     "2026-11-21";
 constexpr std::string_view composed = "the sum of its parts: shm inside a host, mpi between hosts";
 constexpr std::string_view peer_kernels =
@@ -45,7 +45,7 @@ constexpr std::string_view engine_copies =
     "4.0 x16 reaches; not measured with hymn";
 
 constexpr auto on_one_host = CostSetting::one_host;
-constexpr auto crowded = CostSetting::crowded;
+constexpr auto oversubscribed = CostSetting::oversubscribed;
 constexpr auto several_hosts = CostSetting::several_hosts;
 
 // The figures of mpi and mpi_p2p are those of the same messages, and the same on purpose: what
@@ -56,34 +56,37 @@ constexpr auto several_hosts = CostSetting::several_hosts;
 // path, method, setting, start, per round, per byte moved, per byte reduced, share of the link.
 constexpr std::array cost_rows = {
     CostRow{"threads", "direct", on_one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
-    CostRow{"threads", "direct", crowded, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0, four_on_two},
+    CostRow{"threads", "direct", oversubscribed, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0,
+            four_on_two},
     CostRow{"mpi", "mpi", on_one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
-    CostRow{"mpi", "mpi", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
+    CostRow{"mpi", "mpi", oversubscribed, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
     CostRow{"mpi", "mpi", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1, over_tcp},
     CostRow{"mpi_p2p", "pairwise", on_one_host, 100 * ns, 200 * ns, 79 * ps, 97 * ps, 0, two_cores},
-    CostRow{"mpi_p2p", "pairwise", crowded, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0, four_on_two},
+    CostRow{"mpi_p2p", "pairwise", oversubscribed, 100 * ns, 1.5 * us, 230 * ps, 300 * ps, 0,
+            four_on_two},
     CostRow{"mpi_p2p", "pairwise", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1,
             over_tcp},
     CostRow{"exchange", "pairwise", on_one_host, 100 * ns, 600 * ns, 850 * ps, 1050 * ps, 0,
             two_cores},
-    CostRow{"exchange", "pairwise", crowded, 100 * ns, 4 * us, 1800 * ps, 1800 * ps, 0,
+    CostRow{"exchange", "pairwise", oversubscribed, 100 * ns, 4 * us, 1800 * ps, 1800 * ps, 0,
             four_on_two},
     CostRow{"exchange", "pairwise", several_hosts, 100 * ns, 7 * us, 1100 * ps, 1300 * ps, 1,
             exchange_over_tcp},
-    // Crowded, a round is one for each other rank, and bytes are paid once for each rank: cores are
-    // shared.
+    // Oversubscribed, a round is one for each other rank, and bytes are paid once for each rank:
+    // cores are shared.
     CostRow{"shm", "one_shot", on_one_host, 0, 110 * ns, 48 * ps, 48 * ps, 0, shared_memory},
-    CostRow{"shm", "one_shot", crowded, 0, 700 * ns, 11 * ps, 11 * ps, 0, shared_memory},
+    CostRow{"shm", "one_shot", oversubscribed, 0, 700 * ns, 11 * ps, 11 * ps, 0, shared_memory},
     CostRow{"shm", "swapped", on_one_host, 0, 90 * ns, 25 * ps, 25 * ps, 0, shared_memory},
-    CostRow{"shm", "swapped", crowded, 0, 700 * ns, 50 * ps, 50 * ps, 0, shared_memory},
+    CostRow{"shm", "swapped", oversubscribed, 0, 700 * ns, 50 * ps, 50 * ps, 0, shared_memory},
     CostRow{"shm", "sharing", on_one_host, 0, 700 * ns, 60 * ps, 60 * ps, 0, shared_memory},
-    CostRow{"shm", "sharing", crowded, 0, 740 * ns, 34 * ps, 34 * ps, 0, shared_memory},
+    CostRow{"shm", "sharing", oversubscribed, 0, 740 * ns, 34 * ps, 34 * ps, 0, shared_memory},
     CostRow{"shm", "two_shot", on_one_host, 0, 220 * ns, 36 * ps, 36 * ps, 0, shared_memory},
-    CostRow{"shm", "two_shot", crowded, 0, 1400 * ns, 30 * ps, 30 * ps, 0, shared_memory},
+    CostRow{"shm", "two_shot", oversubscribed, 0, 1400 * ns, 30 * ps, 30 * ps, 0, shared_memory},
     CostRow{"shm", "slots", on_one_host, 0, 100 * ns, 40 * ps, 37 * ps, 0, shared_memory},
-    CostRow{"shm", "slots", crowded, 0, 700 * ns, 45 * ps, 55 * ps, 0, shared_memory},
+    CostRow{"shm", "slots", oversubscribed, 0, 700 * ns, 45 * ps, 55 * ps, 0, shared_memory},
     CostRow{"shm", "messages", on_one_host, 100 * ns, 150 * ns, 60 * ps, 60 * ps, 0, shared_memory},
-    CostRow{"shm", "messages", crowded, 100 * ns, 1000 * ns, 60 * ps, 110 * ps, 0, shared_memory},
+    CostRow{"shm", "messages", oversubscribed, 100 * ns, 1000 * ns, 60 * ps, 110 * ps, 0,
+            shared_memory},
     CostRow{"hierarchical", "hierarchical", on_one_host, 0, 0, 0, 0, 0, composed},
     CostRow{"cuda_p2p", "one_shot", on_one_host, 6 * us, 0, 0, 0, 0.7, peer_kernels},
     CostRow{"cuda_p2p", "two_shot", on_one_host, 11 * us, 0, 0, 0, 0.7, peer_kernels},

@@ -10,9 +10,9 @@ namespace hymn {
 
 /// What surrounds the ranks that a row is about.
 enum class CostSetting : unsigned char {
-  one_host,       ///< with a core for every rank
-  crowded,        ///< one host, more ranks than cores
-  several_hosts,  ///< what software adds between hosts; the wire comes on top
+  one_host,        ///< with a core for every rank
+  oversubscribed,  ///< one host, more ranks than cores
+  several_hosts,   ///< what software adds between hosts; the wire comes on top
 };
 
 /// time = start + rounds * per_round + bytes a rank moves * (per_byte + 1 / (link * link_share)).

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "collectives/hierarchical/cut.hpp"
 #include "collectives/hierarchical/hierarchy.hpp"
+#include "collectives/hierarchical/piece_plan.hpp"
 #include "collectives/planner/links.hpp"
 #include "collectives/planner/models.hpp"
 
@@ -16,7 +16,7 @@ constexpr std::size_t mpi_block_limit = std::size_t{1} << 30;
 
 CostSetting setting_of(const PlanContext& context) {
   if (!context.layout.one_host()) return CostSetting::several_hosts;
-  return context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
+  return context.layout.oversubscribed() ? CostSetting::oversubscribed : CostSetting::one_host;
 }
 
 // What crosses the interface of the fullest host when each rank talks to each, for each byte that
@@ -28,7 +28,7 @@ double shared_interface(const PlanContext& context) {
 }
 
 bool shares_cores(const PlanContext& context) {
-  return context.layout.one_host() && context.layout.crowded();
+  return context.layout.one_host() && context.layout.oversubscribed();
 }
 
 // As rounds_on_cores(); the rows for it are those of four ranks.
@@ -73,7 +73,7 @@ Verdict threads_can_run(const PlanQuery& query, const PlanContext&) {
 double threads_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
   const CostSetting setting =
-      context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
+      context.layout.oversubscribed() ? CostSetting::oversubscribed : CostSetting::one_host;
   return cost_of(cost_row("threads", "direct", setting), query, tree_rounds(ranks),
                  bytes_moved(query.type, ranks), 0);
 }
@@ -114,26 +114,27 @@ double exchange_seconds(const PlanQuery& query, const PlanContext& context) {
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context) {
   if (context.layout.one_host()) return Verdict::no("all ranks are on one host");
   if (context.layout.largest_host() < 2) return Verdict::no("every rank is alone on its host");
-  if (!Cut::serves(query.type))
+  if (!PiecePlan::serves(query.type))
     return Verdict::no(
         fmt::format("{} has nothing to combine inside a host", to_string(query.type)));
   return needs_host_memory(query);
 }
 
-// As collectives/hierarchical/cut.hpp has it: each leader tells those of all other hosts, the whole
-// in one step or parts in two. Inside a host each byte is copied in and out, and the leaders share
-// the folding; but for the first piece that goes on while others cross.
+// As collectives/hierarchical/piece_plan.hpp has it: each leader tells those of all other hosts,
+// the whole in one step or parts in two. Inside a host each byte is copied in and out, and the
+// leaders share the folding; but for the first piece that goes on while others cross.
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   const auto others = static_cast<double>(layout.hosts.size() - 1);
   const bool in_blocks = has_blocks(query.type);
   const bool whole = !in_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
-                                                      double{Cut::few_bytes});
+                                                      double{PiecePlan::few_bytes});
   const double steps = whole || in_blocks ? 1 : 2;
   double crossing = steps * others / (others + 1);
   if (whole) crossing = others;
   if (!whole && has_root(query.type)) crossing = 1;
-  const CostSetting setting = layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
+  const CostSetting setting =
+      layout.oversubscribed() ? CostSetting::oversubscribed : CostSetting::one_host;
   double copies = 2;
   if (reduces(query.type))
     copies += static_cast<double>(layout.largest_host()) /

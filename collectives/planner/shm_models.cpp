@@ -15,14 +15,15 @@ struct Effort {
 
 Effort effort_of(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  if (context.layout.crowded()) return {static_cast<double>(ranks - 1), static_cast<double>(ranks)};
+  if (context.layout.oversubscribed())
+    return {static_cast<double>(ranks - 1), static_cast<double>(ranks)};
   return {tree_rounds(ranks), bytes_moved(query.type, ranks)};
 }
 
 double seconds(std::string_view method, const PlanQuery& query, const PlanContext& context,
                Effort effort) {
   const CostSetting setting =
-      context.layout.crowded() ? CostSetting::crowded : CostSetting::one_host;
+      context.layout.oversubscribed() ? CostSetting::oversubscribed : CostSetting::one_host;
   return cost_of(cost_row("shm", method, setting), query, effort.rounds, effort.bytes, 0);
 }
 
@@ -88,7 +89,7 @@ Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context) {
 double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
   Effort effort = effort_of(query, context);
   const double ranks = context.layout.size;
-  effort.bytes = context.layout.crowded() ? ranks * ranks : ranks - 1;
+  effort.bytes = context.layout.oversubscribed() ? ranks * ranks : ranks - 1;
   return seconds("one_shot", query, context, effort);
 }
 double shm_swapped_seconds(const PlanQuery& query, const PlanContext& context) {
@@ -110,7 +111,7 @@ double shm_slots_seconds(const PlanQuery& query, const PlanContext& context) {
 }
 double shm_messages_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
-  const double sharers = context.layout.crowded() ? ranks : 1;
+  const double sharers = context.layout.oversubscribed() ? ranks : 1;
   return seconds("messages", query, context,
                  {rounds_on_cores(pairwise_messages(query.type, ranks), context),
                   sharers * bytes_moved(query.type, ranks)});

@@ -113,18 +113,18 @@ HWY_INLINE const T* element(const void* base, std::size_t index) {
 }
 
 /// From element `at` of all inputs on, as many as there are lanes.
-struct Place {
+struct Column {
   const void* const* inputs;
   int ranks;
   std::size_t at;
 };
 
 template <class Sums, class Type, class D>
-HWY_INLINE Sums sum_up(D d, const Place& place) {
+HWY_INLINE Sums sum_up(D d, const Column& column) {
   using T = typename Type::Element;
-  Sums sums(Type::load(d, element<T>(place.inputs[0], place.at)));
-  for (int rank = 1; rank < place.ranks; ++rank)
-    sums.add(Type::load(d, element<T>(place.inputs[rank], place.at)));
+  Sums sums(Type::load(d, element<T>(column.inputs[0], column.at)));
+  for (int rank = 1; rank < column.ranks; ++rank)
+    sums.add(Type::load(d, element<T>(column.inputs[rank], column.at)));
   return sums;
 }
 
@@ -192,16 +192,16 @@ struct FloatsToOdd : Floats {
 };
 
 template <class Type, class D>
-HWY_INLINE void sum_vector(D d, const Place& place, typename Type::Element* output) {
+HWY_INLINE void sum_vector(D d, const Column& column, typename Type::Element* output) {
   using T = typename Type::Element;
   if constexpr (Type::fits_in_double) {
-    const auto sums = sum_up<CheckedSums<D>, Type>(d, place);
+    const auto sums = sum_up<CheckedSums<D>, Type>(d, column);
     if (HWY_LIKELY(sums.certain(Type::limit))) {
       Type::store(d, sums.sum(), output);
       return;
     }
   }
-  const auto sums = sum_up<PairSums<D>, Type>(d, place);
+  const auto sums = sum_up<PairSums<D>, Type>(d, column);
   if (HWY_LIKELY(sums.certain(Type::limit))) {
     Type::store(d, Type::sum_of(sums), output);
     return;
@@ -209,7 +209,7 @@ HWY_INLINE void sum_vector(D d, const Place& place, typename Type::Element* outp
   // The output may be an input: an element is written when it has been read from all.
   for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
     const T sum =
-        detail::exact_element<T>(place.inputs, place.ranks, place.at + lane, Type::rounding);
+        detail::exact_element<T>(column.inputs, column.ranks, column.at + lane, Type::rounding);
     // Through void: a typed pointer would promise that the address fits the type.
     std::memcpy(static_cast<void*>(output + lane), &sum, sizeof(T));
   }
@@ -221,7 +221,7 @@ HWY_INLINE void sum_rest(const void* const* inputs, int ranks, std::size_t first
                          std::size_t count, typename Type::Element* output) {
   const hn::CappedTag<double, lanes> d;
   for (; count - index >= hn::Lanes(d); index += hn::Lanes(d))
-    sum_vector<Type>(d, Place{inputs, ranks, first + index}, output + index);
+    sum_vector<Type>(d, Column{inputs, ranks, first + index}, output + index);
   if constexpr (lanes > 1) sum_rest<Type, lanes / 2>(inputs, ranks, first, index, count, output);
 }
 

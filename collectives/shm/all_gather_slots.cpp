@@ -28,7 +28,7 @@ class AllGather final : public SlotOperation {
  private:
   std::size_t shown_bytes() const override { return longest_; }
 
-  Cut cut(std::size_t room) override {
+  RoundPlan plan_rounds(std::size_t room) override {
     piece_ = room;
     return {.rounds = pieces_of(longest_, room), .to_give = pieces_of(own_.bytes(), room)};
   }
@@ -83,12 +83,12 @@ class AllGather final : public SlotOperation {
   bool take_from(int member, std::byte* block, std::size_t bytes, std::uint64_t& next) {
     const std::uint64_t before = next;
     while (index(next) * piece_ < bytes) {
-      const std::byte* from = share().is_done() ? nullptr : shown(member, next);
+      const std::byte* from = budget().is_done() ? nullptr : shown(member, next);
       if (from == nullptr) return next != before;
       const std::size_t offset = index(next) * piece_;
       const std::size_t length = std::min(piece_, bytes - offset);
       copy_bytes(block + offset, from, length, streams());
-      share().add(length);
+      budget().add(length);
       ++next;
     }
     next = end_round();  // it shows nothing in the rounds that are left

@@ -7,9 +7,9 @@
 
 #include <cstring>
 
-#include "collectives/hierarchical/cut.hpp"
 #include "collectives/hierarchical/fold.hpp"
 #include "collectives/hierarchical/hierarchy.hpp"
+#include "collectives/hierarchical/piece_plan.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
@@ -37,33 +37,33 @@ class NumaOperation final : public ShmOperation {
 
   bool open() {
     const std::size_t unit = std::max(reducer_.element_bytes, reducer_.accumulator_bytes);
-    if (Cut::bytes_of(request_, map_, unit) > Hierarchy::small_bytes) {
+    if (PiecePlan::bytes_of(request_, map_, unit) > Hierarchy::small_bytes) {
       if (!nodes_.agree_on_slots(sequence_)) return false;
       slots_ = nodes_.large_slots();
     }
-    cut_ = Cut::make(request_, map_, -1, unit, slots_.bytes);
-    cut_made_ = true;
+    plan_ = PiecePlan::make(request_, map_, -1, unit, slots_.bytes);
+    has_plan_ = true;
     return true;
   }
 
   bool advance() override {
-    if (!cut_made_ && !open()) return false;
+    if (!has_plan_ && !open()) return false;
     stage_pieces();
     for (; folded_ < staged_ && (!leads(folded_) || fold(folded_)); ++folded_) {
     }
     for (; joined_ < folded_ && (!leads(joined_) || join(joined_)); ++joined_) {
     }
     take_pieces();
-    if (done_ < cut_.pieces) return false;
-    nodes_.next_piece = base_ + cut_.pieces;
+    if (done_ < plan_.pieces) return false;
+    nodes_.next_piece = base_ + plan_.pieces;
     return true;
   }
 
   void stage_pieces() {
-    for (; staged_ < cut_.pieces && nodes_.may_use_slot(base_ + staged_); ++staged_) {
+    for (; staged_ < plan_.pieces && nodes_.may_use_slot(base_ + staged_); ++staged_) {
       if (leads(staged_)) continue;
       const std::uint64_t number = base_ + staged_;
-      const Slice run = cut_.elements(staged_);
+      const Slice run = plan_.elements(staged_);
       std::memcpy(nodes_.staged(slots_, channel().rank(), number), input(staged_),
                   run.count * reducer_.element_bytes);
       show_label(number);
@@ -89,7 +89,7 @@ class NumaOperation final : public ShmOperation {
     }
     const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
     fold_inputs(reducer_, nodes_.inputs.data(), map_.members_on(node),
-                nodes_.laid_out(slots_, channel().rank(), number), cut_.elements(piece).count,
+                nodes_.laid_out(slots_, channel().rank(), number), plan_.elements(piece).count,
                 scaled ? nodes_.factors.data() : nullptr);
     show_label(number);
     channel().publish(mine().folded, number + 1);
@@ -99,7 +99,7 @@ class NumaOperation final : public ShmOperation {
   /// The nodes' partial results; false: what it needs is not there yet.
   bool join(std::size_t piece) {
     const std::uint64_t number = base_ + piece;
-    const std::size_t count = cut_.elements(piece).count;
+    const std::size_t count = plan_.elements(piece).count;
     const int me = channel().rank();
     const int first = first_leader(number);
     std::byte* const result = nodes_.staged(slots_, me, number);
@@ -128,7 +128,7 @@ class NumaOperation final : public ShmOperation {
       const int leader = nodes_.remote_leader(map_.my_host(), number);
       if (nodes_.flags(leader).ready.load(std::memory_order_acquire) <= number) break;
       require_label(leader, number);
-      const Slice run = cut_.elements(done_);
+      const Slice run = plan_.elements(done_);
       std::memcpy(static_cast<std::byte*>(request_.outputs.flat().data) +
                       run.offset * reducer_.element_bytes,
                   nodes_.staged(slots_, leader, number), run.count * reducer_.element_bytes);
@@ -157,7 +157,7 @@ class NumaOperation final : public ShmOperation {
   }
   const std::byte* input(std::size_t piece) const {
     return static_cast<const std::byte*>(request_.inputs.flat().data) +
-           cut_.elements(piece).offset * reducer_.element_bytes;
+           plan_.elements(piece).offset * reducer_.element_bytes;
   }
   Hierarchy::Flags& mine() const { return nodes_.flags(channel().rank()); }
 
@@ -166,9 +166,9 @@ class NumaOperation final : public ShmOperation {
   const Request& request_;
   std::uint64_t sequence_;
   Reducer reducer_;
-  Cut cut_;
+  PiecePlan plan_;
   Hierarchy::Slots slots_;
-  bool cut_made_ = false;
+  bool has_plan_ = false;
   std::uint64_t base_ = 0;  // number of the first piece
   std::size_t staged_ = 0;
   std::size_t folded_ = 0;

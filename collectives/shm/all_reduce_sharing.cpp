@@ -23,7 +23,7 @@ constexpr std::size_t largest_slot = std::size_t{64} << 10;
 constexpr std::size_t slice_bytes = 4096;
 
 /// All counters only grow, and all but `flag` are member 0's, for all to use.
-struct Desk {
+struct SharingFlags {
   alignas(128) std::atomic<std::uint64_t> arrived;  ///< members, in all rounds
   alignas(128) std::atomic<std::uint64_t> claimed;  ///< slices, in all rounds
   alignas(128) std::atomic<std::uint64_t> folded;   ///< likewise
@@ -38,7 +38,7 @@ struct Desk {
 /// One member's state from use to use; touched in its turn only.
 struct Sharing {
   std::shared_ptr<ShmChannel> channel;
-  int desk;
+  int flags;
   GrowingSlots slots;
   Reproducibility reproducibility;
   std::uint64_t rounds = 0;  ///< of all uses so far
@@ -79,8 +79,10 @@ class SharingOperation final : public ShmOperation {
 
   int me() const { return channel().rank(); }
   int size() const { return channel().size(); }
-  Desk& desk(int member) const { return *channel().at<Desk>(member, shared_.desk); }
-  Desk& counters() const { return desk(0); }
+  SharingFlags& flags(int member) const {
+    return *channel().at<SharingFlags>(member, shared_.flags);
+  }
+  SharingFlags& counters() const { return flags(0); }
   std::uint64_t all_arrived() const {
     return (shared_.rounds + 1) * static_cast<std::uint64_t>(size());
   }
@@ -94,10 +96,10 @@ class SharingOperation final : public ShmOperation {
     return (count_now() + slice_elements() - 1) / slice_elements();
   }
   std::byte* slot(int member) const {
-    return shared_.slots.slot(channel(), member, place(), desk(member).small_slots);
+    return shared_.slots.slot(channel(), member, place(), flags(member).small_slots);
   }
   std::byte* data(int member) const {
-    const std::uint64_t flag = desk(member).shown[place()].flag.load(std::memory_order_relaxed);
+    const std::uint64_t flag = flags(member).shown[place()].flag.load(std::memory_order_relaxed);
     return slot(member) + SlotFlag::offset(flag);
   }
 
@@ -106,7 +108,7 @@ class SharingOperation final : public ShmOperation {
         static_cast<const std::byte*>(request_.inputs.flat().data) + done_ * reducer_.element_bytes;
     const unsigned offset = GrowingSlots::offset_of(input);
     std::memcpy(slot(me()) + offset, input, count_now() * reducer_.element_bytes);
-    Desk::Shown& mine = desk(me()).shown[place()];
+    SharingFlags::Shown& mine = flags(me()).shown[place()];
     mine.factor = request_.op.factor();
     mine.flag.store(SlotFlag::make(shared_.rounds + 1, label(), offset), std::memory_order_relaxed);
     counters().arrived.fetch_add(1, std::memory_order_seq_cst);
@@ -118,7 +120,7 @@ class SharingOperation final : public ShmOperation {
   void check() {
     checked_ = true;
     for (int member = 0; member < size(); ++member)
-      if (!SlotFlag::has_label(desk(member).shown[place()].flag.load(std::memory_order_relaxed),
+      if (!SlotFlag::has_label(flags(member).shown[place()].flag.load(std::memory_order_relaxed),
                                label())) [[unlikely]]
         throw_for(member);
   }
@@ -146,7 +148,7 @@ class SharingOperation final : public ShmOperation {
     for (int member = 0; member < size(); ++member) {
       const auto index = static_cast<std::size_t>(member);
       inputs.data[index] = data(member) + first * reducer_.element_bytes;
-      if (scaled) inputs.factors[index] = desk(member).shown[place()].factor;
+      if (scaled) inputs.factors[index] = flags(member).shown[place()].factor;
     }
     reduce_all(reducer_, inputs.data.data(), size(), data(0) + first * reducer_.element_bytes,
                count, scaled ? inputs.factors.data() : nullptr);
@@ -195,7 +197,7 @@ class AllReduceSharing final : public AllReduceInMemory {
 
 }  // namespace
 
-std::size_t sharing_flag_bytes(int) { return sizeof(Desk); }
+std::size_t sharing_flag_bytes(int) { return sizeof(SharingFlags); }
 std::size_t sharing_slot_bytes(int) { return slot_count * GrowingSlots::stride(largest_slot); }
 
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group) {

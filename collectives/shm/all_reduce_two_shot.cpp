@@ -11,7 +11,7 @@
 #include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm/step_share.hpp"
+#include "collectives/shm/step_budget.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
@@ -62,15 +62,15 @@ class TwoShotOperation final : public ShmOperation {
 
   bool advance() override {
     if (!planned_ && !plan()) return false;
-    StepShare share;
+    StepBudget budget;
     for (bool moved = true; moved;) {
       // A round with all its three parts, at most.
-      if (share.is_done()) return StepShare::go_on_later(channel());
+      if (budget.is_done()) return StepBudget::go_on_later(channel());
       moved = false;
       if (staged_ < rounds_ && may_stage()) moved = true, stage();
       if (folded_ < staged_ && all_have_staged()) moved = true, fold();
       if (copied_ < folded_ && all_have_folded()) moved = true, copy_out();
-      share.add(shared_.slots.capacity());
+      budget.add(shared_.slots.capacity());
     }
     return copied_ == rounds_;
   }

@@ -11,7 +11,7 @@ ShmAreas ShmAreas::for_members(int members) {
   constexpr auto at_once = RegionPlan::Reserve::at_once;
   constexpr auto on_demand = RegionPlan::Reserve::on_demand;
   ShmAreas areas;
-  areas.desk = ShmChannel::open_desk(areas.plan);
+  areas.control_block = ShmChannel::add_control_block(areas.plan);
   areas.one_shot = areas.plan.add(one_shot_bytes(members), at_once);
   areas.swapped = areas.plan.add(swapped_bytes(members), at_once);
   areas.two_shot_flags = areas.plan.add(two_shot_flag_bytes(members), at_once);

@@ -10,7 +10,7 @@ namespace hymn {
 /// one and overtaken by the other. Indices into `plan`.
 struct ShmAreas {
   RegionPlan plan;
-  int desk = -1;
+  int control_block = -1;
   int one_shot = -1;
   int swapped = -1;
   int two_shot_flags = -1;

@@ -62,7 +62,7 @@ class SpreadBarrier final : public ShmOperation {
   bool all_have_come() {
     for (; seen_ < channel().size(); ++seen_)
       for (int look = 1; !has_come(seen_); ++look)
-        if (look >= channel().looks()) return false;
+        if (look >= channel().spin_count()) return false;
     return true;
   }
   /// Where that member is in a later barrier already it has found that the calls are the same.
@@ -130,7 +130,7 @@ class BarrierFlags final : public Algorithm {
   bool serves(OpType type) const override { return type == OpType::barrier; }
   Verdict can_run(const Request&) const override { return Verdict::yes(); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
-    if (shared_.channel->crowded() && shared_.channel->size() > most_to_look_at)
+    if (shared_.channel->oversubscribed() && shared_.channel->size() > most_to_look_at)
       return storage.emplace<CountedBarrier>(shared_, call);
     return storage.emplace<SpreadBarrier>(shared_, call);
   }

@@ -21,7 +21,7 @@ class Broadcast final : public SlotOperation {
  private:
   std::size_t shown_bytes() const override { return bytes_; }
 
-  Cut cut(std::size_t room) override {
+  RoundPlan plan_rounds(std::size_t room) override {
     piece_ = room;
     const std::uint64_t rounds = pieces_of(bytes_, room);
     const bool is_root = rank() == root();

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "collectives/shm/direct_part.hpp"
-#include "collectives/shm/step_share.hpp"
+#include "collectives/shm/step_budget.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 
 namespace hymn {
@@ -25,10 +25,10 @@ class DirectOperation final : public ShmOperation {
       reducer_ = reducer_for(request.inputs.dtype(), request.op, forms.reproducibility);
   }
 
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
-    std::unique_ptr<Residue> residue = ShmOperation::abandon(reason);
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
+    std::unique_ptr<AbandonedOperation> abandoned = ShmOperation::abandon(reason);
     if (shows_) give_up();
-    return residue;
+    return abandoned;
   }
 
  private:
@@ -78,7 +78,7 @@ class DirectOperation final : public ShmOperation {
     if (state_ == State::working) {
       if (!do_direct_part(board(), call_, me(), channel().size(), reducer_ ? &*reducer_ : nullptr,
                           pieces_done_))
-        return StepShare::go_on_later(channel());
+        return StepBudget::go_on_later(channel());
       board().leave();
       state_ = State::leaving;
     }

@@ -48,18 +48,18 @@ DirectBoard::DirectBoard(std::shared_ptr<ShmChannel> channel, int area)
     : channel_(std::move(channel)),
       area_(area),
       peers_(static_cast<std::size_t>(channel_->size())) {
-  desk(me()).process.store(token_of_process(), std::memory_order_relaxed);
+  control_block(me()).process.store(token_of_process(), std::memory_order_relaxed);
 }
 
 bool DirectBoard::meets(const DirectCall& mine) {
   if (closed_) return false;
-  std::atomic<std::uint64_t>& since = desk(me()).since;
+  std::atomic<std::uint64_t>& since = control_block(me()).since;
   const bool has_some = mine.input.token != 0 || mine.output.token != 0;
   // Seen by all at the end of that round, for they wait for flags that are set after this.
   if (has_some && since.load(std::memory_order_relaxed) == 0)
     since.store(rounds_ + 1, std::memory_order_release);
   for (int member = 0; member < size(); ++member) {
-    const std::uint64_t from = desk(member).since.load(std::memory_order_acquire);
+    const std::uint64_t from = control_block(member).since.load(std::memory_order_acquire);
     if (from == 0 || from > rounds_) return false;
   }
   return true;
@@ -68,13 +68,13 @@ bool DirectBoard::meets(const DirectCall& mine) {
 template <class Reached>
 bool DirectBoard::all(Reached reached) {
   for (; seen_ < size(); ++seen_)
-    if (seen_ != me() && !reached(desk(seen_))) return false;
+    if (seen_ != me() && !reached(control_block(seen_))) return false;
   seen_ = 0;
   return true;
 }
 
 void DirectBoard::show(const DirectCall& mine) {
-  Desk& own = desk(me());
+  ControlBlock& own = control_block(me());
   own.call = mine;
   for (std::size_t member = 0; member < peers_.size(); ++member)
     own.known[member] = peers_[member].known;
@@ -82,7 +82,7 @@ void DirectBoard::show(const DirectCall& mine) {
 }
 
 bool DirectBoard::all_have_shown() {
-  return all([this](const Desk& other) {
+  return all([this](const ControlBlock& other) {
     return other.shown.load(std::memory_order_acquire) >= meetings_;
   });
 }
@@ -97,7 +97,7 @@ bool DirectBoard::all_know() const {
   for (int member = 0; member < size(); ++member)
     for (int owner = 0; owner < size(); ++owner) {
       if (owner == member) continue;
-      const auto& tokens = desk(member).known[owner].tokens;
+      const auto& tokens = control_block(member).known[owner].tokens;
       for (const HeapPlace* place : {&shown(owner).input, &shown(owner).output})
         if (place->token != 0 && place->token != tokens[0] && place->token != tokens[1])
           return false;
@@ -126,18 +126,18 @@ void DirectBoard::map() {
   } catch (const Error&) {
     good = false;
   }
-  channel_->publish<std::uint64_t>(desk(me()).mapped, 2 * meetings_ + (good ? 1 : 0));
+  channel_->publish<std::uint64_t>(control_block(me()).mapped, 2 * meetings_ + (good ? 1 : 0));
 }
 
 bool DirectBoard::all_have_mapped() {
-  return all([this](const Desk& other) {
+  return all([this](const ControlBlock& other) {
     return other.mapped.load(std::memory_order_acquire) / 2 >= meetings_;
   });
 }
 
 bool DirectBoard::went_well() {
   for (int member = 0; member < size(); ++member)
-    if (desk(member).mapped.load(std::memory_order_relaxed) % 2 == 0) closed_ = true;
+    if (control_block(member).mapped.load(std::memory_order_relaxed) % 2 == 0) closed_ = true;
   return !closed_;
 }
 
@@ -151,11 +151,11 @@ void DirectBoard::leave() {
   // After all that has been read, see give_up().
   std::atomic_thread_fence(std::memory_order_acquire);
   if (has_ended()) throw_ended();
-  channel_->publish(desk(me()).left, meetings_);
+  channel_->publish(control_block(me()).left, meetings_);
 }
 
 bool DirectBoard::all_have_left() {
-  return all([this](const Desk& other) {
+  return all([this](const ControlBlock& other) {
     return other.left.load(std::memory_order_acquire) >= meetings_;
   });
 }
@@ -168,18 +168,18 @@ void DirectBoard::throw_ended() const {
 // Either this member sees that somebody has given up, or that one sees this member's touch: each
 // writes its own word before it reads the other's.
 DirectBoard::Touch::Touch(const DirectBoard& board) : board_(board) {
-  board_.desk(board_.me()).touching.store(1, std::memory_order_seq_cst);
+  board_.control_block(board_.me()).touching.store(1, std::memory_order_seq_cst);
   if (!board_.has_ended()) return;
   board_.stop_touching();
   board_.throw_ended();
 }
 
 bool DirectBoard::is_touched(By whom) const {
-  const std::uint64_t mine = desk(me()).process.load(std::memory_order_relaxed);
+  const std::uint64_t mine = control_block(me()).process.load(std::memory_order_relaxed);
   for (int member = 0; member < size(); ++member) {
-    const bool here = desk(member).process.load(std::memory_order_relaxed) == mine;
+    const bool here = control_block(member).process.load(std::memory_order_relaxed) == mine;
     if (member != me() && here == (whom == By::this_process) &&
-        desk(member).touching.load(std::memory_order_seq_cst) != 0)
+        control_block(member).touching.load(std::memory_order_seq_cst) != 0)
       return true;
   }
   return false;
@@ -195,7 +195,7 @@ bool DirectBoard::is_left_alone_within(std::chrono::milliseconds patience) const
 }
 
 void DirectBoard::give_up(std::byte* output, std::size_t bytes) noexcept {
-  desk(0).ended.store(1, std::memory_order_seq_cst);
+  control_block(0).ended.store(1, std::memory_order_seq_cst);
   // Whoever reads what is written to the buffers from now on sees that this has ended, see leave().
   std::atomic_thread_fence(std::memory_order_release);
   // Threads of this process cannot be cut off, but do not die alone either.

@@ -44,7 +44,7 @@ class DirectBoard {
 
   void show(const DirectCall& mine);
   bool all_have_shown();
-  const DirectCall& shown(int member) const { return desk(member).call; }
+  const DirectCall& shown(int member) const { return control_block(member).call; }
   bool all_can() const;
   /// Whether everybody has what is shown mapped, as far as everybody knows.
   bool all_know() const;
@@ -81,7 +81,7 @@ class DirectBoard {
     std::array<std::uint64_t, 2> tokens{};  ///< of a member's segments that are mapped
   };
   /// In the region, one for each member, which alone writes to it; `ended` is member 0's, for all.
-  struct Desk {
+  struct ControlBlock {
     alignas(128) std::atomic<std::uint64_t> since;  ///< the round; 0: has no memory to show
     alignas(128) std::atomic<std::uint64_t> shown;  ///< number of the meeting, as those below
     std::atomic<std::uint64_t> mapped;              ///< twice that, and 1 when it went well
@@ -98,12 +98,14 @@ class DirectBoard {
   };
 
   enum class By : unsigned char { this_process, another_process };
-  void stop_touching() const { desk(me()).touching.store(0, std::memory_order_release); }
-  bool has_ended() const { return desk(0).ended.load(std::memory_order_seq_cst) != 0; }
+  void stop_touching() const { control_block(me()).touching.store(0, std::memory_order_release); }
+  bool has_ended() const { return control_block(0).ended.load(std::memory_order_seq_cst) != 0; }
   [[noreturn]] void throw_ended() const;
   bool is_touched(By whom) const;
   bool is_left_alone_within(std::chrono::milliseconds patience) const;
-  Desk& desk(int member) const { return *channel_->at<Desk>(member, area_); }
+  ControlBlock& control_block(int member) const {
+    return *channel_->at<ControlBlock>(member, area_);
+  }
   int me() const { return channel_->rank(); }
   int size() const { return channel_->size(); }
   std::byte* address(int member, const HeapPlace& place) const;
@@ -120,6 +122,6 @@ class DirectBoard {
   int seen_ = 0;
 };
 
-constexpr std::size_t DirectBoard::area_bytes() { return sizeof(Desk); }
+constexpr std::size_t DirectBoard::area_bytes() { return sizeof(ControlBlock); }
 
 }  // namespace hymn

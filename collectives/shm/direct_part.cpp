@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/plan.hpp"
-#include "collectives/shm/step_share.hpp"
+#include "collectives/shm/step_budget.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -48,7 +48,7 @@ class Part {
   /// False when something may be left.
   bool run() {
     all_pieces();
-    return !share_.is_done();
+    return !budget_.is_done();
   }
 
  private:
@@ -84,7 +84,7 @@ class Part {
 
   /// Folds elements from `from` on of all inputs; `places` as in reduce_all.
   void fold(std::size_t from, std::size_t count, void* to, ResultPlaces places) {
-    share_.add(count * reducer_->element_bytes * static_cast<std::size_t>(members_));
+    budget_.add(count * reducer_->element_bytes * static_cast<std::size_t>(members_));
     FoldInputs inputs;
     const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
     for (int member = 0; member < members_; ++member) {
@@ -103,7 +103,7 @@ class Part {
     const std::size_t pieces = (slice.count + each - 1) / each;
     std::size_t piece = std::min(pieces, to_skip_);
     to_skip_ -= piece;
-    for (; piece < pieces && !share_.is_done(); ++piece, ++pieces_done_) {
+    for (; piece < pieces && !budget_.is_done(); ++piece, ++pieces_done_) {
       const DirectBoard::Touch touch(board_);
       work(slice.offset + piece * each, std::min(each, slice.count - piece * each));
     }
@@ -150,7 +150,7 @@ class Part {
     const bool stream = to.bytes() >= std::size_t{1} << 20;
     in_pieces({0, to.bytes()}, 1, [&](std::size_t offset, std::size_t bytes) {
       copy_bytes(static_cast<std::byte*>(to.data) + offset, from + offset, bytes, stream);
-      share_.add(bytes);
+      budget_.add(bytes);
     });
   }
 
@@ -180,7 +180,7 @@ class Part {
   const Reducer* reducer_;
   std::size_t& pieces_done_;
   std::size_t to_skip_;  ///< pieces that are done, of those that have not been come to
-  StepShare share_;
+  StepBudget budget_;
 };
 
 bool has_direct_form(OpType type) {

@@ -35,7 +35,7 @@ class ReduceScatter final : public SlotReduction {
  private:
   std::size_t shown_bytes() const override { return total_; }
 
-  Cut cut(std::size_t room) override {
+  RoundPlan plan_rounds(std::size_t room) override {
     is_whole_ = total_ <= room;
     const std::size_t each = room / static_cast<std::size_t>(size());
     piece_ = is_whole_ ? std::max<std::size_t>(longest_, 1) : (each - part_margin) / 64 * 64;

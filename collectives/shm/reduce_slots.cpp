@@ -29,7 +29,7 @@ class Reduce : public SlotReduction {
   }
   bool streams() const { return should_stream(bytes_); }
 
-  Cut cut(std::size_t room) override {
+  RoundPlan plan_rounds(std::size_t room) override {
     piece_ = room;
     const std::uint64_t rounds = pieces_of(bytes_, room);
     return {.rounds = rounds, .to_give = is_root() ? 0 : rounds, .takes = is_root()};
@@ -75,8 +75,8 @@ class ReduceTogether final : public Reduce {
     std::size_t bytes;
   };
 
-  Cut cut(std::size_t room) override {
-    const std::uint64_t rounds = Reduce::cut(room).rounds;
+  RoundPlan plan_rounds(std::size_t room) override {
+    const std::uint64_t rounds = Reduce::plan_rounds(room).rounds;
     return {.rounds = rounds, .to_give = rounds};
   }
 
@@ -134,7 +134,7 @@ class ReduceSlots final : public SlotAlgorithm<Reduce> {
   using SlotAlgorithm::SlotAlgorithm;
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     const ShmChannel& channel = ring_->channel();
-    if (!channel.crowded() && channel.size() >= ReduceTogether::fewest_members &&
+    if (!channel.oversubscribed() && channel.size() >= ReduceTogether::fewest_members &&
         call.request->inputs.flat().bytes() >= ReduceTogether::fewest_bytes)
       return storage.emplace<ReduceTogether>(*ring_, call);
     return SlotAlgorithm::prepare(storage, call);

@@ -21,7 +21,7 @@ class Scatter final : public SlotOperation {
     return block_bytes_ * static_cast<std::size_t>(size());
   }
 
-  Cut cut(std::size_t) override {
+  RoundPlan plan_rounds(std::size_t) override {
     const bool is_root = rank() == root();
     const std::uint64_t rounds = block_bytes_ != 0 ? 1 : 0;
     return {.rounds = rounds, .to_give = is_root ? rounds : 0, .takes = !is_root};

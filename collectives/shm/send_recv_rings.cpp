@@ -20,9 +20,9 @@ class SendOperation final : public Operation {
     mail_.channel().note_core_now();
     return mail_.channel().where_is(message_.to);
   }
-  bool can_rest() const override { return true; }
-  bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  bool can_park() const override { return true; }
+  bool park(long nanoseconds) override { return park_on(mail_.channel(), *this, nanoseconds); }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return mail_.withdraw(message_) ? nullptr : give_up(mail_, reason);
   }
 
@@ -47,10 +47,10 @@ class RecvOperation final : public Operation {
     mail_.channel().note_core_now();
     return mail_.channel().where_is(receive_.from);
   }
-  bool can_rest() const override { return true; }
-  bool rest(long nanoseconds) override { return rest_on(mail_.channel(), *this, nanoseconds); }
+  bool can_park() const override { return true; }
+  bool park(long nanoseconds) override { return park_on(mail_.channel(), *this, nanoseconds); }
   RecvStatus status() const override { return status_of(receive_, element_bytes_); }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     return mail_.withdraw(receive_) ? nullptr : give_up(mail_, reason);
   }
 

@@ -62,7 +62,7 @@ class ShowOperation final : public ShmOperation {
       const std::atomic<std::uint64_t>& shown = slots_.slot(seen_, use_).flag;
       std::uint64_t flag = shown.load(std::memory_order_acquire);
       for (int look = 1; !SlotFlag::is_of(flag, use_); ++look) {
-        if (look >= channel().looks()) return false;
+        if (look >= channel().spin_count()) return false;
         flag = shown.load(std::memory_order_acquire);
       }
       if (!SlotFlag::has_label(flag, label())) [[unlikely]]

@@ -37,7 +37,7 @@ bool SlotOperation::plan() {
     room = ring_.small_room();
   }
   // In the larger memory members that share cores get further before others must run.
-  if (bytes > room || (size_ == SlotRing::Size::small && channel().crowded())) {
+  if (bytes > room || (size_ == SlotRing::Size::small && channel().oversubscribed())) {
     const std::size_t large = ring_.large_room();
     if (large == ShmChannel::unknown_bytes) return false;
     if (large > room) {
@@ -46,20 +46,20 @@ bool SlotOperation::plan() {
     }
   }
   piece_bytes_ = std::min(bytes, room);
-  const Cut cut = this->cut(room);
-  first_ = ring_.open_rounds(cut.rounds);
-  end_ = first_ + cut.rounds;
+  const RoundPlan round_plan = this->plan_rounds(room);
+  first_ = ring_.open_rounds(round_plan.rounds);
+  end_ = first_ + round_plan.rounds;
   given_ = first_;
-  give_end_ = first_ + cut.to_give;
-  taken_ = cut.takes ? first_ : end_;
-  if (!cut.takes && cut.rounds != 0) ring_.finish(end_ - 1, size_);
+  give_end_ = first_ + round_plan.to_give;
+  taken_ = round_plan.takes ? first_ : end_;
+  if (!round_plan.takes && round_plan.rounds != 0) ring_.finish(end_ - 1, size_);
   planned_ = true;
   return true;
 }
 
 bool SlotOperation::advance() {
   if (!planned_ && !plan()) return false;
-  share_.begin();
+  budget_.begin();
   for (;;) {
     const bool gave = give_next();
     const std::uint64_t before = taken_;
@@ -68,8 +68,8 @@ bool SlotOperation::advance() {
     if (given_ == give_end_ && taken_ == end_) return true;
     if (!gave && !took) return false;
     // Whatever was given, or taken: not less than one piece of it.
-    share_.add(piece_bytes_);
-    if (share_.is_done()) return share_.go_on_later(channel());
+    budget_.add(piece_bytes_);
+    if (budget_.is_done()) return budget_.go_on_later(channel());
   }
 }
 

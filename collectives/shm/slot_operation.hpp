@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collectives/shm/slot_ring.hpp"
-#include "collectives/shm/step_share.hpp"
+#include "collectives/shm/step_budget.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
@@ -19,7 +19,7 @@ class SlotOperation : public ShmOperation {
         root_(call.peer) {}
 
   /// How an operation is cut once it is known how many bytes a slot holds.
-  struct Cut {
+  struct RoundPlan {
     std::uint64_t rounds = 0;   ///< the same on all members
     std::uint64_t to_give = 0;  ///< the first so many are those in which this member shows data
     bool takes = true;          ///< whether this member reads what others show
@@ -27,11 +27,11 @@ class SlotOperation : public ShmOperation {
   /// The most bytes that a member shows, the same on all members.
   virtual std::size_t shown_bytes() const = 0;
   /// May cut differently from what `room` suggests, but never shows more than that at once.
-  virtual Cut cut(std::size_t room) = 0;
+  virtual RoundPlan plan_rounds(std::size_t room) = 0;
   /// Shows this member's data of a round: fills room(…), then calls show().
   virtual void give(std::uint64_t round) = 0;
   /// Takes what is there, and moves taken_ on; false: nothing was. Who takes many pieces at once
-  /// adds what it has moved, and leaves the rest when this step has done its share.
+  /// adds what it has moved, and leaves the rest when this step has used its budget.
   virtual bool take() = 0;
 
   SlotRing& ring() const { return ring_; }
@@ -69,7 +69,7 @@ class SlotOperation : public ShmOperation {
   double factor(int member, std::uint64_t round) const { return ring_.head(member, round).factor; }
 
   /// What this step does.
-  StepShare& share() { return share_; }
+  StepBudget& budget() { return budget_; }
 
   /// Tells calls apart whose labels are the same, but which are cut differently.
   void mix(std::uint64_t value) { mixed_ = mix_in(mixed_, value); }
@@ -89,7 +89,7 @@ class SlotOperation : public ShmOperation {
   int root_;
   bool planned_ = false;
   std::size_t piece_bytes_ = 0;  ///< the most that is shown at once
-  StepShare share_;
+  StepBudget budget_;
   SlotRing::Size size_ = SlotRing::Size::tiny;
   std::uint64_t mixed_ = 0;
   std::uint64_t first_ = 0;

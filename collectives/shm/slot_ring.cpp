@@ -48,7 +48,7 @@ bool SlotRing::claim_bytes(std::uint64_t round, Size size, std::size_t bytes) {
   std::size_t span = circle.span;
   // Members that share cores should do much in their time: they get room for many small pieces.
   if (size == Size::large)
-    span = std::max(pieces * length, channel_->crowded() ? large_room_ : std::size_t{0});
+    span = std::max(pieces * length, channel_->oversubscribed() ? large_room_ : std::size_t{0});
   std::uint64_t begin = circle.end;
   if (begin % span + length > span) begin += span - begin % span;
   for (; circle.first != circle.last; ++circle.first) {

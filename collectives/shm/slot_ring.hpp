@@ -83,7 +83,7 @@ class SlotRing {
     if (size <= Size::near && round - told_ < rounds_between_telling) return;
     const std::uint64_t before = std::exchange(told_, round);
     std::atomic<std::uint64_t>& done = fixed(channel_->rank()).done;
-    if (channel_->crowded())
+    if (channel_->oversubscribed())
       tell_whoever_sleeps(done, before);
     else
       channel_->publish(done, round);

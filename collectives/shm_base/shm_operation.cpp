@@ -2,9 +2,9 @@
 
 namespace hymn {
 
-bool ShmOperation::rest(long nanoseconds) {
-  vain_steps_ += steps_in_a_rest;
-  return rest_on(*channel_, *this, nanoseconds);
+bool ShmOperation::park(long nanoseconds) {
+  vain_steps_ += steps_in_a_park;
+  return park_on(*channel_, *this, nanoseconds);
 }
 
 }  // namespace hymn

@@ -36,17 +36,17 @@ class ShmOperation : public Operation {
       channel_->end_turn(ticket_);
       return true;
     }
-    if (++vain_steps_ >= steps_between_looks) [[unlikely]]
+    if (++vain_steps_ >= steps_between_polls) [[unlikely]]
       require_same_calls();
     channel_->throw_if_aborted();
     return false;
   }
-  bool rest(long nanoseconds) override;
-  bool can_rest() const override { return true; }
+  bool park(long nanoseconds) override;
+  bool can_park() const override { return true; }
   /// Whoever does not know for whom it waits may wait for all.
   Awaited awaited() const override { return channel_->awaited(); }
   bool peers_need_steps() const override { return true; }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     channel_->abort(reason);
     return nullptr;
   }
@@ -88,8 +88,8 @@ class ShmOperation : public Operation {
   }
 
   /// Looking takes from others the lines of what they show of their calls.
-  static constexpr unsigned steps_between_looks = 256;
-  static constexpr unsigned steps_in_a_rest = 31;
+  static constexpr unsigned steps_between_polls = 256;
+  static constexpr unsigned steps_in_a_park = 31;
 
   ShmChannel* channel_;
   const Request* called_;

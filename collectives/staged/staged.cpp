@@ -115,9 +115,10 @@ struct Staging {
   Event event = nullptr;  ///< behind the last copies
 };
 
-class StagedResidue final : public Residue {
+class AbandonedStagedOperation final : public AbandonedOperation {
  public:
-  StagedResidue(std::unique_ptr<Staging> staging, std::unique_ptr<Residue> carriers)
+  AbandonedStagedOperation(std::unique_ptr<Staging> staging,
+                           std::unique_ptr<AbandonedOperation> carriers)
       : staging_(std::move(staging)), carriers_(std::move(carriers)) {}
   bool done() override {
     if (carriers_ != nullptr && !carriers_->done()) return false;
@@ -126,7 +127,7 @@ class StagedResidue final : public Residue {
 
  private:
   std::unique_ptr<Staging> staging_;
-  std::unique_ptr<Residue> carriers_;  // gone before the memory that it holds
+  std::unique_ptr<AbandonedOperation> carriers_;  // gone before the memory that it holds
 };
 
 class StagedOperation final : public Operation {
@@ -160,10 +161,10 @@ class StagedOperation final : public Operation {
     carrier().start();
   }
   bool step() override { return go_on(stage_ != Stage::carried || carrier().step()); }
-  bool rest(long nanoseconds) override {
-    return go_on(stage_ != Stage::carried || carrier().rest(nanoseconds));
+  bool park(long nanoseconds) override {
+    return go_on(stage_ != Stage::carried || carrier().park(nanoseconds));
   }
-  bool can_rest() const override { return stage_ == Stage::carried && carrier().can_rest(); }
+  bool can_park() const override { return stage_ == Stage::carried && carrier().can_park(); }
   Awaited awaited() const override { return carrier().awaited(); }
   bool peers_need_steps() const override { return carrier().peers_need_steps(); }
 
@@ -174,11 +175,11 @@ class StagedOperation final : public Operation {
       staging_->area->gpu->wait_on(static_cast<Stream>(stream), staging_->event);
   }
 
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
-    std::unique_ptr<Residue> carriers;
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
+    std::unique_ptr<AbandonedOperation> carriers;
     if (stage_ == Stage::carried) carriers = carrier().abandon(reason);
     if (carriers == nullptr && staging_->is_idle()) return nullptr;
-    return std::make_unique<StagedResidue>(std::move(staging_), std::move(carriers));
+    return std::make_unique<AbandonedStagedOperation>(std::move(staging_), std::move(carriers));
   }
   RecvStatus status() const override { return carrier().status(); }
 

@@ -1,5 +1,5 @@
 /* Kernels that work with peers (collectives/cuda/peer_meeting, and the algorithms over it): each rank
- * shows data in a slot of its window, block by block, and reads what its peers have shown.
+ * shows data in a slot of its staging buffer, block by block, and reads what its peers have shown.
  *
  * A member is one block of one rank's kernels. Kernels of a rank run one after the other, those of
  * different ranks as they like. They have different numbers of blocks: every second one has only the

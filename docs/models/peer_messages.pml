@@ -1,5 +1,5 @@
-/* Messages between two ranks through windows (collectives/cuda/peer_link): the sender puts pieces into
- * two boxes of the receiver's window, in turn, and both count them.
+/* Messages between two ranks through staging buffers (collectives/cuda/peer_link): the sender puts pieces into
+ * two boxes of the receiver's staging buffer, in turn, and both count them.
  *
  * A member is one block of one rank, in one direction: what blocks do is apart. Each message is a
  * kernel. BOTH: each rank sends and receives at the same time. GIVING_UP: who waits may give up at any

@@ -1,4 +1,4 @@
-/* Sleeping and waking (ShmChannel::lie_down, sleep, get_up, publish, wake_all; rest_on): members
+/* Sleeping and waking (ShmChannel::begin_park, sleep, end_park, publish, wake_all; park_on): members
  * meet again and again. Each publishes its round and waits for the others, looking or sleeping.
  *
  * Here the order of writes to different flags counts, and of a write and a later load: a store that
@@ -6,7 +6,7 @@
  * the member goes on. An atomic addition empties the buffer, as it does on x86, and as C++ says
  * where all accesses are sequentially consistent.
  *
- * CROWDED: stores are sequentially consistent, and a sleep has no limit in the model: if a wake-up
+ * OVERSUBSCRIBED: stores are sequentially consistent, and a sleep has no limit in the model: if a wake-up
  * could be lost, a member would sleep for ever. Otherwise a sleep ends by itself at any time.
  */
 #ifndef MEMBERS
@@ -34,7 +34,7 @@ inline empty_buffer(me) {
 }
 
 inline store(me, t) {
-#if defined(CROWDED) && !defined(RELAXED_STORE)
+#if defined(OVERSUBSCRIBED) && !defined(RELAXED_STORE)
   atomic { empty_buffer(me); flag[me] = t }
 #else
   atomic { empty_buffer(me); is_buffered[me] = true; buffered[me] = t }
@@ -74,7 +74,7 @@ inline publish(me, t) {
 #endif
 }
 
-inline lie_down(me) {
+inline begin_park(me) {
 #ifndef BELL_SEEN_LATE
   seen = bell[me];
 #endif
@@ -92,14 +92,14 @@ inline futex_wait(me) {
     :: else
     fi
   }
-#if defined(CROWDED) || defined(NO_LIMIT)
+#if defined(OVERSUBSCRIBED) || defined(NO_LIMIT)
   !in_futex[me]
 #else
   in_futex[me] = false /* the limit is over, or it was woken */
 #endif
 }
 
-inline get_up(me) {
+inline end_park(me) {
 #ifndef NOT_COUNTED
   atomic { empty_buffer(me); sleepers-- };
 #endif
@@ -112,7 +112,7 @@ inline wait_for(me, whom, t) {
   do
   :: HAS_COME(whom, t) -> break
   :: !HAS_COME(whom, t) -> /* it has waited long enough */
-    lie_down(me);
+    begin_park(me);
     if
 #ifndef NO_SECOND_LOOK
     :: HAS_COME(whom, t)
@@ -125,7 +125,7 @@ inline wait_for(me, whom, t) {
 #endif
       futex_wait(me)
     fi;
-    get_up(me)
+    end_park(me)
   od
 }
 

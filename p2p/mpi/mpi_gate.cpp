@@ -10,7 +10,7 @@ namespace hymn {
 bool MpiGate::close() {
   // hymn's calls of MPI return at once, but for a few that another rank's fault can hold up.
   constexpr Duration longest_call = std::chrono::seconds(2);
-  standing_.store(Standing::finalized, std::memory_order_seq_cst);
+  state_.store(State::finalized, std::memory_order_seq_cst);
   Patience patience;
   patience.deadline = Deadline::after(longest_call);
   return PatientWait(patience).until(
@@ -18,7 +18,7 @@ bool MpiGate::close() {
 }
 
 void MpiGate::throw_closed() const {
-  if (standing_.load(std::memory_order_seq_cst) == Standing::copied)
+  if (state_.load(std::memory_order_seq_cst) == State::copied)
     throw UsageError(
         "this process is a child made by fork(): MPI, and with it hymn, belong to its "
         "parent",

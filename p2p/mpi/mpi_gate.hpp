@@ -1,4 +1,4 @@
-// The one door to MPI: whether it may be called at all, and by which thread.
+// The one listener to MPI: whether it may be called at all, and by which thread.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ class MpiGate {
 
   ThreadLevel level() const { return level_; }
   /// False once MPI is being, or has been, finalized, and in a child made by fork().
-  bool is_open() const { return standing_.load(std::memory_order_seq_cst) == Standing::open; }
+  bool is_open() const { return state_.load(std::memory_order_seq_cst) == State::open; }
   /// From now on nobody comes in. Returns when all have left; false: one of them is in a call that
   /// does not return.
   bool close();
   /// This process is a copy of the one that has initialised MPI, which it cannot use.
-  void close_in_child() { standing_.store(Standing::copied, std::memory_order_seq_cst); }
+  void close_in_child() { state_.store(State::copied, std::memory_order_seq_cst); }
 
   /// Permission to call MPI while it lives. Throws UsageError when MPI has been finalized, or when
   /// this thread may not call MPI at the level that was granted.
@@ -72,11 +72,11 @@ class MpiGate {
   }
 
  private:
-  enum class Standing : unsigned char { open, finalized, copied };
+  enum class State : unsigned char { open, finalized, copied };
 
   ThreadLevel level_;
   std::thread::id main_thread_;
-  std::atomic<Standing> standing_{Standing::open};
+  std::atomic<State> state_{State::open};
   std::atomic<int> inside_{0};  ///< threads, but for the one that may finalize
   std::mutex mutex_;
 };

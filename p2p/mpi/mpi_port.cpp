@@ -53,7 +53,7 @@ class MpiTransfers final : public Transfers {
 
   RecvStatus status() const override { return status_; }
 
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     const bool taken_back = take_back_received();
     if (taken_back && take_back_wanted()) return nullptr;
     return keep_requests(std::move(requests_), 0, channel_->gate);
@@ -123,7 +123,7 @@ class MpiTransfers final : public Transfers {
     try {
       MpiGate::Entry entry(*channel_->gate);
       for (const Wanted& wanted : wanted_) requests_.cancel(wanted.index);
-      for (int look = 0; look < looks; ++look)
+      for (int look = 0; look < spin_count; ++look)
         if (requests_.test()) return true;
     } catch (...) {
       // MPI has been finalized meanwhile.
@@ -137,7 +137,7 @@ class MpiTransfers final : public Transfers {
       PMPI_Cancel(&received_);
       int done = 0;
       MPI_Status status;
-      for (int look = 0; done == 0 && look < looks; ++look)
+      for (int look = 0; done == 0 && look < spin_count; ++look)
         if (PMPI_Test(&received_, &done, &status) != MPI_SUCCESS) return false;
       int cancelled = 0;
       if (done != 0) PMPI_Test_cancelled(&status, &cancelled);
@@ -148,7 +148,7 @@ class MpiTransfers final : public Transfers {
   }
 
   // One that was cancelled completes whatever others do, though perhaps not at the first look.
-  static constexpr int looks = 100;
+  static constexpr int spin_count = 100;
 
   struct Wanted {
     std::size_t index;  ///< of the request

@@ -56,9 +56,9 @@ class MpiRequests {
 /// Requests of an operation that was given up, with the memory that MPI still uses: MPI cannot
 /// cancel a collective, so all that can be done is to keep it until MPI lets go.
 template <class Kept>
-class MpiResidue final : public Residue {
+class AbandonedMpiOperation final : public AbandonedOperation {
  public:
-  MpiResidue(MpiRequests requests, Kept kept, std::shared_ptr<MpiGate> gate)
+  AbandonedMpiOperation(MpiRequests requests, Kept kept, std::shared_ptr<MpiGate> gate)
       : requests_(std::move(requests)), kept_(std::move(kept)), gate_(std::move(gate)) {}
 
   bool done() override {
@@ -78,9 +78,10 @@ class MpiResidue final : public Residue {
 };
 
 template <class Kept>
-std::unique_ptr<Residue> keep_requests(MpiRequests&& requests, Kept kept,
-                                       std::shared_ptr<MpiGate> gate) {
-  return std::make_unique<MpiResidue<Kept>>(std::move(requests), std::move(kept), std::move(gate));
+std::unique_ptr<AbandonedOperation> keep_requests(MpiRequests&& requests, Kept kept,
+                                                  std::shared_ptr<MpiGate> gate) {
+  return std::make_unique<AbandonedMpiOperation<Kept>>(std::move(requests), std::move(kept),
+                                                       std::move(gate));
 }
 
 }  // namespace hymn

@@ -18,30 +18,32 @@ constexpr std::uint32_t reason_written = 2;
 
 }  // namespace
 
-ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> members, bool crowded,
-                       int desk, std::function<void(const std::string&)> warn)
+ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> members,
+                       bool oversubscribed, int control_block,
+                       std::function<void(const std::string&)> warn)
     : region_(std::move(region)),
       members_(std::move(members)),
-      crowded_(crowded),
-      desk_(desk),
-      my_calls_(this->desk(region_->me()).calls),
+      oversubscribed_(oversubscribed),
+      control_block_(control_block),
+      my_calls_(this->control_block(region_->me()).calls),
       usable_(region_->plan().areas(), unknown_bytes),
       warn_(std::move(warn)) {
-  if (region_->plan().areas() > Desk::most_areas)
-    throw std::logic_error("a region has more areas than a desk has room for");
+  if (region_->plan().areas() > ControlBlock::most_areas)
+    throw std::logic_error("a region has more areas than a control block has room for");
 }
 
 ShmChannel::~ShmChannel() = default;
 
-int ShmChannel::open_desk(RegionPlan& plan) {
-  return plan.add(sizeof(Desk), RegionPlan::Reserve::at_once);
+int ShmChannel::add_control_block(RegionPlan& plan) {
+  return plan.add(sizeof(ControlBlock), RegionPlan::Reserve::at_once);
 }
 
 int ShmChannel::find_other(std::uint64_t ticket, std::uint64_t label) const {
   const std::uint64_t mine = call_word(ticket, label);
   for (int member = 0; member < size(); ++member) {
     const std::uint64_t shown =
-        desk(member).calls[ticket % Desk::shown_calls].load(std::memory_order_acquire);
+        control_block(member).calls[ticket % ControlBlock::shown_calls].load(
+            std::memory_order_acquire);
     if (shown != mine && shown >> 32 == mine >> 32) return member;
   }
   return -1;
@@ -50,7 +52,7 @@ int ShmChannel::find_other(std::uint64_t ticket, std::uint64_t label) const {
 void ShmChannel::wake_all() {
   // This member too: another thread of its may sleep for what this one has brought.
   for (int member = 0; member < size(); ++member) {
-    Desk& other = desk(member);
+    ControlBlock& other = control_block(member);
     if (other.asleep.load(std::memory_order_seq_cst) == 0) continue;
     other.bell.fetch_add(1, std::memory_order_seq_cst);
     futex_wake(&other.bell);
@@ -59,8 +61,8 @@ void ShmChannel::wake_all() {
 
 // Seen by publish() before the flag that is looked at once more afterwards, or the flag is seen by
 // that look.
-unsigned ShmChannel::lie_down() {
-  Desk& mine = desk(rank());
+unsigned ShmChannel::begin_park() {
+  ControlBlock& mine = control_block(rank());
   const unsigned seen = mine.bell.load(std::memory_order_seq_cst);
   mine.asleep.fetch_add(1, std::memory_order_seq_cst);
   common().sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -68,17 +70,17 @@ unsigned ShmChannel::lie_down() {
 }
 
 void ShmChannel::sleep(unsigned seen, long nanoseconds) {
-  futex_wait(&desk(rank()).bell, seen, nanoseconds);
+  futex_wait(&control_block(rank()).bell, seen, nanoseconds);
 }
 
-void ShmChannel::get_up() {
+void ShmChannel::end_park() {
   common().sleepers.fetch_sub(1, std::memory_order_seq_cst);
-  desk(rank()).asleep.fetch_sub(1, std::memory_order_seq_cst);
+  control_block(rank()).asleep.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 // The others read it while they wait: it is written only when it changes.
 void ShmChannel::note_core_now() {
-  std::atomic<int>& core = desk(rank()).core;
+  std::atomic<int>& core = control_block(rank()).core;
   const int now = sched_getcpu() + 1;
   if (core.load(std::memory_order_relaxed) != now) core.store(now, std::memory_order_relaxed);
 }
@@ -91,13 +93,14 @@ std::size_t ShmChannel::reserve_own(int area) {
 
 std::size_t ShmChannel::find_usable_bytes(int area) {
   const auto index = static_cast<std::size_t>(area);
-  std::atomic<std::uint64_t>& mine = desk(rank()).reserved[index];
+  std::atomic<std::uint64_t>& mine = control_block(rank()).reserved[index];
   if (mine.load(std::memory_order_relaxed) == 0) {
     publish<std::uint64_t>(mine, reserve_own(area) + 1);
   }
   std::uint64_t least = UINT64_MAX;
   for (int member = 0; member < size(); ++member) {
-    const std::uint64_t said = desk(member).reserved[index].load(std::memory_order_acquire);
+    const std::uint64_t said =
+        control_block(member).reserved[index].load(std::memory_order_acquire);
     if (said == 0) return unknown_bytes;
     least = std::min(least, said);
   }
@@ -127,12 +130,12 @@ void ShmChannel::throw_aborted() const {
   throw AbortedError("a member of the group has given up");
 }
 
-bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds) {
-  struct Bed {
+bool park_on(ShmChannel& channel, Operation& operation, long nanoseconds) {
+  struct ParkGuard {
     ShmChannel& channel;
     unsigned seen;
-    explicit Bed(ShmChannel& c) : channel(c), seen(c.lie_down()) {}
-    ~Bed() { channel.get_up(); }
+    explicit ParkGuard(ShmChannel& c) : channel(c), seen(c.begin_park()) {}
+    ~ParkGuard() { channel.end_park(); }
   } const bed(channel);
   if (operation.step()) return true;
   channel.sleep(bed.seen, nanoseconds);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crowding.hpp"
+#include "base/oversubscription.hpp"
 #include "p2p/call_chain.hpp"
 #include "p2p/operation.hpp"
 #include "p2p/shm/region.hpp"
@@ -24,19 +24,19 @@ namespace hymn {
 /// group is on one host this is the group rank.
 class ShmChannel {
  public:
-  /// `members`: group ranks of those that share the region, ascending. `crowded`: some of them
-  /// share cores. `desk`: index of the area that open_desk() added to the plan. `warn` is told
-  /// when memory is short.
-  ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> members, bool crowded, int desk,
-             std::function<void(const std::string&)> warn);
+  /// `members`: group ranks of those that share the region, ascending. `oversubscribed`: some of
+  /// them share cores. `control_block`: index of the area that add_control_block() added to the
+  /// plan. `warn` is told when memory is short.
+  ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> members, bool oversubscribed,
+             int control_block, std::function<void(const std::string&)> warn);
   ~ShmChannel();
 
   int rank() const { return region_->me(); }
   int size() const { return region_->members(); }
-  bool crowded() const { return crowded_; }
+  bool oversubscribed() const { return oversubscribed_; }
   /// How often a step may look at a flag that a peer is likely to set within nanoseconds, before it
   /// gives up for now. Where members share cores once is enough: the peer may need this one.
-  int looks() const { return crowded_ ? 1 : 32; }
+  int spin_count() const { return oversubscribed_ ? 1 : 32; }
   const std::vector<int>& group_ranks() const { return members_; }
   SharedRegion& region() const { return *region_; }
 
@@ -62,8 +62,8 @@ class ShmChannel {
   std::uint64_t add_call(std::uint64_t label) { return calls_.next(label); }
   /// In its turn: shows what this member calls.
   void show_call(std::uint64_t ticket, std::uint64_t label) {
-    my_calls_[ticket % Desk::shown_calls].store(call_word(ticket, label),
-                                                std::memory_order_release);
+    my_calls_[ticket % ControlBlock::shown_calls].store(call_word(ticket, label),
+                                                        std::memory_order_release);
   }
   /// A member that has come to this turn with another label; -1: none, as far as can be seen. A few
   /// turns later it cannot be seen any more.
@@ -82,7 +82,7 @@ class ShmChannel {
   /// before is seen by whoever sees the flag.
   template <class T>
   void publish(std::atomic<T>& flag, T value) {
-    if (crowded_) {
+    if (oversubscribed_) {
       // Ordered with the sleepers' count, so that no wake-up is missed; where each seems to have a
       // core, sleep is rare and short at first, and the order would cost more than it saves.
       flag.store(value, std::memory_order_seq_cst);
@@ -96,16 +96,16 @@ class ShmChannel {
   /// After flags were changed in another way than by publish().
   void wake_sleepers() {
     // After a counter was changed: ordered as in publish() where it counts.
-    if (common().sleepers.load(crowded_ ? std::memory_order_seq_cst : std::memory_order_relaxed) !=
-        0) [[unlikely]]
+    if (common().sleepers.load(oversubscribed_ ? std::memory_order_seq_cst
+                                               : std::memory_order_relaxed) != 0) [[unlikely]]
       wake_all();
   }
-  /// To sleep: lie_down(), look once more whether there is something to do, sleep() if not, and
-  /// get_up() in any case. sleep() returns when a member has published something, after at most
+  /// To sleep: begin_park(), look once more whether there is something to do, sleep() if not, and
+  /// end_park() in any case. sleep() returns when a member has published something, after at most
   /// `nanoseconds`, or without reason.
-  unsigned lie_down();
+  unsigned begin_park();
   void sleep(unsigned seen, long nanoseconds);
-  void get_up();
+  void end_park();
 
   // --- Where members are ---
 
@@ -113,15 +113,15 @@ class ShmChannel {
   /// every 16th of its calls only, for who has to wait does it anyway; where members are known to
   /// share cores in all of them.
   void note_core(std::uint64_t call) {
-    if (crowded_ || call % 16 == 0) note_core_now();
+    if (oversubscribed_ || call % 16 == 0) note_core_now();
   }
   void note_core_now();
   /// Where that member was when it last noted its core, as seen from where this one did.
   Awaited where_is(int member) const {
-    const int core = desk(member).core.load(std::memory_order_relaxed);
+    const int core = control_block(member).core.load(std::memory_order_relaxed);
     if (core == 0) return Awaited::somewhere;
-    return core == desk(rank()).core.load(std::memory_order_relaxed) ? Awaited::here
-                                                                     : Awaited::elsewhere;
+    return core == control_block(rank()).core.load(std::memory_order_relaxed) ? Awaited::here
+                                                                              : Awaited::elsewhere;
   }
   /// Where those members from `first` on are that have not come, as seen from the calling thread.
   template <class HasCome>
@@ -174,7 +174,7 @@ class ShmChannel {
   }
 
   /// Adds what a channel itself needs to a plan; must be the first area.
-  static int open_desk(RegionPlan& plan);
+  static int add_control_block(RegionPlan& plan);
 
  private:
   /// In the common page.
@@ -184,7 +184,7 @@ class ShmChannel {
     alignas(128) std::atomic<std::uint32_t> sleepers;
   };
   /// One for each member.
-  struct Desk {
+  struct ControlBlock {
     static constexpr std::size_t most_areas = 30;
     alignas(128) std::atomic<std::uint32_t> bell;
     std::atomic<std::uint32_t> asleep;
@@ -203,15 +203,17 @@ class ShmChannel {
   }
 
   Common& common() const { return *reinterpret_cast<Common*>(region_->common()); }
-  Desk& desk(int member) const { return *at<Desk>(member, desk_); }
+  ControlBlock& control_block(int member) const {
+    return *at<ControlBlock>(member, control_block_);
+  }
   void wake_all();
   std::size_t find_usable_bytes(int area);
   [[noreturn]] void throw_aborted() const;
 
   std::unique_ptr<SharedRegion> region_;
   std::vector<int> members_;
-  bool crowded_;
-  int desk_;
+  bool oversubscribed_;
+  int control_block_;
   std::atomic<std::uint64_t> started_{0};
   std::atomic<std::uint64_t> finished_{0};
   std::atomic<std::uint64_t> messages_{0};
@@ -221,7 +223,7 @@ class ShmChannel {
   std::function<void(const std::string&)> warn_;
 };
 
-/// Operation::rest() for an operation that moves by what peers publish on the channel.
-bool rest_on(ShmChannel& channel, Operation& operation, long nanoseconds);
+/// Operation::park() for an operation that moves by what peers publish on the channel.
+bool park_on(ShmChannel& channel, Operation& operation, long nanoseconds);
 
 }  // namespace hymn

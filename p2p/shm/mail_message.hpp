@@ -17,13 +17,14 @@ inline std::uint64_t mail_tag(MessageTag tag) {
 }
 
 /// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
-class LostMessage final : public Residue {
+class LostMessage final : public AbandonedOperation {
  public:
   bool done() override { return true; }
 };
 
 /// Where such a message is: aborts the channel.
-inline std::unique_ptr<Residue> give_up(ShmMail& mail, const std::string& reason) noexcept {
+inline std::unique_ptr<AbandonedOperation> give_up(ShmMail& mail,
+                                                   const std::string& reason) noexcept {
   mail.channel().abort(reason);
   return std::make_unique<LostMessage>();
 }

@@ -34,17 +34,17 @@ class Maker final : public RegionMaker {
   Bytes ticket() const override {
     Packer packer;
     key_of(memory_).pack(packer);
-    standing_.pack(packer);
+    credentials_.pack(packer);
     packer.number(plan_hash_);
     return packer.packed();
   }
-  void hand_out(std::span<const Bytes> addresses) const override {
-    for (const Bytes& address : addresses) hand_over(memory_, standing_, address);
+  void pass_descriptors(std::span<const Bytes> addresses) const override {
+    for (const Bytes& address : addresses) pass_descriptor(memory_, credentials_, address);
   }
 
  private:
   Descriptor memory_;
-  Standing standing_ = Standing::of_this_process();
+  Credentials credentials_ = Credentials::of_this_process();
   std::uint64_t plan_hash_;
 };
 
@@ -97,16 +97,17 @@ class MemoryRegion final : public SharedRegion {
   std::vector<Known> known_;
 };
 
-Descriptor get_memory(const MemoryKey& key, const Standing& maker, Door& door, Duration patience) {
-  switch (way_between(maker, door.standing())) {
+Descriptor get_memory(const MemoryKey& key, const Credentials& maker, DescriptorListener& listener,
+                      Duration patience) {
+  switch (way_between(maker, listener.credentials())) {
     case WayToMemory::proc:
       return open_nameless_memory(key);
-    case WayToMemory::handover:
-      return door.receive(key, patience);
+    case WayToMemory::descriptor_passing:
+      return listener.receive(key, patience);
     case WayToMemory::none:
       break;
   }
-  const bool others = maker.network_namespace == door.standing().network_namespace;
+  const bool others = maker.network_namespace == listener.credentials().network_namespace;
   throw ResourceError(
       fmt::format("process {}, which made the shared memory, {}", key.pid,
                   others ? "belongs to another user"
@@ -121,16 +122,17 @@ std::unique_ptr<RegionMaker> RegionMaker::make(RegionPlan plan, int members) {
 }
 
 std::unique_ptr<SharedRegion> join_region(std::span<const std::byte> ticket, RegionPlan plan,
-                                          int members, int me, Door& door, Duration patience) {
+                                          int members, int me, DescriptorListener& listener,
+                                          Duration patience) {
   Unpacker unpacker(ticket);
   const MemoryKey key = MemoryKey::unpack(unpacker);
-  const Standing maker = Standing::unpack(unpacker);
+  const Credentials maker = Credentials::unpack(unpacker);
   if (unpacker.number() != hash_of(plan, members) || key.bytes != plan.total_bytes(members))
     throw ResourceError(
         fmt::format("the shared memory of process {} is laid out differently from this rank's",
                     key.pid),
         {.remedy = "run the same build of hymn on all ranks"});
-  Descriptor memory = get_memory(key, maker, door, patience);
+  Descriptor memory = get_memory(key, maker, listener, patience);
   check_fixed_size(memory, key);
   SharedMapping mapping(memory, key.bytes);
   return std::make_unique<MemoryRegion>(std::move(plan), members, me, std::move(mapping),

@@ -3,17 +3,17 @@
 #pragma once
 
 #include "base/meeting.hpp"
-#include "p2p/shm/handover.hpp"
+#include "p2p/shm/descriptor_passing.hpp"
 #include "p2p/shm/region.hpp"
 
 namespace hymn {
 
 /// How a region between processes comes about:
-///   1. every member opens a Door and sends its address with its first message; before that the
+///   1. every member opens a listener and sends its address with its first message; before that the
 ///      lowest member on the host (the maker) calls RegionMaker::make, and sends ticket(), too;
 ///   2. the maker hands out the memory to those who need that; every member, the maker too, joins
 ///      with the maker's ticket, and tells the others how that ended in its second message;
-///   3. when all have joined, the maker and the doors may be destroyed. So they are where one
+///   3. when all have joined, the maker and the listeners may be destroyed. So they are where one
 ///      has failed.
 class RegionMaker {
  public:
@@ -23,8 +23,8 @@ class RegionMaker {
   virtual ~RegionMaker() = default;
   /// What the others need to find and recognise the memory.
   virtual Bytes ticket() const = 0;
-  /// For the members on this host, by the addresses of their doors. Never waits.
-  virtual void hand_out(std::span<const Bytes> addresses) const = 0;
+  /// For the members on this host, by the addresses of their listeners. Never waits.
+  virtual void pass_descriptors(std::span<const Bytes> addresses) const = 0;
 };
 
 /// Maps the region behind the ticket and reserves this member's part near the calling thread. The
@@ -32,7 +32,7 @@ class RegionMaker {
 /// Throws ResourceError that tells what failed and the remedy: no such memory (another PID
 /// namespace and no common socket), another plan, out of memory.
 std::unique_ptr<SharedRegion> join_region(std::span<const std::byte> ticket, RegionPlan plan,
-                                          int members, int me, Door& door,
+                                          int members, int me, DescriptorListener& listener,
                                           Duration patience = std::chrono::seconds(10));
 
 }  // namespace hymn

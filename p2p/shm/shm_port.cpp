@@ -34,7 +34,7 @@ class ShmTransfers final : public Transfers {
     return true;
   }
   RecvStatus status() const override { return status_; }
-  std::unique_ptr<Residue> abandon(const std::string& reason) noexcept override {
+  std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     // All members of a collective wait for each other. (First, so that nothing of it is kept.)
     if (!of_user_) mail_->channel().abort(reason);
     return withdraw() ? nullptr : give_up(*mail_, reason);
@@ -64,9 +64,9 @@ class ShmPort final : public MessagePort {
   std::string_view path() const override { return "shm"; }
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
-  bool can_rest() const override { return true; }
-  bool rest(Operation& operation, long nanoseconds) override {
-    return rest_on(mail_->channel(), operation, nanoseconds);
+  bool can_park() const override { return true; }
+  bool park(Operation& operation, long nanoseconds) override {
+    return park_on(mail_->channel(), operation, nanoseconds);
   }
   Awaited awaited() const override { return mail_->channel().awaited(); }
 

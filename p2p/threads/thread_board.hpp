@@ -15,7 +15,7 @@ namespace hymn {
 /// A board has a fixed ring of meetings; meeting number s (from 1) of every member is the same one.
 /// A meeting goes through three counts: members arrive, each showing a pointer; when all have
 /// arrived each does its part, reading and writing the memory of the others; when all have done
-/// their part each leaves. The last one to leave opens the place for a later meeting.
+/// their part each leaves. The last one to leave opens the slot for a later meeting.
 ///
 /// Giving up is safe: nobody touches a member's memory after abandon() has returned. It ends the
 /// board.
@@ -56,7 +56,7 @@ class ThreadBoard {
 
  private:
   // The counts of one meeting in one word, so that they change together.
-  struct Place {
+  struct MeetingSlot {
     std::atomic<std::uint64_t> number{0};  ///< of the meeting that is held here
     std::atomic<std::uint64_t> counts{0};
     std::atomic<int> left{0};
@@ -73,11 +73,11 @@ class ThreadBoard {
   static std::uint64_t working(std::uint64_t counts) { return (counts >> 20) & mask; }
   static std::uint64_t done(std::uint64_t counts) { return (counts >> 40) & mask; }
 
-  Place& place(std::uint64_t number) { return places_[number % ring]; }
+  MeetingSlot& slot(std::uint64_t number) { return slots_[number % ring]; }
   [[noreturn]] void throw_ended();
 
   std::uint64_t members_;
-  std::array<Place, ring> places_;
+  std::array<MeetingSlot, ring> slots_;
   std::mutex reason_mutex_;
   std::string reason_;
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/world/world_state.hpp"
@@ -19,11 +19,11 @@ constexpr std::uint64_t looked_back = 32;
 constexpr Duration way_to_record = std::chrono::milliseconds(200);
 constexpr Duration shortest_wait = std::chrono::milliseconds(20);
 /// Keeps sums of times far from their end, too.
-constexpr Duration longest_between_looks = std::chrono::hours(1);
+constexpr Duration longest_between_polls = std::chrono::hours(1);
 constexpr std::size_t most_announced = 16;
 
-const SeenCall* seen_at(const CallGlimpse& glimpse, std::uint64_t sequence) {
-  const auto& calls = glimpse.calls;
+const SeenCall* seen_at(const CallSnapshot& snapshot, std::uint64_t sequence) {
+  const auto& calls = snapshot.calls;
   if (calls.empty() || sequence < calls.front().sequence) return nullptr;
   const std::uint64_t at = sequence - calls.front().sequence;
   return at < calls.size() ? &calls[at] : nullptr;
@@ -31,11 +31,11 @@ const SeenCall* seen_at(const CallGlimpse& glimpse, std::uint64_t sequence) {
 
 }  // namespace
 
-CallGlimpse GroupState::latest_calls(const CallRing& ring) const {
+CallSnapshot GroupState::latest_calls(const CallRing& ring) const {
   const std::uint64_t next = line_->completed.load(std::memory_order_acquire) + 1;
   const std::uint64_t first = next > looked_back ? next - looked_back : 1;
-  CallGlimpse glimpse = look_at_calls(ring, membership_.uid, first);
-  return glimpse.is_overwritten ? look_at_calls(ring, membership_.uid, next) : glimpse;
+  CallSnapshot snapshot = look_at_calls(ring, membership_.uid, first);
+  return snapshot.is_overwritten ? look_at_calls(ring, membership_.uid, next) : snapshot;
 }
 
 std::vector<GroupState::MembersCalls> GroupState::calls_of_all() const {
@@ -54,10 +54,10 @@ std::string GroupState::tell_apart(std::span<const MembersCalls> all) const {
   const auto own = std::find_if(all.begin(), all.end(), [this](const MembersCalls& member) {
     return member.rank == world_->rank();
   });
-  for (const SeenCall& call : own->glimpse.calls) {
+  for (const SeenCall& call : own->snapshot.calls) {
     const CallFacts mine = facts_of(call);
     const auto differs = [&](const MembersCalls& member) {
-      const SeenCall* const theirs = seen_at(member.glimpse, call.sequence);
+      const SeenCall* const theirs = seen_at(member.snapshot, call.sequence);
       return theirs != nullptr && facts_of(*theirs) != mine;
     };
     if (std::ranges::any_of(all, differs)) return tell_calls_of(all, call.sequence);
@@ -70,7 +70,7 @@ std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
   std::vector<int> ranks;
   std::vector<std::string> words;
   for (const MembersCalls& member : all) {
-    const SeenCall* const call = seen_at(member.glimpse, sequence);
+    const SeenCall* const call = seen_at(member.snapshot, sequence);
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
     words.push_back(with_site(describe(facts_of(*call)), world_->site_of(member.rank, call->site)));
@@ -96,12 +96,12 @@ std::exception_ptr GroupState::named(const std::exception_ptr& other_call) const
 }
 
 std::exception_ptr GroupState::look_for_other_calls(TimePoint began, TimePoint now) {
-  // At level info the desk compares all calls.
+  // At level info the coordinator compares all calls.
   if (now - began < shortest_wait || watches(Watch::info)) return nullptr;
   // One look for all that is in flight, and after as long again as this has waited.
   std::int64_t next = next_look_.load(std::memory_order_relaxed);
   if (now.time_since_epoch().count() < next) return nullptr;
-  const Duration again = std::min<Duration>(now - began, longest_between_looks);
+  const Duration again = std::min<Duration>(now - began, longest_between_polls);
   const std::int64_t after = (now + again).time_since_epoch().count();
   if (!next_look_.compare_exchange_strong(next, after, std::memory_order_relaxed)) return nullptr;
   const std::vector<MembersCalls> all = calls_of_all();
@@ -110,7 +110,7 @@ std::exception_ptr GroupState::look_for_other_calls(TimePoint began, TimePoint n
   return nullptr;
 }
 
-// Calls of other hosts are compared at the desk.
+// Calls of other hosts are compared at the coordinator.
 void GroupState::announce_latest() {
   std::size_t announced = 0;
   for (const SeenCall& call : latest_calls(world_->ring()).calls) {

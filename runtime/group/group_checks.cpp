@@ -22,7 +22,7 @@ std::uint64_t check_tag(std::uint64_t sequence) { return group_tags::of_checks |
 }  // namespace
 
 WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
-                                const CallNote& note) {
+                                const CallContext& note) {
   const Clock& clock = world_->clock();
   WatchedCall watched{.is_on = watches(Watch::hooks | Watch::metrics)};
   watched.path = algorithm.path();
@@ -32,7 +32,7 @@ WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
   return watched;
 }
 
-void GroupState::examine_part(const Call& call, const CallNote& note) {
+void GroupState::examine_part(const Call& call, const CallContext& note) {
   if (watches(Watch::nan_check)) {
     try {
       require_numbers(call, note.limit);
@@ -82,7 +82,7 @@ void GroupState::announce(const Call& call) {
 
 // --- Level detail
 
-void GroupState::compare(const Call& call, const CallNote& note) {
+void GroupState::compare(const Call& call, const CallContext& note) {
   const PendingOp op = pending(call);
   Patience patience = world_->patience(title(call), note.limit);
   patience.context = context(title(call));
@@ -114,7 +114,7 @@ void GroupState::compare(const Call& call, const CallNote& note) {
 }
 
 // All have found the same: now they tell each other what they do, in words.
-void GroupState::refuse_apart(const Call& call, const CallNote& note, const Patience& patience,
+void GroupState::refuse_apart(const Call& call, const CallContext& note, const Patience& patience,
                               const CheckedCall& mine, const std::string& misfit) {
   Packer packer;
   packer.text(fmt::format("{} (at {})", describe(mine.facts), describe_site(note.site)));

@@ -47,8 +47,8 @@ void GroupState::member_changed(const PeerNews& news) {
     return;
   }
   gone_.note(member, news, world_->clock().now());
-  Standing sound = Standing::sound;
-  standing_.compare_exchange_strong(sound, Standing::bereaved, std::memory_order_acq_rel);
+  Health sound = Health::sound;
+  health_.compare_exchange_strong(sound, Health::lost_member, std::memory_order_acq_rel);
 }
 
 std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
@@ -160,7 +160,7 @@ void GroupState::abort_here(const Failure& failure) {
     if (is_aborted()) return;
     failure_ = failure;
     world_->registry().set_aborted(membership_.uid, failure.reason);
-    standing_.store(Standing::aborted, std::memory_order_release);
+    health_.store(Health::aborted, std::memory_order_release);
   }
   line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
   world_->mark_failed();

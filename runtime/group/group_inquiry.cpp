@@ -51,22 +51,22 @@ Inquiry GroupState::inquiry_about(const PendingOp& op) const {
   return {membership_.uid, is_collective(op.type) ? op.sequence : 0};
 }
 
-std::string GroupState::tell_apart(const PendingOp& op, std::vector<Tale> tales,
+std::string GroupState::tell_apart(const PendingOp& op, std::vector<ProgressReport> reports,
                                    Duration patience) const {
   const auto own = own_call(op);
   if (!own || !is_collective(op.type)) return "";
   const std::uint64_t signature = signature_of(*own);
-  std::erase_if(tales, [&](const Tale& tale) {
-    return tale.rank == world_->rank() || tale.signature == 0 || tale.signature == signature;
+  std::erase_if(reports, [&](const ProgressReport& report) {
+    return report.rank == world_->rank() || report.signature == 0 || report.signature == signature;
   });
-  if (tales.empty()) return "";
-  world_->find_sites(std::span(tales).first(std::min(tales.size(), most_looked_at)),
+  if (reports.empty()) return "";
+  world_->find_sites(std::span(reports).first(std::min(reports.size(), most_looked_at)),
                      inquiry_about(op), patience);
   std::vector<std::string> calls;
   std::vector<int> ranks;
-  for (const Tale& tale : tales) {
-    calls.push_back(with_site(tale.call, tale.site));
-    ranks.push_back(tale.rank);
+  for (const ProgressReport& report : reports) {
+    calls.push_back(with_site(report.call, report.site));
+    ranks.push_back(report.rank);
   }
   return tell_calls(calls, ranks);
 }
@@ -76,29 +76,29 @@ std::string GroupState::tell_own(const PendingOp& op) const {
   return own ? "this rank calls " + with_site(describe_call(*own), site_text(own->site)) : "";
 }
 
-MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tales,
+MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressReport> reports,
                                       Duration patience) const {
   MissingRanks missing;
   const bool collective = is_collective(op.type);
   std::vector<std::string> unheard;
-  std::vector<Tale> absent;
-  std::vector<Tale> undriven;
-  for (const Tale& tale : tales) {
-    const bool entered = !collective || tale.entered >= op.sequence;
+  std::vector<ProgressReport> absent;
+  std::vector<ProgressReport> undriven;
+  for (const ProgressReport& report : reports) {
+    const bool entered = !collective || report.entered >= op.sequence;
     // Who has entered it, and left since, has waited itself, but not so long.
-    const bool waited = tale.answered || tale.state == PeerState::left;
+    const bool waited = report.answered || report.state == PeerState::left;
     if (collective && entered && waited) {
-      if (tale.undriven) undriven.push_back(tale);
+      if (report.undriven) undriven.push_back(report);
       continue;
     }
-    if (tale.cut_off && !tale.answered) {
-      unheard.push_back(world_->name_of(tale.rank));
-      missing.unheard.push_back(tale);
+    if (report.cut_off && !report.answered) {
+      unheard.push_back(world_->name_of(report.rank));
+      missing.unheard.push_back(report);
     } else {
-      absent.push_back(tale);
+      absent.push_back(report);
     }
   }
-  missing.apart = tell_apart(op, tales, patience);
+  missing.apart = tell_apart(op, reports, patience);
   // Who has started it is to blame only where no rank is missing without whom it cannot move, and
   // it is the same call.
   const bool all_entered = absent.empty() && unheard.empty() && missing.apart.empty();
@@ -106,19 +106,19 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
   world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
                      inquiry_about(op), patience);
   std::vector<std::string> words;
-  for (const Tale& tale : absent) {
-    missing.ranks.push_back(tale.rank);
-    const bool is_known = tale.answered || tale.knows_group;
-    const bool is_late = is_known && collective && tale.entered < op.sequence;
+  for (const ProgressReport& report : absent) {
+    missing.ranks.push_back(report.rank);
+    const bool is_known = report.answered || report.knows_group;
+    const bool is_late = is_known && collective && report.entered < op.sequence;
     const std::string_view how = is_late ? " has not entered it"
                                  : collective && all_entered
                                      ? " has started it, and does not progress it"
                                      : "";
-    words.push_back(fmt::format("{}{}: {}", world_->name_of(tale.rank), how, tale.doing));
+    words.push_back(fmt::format("{}{}: {}", world_->name_of(report.rank), how, report.doing));
   }
   missing.any = op.type == OpType::recv && op.peer == any_source;
   missing.undriven = collective && all_entered && !absent.empty();
-  missing.tales = std::move(absent);
+  missing.reports = std::move(absent);
   if (!words.empty())
     missing.words = (missing.undriven ? "not progressed by: "
                      : collective     ? "missing: "
@@ -127,7 +127,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<Tale> tal
                     some_of(std::move(words));
   else if (!missing.apart.empty())
     missing.words = "the calls differ: " + missing.apart;
-  else if (!tales.empty() && unheard.empty())
+  else if (!reports.empty() && unheard.empty())
     missing.words = "all its members have entered it";
   if (!unheard.empty())
     missing.words +=
@@ -198,10 +198,10 @@ std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const PendingOp& op
   return {inquiry, awaited_in(op)};
 }
 
-std::string GroupState::wait_report(const CallRecord& call, std::vector<Tale> tales,
+std::string GroupState::wait_report(const CallRecord& call, std::vector<ProgressReport> reports,
                                     Duration waited) const {
   const PendingOp op = pending_in(call);
-  const MissingRanks missing = missing_of(op, std::move(tales));
+  const MissingRanks missing = missing_of(op, std::move(reports));
   return fmt::format(
       "{} of group '{}' has waited {:.1f} s on rank {}; {}; `hymn trace --live {}` "
       "tells more",
@@ -212,13 +212,13 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   const auto& missing = error.context().missing;
   MissingRanks found;
   found.ranks = missing;
-  found.tales = world_->ask(inquiry_about(op), missing, longest_question);
-  world_->find_sites(std::span(found.tales).first(std::min(found.tales.size(), most_looked_at)),
+  found.reports = world_->ask(inquiry_about(op), missing, longest_question);
+  world_->find_sites(std::span(found.reports).first(std::min(found.reports.size(), most_looked_at)),
                      inquiry_about(op), longest_closer_look);
   std::vector<std::string> words;
-  for (const Tale& tale : found.tales)
+  for (const ProgressReport& report : found.reports)
     words.push_back(
-        fmt::format("{} has not entered it: {}", world_->name_of(tale.rank), tale.doing));
+        fmt::format("{} has not entered it: {}", world_->name_of(report.rank), report.doing));
   if (words.empty())
     for (const int rank : missing) words.push_back(world_->name_of(rank));
   found.words = some_of(std::move(words));

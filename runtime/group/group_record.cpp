@@ -23,7 +23,7 @@ void GroupState::show_timeout() {
 }
 
 void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                             const Algorithm* algorithm, const CallNote& note) {
+                             const Algorithm* algorithm, const CallContext& note) {
   CallRing& ring = world_->ring();
   if (!ring.is_on()) return;
   CallRecord made;

@@ -169,7 +169,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   call.sequence = take_sequence(request.type, algorithm);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
-  const CallNote note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
+  const CallContext note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
   auto ended = CallRing::Ended::now;
   try {
     Operation& operation = *storage.get();
@@ -212,11 +212,11 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
 bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
   ProgressEngine& engine = world_->engine();
-  Waiter waiter(engine.crowding(), operation.can_rest());
+  Waiter waiter(engine.oversubscription(), operation.can_park());
   // The clock costs as much as a step of a small operation: it is looked at for the first time when
   // the operation has not completed at once, then now and then, and always before a long pause.
   constexpr unsigned first_look = 16;
-  constexpr unsigned turns_between_looks = 32;
+  constexpr unsigned turns_between_polls = 32;
   TimePoint began{};
   Deadline deadline = Deadline::never();
   bool is_done = false;
@@ -230,7 +230,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       began = clock.now();
       if (!limit.is_none()) deadline = Deadline::after(limit, began);
     }
-    if (turn % turns_between_looks == 0 || waiter.is_sleepy()) {
+    if (turn % turns_between_polls == 0 || waiter.is_sleepy()) {
       const TimePoint now = clock.now();
       if (deadline.expired(now)) {
         if (step()) return true;
@@ -243,12 +243,12 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       if (turn > first_look && is_collective(call.request->type))
         if (auto error = look_for_other_calls(began, now)) std::rethrow_exception(error);
     }
-    const bool rests = engine.is_idle() && waiter.is_sleepy() && operation.can_rest();
+    const bool parks = engine.is_idle() && waiter.is_sleepy() && operation.can_park();
     const bool all_stepped = engine.is_idle() || engine.step_some();
-    if (!rests && (all_stepped || !waiter.is_sleepy()))
+    if (!parks && (all_stepped || !waiter.is_sleepy()))
       waiter.pause([&operation] { return operation.awaited(); });
-    if (rests ? operation.rest(waiter.next_rest()) : operation.step())
-      return turn >= first_look || engine.crowded();
+    if (parks ? operation.park(waiter.next_park()) : operation.step())
+      return turn >= first_look || engine.oversubscribed();
   }
 }
 
@@ -259,9 +259,9 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
   // Before anything is taken back: what comes then must be nobody else's.
   if (concerns_all) abort(failure);
   if (is_aborted()) note_given_up();
-  std::unique_ptr<Residue> residue = operation.abandon(failure.reason);
-  const bool clean = residue == nullptr;
-  world_->engine().keep(std::move(residue));
+  std::unique_ptr<AbandonedOperation> abandoned = operation.abandon(failure.reason);
+  const bool clean = abandoned == nullptr;
+  world_->engine().keep(std::move(abandoned));
   // A send or receive that went wrong and has left nothing behind is its own matter.
   if (concerns_all || !clean)
     abort(failure);
@@ -359,7 +359,7 @@ void GroupState::prepare_parts(WorkState& work, const Asked* asked) {
   for (const auto& part : work.parts()) part->algorithm = &prepare(part->storage, part->call);
 }
 
-void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallNote& note) {
+void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallContext& note) {
   if (is_watched()) [[unlikely]]
     for (const auto& part : work->parts()) examine_part(part->call, note);
   for (const auto& part : work->parts()) await_ready(*part->storage.get(), part->call, note.limit);

@@ -14,7 +14,7 @@
 #include "collectives/dispatch/selector.hpp"
 #include "collectives/nccl/channel.hpp"
 #include "hymn/process_group.hpp"
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 #include "recorder/recorder_memory.hpp"
 #include "runtime/group/completions.hpp"
 #include "runtime/group/gone_members.hpp"
@@ -32,7 +32,7 @@ class WorkState;
 class WorldState;
 
 /// What is recorded of a call beside its request.
-struct CallNote {
+struct CallContext {
   const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
   Timeout limit{};
   std::uint64_t started = 0;   ///< a stamp, where starts are recorded and it starts at once
@@ -141,13 +141,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void abort_to_shrink();
   /// Another rank has given it up.
   void abort_here(const Failure& failure);
-  bool is_aborted() const { return standing_.load(std::memory_order_acquire) == Standing::aborted; }
+  bool is_aborted() const { return health_.load(std::memory_order_acquire) == Health::aborted; }
   Failure abort_failure() const;
 
   /// What has become of a member; of other ranks it is not interested.
   void member_changed(const PeerNews& news);
   /// Nothing has happened to the group or its members: no need to ask hopeless().
-  bool is_sound() const { return standing_.load(std::memory_order_acquire) == Standing::sound; }
+  bool is_sound() const { return health_.load(std::memory_order_acquire) == Health::sound; }
   /// The error of an operation that cannot complete for want of members that are gone, since the
   /// group is aborted, or since MPI has been finalized; null while it may. `step` is taken once
   /// more before that, and returns true when it has completed: what others did before may have come
@@ -198,11 +198,12 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// For a call of this rank that has lasted for long: whom to ask about it, and what; then, with
   /// what they have told, who is missing and where. Does not wait.
   std::pair<Inquiry, std::vector<int>> whom_to_ask(const PendingOp& op) const;
-  MissingRanks missing_of(const PendingOp& op, std::vector<Tale> tales) const {
-    return find_missing(op, std::move(tales), Duration::zero());
+  MissingRanks missing_of(const PendingOp& op, std::vector<ProgressReport> reports) const {
+    return find_missing(op, std::move(reports), Duration::zero());
   }
   PendingOp pending_in(const CallRecord& call) const;
-  std::string wait_report(const CallRecord& call, std::vector<Tale> tales, Duration waited) const;
+  std::string wait_report(const CallRecord& call, std::vector<ProgressReport> reports,
+                          Duration waited) const;
   /// Asks the others who is missing. `gives_up`: the operation's own limit has passed; otherwise
   /// only somebody's patience.
   std::exception_ptr timeout_error(const PendingOp& op, Duration waited, Timeout limit,
@@ -250,7 +251,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     return take_sequence(type);
   }
   void fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                   const Algorithm* algorithm, const CallNote& note);
+                   const Algorithm* algorithm, const CallContext& note);
   /// For what does not even start, since members are gone: dumps tell of it. Its number.
   std::uint64_t record_refused(const Asked& asked);
   /// A blocking collective has completed.
@@ -275,12 +276,14 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   // In group_inquiry.cpp.
   /// Who has not come, from what ranks have told, and what a closer look gives within `patience`.
-  MissingRanks find_missing(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
+  MissingRanks find_missing(const PendingOp& op, std::vector<ProgressReport> reports,
+                            Duration patience) const;
   std::string remedy_for(const MissingRanks& missing) const;
   /// Where the calls of other members differ from this rank's, as the records tell: "rank 1 calls
   /// barrier (at solver.cpp:88)". Empty: nothing is known of that. Asks those of other hosts for up
   /// to `patience`.
-  std::string tell_apart(const PendingOp& op, std::vector<Tale> tales, Duration patience) const;
+  std::string tell_apart(const PendingOp& op, std::vector<ProgressReport> reports,
+                         Duration patience) const;
   /// "this rank calls …"; empty where it is not recorded.
   std::string tell_own(const PendingOp& op) const;
   std::optional<CallRecord> own_call(const PendingOp& op) const;
@@ -311,8 +314,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   // In group_checks.cpp: what the checks ask of a call that nothing else is wrong with, before its
   // number is taken.
-  WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallNote& note);
-  void examine_part(const Call& call, const CallNote& note);
+  WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallContext& note);
+  void examine_part(const Call& call, const CallContext& note);
   void require_numbers(const Call& call, Timeout limit);
   // In group_gpu.cpp.
   /// Moves what is in flight in this process until `is_done`; `look` is called before each turn,
@@ -323,10 +326,11 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                  const std::function<bool()>& is_done);
   void await_ready(Operation& operation, const Call& call, Timeout limit);
   std::size_t find_nan_on_gpu(const Call& call, const ConstBufferView& view, Timeout limit);
-  void compare(const Call& call, const CallNote& note);
+  void compare(const Call& call, const CallContext& note);
   void announce(const Call& call);
-  [[noreturn]] void refuse_apart(const Call& call, const CallNote& note, const Patience& patience,
-                                 const CheckedCall& mine, const std::string& misfit);
+  [[noreturn]] void refuse_apart(const Call& call, const CallContext& note,
+                                 const Patience& patience, const CheckedCall& mine,
+                                 const std::string& misfit);
   /// From what the meeting has found out: who has not come, and what they do instead.
   std::exception_ptr missed_error(const PendingOp& op, const TimeoutError& error) const;
   [[noreturn]] void give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit);
@@ -334,9 +338,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   // In group_agreement.cpp.
   struct MembersCalls {
     int rank;
-    CallGlimpse glimpse;
+    CallSnapshot snapshot;
   };
-  CallGlimpse latest_calls(const CallRing& ring) const;
+  CallSnapshot latest_calls(const CallRing& ring) const;
   /// Of those whose records can be read: this rank, and others of this host.
   std::vector<MembersCalls> calls_of_all() const;
   /// The first of these that members have made otherwise, in words; empty: there is none.
@@ -354,7 +358,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void add_part(WorkState& work, const Request& request);
   /// After all parts of the work were added; `asked` as in require_members().
   void prepare_parts(WorkState& work, const Asked* asked);
-  void launch(const std::shared_ptr<WorkState>& work, const CallNote& note);
+  void launch(const std::shared_ptr<WorkState>& work, const CallContext& note);
   void enqueue(const WorkState& work);
   /// Those who take part in what is in flight learn whose fault it is that it will not complete.
   void leave_because_of_failure();
@@ -399,14 +403,15 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<std::size_t> ordered_count_{0};
   GroupLineLease line_;  // the counts are there
   /// Ordered: it never gets better, but for members that were only lost.
-  enum class Standing : unsigned char { sound, bereaved, aborted };
-  std::atomic<Standing> standing_{Standing::sound};
+  enum class Health : unsigned char { sound, lost_member, aborted };
+  std::atomic<Health> health_{Health::sound};
   GoneMembers gone_;
   std::atomic<unsigned> watch_;
   std::atomic<std::uint64_t> comparing_{0};
   Completions completions_;
-  std::atomic<std::int64_t> next_look_{0};   // for other calls, of the world's clock
-  std::atomic<std::uint64_t> announced_{0};  // the latest collective that the desk has been told
+  std::atomic<std::int64_t> next_look_{0};  // for other calls, of the world's clock
+  std::atomic<std::uint64_t> announced_{
+      0};  // the latest collective that the coordinator has been told
   std::atomic<bool> destroyed_{false};
   std::atomic<bool> has_given_up_{false};  ///< calls, with the group
   std::atomic<bool> in_shadow_{false};

@@ -22,11 +22,11 @@ ProgressEngine::Overdue overdue_of(const detail::WorkState& work) {
 }  // namespace
 
 ProgressEngine::ProgressEngine(std::shared_ptr<WorksInFlight> works,
-                               std::function<bool()> may_drive, bool crowded, bool own_thread,
-                               CpuSet own_cpus)
+                               std::function<bool()> may_drive, bool oversubscribed,
+                               bool own_thread, CpuSet own_cpus)
     : works_(std::move(works)),
       may_drive_(std::move(may_drive)),
-      crowding_(crowded),
+      oversubscription_(oversubscribed),
       has_own_thread_(own_thread),
       own_cpus_(std::move(own_cpus)) {
   if (!own_thread) return;
@@ -62,29 +62,29 @@ void ProgressEngine::for_each_own(Visit visit) const {
   });
 }
 
-void ProgressEngine::keep(std::unique_ptr<Residue> residue) {
-  if (residue == nullptr) return;
+void ProgressEngine::keep(std::unique_ptr<AbandonedOperation> abandoned) {
+  if (abandoned == nullptr) return;
   // What comes after another failure is no reason to hold all that was before.
-  if (may_drive_()) forget_done_residues();
+  if (may_drive_()) forget_done_abandoned();
   std::lock_guard lock(mutex_);
-  residues_.push_back(std::move(residue));
+  abandoned_operations_.push_back(std::move(abandoned));
 }
 
-void ProgressEngine::forget_done_residues() {
+void ProgressEngine::forget_done_abandoned() {
   std::lock_guard lock(mutex_);
-  std::erase_if(residues_, [](const auto& residue) { return residue->done(); });
+  std::erase_if(abandoned_operations_, [](const auto& abandoned) { return abandoned->done(); });
 }
 
 bool ProgressEngine::is_drained() {
-  forget_done_residues();
+  forget_done_abandoned();
   std::lock_guard lock(mutex_);
-  return !has_works() && residues_.empty();
+  return !has_works() && abandoned_operations_.empty();
 }
 
 bool ProgressEngine::step_some() {
   if (is_idle()) return true;
   if (!works_->step_some()) return false;
-  if (may_drive_()) forget_done_residues();
+  if (may_drive_()) forget_done_abandoned();
   return true;
 }
 
@@ -145,7 +145,7 @@ bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) cons
 }
 
 void ProgressEngine::step_what_peers_need() {
-  Waiter waiter(crowding_);
+  Waiter waiter(oversubscription_);
   while (works_->needed_count() != 0)
     if (step_some() || !waiter.is_sleepy()) waiter.pause();
 }
@@ -187,16 +187,16 @@ void ProgressEngine::own_thread_failed(std::string_view why) {
     work->abandon(fmt::format("the progress thread has failed: {}", why));
 }
 
-std::vector<std::unique_ptr<Residue>> ProgressEngine::shut_down() {
+std::vector<std::unique_ptr<AbandonedOperation>> ProgressEngine::shut_down() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  forget_done_residues();
+  forget_done_abandoned();
   std::lock_guard lock(mutex_);
-  return std::exchange(residues_, {});
+  return std::exchange(abandoned_operations_, {});
 }
 
 }  // namespace hymn

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/crowding.hpp"
+#include "base/oversubscription.hpp"
 #include "collectives/operation.hpp"
 #include "runtime/group/gone_members.hpp"
 #include "runtime/group/works_in_flight.hpp"
@@ -26,7 +26,7 @@ class ProgressEngine {
   /// `works` are all that are in flight on this rank. `may_drive` tells whether the calling thread
   /// may move those of this world. A thread of its own is bound to `own_cpus`.
   ProgressEngine(std::shared_ptr<WorksInFlight> works, std::function<bool()> may_drive,
-                 bool crowded, bool own_thread, CpuSet own_cpus);
+                 bool oversubscribed, bool own_thread, CpuSet own_cpus);
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine&) = delete;
   ProgressEngine& operator=(const ProgressEngine&) = delete;
@@ -35,7 +35,7 @@ class ProgressEngine {
   /// As WorksInFlight::remove().
   std::shared_ptr<detail::WorkState> remove(detail::WorkState& work);
   /// Keeps what an abandoned operation left until it is done.
-  void keep(std::unique_ptr<Residue> residue);
+  void keep(std::unique_ptr<AbandonedOperation> abandoned);
 
   /// Nothing is in flight, in no world of this rank.
   bool is_idle() const { return works_->count() == 0; }
@@ -77,30 +77,30 @@ class ProgressEngine {
   /// This collective is in flight, and nothing has moved it on of late.
   bool is_undriven(std::uint64_t uid, std::uint64_t sequence) const;
 
-  Crowding& crowding() { return crowding_; }
-  bool crowded() const { return crowding_.is_counted(); }
+  Oversubscription& oversubscription() { return oversubscription_; }
+  bool oversubscribed() const { return oversubscription_.is_counted(); }
   bool has_own_thread() const { return has_own_thread_.load(std::memory_order_acquire); }
   /// Ends the own thread. What is still kept is handed over, for it must outlive the world.
-  std::vector<std::unique_ptr<Residue>> shut_down();
+  std::vector<std::unique_ptr<AbandonedOperation>> shut_down();
 
  private:
   void run_own_thread();
   /// What the own thread was to move forward is given up; from now on those who wait move it.
   void own_thread_failed(std::string_view why);
   void step_what_peers_need();
-  void forget_done_residues();
+  void forget_done_abandoned();
   /// Calls `visit` with each work of this world, under the lock of all.
   template <class Visit>
   void for_each_own(Visit visit) const;
 
   std::shared_ptr<WorksInFlight> works_;
   std::function<bool()> may_drive_;
-  Crowding crowding_;
+  Oversubscription oversubscription_;
   std::atomic<bool> has_own_thread_;
   CpuSet own_cpus_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<Residue>> residues_;
+  std::vector<std::unique_ptr<AbandonedOperation>> abandoned_operations_;
   std::atomic<std::size_t> own_count_{0};
   bool stopping_ = false;
   std::thread thread_;

@@ -22,7 +22,8 @@ struct WaitChain {
     bool tests = false;  ///< it may do something else at any time
   };
   std::vector<Link> links{};  ///< each leads to the next; none: the rank does not wait
-  std::vector<Tale> ends{};   ///< who keeps the last link, and does not wait, or cannot be asked
+  std::vector<ProgressReport>
+      ends{};                 ///< who keeps the last link, and does not wait, or cannot be asked
   std::vector<int> circle{};  ///< who waits for each other
   bool is_told = false;       ///< it leads into one that was followed before
 
@@ -51,30 +52,30 @@ class WaitGraph {
 /// first question is certain to have been so at one time, and only such waits make a circle.
 class WaitChains {
  public:
-  using Ask = std::function<std::vector<Tale>(const Inquiry&, std::span<const int>)>;
+  using Ask = std::function<std::vector<ProgressReport>(const Inquiry&, std::span<const int>)>;
   /// `self` waits, too, and has `waited` when it began to ask. `elapsed`: since then.
   WaitChains(int self, Duration waited, Ask ask, std::function<Duration()> elapsed)
       : self_(self), waited_(waited), ask_(std::move(ask)), elapsed_(std::move(elapsed)) {}
 
   /// Any of these, who have told this, could end the wait of `self`. Else it needs all.
-  void needs_any_of(std::vector<Tale> tales) { alternatives_ = std::move(tales); }
+  void needs_any_of(std::vector<ProgressReport> reports) { alternatives_ = std::move(reports); }
   /// From the rank that has told this on. What was followed before is not followed again.
-  WaitChain follow(Tale at);
+  WaitChain follow(ProgressReport at);
 
  private:
-  std::vector<Tale> whom_it_lacks(const Tale& tale) const;
+  std::vector<ProgressReport> whom_it_lacks(const ProgressReport& report) const;
   /// All these waits, and that of `self`, were at one time: each began before the first question,
   /// and before any of them was given up.
-  bool have_met(std::span<const Tale> waiting) const;
+  bool have_met(std::span<const ProgressReport> waiting) const;
   /// Those who wait for each other for certain, where these waits lead round in a circle.
-  std::vector<int> deadlock_of(const std::vector<Tale>& circle) const;
+  std::vector<int> deadlock_of(const std::vector<ProgressReport>& circle) const;
   /// The ways on from a circle with a wait that any of several could end: those who wait for each
   /// other whichever way they go; empty where one goes on, or that is not certain.
-  std::vector<int> knot_around(const std::vector<Tale>& circle) const;
+  std::vector<int> knot_around(const std::vector<ProgressReport>& circle) const;
 
   int self_;
   Duration waited_;
-  std::vector<Tale> alternatives_{};
+  std::vector<ProgressReport> alternatives_{};
   Ask ask_;
   std::function<Duration()> elapsed_;
   std::set<int> followed_;
@@ -83,12 +84,12 @@ class WaitChains {
 /// Ranks that are missing, and what is known of them.
 struct MissingRanks {
   std::vector<int> ranks{};
-  std::string apart{};          ///< the calls of others, where they differ from this rank's
-  std::string words{};          ///< empty: nothing could be found out
-  bool any = false;             ///< one of `ranks` would be enough
-  bool undriven = false;        ///< these have started the call, and do not progress it
-  std::vector<Tale> tales{};    ///< of `ranks`
-  std::vector<Tale> unheard{};  ///< of others, of which nothing could be found out
+  std::string apart{};    ///< the calls of others, where they differ from this rank's
+  std::string words{};    ///< empty: nothing could be found out
+  bool any = false;       ///< one of `ranks` would be enough
+  bool undriven = false;  ///< these have started the call, and do not progress it
+  std::vector<ProgressReport> reports{};  ///< of `ranks`
+  std::vector<ProgressReport> unheard{};  ///< of others, of which nothing could be found out
 };
 /// Those who are missing may wait themselves: adds for whom, and names those instead who are waited
 /// for in the end. Only of the first few are the waits followed.

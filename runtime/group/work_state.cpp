@@ -199,10 +199,10 @@ bool WorkState::must_abort_group(bool clean) const {
   return is_ordered() || !clean || group_->has_failed_members();
 }
 
-bool WorkState::can_rest() const {
+bool WorkState::can_park() const {
   return completed_parts_.load(std::memory_order_relaxed) + 1 == parts_.size() &&
          std::all_of(parts_.begin(), parts_.end(),
-                     [](const auto& part) { return part->storage.get()->can_rest(); });
+                     [](const auto& part) { return part->storage.get()->can_park(); });
 }
 
 Awaited WorkState::awaited() {
@@ -230,7 +230,7 @@ bool WorkState::step_parts(long nanoseconds) {
 bool WorkState::step_part(WorkPart& part, long nanoseconds) {
   Operation& operation = *part.storage.get();
   if (group_->may_take_wrongly(part.request.get().type)) return false;
-  const bool done = nanoseconds > 0 ? operation.rest(nanoseconds) : operation.step();
+  const bool done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
   part.done = done && !group_->may_take_wrongly(part.request.get().type);
   if (part.done) {
     completed_parts_.fetch_add(1, std::memory_order_relaxed);
@@ -260,9 +260,9 @@ bool WorkState::give_up_parts(const std::string& reason) {
     WorkPart& part = *parts_[i];
     if (part.done.exchange(true)) continue;
     group_->world().ring().set_ended(part.record_id, CallState::failed, false);
-    std::unique_ptr<Residue> residue = part.storage.get()->abandon(reason);
-    clean = clean && residue == nullptr;
-    group_->world().engine().keep(std::move(residue));
+    std::unique_ptr<AbandonedOperation> abandoned = part.storage.get()->abandon(reason);
+    clean = clean && abandoned == nullptr;
+    group_->world().engine().keep(std::move(abandoned));
   }
   return clean;
 }
@@ -341,21 +341,21 @@ void WorkState::wait(Timeout timeout) {
   const bool has_waited = !is_completed();
   if (has_waited) add_waiter();
   if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
-  // Of several parts all but one may be over after a step, and that one can rest.
+  // Of several parts all but one may be over after a step, and that one can park.
   if (world.may_end_works()) step();
-  Waiter waiter(world.engine().crowding(), can_rest());
+  Waiter waiter(world.engine().oversubscription(), can_park());
   bool expired = false;
   while (!is_completed()) {
     // With nothing else to move forward it may sleep until a peer has done something.
-    const bool rests = waiter.is_sleepy() && can_rest() && world.engine().has_one() &&
+    const bool parks = waiter.is_sleepy() && can_park() && world.engine().has_one() &&
                        !world.engine().has_own_thread();
-    if (world.may_end_works() && step(rests ? waiter.next_rest() : 0)) break;
-    const bool all_stepped = rests || world.engine().has_one() || world.engine().step_some();
+    if (world.may_end_works() && step(parks ? waiter.next_park() : 0)) break;
+    const bool all_stepped = parks || world.engine().has_one() || world.engine().step_some();
     if (is_completed()) break;
     const TimePoint now = world.clock().now();
     expired = timeout.is_set() && deadline.expired(now) && !(world.may_end_works() && step(0));
     if (expired) break;
-    if (!rests && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
+    if (!parks && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
   if (timeout.is_set()) {
     explicit_waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -380,7 +380,7 @@ bool WorkState::is_enqueued() const {
 
 void WorkState::await_enqueued() {
   ProgressEngine& engine = group_->world().engine();
-  Waiter waiter(engine.crowding());
+  Waiter waiter(engine.oversubscription());
   while (true) {
     {
       std::lock_guard lock(step_mutex_);

@@ -62,10 +62,10 @@ class WorkState {
   /// Starts all parts. Throws, after giving up what has started, when one of them cannot start.
   void start();
   /// One step; true when it has completed, successfully or not. Does nothing when another thread is
-  /// at it. Where can_rest(), and nothing can be done, it may sleep for up to `nanoseconds`.
+  /// at it. Where can_park(), and nothing can be done, it may sleep for up to `nanoseconds`.
   bool step(long nanoseconds = 0);
-  /// Only the last part rests: whoever slept in one would not move the others.
-  bool can_rest() const;
+  /// Only the last part parks: whoever slept in one would not move the others.
+  bool can_park() const;
   /// Moves everything in flight forward, then is_completed().
   bool test();
   bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }

@@ -10,7 +10,7 @@
 
 #include "collectives/algorithm.hpp"
 #include "hymn/join.hpp"
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 
 namespace hymn {
 

@@ -10,7 +10,7 @@ namespace {
 // Who has waited for long may wait a little longer: an eighth of that at most.
 constexpr Duration shortest_pause = std::chrono::microseconds(20);
 constexpr Duration longest_pause = std::chrono::milliseconds(5);
-// Who is there answers at once. A question or an answer may be lost together with a desk.
+// Who is there answers at once. A question or an answer may be lost together with a coordinator.
 constexpr Duration patience = std::chrono::seconds(1);
 
 }  // namespace
@@ -23,15 +23,15 @@ const SeenCall* ShadowedMember::find(std::uint64_t sequence) const {
   return at < calls_.size() ? &calls_[at] : nullptr;
 }
 
-bool ShadowedMember::learn(const CallGlimpse& glimpse, std::uint64_t sequence) {
-  const bool is_news = glimpse.joins > joins_ || (!glimpse.calls.empty() && !find(sequence));
-  is_silent_ = !glimpse.is_recorded;
-  if (glimpse.joins >= joins_) {
-    joins_ = glimpse.joins;
-    joined_at_ = glimpse.joined_at;
+bool ShadowedMember::learn(const CallSnapshot& snapshot, std::uint64_t sequence) {
+  const bool is_news = snapshot.joins > joins_ || (!snapshot.calls.empty() && !find(sequence));
+  is_silent_ = !snapshot.is_recorded;
+  if (snapshot.joins >= joins_) {
+    joins_ = snapshot.joins;
+    joined_at_ = snapshot.joined_at;
   }
-  lost_ = glimpse.is_overwritten ? sequence : 0;
-  if (!glimpse.calls.empty()) calls_.assign(glimpse.calls.begin(), glimpse.calls.end());
+  lost_ = snapshot.is_overwritten ? sequence : 0;
+  if (!snapshot.calls.empty()) calls_.assign(snapshot.calls.begin(), snapshot.calls.end());
   return is_news;
 }
 
@@ -39,14 +39,14 @@ bool ShadowedMember::learn(const CallGlimpse& glimpse, std::uint64_t sequence) {
 
 void ReadableMembers::add(int rank, const RecorderView& view) {
   members_.emplace_back(rank);
-  places_.push_back({view});
+  recorders_.push_back({view});
 }
 
 void ReadableMembers::look(std::uint64_t sequence, std::uint64_t n, Wanted) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     ShadowedMember& member = members_[i];
     if (!member.makes(sequence, n) || member.find(sequence) != nullptr) continue;
-    auto& [view, line] = places_[i];
+    auto& [view, line] = recorders_[i];
     const bool is_here =
         line != nullptr && line->uid_plus_one.load(std::memory_order_acquire) == uid_ + 1;
     if (!is_here) line = view.line_of(uid_);
@@ -94,11 +94,11 @@ void AskedMembers::look_at_all(std::uint64_t sequence, std::uint64_t n) {
 
 void AskedMembers::collect() {
   if (!question_) return;
-  for (const CallTale& tale : agent_->take_calls(*question_)) {
-    waited_for_.erase(tale.rank);
-    const auto member = std::ranges::find(members_, tale.rank, &ShadowedMember::rank);
-    if (member == members_.end() || !tale.knows_group) continue;
-    if (member->learn(glimpse_of(tale), asked_for_)) last_news_ = clock_.now();
+  for (const CallProgress& report : agent_->take_calls(*question_)) {
+    waited_for_.erase(report.rank);
+    const auto member = std::ranges::find(members_, report.rank, &ShadowedMember::rank);
+    if (member == members_.end() || !report.knows_group) continue;
+    if (member->learn(snapshot_of(report), asked_for_)) last_news_ = clock_.now();
   }
   if (is_waiting()) return;
   agent_->forget_calls(*question_);

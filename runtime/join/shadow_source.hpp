@@ -10,7 +10,7 @@
 
 #include "base/clock.hpp"
 #include "control/agent.hpp"
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 #include "recorder/recorder_view.hpp"
 
 namespace hymn::detail {
@@ -37,7 +37,7 @@ class ShadowedMember {
   /// It keeps no records.
   bool is_silent() const { return is_silent_; }
   /// A look at its calls from `sequence` on. True when it tells anything new.
-  bool learn(const CallGlimpse& glimpse, std::uint64_t sequence);
+  bool learn(const CallSnapshot& snapshot, std::uint64_t sequence);
 
  private:
   int rank_;
@@ -84,12 +84,12 @@ class ReadableMembers final : public ShadowSource {
   }
 
  private:
-  struct Place {
+  struct MemberRecorder {
     RecorderView view;
     const GroupLine* line = nullptr;  // once it has been there
   };
   std::uint64_t uid_;
-  std::vector<Place> places_;  // of members_
+  std::vector<MemberRecorder> recorders_;  // of members_
 };
 
 /// Those that must be asked, by way of the control plane: on other hosts.

@@ -29,13 +29,13 @@ std::vector<int> others(const std::vector<int>& host_of, int rank) {
 /// Of one member, who is alone on its host.
 void add_lone_channel(HierarchyParts& parts) {
   RegionPlan plan;
-  const int desk = ShmChannel::open_desk(plan);
+  const int control_block = ShmChannel::add_control_block(plan);
   parts.areas.add_first(plan);
   parts.areas.add_large(plan);
   auto region = HeapMemory::view(std::make_shared<HeapMemory>(plan, 1), 0);
   parts.channel =
       std::make_shared<ShmChannel>(std::move(region), std::vector<int>{parts.shape.rank}, false,
-                                   desk, [](const std::string&) {});
+                                   control_block, [](const std::string&) {});
 }
 
 }  // namespace

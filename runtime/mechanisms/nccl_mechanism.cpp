@@ -36,15 +36,15 @@ bool wants_sharing() {
 }  // namespace
 
 /// What a member says of itself.
-struct NcclMechanism::Offer {
+struct NcclMechanism::NcclOffer {
   std::string gpu;  ///< as NcclMechanism names it; empty: it has none
   bool shares = false;
   Bytes nccl;            ///< as introduce()
   std::string no_casts;  ///< why it cannot reduce in float32; empty: it can, or was not asked to
 
-  static Offer read(const Bytes& said) {
+  static NcclOffer read(const Bytes& said) {
     Unpacker unpacker(said);
-    Offer offer;
+    NcclOffer offer;
     offer.gpu = unpacker.text();
     offer.shares = unpacker.number() != 0;
     offer.nccl = unpacker.bytes();
@@ -58,29 +58,29 @@ struct NcclMechanism::Offer {
   }
 };
 
-int NcclMechanism::most_on_one_gpu(const std::vector<Offer>& offers) {
+int NcclMechanism::most_on_one_gpu(const std::vector<NcclOffer>& offers) {
   std::map<std::string, int> ranks;
   int most = 0;
-  for (const Offer& offer : offers) most = std::max(most, ++ranks[offer.gpu]);
+  for (const NcclOffer& offer : offers) most = std::max(most, ++ranks[offer.gpu]);
   return most;
 }
 
-std::vector<Bytes> NcclMechanism::introductions(const std::vector<Offer>& offers) {
+std::vector<Bytes> NcclMechanism::introductions(const std::vector<NcclOffer>& offers) {
   std::vector<Bytes> words;
-  for (const Offer& offer : offers) words.push_back(offer.nccl);
+  for (const NcclOffer& offer : offers) words.push_back(offer.nccl);
   return words;
 }
 
-std::string NcclMechanism::refusal_of(const std::vector<Offer>& offers,
+std::string NcclMechanism::refusal_of(const std::vector<NcclOffer>& offers,
                                       std::span<const int> members) {
   const auto size = offers.size();
   const auto without = static_cast<std::size_t>(std::count_if(
-      offers.begin(), offers.end(), [](const Offer& offer) { return offer.gpu.empty(); }));
+      offers.begin(), offers.end(), [](const NcclOffer& offer) { return offer.gpu.empty(); }));
   if (without > 0) return fmt::format("{} of {} ranks have no GPU", without, size);
   if (std::string lacking = who_lacks_nccl(members, introductions(offers)); !lacking.empty())
     return lacking;
-  const bool all_share =
-      std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.shares; });
+  const bool all_share = std::all_of(offers.begin(), offers.end(),
+                                     [](const NcclOffer& offer) { return offer.shares; });
   if (const int sharers = most_on_one_gpu(offers); sharers > 1 && !all_share)
     return fmt::format("{} ranks share one GPU, which NCCL refuses", sharers);
   return "";
@@ -127,7 +127,7 @@ void NcclMechanism::placed(const JobMap& job) {
 }
 
 Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
-  Offer mine;
+  NcclOffer mine;
   if (gpu_ == nullptr) return mine.packed();
   mine.gpu = gpu_name_;
   if (policy_of(options, path_).allows(paths::nccl)) {
@@ -142,9 +142,9 @@ Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
 }
 
 void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span<const Bytes>) {
-  std::vector<Offer> offers;
-  for (const Bytes& word : said) offers.push_back(Offer::read(word));
-  if (std::all_of(offers.begin(), offers.end(), [](const Offer& o) { return o.gpu.empty(); }))
+  std::vector<NcclOffer> offers;
+  for (const Bytes& word : said) offers.push_back(NcclOffer::read(word));
+  if (std::all_of(offers.begin(), offers.end(), [](const NcclOffer& o) { return o.gpu.empty(); }))
     return;
   std::string refusal = refusal_of(offers, group.membership.ranks);
   if (refusal.empty()) {
@@ -169,7 +169,7 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
   group.algorithms.push_back(std::move(staged));
 }
 
-void NcclMechanism::open_nccl(NewGroup& group, const std::vector<Offer>& offers) {
+void NcclMechanism::open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers) {
   require_same_nccl(group.membership.ranks, introductions(offers));
   const bool in_float32 = reduces_in_float32(group.options);
   if (in_float32) require_casts(group.membership.ranks, offers);
@@ -194,7 +194,8 @@ std::string NcclMechanism::find_casts() noexcept {
   }
 }
 
-void NcclMechanism::require_casts(std::span<const int> members, const std::vector<Offer>& offers) {
+void NcclMechanism::require_casts(std::span<const int> members,
+                                  const std::vector<NcclOffer>& offers) {
   for (std::size_t i = 0; i < offers.size(); ++i)
     if (!offers[i].no_casts.empty())
       throw ConfigError(

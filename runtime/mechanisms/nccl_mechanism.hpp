@@ -65,17 +65,17 @@ class NcclMechanism final : public Mechanism {
   bool is_made_early(const GroupOptions& options) const {
     return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
   }
-  struct Offer;
+  struct NcclOffer;
   /// What each member has told of its NCCL.
-  static std::vector<Bytes> introductions(const std::vector<Offer>& offers);
-  static int most_on_one_gpu(const std::vector<Offer>& offers);
+  static std::vector<Bytes> introductions(const std::vector<NcclOffer>& offers);
+  static int most_on_one_gpu(const std::vector<NcclOffer>& offers);
   /// Why these members cannot use NCCL together; empty: they can.
-  static std::string refusal_of(const std::vector<Offer>& offers, std::span<const int> members);
+  static std::string refusal_of(const std::vector<NcclOffer>& offers, std::span<const int> members);
   /// Why this rank cannot reduce in float32; empty: it can.
   std::string find_casts() noexcept;
   /// Throws ConfigError, the same on all members, where one cannot.
-  static void require_casts(std::span<const int> members, const std::vector<Offer>& offers);
-  void open_nccl(NewGroup& group, const std::vector<Offer>& offers);
+  static void require_casts(std::span<const int> members, const std::vector<NcclOffer>& offers);
+  void open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers);
   std::shared_ptr<NcclChannel> make_channel(const NewGroup& group) const;
   void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
   /// Whether groups with these options are split from the world's group when they are made: all its

@@ -10,7 +10,7 @@ namespace hymn {
 namespace {
 
 /// As in an offer, behind one another.
-struct Offered {
+struct OfferedCommunicator {
   std::uint64_t id = 0;
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
@@ -18,14 +18,15 @@ struct Offered {
 };
 constexpr std::size_t words_of_one = 4;
 
-Offered offered_at(const std::vector<std::uint64_t>& words, std::size_t index) {
+OfferedCommunicator offered_at(const std::vector<std::uint64_t>& words, std::size_t index) {
   const std::uint64_t* const at = words.data() + index * words_of_one;
   return {at[0], at[1], at[2], at[3]};
 }
 
-std::optional<Offered> offered_with(const std::vector<std::uint64_t>& words, std::uint64_t id) {
+std::optional<OfferedCommunicator> offered_with(const std::vector<std::uint64_t>& words,
+                                                std::uint64_t id) {
   for (std::size_t i = 0; i < words.size() / words_of_one; ++i)
-    if (const Offered offered = offered_at(words, i); offered.id == id) return offered;
+    if (const OfferedCommunicator offered = offered_at(words, i); offered.id == id) return offered;
   return std::nullopt;
 }
 
@@ -34,7 +35,7 @@ constexpr int most_vain = 16;
 
 /// Nothing where not all have it, or have called the same collectives over it.
 std::optional<ParkedCommunicators::Choice> judge(std::span<const std::vector<std::uint64_t>> offers,
-                                                 const Offered& first) {
+                                                 const OfferedCommunicator& first) {
   ParkedCommunicators::Choice choice{.id = first.id};
   for (const auto& words : offers) {
     const auto offered = offered_with(words, first.id);

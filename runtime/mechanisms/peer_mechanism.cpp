@@ -28,19 +28,19 @@ std::uint32_t random_word() { return std::random_device()(); }
 }  // namespace
 
 /// What a member says of itself.
-struct PeerMechanism::Offer {
+struct PeerMechanism::PeerOffer {
   bool is_wanted = false;
   bool has_gpu = false;
   int host = 0;         ///< index in the world's layout
-  std::string why_not;  ///< it has no window; empty: it has
-  /// The group for which it has set windows aside; nothing: it has none.
+  std::string why_not;  ///< it has no staging buffer; empty: it has
+  /// The group for which it has set staging buffers aside; nothing: it has none.
   std::optional<std::uint64_t> made_for;
-  std::uint32_t number = 0;  ///< that its window holds
-  WindowTicket window{};
+  std::uint32_t number = 0;  ///< that its staging buffer holds
+  IpcStagingTicket staging_buffer{};
 
-  static Offer read(const Bytes& said) {
+  static PeerOffer read(const Bytes& said) {
     Unpacker unpacker(said);
-    Offer offer;
+    PeerOffer offer;
     offer.is_wanted = unpacker.number() != 0;
     offer.has_gpu = unpacker.number() != 0;
     offer.host = static_cast<int>(unpacker.number());
@@ -48,7 +48,7 @@ struct PeerMechanism::Offer {
     const bool has_set_aside = unpacker.number() != 0;
     if (const std::uint64_t uid = unpacker.number(); has_set_aside) offer.made_for = uid;
     offer.number = static_cast<std::uint32_t>(unpacker.number());
-    offer.window = WindowTicket::read(unpacker.bytes());
+    offer.staging_buffer = IpcStagingTicket::read(unpacker.bytes());
     return offer;
   }
   Bytes packed() const {
@@ -59,18 +59,18 @@ struct PeerMechanism::Offer {
         .number(made_for ? 1 : 0)
         .number(made_for.value_or(0))
         .number(number)
-        .bytes(window.packed());
+        .bytes(staging_buffer.packed());
     return packer.packed();
   }
-  static std::vector<Offer> read_all(std::span<const Bytes> said) {
-    std::vector<Offer> offers;
+  static std::vector<PeerOffer> read_all(std::span<const Bytes> said) {
+    std::vector<PeerOffer> offers;
     for (const Bytes& word : said) offers.push_back(read(word));
     return offers;
   }
   /// Where the members are, as the one of that group rank sees it.
-  static HostMap hosts_of(const std::vector<Offer>& offers, int rank) {
+  static HostMap hosts_of(const std::vector<PeerOffer>& offers, int rank) {
     std::vector<int> host_of;
-    for (const Offer& offer : offers) host_of.push_back(offer.host);
+    for (const PeerOffer& offer : offers) host_of.push_back(offer.host);
     return {host_of, rank};
   }
 };
@@ -91,12 +91,12 @@ std::string unevenness_of(const HostMap& hosts) {
 
 /// How many blocks a kernel may have, so that those of all ranks that share a GPU fit there
 /// together: one that waits for its turn would be waited for by the others.
-unsigned blocks_that_fit(const std::vector<WindowTicket>& tickets) {
+unsigned blocks_that_fit(const std::vector<IpcStagingTicket>& tickets) {
   unsigned most = cuda::most_peer_blocks;
-  for (const WindowTicket& ticket : tickets) {
+  for (const IpcStagingTicket& ticket : tickets) {
     const auto sharers = std::count_if(
         tickets.begin(), tickets.end(),
-        [&](const WindowTicket& other) { return other.uuid.bytes == ticket.uuid.bytes; });
+        [&](const IpcStagingTicket& other) { return other.uuid.bytes == ticket.uuid.bytes; });
     const auto fit = cuda::peer_blocks_of_multiprocessor * ticket.multiprocessors / sharers;
     most = std::min(most, static_cast<unsigned>(std::max<std::ptrdiff_t>(fit, 1)));
   }
@@ -180,7 +180,7 @@ std::string PeerMechanism::why_not(const Membership& membership) const {
 }
 
 Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& options) {
-  Offer mine;
+  PeerOffer mine;
   const bool one_host = members_here(membership).size() == membership.ranks.size();
   mine.is_wanted = is_wanted(policy_of(options, path_), membership.ranks.size(), one_host);
   mine.has_gpu = nccl_.gpu() != nullptr;
@@ -189,22 +189,24 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
     const std::size_t boxes = one_host && why_no_messages(options).empty() ? peer_box_bytes : 0;
-    const std::size_t bytes = cuda::window_bytes(peer_slot_bytes, boxes, membership.ranks.size());
-    std::shared_ptr<PeerWindow> window;
+    const std::size_t bytes = cuda::staging_bytes(peer_slot_bytes, boxes, membership.ranks.size());
+    std::shared_ptr<IpcStagingBuffer> staging_buffer;
     {
       std::lock_guard lock(mutex_);
       if (const Reach* const reach = set_aside(membership, bytes)) mine.made_for = reach->made_for;
-      window = take_spare(bytes);
+      staging_buffer = take_spare(bytes);
     }
     // Another rank may have nothing set aside, or something else.
-    if (window == nullptr) window = std::make_shared<PeerWindow>(nccl_.gpu(), bytes);
+    if (staging_buffer == nullptr)
+      staging_buffer = std::make_shared<IpcStagingBuffer>(nccl_.gpu(), bytes);
     mine.number = random_word();
-    window->write(offsetof(cuda::WindowHead, number), std::as_bytes(std::span(&mine.number, 1)));
-    mine.window = window->ticket();
-    mine.window.rank = rank_;
-    mine.window.host = host_name_;
+    staging_buffer->write(offsetof(cuda::StagingHead, number),
+                          std::as_bytes(std::span(&mine.number, 1)));
+    mine.staging_buffer = staging_buffer->ticket();
+    mine.staging_buffer.rank = rank_;
+    mine.staging_buffer.host = host_name_;
     std::lock_guard lock(mutex_);
-    offered_[membership.uid] = std::move(window);
+    offered_[membership.uid] = std::move(staging_buffer);
   } catch (const Error& error) {
     mine.why_not = error.problem();
   }
@@ -215,13 +217,13 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
                             Duration patience) {
   std::string reason;
   try {
-    const std::vector<Offer> offers = Offer::read_all(said);
-    for (const Offer& offer : offers)
+    const std::vector<PeerOffer> offers = PeerOffer::read_all(said);
+    for (const PeerOffer& offer : offers)
       if (reason.empty()) reason = offer.why_not;
     // All members have the same settings.
     if (reason.empty() && !offers.front().is_wanted)
       reason = not_measured(static_cast<int>(membership.ranks.size()));
-    if (reason.empty()) reason = unevenness_of(Offer::hosts_of(offers, 0));
+    if (reason.empty()) reason = unevenness_of(PeerOffer::hosts_of(offers, 0));
     if (reason.empty() && !takes_up(membership, offers))
       reason = connect(membership, offers, patience);
   } catch (const std::exception& error) {
@@ -238,10 +240,10 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
 }
 
 const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership,
-                                                     std::size_t window_bytes) {
+                                                     std::size_t staging_bytes) {
   auto oldest = idle_.end();
   for (auto each = idle_.begin(); each != idle_.end(); ++each)
-    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() >= window_bytes &&
+    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() >= staging_bytes &&
         (oldest == idle_.end() || each->made_for < oldest->made_for))
       oldest = each;
   if (oldest == idle_.end()) return nullptr;
@@ -250,14 +252,15 @@ const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membershi
   return &reach;
 }
 
-std::shared_ptr<PeerWindow> PeerMechanism::take_spare(std::size_t window_bytes) {
-  const auto found = std::find_if(spare_.begin(), spare_.end(), [window_bytes](const auto& window) {
-    return window->bytes() >= window_bytes;
-  });
+std::shared_ptr<IpcStagingBuffer> PeerMechanism::take_spare(std::size_t staging_bytes) {
+  const auto found =
+      std::find_if(spare_.begin(), spare_.end(), [staging_bytes](const auto& staging_buffer) {
+        return staging_buffer->bytes() >= staging_bytes;
+      });
   if (found == spare_.end()) return nullptr;
-  std::shared_ptr<PeerWindow> window = std::move(*found);
+  std::shared_ptr<IpcStagingBuffer> staging_buffer = std::move(*found);
   spare_.erase(found);
-  return window;
+  return staging_buffer;
 }
 
 void PeerMechanism::put_back(std::uint64_t uid) {
@@ -267,41 +270,41 @@ void PeerMechanism::put_back(std::uint64_t uid) {
 // The group before may have left messages that nobody was to receive. Its kernels have ended
 // everywhere, or not all would have set the same aside, and no others begin before all have
 // answered: so counts of messages begin anew.
-bool PeerMechanism::takes_up(const Membership& membership, const std::vector<Offer>& offers) {
+bool PeerMechanism::takes_up(const Membership& membership, const std::vector<PeerOffer>& offers) {
   const auto& first = offers.front().made_for;
   if (!first || std::any_of(offers.begin(), offers.end(),
-                            [&](const Offer& o) { return o.made_for != first; }))
+                            [&](const PeerOffer& o) { return o.made_for != first; }))
     return false;
   std::lock_guard lock(mutex_);
-  constexpr decltype(cuda::WindowHead::messages) none{};
+  constexpr decltype(cuda::StagingHead::messages) none{};
   set_aside_.at(membership.uid)
       .channel->parts()
-      .own->write(offsetof(cuda::WindowHead, messages), std::as_bytes(std::span(none)));
+      .own->write(offsetof(cuda::StagingHead, messages), std::as_bytes(std::span(none)));
   spare_.push_back(std::move(offered_.extract(membership.uid).mapped()));
   open_[membership.uid] = std::move(set_aside_.extract(membership.uid).mapped());
   return true;
 }
 
-std::string PeerMechanism::connect(const Membership& membership, const std::vector<Offer>& offers,
-                                   Duration patience) {
-  std::vector<WindowTicket> tickets;
+std::string PeerMechanism::connect(const Membership& membership,
+                                   const std::vector<PeerOffer>& offers, Duration patience) {
+  std::vector<IpcStagingTicket> tickets;
   std::vector<std::uint32_t> numbers;
   for (std::size_t i = 0; i < offers.size(); ++i) {
     if (!on_host_.contains(membership.ranks[i])) continue;
-    tickets.push_back(offers[i].window);
+    tickets.push_back(offers[i].staging_buffer);
     numbers.push_back(offers[i].number);
   }
   const std::vector<int> here = members_here(membership);
   const auto me =
       static_cast<std::size_t>(std::find(here.begin(), here.end(), rank_) - here.begin());
-  auto windows = std::make_shared<PeerWindows>(nccl_.gpu());
-  if (std::string why = windows->open(tickets, me); !why.empty()) return why;
+  auto staging_buffers = std::make_shared<PeerStagingBuffers>(nccl_.gpu());
+  if (std::string why = staging_buffers->open(tickets, me); !why.empty()) return why;
   std::lock_guard lock(mutex_);
   const auto channel = std::make_shared<PeerChannel>(PeerChannelParts{
       .gpu = nccl_.gpu(),
       .queue = nccl_.queue(),
       .own = offered_.at(membership.uid),
-      .windows = std::move(windows),
+      .staging_buffers = std::move(staging_buffers),
       .members = here,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(here.size())},
       .slot_bytes = peer_slot_bytes,
@@ -315,7 +318,7 @@ std::string PeerMechanism::connect(const Membership& membership, const std::vect
 // The first reason in the order of the members: all find the same.
 void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
                          std::span<const Bytes> answers) {
-  const std::vector<Offer> offers = Offer::read_all(said);
+  const std::vector<PeerOffer> offers = PeerOffer::read_all(said);
   std::string reason;
   for (const Bytes& word : answers)
     if (reason.empty()) reason = Unpacker(word).text();
@@ -327,14 +330,15 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
     if (reason.empty()) {
       channel = found->second.channel;
     } else if (found != open_.end()) {
-      kept_.push_back(std::move(found->second));  // others may have opened its window
+      kept_.push_back(std::move(found->second));  // others may have opened its staging buffer
       open_.erase(found);
     }
   }
-  if (std::none_of(offers.begin(), offers.end(), [](const Offer& o) { return o.has_gpu; })) return;
+  if (std::none_of(offers.begin(), offers.end(), [](const PeerOffer& o) { return o.has_gpu; }))
+    return;
   const auto nccl = group.given<NcclChannel>();
   if (channel != nullptr && nccl != nullptr) go_together(channel, nccl);
-  const HostMap hosts = Offer::hosts_of(offers, group.shape.rank);
+  const HostMap hosts = PeerOffer::hosts_of(offers, group.shape.rank);
   if (hosts.hosts() > 1) {
     const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
     add_no_peer_algorithms(group.algorithms, apart);
@@ -402,8 +406,8 @@ void PeerMechanism::close(const Membership& membership, bool clean) {
   (reach.channel->is_sound() ? idle_ : kept_).push_back(std::move(reach));
 }
 
-// Where peers may not have ended, their GPUs may still be reading: then the windows are left to the
-// driver, which frees them with the process.
+// Where peers may not have ended, their GPUs may still be reading: then the staging buffers are
+// left to the driver, which frees them with the process.
 void PeerMechanism::shut_down(WorldEnd end) {
   std::lock_guard lock(mutex_);
   for (auto* const by_uid : {&open_, &set_aside_}) {

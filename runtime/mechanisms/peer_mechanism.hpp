@@ -1,7 +1,7 @@
 // Peer memory as a mechanism: gives groups, whose ranks have GPUs that reach each other's memory
-// inside each host, windows there, and kernels that work on them; those on several hosts besides
-// what carries data between these. Only where the path setting names it, HYMN_P2P_COMPAT asks for
-// it, or it has been measured on these machines.
+// inside each host, staging buffers there, and kernels that work on them; those on several hosts
+// besides what carries data between these. Only where the path setting names it, HYMN_P2P_COMPAT
+// asks for it, or it has been measured on these machines.
 #pragma once
 
 #include <map>
@@ -34,11 +34,11 @@ class PeerMechanism final : public Mechanism {
             std::span<const Bytes> answers) override;
   void close(const Membership& membership, bool clean) override;
   void shut_down(WorldEnd end) override;
-  /// Peers may read a window until they have ended, too. All ranks have the same setting.
+  /// Peers may read a staging buffer until they have ended, too. All ranks have the same setting.
   bool ends_together() const override;
 
  private:
-  struct Offer;
+  struct PeerOffer;
   /// What some ranks have to work with. Groups of the same ranks, in the same order, use it one
   /// after the other: to free it is dear, and others may still be reading.
   struct Reach {
@@ -46,9 +46,10 @@ class PeerMechanism final : public Mechanism {
     std::vector<int> ranks;      ///< global
     std::shared_ptr<PeerChannel> channel;
   };
-  /// Whether groups of so many ranks, all on one host or not, get windows with this setting.
+  /// Whether groups of so many ranks, all on one host or not, get staging buffers with this
+  /// setting.
   bool is_wanted(const PathPolicy& path, std::size_t ranks, bool one_host) const;
-  /// Why messages of groups with these options do not go through windows; empty: they may.
+  /// Why messages of groups with these options do not go through staging buffers; empty: they may.
   std::string why_no_messages(const GroupOptions& options) const;
   /// The members on this rank's host, by ascending rank.
   std::vector<int> members_here(const Membership& membership) const;
@@ -56,15 +57,15 @@ class PeerMechanism final : public Mechanism {
   std::string why_not(const Membership& membership) const;
   /// Of those that no group uses, one that such a group could use; it is set aside for it. Under
   /// the mutex.
-  const Reach* set_aside(const Membership& membership, std::size_t window_bytes);
+  const Reach* set_aside(const Membership& membership, std::size_t staging_bytes);
   /// Null: there is none so large. Under the mutex.
-  std::shared_ptr<PeerWindow> take_spare(std::size_t window_bytes);
+  std::shared_ptr<IpcStagingBuffer> take_spare(std::size_t staging_bytes);
   /// What was set aside for that group, if there is any, may be used by others. Under the mutex.
   void put_back(std::uint64_t uid);
   /// Whether all have set the same aside: then it is the group's.
-  bool takes_up(const Membership& membership, const std::vector<Offer>& offers);
+  bool takes_up(const Membership& membership, const std::vector<PeerOffer>& offers);
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
-  std::string connect(const Membership& membership, const std::vector<Offer>& offers,
+  std::string connect(const Membership& membership, const std::vector<PeerOffer>& offers,
                       Duration patience);
   /// The candidate for messages. `channel` null: it can do nothing, for that reason.
   void add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
@@ -82,13 +83,13 @@ class PeerMechanism final : public Mechanism {
   int rank_ = -1;
   int host_ = 0;  ///< in the world's layout
   std::string host_name_;
-  std::set<int> on_host_;                                         ///< ranks of this host
-  std::set<int> with_gpu_;                                        ///< those that have one
-  std::mutex mutex_;                                              // guards what follows
-  std::map<std::uint64_t, std::shared_ptr<PeerWindow>> offered_;  ///< by uid
-  std::vector<std::shared_ptr<PeerWindow>> spare_;                ///< nobody has opened them
-  std::map<std::uint64_t, Reach> set_aside_;                      ///< by uid
-  std::map<std::uint64_t, Reach> open_;                           ///< by uid
+  std::set<int> on_host_;                                               ///< ranks of this host
+  std::set<int> with_gpu_;                                              ///< those that have one
+  std::mutex mutex_;                                                    // guards what follows
+  std::map<std::uint64_t, std::shared_ptr<IpcStagingBuffer>> offered_;  ///< by uid
+  std::vector<std::shared_ptr<IpcStagingBuffer>> spare_;                ///< nobody has opened them
+  std::map<std::uint64_t, Reach> set_aside_;                            ///< by uid
+  std::map<std::uint64_t, Reach> open_;                                 ///< by uid
   std::vector<Reach> idle_;  ///< of groups that have ended in good order
   std::vector<Reach> kept_;  ///< of others, to the end of the world
 };

@@ -6,15 +6,15 @@ namespace hymn {
 namespace {
 
 // The maker hands over right after all have offered: a longer wait helps nobody.
-constexpr Duration longest_handover = std::chrono::seconds(10);
+constexpr Duration longest_descriptor_passing = std::chrono::seconds(10);
 
 }  // namespace
 
-Bytes ProcessRegions::open_door(std::uint64_t uid) {
-  auto door = Door::open();
-  Bytes address = door->address();
+Bytes ProcessRegions::open_listener(std::uint64_t uid) {
+  auto listener = DescriptorListener::open();
+  Bytes address = listener->address();
   std::lock_guard lock(mutex_);
-  coming_[uid].door = std::move(door);
+  coming_[uid].listener = std::move(listener);
   return address;
 }
 
@@ -26,21 +26,22 @@ Bytes ProcessRegions::make(std::uint64_t uid, const RegionPlan& plan, int member
   return ticket;
 }
 
-void ProcessRegions::hand_out(std::uint64_t uid, std::span<const Bytes> doors) {
+void ProcessRegions::pass_descriptors(std::uint64_t uid, std::span<const Bytes> listeners) {
   std::lock_guard lock(mutex_);
-  if (const auto& maker = coming_[uid].maker) maker->hand_out(doors);
+  if (const auto& maker = coming_[uid].maker) maker->pass_descriptors(listeners);
 }
 
 std::unique_ptr<SharedRegion> ProcessRegions::join(std::uint64_t uid,
                                                    std::span<const std::byte> ticket,
                                                    const RegionPlan& plan, int members, int me,
                                                    Duration patience) {
-  Door* door = nullptr;
+  DescriptorListener* listener = nullptr;
   {
     std::lock_guard lock(mutex_);
-    door = coming_[uid].door.get();
+    listener = coming_[uid].listener.get();
   }
-  return join_region(ticket, plan, members, me, *door, std::min(patience, longest_handover));
+  return join_region(ticket, plan, members, me, *listener,
+                     std::min(patience, longest_descriptor_passing));
 }
 
 void ProcessRegions::settled(std::uint64_t uid) {

@@ -10,9 +10,9 @@ namespace hymn {
 
 class ProcessRegions final : public RegionSource {
  public:
-  Bytes open_door(std::uint64_t uid) override;
+  Bytes open_listener(std::uint64_t uid) override;
   Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) override;
-  void hand_out(std::uint64_t uid, std::span<const Bytes> doors) override;
+  void pass_descriptors(std::uint64_t uid, std::span<const Bytes> listeners) override;
   std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
                                      const RegionPlan& plan, int members, int me,
                                      Duration patience) override;
@@ -21,7 +21,7 @@ class ProcessRegions final : public RegionSource {
  private:
   /// Until all have joined.
   struct Coming {
-    std::unique_ptr<Door> door;
+    std::unique_ptr<DescriptorListener> listener;
     std::unique_ptr<RegionMaker> maker;  ///< on the lowest member
   };
   std::mutex mutex_;

@@ -16,7 +16,7 @@ namespace {
 // What a member says of its host in its offer, and what the maker adds.
 struct ShmOffer {
   int host = 0;
-  Bytes door;           ///< where the maker can reach it
+  Bytes listener;       ///< where the maker can reach it
   std::string problem;  ///< why the maker could not make it
   Bytes ticket;
 
@@ -24,14 +24,14 @@ struct ShmOffer {
     Unpacker unpacker(said);
     ShmOffer offer;
     offer.host = static_cast<int>(unpacker.number());
-    offer.door = unpacker.bytes();
+    offer.listener = unpacker.bytes();
     offer.problem = unpacker.text();
     offer.ticket = unpacker.bytes();
     return offer;
   }
   Bytes packed() const {
     Packer packer;
-    packer.number(static_cast<std::uint64_t>(host)).bytes(door).text(problem).bytes(ticket);
+    packer.number(static_cast<std::uint64_t>(host)).bytes(listener).text(problem).bytes(ticket);
     return packer.packed();
   }
 };
@@ -91,7 +91,7 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
     cores.push_back(cores_of(*machine_, place.cpus));
     found.nodes.push_back(place.numa);
   }
-  found.crowded = !enough_cores(cores);
+  found.oversubscribed = !enough_cores(cores);
   return found;
 }
 
@@ -100,7 +100,7 @@ Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
   mine.host = host_;
   const Neighbours here = neighbours_in(membership);
   const int members = static_cast<int>(here.group_ranks.size());
-  if (members > 1) mine.door = source_->open_door(membership.uid);
+  if (members > 1) mine.listener = source_->open_listener(membership.uid);
   if (members > 1 && here.me == 0) {
     try {
       mine.ticket = source_->make(membership.uid, ShmAreas::for_members(members).plan, members);
@@ -133,10 +133,10 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
 void ShmMechanism::join(const Membership& membership, const Neighbours& here,
                         std::span<const Bytes> offers, const Bytes& ticket, Duration patience) {
   if (here.me == 0) {
-    std::vector<Bytes> doors;
+    std::vector<Bytes> listeners;
     for (const int rank : here.group_ranks)
-      doors.push_back(ShmOffer::read(offers[static_cast<std::size_t>(rank)]).door);
-    source_->hand_out(membership.uid, doors);
+      listeners.push_back(ShmOffer::read(offers[static_cast<std::size_t>(rank)]).listener);
+    source_->pass_descriptors(membership.uid, listeners);
   }
   const int members = static_cast<int>(here.group_ranks.size());
   auto region = source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members,
@@ -183,7 +183,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
   const Neighbours here = neighbours_in(group.membership);
   memory->areas = ShmAreas::for_members(region->members());
   memory->channel = std::make_shared<ShmChannel>(
-      std::move(region), here.group_ranks, here.crowded, memory->areas.desk,
+      std::move(region), here.group_ranks, here.oversubscribed, memory->areas.control_block,
       [logger = logger_, uid](const std::string& shortage) {
         logger.warning(fmt::format("group {}: {}", uid, shortage));
       });

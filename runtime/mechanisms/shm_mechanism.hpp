@@ -19,11 +19,11 @@ class RegionSource {
  public:
   virtual ~RegionSource() = default;
   /// First, by every member: what the maker needs to reach it.
-  virtual Bytes open_door(std::uint64_t /*uid*/) { return {}; }
+  virtual Bytes open_listener(std::uint64_t /*uid*/) { return {}; }
   /// By the lowest member on a host: what the others need to find the region. Throws ResourceError.
   virtual Bytes make(std::uint64_t uid, const RegionPlan& plan, int members) = 0;
-  /// By the lowest member, before it joins, with what open_door() gave on each member here.
-  virtual void hand_out(std::uint64_t /*uid*/, std::span<const Bytes> /*doors*/) {}
+  /// By the lowest member, before it joins, with what open_listener() gave on each member here.
+  virtual void pass_descriptors(std::uint64_t /*uid*/, std::span<const Bytes> /*listeners*/) {}
   /// By every member. Waits for the maker for up to `patience`. Throws ResourceError.
   virtual std::unique_ptr<SharedRegion> join(std::uint64_t uid, std::span<const std::byte> ticket,
                                              const RegionPlan& plan, int members, int me,
@@ -58,7 +58,7 @@ class ShmMechanism final : public Mechanism {
     std::vector<int> group_ranks;
     std::vector<int> nodes;  ///< NUMA node of each; -1: of several, or not known
     int me = 0;              ///< this rank's place among them
-    bool crowded = false;
+    bool oversubscribed = false;
   };
   Neighbours neighbours_in(const Membership& membership) const;
   /// Throws ResourceError.

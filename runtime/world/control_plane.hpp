@@ -22,9 +22,9 @@ struct ControlSite {
   int rank = 0;
   int size = 1;
   bool one_host = true;
-  std::vector<LocalRank> here{};  ///< this one among them
-  std::vector<int> desks{};       ///< the ranks that keep the desk, one after the other
-  std::string secret{};           ///< what rank 0 has drawn
+  std::vector<LocalRank> here{};    ///< this one among them
+  std::vector<int> coordinators{};  ///< the ranks that run the coordinator, one after the other
+  std::string secret{};             ///< what rank 0 has drawn
   /// How others on this host find what this rank records.
   std::optional<MemoryKey> recorder{};
   /// The same for ranks that are threads of this process.
@@ -51,7 +51,7 @@ class ControlPlane {
   /// With what each rank has offered. From now on messages come.
   virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,
                     Calls calls) = 0;
-  /// To the desk. Never blocks; any thread.
+  /// To the coordinator. Never blocks; any thread.
   virtual void post(const control::Message& message) = 0;
   /// Waits, for half a second at most, until what was posted is on its way. Not from the thread of
   /// the control plane.

@@ -17,7 +17,7 @@ int unpack_int(Unpacker& unpacker) {
 void pack(Packer& packer, const HostSummary& summary) {
   for (const int number :
        {summary.machine, summary.ranks, summary.packages, summary.numa_nodes, summary.cores,
-        static_cast<int>(summary.crowded), summary.gpus, summary.ranks_without_gpu,
+        static_cast<int>(summary.oversubscribed), summary.gpus, summary.ranks_without_gpu,
         summary.most_sharers, static_cast<int>(summary.worst_link),
         static_cast<int>(summary.all_peers)})
     packer.number(static_cast<std::uint64_t>(std::int64_t{number}));
@@ -29,7 +29,7 @@ HostSummary unpack_summary(Unpacker& unpacker) {
   for (int* number :
        {&summary.machine, &summary.ranks, &summary.packages, &summary.numa_nodes, &summary.cores})
     *number = unpack_int(unpacker);
-  summary.crowded = unpack_int(unpacker) != 0;
+  summary.oversubscribed = unpack_int(unpacker) != 0;
   for (int* number : {&summary.gpus, &summary.ranks_without_gpu, &summary.most_sharers})
     *number = unpack_int(unpacker);
   summary.worst_link = static_cast<GpuLinkKind>(unpack_int(unpacker));

@@ -7,27 +7,27 @@
 #include <system_error>
 
 #include "base/descriptor.hpp"
+#include "control/control_client.hpp"
 #include "control/interface.hpp"
 #include "control/process_watch.hpp"
-#include "control/station.hpp"
 
 namespace hymn {
 namespace {
 
-using control::DeskPlace;
+using control::ControlClient;
+using control::CoordinatorEndpoint;
 using control::Neighbour;
-using control::Station;
 
 constexpr std::size_t some_spare = 2;
 constexpr const char* remedy_for_few_files =
     "raise the limit on open files (ulimit -n), or switch the control plane off: HYMN_CONTROL=0";
 // Without these, rank 0 and those next to it in the order, there is no control plane; the other
-// ranks keep desks where they can.
-constexpr std::size_t first_desks = 3;
+// ranks run coordinators where they can.
+constexpr std::size_t first_coordinators = 3;
 
 /// What a rank tells the others.
-struct DeskOffer {
-  std::string endpoint{};  ///< of its desk; empty: it keeps none
+struct ControlOffer {
+  std::string endpoint{};  ///< of its coordinator; empty: it keeps none
   std::string problem{};   ///< why it cannot take its part
   std::string remedy{};
   std::optional<MemoryKey> recorder{};
@@ -38,9 +38,9 @@ struct DeskOffer {
     if (recorder) recorder->pack(packer);
     return packer.packed();
   }
-  static DeskOffer read(const Bytes& bytes) {
+  static ControlOffer read(const Bytes& bytes) {
     Unpacker unpacker(bytes);
-    DeskOffer offer;
+    ControlOffer offer;
     offer.endpoint = unpacker.text();
     offer.problem = unpacker.text();
     offer.remedy = unpacker.text();
@@ -60,7 +60,7 @@ std::size_t count_descriptors(std::size_t enough) {
 }
 
 /// A connection that cannot be had looks to others like the end of this rank.
-void require_descriptors(DeskOffer& offer, std::size_t needed) {
+void require_descriptors(ControlOffer& offer, std::size_t needed) {
   const std::size_t found = count_descriptors(needed);
   if (found == needed) return;
   offer.problem = fmt::format(
@@ -115,7 +115,7 @@ struct TcpControl::Life {
   ControlSite site;
   Token token;
   std::map<int, PeerRecorder> recorders;  ///< of other ranks on this host
-  std::unique_ptr<Station> station;
+  std::unique_ptr<ControlClient> control_client;
 };
 
 TcpControl::TcpControl(std::string interface, Logger logger)
@@ -128,37 +128,42 @@ std::string TcpControl::draw_secret() { return Token::random().text(); }
 Bytes TcpControl::offer(const ControlSite& site) {
   life_->site = site;
   life_->token = Token::parse(site.secret);
-  if (site.size == 1) life_->site.desks.clear();
-  DeskOffer offer{.recorder = site.recorder};
-  control::StationOptions options;
+  if (site.size == 1) life_->site.coordinators.clear();
+  ControlOffer offer{.recorder = site.recorder};
+  control::ControlClientOptions options;
   options.rank = site.rank;
   options.size = site.size;
   options.log = [logger = logger_](std::string_view text) { logger.info(text); };
-  // One to the desk, one to watch each neighbour, and some for what is opened for a moment only; on
-  // a desk one for each rank, too.
+  // One to the coordinator, one to watch each neighbour, and some for what is opened for a moment
+  // only; on a coordinator one for each rank, too.
   const std::size_t needed = site.size == 1 ? 0 : site.here.size() + some_spare;
-  const std::size_t needed_by_desk = needed + static_cast<std::size_t>(site.size);
-  const auto& desks = life_->site.desks;
-  const auto place = static_cast<std::size_t>(std::ranges::find(desks, site.rank) - desks.begin());
-  const bool must_keep_desk = place < std::min(first_desks, desks.size());
-  const bool keeps_desk = must_keep_desk || (place < desks.size() &&
-                                             count_descriptors(needed_by_desk) == needed_by_desk);
-  // What goes wrong here is told to all, who must not wait for this rank; but of so many desks one
-  // less is no harm.
+  const std::size_t needed_by_coordinator = needed + static_cast<std::size_t>(site.size);
+  const auto& coordinators = life_->site.coordinators;
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(coordinators, site.rank) - coordinators.begin());
+  const bool must_keep_coordinator = place < std::min(first_coordinators, coordinators.size());
+  const bool keeps_coordinator =
+      must_keep_coordinator || (place < coordinators.size() &&
+                                count_descriptors(needed_by_coordinator) == needed_by_coordinator);
+  // What goes wrong here is told to all, who must not wait for this rank; but of so many
+  // coordinators one less is no harm.
   try {
-    if (keeps_desk) offer.endpoint = start_typed([&] { return open_desk(options, place); });
+    if (keeps_coordinator)
+      offer.endpoint = start_typed([&] { return open_coordinator(options, place); });
   } catch (const Error& error) {
-    if (must_keep_desk) {
+    if (must_keep_coordinator) {
       offer.problem = error.what();
       offer.remedy =
           "set HYMN_INTERFACE on all ranks, or switch the control plane off: HYMN_CONTROL=0";
     }
-    logger_.info(fmt::format("this rank keeps no desk of the control plane: {}", error.what()));
+    logger_.info(
+        fmt::format("this rank runs no coordinator of the control plane: {}", error.what()));
   }
   try {
-    if (!life_->station)
-      life_->station = start_typed([&] { return std::make_unique<Station>(std::move(options)); });
-    require_descriptors(offer, must_keep_desk ? needed_by_desk : needed);
+    if (!life_->control_client)
+      life_->control_client =
+          start_typed([&] { return std::make_unique<ControlClient>(std::move(options)); });
+    require_descriptors(offer, must_keep_coordinator ? needed_by_coordinator : needed);
   } catch (const ResourceError& error) {
     offer.problem = error.problem();
     offer.remedy = error.context().remedy;
@@ -166,16 +171,16 @@ Bytes TcpControl::offer(const ControlSite& site) {
   return offer.packed();
 }
 
-std::string TcpControl::open_desk(control::StationOptions options, std::size_t place) {
-  options.desk.index = static_cast<int>(place);
-  // Who has not come soon after a desk has taken over is not coming.
-  if (place > 0) options.desk.absent_after = std::chrono::seconds(5);
+std::string TcpControl::open_coordinator(control::ControlClientOptions options, std::size_t place) {
+  options.coordinator.index = static_cast<int>(place);
+  // Who has not come soon after a coordinator has taken over is not coming.
+  if (place > 0) options.coordinator.absent_after = std::chrono::seconds(5);
   const auto found =
       choose_interface(interface_addresses(), interface_, life_->site.one_host, "HYMN_INTERFACE");
   options.listen = Endpoint(found.address, 0);
-  auto station = std::make_unique<Station>(std::move(options));
-  std::string endpoint = to_string(station->open_desk(life_->token));
-  life_->station = std::move(station);
+  auto control_client = std::make_unique<ControlClient>(std::move(options));
+  std::string endpoint = to_string(control_client->open_coordinator(life_->token));
+  life_->control_client = std::move(control_client);
   return endpoint;
 }
 
@@ -183,7 +188,7 @@ std::vector<Neighbour> TcpControl::look_around(std::span<const Bytes> offers) {
   std::vector<Neighbour> neighbours;
   for (const auto& [rank, pid, in_sight] : life_->site.here) {
     if (rank == life_->site.rank) continue;
-    const DeskOffer offer = DeskOffer::read(offers[static_cast<std::size_t>(rank)]);
+    const ControlOffer offer = ControlOffer::read(offers[static_cast<std::size_t>(rank)]);
     if (!offer.recorder) continue;
     try {
       // That it is there, behind this process, shows that the number means the right process.
@@ -209,28 +214,28 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
                       Calls calls) {
   std::vector<std::string> endpoints;
   for (const Bytes& bytes : offers) {
-    DeskOffer offer = DeskOffer::read(bytes);
+    ControlOffer offer = ControlOffer::read(bytes);
     if (!offer.problem.empty())
       throw ConfigError(fmt::format("rank {} cannot take part in the control plane: {}",
                                     endpoints.size(), offer.problem),
                         {.rank = life_->site.rank, .remedy = std::move(offer.remedy)});
     endpoints.push_back(std::move(offer.endpoint));
   }
-  std::vector<DeskPlace> desks;
-  for (const int rank : life_->site.desks)
+  std::vector<CoordinatorEndpoint> coordinators;
+  for (const int rank : life_->site.coordinators)
     if (const std::string& endpoint = endpoints[static_cast<std::size_t>(rank)]; !endpoint.empty())
-      desks.push_back({rank, parse_endpoint(endpoint)});
-  life_->station->set_on_beat(std::move(calls.beat));
-  life_->station->run(life_->token, std::move(desks), std::move(agent), std::move(calls.marks),
-                      look_around(offers));
+      coordinators.push_back({rank, parse_endpoint(endpoint)});
+  life_->control_client->set_on_beat(std::move(calls.beat));
+  life_->control_client->run(life_->token, std::move(coordinators), std::move(agent),
+                             std::move(calls.marks), look_around(offers));
 }
 
 void TcpControl::post(const control::Message& message) {
-  if (life_->station) life_->station->post(message);
+  if (life_->control_client) life_->control_client->post(message);
 }
 
 void TcpControl::flush() {
-  if (life_->station) life_->station->flush();
+  if (life_->control_client) life_->control_client->flush();
 }
 
 const PeerRecorder* TcpControl::recorder_of(int rank) const {
@@ -239,7 +244,7 @@ const PeerRecorder* TcpControl::recorder_of(int rank) const {
 }
 
 void TcpControl::close() {
-  if (life_->station) life_->station->close();
+  if (life_->control_client) life_->control_client->close();
 }
 
 }  // namespace hymn

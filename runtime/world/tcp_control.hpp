@@ -1,5 +1,5 @@
-// The control plane of ranks that are processes: connections over TCP to the desk, and eyes on the
-// processes of the same host.
+// The control plane of ranks that are processes: connections over TCP to the coordinator, and eyes
+// on the processes of the same host.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace hymn {
 
 namespace control {
 struct Neighbour;
-struct StationOptions;
+struct ControlClientOptions;
 }  // namespace control
 
 class TcpControl final : public ControlPlane {
@@ -35,7 +35,7 @@ class TcpControl final : public ControlPlane {
  private:
   struct Life;
   /// Where it listens. Throws where this rank cannot keep one.
-  std::string open_desk(control::StationOptions options, std::size_t place);
+  std::string open_coordinator(control::ControlClientOptions options, std::size_t place);
   std::vector<control::Neighbour> look_around(std::span<const Bytes> offers);
   std::string interface_;
   Logger logger_;

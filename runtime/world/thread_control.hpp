@@ -1,7 +1,7 @@
 // The control plane of ranks that are threads.
 #pragma once
 
-#include "control/switchboard.hpp"
+#include "control/in_process_coordinator.hpp"
 #include "runtime/world/control_plane.hpp"
 #include "runtime/world/pulse.hpp"
 
@@ -30,9 +30,9 @@ class RecordTable {
 
 class ThreadControl final : public ControlPlane {
  public:
-  ThreadControl(std::shared_ptr<control::Switchboard> switchboard, std::shared_ptr<Pulse> pulse,
-                std::shared_ptr<RecordTable> records, int rank)
-      : switchboard_(std::move(switchboard)),
+  ThreadControl(std::shared_ptr<control::InProcessCoordinator> in_process_coordinator,
+                std::shared_ptr<Pulse> pulse, std::shared_ptr<RecordTable> records, int rank)
+      : in_process_coordinator_(std::move(in_process_coordinator)),
         pulse_(std::move(pulse)),
         records_(std::move(records)),
         rank_(rank) {}
@@ -41,18 +41,20 @@ class ThreadControl final : public ControlPlane {
     return {};
   }
   void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes>, Calls calls) override {
-    switchboard_->connect(rank_, std::move(agent));
+    in_process_coordinator_->connect(rank_, std::move(agent));
     pulse_->add(rank_, std::move(calls.beat));
   }
-  void post(const control::Message& message) override { switchboard_->post(rank_, message); }
+  void post(const control::Message& message) override {
+    in_process_coordinator_->post(rank_, message);
+  }
   std::optional<RecorderView> view_of(int rank) const override { return records_->view_of(rank); }
   void close() override {
     pulse_->remove(rank_);
-    switchboard_->disconnect(rank_);
+    in_process_coordinator_->disconnect(rank_);
   }
 
  private:
-  std::shared_ptr<control::Switchboard> switchboard_;
+  std::shared_ptr<control::InProcessCoordinator> in_process_coordinator_;
   std::shared_ptr<Pulse> pulse_;
   std::shared_ptr<RecordTable> records_;
   int rank_;

@@ -100,11 +100,11 @@ using MakeParts = std::function<detail::WorldParts(int rank)>;
 struct Common {
   explicit Common(int ranks)
       : hub(std::make_shared<ThreadHub>(ranks)),
-        switchboard(std::make_shared<control::Switchboard>(ranks)),
+        in_process_coordinator(std::make_shared<control::InProcessCoordinator>(ranks)),
         pulse(std::make_shared<Pulse>()),
         records(std::make_shared<RecordTable>(ranks)) {}
   std::shared_ptr<ThreadHub> hub;
-  std::shared_ptr<control::Switchboard> switchboard;
+  std::shared_ptr<control::InProcessCoordinator> in_process_coordinator;
   std::shared_ptr<Pulse> pulse;
   std::shared_ptr<RecordTable> records;
 };
@@ -122,8 +122,8 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
     add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
-    parts.control =
-        std::make_unique<ThreadControl>(common.switchboard, common.pulse, common.records, rank);
+    parts.control = std::make_unique<ThreadControl>(common.in_process_coordinator, common.pulse,
+                                                    common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
   });

@@ -124,7 +124,7 @@ void WorldState::destroy() {
   if (metrics_file_) metrics_file_->write();
   say_goodbye();
   const WorldEnd end = agree_to_end();
-  // Residues outlive their world: MPI may still write to what they hold.
+  // Abandoned operations outlive their world: MPI may still write to what they hold.
   keep_for_ever(engine_->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
   end_control();

@@ -18,16 +18,16 @@ namespace {
 constexpr std::uint64_t tag_control = 7;
 
 /// Rank 0, then one on each other host, then the rest.
-std::vector<int> choose_desks(const std::vector<Arrival>& arrivals) {
-  std::vector<int> desks;
+std::vector<int> choose_coordinators(const std::vector<Arrival>& arrivals) {
+  std::vector<int> coordinators;
   std::vector<int> rest;
   std::set<std::string> hosts;
   for (int rank = 0; rank < static_cast<int>(arrivals.size()); ++rank)
-    (hosts.insert(arrivals[static_cast<std::size_t>(rank)].host_key).second ? desks : rest)
+    (hosts.insert(arrivals[static_cast<std::size_t>(rank)].host_key).second ? coordinators : rest)
         .push_back(rank);
-  desks.insert(desks.end(), rest.begin(), rest.end());
-  desks.resize(std::min(desks.size(), control::most_desks));
-  return desks;
+  coordinators.insert(coordinators.end(), rest.begin(), rest.end());
+  coordinators.resize(std::min(coordinators.size(), control::most_coordinators));
+  return coordinators;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void WorldState::get_to_know(const std::vector<Arrival>& arrivals) {
 void WorldState::start_control(const std::vector<Arrival>& arrivals, const std::string& secret) {
   make_watchdog();
   if (!control_) return;
-  ControlSite site{.rank = rank_, .size = size_, .desks = choose_desks(arrivals)};
+  ControlSite site{.rank = rank_, .size = size_, .coordinators = choose_coordinators(arrivals)};
   site.secret = secret;
   site.recorder = recorder_.key();
   site.shared_record = recorder_.share();
@@ -293,16 +293,16 @@ ProcessGroup WorldState::shrink(GroupState& group) {
     note.begin();
     const auto verdict = agent_->shrink(old.uid, old.ranks, patient);
     if (!verdict) {
-      if (!agent_->has_no_desk())
+      if (!agent_->has_no_coordinator())
         incident(
             {"timeout", fmt::format("shrink of group '{}': not all have come", group.label())});
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, clock_->now() - began);
     }
     try {
-      if (auto heir = make_heir(group, *verdict)) {
+      if (auto shrunk = make_shrunk_group(group, *verdict)) {
         forget_failure();
         note.set_made();
-        return ProcessGroup(std::move(heir));
+        return ProcessGroup(std::move(shrunk));
       }
     } catch (...) {
       agent_->reject_verdict(old.uid);
@@ -325,19 +325,19 @@ Timeout WorldState::shrink_limit(const GroupState& group) const {
 
 // Some may have made the group, and others not, when one of those that were left is lost, too. Then
 // all throw it away, and try again without that one: it is made for all or for none.
-std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
-                                                  const control::ShrinkVerdict& verdict) {
+std::shared_ptr<GroupState> WorldState::make_shrunk_group(const GroupState& group,
+                                                          const control::ShrinkVerdict& verdict) {
   const Membership& old = group.membership();
   GroupOptions options = group.options();
   options.timeout = group.timeout();
-  std::shared_ptr<GroupState> heir;
+  std::shared_ptr<GroupState> shrunk;
   try {
-    heir = make_group({.ranks = verdict.survivors,
-                       .uid = verdict.new_uid,
-                       .parent = old.uid,
-                       .epoch = old.epoch + 1,
-                       .tag = old.tag},
-                      options);
+    shrunk = make_group({.ranks = verdict.survivors,
+                         .uid = verdict.new_uid,
+                         .parent = old.uid,
+                         .epoch = old.epoch + 1,
+                         .tag = old.tag},
+                        options);
   } catch (const std::exception& error) {
     std::vector<int> lost;
     std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
@@ -352,21 +352,21 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
                                     shrink_patience(group, verdict.new_uid, verdict.survivors));
   if (made && made->survivors == verdict.survivors) {
     note.set_made();
-    return heir;
+    return shrunk;
   }
   if (made) {
-    heir->abort_here({"a rank was lost before all had the group"});
+    shrunk->abort_here({"a rank was lost before all had the group"});
     return nullptr;
   }
-  if (heir->is_aborted()) {
-    if (!heir->abort_failure().missing.empty()) return nullptr;
-    std::rethrow_exception(heir->aborted_error("shrink"));
+  if (shrunk->is_aborted()) {
+    if (!shrunk->abort_failure().missing.empty()) return nullptr;
+    std::rethrow_exception(shrunk->aborted_error("shrink"));
   }
   try {
     throw_not_all_have(group, "made the new group", verdict.new_uid, verdict.survivors,
                        clock_->now() - began);
   } catch (const Error& error) {
-    heir->abort({error.problem()});
+    shrunk->abort({error.problem()});
     throw;
   }
 }
@@ -374,19 +374,20 @@ std::shared_ptr<GroupState> WorldState::make_heir(const GroupState& group,
 void WorldState::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
                                     const std::vector<int>& ranks, Duration waited) const {
   ErrorContext context = group.context("shrink");
-  if (agent_->has_no_desk()) {
+  if (agent_->has_no_coordinator()) {
     context.remedy = "check that the hosts can reach each other (HYMN_INTERFACE), or end the job";
     throw UnsupportedError(
-        "the ranks cannot agree on who is left: no rank that keeps a desk of the control plane can "
+        "the ranks cannot agree on who is left: no rank that runs a coordinator of the control "
+        "plane can "
         "be reached",
         std::move(context));
   }
   context.remedy = "call shrink on every member of the group that is left";
   std::vector<std::string> names;
-  for (const Tale& tale : ask(uid, ranks, control::longest_question)) {
-    if (tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state)) continue;
-    context.missing.push_back(tale.rank);
-    names.push_back(fmt::format("{} ({})", name_of(tale.rank), tale.doing));
+  for (const ProgressReport& report : ask(uid, ranks, control::longest_question)) {
+    if (report.rank == rank_ || report.shrinks || hymn::is_gone(report.state)) continue;
+    context.missing.push_back(report.rank);
+    names.push_back(fmt::format("{} ({})", name_of(report.rank), report.doing));
   }
   throw TimeoutError(fmt::format("not all members that are left have {} within {:.3f} s{}{}", done,
                                  std::chrono::duration<double>(waited).count(),

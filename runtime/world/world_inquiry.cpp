@@ -4,80 +4,85 @@
 #include "base/company_watch.hpp"
 #include "control/process_watch.hpp"
 #include "recorder/call_facts.hpp"
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 #include "recorder/last_call.hpp"
 #include "recorder/rank_list.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
 
-std::vector<Tale> WorldState::ask(const Inquiry& about, std::span<const int> ranks,
-                                  Duration limit) const {
+std::vector<ProgressReport> WorldState::ask(const Inquiry& about, std::span<const int> ranks,
+                                            Duration limit) const {
   if (!agent_) return {};
-  auto tales = agent_->ask(about, ranks, limit);
-  look_at_silent(tales, about);
-  return tales;
+  auto reports = agent_->ask(about, ranks, limit);
+  look_at_silent(reports, about);
+  return reports;
 }
 
-std::vector<Tale> WorldState::end_asking(std::uint64_t question, const Inquiry& about) const {
-  auto tales = agent_->end_asking(question);
-  look_at_silent(tales, about);
-  return tales;
+std::vector<ProgressReport> WorldState::end_asking(std::uint64_t question,
+                                                   const Inquiry& about) const {
+  auto reports = agent_->end_asking(question);
+  look_at_silent(reports, about);
+  return reports;
 }
 
 // Of a rank on this host that says nothing there is still its memory.
-void WorldState::look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const {
-  for (Tale& tale : tales) {
-    if (is_gone(tale.state)) tale.doing += tell_culprits(agent_->news_of(tale.rank), tale.doing);
-    const PeerRecorder* const recorder = tale.answered ? nullptr : control_->recorder_of(tale.rank);
+void WorldState::look_at_silent(std::vector<ProgressReport>& reports, const Inquiry& about) const {
+  for (ProgressReport& report : reports) {
+    if (is_gone(report.state))
+      report.doing += tell_culprits(agent_->news_of(report.rank), report.doing);
+    const PeerRecorder* const recorder =
+        report.answered ? nullptr : control_->recorder_of(report.rank);
     if (recorder == nullptr) continue;
     const RecorderView view = recorder->view();
     for (const GroupLineSeen& line : view.groups()) {
       if (line.uid != about.uid) continue;
-      tale.knows_group = true;
-      tale.entered = line.collectives;
-      tale.completed = line.completed;
+      report.knows_group = true;
+      report.entered = line.collectives;
+      report.completed = line.completed;
     }
-    if (tale.state == PeerState::left) add_given_up(tale, about, view);
-    if (is_gone(tale.state)) continue;
-    tale.stopped = is_stopped(persons_[static_cast<std::size_t>(tale.rank)].pid);
-    add_calls(tale, view, about, nullptr);
+    if (report.state == PeerState::left) add_given_up(report, about, view);
+    if (is_gone(report.state)) continue;
+    report.stopped = is_stopped(persons_[static_cast<std::size_t>(report.rank)].pid);
+    add_calls(report, view, about, nullptr);
     const auto making = unended_making(view);
-    tale.makes = making && making->uid == about.uid;
+    report.makes = making && making->uid == about.uid;
     const auto meets = view.making();
-    tale.shrinks = meets && meets->kind == MakingKind::shrink && meets->uid == about.uid;
+    report.shrinks = meets && meets->kind == MakingKind::shrink && meets->uid == about.uid;
     if (const auto call = unended_call(view))
-      tale.awaited = awaited_in(view, *call);
+      report.awaited = awaited_in(view, *call);
     else if (making)
-      tale.awaited = awaited_in(view, *making);
-    // It may be that only the keeper of the desk is stopped, and no answer gets through.
-    tale.answered = !tale.stopped;
+      report.awaited = awaited_in(view, *making);
+    // It may be that only the rank that runs the coordinator is stopped, and no answer gets
+    // through.
+    report.answered = !report.stopped;
   }
 }
 
 // At a limit all of a circle give up at about the same time: who is the first to leave has waited,
 // too. So has who was the first to give up a group that was being made.
-void WorldState::add_given_up(Tale& tale, const Inquiry& about, const RecorderView& view) const {
+void WorldState::add_given_up(ProgressReport& report, const Inquiry& about,
+                              const RecorderView& view) const {
   const auto making = unended_making(view);
-  tale.makes = making && making->uid == about.uid;
+  report.makes = making && making->uid == about.uid;
   const auto call = unended_call(view);
   if (!call || call->state != CallState::failed) return;
-  tale.awaited = hymn::awaited_in(view, *call);
-  tale.doing += tale.doing.empty() ? "" : "; ";
-  tale.doing +=
+  report.awaited = hymn::awaited_in(view, *call);
+  report.doing += report.doing.empty() ? "" : "; ";
+  report.doing +=
       describe_last_call(view, {[this](std::uint64_t uid) { return registry_.label(uid); }});
 }
 
-void WorldState::add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
+void WorldState::add_calls(ProgressReport& report, const RecorderView& view, const Inquiry& about,
                            const FrameSource* sites) const {
-  tale.doing = tale.stopped ? stopped_words : "";
-  tale.doing +=
+  report.doing = report.stopped ? stopped_words : "";
+  report.doing +=
       describe_last_call(view, {[this](std::uint64_t uid) { return registry_.label(uid); }, sites});
   const auto call = about.sequence == 0 ? std::nullopt : find_call(view, about.uid, about.sequence);
   if (!call) return;
-  tale.call = describe_call(*call);
-  tale.signature = signature_of(*call);
-  if (sites != nullptr) tale.site = site_text(call->site, *sites);
+  report.call = describe_call(*call);
+  report.signature = signature_of(*call);
+  if (sites != nullptr) report.site = site_text(call->site, *sites);
 }
 
 FrameSource WorldState::sites_of(int rank, const RecorderView& view) const {
@@ -91,24 +96,25 @@ std::string WorldState::site_of(int rank, std::uint64_t site) const {
   return view ? site_text(site, sites_of(rank, *view)) : "";
 }
 
-void WorldState::find_sites(std::span<Tale> tales, Inquiry about, Duration limit) const {
+void WorldState::find_sites(std::span<ProgressReport> reports, Inquiry about,
+                            Duration limit) const {
   about.sites = true;
   std::vector<int> elsewhere;
-  for (Tale& tale : tales) {
-    const std::optional<RecorderView> view = records_of(tale.rank);
+  for (ProgressReport& report : reports) {
+    const std::optional<RecorderView> view = records_of(report.rank);
     if (!view) {
-      if (tale.answered) elsewhere.push_back(tale.rank);
+      if (report.answered) elsewhere.push_back(report.rank);
       continue;
     }
-    if (is_gone(tale.state)) continue;
-    const FrameSource sites = sites_of(tale.rank, *view);
-    add_calls(tale, *view, about, &sites);
-    tale.doing += tale.remark;
+    if (is_gone(report.state)) continue;
+    const FrameSource sites = sites_of(report.rank, *view);
+    add_calls(report, *view, about, &sites);
+    report.doing += report.remark;
   }
   if (elsewhere.empty() || !agent_ || limit == Duration::zero()) return;
-  for (const Tale& closer : agent_->ask(about, elsewhere, limit)) {
-    const auto told = std::ranges::find(tales, closer.rank, &Tale::rank);
-    if (closer.answered && told != tales.end()) *told = closer;
+  for (const ProgressReport& closer : agent_->ask(about, elsewhere, limit)) {
+    const auto told = std::ranges::find(reports, closer.rank, &ProgressReport::rank);
+    if (closer.answered && told != reports.end()) *told = closer;
   }
 }
 
@@ -126,14 +132,15 @@ TimeoutError WorldState::with_missing(const TimeoutError& error, const Membershi
   std::vector<int> others = group.ranks;
   std::erase(others, rank_);
   MissingRanks missing;
-  missing.tales = ask(group.uid, others, control::longest_question);
-  std::erase_if(missing.tales, [](const Tale& tale) { return tale.makes || tale.knows_group; });
-  if (missing.tales.empty()) return with_known(error, company(group.ranks));
-  for (const Tale& tale : missing.tales) missing.ranks.push_back(tale.rank);
+  missing.reports = ask(group.uid, others, control::longest_question);
+  std::erase_if(missing.reports,
+                [](const ProgressReport& report) { return report.makes || report.knows_group; });
+  if (missing.reports.empty()) return with_known(error, company(group.ranks));
+  for (const ProgressReport& report : missing.reports) missing.ranks.push_back(report.rank);
   std::vector<int> idle;
-  for (const Tale& tale : missing.tales)
-    if (tale.answered && tale.awaited.ranks.empty()) idle.push_back(tale.rank);
-  missing.words = tell_absent(missing.tales);
+  for (const ProgressReport& report : missing.reports)
+    if (report.answered && report.awaited.ranks.empty()) idle.push_back(report.rank);
+  missing.words = tell_absent(missing.reports);
   follow_waits(missing, error.waited(), control::longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(missing.ranks);
@@ -169,42 +176,42 @@ OwnWait WorldState::own_wait() const {
   return awaited;
 }
 
-Tale WorldState::tell(const Inquiry& about) {
-  Tale tale{.rank = rank_, .shrinks = agent_ && agent_->is_shrinking(about.uid)};
-  tale.waits = about.sequence != 0 && wait_reports_.will_tell(about.uid, about.sequence);
+ProgressReport WorldState::tell(const Inquiry& about) {
+  ProgressReport report{.rank = rank_, .shrinks = agent_ && agent_->is_shrinking(about.uid)};
+  report.waits = about.sequence != 0 && wait_reports_.will_tell(about.uid, about.sequence);
   const FrameSource own;
   const RecorderView view = recorder_.view();
-  add_calls(tale, view, about, about.sites ? &own : nullptr);
+  add_calls(report, view, about, about.sites ? &own : nullptr);
   // It may be for that reason that it does not come.
   for (const int culprit : failure_seen().missing)
     if (culprit != rank_)
-      tale.remark += fmt::format("; it has seen a failure of {}", name_of(culprit));
-  tale.doing += tale.remark;
+      report.remark += fmt::format("; it has seen a failure of {}", name_of(culprit));
+  report.doing += report.remark;
   const auto making = unended_making(view);
-  tale.makes = making && making->uid == about.uid;
-  tale.awaited = own_wait();
+  report.makes = making && making->uid == about.uid;
+  report.awaited = own_wait();
   const ProgressEngine* engine = watched_engine_.load(std::memory_order_acquire);
-  tale.undriven =
+  report.undriven =
       engine != nullptr && about.sequence != 0 && engine->is_undriven(about.uid, about.sequence);
   if (const auto mark = registry_.mark(about.uid)) {
-    tale.knows_group = true;
-    tale.entered = mark->entered;
-    tale.completed = mark->completed;
+    report.knows_group = true;
+    report.entered = mark->entered;
+    report.completed = mark->completed;
   }
   std::lock_guard lock(known_mutex_);
   visit_known(about.uid, [&](const GroupState& group) {
-    tale.entered = std::max(tale.entered, group.compared());
+    report.entered = std::max(report.entered, group.compared());
   });
-  return tale;
+  return report;
 }
 
-CallTale WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
+CallProgress WorldState::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
   std::lock_guard lock(known_mutex_);
-  CallTale tale;
+  CallProgress report;
   visit_known(uid, [&](const GroupState& group) {
-    if (group.is_member()) tale = tale_of(look_at_calls(group.line(), ring(), uid, sequence));
+    if (group.is_member()) report = report_of(look_at_calls(group.line(), ring(), uid, sequence));
   });
-  return tale;
+  return report;
 }
 
 std::optional<RecorderView> WorldState::records_of(int rank) const {

@@ -86,7 +86,7 @@ void WorldState::meet() {
   }
   get_to_know(arrivals);
   job_ = map_job(*exchange_, arrivals, read, patience);
-  crowded_ = job_.world.hosts[static_cast<std::size_t>(job_.host)].crowded;
+  oversubscribed_ = job_.world.hosts[static_cast<std::size_t>(job_.host)].oversubscribed;
   granted_ = arrivals[static_cast<std::size_t>(rank_)].cpus;
   bind_caller();
   use_tuning(found);

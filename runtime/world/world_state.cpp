@@ -9,7 +9,7 @@
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "collectives/pairwise/pairwise.hpp"
-#include "control/desk.hpp"
+#include "control/coordinator.hpp"
 #include "gpu/memory_query.hpp"
 #include "p2p/exchange_port.hpp"
 #include "recorder/making_note.hpp"
@@ -102,7 +102,7 @@ std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
     }
     world->engine_ = std::make_unique<ProgressEngine>(
         world->has_peers_here_ ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
-        [state = world.get()] { return state->may_end_works(); }, world->crowded_,
+        [state = world.get()] { return state->may_end_works(); }, world->oversubscribed_,
         world->own_thread_, world->helper_cpus());
     world->recorder_.set_progress_thread(world->own_thread_);
     world->maker_ = std::make_unique<GroupMaker>(world->helper_cpus());
@@ -137,7 +137,7 @@ Patience WorldState::patience(std::string purpose, Timeout timeout) const {
   Patience patience;
   patience.deadline = Deadline::after(timeout, clock_->now());
   patience.clock = clock_;
-  patience.crowded = crowded_;
+  patience.oversubscribed = oversubscribed_;
   patience.purpose = std::move(purpose);
   patience.is_hopeless = [this](int rank) { return is_hopeless(rank); };
   patience.meanwhile = [this, purpose = patience.purpose] {

@@ -119,8 +119,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// What says in the log that waiting lasts for long; null where nothing is to be said.
   std::shared_ptr<LongWait> long_wait(const std::string& purpose) const;
   bool has_control() const { return agent_ != nullptr; }
-  /// To the desk, where calls of different ranks are compared.
-  void announce_call(const control::CallNote& note) const {
+  /// To the coordinator, where calls of different ranks are compared.
+  void announce_call(const control::EnteredCall& note) const {
     if (agent_) agent_->post(note);
   }
   bool may_drive() const;
@@ -176,16 +176,17 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// Those that this text names and from which nothing comes any more, or who is to blame for it.
   std::vector<int> gone_ranks_in(std::string_view text) const;
   /// Where those ranks are in the group, as far as can be found out within `limit`.
-  std::vector<Tale> ask(const Inquiry& about, std::span<const int> ranks, Duration limit) const;
+  std::vector<ProgressReport> ask(const Inquiry& about, std::span<const int> ranks,
+                                  Duration limit) const;
   /// Adds for whom those wait that are missing; asks for up to `patience`.
   void follow_waits(MissingRanks& missing, Duration waited, Duration patience) const;
   /// The same error of making a group, which names those who have not come, and what they do.
   TimeoutError with_missing(const TimeoutError& error, const Membership& group) const;
   /// What has been answered to a question of the agent's until now, and can be seen without.
-  std::vector<Tale> end_asking(std::uint64_t question, const Inquiry& about) const;
+  std::vector<ProgressReport> end_asking(std::uint64_t question, const Inquiry& about) const;
   /// Adds to what ranks do where in the program they do it. Those of other hosts have to be asked,
   /// for which it waits up to `limit`; if that is zero they are not.
-  void find_sites(std::span<Tale> tales, Inquiry about, Duration limit) const;
+  void find_sites(std::span<ProgressReport> reports, Inquiry about, Duration limit) const;
   /// As site_text(), of a call that a rank of this host has made.
   std::string site_of(int rank, std::uint64_t site) const;
   /// What another rank of this host records now; nothing where that cannot be read.
@@ -306,19 +307,20 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   /// True: all is done about it.
   bool look_after(OverdueAsked& asked);
   /// The oldest of its group from collective `first` on.
-  void give_up_overdue(const OverdueAsked& asked, std::uint64_t first, std::vector<Tale> tales);
+  void give_up_overdue(const OverdueAsked& asked, std::uint64_t first,
+                       std::vector<ProgressReport> reports);
   void ask_about(const CallRecord& call);
   /// "rank 1 (vm, pid 7) has not arrived: it has been in …; rank 2 …".
-  std::string tell_absent(std::span<const Tale> tales) const;
+  std::string tell_absent(std::span<const ProgressReport> reports) const;
   /// The same for what is waited for outside of calls, on the thread that waits.
-  void report_waiting(const std::string& purpose, std::vector<Tale> missing, Duration waited,
-                      bool quietly) const;
+  void report_waiting(const std::string& purpose, std::vector<ProgressReport> missing,
+                      Duration waited, bool quietly) const;
   /// Of shrink(): whom this rank waits for to have done the same with the group `uid`.
   std::shared_ptr<LongWait> long_wait_in_shrink(std::string purpose, std::uint64_t uid,
                                                 std::vector<int> ranks) const;
   Patience shrink_patience(const GroupState& group, std::uint64_t uid,
                            std::vector<int> ranks) const;
-  void report(const WaitAsked& wait, std::vector<Tale> tales, Duration waited) const;
+  void report(const WaitAsked& wait, std::vector<ProgressReport> reports, Duration waited) const;
   /// Calls with the group, if it is there and this rank a member.
   bool with_group(std::uint64_t uid, const std::function<void(const GroupState&)>& use) const;
   void beat();
@@ -326,23 +328,23 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   void peer_changed(const PeerNews& news) override;
   void group_aborted(const control::AbortGroup& message) override;
   void dump_asked(const control::DumpNow& message) override;
-  Tale tell(const Inquiry& about) override;
-  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
+  ProgressReport tell(const Inquiry& about) override;
+  CallProgress tell_calls(std::uint64_t uid, std::uint64_t sequence) override;
   OwnWait own_wait() const;
   std::vector<GroupMark> marks() override;
-  void look_at_silent(std::vector<Tale>& tales, const Inquiry& about) const;
+  void look_at_silent(std::vector<ProgressReport>& reports, const Inquiry& about) const;
   FrameSource sites_of(int rank, const RecorderView& view) const;
   /// Of one that has left: what it had given up waiting for.
-  void add_given_up(Tale& tale, const Inquiry& about, const RecorderView& view) const;
+  void add_given_up(ProgressReport& report, const Inquiry& about, const RecorderView& view) const;
   /// What is told of a stopped process begins so.
   static constexpr std::string_view stopped_words = "its process is stopped; ";
   /// From what a rank has recorded; `sites` as CallWords.
-  void add_calls(Tale& tale, const RecorderView& view, const Inquiry& about,
+  void add_calls(ProgressReport& report, const RecorderView& view, const Inquiry& about,
                  const FrameSource* sites) const;
   Timeout shrink_limit(const GroupState& group) const;
   /// Nothing where one that it is made of is lost before all have it.
-  std::shared_ptr<GroupState> make_heir(const GroupState& group,
-                                        const control::ShrinkVerdict& verdict);
+  std::shared_ptr<GroupState> make_shrunk_group(const GroupState& group,
+                                                const control::ShrinkVerdict& verdict);
   /// Whom shrink() of this group still waits for to have done that with the group `uid`.
   [[noreturn]] void throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
                                        const std::vector<int>& ranks, Duration waited) const;
@@ -378,8 +380,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool in_one_process_;
   bool has_peers_here_;  ///< other ranks are threads of this process
   std::optional<PretendedSite> site_;
-  CpuSet granted_;       // to the thread that makes the world, before HYMN_BIND
-  bool crowded_ = true;  // until it is known
+  CpuSet granted_;              // to the thread that makes the world, before HYMN_BIND
+  bool oversubscribed_ = true;  // until it is known
   JobMap job_;
   std::shared_ptr<const TuningTable> tuning_;
   RecorderMemory recorder_;

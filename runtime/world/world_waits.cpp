@@ -17,7 +17,7 @@ namespace hymn::detail {
 namespace {
 
 // While calls come and go, only another thread can be in one for long: it is looked for less often.
-constexpr unsigned beats_between_looks = 8;
+constexpr unsigned beats_between_polls = 8;
 
 }  // namespace
 
@@ -31,15 +31,15 @@ void WorldState::look_after_waits() {
   if (!wait_reports_.is_on() || !agent_) return;
   const std::uint64_t calls = ring().next_id();
   const bool is_moving = std::exchange(calls_seen_, calls) != calls;
-  if (is_moving && ++beats_ % beats_between_looks != 0) return;
+  if (is_moving && ++beats_ % beats_between_polls != 0) return;
   for (const CallRecord& call : wait_reports_.grown_long(waited_calls(), clock_->now()))
     ask_about(call);
   std::erase_if(long_waits_, [this](WaitAsked& wait) {
     const std::optional<Duration> waited = wait_reports_.waited(wait.call);
     if (waited && !agent_->is_answered(wait.question) && ++wait.beats < longest_answer)
       return false;
-    auto tales = end_asking(wait.question, wait.about);
-    if (waited) report(wait, std::move(tales), *waited);
+    auto reports = end_asking(wait.question, wait.about);
+    if (waited) report(wait, std::move(reports), *waited);
     return true;
   });
 }
@@ -69,14 +69,16 @@ void WorldState::ask_about(const CallRecord& call) {
 }
 
 // One line for a job: of those that wait alike, who comes first says it.
-void WorldState::report(const WaitAsked& wait, std::vector<Tale> tales, Duration waited) const {
+void WorldState::report(const WaitAsked& wait, std::vector<ProgressReport> reports,
+                        Duration waited) const {
   const bool is_told_by_another = std::ranges::any_of(
-      tales, [this](const Tale& tale) { return tale.waits && tale.rank < rank_; });
+      reports,
+      [this](const ProgressReport& report) { return report.waits && report.rank < rank_; });
   // Looked up here, places are known at once under the lock.
-  find_sites(tales, wait.about, Duration::zero());
+  find_sites(reports, wait.about, Duration::zero());
   site_text(wait.call.site);
   with_group(wait.call.group_uid, [&](const GroupState& group) {
-    const std::string text = group.wait_report(wait.call, std::move(tales), waited);
+    const std::string text = group.wait_report(wait.call, std::move(reports), waited);
     logger_.warning(text, is_told_by_another);
   });
 }
@@ -88,11 +90,11 @@ std::shared_ptr<LongWait> WorldState::long_wait(const std::string& purpose) cons
       [this, purpose](std::span<const int> missing, Duration waited, bool quietly) {
         std::vector<int> others(missing.begin(), missing.end());
         std::erase(others, rank_);
-        std::vector<Tale> tales = ask({}, others, control::longest_question);
+        std::vector<ProgressReport> reports = ask({}, others, control::longest_question);
         // Without a control plane more may still be seen.
         if (!agent_)
-          for (const int rank : others) tales.push_back({.rank = rank, .doing = tell_of(rank)});
-        report_waiting(purpose, std::move(tales), waited, quietly);
+          for (const int rank : others) reports.push_back({.rank = rank, .doing = tell_of(rank)});
+        report_waiting(purpose, std::move(reports), waited, quietly);
       });
 }
 
@@ -103,25 +105,26 @@ std::shared_ptr<LongWait> WorldState::long_wait_in_shrink(std::string purpose, s
       config_.wait_report, *clock_,
       [this, uid, purpose = std::move(purpose), ranks = std::move(ranks)](std::span<const int>,
                                                                           Duration waited, bool) {
-        std::vector<Tale> tales = ask(uid, ranks, control::longest_question);
-        const bool quietly = std::ranges::any_of(
-            tales, [this](const Tale& tale) { return tale.shrinks && tale.rank < rank_; });
-        std::erase_if(tales, [this](const Tale& tale) {
-          return tale.rank == rank_ || tale.shrinks || hymn::is_gone(tale.state);
+        std::vector<ProgressReport> reports = ask(uid, ranks, control::longest_question);
+        const bool quietly = std::ranges::any_of(reports, [this](const ProgressReport& report) {
+          return report.shrinks && report.rank < rank_;
         });
-        report_waiting(purpose, std::move(tales), waited, quietly);
+        std::erase_if(reports, [this](const ProgressReport& report) {
+          return report.rank == rank_ || report.shrinks || hymn::is_gone(report.state);
+        });
+        report_waiting(purpose, std::move(reports), waited, quietly);
       });
 }
 
-std::string WorldState::tell_absent(std::span<const Tale> tales) const {
+std::string WorldState::tell_absent(std::span<const ProgressReport> reports) const {
   std::vector<std::string> names;
-  for (const Tale& tale : tales) {
-    const std::string end = tell_of(tale.rank);
-    std::string_view doing = tale.doing;
+  for (const ProgressReport& report : reports) {
+    const std::string end = tell_of(report.rank);
+    std::string_view doing = report.doing;
     if (!end.empty() && doing.starts_with(stopped_words)) doing.remove_prefix(stopped_words.size());
     if (!end.empty() && end.find(doing) != std::string::npos) doing = {};
     names.push_back(fmt::format("{}{}{}",
-                                end.empty() ? name_of(tale.rank) + " has not arrived" : end,
+                                end.empty() ? name_of(report.rank) + " has not arrived" : end,
                                 doing.empty() ? ""
                                 : end.empty() ? ": "
                                               : "; ",
@@ -130,7 +133,7 @@ std::string WorldState::tell_absent(std::span<const Tale> tales) const {
   return some_of(std::move(names));
 }
 
-void WorldState::report_waiting(const std::string& purpose, std::vector<Tale> missing,
+void WorldState::report_waiting(const std::string& purpose, std::vector<ProgressReport> missing,
                                 Duration waited, bool quietly) const {
   const std::string whom = missing.empty() ? "" : "; missing: " + tell_absent(missing);
   const std::string text =

@@ -140,35 +140,35 @@ WorldState::OverdueAsked WorldState::ask_about(const ProgressEngine::Overdue& wo
 }
 
 bool WorldState::look_after(OverdueAsked& asked) {
-  std::vector<Tale> tales;
+  std::vector<ProgressReport> reports;
   if (asked.question) {
     if (!agent_->is_answered(*asked.question) && ++asked.beats < longest_answer) return false;
-    tales = end_asking(*asked.question, asked.about);
+    reports = end_asking(*asked.question, asked.about);
   }
   const bool collective = is_collective(asked.work.op.type);
   // Who has not been heard of may have come, or not.
   bool is_sound = false;
   with_group(asked.work.uid, [&](const GroupState& group) { is_sound = !group.is_aborted(); });
   if (!is_sound) return true;
-  if (collective && std::ranges::any_of(tales, &Tale::cut_off))
+  if (collective && std::ranges::any_of(reports, &ProgressReport::cut_off))
     watched_engine_.load(std::memory_order_acquire)->tell_overdue_again(asked.work.uid);
   // Looked up here, places are known at once under the lock.
-  find_sites(tales, asked.about, Duration::zero());
+  find_sites(reports, asked.about, Duration::zero());
   MissingRanks missing;
   with_group(asked.work.uid,
-             [&](const GroupState& group) { missing = group.missing_of(asked.work.op, tales); });
+             [&](const GroupState& group) { missing = group.missing_of(asked.work.op, reports); });
   const bool is_missed = collective && !missing.ranks.empty() && !missing.undriven;
   const bool may_be_done = asked.work.on_host && asked.question.has_value();
   if (may_be_done && !is_missed) return true;
   // What all have entered is left alone where somebody is missing in a later one.
   std::uint64_t first = may_be_done ? asked.work.op.sequence : 0;
-  for (const Tale& tale : missing.tales) first = std::min(first, tale.entered + 1);
-  give_up_overdue(asked, first, std::move(tales));
+  for (const ProgressReport& report : missing.reports) first = std::min(first, report.entered + 1);
+  give_up_overdue(asked, first, std::move(reports));
   return true;
 }
 
 void WorldState::give_up_overdue(const OverdueAsked& asked, std::uint64_t first,
-                                 std::vector<Tale> tales) {
+                                 std::vector<ProgressReport> reports) {
   // It may have ended since the others were asked, or somebody waits for it now.
   const auto overdue = watched_engine_.load(std::memory_order_acquire)
                            ->still_overdue(asked.work, first, clock_->now());
@@ -176,10 +176,10 @@ void WorldState::give_up_overdue(const OverdueAsked& asked, std::uint64_t first,
   const ProgressEngine::Overdue& work = *overdue;
   // What they told of their calls is of the newest.
   if (work.op.sequence != asked.work.op.sequence)
-    for (Tale& tale : tales) tale.signature = 0;
+    for (ProgressReport& report : reports) report.signature = 0;
   MissingRanks missing;
   with_group(work.uid, [&](const GroupState& group) {
-    missing = group.missing_of(work.op, std::move(tales));
+    missing = group.missing_of(work.op, std::move(reports));
   });
   const GroupState::Failure failure{
       fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it{}{}",

@@ -9,10 +9,10 @@ enum { max_ranks = 16, calls = 2 };
 typedef struct {
   hymnGroup_t group;
   int rank, size;
-} Place;
+} Member;
 
 // Blocking, or started with a work that completes when all have.
-static void carry_out(const Place* at, int asynchronous, hymnCollective_t collective,
+static void carry_out(const Member* at, int asynchronous, hymnCollective_t collective,
                       const hymnCollectiveCall_t* all) {
   if (!asynchronous) {
     CHECK_OK(hymnCoalesced(collective, all, calls, at->group, NULL));
@@ -25,7 +25,7 @@ static void carry_out(const Place* at, int asynchronous, hymnCollective_t collec
 }
 
 // Of different types, sizes and reductions, the second one in place.
-static void test_reductions(const Place* at, int asynchronous) {
+static void test_reductions(const Member* at, int asynchronous) {
   const int n = at->size, last = n - 1;
   const int64_t in = at->rank + 1;
   int64_t out = -1;
@@ -43,7 +43,7 @@ static void test_reductions(const Place* at, int asynchronous) {
 }
 
 // Rank i's block for rank j is 100 i + j, and its opposite in the second call.
-static void test_blocks(const Place* at, int asynchronous) {
+static void test_blocks(const Member* at, int asynchronous) {
   int32_t in[calls][max_ranks], out[calls][max_ranks], own[calls];
   hymnCollectiveCall_t gathers[calls], scatters[calls], exchanges[calls], sums[calls];
   for (int c = 0; c < calls; ++c) {
@@ -69,7 +69,7 @@ static void test_blocks(const Place* at, int asynchronous) {
   CHECK(own[0] == sum && own[1] == -sum);
 }
 
-static void test_others(const Place* at, int asynchronous) {
+static void test_others(const Member* at, int asynchronous) {
   const int last = at->size - 1;
   int8_t small = at->rank == last ? 7 : 0;
   double large = at->rank == last ? 0.25 : 0;
@@ -82,7 +82,7 @@ static void test_others(const Place* at, int asynchronous) {
   carry_out(at, asynchronous, hymnCollectiveBarrier, nothing);
 }
 
-static void carry_outv(const Place* at, int asynchronous, hymnCollective_t collective,
+static void carry_outv(const Member* at, int asynchronous, hymnCollective_t collective,
                        const hymnCollectivevCall_t* all) {
   if (!asynchronous) {
     CHECK_OK(hymnCoalescedv(collective, all, calls, at->group, NULL));
@@ -119,7 +119,7 @@ static size_t begin_of(const size_t* counts, int rank) {
 
 // Rank i's block has i elements in the first call, the first none, and the other way round in the
 // second; what lies in it is 100 i and its place, and its opposite in the second call.
-static void test_uneven_blocks(const Place* at, int asynchronous) {
+static void test_uneven_blocks(const Member* at, int asynchronous) {
   const int n = at->size, me = at->rank, last = n - 1;
   int32_t whole[calls][most_elements], part[calls][max_ranks], own[calls][max_ranks];
   size_t counts[calls][max_ranks];
@@ -155,7 +155,7 @@ static void test_uneven_blocks(const Place* at, int asynchronous) {
 }
 
 // Rank i has j elements for rank j in the first call, and i for each in the second.
-static void test_uneven_exchange(const Place* at, int asynchronous) {
+static void test_uneven_exchange(const Member* at, int asynchronous) {
   const int n = at->size, me = at->rank;
   int32_t in[calls][most_elements], out[calls][most_elements];
   size_t sent[calls][max_ranks], received[calls][max_ranks];
@@ -178,7 +178,7 @@ static void test_uneven_exchange(const Place* at, int asynchronous) {
         CHECK(out[c][begin_of(received[c], i) + k] == 1000 * i + 10 * me + c);
 }
 
-static void test_misuse_of_uneven_blocks(const Place* at) {
+static void test_misuse_of_uneven_blocks(const Member* at) {
   int32_t value = 1;
   size_t counts[max_ranks] = {0};
   hymnWork_t work = (hymnWork_t)&value;
@@ -198,7 +198,7 @@ static void test_misuse_of_uneven_blocks(const Place* at) {
   CHECK(work == NULL && value == 1);
 }
 
-static void test_misuse(const Place* at) {
+static void test_misuse(const Member* at) {
   int32_t in = 1, out = -1;
   hymnWork_t work = (hymnWork_t)&in;
   hymnCollectiveCall_t all[calls] = {{&in, &out, 1, hymnInt32, hymnSum, 0},
@@ -224,7 +224,7 @@ static void test_misuse(const Place* at) {
   CHECK(work == NULL && out == -1);
 }
 
-static void test_buffers(const Place* at) {
+static void test_buffers(const Member* at) {
   int32_t value = 1;
   int known = -1;
   size_t bytes = 0;
@@ -248,7 +248,7 @@ static void test_buffers(const Place* at) {
 }
 
 void test_coalesced(hymnWorld_t world) {
-  Place at = {NULL, -1, -1};
+  Member at = {NULL, -1, -1};
   CHECK_OK(hymnWorldGroup(world, &at.group));
   CHECK_OK(hymnWorldRank(world, &at.rank));
   CHECK_OK(hymnWorldSize(world, &at.size));

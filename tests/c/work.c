@@ -6,18 +6,18 @@ enum { max_ranks = 16, ready = 1, data = 2 };
 typedef struct {
   hymnGroup_t group;
   int rank, size;
-} Place;
+} Member;
 
-static Place place_of(hymnWorld_t world) {
-  Place place = {NULL, -1, -1};
-  CHECK_OK(hymnWorldGroup(world, &place.group));
-  CHECK_OK(hymnWorldRank(world, &place.rank));
-  CHECK_OK(hymnWorldSize(world, &place.size));
-  return place;
+static Member member_of(hymnWorld_t world) {
+  Member member = {NULL, -1, -1};
+  CHECK_OK(hymnWorldGroup(world, &member.group));
+  CHECK_OK(hymnWorldRank(world, &member.rank));
+  CHECK_OK(hymnWorldSize(world, &member.size));
+  return member;
 }
 
 // Rank 0 takes a message of another length from each, in whatever order they come.
-static void test_any_source(const Place* at) {
+static void test_any_source(const Member* at) {
   int32_t buf[max_ranks];
   for (int i = 0; i < max_ranks; ++i) buf[i] = 100 * at->rank + i;
   if (at->rank != 0) {
@@ -35,7 +35,7 @@ static void test_any_source(const Place* at) {
 }
 
 // Everybody sends to the next and receives from the one before, as one work.
-static void test_ring(const Place* at) {
+static void test_ring(const Member* at) {
   const int next = (at->rank + 1) % at->size, before = (at->rank + at->size - 1) % at->size;
   int64_t out = at->rank, in[4] = {-1, -1, -1, -1};
   const hymnP2POp_t ops[] = {
@@ -54,7 +54,7 @@ static void test_ring(const Place* at) {
 }
 
 void test_point_to_point(hymnWorld_t world) {
-  const Place at = place_of(world);
+  const Member at = member_of(world);
   if (at.size < 2) return;
   test_any_source(&at);
   // What the ring sends to rank 0 must not be taken for an answer to "any source".
@@ -63,7 +63,7 @@ void test_point_to_point(hymnWorld_t world) {
 }
 
 // Rank 0 waits too short a time, tells rank 1 to send, and waits again.
-static void test_wait_again(const Place* at) {
+static void test_wait_again(const Member* at) {
   int32_t value = 17, nothing = 0;
   if (at->rank == 1) {
     CHECK_OK(hymnRecv(&nothing, 1, hymnInt32, 0, ready, at->group, NULL, NULL));
@@ -94,7 +94,7 @@ static void test_wait_again(const Place* at) {
 
 // A receive that runs into the group's limit is its own matter; a collective takes the group with
 // it, and all that is pending in it.
-static void test_given_up(hymnWorld_t world, const Place* at) {
+static void test_given_up(hymnWorld_t world, const Member* at) {
   const int pair[] = {0, 1};
   hymnGroup_t group = NULL;
   CHECK_OK(hymnGroupCreate(world, pair, 2, NULL, &group));
@@ -118,7 +118,7 @@ static void test_given_up(hymnWorld_t world, const Place* at) {
 }
 
 // Several at once, completed in another order, with computing in between.
-static void test_outstanding(const Place* at) {
+static void test_outstanding(const Member* at) {
   enum { works = 3 };
   hymnWork_t work[works];
   int64_t value[works];
@@ -135,7 +135,7 @@ static void test_outstanding(const Place* at) {
 }
 
 void test_work(hymnWorld_t world) {
-  const Place at = place_of(world);
+  const Member at = member_of(world);
   test_outstanding(&at);
   if (at.size < 2) return;
   test_wait_again(&at);

@@ -71,7 +71,7 @@ std::vector<FaultPlan> local_plans() {
                                      {"goodbye", "idle", "mpi_p2p", 3, false}}));
   plans.push_back(plan(job_on({4}), {{"stop", "asynchronous", "shm", 0, false},
                                      {"never", "blocked", "mpi", 2, false}}));
-  // More keepers of the desk than must be there at the beginning.
+  // More ranks that run the coordinator than must be there at the beginning.
   plans.push_back(plan(job_on({6}), {{"kill", "blocked", "shm", 0},
                                      {"kill", "asynchronous", "mpi", 1},
                                      {"kill", "blocked", "mpi_p2p", 2},
@@ -84,7 +84,7 @@ std::vector<FaultPlan> hosts_plans() {
   std::size_t number = 0;
   for (std::size_t death = 0; death < all_deaths().size(); death += 2)
     plans.push_back(pair_of(job_on({2, 2}), death, "hierarchical", number++));
-  // The keeper of the desk, then its deputy on the other host.
+  // The rank that runs the coordinator, then its deputy on the other host.
   plans.push_back(plan(job_on({2, 2}), {{"kill", "asynchronous", "hierarchical", 0},
                                         {"kill", "blocked", "mpi", 2}}));
   // While it is stopped, nobody on the other host can be asked.

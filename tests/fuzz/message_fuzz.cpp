@@ -3,7 +3,7 @@
 #include <span>
 
 #include "control/message.hpp"
-#include "recorder/call_glimpse.hpp"
+#include "recorder/call_snapshot.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
                   "a message goes back to the bytes it came from");
     if (const auto* answer = std::get_if<control::CallAnswer>(&message))
-      fuzz::require(tale_of(glimpse_of(answer->tale)).calls == answer->tale.calls,
+      fuzz::require(report_of(snapshot_of(answer->report)).calls == answer->report.calls,
                     "calls go back to the words they came from");
   } catch (const NetworkError& error) {
     fuzz::require(!error.problem().empty(), "an error has a text");

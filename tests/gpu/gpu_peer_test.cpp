@@ -28,15 +28,15 @@ INSTANTIATE_TEST_SUITE_P(Ranks, GpuPeer, testing::Values(2, 4, 8));
 // the rank that does it: so there is a barrier behind the first, and one before the second.
 void meet_on_the_host(World& world) { world.group().barrier(); }
 
-const GroupOptions through_windows{.path = "cuda_p2p,threads"};
+const GroupOptions through_staging{.path = "cuda_p2p,threads"};
 
 ProcessGroup group_of_all(World& world) {
   std::vector<int> everybody;
   for (int rank = 0; rank < world.size(); ++rank) everybody.push_back(rank);
-  return world.new_group(everybody, through_windows);
+  return world.new_group(everybody, through_staging);
 }
 
-/// One element more than fits into a window goes in pieces; small ones in one shot.
+/// One element more than fits into a staging buffer goes in pieces; small ones in one shot.
 TEST_P(GpuPeer, AllReduceOfAnySize) {
   run_ranks(GetParam(), [](World& world) {
     ProcessGroup group = group_of_all(world);
@@ -61,7 +61,7 @@ TEST_P(GpuPeer, AllReduceOfAnySize) {
   });
 }
 
-TEST_P(GpuPeer, TheOthersGoThroughTheWindows) {
+TEST_P(GpuPeer, TheOthersGoThroughTheStagingBuffers) {
   run_ranks(GetParam(), [](World& world) {
     ProcessGroup group = group_of_all(world);
     const auto size = static_cast<std::size_t>(world.size());
@@ -79,7 +79,7 @@ TEST_P(GpuPeer, TheOthersGoThroughTheWindows) {
   });
 }
 
-TEST_P(GpuPeer, RootedOnesGoThroughTheWindows) {
+TEST_P(GpuPeer, RootedOnesGoThroughTheStagingBuffers) {
   run_ranks(GetParam(), [](World& world) {
     ProcessGroup group = group_of_all(world);
     const auto size = static_cast<std::size_t>(world.size());
@@ -103,7 +103,7 @@ TEST_P(GpuPeer, RootedOnesGoThroughTheWindows) {
 }
 
 /// What the streams of all ranks have written before it they read after it; also from a graph.
-TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheWindows) {
+TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheStagingBuffers) {
   const auto ranks = static_cast<std::size_t>(GetParam());
   const RealBuffer<int> shared{std::vector<int>(ranks)};
   const cuda_api::Pointer shown = shared.address();
@@ -141,7 +141,7 @@ TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheWindows) {
 
 /// Round the ring, at the same time: small ones, and those that the boxes do not hold; also as one
 /// batch on a stream, and from a graph.
-TEST_P(GpuPeer, MessagesGoThroughTheWindows) {
+TEST_P(GpuPeer, MessagesGoThroughTheStagingBuffers) {
   run_ranks(GetParam(), [](World& world) {
     ProcessGroup group = group_of_all(world);
     const int me = world.rank();
@@ -191,7 +191,7 @@ TEST_P(GpuPeer, MessagesGoThroughTheWindows) {
 TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
   run_ranks(2, [](World& world) {
-    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    ProcessGroup group = world.new_group({0, 1}, through_staging);
     const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
     if (world.rank() == 0) {
       EXPECT_THROW(group.all_reduce(buffer.view(), ReduceOp::sum,
@@ -207,7 +207,7 @@ TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
 TEST(GpuPeerDeath, AReceiveWhosePeerDoesNotSendEnds) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
   run_ranks(2, [](World& world) {
-    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    ProcessGroup group = world.new_group({0, 1}, through_staging);
     const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
     if (world.rank() == 0) {
       EXPECT_THROW(group.recv(buffer.view(), 1, 0, {.timeout = std::chrono::milliseconds(200)}),
@@ -222,7 +222,7 @@ TEST(GpuPeerDeath, AReceiveWhosePeerDoesNotSendEnds) {
 TEST(GpuPeerDeath, ABarrierOnAStreamWhosePeerDoesNotComeEnds) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
   run_ranks(2, [](World& world) {
-    ProcessGroup group = world.new_group({0, 1}, through_windows);
+    ProcessGroup group = world.new_group({0, 1}, through_staging);
     if (world.rank() == 0) {
       const GpuDevice::Entry entry(real_gpu());
       const RealStream stream;

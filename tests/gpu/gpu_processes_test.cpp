@@ -1,4 +1,4 @@
-// Peer memory between processes: windows opened by handles of CUDA's IPC. Without MPI: the
+// Peer memory between processes: staging buffers opened by handles of CUDA's IPC. Without MPI: the
 // processes are forked here, before anything has asked for a GPU, and meet in a file. They share
 // what GPUs there are.
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ using ::testing::IsEmpty;
 using Body = std::function<void(World&, ProcessGroup&)>;
 using Reports = std::vector<std::string>;
 
-const GroupOptions through_windows{.path = "cuda_p2p,shm"};
+const GroupOptions through_staging{.path = "cuda_p2p,shm"};
 
 /// For who cannot use gtest's expectations.
 void require(bool right, const std::string& what) {
@@ -55,7 +55,7 @@ std::string take_part(const Body& body, const std::string& meeting, int rank, in
       World::over(exchange_over(std::make_shared<FileStore>(meeting, ranks), rank, ranks));
   std::vector<int> everybody(static_cast<std::size_t>(ranks));
   std::iota(everybody.begin(), everybody.end(), 0);
-  ProcessGroup group = world.new_group(everybody, through_windows);
+  ProcessGroup group = world.new_group(everybody, through_staging);
   body(world, group);
   return "";
 }
@@ -90,7 +90,7 @@ std::uint64_t uses_of(const ProcessGroup& group, std::string_view algorithm) {
   return sum;
 }
 
-/// One element more than fits into a window goes in pieces; small ones in one shot.
+/// One element more than fits into a staging buffer goes in pieces; small ones in one shot.
 TEST_P(GpuProcesses, AllReduceOfAnySize) {
   const Reports reports = run_processes(GetParam(), [](World& world, ProcessGroup& group) {
     const int sum = world.size() * (world.size() + 1) / 2;
@@ -109,7 +109,7 @@ TEST_P(GpuProcesses, AllReduceOfAnySize) {
   EXPECT_THAT(reports, Each(IsEmpty()));
 }
 
-TEST_P(GpuProcesses, TheOthersGoThroughTheWindows) {
+TEST_P(GpuProcesses, TheOthersGoThroughTheStagingBuffers) {
   const Reports reports = run_processes(GetParam(), [](World& world, ProcessGroup& group) {
     const auto size = static_cast<std::size_t>(world.size());
     const RealBuffer<std::int32_t> mine(std::vector<std::int32_t>(1001, world.rank()));
@@ -144,7 +144,7 @@ TEST_P(GpuProcesses, WhatIsOnAStreamKeepsItsOrder) {
 }
 
 /// Everybody sends to its neighbour at the same time, more than the boxes hold, too.
-TEST_P(GpuProcesses, MessagesGoThroughTheWindows) {
+TEST_P(GpuProcesses, MessagesGoThroughTheStagingBuffers) {
   const Reports reports = run_processes(GetParam(), [](World& world, ProcessGroup& group) {
     const int next = (world.rank() + 1) % world.size();
     const int before = (world.rank() + world.size() - 1) % world.size();

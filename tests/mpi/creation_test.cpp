@@ -11,12 +11,12 @@
 namespace hymn::test {
 namespace {
 
-struct Place {
+struct VictimCase {
   int ranks;
   int victim;
 };
 
-class Creation : public ::testing::TestWithParam<Place> {
+class Creation : public ::testing::TestWithParam<VictimCase> {
  protected:
   /// How many points the victim passes; they are much the same each time.
   static int count_points() {
@@ -64,11 +64,10 @@ TEST_P(Creation, NamesWhoFailsInIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Creation,
-                         ::testing::Values(Place{2, 0}, Place{2, 1}, Place{3, 0}, Place{3, 1},
-                                           Place{4, 0}, Place{4, 3}),
-                         [](const auto& place) {
-                           return fmt::format("rank_{}_of_{}", place.param.victim,
-                                              place.param.ranks);
+                         ::testing::Values(VictimCase{2, 0}, VictimCase{2, 1}, VictimCase{3, 0},
+                                           VictimCase{3, 1}, VictimCase{4, 0}, VictimCase{4, 3}),
+                         [](const auto& info) {
+                           return fmt::format("rank_{}_of_{}", info.param.victim, info.param.ranks);
                          });
 
 }  // namespace

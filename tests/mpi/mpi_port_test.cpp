@@ -93,9 +93,9 @@ TEST_F(MpiPort, AReceiveWhoseMessageHasComeCannotBeTakenBack) {
     std::vector<std::int32_t> got(count);
     const auto in = recv(got);
     const auto out = send(sent);
-    const auto residue = in->abandon("impatient");
-    ASSERT_NE(residue, nullptr);
-    while (!residue->done()) std::this_thread::yield();
+    const auto abandoned = in->abandon("impatient");
+    ASSERT_NE(abandoned, nullptr);
+    while (!abandoned->done()) std::this_thread::yield();
     finish(*out);
     EXPECT_EQ(got, sent);
   }

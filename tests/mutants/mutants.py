@@ -9,12 +9,12 @@
 One build holds all faults; the variable MUTANT_OF_HYMN switches one on. A fault is a table of TOML:
 
   [[mutant]]
-  file = "control/store_desk.cpp"
+  file = "control/store_service.cpp"
   near = "return call == StoreCall::set"   # optional: unique text that holds `from`
   from = "call == StoreCall::compare_set"  # a whole expression; or statements
   to = "false"
   tests = "unit_control"                   # those that should find it: ctest's -R
-  cases = "Desk*"                          # optional: of these, GTEST_FILTER
+  cases = "Coordinator*"                          # optional: of these, GTEST_FILTER
   fault = "compare_set wakes nobody"
 
 `run` first runs the tests without any fault: what fails then finds nothing. It ends with a table of the

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "control/desk.hpp"
+#include "control/coordinator.hpp"
 #include "runtime/world/world_state.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
@@ -94,25 +94,25 @@ TEST(Identity, LivingGroupsAreApart) {
   });
 }
 
-TEST(Identity, HeirsAreApartFromAllThatLive) {
+TEST(Identity, ShrunkGroupsAreApartFromAllThatLive) {
   on_every_path([](World& world, const GroupOptions& options) {
     std::vector<ProcessGroup> groups;
     groups.push_back(fresh_group(world, options));
     for (const std::uint64_t uid : {(std::uint64_t{1} << 22) - 1, std::uint64_t{1} << 30,
                                     (std::uint64_t{1} << 30) + 1, std::uint64_t{1} << 32})
       groups.push_back(group_with_uid(world, uid, options));
-    const std::size_t first_heir = groups.size();
-    for (std::size_t i = 0; i < first_heir; i += 2) {
-      ProcessGroup heir = groups[i].shrink();
-      groups.push_back(std::move(heir));
+    const std::size_t first_shrunk = groups.size();
+    for (std::size_t i = 0; i < first_shrunk; i += 2) {
+      ProcessGroup shrunk = groups[i].shrink();
+      groups.push_back(std::move(shrunk));
     }
     std::vector<ProcessGroup*> living = {&world.group()};
     for (std::size_t i = 0; i < groups.size(); ++i)
-      if (i >= first_heir || i % 2 == 1) living.push_back(&groups[i]);
+      if (i >= first_shrunk || i % 2 == 1) living.push_back(&groups[i]);
     expect_apart(living);
     world.group().barrier();  // nobody is in it any more
-    ProcessGroup heir_of_heir = groups[first_heir].shrink();
-    std::replace(living.begin(), living.end(), &groups[first_heir], &heir_of_heir);
+    ProcessGroup shrunk_twice = groups[first_shrunk].shrink();
+    std::replace(living.begin(), living.end(), &groups[first_shrunk], &shrunk_twice);
     expect_apart(living);
   });
 }
@@ -146,19 +146,19 @@ TEST(Identity, WhatADeadGroupWasSentReachesNoOther) {
   });
 }
 
-TEST(Identity, WhatAGroupWasSentDoesNotReachItsHeir) {
+TEST(Identity, WhatAGroupWasSentDoesNotReachItsShrunkGroup) {
   on_every_path([](World& world, const GroupOptions& options) {
     for (int i = 0; i < 3; ++i) {
       ProcessGroup group = fresh_group(world, options);
       const std::int64_t old = 111;
       if (world.rank() == 0) group.send(view_of(old), 1, 5);
       world.group().barrier();  // nobody is in it any more
-      ProcessGroup heir = group.shrink();
+      ProcessGroup shrunk = group.shrink();
       std::int64_t word = 222;
-      if (world.rank() == 0) heir.send(view_of(std::as_const(word)), 1, 5);
-      if (world.rank() == 1) heir.recv(view_of(word), 0, 5);
+      if (world.rank() == 0) shrunk.send(view_of(std::as_const(word)), 1, 5);
+      if (world.rank() == 1) shrunk.recv(view_of(word), 0, 5);
       EXPECT_EQ(word, 222);
-      expect_apart({&heir, &world.group()});
+      expect_apart({&shrunk, &world.group()});
     }
   });
 }

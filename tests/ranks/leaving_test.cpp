@@ -74,7 +74,7 @@ RANK_TEST(Leaving, FailsBlockingCalls) {
   expect_left(leaver.rank, [&] { world.group().barrier(); });
 }
 
-// It keeps the first desk of the control plane, which some may not have reached by then.
+// It keeps the first coordinator of the control plane, which some may not have reached by then.
 TEST(Leaving, OfTheFirstAtOnce) {
   for (int round = 0; round < 3; ++round)
     on_ranks([](World& world) {

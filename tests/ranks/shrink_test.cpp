@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// `made` comes from `old`, whose members are all there, on all ranks under the same number.
-void expect_heir(ProcessGroup& made, const ProcessGroup& old) {
+void expect_shrunk(ProcessGroup& made, const ProcessGroup& old) {
   const Membership& then = old.membership();
   const Membership& now = made.membership();
   EXPECT_EQ(now.ranks, then.ranks);
@@ -45,7 +45,7 @@ RANK_TEST(Shrink, AfterAnAbort) {
   if (world.rank() == 0) group.abort("enough is enough");
   failure_of([&] { group.barrier(); }, {"enough is enough"});
   ProcessGroup made = group.shrink();
-  expect_heir(made, group);
+  expect_shrunk(made, group);
   expect_group_works(made);
   expect_messages_pass(made);
   expect_world_works(world);
@@ -56,7 +56,7 @@ RANK_TEST(Shrink, GivesUpAGroupThatIsSound) {
   for (int epoch = 1; epoch <= 3; ++epoch) {
     world.group().barrier();  // nobody is in the group any more
     ProcessGroup made = group.shrink();
-    expect_heir(made, group);
+    expect_shrunk(made, group);
     EXPECT_EQ(made.membership().epoch, static_cast<std::uint64_t>(epoch));
     expect_group_works(made);
     failure_of([&] { group.barrier(); }, {"shrinks the group"});
@@ -102,7 +102,7 @@ RANK_TEST(Shrink, OfAPartOfTheRanks) {
   ProcessGroup pair = world.new_group({0, 2}, {.description = "pair"});
   if (world.rank() == 0 || world.rank() == 2) {
     ProcessGroup made = pair.shrink();
-    expect_heir(made, pair);
+    expect_shrunk(made, pair);
     expect_messages_pass(made);
   } else {
     const Error error = failure_of([&] { pair.shrink(); }, {"not a member", "pair"});
@@ -150,7 +150,7 @@ RANK_TEST(Shrink, ThatOneNeverCalls) {
   // Nothing of that stands in the way of all.
   for (int i = 0; i < 2; ++i) {
     ProcessGroup made = group.shrink();
-    expect_heir(made, group);
+    expect_shrunk(made, group);
     expect_messages_pass(made);
   }
 }

@@ -74,7 +74,7 @@ TEST(HymnExplain, SwitchedGpus) {
   EXPECT_EQ(plan.planned(1024 * MiB), "all_reduce_nccl");
   EXPECT_EQ(plan.build(4 * KiB), "all_reduce_nccl");
   EXPECT_EQ(plan.reason(8 * MiB, "all_reduce_one_shot"),
-            "it is larger than the 4194304 bytes of a window");
+            "it is larger than the 4194304 bytes of a staging buffer");
   EXPECT_EQ(plan.reason(4 * KiB, "all_reduce_mpi"), "the buffers are in device memory");
 }
 

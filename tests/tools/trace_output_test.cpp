@@ -234,23 +234,23 @@ TEST(TraceTimeScale, KeepsTheOrderAndTheEnds) {
     EXPECT_GT(scale.at(time), before);
     before = scale.at(time);
   }
-  ASSERT_EQ(scale.cuts().size(), 1u);
-  EXPECT_DOUBLE_EQ(scale.cuts()[0].seconds, 995);
-  EXPECT_DOUBLE_EQ(scale.at(5), scale.cuts()[0].left);
-  EXPECT_DOUBLE_EQ(scale.at(1000), scale.cuts()[0].right);
+  ASSERT_EQ(scale.breaks().size(), 1u);
+  EXPECT_DOUBLE_EQ(scale.breaks()[0].seconds, 995);
+  EXPECT_DOUBLE_EQ(scale.at(5), scale.breaks()[0].left);
+  EXPECT_DOUBLE_EQ(scale.at(1000), scale.breaks()[0].right);
   EXPECT_GT(scale.at(1) - scale.at(0), 50);
 }
 
 TEST(TraceTimeScale, CutsWhatIsLongerThanHalfOfTheRest) {
-  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 7}, 0, 100).cuts().size(), 1u);
-  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 5.5}, 0, 100).cuts().size(), 0u);
+  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 7}, 0, 100).breaks().size(), 1u);
+  EXPECT_EQ(TimeScale({0, 1, 2, 3, 4, 5.5}, 0, 100).breaks().size(), 0u);
 }
 
 TEST(TraceTimeScale, EvenTimesAreNotCut) {
   std::vector<double> times;
   for (int i = 0; i < 50; ++i) times.push_back(i * 0.5);
   const TimeScale scale(times, 0, 1000);
-  EXPECT_TRUE(scale.cuts().empty());
+  EXPECT_TRUE(scale.breaks().empty());
   EXPECT_NEAR(scale.at(12.25), 500, 1e-9);
 }
 

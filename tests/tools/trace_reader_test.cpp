@@ -150,7 +150,7 @@ TEST(TraceReader, ACutAmongTheOperationsLosesOnlyTheLast) {
     EXPECT_EQ(read.dump.has_value(), size >= begin) << size;
     EXPECT_NE(read.problem, "") << size;
     if (!read.dump) continue;
-    EXPECT_TRUE(read.dump->cut);
+    EXPECT_TRUE(read.dump->truncated);
     EXPECT_GE(read.dump->entries.size(), most);
     most = read.dump->entries.size();
   }

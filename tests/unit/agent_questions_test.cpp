@@ -21,25 +21,27 @@ TEST_F(AgentQuestions, Answers) {
 TEST_F(AgentQuestions, AsksThoseWhoAreThere) {
   hear(3, PeerState::left, "it has ended its world", {{7, 9, 8}});
   Question question;
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     question = std::get<Question>(message);
     agent.receive(Answer{question.id + 1, 1, {.rank = 0, .doing = "to another question"}});
     agent.receive(Answer{question.id, 1, {.rank = 2, .entered = 4, .doing = "two"}});
     agent.receive(Answer{question.id, 1, {.rank = 0, .entered = 5, .doing = "null"}});
   };
   const std::vector<int> ranks = {2, 3, 1, 0};
-  const auto tales = agent.ask(7, ranks, 1h);
+  const auto reports = agent.ask(7, ranks, 1h);
   EXPECT_EQ(question.about, Inquiry(7));
   EXPECT_THAT(question.asked, ElementsAre(2, 0)) << "neither itself nor who is gone";
-  ASSERT_EQ(tales.size(), 4u);
-  EXPECT_EQ(tales[0], (Tale{.rank = 2, .entered = 4, .doing = "two", .answered = true}));
-  EXPECT_EQ(tales[1], (Tale{.rank = 3,
-                            .state = PeerState::left,
-                            .entered = 9,
-                            .completed = 8,
-                            .doing = "it has ended its world"}));
-  EXPECT_EQ(tales[2], (Tale{.rank = 1, .entered = 8, .doing = "me", .answered = true}));
-  EXPECT_EQ(tales[3], (Tale{.rank = 0, .entered = 5, .doing = "null", .answered = true}));
+  ASSERT_EQ(reports.size(), 4u);
+  EXPECT_EQ(reports[0],
+            (ProgressReport{.rank = 2, .entered = 4, .doing = "two", .answered = true}));
+  EXPECT_EQ(reports[1], (ProgressReport{.rank = 3,
+                                        .state = PeerState::left,
+                                        .entered = 9,
+                                        .completed = 8,
+                                        .doing = "it has ended its world"}));
+  EXPECT_EQ(reports[2], (ProgressReport{.rank = 1, .entered = 8, .doing = "me", .answered = true}));
+  EXPECT_EQ(reports[3],
+            (ProgressReport{.rank = 0, .entered = 5, .doing = "null", .answered = true}));
 }
 
 TEST_F(AgentQuestions, EachQuestionHasItsOwnNumber) {
@@ -59,50 +61,52 @@ TEST_F(AgentQuestions, NobodyIsAskedWhereNobodyIsThere) {
 }
 
 TEST_F(AgentQuestions, DoesNotWaitLongerThanTheLimit) {
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     const auto& question = std::get<Question>(message);
     // The same answer twice is one.
     agent.receive(Answer{question.id, 1, {.rank = 2, .entered = 4}});
     agent.receive(Answer{question.id, 1, {.rank = 2, .entered = 5}});
   };
   const std::vector<int> ranks = {0, 2};
-  const auto tales = agent.ask(7, ranks, 1ms);
-  ASSERT_EQ(tales.size(), 2u);
-  EXPECT_EQ(tales[0],
-            (Tale{.rank = 0, .state = PeerState::stalled, .doing = "it does not answer"}));
-  EXPECT_EQ(tales[1].entered, 4u);
+  const auto reports = agent.ask(7, ranks, 1ms);
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(
+      reports[0],
+      (ProgressReport{.rank = 0, .state = PeerState::stalled, .doing = "it does not answer"}));
+  EXPECT_EQ(reports[1].entered, 4u);
 }
 
 TEST_F(AgentQuestions, WhoIsAskedThroughOneThatDoesNotAnswerIsCutOff) {
-  agent.reached_desk(3);
+  agent.reached_coordinator(3);
   take_sent();
   const std::vector<int> ranks = {0, 1, 3};
-  auto tales = agent.ask(7, ranks, 1ms);
-  EXPECT_TRUE(tales[0].cut_off);
-  EXPECT_FALSE(tales[1].cut_off) << "this rank";
-  EXPECT_FALSE(tales[2].cut_off) << "who passes questions on";
+  auto reports = agent.ask(7, ranks, 1ms);
+  EXPECT_TRUE(reports[0].cut_off);
+  EXPECT_FALSE(reports[1].cut_off) << "this rank";
+  EXPECT_FALSE(reports[2].cut_off) << "who passes questions on";
   // Also where that one is not of the group.
   const std::vector<int> others = {0};
   EXPECT_TRUE(agent.ask(7, others, 1ms)[0].cut_off);
   EXPECT_THAT(take_sent_of<Question>().back().asked, ElementsAre(0, 3));
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     agent.receive(Answer{std::get<Question>(message).id, 1, {.rank = 3}});
   };
-  tales = agent.ask(7, ranks, 1ms);
-  EXPECT_FALSE(tales[0].cut_off) << "it could have answered";
-  desk = [](const Message&) {};
+  reports = agent.ask(7, ranks, 1ms);
+  EXPECT_FALSE(reports[0].cut_off) << "it could have answered";
+  coordinator = [](const Message&) {};
   hear(3, PeerState::dead);
-  EXPECT_FALSE(agent.ask(7, others, 1ms)[0].cut_off) << "there is another desk, or none";
+  EXPECT_FALSE(agent.ask(7, others, 1ms)[0].cut_off) << "there is another coordinator, or none";
 }
 
 TEST_F(AgentQuestions, WhoDiesIsNotWaitedFor) {
-  desk = [&](const Message&) { hear(0, PeerState::dead, "killed", {{7, 3, 2}}); };
+  coordinator = [&](const Message&) { hear(0, PeerState::dead, "killed", {{7, 3, 2}}); };
   const std::vector<int> ranks = {0};
-  const auto tales = agent.ask(7, ranks, 1h);
-  ASSERT_EQ(tales.size(), 1u);
+  const auto reports = agent.ask(7, ranks, 1h);
+  ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(
-      tales[0],
-      (Tale{.rank = 0, .state = PeerState::dead, .entered = 3, .completed = 2, .doing = "killed"}));
+      reports[0],
+      (ProgressReport{
+          .rank = 0, .state = PeerState::dead, .entered = 3, .completed = 2, .doing = "killed"}));
 }
 
 TEST_F(AgentQuestions, TellsWhatItHasCalled) {
@@ -116,13 +120,13 @@ TEST_F(AgentQuestions, AsksForCallsAndDoesNotWait) {
   const std::uint64_t question = agent.ask_for_calls(7, 4, ranks);
   EXPECT_THAT(take_sent_of<CallQuestion>(), ElementsAre(CallQuestion{question, 1, 7, 4, {0, 2}}));
   EXPECT_THAT(agent.take_calls(question), IsEmpty());
-  const CallTale tale{.rank = 2, .knows_group = true, .calls = {1}};
+  const CallProgress report{.rank = 2, .knows_group = true, .calls = {1}};
   agent.receive(CallAnswer{question + 1, 1, {.rank = 0}});
-  agent.receive(CallAnswer{question, 1, tale});
-  EXPECT_THAT(agent.take_calls(question), ElementsAre(tale));
+  agent.receive(CallAnswer{question, 1, report});
+  EXPECT_THAT(agent.take_calls(question), ElementsAre(report));
   EXPECT_THAT(agent.take_calls(question), IsEmpty()) << "each is told once";
   agent.forget_calls(question);
-  agent.receive(CallAnswer{question, 1, tale});
+  agent.receive(CallAnswer{question, 1, report});
   EXPECT_THAT(agent.take_calls(question), IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-// A rank's own side of the control plane, with a desk that is made up by the test.
+// A rank's own side of the control plane, with a coordinator that is made up by the test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -27,10 +27,10 @@ class Ears : public control::Listener {
   void dump_asked(const control::DumpNow& message) override {
     heard.push_back("dump: " + message.reason);
   }
-  Tale tell(const Inquiry& about) override {
+  ProgressReport tell(const Inquiry& about) override {
     return {.rank = 99, .entered = about.uid + 1, .doing = "me"};
   }
-  CallTale tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
+  CallProgress tell_calls(std::uint64_t uid, std::uint64_t sequence) override {
     return {.rank = 99, .knows_group = true, .calls = {uid, sequence}};
   }
   std::vector<GroupMark> marks() override { return {}; }
@@ -64,13 +64,13 @@ class AgentScene : public ::testing::Test {
   Ears ears;
   std::mutex mutex;
   std::vector<control::Message> sent;
-  std::function<void(const control::Message&)> desk = [](const control::Message&) {};
+  std::function<void(const control::Message&)> coordinator = [](const control::Message&) {};
   control::Agent agent{1, 4, ears, [this](const control::Message& message) {
                          {
                            std::lock_guard lock(mutex);
                            sent.push_back(message);
                          }
-                         desk(message);
+                         coordinator(message);
                        }};
   FakeClock clock;
 };

@@ -1,5 +1,5 @@
-// A rank's own side of the control plane: what members settle by their desk, and what the next desk
-// is told.
+// A rank's own side of the control plane: what members settle by their coordinator, and what the
+// next coordinator is told.
 #include "tests/unit/agent_scene.hpp"
 
 namespace hymn::test {
@@ -14,9 +14,9 @@ using ::testing::UnorderedElementsAre;
 
 class AgentShrink : public AgentScene {};
 
-TEST_F(AgentShrink, ShrinksWithTheVerdictOfTheDesk) {
+TEST_F(AgentShrink, ShrinksWithTheVerdictOfTheCoordinator) {
   const ShrinkVerdict verdict{7, 1000, {0, 1}};
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     EXPECT_EQ(message, Message(ShrinkCall{7, {0, 1, 2}}));
     agent.receive(ShrinkVerdict{8, 1001, {3}});
     agent.receive(verdict);
@@ -25,7 +25,7 @@ TEST_F(AgentShrink, ShrinksWithTheVerdictOfTheDesk) {
   EXPECT_EQ(agent.shrink(7, members, patience()), verdict);
   // What was settled once does not count for the next time.
   const ShrinkVerdict second{7, 1002, {1}};
-  desk = [&](const Message&) { agent.receive(second); };
+  coordinator = [&](const Message&) { agent.receive(second); };
   EXPECT_EQ(agent.shrink(7, members, patience()), second);
 }
 
@@ -34,7 +34,7 @@ TEST_F(AgentShrink, ShrinkEndsWithItsDeadline) {
   const std::vector<int> members = {0, 1, 2};
   EXPECT_EQ(agent.shrink(7, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
   take_sent();
-  agent.reached_desk(0);
+  agent.reached_coordinator(0);
   EXPECT_THAT(take_sent(), IsEmpty()) << "nobody calls any more";
 }
 
@@ -49,7 +49,7 @@ TEST_F(AgentShrink, RemembersOfSomeGroupsAloneThatItHasNotShrunkThem) {
 
 TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
   const ShrinkVerdict verdict{1000, 1001, {0, 1, 2}};
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     EXPECT_EQ(message, Message(ShrinkCall{1000, {0, 1, 2}}));
     agent.receive(verdict);
   };
@@ -58,7 +58,7 @@ TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
 }
 
 TEST_F(AgentShrink, ConfirmsNothingThatIsGivenUp) {
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     if (message == Message(ShrinkCall{1000, {0, 1, 2}})) agent.receive(AbortGroup{1000, "lost"});
   };
   const std::vector<int> members = {0, 1, 2};
@@ -69,7 +69,7 @@ TEST_F(AgentShrink, ConfirmsNothingThatIsGivenUp) {
   EXPECT_EQ(agent.confirm(1000, members, patience()), std::nullopt);
 }
 
-TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
+TEST_F(AgentShrink, TellsTheNextCoordinatorWhatItKnows) {
   hear(0, PeerState::dead, "killed", {{7, 1, 1}});
   hear(2, PeerState::stalled);
   hear(3, PeerState::left);
@@ -78,12 +78,12 @@ TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
   agent.post(DumpNow{"once"});
   agent.receive(ShrinkVerdict{9, 1000, {1}});
   bool first = true;
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     if (!std::holds_alternative<ShrinkCall>(message)) return;
-    // The desk is lost, and the next one answers.
+    // The coordinator is lost, and the next one answers.
     if (std::exchange(first, false)) {
       take_sent();
-      agent.reached_desk(0);
+      agent.reached_coordinator(0);
     } else {
       agent.receive(ShrinkVerdict{10, 1001, {1, 2}});
     }
@@ -101,19 +101,20 @@ TEST_F(AgentShrink, TellsTheNextDeskWhatItKnows) {
           Message(ShrinkCall{10, {0, 1, 2}})));
 }
 
-TEST_F(AgentShrink, TheDeskHearsOfTheGoneBeforeTheVerdicts) {
+TEST_F(AgentShrink, TheCoordinatorHearsOfTheGoneBeforeTheVerdicts) {
   hear(0, PeerState::dead);
   agent.receive(ShrinkVerdict{9, 1000, {0, 1}});
   take_sent();
-  agent.reached_desk(0);
+  agent.reached_coordinator(0);
   EXPECT_THAT(take_sent(), ElementsAre(Message(News{{.rank = 0, .state = PeerState::dead}}),
                                        Message(ShrinkVerdict{9, 1000, {0, 1}})));
 }
 
-// The desk is told that this rank has not made the group of it, nor will; and no desk hears of it.
+// The coordinator is told that this rank has not made the group of it, nor will; and no coordinator
+// hears of it.
 TEST_F(AgentShrink, AVerdictThatIsRejectedIsForgotten) {
   const ShrinkVerdict verdict{9, 1000, {0, 1}};
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     if (message == Message(ShrinkCall{9, {0, 1}})) agent.receive(verdict);
   };
   const std::vector<int> members = {0, 1};
@@ -121,15 +122,15 @@ TEST_F(AgentShrink, AVerdictThatIsRejectedIsForgotten) {
   take_sent();
   agent.reject_verdict(9);
   EXPECT_THAT(take_sent(), ElementsAre(Message(ShrinkCall{.uid = 9})));
-  agent.reached_desk(0);
+  agent.reached_coordinator(0);
   EXPECT_THAT(take_sent(), IsEmpty());
 }
 
-// Those who kept desks are gone: nobody would answer.
+// Those who ran coordinators are gone: nobody would answer.
 TEST_F(AgentShrink, TheLastOneSettlesAlone) {
   for (const int rank : {0, 2}) agent.sight({.rank = rank, .state = PeerState::dead});
   const std::vector<int> members = {0, 1, 2, 3};
-  desk = [&](const Message& message) {
+  coordinator = [&](const Message& message) {
     if (std::holds_alternative<ShrinkCall>(message))
       agent.receive(News{{.rank = 3, .state = PeerState::left}});
   };
@@ -144,10 +145,10 @@ TEST_F(AgentShrink, TheLastOneSettlesAlone) {
   EXPECT_NE(agent.shrink(8, members, patience())->new_uid, verdict->new_uid);
 }
 
-// Several ranks may have a group of their own each, and shrink it again: a desk would take those
-// for one group if they had one number.
+// Several ranks may have a group of their own each, and shrink it again: a coordinator would take
+// those for one group if they had one number.
 TEST_F(AgentShrink, GroupsOfOneAreTheAffairOfNobodyElse) {
-  Agent other{2, 4, ears, [](const Message&) { ADD_FAILURE() << "a desk is asked"; }};
+  Agent other{2, 4, ears, [](const Message&) { ADD_FAILURE() << "a coordinator is asked"; }};
   const auto own = agent.shrink(7, std::vector{1}, patience());
   const auto others = other.shrink(7, std::vector{2}, patience());
   ASSERT_TRUE(own && others);
@@ -157,13 +158,13 @@ TEST_F(AgentShrink, GroupsOfOneAreTheAffairOfNobodyElse) {
   EXPECT_THAT(take_sent(), IsEmpty());
 }
 
-// Who is lost may come again, for as long as there is a desk to come to.
-TEST_F(AgentShrink, WhoIsLostIsWaitedForWhileThereIsADesk) {
+// Who is lost may come again, for as long as there is a coordinator to come to.
+TEST_F(AgentShrink, WhoIsLostIsWaitedForWhileThereIsACoordinator) {
   for (const int rank : {0, 2, 3}) agent.sight({.rank = rank, .state = PeerState::lost});
   const std::vector<int> members = {0, 1, 2, 3};
   clock.set_step(1s);
   EXPECT_EQ(agent.shrink(7, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
-  agent.lost_all_desks();
+  agent.lost_all_coordinators();
   const auto verdict = agent.shrink(7, members, patience());
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->survivors, std::vector{1});

@@ -21,7 +21,7 @@ TEST_F(AgentTest, TellsWhatItHearsOnce) {
   EXPECT_THAT(ears.take(), ElementsAre("2 is stalled", "2 is alive", "2 is lost"));
   EXPECT_EQ(agent.news_of(2).detail, "the cable");
   EXPECT_THAT(agent.all_news(), SizeIs(1));
-  EXPECT_THAT(take_sent(), IsEmpty()) << "the desk knows what it has said";
+  EXPECT_THAT(take_sent(), IsEmpty()) << "the coordinator knows what it has said";
 }
 
 TEST_F(AgentTest, LostMayComeBackOrDie) {
@@ -66,7 +66,7 @@ TEST_F(AgentTest, LastWordsTellHowFarItHadCome) {
   EXPECT_THAT(ears.take(), IsEmpty());
 }
 
-TEST_F(AgentTest, OfThoseInSightTheDeskIsNotBelieved) {
+TEST_F(AgentTest, OfThoseInSightTheCoordinatorIsNotBelieved) {
   agent.set_in_sight({2});
   hear(2, PeerState::lost);
   hear(3, PeerState::lost);
@@ -108,13 +108,13 @@ TEST_F(AgentTest, MarksOutlastNewsWithoutAny) {
 TEST_F(AgentTest, PassesOrdersOn) {
   agent.receive(AbortGroup{7, "why"});
   agent.receive(DumpNow{"asked"});
-  for (Message message : {Message(Beat{}), Message(Goodbye{}), Message(CallNote{}),
+  for (Message message : {Message(Beat{}), Message(Goodbye{}), Message(EnteredCall{}),
                           Message(ShrinkCall{}), Message(Moved{})})
     agent.receive(message);
   EXPECT_THAT(ears.take(), ElementsAre("abort of 7: why", "dump: asked"));
 }
 
-// Each desk says again what it knows to those who come to it.
+// Each coordinator says again what it knows to those who come to it.
 TEST_F(AgentTest, AnAbortIsHeardOnce) {
   agent.receive(AbortGroup{7, "why"});
   agent.receive(AbortGroup{7, "why"});

@@ -84,8 +84,8 @@ TEST(AgentThreads, ManyMayHearSeeAndAskAtOnce) {
           agent.receive(News{{.rank = rank, .state = PeerState::dead}});
         else
           agent.sight({.rank = rank, .state = PeerState::dead});
-        for (const Tale& tale : agent.ask(static_cast<std::uint64_t>(which), asked, 1h))
-          if (tale.entered == static_cast<std::uint64_t>(which)) ++answered;
+        for (const ProgressReport& report : agent.ask(static_cast<std::uint64_t>(which), asked, 1h))
+          if (report.entered == static_cast<std::uint64_t>(which)) ++answered;
       }
     });
   for (std::thread& thread : threads) thread.join();

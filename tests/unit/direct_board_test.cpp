@@ -19,9 +19,9 @@ constexpr std::size_t bytes = 10 * 4096;
 
 /// One of two members, in a process of its own.
 struct Member {
-  Member(const Bytes& ticket, int me, int desk, int area, const RegionPlan& plan)
+  Member(const Bytes& ticket, int me, int control_block, int area, const RegionPlan& plan)
       : channel(std::make_shared<ShmChannel>(join(ticket, plan, 2, me), std::vector{0, 1}, true,
-                                             desk, [](const std::string&) {})),
+                                             control_block, [](const std::string&) {})),
         board(channel, area) {
     call.usable = 1;
     call.input = call.output = *SharedHeap::of_process().find(buffer.data(), bytes);
@@ -43,7 +43,7 @@ struct Member {
 
 class DirectBoardTest : public testing::Test {
  protected:
-  Member member(int me) const { return {maker_->ticket(), me, desk_, area_, plan_}; }
+  Member member(int me) const { return {maker_->ticket(), me, control_block_, area_, plan_}; }
 
   /// The second member touches the first one's memory, says so, and goes on when it is told to.
   template <class Work>
@@ -59,7 +59,7 @@ class DirectBoardTest : public testing::Test {
   }
 
   RegionPlan plan_;
-  int desk_ = ShmChannel::open_desk(plan_);
+  int control_block_ = ShmChannel::add_control_block(plan_);
   int area_ = plan_.add(DirectBoard::area_bytes(), at_once);
   std::unique_ptr<RegionMaker> maker_ = RegionMaker::make(plan_, 2);
   Wire to_other_;

@@ -69,7 +69,7 @@ TEST_F(DirectSteps, NobodyFallsAsleepOverALargePart) {
   Parts parts = all_gather();
   EXPECT_FALSE(parts[0]->step());
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_FALSE(parts[0]->rest(10'000'000'000));
+  EXPECT_FALSE(parts[0]->park(10'000'000'000));
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_TRUE(finish(parts));
 }

@@ -23,13 +23,13 @@ class Boards {
  public:
   DirectBoard board(int me) const {
     return {std::make_shared<ShmChannel>(HeapMemory::view(memory_, me), std::vector{0, 1, 2}, true,
-                                         desk_, [](const std::string&) {}),
+                                         control_block_, [](const std::string&) {}),
             area_};
   }
 
  private:
   RegionPlan plan_;
-  int desk_ = ShmChannel::open_desk(plan_);
+  int control_block_ = ShmChannel::add_control_block(plan_);
   int area_ = plan_.add(DirectBoard::area_bytes(), RegionPlan::Reserve::at_once);
   std::shared_ptr<HeapMemory> memory_ = std::make_shared<HeapMemory>(plan_, board_members);
 };

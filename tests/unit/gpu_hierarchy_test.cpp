@@ -105,7 +105,7 @@ TEST_P(GpuHierarchy, SumsAreRightAtAnySize) {
   }
 }
 
-TEST_P(GpuHierarchy, WhatIsLargerThanAWindowGoesInPieces) {
+TEST_P(GpuHierarchy, WhatIsLargerThanAStagingBufferGoesInPieces) {
   ToyGpus gpus(4);
   gpus.run_on_hosts(
       {2, 2},

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "collectives/hierarchical/cut.hpp"
+#include "collectives/hierarchical/piece_plan.hpp"
 
 namespace hymn::test {
 namespace {
@@ -47,69 +47,70 @@ std::vector<Request> calls(std::span<float> memory, int ranks, std::size_t count
           Request::barrier()};
 }
 
-TEST(Cut, PiecesHoldEverythingOnceAndFit) {
+TEST(PiecePlan, PiecesHoldEverythingOnceAndFit) {
   const HostMap map({0, 1, 0, 2, 1}, 0);
   std::vector<float> memory(100000);
   for (const std::size_t count : {0, 1, 63, 1000, 1025, 20000}) {
     for (const Request& request : calls(memory, map.members(), count)) {
       SCOPED_TRACE(std::string(to_string(request.type)) + " " + std::to_string(count));
-      const Cut cut = Cut::make(request, map, 3, sizeof(float), slot);
+      const PiecePlan plan = PiecePlan::make(request, map, 3, sizeof(float), slot);
       const bool barrier = request.type == OpType::barrier;
       std::size_t next = 0;
-      for (std::size_t piece = 0; piece < cut.pieces; ++piece) {
-        const Slice run = cut.elements(piece);
+      for (std::size_t piece = 0; piece < plan.pieces; ++piece) {
+        const Slice run = plan.elements(piece);
         EXPECT_EQ(run.offset, next);
         EXPECT_EQ(run.count == 0, barrier);
-        EXPECT_LE(cut.length(piece) * sizeof(float), slot);
+        EXPECT_LE(plan.length(piece) * sizeof(float), slot);
         next += run.count;
       }
       EXPECT_EQ(next, barrier ? 0 : count);
-      EXPECT_EQ(cut.pieces == 0, count == 0 && !barrier);
+      EXPECT_EQ(plan.pieces == 0, count == 0 && !barrier);
     }
   }
 }
 
 /// Follows one piece: which hosts' inputs are in what each host has of it at the end.
-std::vector<std::vector<int>> hosts_in_result(const Cut& cut, const HostMap& map, int root_host) {
+std::vector<std::vector<int>> hosts_in_result(const PiecePlan& plan, const HostMap& map,
+                                              int root_host) {
   const int hosts = map.hosts();
-  const std::size_t length = cut.length(0);
+  const std::size_t length = plan.length(0);
   const auto bit = [](int host) { return 1 << host; };
   // From the start a host has its own everywhere; nothing but the root's counts for broadcast.
   const auto start = [&](int host) {
-    return cut.type != OpType::broadcast || host == root_host ? bit(host) : 0;
+    return plan.type != OpType::broadcast || host == root_host ? bit(host) : 0;
   };
   std::vector<std::vector<int>> folded;
   for (int host = 0; host < hosts; ++host) {
     folded.emplace_back(length, start(host));
-    const Slice part = cut.part(0, host, map);
+    const Slice part = plan.part(0, host, map);
     for (int from = 0; from < hosts; ++from)
       for (std::size_t i = part.offset; i < part.offset + part.count; ++i)
-        if (cut.gather.has(from, host)) folded.back()[i] |= start(from);
+        if (plan.gather.has(from, host)) folded.back()[i] |= start(from);
   }
   auto result = folded;
   for (int host = 0; host < hosts; ++host)
     for (int from = 0; from < hosts; ++from) {
-      const Slice part = cut.part(0, from, map);
+      const Slice part = plan.part(0, from, map);
       for (std::size_t i = part.offset; i < part.offset + part.count; ++i)
-        if (cut.spread.has(from, host))
+        if (plan.spread.has(from, host))
           result[static_cast<std::size_t>(host)][i] = folded[static_cast<std::size_t>(from)][i];
     }
   return result;
 }
 
-TEST(Cut, EveryHostGetsWhatItNeeds) {
+TEST(PiecePlan, EveryHostGetsWhatItNeeds) {
   const HostMap map({0, 1, 0, 2, 1}, 0);
   const int root_host = map.host_of(3);
   std::vector<float> memory(400000);
   for (const std::size_t count : {10, 70000}) {
     for (const Request& request : calls(memory, map.members(), count)) {
       SCOPED_TRACE(std::string(to_string(request.type)) + " " + std::to_string(count));
-      const Cut cut = Cut::make(request, map, 3, sizeof(float), 1 << 20);
-      const auto result = hosts_in_result(cut, map, root_host);
+      const PiecePlan plan = PiecePlan::make(request, map, 3, sizeof(float), 1 << 20);
+      const auto result = hosts_in_result(plan, map, root_host);
       for (int host = 0; host < map.hosts(); ++host) {
         if (request.type == OpType::reduce && host != root_host) continue;
-        for (std::size_t i = 0; i < cut.length(0); ++i) {
-          const auto run = cut.elements(0).count;
+        for (std::size_t i = 0; i < plan.length(0); ++i) {
+          const auto run = plan.elements(0).count;
           const int owner = map.host_of(map.rank_at(static_cast<int>(i / run) % map.members()));
           int wanted = 0b111;
           if (request.type == OpType::broadcast) wanted = 1 << root_host;
@@ -123,13 +124,14 @@ TEST(Cut, EveryHostGetsWhatItNeeds) {
   }
 }
 
-TEST(Cut, FewBytesCrossOnce) {
+TEST(PiecePlan, FewBytesCrossOnce) {
   const HostMap map({0, 0, 1, 1, 2}, 0);
   std::vector<float> memory(100000);
   const auto steps = [&](std::size_t count) {
     const std::span<float> data = std::span(memory).first(count);
-    const Cut cut = Cut::make(Request::all_reduce(data, data), map, -1, sizeof(float), 1 << 20);
-    return (cut.gather.used ? 1 : 0) + (cut.spread.used ? 1 : 0);
+    const PiecePlan plan =
+        PiecePlan::make(Request::all_reduce(data, data), map, -1, sizeof(float), 1 << 20);
+    return (plan.gather.used ? 1 : 0) + (plan.spread.used ? 1 : 0);
   };
   EXPECT_EQ(steps(100), 1);
   EXPECT_EQ(steps(100000), 2);

@@ -136,8 +136,8 @@ TEST(JobMap, OfUnevenHosts) {
   EXPECT_THAT(ranks_by_host(maps[0].world), ElementsAre(3, 5));
   EXPECT_THAT(maps[0].host_names, ElementsAre("a", "b"));
   EXPECT_EQ(maps[0].machines.size(), 1u) << "the hosts are of one kind";
-  EXPECT_FALSE(maps[0].world.hosts[0].crowded);
-  EXPECT_TRUE(maps[0].world.hosts[1].crowded);
+  EXPECT_FALSE(maps[0].world.hosts[0].oversubscribed);
+  EXPECT_TRUE(maps[0].world.hosts[1].oversubscribed);
   EXPECT_EQ(maps[0].world.most_gpu_sharers(), 3);
   EXPECT_EQ(maps[7].place().local_rank, 4);
   EXPECT_EQ(maps[7].place().gpu, 0);
@@ -334,8 +334,8 @@ TEST(GroupSpots, GiveTheSameLayoutToAllMembers) {
   const GroupLayout layout = reader.layout();
   EXPECT_EQ(layout.size, 4);
   EXPECT_THAT(ranks_by_host(layout), ElementsAre(2, 2));
-  EXPECT_TRUE(layout.hosts[0].crowded);
-  EXPECT_FALSE(layout.hosts[1].crowded);
+  EXPECT_TRUE(layout.hosts[0].oversubscribed);
+  EXPECT_FALSE(layout.hosts[1].oversubscribed);
   EXPECT_EQ(layout.hosts[1].gpus, 2);
   EXPECT_EQ(layout.hosts[1].machine, maps[0].world.hosts[2].machine);
   // Who has not heard everybody does not plan with half a picture.

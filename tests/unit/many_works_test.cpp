@@ -33,7 +33,9 @@ class LateOperation final : public Operation {
     ++steps_.taken;
     return index_ < steps_.open && ++looks_ > 1;
   }
-  std::unique_ptr<Residue> abandon(const std::string&) noexcept override { return nullptr; }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
+    return nullptr;
+  }
 
  private:
   Steps& steps_;

@@ -22,26 +22,26 @@ constexpr std::uint64_t greatest = std::numeric_limits<std::uint64_t>::max();
 std::vector<Message> samples() {
   const std::vector<GroupMark> marks = {{1, 20, 19}, {greatest, greatest, 0}};
   const PeerNews news{.rank = 3, .state = PeerState::dead, .detail = "killed", .marks = marks};
-  const Tale tale{.rank = 2,
-                  .state = PeerState::stalled,
-                  .knows_group = true,
-                  .entered = 5,
-                  .completed = 4,
-                  .doing = "it is in all_reduce #5",
-                  .remark = "; it has seen a failure of rank 7",
-                  .waits = true,
-                  .call = "all_reduce of 4 float32 with sum",
-                  .site = "solver.cpp:88",
-                  .signature = greatest};
+  const ProgressReport report{.rank = 2,
+                              .state = PeerState::stalled,
+                              .knows_group = true,
+                              .entered = 5,
+                              .completed = 4,
+                              .doing = "it is in all_reduce #5",
+                              .remark = "; it has seen a failure of rank 7",
+                              .waits = true,
+                              .call = "all_reduce of 4 float32 with sum",
+                              .site = "solver.cpp:88",
+                              .signature = greatest};
   Inquiry in_the_program(7, greatest);
   in_the_program.sites = true;
-  const CallTale calls{.rank = 2,
-                       .knows_group = true,
-                       .is_recorded = true,
-                       .is_overwritten = true,
-                       .joins = 3,
-                       .joined_at = greatest,
-                       .calls = {1, greatest, 0}};
+  const CallProgress calls{.rank = 2,
+                           .knows_group = true,
+                           .is_recorded = true,
+                           .is_overwritten = true,
+                           .joins = 3,
+                           .joined_at = greatest,
+                           .calls = {1, greatest, 0}};
   return {Beat{},
           Beat{marks},
           Goodbye{marks},
@@ -52,9 +52,9 @@ std::vector<Message> samples() {
           DumpNow{"asked"},
           Question{9, 1, 7, {0, 2, std::numeric_limits<int>::max()}},
           Question{9, 1, in_the_program, {0}},
-          Answer{9, 1, tale},
+          Answer{9, 1, report},
           Answer{},
-          CallNote{7, 12, greatest, "all_reduce of 4 float32 with sum"},
+          EnteredCall{7, 12, greatest, "all_reduce of 4 float32 with sum"},
           ShrinkCall{7, {0, 1, 2}},
           ShrinkVerdict{7, greatest, {0, 2}},
           Moved{},

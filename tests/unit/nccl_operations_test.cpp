@@ -247,15 +247,16 @@ TEST_F(NcclOperations, WhatIsGivenUpIsAbortedAndKept) {
     step_all();
     return count("all_reduce") == ranks && works[0]->storage.get()->is_enqueued();
   }));
-  const std::unique_ptr<Residue> residue = works[0]->storage.get()->abandon("the test wants it");
-  ASSERT_NE(residue, nullptr);
-  EXPECT_FALSE(residue->done()) << "NCCL has not let go";
+  const std::unique_ptr<AbandonedOperation> abandoned =
+      works[0]->storage.get()->abandon("the test wants it");
+  ASSERT_NE(abandoned, nullptr);
+  EXPECT_FALSE(abandoned->done()) << "NCCL has not let go";
   {
     std::lock_guard lock(state.mutex);
     state.held.clear();
     state.changed.notify_all();
   }
-  EXPECT_TRUE(eventually([&] { return residue->done(); }));
+  EXPECT_TRUE(eventually([&] { return abandoned->done(); }));
   for (std::size_t rank = 1; rank < ranks; ++rank)
     if (auto other = works[rank]->storage.get()->abandon("too")) {
       EXPECT_TRUE(eventually([&] { return other->done(); }));

@@ -39,9 +39,9 @@ Parts barriers(Team& team) {
 }
 
 /// Roots wait for nobody, so it is the next call by which they hear of each other.
-void expect_barrier_finds_roots(int members, bool crowded) {
+void expect_barrier_finds_roots(int members, bool oversubscribed) {
   SCOPED_TRACE(members);
-  Team team(members, crowded);
+  Team team(members, oversubscribed);
   std::vector<Ints> data(static_cast<std::size_t>(members), Ints(1));
   Parts first = broadcasts_from_itself(team, data);
   ASSERT_TRUE(finish(first));
@@ -57,7 +57,8 @@ void expect_barrier_finds_roots(int members, bool crowded) {
 
 TEST(OtherCalls, ABarrierTellsRootsApart) {
   for (const int members : {2, 3, 8, 9, 17})
-    for (const bool crowded : {false, true}) expect_barrier_finds_roots(members, crowded);
+    for (const bool oversubscribed : {false, true})
+      expect_barrier_finds_roots(members, oversubscribed);
 }
 
 TEST(OtherCalls, RootsThatOnlyGiveFindOutWhenTheyNeedRoom) {

@@ -91,7 +91,7 @@ TEST_P(PeerFailures, NothingIsShownBehindWhatWasGivenUp) {
   Data other;
   scene.aborted() = 1;
   PeerLaunch behind = left.launch(GetParam(), 0);
-  behind.call.looks_first = 1;
+  behind.call.checks_first = 1;
   scene.run_rank(0, {behind});
   EXPECT_EQ(scene.status(0), status_of(PeerFailure::aborted, 0));
   scene.aborted() = 0;
@@ -111,9 +111,9 @@ TEST(PeerDeath, APeerThatDiesBetweenTheStepsIsNamed) {
 }
 
 // What NCCL has brought, or has not, before a kernel: rank 0 has folded twice, and so have others.
-class PeerCrossing : public testing::Test {
+class InterHostFailures : public testing::Test {
  protected:
-  PeerCrossing() {
+  InterHostFailures() {
     for (unsigned rank = 0; rank < 2; ++rank) scene.head(rank).kernels = 2;
     scene.head(0).crossed = 2;
   }
@@ -129,7 +129,7 @@ class PeerCrossing : public testing::Test {
   std::vector<Data> data = std::vector<Data>(2);
 };
 
-TEST_F(PeerCrossing, WhatIsWholeIsSpread) {
+TEST_F(InterHostFailures, WhatIsWholeIsSpread) {
   run();
   for (const unsigned rank : {0u, 1u}) {
     EXPECT_EQ(scene.status(rank), 0u);
@@ -137,7 +137,7 @@ TEST_F(PeerCrossing, WhatIsWholeIsSpread) {
   }
 }
 
-TEST_F(PeerCrossing, WhatWasNotFoldedElsewhereIsNotSpread) {
+TEST_F(InterHostFailures, WhatWasNotFoldedElsewhereIsNotSpread) {
   scene.head(0).crossed = 1;
   run();
   EXPECT_EQ(scene.status(0), status_of(PeerFailure::not_crossed, 0));
@@ -145,7 +145,7 @@ TEST_F(PeerCrossing, WhatWasNotFoldedElsewhereIsNotSpread) {
   EXPECT_EQ(data[1].out.front(), -1.0F);
 }
 
-TEST_F(PeerCrossing, WhatWasGivenUpIsNotSpread) {
+TEST_F(InterHostFailures, WhatWasGivenUpIsNotSpread) {
   scene.aborted() = 1;
   run();
   EXPECT_EQ(scene.status(0), status_of(PeerFailure::not_crossed, 0));

@@ -66,7 +66,7 @@ TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
-TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheWindows) {
+TEST_F(PeerGroups, WithoutNcclTheOthersGoThroughTheStagingBuffers) {
   ToyGpus gpus(3);
   gpus.run(
       [&](World& world) {
@@ -98,7 +98,7 @@ TEST_F(PeerGroups, AReduceScatterMayBeInPlace) {
   EXPECT_THAT(gpus.violations(), IsEmpty());
 }
 
-TEST_F(PeerGroups, RootedOnesGoThroughTheWindows) {
+TEST_F(PeerGroups, RootedOnesGoThroughTheStagingBuffers) {
   ToyGpus gpus(3);
   gpus.run(
       [&](World& world) {
@@ -260,9 +260,9 @@ TEST_F(PeerGroups, KernelsAreLoadedOnceForAllGroups) {
   EXPECT_EQ(gpus.count("unload_module"), 2);
 }
 
-// --- Windows are used again
+// --- Staging buffers are used again
 
-TEST_F(PeerGroups, GroupsOfTheSameRanksUseTheSameWindowsInTurn) {
+TEST_F(PeerGroups, GroupsOfTheSameRanksUseTheSameStagingBuffersInTurn) {
   ToyGpus gpus(2);
   gpus.run(
       [&](World& world) {
@@ -277,7 +277,8 @@ TEST_F(PeerGroups, GroupsOfTheSameRanksUseTheSameWindowsInTurn) {
         reduce(world.new_group({0, 1}));
         const int before = allocations();
         for (int i = 0; i < 5; ++i) reduce(world.new_group({0, 1}));
-        EXPECT_EQ(allocations(), before + 2) << "one window each is at hand for a next group";
+        EXPECT_EQ(allocations(), before + 2)
+            << "one staging buffer each is at hand for a next group";
         EXPECT_THAT(buffer.values(), Each(64.0F));
         reduce(world.new_group({1, 0}));
         EXPECT_EQ(allocations(), before + 2) << "in another order it is another group";
@@ -288,7 +289,7 @@ TEST_F(PeerGroups, GroupsOfTheSameRanksUseTheSameWindowsInTurn) {
 }
 
 // Rank 1 still has the first group when the second is made: nothing can be used again then.
-TEST_F(PeerGroups, WindowsAreUsedAgainByAllOrByNobody) {
+TEST_F(PeerGroups, StagingBuffersAreUsedAgainByAllOrByNobody) {
   ToyGpus gpus(2);
   gpus.run(
       [&](World& world) {
@@ -307,7 +308,7 @@ TEST_F(PeerGroups, WindowsAreUsedAgainByAllOrByNobody) {
       {}, config());
 }
 
-TEST_F(PeerGroups, WindowsOfAGroupThatWasGivenUpAreNot) {
+TEST_F(PeerGroups, StagingBuffersOfAGroupThatWasGivenUpAreNot) {
   ToyGpus gpus(2);
   gpus.run(
       [&](World& world) {
@@ -325,7 +326,7 @@ TEST_F(PeerGroups, WindowsOfAGroupThatWasGivenUpAreNot) {
       {}, config());
 }
 
-TEST_F(PeerGroups, NobodyIsOfferedAWindowWithoutBeingAsked) {
+TEST_F(PeerGroups, NobodyIsOfferedAStagingBufferWithoutBeingAsked) {
   ToyGpus gpus(2);
   gpus.run([&](World& world) {
     EXPECT_EQ(gpus.open_allocations(), 0);

@@ -245,7 +245,7 @@ TEST_P(PeerKernels, UseTheSlotsAgain) {
   PeerScene scene(GetParam(), small_slot_bytes);
   for (unsigned rank = 0; rank < scene.ranks(); ++rank) {
     // As if so many kernels had run.
-    cuda::WindowHead& head = scene.head(rank);
+    cuda::StagingHead& head = scene.head(rank);
     head.kernels = 0xffffffe0u;
     for (auto& phase : head.reached)
       for (auto& block : phase) std::fill(std::begin(block), std::end(block), head.kernels);

@@ -1,5 +1,5 @@
-// Windows, and operations of kernels that work with peers, without a world: over the toy driver,
-// all ranks driven in turns by one thread. The kernels run on threads of their own.
+// Staging buffers, and operations of kernels that work with peers, without a world: over the toy
+// driver, all ranks driven in turns by one thread. The kernels run on threads of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,62 +30,63 @@ using Floats = std::vector<float>;
 
 constexpr std::size_t slot_bytes = 1024;
 
-/// GPUs with a window each.
-class PeerWindowsTest : public testing::Test {
+/// GPUs with a staging buffer each.
+class PeerStagingBuffersTest : public testing::Test {
  protected:
   static constexpr std::size_t ranks = 3;
 
-  PeerWindowsTest() {
+  PeerStagingBuffersTest() {
     toy = &state;
     state.gpus = static_cast<int>(ranks);
     cuda = toy_cuda(state);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       gpus.push_back(std::make_shared<GpuDevice>(cuda, static_cast<int>(rank)));
-      own.push_back(std::make_shared<PeerWindow>(gpus[rank], cuda::window_bytes(slot_bytes)));
-      WindowTicket ticket = own[rank]->ticket();
+      own.push_back(
+          std::make_shared<IpcStagingBuffer>(gpus[rank], cuda::staging_bytes(slot_bytes)));
+      IpcStagingTicket ticket = own[rank]->ticket();
       ticket.rank = static_cast<int>(rank);
       ticket.host = "here";
-      tickets.push_back(WindowTicket::read(ticket.packed()));
+      tickets.push_back(IpcStagingTicket::read(ticket.packed()));
     }
   }
-  ~PeerWindowsTest() override {
+  ~PeerStagingBuffersTest() override {
     own.clear();
     gpus.clear();
     toy = nullptr;
   }
 
   /// Why rank 0 does not reach the others.
-  std::string refusal() { return PeerWindows(gpus[0]).open(tickets, 0); }
+  std::string refusal() { return PeerStagingBuffers(gpus[0]).open(tickets, 0); }
 
   ToyState state;
   cuda_api::Functions cuda;
   std::vector<std::shared_ptr<GpuDevice>> gpus;
-  std::vector<std::shared_ptr<PeerWindow>> own;
-  std::vector<WindowTicket> tickets;
+  std::vector<std::shared_ptr<IpcStagingBuffer>> own;
+  std::vector<IpcStagingTicket> tickets;
 };
 
-TEST_F(PeerWindowsTest, ThreadsReachEachOtherByAddress) {
-  PeerWindows windows(gpus[1]);
-  EXPECT_EQ(windows.open(tickets, 1), "");
+TEST_F(PeerStagingBuffersTest, ThreadsReachEachOtherByAddress) {
+  PeerStagingBuffers staging_buffers(gpus[1]);
+  EXPECT_EQ(staging_buffers.open(tickets, 1), "");
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    EXPECT_EQ(windows.addresses()[rank], own[rank]->data());
+    EXPECT_EQ(staging_buffers.addresses()[rank], own[rank]->data());
   EXPECT_EQ(state.counts["enable_peer_access"], 2);
   EXPECT_EQ(state.counts["open_handle"], 0);
 }
 
-TEST_F(PeerWindowsTest, WhatIsOfAnotherProcessIsOpenedAndClosed) {
+TEST_F(PeerStagingBuffersTest, WhatIsOfAnotherProcessIsOpenedAndClosed) {
   ++tickets[1].process;
   {
-    PeerWindows windows(gpus[0]);
-    EXPECT_EQ(windows.open(tickets, 0), "");
-    EXPECT_EQ(windows.addresses()[1], own[1]->data());
+    PeerStagingBuffers staging_buffers(gpus[0]);
+    EXPECT_EQ(staging_buffers.open(tickets, 0), "");
+    EXPECT_EQ(staging_buffers.addresses()[1], own[1]->data());
     EXPECT_EQ(state.counts["open_handle"], 1);
     EXPECT_EQ(state.counts["close_handle"], 0);
   }
   EXPECT_EQ(state.counts["close_handle"], 1);
 }
 
-TEST_F(PeerWindowsTest, ReasonsAreTold) {
+TEST_F(PeerStagingBuffersTest, ReasonsAreTold) {
   tickets[2].host = "elsewhere";
   EXPECT_EQ(refusal(), "rank 2 is on a different host (elsewhere) than rank 0 (here)");
   tickets[2].host = "here";
@@ -93,7 +94,7 @@ TEST_F(PeerWindowsTest, ReasonsAreTold) {
   EXPECT_THAT(refusal(), HasSubstr("rank 0 does not see the GPU of rank 1 (CUDA_VISIBLE_DEVICES"));
 }
 
-TEST_F(PeerWindowsTest, ReasonsOfTheDriverAreTold) {
+TEST_F(PeerStagingBuffersTest, ReasonsOfTheDriverAreTold) {
   state.has_peer_access = false;
   EXPECT_EQ(refusal(), "GPU 0 has no peer access to GPU 1, that of rank 1");
   state.has_peer_access = true;
@@ -104,18 +105,18 @@ TEST_F(PeerWindowsTest, ReasonsOfTheDriverAreTold) {
   EXPECT_EQ(refusal(), "the driver of rank 1 has no IPC handles for other processes");
 }
 
-TEST_F(PeerWindowsTest, RanksMayShareAGpu) {
+TEST_F(PeerStagingBuffersTest, RanksMayShareAGpu) {
   state.has_peer_access = false;
   const auto sharing = std::make_shared<GpuDevice>(cuda, 1);
-  const PeerWindow window(sharing, 64);
-  WindowTicket ticket = window.ticket();
+  const IpcStagingBuffer staging_buffer(sharing, 64);
+  IpcStagingTicket ticket = staging_buffer.ticket();
   ticket.host = "here";
-  PeerWindows windows(gpus[1]);
-  EXPECT_EQ(windows.open(std::array{tickets[1], ticket}, 0), "");
+  PeerStagingBuffers staging_buffers(gpus[1]);
+  EXPECT_EQ(staging_buffers.open(std::array{tickets[1], ticket}, 0), "");
 }
 
-/// The same with channels over the windows.
-class PeerOperations : public PeerWindowsTest {
+/// The same with channels over the staging buffers.
+class PeerOperations : public PeerStagingBuffersTest {
  protected:
   void SetUp() override {
     if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
@@ -141,13 +142,13 @@ class PeerOperations : public PeerWindowsTest {
     algorithms.resize(ranks);
     channels.clear();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const auto windows = std::make_shared<PeerWindows>(gpus[rank]);
-      EXPECT_EQ(windows->open(tickets, rank), "");
+      const auto staging_buffers = std::make_shared<PeerStagingBuffers>(gpus[rank]);
+      EXPECT_EQ(staging_buffers->open(tickets, rank), "");
       channels.push_back(std::make_shared<PeerChannel>(PeerChannelParts{
           .gpu = gpus[rank],
           .queue = std::make_shared<LaunchQueue>(),
           .own = own[rank],
-          .windows = windows,
+          .staging_buffers = staging_buffers,
           .members = {10, 11, 12},
           .shape = {.rank = static_cast<int>(rank), .size = static_cast<int>(ranks)},
           .slot_bytes = slot_bytes,
@@ -222,7 +223,7 @@ TEST_F(PeerOperations, EveryRankHasItsOwnFactor) {
   for (const Floats& mine : values) EXPECT_THAT(mine, Each(4.5F));
 }
 
-TEST_F(PeerOperations, TheOthersGoThroughTheWindows) {
+TEST_F(PeerOperations, TheOthersGoThroughTheStagingBuffers) {
   std::vector<Floats> gathered(ranks, Floats(6));
   std::vector<Floats> scattered(ranks, Floats(2));
   std::vector<Floats> exchanged(ranks, Floats(3));
@@ -320,9 +321,9 @@ TEST_F(PeerOperations, WhoDoesNotComeIsNamedAtTheLimit) {
 TEST_F(PeerOperations, WhatIsGivenUpEnds) {
   Floats value(3);
   Running& running = start(0, two_shot, Request::all_reduce(value, value));
-  const auto residue = running.storage.get()->abandon("somebody has failed");
-  ASSERT_NE(residue, nullptr);
-  EXPECT_TRUE(eventually([&residue] { return residue->done(); }));
+  const auto abandoned = running.storage.get()->abandon("somebody has failed");
+  ASSERT_NE(abandoned, nullptr);
+  EXPECT_TRUE(eventually([&abandoned] { return abandoned->done(); }));
   Floats other(3);
   Running& next = start(0, two_shot, Request::all_reduce(other, other));
   EXPECT_THROW(next.storage.get()->step(), AbortedError);
@@ -331,10 +332,10 @@ TEST_F(PeerOperations, WhatIsGivenUpEnds) {
 
 class PeerProbes : public PeerOperations {};
 
-TEST_F(PeerProbes, WindowsAreTriedByMovingBytes) {
+TEST_F(PeerProbes, StagingBuffersAreTriedByMovingBytes) {
   const std::vector<std::uint32_t> numbers = {7, 8, 9};
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    own[rank]->write(offsetof(cuda::WindowHead, number),
+    own[rank]->write(offsetof(cuda::StagingHead, number),
                      std::as_bytes(std::span(&numbers[rank], 1)));
   const Deadline soon = Deadline::after(Duration(std::chrono::seconds(30)));
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -362,7 +363,7 @@ TEST_F(PeerOperations, WhatNoKernelHasIsRefused) {
   EXPECT_EQ(refusal(two_shot, Request::all_reduce(large, large, ReduceOp::product)),
             "there is no kernel for product");
   EXPECT_EQ(refusal(one_shot, Request::all_reduce(large, large)),
-            "it is larger than the 1024 bytes of a window");
+            "it is larger than the 1024 bytes of a staging buffer");
   EXPECT_EQ(refusal(two_shot, Request::all_reduce(large, large)), "");
   EXPECT_EQ(refusal(moves, Request::broadcast(doubles, 0)), "");
   EXPECT_EQ(refusal(moves, Request::reduce(large, large, 0)), "");

@@ -1,4 +1,4 @@
-// What is larger than a window goes through it piece by piece, over toy GPUs.
+// What is larger than a staging buffer goes through it piece by piece, over toy GPUs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

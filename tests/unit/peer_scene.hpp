@@ -1,4 +1,4 @@
-// Ranks that are threads, with windows in memory of the host, and the kernels between them.
+// Ranks that are threads, with staging buffers in memory of the host, and the kernels between them.
 #pragma once
 
 #include <cstring>
@@ -33,18 +33,18 @@ class PeerScene {
  public:
   PeerScene(unsigned ranks, std::size_t slot_bytes, std::size_t box_bytes = 0)
       : ranks_(ranks), slot_bytes_(slot_bytes), box_bytes_(box_bytes) {
-    const std::size_t bytes = cuda::window_bytes(slot_bytes, box_bytes, ranks);
+    const std::size_t bytes = cuda::staging_bytes(slot_bytes, box_bytes, ranks);
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      windows_.emplace_back(
-          static_cast<std::byte*>(::operator new(bytes, std::align_val_t(cuda::window_alignment))));
-      std::memset(windows_.back().get(), 0, bytes);
+      staging_buffers_.emplace_back(static_cast<std::byte*>(
+          ::operator new(bytes, std::align_val_t(cuda::staging_alignment))));
+      std::memset(staging_buffers_.back().get(), 0, bytes);
     }
     status_.resize(ranks);
   }
 
   unsigned ranks() const { return ranks_; }
-  cuda::WindowHead& head(unsigned rank) {
-    return *reinterpret_cast<cuda::WindowHead*>(windows_[rank].get());
+  cuda::StagingHead& head(unsigned rank) {
+    return *reinterpret_cast<cuda::StagingHead*>(staging_buffers_[rank].get());
   }
   std::uint32_t& aborted() { return aborted_; }
   std::uint32_t status(unsigned rank) const { return status_[rank].why; }
@@ -53,7 +53,8 @@ class PeerScene {
 
   cuda::PeerTeam team(unsigned rank) {
     cuda::PeerTeam team{};
-    for (unsigned peer = 0; peer < ranks_; ++peer) team.windows[peer] = windows_[peer].get();
+    for (unsigned peer = 0; peer < ranks_; ++peer)
+      team.staging_buffers[peer] = staging_buffers_[peer].get();
     team.slot_bytes = slot_bytes_;
     team.box_bytes = box_bytes_;
     team.rank = rank;
@@ -82,13 +83,13 @@ class PeerScene {
  private:
   struct Free {
     void operator()(std::byte* memory) const {
-      ::operator delete(memory, std::align_val_t(cuda::window_alignment));
+      ::operator delete(memory, std::align_val_t(cuda::staging_alignment));
     }
   };
   const unsigned ranks_;
   const std::size_t slot_bytes_;
   const std::size_t box_bytes_;
-  std::vector<std::unique_ptr<std::byte, Free>> windows_;
+  std::vector<std::unique_ptr<std::byte, Free>> staging_buffers_;
   std::vector<cuda::PeerStatus> status_;
   std::uint32_t aborted_ = 0;
 };

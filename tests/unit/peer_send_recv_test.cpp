@@ -286,9 +286,9 @@ TEST_P(PeerSendRecvChoice, ReasonsAreTold) {
     EXPECT_EQ(told.path, "cuda_p2p");
     EXPECT_EQ(told.algorithm, "send_recv_windows");
     EXPECT_EQ(reason_of(group, Request::send(buffer.view(), peer, 7)),
-              "messages through windows have no tags");
+              "messages through staging buffers have no tags");
     EXPECT_EQ(reason_of(group, Request::recv(buffer.view(), any_source)),
-              "windows have no messages from any source");
+              "staging buffers have no messages from any source");
     world.group().barrier();
   });
 }
@@ -357,7 +357,7 @@ TEST_P(PeerSendRecvChoice, GroupsMaySayItForThemselves) {
   EXPECT_EQ(gpus.count("init"), 0);
 }
 
-// Groups of the same ranks use the same windows.
+// Groups of the same ranks use the same staging buffers.
 TEST_P(PeerSendRecvChoice, WhatNobodyHasReceivedIsNotForTheNextGroup) {
   std::vector<std::unique_ptr<Buffer>> buffers;
   for (int gpu = 0; gpu < 2; ++gpu) buffers.push_back(std::make_unique<Buffer>(gpus, gpu, Ints{0}));

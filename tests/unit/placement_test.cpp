@@ -197,20 +197,22 @@ TEST(Summary, CountsWhatTheRanksLieOn) {
   EXPECT_EQ(wide.cores, 8);
 }
 
-TEST(Summary, IsCrowdedWhereNotEveryRankCanHaveACore) {
+TEST(Summary, IsOversubscribedWhereNotEveryRankCanHaveACore) {
   const Machine box = make_box({.cores = 4, .threads = 2});  // 0-1 2-3 4-5 6-7
-  auto crowded = [&](const std::vector<RankRecord>& records) {
-    return summary_of(box, records).crowded;
+  auto oversubscribed = [&](const std::vector<RankRecord>& records) {
+    return summary_of(box, records).oversubscribed;
   };
-  EXPECT_FALSE(crowded(ranks_on(4, box.cpus)));
-  EXPECT_TRUE(crowded(ranks_on(5, box.cpus))) << "eight hardware threads are four cores";
-  EXPECT_FALSE(crowded(ranks_on(1, *CpuSet::parse("0"))));
-  EXPECT_TRUE(crowded(ranks_on(2, *CpuSet::parse("0")))) << "bound to one core, three are idle";
-  EXPECT_TRUE(crowded(ranks_on({*CpuSet::parse("0"), *CpuSet::parse("1"), *CpuSet::parse("4-7")})));
+  EXPECT_FALSE(oversubscribed(ranks_on(4, box.cpus)));
+  EXPECT_TRUE(oversubscribed(ranks_on(5, box.cpus))) << "eight hardware threads are four cores";
+  EXPECT_FALSE(oversubscribed(ranks_on(1, *CpuSet::parse("0"))));
+  EXPECT_TRUE(oversubscribed(ranks_on(2, *CpuSet::parse("0"))))
+      << "bound to one core, three are idle";
+  EXPECT_TRUE(
+      oversubscribed(ranks_on({*CpuSet::parse("0"), *CpuSet::parse("1"), *CpuSet::parse("4-7")})));
   EXPECT_FALSE(
-      crowded(ranks_on({*CpuSet::parse("0-3"), *CpuSet::parse("0"), *CpuSet::parse("2-5")})))
+      oversubscribed(ranks_on({*CpuSet::parse("0-3"), *CpuSet::parse("0"), *CpuSet::parse("2-5")})))
       << "ranks 0 and 2 can make way";
-  EXPECT_TRUE(crowded(ranks_on(
+  EXPECT_TRUE(oversubscribed(ranks_on(
       {*CpuSet::parse("0-3"), *CpuSet::parse("0"), *CpuSet::parse("2"), *CpuSet::parse("4-7")})))
       << "three ranks on two cores";
 }
@@ -221,7 +223,7 @@ TEST(Summary, OfPartOfAHost) {
   const std::vector<RankPlace> some = {places[0], places[2]};
   const HostSummary summary = summarise(box, 0, some);
   EXPECT_EQ(summary.ranks, 2);
-  EXPECT_FALSE(summary.crowded) << "the other four are not in the group";
+  EXPECT_FALSE(summary.oversubscribed) << "the other four are not in the group";
   EXPECT_EQ(summary.gpus, 1);
   EXPECT_EQ(summary.most_sharers, 2) << "the third that uses it is not in the group";
 }
@@ -260,7 +262,7 @@ TEST(Layout, OfUnevenHosts) {
   EXPECT_EQ(layout.largest_host(), 4);
   EXPECT_EQ(layout.smallest_host(), 1);
   EXPECT_FALSE(layout.one_host());
-  EXPECT_TRUE(layout.crowded());
+  EXPECT_TRUE(layout.oversubscribed());
   EXPECT_EQ(layout.ranks_without_gpu(), 1);
   EXPECT_EQ(layout.most_gpu_sharers(), 2);
   EXPECT_EQ(layout.worst_gpu_link(), GpuLinkKind::host_bridge);
@@ -272,7 +274,7 @@ TEST(Layout, OfOneHost) {
   const Machine box = make_box({.cores = 4, .gpus = 2});
   const GroupLayout layout{.size = 2, .hosts = {summary_of(box, ranks_on(2, box.cpus))}};
   EXPECT_TRUE(layout.one_host());
-  EXPECT_FALSE(layout.crowded());
+  EXPECT_FALSE(layout.oversubscribed());
   EXPECT_EQ(layout.ranks_without_gpu(), 0);
   EXPECT_EQ(layout.least_gpu_bandwidth(), 400e9);
   EXPECT_TRUE(layout.all_gpu_peers());

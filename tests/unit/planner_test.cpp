@@ -50,7 +50,7 @@ PlanContext nvswitch8() {
 /// `hosts` hosts without GPUs.
 PlanContext hosts_of(int hosts, int ranks_each, int cores) {
   HostSummary host{
-      .machine = 0, .ranks = ranks_each, .cores = cores, .crowded = ranks_each > cores};
+      .machine = 0, .ranks = ranks_each, .cores = cores, .oversubscribed = ranks_each > cores};
   host.ranks_without_gpu = ranks_each;
   PlanContext context;
   context.layout.size = hosts * ranks_each;

@@ -10,8 +10,8 @@
 #include <csignal>
 
 #include "tests/support/child.hpp"
+#include "tests/unit/control_client_scene.hpp"
 #include "tests/unit/link_scene.hpp"
-#include "tests/unit/station_scene.hpp"
 
 namespace hymn::test {
 namespace {
@@ -133,9 +133,9 @@ TEST(Process, TellsHowItEnded) {
   EXPECT_EQ(how_it_ended(ended.pid()), "ended with status 3");
 }
 
-TEST(StationNeighbours, AreSeenToDie) {
+TEST(ControlClientNeighbours, AreSeenToDie) {
   Child child(wait_for_ever);
-  StationRank rank(0, 3, {});
+  ControlClientRank rank(0, 3, {});
   rank.run(Token::random(), {}, {{.rank = 2, .pid = child.pid()}});
   ::kill(child.pid(), SIGKILL);
   ASSERT_TRUE(rank.ears.hears("2 is dead"));
@@ -143,9 +143,9 @@ TEST(StationNeighbours, AreSeenToDie) {
   rank.end();
 }
 
-TEST(StationNeighbours, LeaveWordInTheirMemory) {
+TEST(ControlClientNeighbours, LeaveWordInTheirMemory) {
   Child child(wait_for_ever);
-  StationRank rank(0, 3, {});
+  ControlClientRank rank(0, 3, {});
   rank.run(Token::random(), {}, {{.rank = 2, .pid = child.pid(), .look = [] {
                                     return PeerNews{.rank = 2,
                                                     .state = PeerState::left,
@@ -158,10 +158,10 @@ TEST(StationNeighbours, LeaveWordInTheirMemory) {
   rank.end();
 }
 
-TEST(StationNeighbours, AreSeenToLeaveWithoutADesk) {
+TEST(ControlClientNeighbours, AreSeenToLeaveWithoutACoordinator) {
   Child child(wait_for_ever);
   std::atomic<bool> leaves = false;
-  StationRank rank(0, 3, {});
+  ControlClientRank rank(0, 3, {});
   rank.run(Token::random(), {},
            {{.rank = 2,
              .pid = child.pid(),
@@ -190,10 +190,10 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-TEST(StationNeighbours, AreSeenToDieWithoutADescriptorForEach) {
+TEST(ControlClientNeighbours, AreSeenToDieWithoutADescriptorForEach) {
   constexpr int size = 40;
   Child child(wait_for_ever);
-  StationRank rank(0, size, {});
+  ControlClientRank rank(0, size, {});
   std::vector<control::Neighbour> neighbours;
   for (int other = 2; other < size; ++other)
     neighbours.push_back({.rank = other, .pid = child.pid(), .look = [other] {
@@ -215,18 +215,19 @@ TEST(StationNeighbours, AreSeenToDieWithoutADescriptorForEach) {
   rank.end();
 }
 
-// Nobody else knows more of them: when the desk is gone they are still seen.
-TEST(StationNeighbours, AreNotLostWithTheDesk) {
+// Nobody else knows more of them: when the coordinator is gone they are still seen.
+TEST(ControlClientNeighbours, AreNotLostWithTheCoordinator) {
   Child child(wait_for_ever);
   const Token token = Token::random();
-  auto desk = std::make_unique<StationRank>(0, 4, std::vector<int>{0});
-  const std::vector<control::DeskPlace> desks = {{0, desk->station->open_desk(token)}};
-  StationRank rank(1, 4, {0});
-  desk->run(token, desks);
-  rank.run(token, desks, {{.rank = 2, .pid = child.pid()}});
-  desk->agent->post(control::AbortGroup{7, "why"});
+  auto coordinator = std::make_unique<ControlClientRank>(0, 4, std::vector<int>{0});
+  const std::vector<control::CoordinatorEndpoint> coordinators = {
+      {0, coordinator->control_client->open_coordinator(token)}};
+  ControlClientRank rank(1, 4, {0});
+  coordinator->run(token, coordinators);
+  rank.run(token, coordinators, {{.rank = 2, .pid = child.pid()}});
+  coordinator->agent->post(control::AbortGroup{7, "why"});
   ASSERT_TRUE(rank.ears.hears("abort of 7"));
-  desk->end();
+  coordinator->end();
   EXPECT_TRUE(rank.ears.hears("3 is lost"));
   EXPECT_FALSE(rank.ears.has_heard("2 is lost"));
   ::kill(child.pid(), SIGKILL);

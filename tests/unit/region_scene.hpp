@@ -27,7 +27,7 @@ inline RegionPlan small_plan() {
 
 inline std::unique_ptr<SharedRegion> join(const Bytes& ticket, const RegionPlan& plan, int members,
                                           int me) {
-  return join_region(ticket, plan, members, me, *Door::open());
+  return join_region(ticket, plan, members, me, *DescriptorListener::open());
 }
 
 inline std::string as_text(const Bytes& bytes) {

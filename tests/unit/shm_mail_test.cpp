@@ -304,8 +304,8 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
   constexpr int members = 5;
   constexpr int threads = 2;
   constexpr int messages = 60;
-  for (const bool crowded : {true, false}) {
-    Office office(members, crowded);
+  for (const bool oversubscribed : {true, false}) {
+    Office office(members, oversubscribed);
     // Thread t of each member exchanges messages with thread t of all others, all under way at
     // once.
     auto run = [&](int me, int thread) {

@@ -12,9 +12,9 @@ namespace hymn::test {
 
 /// The mail of all members of a group of threads.
 struct Office {
-  explicit Office(int members, bool crowded = true) {
+  explicit Office(int members, bool oversubscribed = true) {
     RegionPlan plan;
-    const int desk = ShmChannel::open_desk(plan);
+    const int control_block = ShmChannel::add_control_block(plan);
     RingAreas areas;
     areas.near = RingAreas::add_near(plan, members);
     areas.far = RingAreas::add_far(plan, members);
@@ -23,8 +23,8 @@ struct Office {
     for (int rank = 0; rank < members; ++rank) ranks.push_back(rank);
     for (int rank = 0; rank < members; ++rank)
       mail.push_back(std::make_shared<ShmMail>(
-          std::make_shared<ShmChannel>(HeapMemory::view(memory, rank), ranks, crowded, desk,
-                                       [](const std::string&) {}),
+          std::make_shared<ShmChannel>(HeapMemory::view(memory, rank), ranks, oversubscribed,
+                                       control_block, [](const std::string&) {}),
           areas));
   }
   ShmMail& of(int member) { return *mail[static_cast<std::size_t>(member)]; }

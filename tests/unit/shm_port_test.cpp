@@ -21,12 +21,12 @@ namespace {
 struct Ring {
   Ring() {
     RegionPlan plan;
-    const int desk = ShmChannel::open_desk(plan);
+    const int control_block = ShmChannel::add_control_block(plan);
     areas.near = RingAreas::add_near(plan, 2);
     areas.far = RingAreas::add_far(plan, 2);
     const auto heap = std::make_shared<HeapMemory>(plan, 2);
     channel = std::make_unique<ShmChannel>(HeapMemory::view(heap, 0), std::vector<int>{0, 1}, false,
-                                           desk, [](const std::string&) {});
+                                           control_block, [](const std::string&) {});
     memory = RingMemory::of(channel->region(), areas, 0, 1);
   }
   RingAreas areas;
@@ -95,8 +95,8 @@ TEST(ShmPort, ACollectiveThatIsGivenUpIsToldToAll) {
       operations[me]->start();
       EXPECT_FALSE(operations[me]->step());
     }
-    const auto residue = operations[0]->abandon("rank 0 was impatient");
-    EXPECT_TRUE(residue == nullptr || residue->done());
+    const auto abandoned = operations[0]->abandon("rank 0 was impatient");
+    EXPECT_TRUE(abandoned == nullptr || abandoned->done());
     try {
       operations[1]->step();
       ADD_FAILURE() << "waits for ever";

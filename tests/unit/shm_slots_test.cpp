@@ -315,7 +315,7 @@ TEST(ShmSlots, WhatOthersShowIsTakenInShares) {
   ASSERT_FALSE(parts[0]->step());
   EXPECT_LE(there(), half);
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_FALSE(parts[0]->rest(10'000'000'000));
+  EXPECT_FALSE(parts[0]->park(10'000'000'000));
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_GT(there(), half);
   EXPECT_TRUE(finish(parts));
@@ -368,10 +368,10 @@ void barrier_holds(Team& team, int late) {
 }
 
 TEST(ShmBarrier, LetsNobodyThroughBeforeAllHaveCome) {
-  for (const bool crowded : {false, true}) {
+  for (const bool oversubscribed : {false, true}) {
     for (const int members : {2, 3, 8, 9, 17, 128}) {
       SCOPED_TRACE(members);
-      Team team(members, crowded);
+      Team team(members, oversubscribed);
       for (const int late : {0, members - 1, members / 2, 0}) barrier_holds(team, late);
     }
   }

@@ -33,7 +33,7 @@ class ShortRegion final : public SharedRegion {
 class Team {
  public:
   /// `memory`: bytes that each member has for an area; or only `short_member`, and the others all.
-  explicit Team(int members, bool crowded = false, std::size_t memory = SIZE_MAX,
+  explicit Team(int members, bool oversubscribed = false, std::size_t memory = SIZE_MAX,
                 int short_member = -1) {
     const ShmAreas areas = ShmAreas::for_members(members);
     const auto heap = std::make_shared<HeapMemory>(areas.plan, members);
@@ -44,7 +44,7 @@ class Team {
       auto region =
           std::make_unique<ShortRegion>(HeapMemory::view(heap, me), is_short ? memory : SIZE_MAX);
       auto channel = std::make_shared<ShmChannel>(
-          std::move(region), ranks, crowded, areas.desk,
+          std::move(region), ranks, oversubscribed, areas.control_block,
           [this](const std::string& text) { warnings.push_back(text); });
       add_shm_algorithms(ends_.emplace_back(), {channel,
                                                 std::make_shared<ShmMail>(channel, areas.mail),
@@ -77,7 +77,7 @@ class Part {
     operation_->start();
   }
   bool step() { return done_ || (done_ = operation_->step()); }
-  bool rest(long nanoseconds) { return done_ || (done_ = operation_->rest(nanoseconds)); }
+  bool park(long nanoseconds) { return done_ || (done_ = operation_->park(nanoseconds)); }
   Awaited awaited() const { return operation_->awaited(); }
   void abandon() { operation_->abandon("given up"); }
 

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::nanoseconds longest_rest = 20s;
+constexpr std::chrono::nanoseconds longest_park = 20s;
 
 class ShmWaiting : public testing::Test {
  protected:
@@ -103,9 +103,9 @@ TEST_F(ShmWaiting, AReceiveKnowsWhereItsSenderIs) {
 
 /// Brings this part to its end in a thread of its own, which sleeps whenever it can for longer than
 /// the test waits.
-std::future<void> rest_to_its_end(Part& part) {
+std::future<void> park_to_its_end(Part& part) {
   return std::async(std::launch::async, [&part] {
-    while (!part.rest(longest_rest.count())) {
+    while (!part.park(longest_park.count())) {
     }
   });
 }
@@ -115,10 +115,10 @@ TEST(ShmResting, WhatIsShownWakesThoseThatRest) {
   Ints out[2] = {Ints(5), Ints(5)};
   Team team(2, true);
   Part sleeper(team, 0, "all_reduce_one_shot", Request::all_reduce(in, out[0]));
-  auto ended = rest_to_its_end(sleeper);
+  auto ended = park_to_its_end(sleeper);
   std::this_thread::sleep_for(50ms);  // time for it to lie down
   Part other(team, 1, "all_reduce_one_shot", Request::all_reduce(in, out[1]));
-  EXPECT_EQ(ended.wait_for(longest_rest / 2), std::future_status::ready) << "nobody has woken it";
+  EXPECT_EQ(ended.wait_for(longest_park / 2), std::future_status::ready) << "nobody has woken it";
   ended.wait();
 }
 
@@ -128,9 +128,9 @@ TEST(ShmResting, RoomWakesTheRootThatRestsForIt) {
   Team team(2, true);
   Part root(team, 0, "broadcast_slots", Request::broadcast(sent, 0), 0);
   Part other(team, 1, "broadcast_slots", Request::broadcast(got, 0), 0);
-  auto ended = rest_to_its_end(root);
+  auto ended = park_to_its_end(root);
   while (!other.step()) std::this_thread::sleep_for(1ms);  // time for the root to lie down
-  EXPECT_EQ(ended.wait_for(longest_rest / 2), std::future_status::ready) << "nobody has woken it";
+  EXPECT_EQ(ended.wait_for(longest_park / 2), std::future_status::ready) << "nobody has woken it";
   ended.wait();
   EXPECT_EQ(got, sent);
 }

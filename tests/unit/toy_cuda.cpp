@@ -300,7 +300,7 @@ cuda_api::Functions toy_cuda(const ToyState& state) {
   functions.to_host_on.pointer = to_host_on;
   functions.copy_on.pointer = copy_on;
   add_toy_kernels(functions);
-  add_toy_windows(functions);
+  add_toy_ipc_staging(functions);
   return functions;
 }
 

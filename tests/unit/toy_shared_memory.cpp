@@ -13,7 +13,7 @@ namespace hymn::test {
 namespace {
 
 /// What a handle holds: the file as its owner knows it.
-struct Place {
+struct SharedFile {
   pid_t process = 0;
   int file = -1;
   std::size_t bytes = 0;
@@ -51,21 +51,21 @@ void ToySharedMemory::free(void* pointer) { unmap(pointer); }
 cuda_api::IpcHandle ToySharedMemory::handle_of(const void* pointer) const {
   const std::lock_guard lock(mutex_);
   const Piece& piece = pieces_.at(pointer);
-  const Place place{getpid(), piece.file, piece.bytes};
+  const SharedFile shared_file{getpid(), piece.file, piece.bytes};
   cuda_api::IpcHandle handle{};
-  static_assert(sizeof(place) <= sizeof(handle));
-  std::memcpy(&handle, &place, sizeof(place));
+  static_assert(sizeof(shared_file) <= sizeof(handle));
+  std::memcpy(&handle, &shared_file, sizeof(shared_file));
   return handle;
 }
 
 void* ToySharedMemory::open(const cuda_api::IpcHandle& handle) {
-  Place place;
-  std::memcpy(static_cast<void*>(&place), &handle, sizeof(place));
+  SharedFile shared_file;
+  std::memcpy(static_cast<void*>(&shared_file), &handle, sizeof(shared_file));
   const std::string path =
-      "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.file);
+      "/proc/" + std::to_string(shared_file.process) + "/fd/" + std::to_string(shared_file.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
-  void* const made = map({.bytes = place.bytes}, file);
+  void* const made = map({.bytes = shared_file.bytes}, file);
   ::close(file);
   return made;
 }

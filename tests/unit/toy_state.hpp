@@ -148,7 +148,7 @@ void toy_collective(const std::vector<ToyCall*>& parts);
 cuda_api::Functions toy_cuda(const ToyState& state);
 nccl_api::Functions toy_nccl();
 void add_toy_kernels(cuda_api::Functions& functions);
-void add_toy_windows(cuda_api::Functions& functions);
+void add_toy_ipc_staging(cuda_api::Functions& functions);
 
 /// Of this thread; -1: none is current.
 int toy_current_gpu();

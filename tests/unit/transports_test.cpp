@@ -198,8 +198,8 @@ TEST_F(TwoPairs, WhatIsGivenUpIsGivenUpOnAllTransports) {
   transfers->recv(1, tag, BufferView(&value[0], 1, DataType::int32));
   transfers->recv(2, tag, BufferView(&value[1], 1, DataType::int32));
   EXPECT_FALSE(transfers->test());
-  const auto residue = transfers->abandon("impatient");
-  EXPECT_TRUE(residue == nullptr || residue->done());
+  const auto abandoned = transfers->abandon("impatient");
+  EXPECT_TRUE(abandoned == nullptr || abandoned->done());
   EXPECT_TRUE(offices[0].of(1).channel().is_aborted()) << "who shares memory is told";
 }
 

@@ -44,7 +44,7 @@ std::vector<Cells> table_of_page(const std::string& head) {
 
 std::string_view name_of(CostSetting setting) {
   if (setting == CostSetting::one_host) return "one host";
-  return setting == CostSetting::crowded ? "crowded" : "several hosts";
+  return setting == CostSetting::oversubscribed ? "oversubscribed" : "several hosts";
 }
 
 Cells expected_cells(const CostRow& row) {

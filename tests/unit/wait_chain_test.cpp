@@ -17,20 +17,20 @@ using testing::IsEmpty;
 /// A job in which every rank tells what is written here. Rank 9 asks.
 class Job {
  public:
-  Tale& idle(int rank) {
-    Tale& tale = tales_[rank];
-    tale.rank = rank;
-    tale.answered = true;
-    tale.doing = "it has made no call yet";
-    return tale;
+  ProgressReport& idle(int rank) {
+    ProgressReport& report = reports_[rank];
+    report.rank = rank;
+    report.answered = true;
+    report.doing = "it has made no call yet";
+    return report;
   }
-  Tale& waits(int rank, std::vector<int> ranks, std::uint64_t sequence = 0) {
-    Tale& tale = idle(rank);
-    tale.awaited = {
+  ProgressReport& waits(int rank, std::vector<int> ranks, std::uint64_t sequence = 0) {
+    ProgressReport& report = idle(rank);
+    report.awaited = {
         .uid = 7, .sequence = sequence, .ranks = pack_ranks(ranks), .milliseconds = 5000};
-    return tale;
+    return report;
   }
-  WaitChain follow(int rank) { return chains_.follow(tales_.at(rank)); }
+  WaitChain follow(int rank) { return chains_.follow(reports_.at(rank)); }
   void follow_all(MissingRanks& missing) { follow_waits(missing, chains_, name_of); }
   std::string words(int rank) { return words_of(follow(rank), name_of); }
   Duration elapsed = 10ms;
@@ -39,13 +39,13 @@ class Job {
  private:
   static std::string name_of(int rank) { return "rank " + std::to_string(rank) + " (vm)"; }
 
-  std::map<int, Tale> tales_;
+  std::map<int, ProgressReport> reports_;
   WaitChains chains_{9, 5s,
                      [this](const Inquiry&, std::span<const int> ranks) {
                        ++questions;
-                       std::vector<Tale> tales;
-                       for (const int rank : ranks) tales.push_back(tales_.at(rank));
-                       return tales;
+                       std::vector<ProgressReport> reports;
+                       for (const int rank : ranks) reports.push_back(reports_.at(rank));
+                       return reports;
                      },
                      [this] { return elapsed; }};
 };
@@ -144,7 +144,7 @@ TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsNoDeadlockWhileOneGoesOn) {
   Job job;
   job.waits(9, {0, 1});
   MissingRanks missing{.ranks = {0, 1}, .words = "waiting", .any = true};
-  missing.tales = {job.waits(0, {9}), job.idle(1)};
+  missing.reports = {job.waits(0, {9}), job.idle(1)};
   job.follow_all(missing);
   EXPECT_EQ(missing.words, "waiting; rank 0 waits for rank 9");
   EXPECT_THAT(missing.ranks, ElementsAre(0, 1));
@@ -154,7 +154,7 @@ TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockWhereNoneDoes) {
   Job job;
   job.waits(9, {0, 1});
   MissingRanks missing{.ranks = {0, 1}, .words = "waiting", .any = true};
-  missing.tales = {job.waits(0, {9}), job.waits(1, {0})};
+  missing.reports = {job.waits(0, {9}), job.waits(1, {0})};
   job.follow_all(missing);
   EXPECT_THAT(missing.words, testing::HasSubstr("deadlock: ranks 0, 1, 9 wait for each other"));
   EXPECT_THAT(missing.ranks, ElementsAre(0, 1, 9));
@@ -163,7 +163,7 @@ TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockWhereNoneDoes) {
 TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsNoDeadlockWhileOneIsNotHeardOf) {
   Job job;
   job.waits(9, {1, 2});
-  MissingRanks missing{.ranks = {1}, .any = true, .tales = {job.waits(1, {9})}};
+  MissingRanks missing{.ranks = {1}, .any = true, .reports = {job.waits(1, {9})}};
   missing.unheard = {{.rank = 2, .cut_off = true}};
   job.follow_all(missing);
   EXPECT_THAT(missing.words, Not(testing::HasSubstr("deadlock")));
@@ -172,9 +172,9 @@ TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsNoDeadlockWhileOneIsNotHeardOf) {
 TEST(WaitChain, OfWhoNeedsAnyOfSeveralIsADeadlockThoughOneHasLeft) {
   Job job;
   job.waits(9, {1, 2});
-  Tale& left = job.idle(2);
+  ProgressReport& left = job.idle(2);
   left.state = PeerState::left;
-  MissingRanks missing{.ranks = {1, 2}, .any = true, .tales = {job.waits(1, {9}), left}};
+  MissingRanks missing{.ranks = {1, 2}, .any = true, .reports = {job.waits(1, {9}), left}};
   job.follow_all(missing);
   EXPECT_THAT(missing.words, testing::HasSubstr("deadlock: ranks 1, 9 wait for each other"));
 }
@@ -183,7 +183,7 @@ TEST(WaitChain, WithOneThatHasGivenUpIsNoCircleWhereTheOneThatAsksCameLater) {
   for (const std::uint64_t ended : {1000, 6000}) {
     Job job;
     job.waits(9, {1});
-    Tale& gone = job.waits(1, {9});
+    ProgressReport& gone = job.waits(1, {9});
     gone.state = PeerState::left;
     gone.awaited.milliseconds = 60'000;
     gone.awaited.ended = ended;
@@ -195,7 +195,7 @@ TEST(WaitChain, WithOneThatHasGivenUpIsNoCircleWhereTheOneThatAsksCameLater) {
 TEST(WaitChain, GoesThroughOneThatHasGivenUpAndLeft) {
   Job job;
   job.waits(9, {1});
-  Tale& left = job.waits(0, {9});
+  ProgressReport& left = job.waits(0, {9});
   left.state = PeerState::left;
   left.answered = false;
   left.awaited.ended = 50;
@@ -206,7 +206,7 @@ TEST(WaitChain, GoesThroughOneThatHasGivenUpAndLeft) {
 TEST(WaitChain, OfThoseWhoDidNotWaitAtOneTimeIsNoCircle) {
   Job job;
   job.waits(9, {1});
-  Tale& left = job.waits(0, {9});
+  ProgressReport& left = job.waits(0, {9});
   left.state = PeerState::left;
   left.awaited.ended = 4000;
   job.waits(1, {0}).awaited.milliseconds = 3000;
@@ -238,7 +238,7 @@ TEST(WaitChain, OfAGroupInTheMakingLeadsToThoseWhoHaveNotCome) {
 TEST(WaitChain, NamesAllWhereTheEndIsNotCertain) {
   Job job;
   MissingRanks missing{.ranks = {0, 3}, .words = "missing"};
-  missing.tales = {job.waits(0, {0}), job.waits(3, {0})};
+  missing.reports = {job.waits(0, {0}), job.waits(3, {0})};
   job.follow_all(missing);
   EXPECT_THAT(missing.ranks, ElementsAre(0, 3)) << missing.words;
 }
@@ -281,7 +281,7 @@ TEST(WaitChain, LeadsThroughOneThatTestsAndIsNoDeadlockThen) {
   // Nor where its test has met the limit, and it has left for that.
   Job late;
   late.waits(9, {1});
-  Tale& left = late.waits(1, {9});
+  ProgressReport& left = late.waits(1, {9});
   left.awaited.tests = true;
   left.awaited.ended = 5;
   left.state = PeerState::left;

@@ -47,14 +47,14 @@ class WaiterTest : public testing::Test {
     return turn;
   }
   /// A wait that the kernel interrupts so often.
-  static void wait_interrupted(Crowding& crowding, int times) {
-    ToyWaiter waiter(crowding, true);
+  static void wait_interrupted(Oversubscription& oversubscription, int times) {
+    ToyWaiter waiter(oversubscription, true);
     pause(waiter, 800, Awaited::elsewhere);
     ToyThread::lost += times;
     pause(waiter, 1190, Awaited::elsewhere);
   }
 
-  Crowding calm_{false};
+  Oversubscription calm_{false};
 };
 
 TEST_F(WaiterTest, SpinsWhileThoseItWaitsForAreElsewhere) {
@@ -172,7 +172,7 @@ TEST_F(WaiterTest, AShortWaitAsksNobody) {
 }
 
 TEST_F(WaiterTest, RanksKnownToShareCoresDoNotSpin) {
-  Crowding counted(true);
+  Oversubscription counted(true);
   ToyWaiter waiter(counted, true);
   pause(waiter, 10, Awaited::somewhere);
   EXPECT_EQ(ToyThread::yielded, 10);
@@ -183,9 +183,9 @@ TEST_F(WaiterTest, RestsGrowWhereAWakeUpCanBeMissed) {
   ToyWaiter waiter(calm_, true);
   long last = 0;
   for (const long rest : {1'000'000, 2'000'000, 4'000'000, 8'000'000, 10'000'000, 10'000'000})
-    EXPECT_EQ(last = waiter.next_rest(), rest);
-  Crowding counted(true);
-  EXPECT_EQ(ToyWaiter(counted, true).next_rest(), last);
+    EXPECT_EQ(last = waiter.next_park(), rest);
+  Oversubscription counted(true);
+  EXPECT_EQ(ToyWaiter(counted, true).next_park(), last);
 }
 
 TEST(CorePressureTest, ForgetsWhatItCannotDate) {

@@ -41,8 +41,8 @@ std::string ranks_text(std::size_t ranks) {
 }
 
 // More ranks than cores, among ranks that may use `cpus`. False: there is room.
-bool add_crowd(const HostFacts& host, const Ranks& ranks, const CpuSet& cpus,
-               FindingList& findings) {
+bool add_oversubscription(const HostFacts& host, const Ranks& ranks, const CpuSet& cpus,
+                          FindingList& findings) {
   const int cores = cores_in(host.machine, cpus);
   if (static_cast<int>(ranks.size()) <= cores) return false;
   const int granted = cores_in(host.machine, host.machine.allowed_cpus);
@@ -54,13 +54,13 @@ bool add_crowd(const HostFacts& host, const Ranks& ranks, const CpuSet& cpus,
   return true;
 }
 
-bool add_crowds(const HostFacts& host, const Ranks& ranks, FindingList& findings) {
+bool add_oversubscriptions(const HostFacts& host, const Ranks& ranks, FindingList& findings) {
   std::map<CpuSet, Ranks> bound;
   for (const RankFacts* rank : ranks) bound[rank->cpus].push_back(rank);
-  bool crowded = false;
+  bool oversubscribed = false;
   for (const auto& [cpus, together] : bound)
-    crowded = add_crowd(host, together, cpus, findings) || crowded;
-  return crowded || add_crowd(host, ranks, cpus_of(ranks), findings);
+    oversubscribed = add_oversubscription(host, together, cpus, findings) || oversubscribed;
+  return oversubscribed || add_oversubscription(host, ranks, cpus_of(ranks), findings);
 }
 
 int openmp_threads(const RankFacts& rank) {
@@ -95,12 +95,12 @@ void add_threads(const HostFacts& host, const Ranks& ranks, FindingList& finding
 void judge_cpus_of(const HostFacts& host, const Ranks& ranks, FindingList& findings) {
   const CpuSet cpus = cpus_of(ranks);
   const Concerned here{{}, {host.name}};
-  const bool crowded = add_crowds(host, ranks, findings);
+  const bool oversubscribed = add_oversubscriptions(host, ranks, findings);
   add_threads(host, ranks, findings);
   const bool same_for_all = std::all_of(ranks.begin(), ranks.end(),
                                         [&](const RankFacts* rank) { return rank->cpus == cpus; });
   const int cores = cores_in(host.machine, cpus);
-  if (!crowded && ranks.size() > 1 && same_for_all)
+  if (!oversubscribed && ranks.size() > 1 && same_for_all)
     findings.add("cpus.unbound",
                  fmt::format("{} may all run on the same {} (CPUs {})", ranks_text(ranks.size()),
                              cores_text(cores), cpus.to_string()),

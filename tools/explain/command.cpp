@@ -175,7 +175,7 @@ std::string hosts_text(const GroupLayout& layout, std::string_view machine, bool
   if (gpus && first.gpus > 0)
     text += fmt::format(" and {} GPU{} in use, joined by {} at worst", first.gpus,
                         first.gpus == 1 ? "" : "s", to_string(layout.worst_gpu_link()));
-  return text + (layout.crowded() ? "; more ranks than cores" : "");
+  return text + (layout.oversubscribed() ? "; more ranks than cores" : "");
 }
 
 std::string plain_text(const PlanTask& task, const std::vector<PlanRange>& ranges,

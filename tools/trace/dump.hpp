@@ -96,8 +96,8 @@ struct MakingReport {
 };
 
 struct Dump {
-  std::string file;  ///< where it was read from
-  bool cut = false;  ///< the file ends, or is damaged, among the entries: later ones are lost
+  std::string file;        ///< where it was read from
+  bool truncated = false;  ///< the file ends, or is damaged, among the entries: later ones are lost
   std::string version;
   std::string hymn_version;
   std::string job;

@@ -45,34 +45,34 @@ enum class Scope : std::uint8_t {
 constexpr std::size_t scope_count = static_cast<std::size_t>(Scope::ignored) + 1;
 
 /// What an object or a list opens. An empty key: any, or the members of a list.
-struct Door {
+struct Transition {
   Scope from;
   std::string_view key;
   bool is_list;
   Scope to;
 };
 
-constexpr std::array doors{
-    Door{Scope::outside, "", false, Scope::dump},
-    Door{Scope::dump, "pg_config", false, Scope::groups},
-    Door{Scope::groups, "", false, Scope::group},
-    Door{Scope::group, "ranks", true, Scope::group_ranks},
-    Door{Scope::dump, "peers", true, Scope::peers},
-    Door{Scope::peers, "", false, Scope::peer},
-    Door{Scope::dump, "in_call", false, Scope::call},
-    Door{Scope::dump, "making", false, Scope::making},
-    Door{Scope::making, "ranks", true, Scope::making_ranks},
-    Door{Scope::dump, "entries", true, Scope::entries},
-    Door{Scope::entries, "", false, Scope::entry},
-    Door{Scope::entry, "process_group", true, Scope::group_names},
-    Door{Scope::entry, "input_sizes", true, Scope::input_sizes},
-    Door{Scope::entry, "output_sizes", true, Scope::output_sizes},
-    Door{Scope::input_sizes, "", true, Scope::input_size},
-    Door{Scope::output_sizes, "", true, Scope::output_size},
-    Door{Scope::entry, "input_dtypes", true, Scope::input_dtypes},
-    Door{Scope::entry, "output_dtypes", true, Scope::output_dtypes},
-    Door{Scope::entry, "frames", true, Scope::frames},
-    Door{Scope::frames, "", false, Scope::frame},
+constexpr std::array transitions{
+    Transition{Scope::outside, "", false, Scope::dump},
+    Transition{Scope::dump, "pg_config", false, Scope::groups},
+    Transition{Scope::groups, "", false, Scope::group},
+    Transition{Scope::group, "ranks", true, Scope::group_ranks},
+    Transition{Scope::dump, "peers", true, Scope::peers},
+    Transition{Scope::peers, "", false, Scope::peer},
+    Transition{Scope::dump, "in_call", false, Scope::call},
+    Transition{Scope::dump, "making", false, Scope::making},
+    Transition{Scope::making, "ranks", true, Scope::making_ranks},
+    Transition{Scope::dump, "entries", true, Scope::entries},
+    Transition{Scope::entries, "", false, Scope::entry},
+    Transition{Scope::entry, "process_group", true, Scope::group_names},
+    Transition{Scope::entry, "input_sizes", true, Scope::input_sizes},
+    Transition{Scope::entry, "output_sizes", true, Scope::output_sizes},
+    Transition{Scope::input_sizes, "", true, Scope::input_size},
+    Transition{Scope::output_sizes, "", true, Scope::output_size},
+    Transition{Scope::entry, "input_dtypes", true, Scope::input_dtypes},
+    Transition{Scope::entry, "output_dtypes", true, Scope::output_dtypes},
+    Transition{Scope::entry, "frames", true, Scope::frames},
+    Transition{Scope::frames, "", false, Scope::frame},
 };
 
 constexpr std::size_t longest_list = 400;  // characters
@@ -154,11 +154,12 @@ class Handler {
 
 bool Handler::enter(bool is_list) {
   const Scope from = scopes_.back();
-  const auto door = std::find_if(doors.begin(), doors.end(), [&](const Door& candidate) {
-    return candidate.from == from && candidate.is_list == is_list &&
-           (candidate.key.empty() || candidate.key == key_);
-  });
-  const Scope to = door == doors.end() ? Scope::ignored : door->to;
+  const auto transition =
+      std::find_if(transitions.begin(), transitions.end(), [&](const Transition& candidate) {
+        return candidate.from == from && candidate.is_list == is_list &&
+               (candidate.key.empty() || candidate.key == key_);
+      });
+  const Scope to = transition == transitions.end() ? Scope::ignored : transition->to;
   scopes_.push_back(to);
   begin(to);
   return true;
@@ -350,7 +351,7 @@ ReadDump read_dump(std::string_view text, const std::string& file) {
   if (std::string problem = refusal(dump); !problem.empty()) return {std::nullopt, problem};
   std::string problem;
   if (!whole) {
-    dump.cut = true;
+    dump.truncated = true;
     problem = fmt::format("it is truncated at byte {}: {} of its operations could be read",
                           handler.error_at(), dump.entries.size());
   }

@@ -18,7 +18,7 @@ struct Wild {
 };
 
 bool is_whole(const Dump& dump) {
-  if (!dump.has_entries || dump.cut) return false;
+  if (!dump.has_entries || dump.truncated) return false;
   return dump.entries.empty() ? dump.recorded == 0 : dump.entries.front().record_id == 0;
 }
 

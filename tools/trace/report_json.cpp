@@ -38,7 +38,7 @@ OrderedJson dump_json(const Dump& dump) {
           {"reason", dump.reason},
           {"written_by", dump.written_by},
           {"operations", dump.entries.size()},
-          {"cut", dump.cut}};
+          {"cut", dump.truncated}};
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t most_cuts = 6;
 // Of the width: for each cut, and for all.
-constexpr double cut_share = 0.18;
-constexpr double cuts_share = 0.36;
+constexpr double break_share = 0.18;
+constexpr double breaks_share = 0.36;
 // Of what is shown, in the picture's units; and of the width, for all of them.
 constexpr double least_gap = 12;
 constexpr double least_share = 0.6;
@@ -63,26 +63,27 @@ TimeScale::TimeScale(std::vector<double> times, double left, double right)
   times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
   std::vector<double> gaps;
   for (std::size_t i = 1; i < times_.size(); ++i) gaps.push_back(times_[i] - times_[i - 1]);
-  is_cut_ = long_gaps(gaps);
+  is_break_ = long_gaps(gaps);
   for (std::size_t i = 0; i < gaps.size(); ++i)
-    if (!is_cut_[i]) shown_ += gaps[i];
+    if (!is_break_[i]) shown_ += gaps[i];
   place(left, right);
 }
 
 void TimeScale::place(double left, double right) {
-  const auto cuts = static_cast<double>(std::count(is_cut_.begin(), is_cut_.end(), true));
-  const double cut_width = (right - left) * std::min(cut_share, cuts_share / std::max(cuts, 1.0));
-  const double width = right - left - cuts * cut_width;
+  const auto breaks = static_cast<double>(std::count(is_break_.begin(), is_break_.end(), true));
+  const double break_width =
+      (right - left) * std::min(break_share, breaks_share / std::max(breaks, 1.0));
+  const double width = right - left - breaks * break_width;
   // What lies close together still has to be told apart, as far as there is room.
-  const double shown_gaps = static_cast<double>(is_cut_.size()) - cuts;
+  const double shown_gaps = static_cast<double>(is_break_.size()) - breaks;
   const double least = shown_gaps > 0 ? std::min(least_gap, least_share * width / shown_gaps) : 0;
   double x = left;
   x_.push_back(x);
-  for (std::size_t i = 0; i < is_cut_.size(); ++i) {
+  for (std::size_t i = 0; i < is_break_.size(); ++i) {
     const double gap = times_[i + 1] - times_[i];
     const double share = shown_ > 0 ? gap / shown_ * (width - least * shown_gaps) : 0;
-    const double wide = is_cut_[i] ? cut_width : share + least;
-    if (is_cut_[i]) cuts_.push_back({x, x + wide, gap});
+    const double wide = is_break_[i] ? break_width : share + least;
+    if (is_break_[i]) breaks_.push_back({x, x + wide, gap});
     x_.push_back(x += wide);
   }
 }
@@ -102,8 +103,8 @@ std::vector<TimeScale::Tick> TimeScale::ticks(int count) const {
   std::vector<Tick> ticks;
   const auto most = static_cast<std::size_t>(count) * 4;
   // One after the other through what is shown; over a cut to the first round time behind it.
-  for (std::size_t i = 0; i < is_cut_.size() && ticks.size() < most; ++i) {
-    if (is_cut_[i]) continue;
+  for (std::size_t i = 0; i < is_break_.size() && ticks.size() < most; ++i) {
+    if (is_break_[i]) continue;
     const double from = times_[i] - times_.front();
     const double to = times_[i + 1] - times_.front();
     for (double n = std::ceil(from / step); n * step < to && ticks.size() < most; n += 1) {

@@ -16,12 +16,12 @@ class TimeScale {
 
   double at(double seconds) const;
 
-  struct Cut {
+  struct AxisBreak {
     double left = 0;  ///< in the picture
     double right = 0;
     double seconds = 0;  ///< left out
   };
-  const std::vector<Cut>& cuts() const { return cuts_; }
+  const std::vector<AxisBreak>& breaks() const { return breaks_; }
 
   struct Tick {
     double x = 0;
@@ -34,9 +34,9 @@ class TimeScale {
   void place(double left, double right);
 
   std::vector<double> times_;
-  std::vector<bool> is_cut_;  ///< the gap that follows this time
+  std::vector<bool> is_break_;  ///< the gap that follows this time
   std::vector<double> x_;
-  std::vector<Cut> cuts_;
+  std::vector<AxisBreak> breaks_;
   double shown_ = 0;  ///< seconds that are not left out
 };
 

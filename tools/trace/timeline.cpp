@@ -60,14 +60,14 @@ std::vector<int> ranks_shown(const Job& job, const std::map<int, std::string>& r
 }
 
 /// By group, sequence and whether it is a message.
-using Place = std::tuple<std::string, std::int64_t, bool>;
+using CallKey = std::tuple<std::string, std::int64_t, bool>;
 
-std::set<Place> fault_places(const std::vector<Finding>& findings) {
-  std::set<Place> places;
+std::set<CallKey> faulty_calls(const std::vector<Finding>& findings) {
+  std::set<CallKey> calls;
   for (const Finding& finding : findings)
     if (finding.is_fault && finding.sequence > 0)
-      places.insert({finding.group_uid, finding.sequence, finding.is_p2p});
-  return places;
+      calls.insert({finding.group_uid, finding.sequence, finding.is_p2p});
+  return calls;
 }
 
 std::vector<const Entry*> entries_shown(const Dump& dump, std::size_t count) {
@@ -115,7 +115,7 @@ void spread_on_lanes(Row& row) {
 class Maker {
  public:
   Maker(const Job& job, const std::vector<Finding>& findings, std::size_t count)
-      : job_(job), places_(fault_places(findings)), count_(count) {}
+      : job_(job), places_(faulty_calls(findings)), count_(count) {}
 
   Timeline make(const std::map<int, std::string>& remarks, const std::vector<int>& ranks) {
     Timeline timeline;
@@ -187,7 +187,7 @@ class Maker {
   }
 
   const Job& job_;
-  std::set<Place> places_;
+  std::set<CallKey> places_;
   std::size_t count_;
   std::int64_t start_ = std::numeric_limits<std::int64_t>::max();
 };

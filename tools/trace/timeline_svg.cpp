@@ -57,7 +57,7 @@ class Drawing : SvgSheet {
   void remark(const Row& row, double top);
   void bar(const Bar& bar, const Row& row, double top);
   Box box_of(const Bar& bar, const Row& row, double top) const;
-  void cuts();
+  void breaks();
   void legend();
   void notes(const Job& job);
   void labels(const Row& row, double top);
@@ -109,14 +109,14 @@ void Drawing::axis() {
   put("\n");
 }
 
-void Drawing::cuts() {
-  for (const TimeScale::Cut& cut : scale_.cuts()) {
-    const double middle = (cut.left + cut.right) / 2;
+void Drawing::breaks() {
+  for (const TimeScale::AxisBreak& axis_break : scale_.breaks()) {
+    const double middle = (axis_break.left + axis_break.right) / 2;
     put(R"(<path class="cut" d="M{:.5g} {:.5g}V{:.5g}M{:.5g} {:.5g}V{:.5g}" stroke="#ffffff" stroke-width="2.5"/>)",
         middle - 3, rows_top, bottom_, middle + 3, rows_top, bottom_);
     put("\n");
     text({middle, rows_top - 8}, "middle", 9, quiet_ink, false,
-         fmt::format("… {} …", span_text(cut.seconds)));
+         fmt::format("… {} …", span_text(axis_break.seconds)));
   }
 }
 
@@ -258,7 +258,7 @@ std::string Drawing::draw(const Job& job) {
     row(each, top);
     top += height_;
   }
-  cuts();
+  breaks();
   top = rows_top;
   for (const Row& each : timeline_.rows) {
     labels(each, top);
