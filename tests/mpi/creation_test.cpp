@@ -66,8 +66,9 @@ TEST_P(Creation, NamesWhoFailsInIt) {
 INSTANTIATE_TEST_SUITE_P(, Creation,
                          ::testing::Values(VictimCase{2, 0}, VictimCase{2, 1}, VictimCase{3, 0},
                                            VictimCase{3, 1}, VictimCase{4, 0}, VictimCase{4, 3}),
-                         [](const auto& info) {
-                           return fmt::format("rank_{}_of_{}", info.param.victim, info.param.ranks);
+                         [](const auto& victim) {
+                           return fmt::format("rank_{}_of_{}", victim.param.victim,
+                                              victim.param.ranks);
                          });
 
 }  // namespace
