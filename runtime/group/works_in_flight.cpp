@@ -62,7 +62,7 @@ std::shared_ptr<detail::WorkState> WorksInFlight::remove(detail::WorkState& work
   return removed;
 }
 
-bool WorksInFlight::step_some() {
+bool WorksInFlight::step_turns(std::size_t most, bool from_next_to_end) {
   // Steps run outside the lock: they may complete works, and those may start new ones.
   std::array<std::shared_ptr<detail::WorkState>, works_a_turn> some;
   std::size_t taken = 0;
@@ -70,11 +70,11 @@ bool WorksInFlight::step_some() {
   {
     const std::lock_guard lock(mutex_);
     if (turn_ == works_.end()) turn_ = works_.begin();
-    if (works_.size() > some.size()) {
+    if (from_next_to_end && works_.size() > most) {
       auto next = next_to_end_ == works_.end() ? works_.begin() : next_to_end_;
-      while (taken < some.size() / 2 && next != works_.end()) some[taken++] = *next++;
+      while (taken < most / 2 && next != works_.end()) some[taken++] = *next++;
     }
-    while (taken < some.size() && turn_ != works_.end()) some[taken++] = *turn_++;
+    while (taken < most && turn_ != works_.end()) some[taken++] = *turn_++;
     all_had_theirs = turn_ == works_.end();
   }
   for (std::size_t i = 0; i < taken; ++i)
@@ -82,12 +82,14 @@ bool WorksInFlight::step_some() {
   return all_had_theirs;
 }
 
+bool WorksInFlight::step_some() { return step_turns(works_a_turn, true); }
+
 void WorksInFlight::step_all() {
   std::size_t stepped = 0;
   const std::size_t all = count();
   if (all == 0) return;
   // Other threads may be at it, too.
-  while (!step_some() && (stepped += works_a_turn / 2) < all) continue;
+  while (!step_turns(works_a_turn, false) && (stepped += works_a_turn) < all) continue;
 }
 
 }  // namespace hymn

@@ -56,6 +56,9 @@ class WorksInFlight {
   }
 
  private:
+  /// Up to `most` of those turn it is; half of them rather those that can end next.
+  bool step_turns(std::size_t most, bool from_next_to_end);
+
   mutable std::mutex mutex_;
   Works works_;                          // the oldest first
   Works::iterator turn_ = works_.end();  // whose it is

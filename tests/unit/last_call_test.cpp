@@ -54,15 +54,16 @@ TEST_F(LastCall, TellsOfAShrinkThatIsNoMaking) {
   memory_.begin_making(7, std::array{0, 1}, MakingKind::shrink);
   EXPECT_FALSE(unended_making(memory_.view()));
   EXPECT_TRUE(described().starts_with("it has been shrinking group 'g7' for ")) << described();
-  EXPECT_TRUE(described().ends_with(" s; it has made no call yet")) << described();
+  EXPECT_TRUE(described().ends_with(" s; it has made no call in this world yet")) << described();
   memory_.end_making(7, false);
-  EXPECT_EQ(described(), "it has given up shrinking group 'g7'; it has made no call yet");
+  EXPECT_EQ(described(),
+            "it has given up shrinking group 'g7'; it has made no call in this world yet");
 }
 
 TEST_F(LastCall, OfWhoEndsItsWorldOnlyTheCallsAreTold) {
   memory_.begin_making(0, std::array{0, 1}, MakingKind::end);
   EXPECT_FALSE(unended_making(memory_.view()));
-  EXPECT_EQ(described(), "it has made no call yet");
+  EXPECT_EQ(described(), "it has made no call in this world yet");
 }
 
 }  // namespace

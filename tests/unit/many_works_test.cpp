@@ -22,6 +22,7 @@ using detail::WorkState;
 struct Steps {
   std::size_t taken = 0;
   std::size_t open = 0;  ///< so many works may complete
+  bool each_opens_the_next = false;
 };
 
 /// Completes with its second step after it may.
@@ -31,7 +32,9 @@ class LateOperation final : public Operation {
   void start() override {}
   bool step() override {
     ++steps_.taken;
-    return index_ < steps_.open && ++looks_ > 1;
+    const bool ends = index_ < steps_.open && ++looks_ > 1;
+    if (ends && steps_.each_opens_the_next) ++steps_.open;
+    return ends;
   }
   std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
     return nullptr;
@@ -81,6 +84,15 @@ TEST(ManyWorks, AWaitForOneDoesNotStepAllOthersEachTime) {
       steps.open = i + 1;
       works[i]->wait({});
     }
+    EXPECT_LT(steps.taken, many * most_steps_a_wait);
+  });
+}
+
+TEST(ManyWorks, NorDoesAWaitForTheLastOfThoseThatEndOneBehindTheOther) {
+  with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
+    steps.open = 1;
+    steps.each_opens_the_next = true;
+    works.back()->wait({});
     EXPECT_LT(steps.taken, many * most_steps_a_wait);
   });
 }
