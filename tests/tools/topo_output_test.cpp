@@ -218,7 +218,7 @@ TEST(TopoJob, PlacesTravelAsText) {
   const auto places = imagine_job(box("nvswitch8.xml"), 5).view.hosts[0].places;
   EXPECT_EQ(places_from_json(places_to_json(places)), places);
   for (const char* bad : {"", "{", "[{}]", "[{\"rank\":\"x\"}]", "7"})
-    expect_error(ErrorKind::internal, [&] { placement_from_json(bad); }, {"placement"});
+    expect_error(ErrorKind::internal, [&] { places_from_json(bad); }, {"placement"});
 }
 
 TEST(TopoJob, RefusesMoreRanksThanItCanShow) {
