@@ -49,6 +49,7 @@ struct alignas(64) GroupLine {
   static constexpr std::uint32_t aborted = 1;
   static constexpr std::uint32_t ended = 2;
   static constexpr std::uint32_t shadows = 4;  ///< it has run out, and follows the others
+  static constexpr std::uint32_t shrunk = 8;   ///< shrink() of it has been called here
 
   std::atomic<std::uint64_t> uid_plus_one{0};  ///< 0: the line is free
   std::atomic<std::uint64_t> collectives{0};   ///< that this rank has entered

@@ -49,6 +49,7 @@ GroupLineSeen read_line(const GroupLine& line) {
   const std::uint32_t flags = line.flags.load(std::memory_order_acquire);
   seen.aborted = (flags & GroupLine::aborted) != 0;
   seen.ended = (flags & GroupLine::ended) != 0;
+  seen.shrunk = (flags & GroupLine::shrunk) != 0;
   if ((flags & GroupLine::shadows) != 0)
     seen.shadows_since = line.joined_at.load(std::memory_order_acquire);
   seen.description = line.description.load();

@@ -23,6 +23,7 @@ struct GroupLineSeen {
   std::optional<std::vector<int>> ranks{};  ///< of the members, where they are known
   bool aborted = false;
   bool ended = false;
+  bool shrunk = false;  ///< it has called shrink() of it
   /// It has run out of input, and follows the others since it had entered so many collectives.
   std::optional<std::uint64_t> shadows_since{};
 };

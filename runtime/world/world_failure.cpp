@@ -285,6 +285,7 @@ ProcessGroup WorldState::shrink(GroupState& group) {
   require_drive(context);
   maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
   const Membership& old = group.membership();
+  group.line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
   MakingNote note(recorder_, old.uid, old.ranks, MakingKind::shrink);
   if (!group.is_aborted()) group.abort_to_shrink();
   const TimePoint began = clock_->now();

@@ -40,6 +40,7 @@ void WorldState::look_at_silent(std::vector<ProgressReport>& reports, const Inqu
       report.knows_group = true;
       report.entered = line.collectives;
       report.completed = line.completed;
+      report.shrinks = line.shrunk;
     }
     if (report.state == PeerState::left) add_given_up(report, about, view);
     if (is_gone(report.state)) continue;
@@ -47,8 +48,6 @@ void WorldState::look_at_silent(std::vector<ProgressReport>& reports, const Inqu
     add_calls(report, view, about, nullptr);
     const auto making = unended_making(view);
     report.makes = making && making->uid == about.uid;
-    const auto meets = view.making();
-    report.shrinks = meets && meets->kind == MakingKind::shrink && meets->uid == about.uid;
     if (const auto call = unended_call(view))
       report.awaited = awaited_in(view, *call);
     else if (making)

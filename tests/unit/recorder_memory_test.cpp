@@ -91,6 +91,15 @@ TEST(RecorderMemory, LinesTellOfTheEndUntilOtherGroupsNeedThem) {
   EXPECT_EQ(line_of(1000).description, "again");
 }
 
+TEST(RecorderMemory, TellsWhoHasCalledShrink) {
+  RecorderMemory memory({.ring = {.entries = 4}});
+  const GroupLineLease line = memory.take_line(1, "short", std::array{3}, true);
+  EXPECT_FALSE(memory.view().groups().front().shrunk);
+  line->flags.fetch_or(GroupLine::shrunk);
+  EXPECT_TRUE(memory.view().groups().front().shrunk);
+  EXPECT_FALSE(memory.view().groups().front().ended);
+}
+
 TEST(RecorderMemory, AFullTableGivesPrivateLines) {
   RecorderMemory memory({.ring = {.entries = 4}});
   std::vector<GroupLineLease> lines;
