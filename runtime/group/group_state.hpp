@@ -74,6 +74,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   ~GroupState();
   /// Null for a handle that is empty.
   static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
+  /// Throws UsageError for one.
+  static GroupState& need_of(const ProcessGroup& group);
 
   /// Of a group with these members, as `rank` sees it: -1 where it is none of them.
   static GroupShape shape_of(const Membership& membership, int rank);

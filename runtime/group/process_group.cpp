@@ -10,6 +10,10 @@ detail::GroupState& detail::need(const std::shared_ptr<GroupState>& state) {
   return *state;
 }
 
+detail::GroupState& detail::GroupState::need_of(const ProcessGroup& group) {
+  return need(group.state_);
+}
+
 int ProcessGroup::rank() const { return need(state_).shape().rank; }
 int ProcessGroup::size() const { return need(state_).shape().size; }
 const std::string& ProcessGroup::description() const { return need(state_).description(); }

@@ -1,5 +1,6 @@
 #include "hymn/join.hpp"
 
+#include "runtime/group/group_state.hpp"
 #include "runtime/join/group_shadow.hpp"
 #include "runtime/join/join_state.hpp"
 #include "runtime/join/leave_groups.hpp"
@@ -12,6 +13,18 @@ ReduceOp average_over(int ranks, const ProcessGroup& group) {
   return ranks == group.size() ? ReduceOp::avg : ReduceOp::premul_sum(1.0 / ranks);
 }
 
+/// `site`: where the user's code has asked for it.
+void reduce_one(const ProcessGroup& group, std::int32_t& value, ReduceOp op, const void* site) {
+  const BufferView view = view_of(value);
+  detail::GroupState::need_of(group).run(Request::all_reduce(view, view, op), {}, site);
+}
+
+int count_active_from(const ProcessGroup& group, const void* site) {
+  std::int32_t active = 1;
+  reduce_one(group, active, ReduceOp::sum, site);
+  return active;
+}
+
 }  // namespace
 
 JoinHook::~JoinHook() = default;
@@ -22,7 +35,9 @@ Join::Join(std::vector<Joinable*> joinables, JoinOptions options)
     : state_(std::make_unique<detail::JoinState>(std::move(joinables), std::move(options))) {}
 Join::~Join() = default;
 
-void Join::run(const std::function<void()>& body) { state_->run(body); }
+void Join::run(const std::function<void()>& body) {
+  state_->run(body, __builtin_return_address(0));
+}
 JoinStatus Join::status() const { return state_->status(); }
 std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
                                const std::function<void()>& body, const ShadowOptions& options) {
@@ -40,7 +55,9 @@ std::uint64_t Join::shadow_all(std::span<const ProcessGroup> groups,
   }
 }
 
-void Join::notify_running(Joinable& joinable) { joinable.join_->notify(joinable); }
+void Join::notify_running(Joinable& joinable) {
+  joinable.join_->notify(joinable, __builtin_return_address(0));
+}
 
 int Join::divisor(const Joinable& joinable) {
   if (joinable.join_ == nullptr) return joinable.join_group().size();
@@ -61,20 +78,18 @@ int Join::acting_root(const Joinable& joinable, int preferred) {
 // only those count that make the call themselves, and they get the same answer.
 
 int Join::count_active(const ProcessGroup& group) {
-  std::int32_t active = 1;
-  ProcessGroup(group).all_reduce(view_of(active));
-  return active;
+  return count_active_from(group, __builtin_return_address(0));
 }
 
 int Join::acting_root(const ProcessGroup& group, int preferred) {
   const int first = group.group_rank(preferred);
   std::int32_t nearest = (group.rank() - first + group.size()) % group.size();
-  ProcessGroup(group).all_reduce(view_of(nearest), ReduceOp::min);
+  reduce_one(group, nearest, ReduceOp::min, __builtin_return_address(0));
   return group.global_rank((first + nearest) % group.size());
 }
 
 ReduceOp Join::average(const ProcessGroup& group) {
-  return average_over(count_active(group), group);
+  return average_over(count_active_from(group, __builtin_return_address(0)), group);
 }
 
 }  // namespace hymn

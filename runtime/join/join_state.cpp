@@ -44,8 +44,9 @@ JoinState::JoinState(std::vector<Joinable*> joinables, JoinOptions options)
 
 // --- The run
 
-void JoinState::run(const std::function<void()>& body) {
+void JoinState::run(const std::function<void()>& body, const void* site) {
   if (!options_.enable) return body();
+  site_ = site;
   std::vector<Part> parts = look_up();
   if (!parts.front().group.is_member()) return body();
   require_free(parts);
@@ -57,6 +58,7 @@ void JoinState::run(const std::function<void()>& body) {
     body();
     // Whatever the body has made of it: the others have left.
     if (thrown_in_step_) std::rethrow_exception(thrown_in_step_);
+    site_ = site;
     close();
   } catch (...) {
     if (!thrown_in_step_) give_up_groups(groups(), std::current_exception(), "join");
@@ -139,11 +141,16 @@ bool JoinState::is_last_joiner(const ProcessGroup& among) const {
 
 // --- An iteration
 
-void JoinState::notify(const Joinable& joinable) {
+void JoinState::notify(const Joinable& joinable, const void* site) {
   // Hooks may well use the joinable as the body does.
   if (closing_ || &joinable != parts_.front().joinable) return;
   if (thrown_in_step_) std::rethrow_exception(thrown_in_step_);
+  site_ = site;
   count(true);
+}
+
+void JoinState::meet(const Request& request) const {
+  GroupState::of(group())->run(request, {}, site_);
 }
 
 int JoinState::count(bool has_input) {
@@ -152,7 +159,8 @@ int JoinState::count(bool has_input) {
   ProcessGroup all = group();
   // The options with them: ranks that do not agree on these would not know of each other's errors.
   std::array<std::int32_t, 3> sums = {has_input, throws, divides};
-  all.all_reduce(sums);
+  const BufferView counted(sums);
+  meet(Request::all_reduce(counted, counted, {}));
   const auto [active, throwing, dividing] = sums;
   const auto differs = [&](std::int32_t given) { return given != 0 && given != all.size(); };
   if (differs(throwing) || differs(dividing))
@@ -173,7 +181,7 @@ void JoinState::note_joined(int active, bool has_input) {
   // Who was left is known when nobody is left.
   if (active > 0) {
     const auto mine = static_cast<std::uint8_t>(has_input);
-    all.all_gather(view_of(mine), still);
+    meet(Request::all_gather(view_of(mine), OutputBlocks::equal(BufferView(still))));
   }
   const TimePoint now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);

@@ -13,9 +13,10 @@ namespace hymn::detail {
 class JoinState {
  public:
   JoinState(std::vector<Joinable*> joinables, JoinOptions options);
-  void run(const std::function<void()>& body);
+  /// `site`: where the call returns to in the user's code.
+  void run(const std::function<void()>& body, const void* site);
   JoinStatus status() const;
-  void notify(const Joinable& joinable);
+  void notify(const Joinable& joinable, const void* site);
   int divisor(const Joinable& joinable) const;
   int acting_root(const Joinable& joinable, int preferred) const;
 
@@ -41,6 +42,8 @@ class JoinState {
   /// Meets the others for the next iteration; the number of those that still have input.
   int count(bool has_input);
   void note_joined(int active, bool has_input);
+  /// A collective of the join's own, which is recorded as called where the user called the join.
+  void meet(const Request& request) const;
   [[noreturn]] void terminate_early(bool has_input);
   /// All ranks throw this here, so that nobody is out of step.
   template <class Failure>
@@ -50,6 +53,7 @@ class JoinState {
   const std::vector<Joinable*> joinables_;
   const JoinOptions options_;
   std::vector<Part> parts_;
+  const void* site_ = nullptr;
   bool closing_ = false;
   std::exception_ptr thrown_in_step_;
   mutable std::mutex mutex_;

@@ -297,6 +297,31 @@ RANK_TEST(FlightRecord, GroupsStayAfterTheirEnd) {
   EXPECT_EQ(groups["2"]["collective_seq"], 0);
 }
 
+/// Says to its join that it has input, as a user's would.
+class Counted : public Joinable {
+ public:
+  explicit Counted(ProcessGroup group) : group_(std::move(group)) {}
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments&) override {
+    return std::make_unique<JoinHook>();
+  }
+  ProcessGroup join_group() const override { return group_; }
+
+ private:
+  ProcessGroup group_;
+};
+
+// What a join calls by itself is told as called where the user has called the join.
+RANK_TEST(FlightRecord, ACallOfAJoinsOwnTellsWhereTheJoinWasCalled) {
+  EXPECT_EQ(Join::count_active(world.group()), world.size());
+  EXPECT_TRUE(names_this_file(last_of(world))) << last_of(world)["frames"];
+  Counted counted(world.group());
+  Join({&counted}).run([&] {
+    Join::notify(counted);
+    EXPECT_TRUE(names_this_file(last_of(world))) << last_of(world)["frames"];
+  });
+  EXPECT_TRUE(names_this_file(last_of(world))) << last_of(world)["frames"];
+}
+
 TEST(FlightRecord, CallersAreKeptWhereAsked) {
   const Variable frames("HYMN_RECORDER_FRAMES", "6");
   on_ranks([](World& world) {
