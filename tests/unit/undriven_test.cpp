@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
+#include <latch>
 #include <vector>
 
 #include "hymn/hymn.hpp"
@@ -18,6 +20,14 @@ using testing::HasSubstr;
 constexpr auto soon = 1500ms;
 constexpr auto late = 60s;
 
+// The one that does not move it on starts it first. Who comes last may find all that it needs, and
+// have done its part with the start.
+void after(std::latch& started, bool is_first, const std::function<void()>& start) {
+  if (!is_first) started.wait();
+  start();
+  if (is_first) started.count_down();
+}
+
 // Rank 0 has given it up; but what it had to give may be there already, so that the others end
 // well.
 void wait_or_abort(Work& work) {
@@ -29,12 +39,16 @@ void wait_or_abort(Work& work) {
 }
 
 TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
+  std::latch started(1);
   std::promise<void> told;
   std::shared_future<void> is_told = told.get_future().share();
   run_ranks(2, [&](World& world) {
     std::vector<float> values(100'000, 1);
     const bool waits = world.rank() == 0;
-    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    Work work;
+    after(started, !waits, [&] {
+      work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    });
     if (!waits) {
       is_told.wait();
       EXPECT_THROW(work.wait(), AbortedError);
@@ -54,12 +68,16 @@ TEST(Undriven, WhoHasStartedItAndDoesNotWaitIsNamed) {
 }
 
 TEST(Undriven, WhoTestsItNowAndThenIsNotToBlame) {
+  std::latch started(1);
   std::promise<void> told;
   std::shared_future<void> is_told = told.get_future().share();
   run_ranks(3, [&](World& world) {
     std::vector<float> values(100'000, 1);
     const bool waits = world.rank() == 0;
-    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    Work work;
+    after(started, world.rank() == 2, [&] {
+      work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    });
     if (world.rank() == 1) {
       while (is_told.wait_for(50ms) != std::future_status::ready) (void)work.test();
     } else if (world.rank() == 2) {
@@ -80,12 +98,16 @@ TEST(Undriven, WhoTestsItNowAndThenIsNotToBlame) {
 
 // Whoever waits moves all that is in flight.
 TEST(Undriven, WhoWaitsInAnotherCallIsNotToBlame) {
+  std::latch started(1);
   std::promise<void> told;
   std::shared_future<void> is_told = told.get_future().share();
   run_ranks(3, [&](World& world) {
     std::vector<float> values(100'000, 1);
     const bool waits = world.rank() == 0;
-    Work work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    Work work;
+    after(started, world.rank() == 2, [&] {
+      work = world.group().all_reduce_async(values, {}, {.timeout = waits ? soon : late});
+    });
     if (world.rank() == 1) {
       std::int32_t word = 0;
       EXPECT_THROW(world.group().recv(view_of(word), 0, 7, {.timeout = late}), AbortedError);
