@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/endless_call.hpp"
+#include "collectives/launch/launch_queue.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
 
@@ -100,21 +101,33 @@ std::unique_ptr<NcclCommunicator> NcclChannel::split(const NcclParts& part, int 
 }
 
 void NcclChannel::split_from(const std::shared_ptr<NcclChannel>& parent, const Patience& patience) {
-  parent->await_quiet(patience);
   parent_ = parent;
-  keep(parent->split(parts_.nccl, part_color));
+  keep(parent->begin_split(parts_.nccl, part_color, patience));
   communicator_->complete(patience);
 }
 
 void NcclChannel::split_nothing_from(NcclChannel& parent, const Patience& patience) {
-  parent.await_quiet(patience);
-  parent.split(parent.parts_.nccl, nccl_api::no_color)->complete(patience);
+  parent.begin_split(parent.parts_.nccl, nccl_api::no_color, patience)->complete(patience);
 }
 
-// NCCL splits no communicator on which something is in flight.
-void NcclChannel::await_quiet(const Patience& patience) {
+// NCCL splits no communicator on which something is in flight. Under the lock of the queue: what
+// this rank has called before must be launched first, as it is on the others, and no other thread
+// may launch between the look and the split.
+std::unique_ptr<NcclCommunicator> NcclChannel::begin_split(const NcclParts& part, int color,
+                                                           const Patience& patience) {
+  std::unique_ptr<NcclCommunicator> made;
+  const auto begin = [&] {
+    if (is_in_flight()) return;
+    made = split(part, color);
+    made->step();
+  };
   PatientWait wait(patience, parts_.members);
-  if (!wait.until([this] { return is_quiet(); })) throw_left(patience, wait);
+  const auto has_begun = [&] {
+    queue().try_alone(*this, begin);
+    return made != nullptr;
+  };
+  if (!wait.until(has_begun)) throw_left(patience, wait);
+  return made;
 }
 
 bool NcclChannel::step() {

@@ -130,7 +130,9 @@ class NcclChannel {
   std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
   /// Whether its communicator may be split now.
   bool is_quiet() { return step() && in_flight_ == 0; }
-  void await_quiet(const Patience& patience);
+  /// Waits until it may be split, and begins that. Throws as NcclCommunicator::complete().
+  std::unique_ptr<NcclCommunicator> begin_split(const NcclParts& part, int color,
+                                                const Patience& patience);
   void keep(std::unique_ptr<NcclCommunicator> made);
 
   const NcclChannelParts parts_;

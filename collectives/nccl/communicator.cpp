@@ -111,8 +111,11 @@ void NcclCommunicator::begin_init() {
   });
 }
 
+// The parent is busy from now on, though the thread that calls NCCL may not have begun.
 void NcclCommunicator::begin_split() {
   stage_ = Stage::calling;
+  ++*parent_->being_split_;
+  splits_parent_ = {nullptr, [splits = parent_->being_split_](void*) { --*splits; }};
   const auto me = std::find(members_.begin(), members_.end(), exchange_->rank());
   const auto key = static_cast<int>(me - members_.begin());
   shared_->begin(
@@ -128,6 +131,7 @@ void NcclCommunicator::begin_split() {
 bool NcclCommunicator::has_settled() {
   if (parent_ != nullptr) {
     if (!is_settled(parent_->handle(), parts_.nccl.split.name)) return false;
+    splits_parent_ = nullptr;
     if (color_ == nccl_api::no_color) return true;
   }
   const Comm comm = handle();
@@ -143,7 +147,8 @@ bool NcclCommunicator::is_settled(Comm comm, const std::string& what) const {
 }
 
 bool NcclCommunicator::check() {
-  return !is_ready() || handle() == nullptr || is_settled(handle(), "the communicator");
+  if (!is_ready() || handle() == nullptr) return true;
+  return is_settled(handle(), "the communicator") && *being_split_ == 0;
 }
 
 // --- Waiting for it

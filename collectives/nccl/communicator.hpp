@@ -1,6 +1,7 @@
 // One communicator of NCCL, from the exchange of its id to its end, as a step machine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,7 +63,8 @@ class NcclCommunicator {
   nccl_api::Comm handle() const { return shared_->comm(); }
   /// Whether NCCL is done with all that was asked of it, so that more may be. Throws BackendError
   /// when it has found, since it was made, that it cannot go on: a peer or a network was lost. To
-  /// be asked again and again while something is in flight.
+  /// be asked again and again while something is in flight. False, too, while one is being split
+  /// from it.
   bool check();
 
   /// Gives it up: what is in flight on it ends, some time later, with undefined results. From any
@@ -96,6 +98,8 @@ class NcclCommunicator {
   std::uint64_t tag_ = 0;
   std::vector<std::uint64_t> sent_{};  ///< the id, to each of the others
   NcclCommunicator* parent_ = nullptr;
+  std::shared_ptr<std::atomic<int>> being_split_ = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<void> splits_parent_{};  ///< while nothing may be launched on the parent
   int color_ = 0;
   nccl_api::UniqueId id_{};
   Stage stage_ = Stage::fresh;

@@ -303,6 +303,27 @@ TEST_P(GpuGroups, EagerSubgroupsAreSplitByAllRanks) {
   EXPECT_EQ(gpus.count("split"), size());
 }
 
+// What NCCL has been asked for, but has not settled, is in flight before it is on the stream.
+TEST_P(GpuGroups, ASplitWaitsForWhatIsBeingLaunched) {
+  gpus.run(
+      [this](World& world) {
+        Buffer pending(gpus, world.rank(), {1});
+        ProcessGroup group = world.group();
+        group.barrier();
+        gpus.hold("settling");
+        gpus.hold("collective");
+        Work work = group.all_reduce_async(pending.view());
+        group.barrier();
+        if (world.rank() == 0) gpus.release();
+        world.new_group({0});
+        work.wait();
+        EXPECT_EQ(pending.values(), Ints{size()});
+        group.barrier();
+      },
+      {}, with(NcclInit::eager));
+  EXPECT_EQ(gpus.count("split"), size());
+}
+
 TEST_P(GpuGroups, LazySubgroupsHaveTheirOwn) {
   if (size() < 3) return;
   gpus.run([this](World& world) {
