@@ -8,7 +8,7 @@
 #include "recorder/call_snapshot.hpp"
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -43,7 +43,7 @@ std::vector<GroupState::MembersCalls> GroupState::calls_of_all() const {
   for (const int rank : membership_.ranks) {
     if (rank == world_->rank()) {
       all.push_back({rank, latest_calls(world_->ring())});
-    } else if (const auto view = world_->records_of(rank)) {
+    } else if (const auto view = world_->records.of(rank)) {
       all.push_back({rank, latest_calls(view->ring())});
     }
   }
@@ -73,7 +73,8 @@ std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
     const SeenCall* const call = seen_at(member.snapshot, sequence);
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
-    words.push_back(with_site(describe(facts_of(*call)), world_->site_of(member.rank, call->site)));
+    words.push_back(
+        with_site(describe(facts_of(*call)), world_->records.site_of(member.rank, call->site)));
   }
   return fmt::format("in #{} {}", sequence, hymn::tell_calls(words, ranks));
 }
@@ -118,10 +119,10 @@ void GroupState::announce_latest() {
     if (announced++ == most_announced) return;
     announced_.store(call.sequence, std::memory_order_relaxed);
     const CallFacts facts = facts_of(call);
-    world_->announce_call({.uid = membership_.uid,
-                           .sequence = call.sequence,
-                           .signature = signature_of(facts),
-                           .words = describe(facts)});
+    world_->peers.post(control::EnteredCall{.uid = membership_.uid,
+                                            .sequence = call.sequence,
+                                            .signature = signature_of(facts),
+                                            .words = describe(facts)});
   }
 }
 

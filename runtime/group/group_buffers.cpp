@@ -7,7 +7,7 @@
 #include "gpu/nccl_library.hpp"
 #include "hymn/registered_buffer.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn {
 namespace detail {
@@ -113,11 +113,12 @@ std::unique_ptr<BufferRegistration> GroupState::allocate_registered(std::size_t 
 }
 
 std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration how) {
-  world_->require_here(context(register_operation));
-  if (is_destroyed() || world_->is_destroyed()) throw UsageError("the group has been destroyed");
+  world_->life.require_here(context(register_operation));
+  if (is_destroyed() || world_->life.is_destroyed())
+    throw UsageError("the group has been destroyed");
   if (!is_member()) throw UsageError(fmt::format("rank {} is not a member", world_->rank()));
   if (is_aborted()) std::rethrow_exception(aborted_error(register_operation));
-  if (!world_->may_drive()) world_->require_drive(context(register_operation));
+  if (!world_->life.may_drive()) world_->life.require_drive(context(register_operation));
   if (means_.nccl == nullptr)
     throw UnsupportedError(
         fmt::format("NCCL does not carry this group{}{}", means_.reach.why_not.empty() ? "" : ": ",
@@ -128,7 +129,7 @@ std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration ho
 }
 
 void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
-  MemoryQuery* const memory = world_->memory();
+  MemoryQuery* const memory = world_->settings.memory;
   const MemoryAt found = memory != nullptr ? memory->at(data) : MemoryAt{};
   const int gpu = means_.reach.gpu->index();
   const std::size_t left = found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(data);

@@ -10,8 +10,8 @@
 #include "p2p/exchange_port.hpp"
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/some_names.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
+#include "runtime/rank/some_names.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -74,10 +74,10 @@ void GroupState::require_numbers(const Call& call, Timeout limit) {
 
 void GroupState::announce(const Call& call) {
   const CallFacts facts = facts_of(*call.request);
-  world_->announce_call({.uid = membership_.uid,
-                         .sequence = call.sequence,
-                         .signature = signature_of(facts),
-                         .words = describe(facts)});
+  world_->peers.post(control::EnteredCall{.uid = membership_.uid,
+                                          .sequence = call.sequence,
+                                          .signature = signature_of(facts),
+                                          .words = describe(facts)});
 }
 
 // --- Level detail

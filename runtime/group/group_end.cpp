@@ -3,28 +3,28 @@
 
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 
 void GroupState::destroy() {
-  if (world_->is_copied() || destroyed_.exchange(true, std::memory_order_acq_rel)) return;
+  if (world_->life.is_copied() || destroyed_.exchange(true, std::memory_order_acq_rel)) return;
   line_->flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   if (is_member()) {
     const bool drained = drain();
     end_hooks();
-    world_->group_ended(*this, drained && !is_aborted());
+    world_->groups.group_ended(*this, drained && !is_aborted());
   }
 }
 
 bool GroupState::drain() {
   bool all = true;
-  ProgressEngine& engine = world_->engine();
+  ProgressEngine& engine = *world_->engine;
   const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
   // A rank that leaves by an exception may be the one that everybody waits for.
-  const Timeout patience = world_->is_leaving() ? Timeout(Duration::zero()) : timeout();
+  const Timeout patience = world_->life.is_leaving() ? Timeout(Duration::zero()) : timeout();
   const Deadline deadline = Deadline::after(patience, world_->clock().now());
-  if (!mine.empty() && world_->is_leaving()) leave_because_of_failure();
+  if (!mine.empty() && world_->life.is_leaving()) leave_because_of_failure();
   for (const auto& work : mine) {
     try {
       const Duration left =
@@ -41,7 +41,7 @@ bool GroupState::drain() {
 
 void GroupState::end_hooks() {
   try {
-    completions_.close(world_->logger(), world_->patience("ending hooks", timeout()));
+    completions_.close(world_->logger, world_->patience("ending hooks", timeout()));
   } catch (const std::exception&) {
     // The rank leaves, or MPI is gone: the thread that is in one lets go of them when it returns.
   }

@@ -8,8 +8,8 @@
 
 #include "collectives/call_label.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/some_names.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
+#include "runtime/rank/some_names.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -53,7 +53,7 @@ void GroupState::member_changed(const PeerNews& news) {
 
 std::string GroupState::describe_gone(const std::vector<PeerNews>& gone) const {
   std::vector<std::string> names;
-  for (const PeerNews& news : gone) names.push_back(world_->describe_end(news));
+  for (const PeerNews& news : gone) names.push_back(world_->peers.describe_end(news));
   return some_of(std::move(names));
 }
 
@@ -64,18 +64,18 @@ std::exception_ptr GroupState::gone_error(const std::string& title, std::string_
   where.missing = culprits_of(gone);
   const std::string problem = fmt::format("{} of group '{}' on rank {} {}: {}", title, label(),
                                           world_->rank(), what, describe_gone(gone));
-  world_->note_failure({problem, where.missing});
+  world_->failures.note({problem, where.missing});
   return std::make_exception_ptr(PeerError(problem, std::move(where)));
 }
 
 std::exception_ptr GroupState::hopeless(const PendingOp& op,
                                         const std::function<bool()>& step) const {
   if (is_aborted()) return completes(step) ? nullptr : aborted_error(title(op));
-  if (!world_->is_open()) return completes(step) ? nullptr : closed_error(title(op));
+  if (!world_->life.is_open()) return completes(step) ? nullptr : closed_error(title(op));
   const auto missed = gone_.missed_by(op, world_->clock().now());
   if (missed.empty() || step()) return nullptr;
-  world_->incident({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op), label(),
-                                         describe_gone(missed))});
+  world_->incidents.report({"death", fmt::format("{} of group '{}' cannot complete: {}", title(op),
+                                                 label(), describe_gone(missed))});
   return gone_error(title(op), "cannot complete", missed);
 }
 
@@ -93,7 +93,7 @@ void GroupState::require_members(OpType type, const Asked* asked) {
   // Who has left may be missed by collectives only.
   if (gone.empty() && is_collective(type)) gone = gone_.left_before(collective_sequence() + 1);
   if (gone.empty()) return;
-  const Failure failure = failure_of(gone);
+  const GroupFailure failure = failure_of(gone);
   std::optional<std::uint64_t> record_id;
   if (asked != nullptr) record_id = record_refused(*asked);
   abort(failure);
@@ -101,14 +101,14 @@ void GroupState::require_members(OpType type, const Asked* asked) {
   std::rethrow_exception(aborted_error(name));
 }
 
-GroupState::Failure GroupState::failure_of(const std::vector<PeerNews>& gone) const {
+GroupFailure GroupState::failure_of(const std::vector<PeerNews>& gone) const {
   return {fmt::format("a member is gone: {}", describe_gone(gone)), culprits_of(gone)};
 }
 
 void GroupState::abort_to_shrink() {
-  Failure failure{fmt::format("rank {} shrinks the group", world_->rank())};
+  GroupFailure failure{fmt::format("rank {} shrinks the group", world_->rank())};
   if (const auto gone = gone_.failed(); !gone.empty()) {
-    Failure cause = failure_of(gone);
+    GroupFailure cause = failure_of(gone);
     failure = {fmt::format("{}: {}", failure.reason, cause.reason), std::move(cause.missing)};
   }
   abort(failure);
@@ -121,7 +121,7 @@ std::exception_ptr GroupState::explained(std::exception_ptr error, const std::st
   try {
     std::rethrow_exception(error);
   } catch (const AbortedError& typed) {
-    if (!typed.context().missing.empty() || !world_->has_control()) return error;
+    if (!typed.context().missing.empty() || !world_->peers.has_control()) return error;
     reason = typed.problem();
   } catch (const OtherCall&) {
     return named(error);
@@ -133,11 +133,11 @@ std::exception_ptr GroupState::explained(std::exception_ptr error, const std::st
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (is_aborted()) return aborted_error(title);
   // The news are lost, perhaps, or stuck, with those who would have told them.
-  return aborted_by({reason, world_->gone_ranks_in(reason)}, title);
+  return aborted_by({reason, world_->peers.gone_ranks_in(reason)}, title);
 }
 
-GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error,
-                                                 const std::string& title) const {
+GroupFailure GroupState::describe_failure(const std::exception_ptr& error,
+                                          const std::string& title) const {
   const auto told = [&](std::string_view what) {
     return fmt::format("rank {}: {}: {}", world_->rank(), title, what);
   };
@@ -154,66 +154,72 @@ GroupState::Failure GroupState::describe_failure(const std::exception_ptr& error
   }
 }
 
-void GroupState::abort_here(const Failure& failure) {
+void GroupState::abort_here(const GroupFailure& failure) {
   {
     std::lock_guard lock(mutex_);
     if (is_aborted()) return;
     failure_ = failure;
-    world_->registry().set_aborted(membership_.uid, failure.reason);
+    world_->registry.set_aborted(membership_.uid, failure.reason);
     health_.store(Health::aborted, std::memory_order_release);
   }
   line_->flags.fetch_or(GroupLine::aborted, std::memory_order_acq_rel);
-  world_->mark_failed();
-  world_->note_failure(failure);
+  world_->life.mark_failed();
+  world_->failures.note(failure);
 }
 
-void GroupState::abort(const Failure& failure) {
+void GroupState::abort(const GroupFailure& failure) {
   if (is_aborted()) return;
   abort_here(failure);
-  world_->announce_abort(membership_.uid, abort_failure());
-  world_->group_failed(failure);
+  world_->peers.announce_abort(membership_.uid, abort_failure());
+  world_->incidents.group_failed(failure);
+}
+
+void GroupState::note_failed_message(const GroupFailure& failure) const {
+  world_->incidents.report({"error", failure.reason});
+  world_->failures.note_message(failure);
 }
 
 void GroupState::abort_for(const std::string& reason) {
-  world_->require_here(context("abort"));
+  world_->life.require_here(context("abort"));
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("abort"));
   if (is_aborted()) return;
   if (!is_member()) {
-    world_->logger().warning(fmt::format(
+    world_->logger.warning(fmt::format(
         "abort of group '{}' is ignored: rank {} is not a member of it", label(), world_->rank()));
     return;
   }
-  const Failure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
-  world_->incident({"abort", failure.reason});
+  const GroupFailure failure{fmt::format("rank {}: abort was called: {}", world_->rank(), reason)};
+  world_->incidents.report({"abort", failure.reason});
   abort(failure);
 }
 
 void GroupState::leave_because_of_failure() {
-  const Failure first = world_->first_failure();
+  const GroupFailure first = world_->failures.first();
   if (first.missing.empty() || is_aborted()) return;
-  const Failure failure{
+  const GroupFailure failure{
       fmt::format("rank {} leaves because of an error: {}", world_->rank(), first.reason),
       first.missing};
   abort_here(failure);
-  world_->announce_abort(membership_.uid, failure);
+  world_->peers.announce_abort(membership_.uid, failure);
 }
 
-GroupState::Failure GroupState::abort_failure() const {
+GroupFailure GroupState::abort_failure() const {
   std::lock_guard lock(mutex_);
   return failure_;
 }
 
 std::exception_ptr GroupState::aborted_error(const std::string& operation) const {
-  Failure failure = abort_failure();
+  GroupFailure failure = abort_failure();
   // Who has given it up may have known less than is known here.
   if (const auto gone = gone_.failed(); failure.missing.empty() && !gone.empty()) {
-    Failure cause = failure_of(gone);
+    GroupFailure cause = failure_of(gone);
     failure = {fmt::format("{}; {}", failure.reason, cause.reason), std::move(cause.missing)};
   }
   return aborted_by(std::move(failure), operation);
 }
 
-std::exception_ptr GroupState::aborted_by(Failure failure, const std::string& operation) const {
+std::exception_ptr GroupState::aborted_by(GroupFailure failure,
+                                          const std::string& operation) const {
   ErrorContext where = context(operation);
   where.remedy = "make a new group, or a new World, of the ranks that are left";
   where.missing = std::move(failure.missing);

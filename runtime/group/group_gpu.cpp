@@ -5,7 +5,7 @@
 #include "base/error_context.hpp"
 #include "base/patience.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 
@@ -41,7 +41,7 @@ void GroupState::await_ready(Operation& operation, const Call& call, Timeout lim
     await_gpu(call, limit, "the copies of what is staged",
               [&operation] { return operation.is_ready(); });
   } catch (const std::exception& error) {
-    world_->engine().keep(operation.abandon(error.what()));
+    world_->engine->keep(operation.abandon(error.what()));
     rethrow_with(context(title(call)));
   }
 }

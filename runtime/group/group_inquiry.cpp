@@ -10,8 +10,8 @@
 #include "recorder/last_call.hpp"
 #include "runtime/group/call_check.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/some_names.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
+#include "runtime/rank/some_names.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -33,7 +33,7 @@ Duration share_of(Timeout limit, Duration longest) {
 }  // namespace
 
 std::optional<CallRecord> GroupState::own_call(const PendingOp& op) const {
-  return find_call(world_->recorder().view(), membership_.uid,
+  return find_call(world_->recorder.view(), membership_.uid,
                    op.first_part != 0 ? op.first_part : op.sequence, !is_collective(op.type));
 }
 
@@ -60,8 +60,8 @@ std::string GroupState::tell_apart(const PendingOp& op, std::vector<ProgressRepo
     return report.rank == world_->rank() || report.signature == 0 || report.signature == signature;
   });
   if (reports.empty()) return "";
-  world_->find_sites(std::span(reports).first(std::min(reports.size(), most_looked_at)),
-                     inquiry_about(op), patience);
+  world_->inquiry.find_sites(std::span(reports).first(std::min(reports.size(), most_looked_at)),
+                             inquiry_about(op), patience);
   std::vector<std::string> calls;
   std::vector<int> ranks;
   for (const ProgressReport& report : reports) {
@@ -92,7 +92,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
       continue;
     }
     if (report.cut_off && !report.answered) {
-      unheard.push_back(world_->name_of(report.rank));
+      unheard.push_back(world_->peers.name_of(report.rank));
       missing.unheard.push_back(report);
     } else {
       absent.push_back(report);
@@ -103,8 +103,8 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
   // it is the same call.
   const bool all_entered = absent.empty() && unheard.empty() && missing.apart.empty();
   if (all_entered) absent = std::move(undriven);
-  world_->find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
-                     inquiry_about(op), patience);
+  world_->inquiry.find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
+                             inquiry_about(op), patience);
   std::vector<std::string> words;
   for (const ProgressReport& report : absent) {
     missing.ranks.push_back(report.rank);
@@ -114,7 +114,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
                                  : collective && all_entered
                                      ? " has started it, and does not progress it"
                                      : "";
-    words.push_back(fmt::format("{}{}: {}", world_->name_of(report.rank), how, report.doing));
+    words.push_back(fmt::format("{}{}: {}", world_->peers.name_of(report.rank), how, report.doing));
   }
   missing.any = op.type == OpType::recv && op.peer == any_source;
   missing.undriven = collective && all_entered && !absent.empty();
@@ -146,7 +146,7 @@ std::string GroupState::remedy_for(const MissingRanks& missing) const {
           ? "look for a rank that has failed, or has not made this call; or allow more time"
           : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
             "root must agree";
-  const std::string& dumps = world_->config().dump;
+  const std::string& dumps = world_->settings.config.dump;
   remedy += dumps.empty() ? "; HYMN_DUMP=trace. writes dumps, which `hymn trace trace.` explains"
                           : fmt::format("; `hymn trace {}` tells more", dumps);
   return remedy;
@@ -157,12 +157,14 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   ErrorContext where = context(title(op));
   // Before anything is changed by what follows.
   if (gives_up)
-    world_->incident({"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s",
-                                             title(op), label(), seconds(waited))});
+    world_->incidents.report(
+        {"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s", title(op),
+                                label(), seconds(waited))});
   const Duration patience = share_of(limit, longest_question);
-  MissingRanks missing = find_missing(op, world_->ask(inquiry_about(op), awaited_in(op), patience),
-                                      share_of(limit, longest_closer_look));
-  world_->follow_waits(missing, time_in_wait(op, waited), patience);
+  MissingRanks missing =
+      find_missing(op, world_->inquiry.ask(inquiry_about(op), awaited_in(op), patience),
+                   share_of(limit, longest_closer_look));
+  world_->inquiry.follow_waits(missing, time_in_wait(op, waited), patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -183,7 +185,7 @@ Duration GroupState::time_in_wait(const PendingOp& op, Duration in_flight) const
   // Who only tests it waits for nobody.
   if (own && !own->waited_for) return Duration::zero();
   if (!own || own->waited_since == 0) return in_flight;
-  const OwnWait wait = hymn::awaited_in(world_->recorder().view(), *own);
+  const OwnWait wait = hymn::awaited_in(world_->recorder.view(), *own);
   return std::min(in_flight, Duration(std::chrono::milliseconds(wait.milliseconds)));
 }
 
@@ -212,17 +214,18 @@ std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutEr
   const auto& missing = error.context().missing;
   MissingRanks found;
   found.ranks = missing;
-  found.reports = world_->ask(inquiry_about(op), missing, longest_question);
-  world_->find_sites(std::span(found.reports).first(std::min(found.reports.size(), most_looked_at)),
-                     inquiry_about(op), longest_closer_look);
+  found.reports = world_->inquiry.ask(inquiry_about(op), missing, longest_question);
+  world_->inquiry.find_sites(
+      std::span(found.reports).first(std::min(found.reports.size(), most_looked_at)),
+      inquiry_about(op), longest_closer_look);
   std::vector<std::string> words;
   for (const ProgressReport& report : found.reports)
     words.push_back(
-        fmt::format("{} has not entered it: {}", world_->name_of(report.rank), report.doing));
+        fmt::format("{} has not entered it: {}", world_->peers.name_of(report.rank), report.doing));
   if (words.empty())
-    for (const int rank : missing) words.push_back(world_->name_of(rank));
+    for (const int rank : missing) words.push_back(world_->peers.name_of(rank));
   found.words = some_of(std::move(words));
-  world_->follow_waits(found, error.waited(), longest_question);
+  world_->inquiry.follow_waits(found, error.waited(), longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(

@@ -5,7 +5,7 @@
 
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {

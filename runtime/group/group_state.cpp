@@ -10,11 +10,11 @@
 #include "collectives/plain_request.hpp"
 #include "collectives/validate.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 
-GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
+GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membership,
                        GroupOptions options, Means means, bool blocks)
     : world_(std::move(world)),
       membership_(std::move(membership)),
@@ -23,13 +23,12 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, Membership membership,
       shape_(shape_of(membership_, world_->rank())),
       means_(std::move(means)),
       blocks_(blocks),
-      timeout_(options_.timeout.or_else(world_->default_timeout())),
+      timeout_(options_.timeout.or_else(world_->settings.default_timeout)),
       gone_(membership_.uid, shape_.rank, shape_.size),
       watch_(watch_from(options_)) {
-  line_ =
-      world_->recorder().take_line(membership_.uid, description_, membership_.ranks, is_member());
+  line_ = world_->recorder.take_line(membership_.uid, description_, membership_.ranks, is_member());
   show_timeout();
-  world_->registry().add(membership_, label(), description_, *line_);
+  world_->registry.add(membership_, label(), description_, *line_);
 }
 
 GroupShape GroupState::shape_of(const Membership& membership, int rank) {
@@ -43,10 +42,10 @@ GroupState::~GroupState() {
   try {
     destroy();
   } catch (const std::exception& error) {
-    world_->logger().warning(fmt::format("ending a group: {}", error.what()));
+    world_->logger.warning(fmt::format("ending a group: {}", error.what()));
   }
-  world_->forget_group(*this);
-  world_->registry().ended(membership_.uid);
+  world_->groups.forget_group(*this);
+  world_->registry.ended(membership_.uid);
 }
 
 int GroupState::global_rank(int group_rank) const {
@@ -78,7 +77,7 @@ int GroupState::group_rank(int global_rank) const {
 }
 
 void GroupState::set_timeout(Timeout timeout) {
-  world_->require_here(context("set_timeout"));
+  world_->life.require_here(context("set_timeout"));
   if (!timeout.is_set()) throw UsageError("the timeout to set is unset", context("set_timeout"));
   timeout_.store(timeout);
   show_timeout();
@@ -88,17 +87,17 @@ void GroupState::set_timeout(Timeout timeout) {
 // --------------------------------------------------------------------------
 
 bool GroupState::admit(OpType type) {
-  if (is_destroyed() || world_->is_destroyed()) [[unlikely]] {
-    world_->require_here(context(std::string(to_string(type))));
+  if (is_destroyed() || world_->life.is_destroyed()) [[unlikely]] {
+    world_->life.require_here(context(std::string(to_string(type))));
     throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
   }
-  if (is_member() && !world_->may_drive()) [[unlikely]]
-    world_->require_drive(context(std::string(to_string(type))));
+  if (is_member() && !world_->life.may_drive()) [[unlikely]]
+    world_->life.require_drive(context(std::string(to_string(type))));
   if (is_aborted()) [[unlikely]]
     std::rethrow_exception(aborted_error(std::string(to_string(type))));
   if (is_member()) return true;
-  world_->logger().warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
-                                       to_string(type), label(), world_->rank()));
+  world_->logger.warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
+                                     to_string(type), label(), world_->rank()));
   return false;
 }
 
@@ -125,7 +124,7 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
     const Request& used = matched ? *matched : request;
     peer = peer_of(used);
     // Without a GPU this costs a branch: then no pointer has to be asked for.
-    MemoryQuery* const memory = world_->memory();
+    MemoryQuery* const memory = world_->settings.memory;
     if (memory == nullptr && used.domain.kind == OrderingDomain::Kind::host &&
         is_plainly_right(used, shape_, peer))
       return used;
@@ -175,7 +174,7 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
     Operation& operation = *storage.get();
     if (blocks_ && note.limit.is_none() && operation.can_block()) {
       fill_record(record_id, request, call, &algorithm, note);
-      world_->engine().finish_what_peers_need();
+      world_->engine->finish_what_peers_need();
       operation.run();
     } else {
       operation.start();
@@ -211,7 +210,7 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
 
 bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   const Clock& clock = world_->clock();
-  ProgressEngine& engine = world_->engine();
+  ProgressEngine& engine = *world_->engine;
   Waiter waiter(engine.oversubscription(), operation.can_park());
   // The clock costs as much as a step of a small operation: it is looked at for the first time when
   // the operation has not completed at once, then now and then, and always before a long pause.
@@ -236,7 +235,7 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
         if (step()) return true;
         std::rethrow_exception(timeout_error(pending(call), now - began, limit));
       }
-      if (!world_->is_open()) [[unlikely]] {
+      if (!world_->life.is_open()) [[unlikely]] {
         if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
         return true;
       }
@@ -254,19 +253,18 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
   std::exception_ptr error = explained(std::current_exception(), title(call));
-  const Failure failure = describe_failure(error, title(call));
+  const GroupFailure failure = describe_failure(error, title(call));
   const bool concerns_all = is_collective(call.request->type) || has_failed_members();
   // Before anything is taken back: what comes then must be nobody else's.
   if (concerns_all) abort(failure);
   if (is_aborted()) note_given_up();
   std::unique_ptr<AbandonedOperation> abandoned = operation.abandon(failure.reason);
   const bool clean = abandoned == nullptr;
-  world_->engine().keep(std::move(abandoned));
-  // A send or receive that went wrong and has left nothing behind is its own matter.
+  world_->engine->keep(std::move(abandoned));
   if (concerns_all || !clean)
     abort(failure);
   else
-    world_->note_failed_message(failure);
+    note_failed_message(failure);
   error = with_context(error, context(title(call)));
   if (watched.is_on) note_ended(call, watched, error);
   std::rethrow_exception(error);
@@ -380,7 +378,7 @@ void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallContex
     work->step();
     return;
   }
-  world_->engine().add(work);
+  world_->engine->add(work);
 }
 
 // --- End

@@ -18,7 +18,8 @@
 #include "recorder/recorder_memory.hpp"
 #include "runtime/group/completions.hpp"
 #include "runtime/group/gone_members.hpp"
-#include "runtime/group/wait_chain.hpp"
+#include "runtime/rank/group_failure.hpp"
+#include "runtime/rank/wait_chain.hpp"
 
 namespace hymn {
 struct CheckedCall;
@@ -29,7 +30,7 @@ namespace hymn::detail {
 
 class BufferRegistration;
 class WorkState;
-class WorldState;
+struct WorldContext;
 
 /// What is recorded of a call beside its request.
 struct CallContext {
@@ -69,7 +70,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// are the mechanism's own blocking calls. They do not match the non-blocking ones of another
   /// rank, so this is settled among the members when the group is made, and never by what one rank
   /// alone sees.
-  GroupState(std::shared_ptr<WorldState> world, Membership membership, GroupOptions options,
+  GroupState(std::shared_ptr<WorldContext> world, Membership membership, GroupOptions options,
              Means means, bool blocks);
   ~GroupState();
   /// Null for a handle that is empty.
@@ -96,7 +97,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const std::shared_ptr<NcclChannel>& nccl() const { return means_.nccl; }
   /// Whether calls without a limit may be the mechanism's own blocking ones.
   bool blocks() const { return blocks_; }
-  WorldState& world() const { return *world_; }
+  WorldContext& world() const { return *world_; }
 
   int global_rank(int group_rank) const;
   int group_rank(int global_rank) const;
@@ -129,23 +130,20 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Throws where this rank's GPU cannot order anything by this stream.
   void require_stream(void* stream, const std::string& operation) const;
 
-  /// Why a group was given up.
-  struct Failure {
-    std::string reason;
-    std::vector<int> missing{};  ///< global ranks
-  };
   /// Gives the group up on all ranks: everything in flight and every later call fails with this
   /// reason; the first reason stays.
-  void abort(const Failure& failure);
+  void abort(const GroupFailure& failure);
   /// The same on behalf of the application.
   void abort_for(const std::string& reason);
   /// The same because this rank shrinks it: says which members are known to have failed.
   void abort_to_shrink();
   /// Another rank has given it up.
-  void abort_here(const Failure& failure);
+  void abort_here(const GroupFailure& failure);
   bool is_aborted() const { return health_.load(std::memory_order_acquire) == Health::aborted; }
-  Failure abort_failure() const;
+  GroupFailure abort_failure() const;
 
+  /// A send or receive went wrong and has left nothing behind: that is its own matter.
+  void note_failed_message(const GroupFailure& failure) const;
   /// What has become of a member; of other ranks it is not interested.
   void member_changed(const PeerNews& news);
   /// Nothing has happened to the group or its members: no need to ask hopeless().
@@ -194,7 +192,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::string label() const;
   ErrorContext context(std::string operation) const;
   std::exception_ptr aborted_error(const std::string& operation) const;
-  std::exception_ptr aborted_by(Failure failure, const std::string& operation) const;
+  std::exception_ptr aborted_by(GroupFailure failure, const std::string& operation) const;
   /// Of what MPI has been finalized under.
   std::exception_ptr closed_error(const std::string& title) const;
   /// For a call of this rank that has lasted for long: whom to ask about it, and what; then, with
@@ -217,7 +215,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// called is seen to differ; null where not, and mostly without a look.
   std::exception_ptr look_for_other_calls(TimePoint began, TimePoint now);
   /// A failure as a reason: who, in what, what.
-  Failure describe_failure(const std::exception_ptr& error, const std::string& title) const;
+  GroupFailure describe_failure(const std::exception_ptr& error, const std::string& title) const;
   RecvStatus to_global(RecvStatus status) const;
   /// Collectives complete in the order in which they started.
   bool is_next(const WorkState& work) const;
@@ -272,7 +270,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     return {call.request->type, call.sequence, call.peer};
   }
   std::string describe_gone(const std::vector<PeerNews>& gone) const;
-  Failure failure_of(const std::vector<PeerNews>& gone) const;
+  GroupFailure failure_of(const std::vector<PeerNews>& gone) const;
   std::exception_ptr gone_error(const std::string& title, std::string_view what,
                                 const std::vector<PeerNews>& gone) const;
 
@@ -367,7 +365,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// True when everything in flight has completed.
   bool drain();
 
-  std::shared_ptr<WorldState> world_;
+  std::shared_ptr<WorldContext> world_;
   Membership membership_;
   GroupOptions options_;
   std::string description_;
@@ -395,7 +393,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   AtomicTimeout timeout_;
 
   mutable std::mutex mutex_;  // guards what follows up to the counts
-  Failure failure_;
+  GroupFailure failure_;
   std::set<std::uint64_t> ordered_;    // sequence numbers of the works in flight
   std::uint64_t completed_early_ = 0;  // of the blocking ones, before what was in flight
   std::uint64_t completed_works_ = 0;

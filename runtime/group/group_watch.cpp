@@ -2,7 +2,7 @@
 #include "recorder/call_facts.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -29,17 +29,18 @@ std::size_t payload_of_parts(const WorkState& work) {
 unsigned GroupState::watch_from(const GroupOptions& options) const {
   unsigned watch = 0;
   if (!is_member()) return watch;
-  if (options.nan_check.value_or(world_->config().nan_check)) watch |= Watch::nan_check;
-  if (world_->metrics() != nullptr) watch |= Watch::metrics;
+  if (options.nan_check.value_or(world_->settings.config.nan_check)) watch |= Watch::nan_check;
+  if (world_->metrics != nullptr) watch |= Watch::metrics;
   if (shape_.size == 1) return watch;
-  if (world_->checks() == CheckLevel::detail) watch |= Watch::detail;
-  if (world_->checks() == CheckLevel::info && world_->has_control()) watch |= Watch::info;
+  if (world_->settings.checks == CheckLevel::detail) watch |= Watch::detail;
+  if (world_->settings.checks == CheckLevel::info && world_->peers.has_control())
+    watch |= Watch::info;
   return watch;
 }
 
 void GroupState::on_completion(CompletionHook hook) {
   if (!hook) throw UsageError("a completion hook is empty", context("on_completion"));
-  world_->require_here(context("on_completion"));
+  world_->life.require_here(context("on_completion"));
   if (is_destroyed()) throw UsageError("the group has been destroyed", context("on_completion"));
   if (!is_member()) return;
   completions_.add_hook(std::move(hook));
@@ -53,7 +54,7 @@ void GroupState::note_ended(const Call& call, const WatchedCall& watched,
   const std::size_t bytes = payload_of(request);
   if (watches(Watch::metrics)) {
     const Duration total = now - watched.entered;
-    world_->metrics()->add(watched.path, request.type, bytes, error == nullptr, total, total);
+    world_->metrics->add(watched.path, request.type, bytes, error == nullptr, total, total);
   }
   if (!watches(Watch::hooks)) return;
   CompletionInfo info{.type = request.type,
@@ -73,8 +74,8 @@ void GroupState::note_ended(const WorkState& work, const std::exception_ptr& err
   const TimePoint now = world_->clock().now();
   const std::size_t bytes = payload_of_parts(work);
   if (watches(Watch::metrics))
-    world_->metrics()->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
-                           Duration::zero());
+    world_->metrics->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
+                         Duration::zero());
   if (!watches(Watch::hooks)) return;
   const int peer = work.parts().empty() ? -1 : work.parts().front()->request.get().peer;
   CompletionInfo info{.type = work.type(),
@@ -90,17 +91,17 @@ void GroupState::note_ended(const WorkState& work, const std::exception_ptr& err
 
 void GroupState::note_waited(const WorkState& work, Duration waited) {
   if (is_member() && watches(Watch::metrics))
-    world_->metrics()->add_waiting(work.path(), work.type(), waited);
+    world_->metrics->add_waiting(work.path(), work.type(), waited);
 }
 
 void GroupState::tell_hooks() {
-  if (watches(Watch::hooks)) completions_.tell(world_->logger());
+  if (watches(Watch::hooks)) completions_.tell(world_->logger);
 }
 
 void GroupState::wait_for_pending_works(Timeout timeout) {
-  world_->require_here(context("wait_for_pending_works"));
+  world_->life.require_here(context("wait_for_pending_works"));
   const auto mine =
-      world_->engine().pending([this](const WorkState& work) { return &work.group() == this; });
+      world_->engine->pending([this](const WorkState& work) { return &work.group() == this; });
   const Clock& clock = world_->clock();
   const TimePoint began = clock.now();
   const Deadline deadline = Deadline::after(timeout, began);
@@ -121,7 +122,7 @@ void GroupState::wait_for_pending_works(Timeout timeout) {
                            ? Timeout::none()
                            : Timeout(std::max(deadline.when() - clock.now(), Duration::zero()));
   const Patience patience = world_->patience("waiting for completion hooks", left);
-  if (!completions_.settle(world_->logger(), patience))
+  if (!completions_.settle(world_->logger, patience))
     throw TimeoutError("a completion hook on another thread has not returned", clock.now() - began,
                        context("wait_for_pending_works"));
   if (first) std::rethrow_exception(first);

@@ -1,7 +1,7 @@
 #include "hymn/process_group.hpp"
 
 #include "runtime/group/group_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn {
 
@@ -52,7 +52,7 @@ bool ProcessGroup::is_aborted() const { return need(state_).is_aborted(); }
 
 ProcessGroup ProcessGroup::shrink() {
   detail::GroupState& state = need(state_);
-  return state.world().shrink(state);
+  return state.world().groups.shrink(state);
 }
 
 void ProcessGroup::on_completion(CompletionHook hook) {

@@ -9,7 +9,7 @@
 #include "base/waiter.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 #include "topology/affinity.hpp"
 
 namespace hymn {
@@ -58,7 +58,7 @@ template <class Visit>
 void ProgressEngine::for_each_own(Visit visit) const {
   if (!has_works()) return;
   works_->for_each([&](const std::shared_ptr<detail::WorkState>& work) {
-    if (&work->group().world().engine() == this) visit(work);
+    if (work->group().world().engine.get() == this) visit(work);
   });
 }
 

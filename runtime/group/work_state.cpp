@@ -8,7 +8,7 @@
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "base/waiter.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -132,7 +132,7 @@ bool WorkState::step(long nanoseconds) {
 void WorkState::look_whether_driven(TimePoint now) {
   const std::uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool is_waited_for = waiters_.load(std::memory_order_relaxed) != 0;
-  const bool is_driven = is_waited_for || group_->world().engine().has_own_thread();
+  const bool is_driven = is_waited_for || group_->world().engine->has_own_thread();
   if (!moved_on_ || steps != steps_seen_ || is_driven || !on_host_) moved_on_ = now;
   steps_seen_ = steps;
   const bool undriven = now - *moved_on_ >= undriven_after;
@@ -145,7 +145,7 @@ bool WorkState::advance(long nanoseconds) {
   // Asked before the step, so that what had completed before the abort counts.
   const bool was_aborted = group_->is_aborted();
   if (try_to_end(nanoseconds)) return true;
-  if (!group_->is_sound() || !group_->world().is_open()) [[unlikely]] {
+  if (!group_->is_sound() || !group_->world().life.is_open()) [[unlikely]] {
     if (was_aborted) {
       give_up_parts(group_->abort_failure().reason);
       finish(Ended::badly, group_->aborted_error(title()));
@@ -244,12 +244,11 @@ void WorkState::fail(std::exception_ptr error) {
   const auto failure = group_->describe_failure(error, title());
   // Before anything is taken back: what comes then must be nobody else's.
   if (must_abort_group(true)) group_->abort(failure);
-  // A send or receive that went wrong and has left nothing behind is its own matter.
   const bool clean = give_up_parts(failure.reason);
   if (must_abort_group(clean))
     group_->abort(failure);
   else
-    group_->world().note_failed_message(failure);
+    group_->note_failed_message(failure);
   finish(Ended::badly, with_context(error, group_->context(title())));
 }
 
@@ -262,7 +261,7 @@ bool WorkState::give_up_parts(const std::string& reason) {
     group_->world().ring().set_ended(part.record_id, CallState::failed, false);
     std::unique_ptr<AbandonedOperation> abandoned = part.storage.get()->abandon(reason);
     clean = clean && abandoned == nullptr;
-    group_->world().engine().keep(std::move(abandoned));
+    group_->world().engine->keep(std::move(abandoned));
   }
   return clean;
 }
@@ -288,32 +287,32 @@ void WorkState::abandon(const std::string& reason) {
     std::lock_guard lock(step_mutex_);
     if (is_completed()) return;
     group_->note_given_up();
-    if (!give_up_parts(reason)) group_->world().mark_failed();
+    if (!give_up_parts(reason)) group_->world().life.mark_failed();
     finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
   }
   conclude();
 }
 
 void WorkState::conclude() {
-  const auto removed = group_->world().engine().remove(*this);
+  const auto removed = group_->world().engine->remove(*this);
   settle_future();
   group_->tell_ended();
 }
 
 void WorkState::require_driver() const {
-  WorldState& world = group_->world();
+  WorldContext& world = group_->world();
   // Asked here first: a context is words, which cost more than the rest of a small call.
   if (is_completed()) return;
-  if (world.is_copied()) world.require_here(group_->context(title()));
-  if (world.engine().has_own_thread() || world.may_end_works()) return;
-  world.require_drive(group_->context(title()));
+  if (world.life.is_copied()) world.life.require_here(group_->context(title()));
+  if (world.engine->has_own_thread() || world.life.may_end_works()) return;
+  world.life.require_drive(group_->context(title()));
 }
 
 bool WorkState::test() {
   require_driver();
   // Others may wait for what is not being waited for here.
-  if (!is_completed() && !(group_->world().may_drive() && step()))
-    group_->world().engine().step_some();
+  if (!is_completed() && !(group_->world().life.may_drive() && step()))
+    group_->world().engine->step_some();
   return is_completed();
 }
 
@@ -334,7 +333,7 @@ void WorkState::remove_waiter() {
 }
 
 void WorkState::wait(Timeout timeout) {
-  WorldState& world = group_->world();
+  WorldContext& world = group_->world();
   require_driver();
   const TimePoint began = world.clock().now();
   const Deadline deadline = Deadline::after(timeout, began);
@@ -342,18 +341,18 @@ void WorkState::wait(Timeout timeout) {
   if (has_waited) add_waiter();
   if (timeout.is_set()) explicit_waiters_.fetch_add(1, std::memory_order_relaxed);
   // Of several parts all but one may be over after a step, and that one can park.
-  if (world.may_end_works()) step();
-  Waiter waiter(world.engine().oversubscription(), can_park());
+  if (world.life.may_end_works()) step();
+  Waiter waiter(world.engine->oversubscription(), can_park());
   bool expired = false;
   while (!is_completed()) {
     // With nothing else to move forward it may sleep until a peer has done something.
-    const bool parks = waiter.is_sleepy() && can_park() && world.engine().has_one() &&
-                       !world.engine().has_own_thread();
-    if (world.may_end_works() && step(parks ? waiter.next_park() : 0)) break;
-    const bool all_stepped = parks || world.engine().has_one() || world.engine().step_some();
+    const bool parks = waiter.is_sleepy() && can_park() && world.engine->has_one() &&
+                       !world.engine->has_own_thread();
+    if (world.life.may_end_works() && step(parks ? waiter.next_park() : 0)) break;
+    const bool all_stepped = parks || world.engine->has_one() || world.engine->step_some();
     if (is_completed()) break;
     const TimePoint now = world.clock().now();
-    expired = timeout.is_set() && deadline.expired(now) && !(world.may_end_works() && step(0));
+    expired = timeout.is_set() && deadline.expired(now) && !(world.life.may_end_works() && step(0));
     if (expired) break;
     if (!parks && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
   }
@@ -364,7 +363,7 @@ void WorkState::wait(Timeout timeout) {
   if (has_waited) remove_waiter();
   if (group_->is_watched()) [[unlikely]]
     group_->note_waited(*this, world.clock().now() - began);
-  if (expired && world.config().blocking_wait)
+  if (expired && world.settings.config.blocking_wait)
     fail_waiting(world.clock().now() - began, timeout);
   else if (expired)
     std::rethrow_exception(
@@ -379,7 +378,7 @@ bool WorkState::is_enqueued() const {
 }
 
 void WorkState::await_enqueued() {
-  ProgressEngine& engine = group_->world().engine();
+  ProgressEngine& engine = *group_->world().engine;
   Waiter waiter(engine.oversubscription());
   while (true) {
     {

@@ -6,7 +6,7 @@
 
 #include "base/own_process.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn {
 namespace {
@@ -78,7 +78,7 @@ bool WorksInFlight::step_turns(std::size_t most, bool from_next_to_end) {
     all_had_theirs = turn_ == works_.end();
   }
   for (std::size_t i = 0; i < taken; ++i)
-    if (some[i]->group().world().may_end_works()) some[i]->step();
+    if (some[i]->group().world().life.may_end_works()) some[i]->step();
   return all_had_theirs;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/keep_for_ever.hpp"
 #include "base/patience.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -22,13 +22,13 @@ GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
     : group_(std::move(group)), state_(GroupState::of(group_)), options_(options) {
   require_free();
   require_support();
-  WorldState& world = state_->world();
+  WorldContext& world = state_->world();
   const Membership& membership = state_->membership();
   readable_ = std::make_unique<ReadableMembers>(membership.uid);
-  asked_ = std::make_unique<AskedMembers>(world.agent(), world.clock(), membership.uid);
+  asked_ = std::make_unique<AskedMembers>(world.peers.agent(), world.clock(), membership.uid);
   for (const int rank : membership.ranks) {
     if (rank == world.rank()) continue;
-    if (const auto view = world.records_of(rank))
+    if (const auto view = world.records.of(rank))
       readable_->add(rank, *view);
     else
       asked_->add(rank);
@@ -62,10 +62,10 @@ void GroupShadow::require_support() const {
   if (!state_->world().ring().is_on())
     refuse("there is no flight recorder, by which ranks see what the others call",
            "leave HYMN_RECORDER_SIZE on, or use joinables");
-  if (state_->world().agent() == nullptr)
+  if (state_->world().peers.agent() == nullptr)
     refuse("there is no control plane, by which ranks see what the others call",
            "leave HYMN_CONTROL on, or use joinables");
-  if (state_->world().checks() == CheckLevel::detail)
+  if (state_->world().settings.checks == CheckLevel::detail)
     refuse("with checks of level detail a call meets the others before it is recorded",
            "use HYMN_CHECKS=info, or joinables");
   if (state_->blocks())
@@ -176,7 +176,7 @@ void GroupShadow::refuse_silent(int rank) const {
   ErrorContext where = state_->context("shadow_all");
   where.remedy = "set HYMN_RECORDER_SIZE alike on all ranks, or use joinables";
   throw UnsupportedError(fmt::format("{} keeps no records of its calls that could be shadowed",
-                                     state_->world().name_of(rank)),
+                                     state_->world().peers.name_of(rank)),
                          std::move(where));
 }
 
@@ -226,7 +226,7 @@ void GroupShadow::require_hope(Duration idle) {
 // --- All together
 
 std::uint64_t shadow_until_the_end(std::vector<GroupShadow>& shadows) {
-  WorldState& world = shadows.front().world();
+  WorldContext& world = shadows.front().world();
   for (GroupShadow& shadow : shadows) shadow.join();
   const Clock& clock = world.clock();
   Patience patience = world.patience("shadowing groups", Timeout::none());

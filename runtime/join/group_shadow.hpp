@@ -39,7 +39,7 @@ class GroupShadow {
   /// all have run out.
   Work part();
   std::uint64_t shadowed() const { return shadowed_; }
-  WorldState& world() const { return state_->world(); }
+  WorldContext& world() const { return state_->world(); }
 
  private:
   struct InFlight {

@@ -1,7 +1,7 @@
 #include "runtime/join/leave_groups.hpp"
 
 #include "runtime/group/group_state.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -26,10 +26,10 @@ void give_up_groups(std::span<const ProcessGroup> groups, const std::exception_p
   for (const ProcessGroup& group : groups) {
     GroupState& state = *GroupState::of(group);
     // One that this rank has destroyed as well: the others may still wait in it.
-    if (!state.is_member() || state.is_aborted() || state.world().is_destroyed()) continue;
-    GroupState::Failure failure = state.describe_failure(error, what);
+    if (!state.is_member() || state.is_aborted() || state.world().life.is_destroyed()) continue;
+    GroupFailure failure = state.describe_failure(error, what);
     if (failure.missing.empty() && is_own_fault) failure.missing = {state.world().rank()};
-    state.world().incident({"abort", failure.reason});
+    state.world().incidents.report({"abort", failure.reason});
     state.abort(failure);
   }
 }

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "hymn/error.hpp"
-#include "runtime/world/gpu_views.hpp"
+#include "runtime/rank/gpu_views.hpp"
 #include "runtime/world/group_spots.hpp"
 #include "topology/affinity.hpp"
 

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "base/meeting.hpp"
-#include "runtime/world/arrival.hpp"
+#include "runtime/rank/arrival.hpp"
 #include "runtime/world/machine_cache.hpp"
 #include "topology/placement.hpp"
 

@@ -7,7 +7,6 @@
 #include "base/company_watch.hpp"
 #include "hymn/interop_mpi.hpp"
 #include "p2p/mpi/mpi_types.hpp"
-#include "runtime/group/some_names.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
 #include "runtime/mechanisms/mpi_exchange.hpp"
@@ -15,6 +14,7 @@
 #include "runtime/mechanisms/mpi_session.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/process_regions.hpp"
+#include "runtime/rank/some_names.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_state.hpp"
 

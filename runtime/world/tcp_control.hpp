@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "runtime/world/control_plane.hpp"
+#include "runtime/rank/control_plane.hpp"
 
 namespace hymn {
 

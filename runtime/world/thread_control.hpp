@@ -2,7 +2,7 @@
 #pragma once
 
 #include "control/in_process_coordinator.hpp"
-#include "runtime/world/control_plane.hpp"
+#include "runtime/rank/control_plane.hpp"
 #include "runtime/world/pulse.hpp"
 
 namespace hymn {

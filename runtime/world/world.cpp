@@ -36,21 +36,21 @@ World& World::operator=(World&& other) noexcept {
 World::~World() {
   if (!state_) return;
   // A rank that leaves by an exception has left its peers alone: do not wait for them.
-  if (std::uncaught_exceptions() > 0) state_->mark_leaving();
+  if (std::uncaught_exceptions() > 0) state_->context().life.mark_leaving();
   try {
     state_->destroy();
   } catch (const std::exception& error) {
-    state_->logger().warning(error.what());
+    state_->context().logger.warning(error.what());
   }
   // In a callback: nobody can end it any more. Its groups work on.
-  if (!state_->is_destroyed())
+  if (!state_->context().life.is_destroyed())
     keep_for_ever(std::move(state_));
   else
     state_->release_default_group();
 }
 
-int World::rank() const { return need(state_).rank(); }
-int World::size() const { return need(state_).size(); }
+int World::rank() const { return need(state_).context().rank(); }
+int World::size() const { return need(state_).context().settings.size; }
 int World::local_rank() const { return need(state_).job_map().place().local_rank; }
 int World::local_size() const { return static_cast<int>(need(state_).job_map().places.size()); }
 int World::host_count() const {
@@ -61,16 +61,16 @@ std::string World::topology_json() const { return job_map_to_json(need(state_).j
 ProcessGroup& World::group() { return need(state_).default_group(); }
 
 ProcessGroup World::new_group(std::span<const int> ranks, const GroupOptions& options) {
-  return need(state_).new_group(ranks, options);
+  return need(state_).groups().new_group(ranks, options);
 }
 
 Future<ProcessGroup> World::new_group_async(std::span<const int> ranks,
                                             const GroupOptions& options) {
-  return need(state_).new_group_async(ranks, options);
+  return need(state_).groups().new_group_async(ranks, options);
 }
 
 std::vector<OperationMetrics> World::metrics() const {
-  const CallMetrics* metrics = need(state_).metrics();
+  const CallMetrics* metrics = need(state_).context().metrics.get();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();
 }
 std::uint64_t World::dropped_messages() const { return need(state_).dropped_messages(); }
@@ -82,6 +82,6 @@ std::string World::metrics_prometheus() const {
 }
 
 void World::destroy() { need(state_).destroy(); }
-bool World::is_destroyed() const { return need(state_).is_destroyed(); }
+bool World::is_destroyed() const { return need(state_).context().life.is_destroyed(); }
 
 }  // namespace hymn

@@ -19,6 +19,18 @@ constexpr Duration longest_end = std::chrono::seconds(30);
 constexpr Duration longest_end_of_failed = std::chrono::seconds(3);
 constexpr Duration longest_last_moment = std::chrono::seconds(1);
 
+// Whoever has called back needs the world afterwards, and may be a thread that ends with it.
+void require_no_callback(int rank) {
+  if (!CallbackScope::is_inside()) return;
+  throw UsageError(
+      "a world cannot be ended in a callback: a function chained to a future, or a completion hook",
+      {.rank = rank,
+       .operation = "World::destroy",
+       .remedy =
+           "end it where the callback was asked for, after waiting for the work or future; or "
+           "on a thread of the application's own"});
+}
+
 }  // namespace
 
 // Rank 0 hears from everybody and tells everybody; and then again, that all have heard it. A rank
@@ -27,23 +39,27 @@ WorldEnd WorldState::agree_to_end() {
   const bool together =
       std::any_of(mechanisms_.begin(), mechanisms_.end(),
                   [](const auto& mechanism) { return mechanism->ends_together(); });
-  if (!together) return has_failed() ? WorldEnd::together : WorldEnd::clean;
-  if (is_leaving() || !exchange_->is_open() || !may_drive()) return WorldEnd::apart;
-  Duration limit = has_failed() ? longest_end_of_failed : longest_end;
-  if (!default_timeout_.is_none()) limit = std::min(limit, default_timeout_.duration());
+  if (!together) return context_.life.has_failed() ? WorldEnd::together : WorldEnd::clean;
+  if (context_.life.is_leaving() || !exchange_->is_open() || !context_.life.may_drive())
+    return WorldEnd::apart;
+  Duration limit = context_.life.has_failed() ? longest_end_of_failed : longest_end;
+  if (!context_.settings.default_timeout.is_none())
+    limit = std::min(limit, context_.settings.default_timeout.duration());
   Packer word;
-  word.number(has_failed() ? 1 : 0);
+  word.number(context_.life.has_failed() ? 1 : 0);
   const Membership& everybody = default_group_.membership();
-  MakingNote note(recorder_, everybody.uid, everybody.ranks, MakingKind::end);
+  MakingNote note(context_.recorder, everybody.uid, everybody.ranks, MakingKind::end);
   note.set_made();  // whatever comes of it, this rank goes on
   try {
-    Patience all_come = patience("ending the world", limit);
-    all_come.long_wait = long_wait(all_come.purpose);
+    Patience all_come = context_.patience("ending the world", limit);
+    all_come.long_wait = context_.inquiry.long_wait(all_come.purpose);
     const auto words =
         all_gather(*exchange_, default_group_.membership().ranks, tag_end, word.packed(), all_come);
     // Who came late may find the words of all, who have given up meanwhile and are gone.
-    Patience still_there = patience("ending the world", limit);
-    still_there.is_hopeless = [this](int rank) { return is_hopeless(rank) || is_over(rank); };
+    Patience still_there = context_.patience("ending the world", limit);
+    still_there.is_hopeless = [this](int rank) {
+      return context_.peers.is_hopeless(rank) || context_.peers.is_over(rank);
+    };
     // Counted when nobody sends but for this: what each has sent for it the other has received.
     Packer counted;
     counted.number(left_over());
@@ -60,12 +76,13 @@ WorldEnd WorldState::agree_to_end() {
     // and may be gone by now.
     const auto& missing = error.context().missing;
     const bool is_known = !missing.empty() && std::ranges::all_of(missing, [this](int rank) {
-      return rank == rank_ || is_hopeless(rank) || is_over(rank);
+      return rank == context_.rank() || context_.peers.is_hopeless(rank) ||
+             context_.peers.is_over(rank);
     });
-    logger_.warning(error.what(), is_known);
+    context_.logger.warning(error.what(), is_known);
     return WorldEnd::apart;
   } catch (const std::exception& error) {
-    logger_.warning(error.what());
+    context_.logger.warning(error.what());
     return WorldEnd::apart;
   }
 }
@@ -79,55 +96,29 @@ std::uint64_t WorldState::left_over() const {
 // The others come to finalize as well, and may not have made the call yet that this rank waits for.
 void WorldState::finish_works() noexcept {
   try {
-    const Patience moment = patience("finishing before MPI is finalized", longest_last_moment);
-    PatientWait(moment).until([this] { return !engine_->has_works(); });
+    const Patience moment =
+        context_.patience("finishing before MPI is finalized", longest_last_moment);
+    PatientWait(moment).until([this] { return !context_.engine->has_works(); });
   } catch (const std::exception&) {
     // It is told by the works.
   }
 }
 
-// Whoever has called back needs the world afterwards, and may be a thread that ends with it.
-void WorldState::require_no_callback() const {
-  if (!CallbackScope::is_inside()) return;
-  throw UsageError(
-      "a world cannot be ended in a callback: a function chained to a future, or a completion hook",
-      {.rank = rank_,
-       .operation = "World::destroy",
-       .remedy =
-           "end it where the callback was asked for, after waiting for the work or future; or "
-           "on a thread of the application's own"});
-}
-
-// Those who make the last groups with this rank may wait for what it has in flight.
-void WorldState::finish_making() {
-  try {
-    maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
-  } catch (const std::exception&) {
-    // They look at the same, and end as well.
-  }
-  maker_->finish();
-}
-
 void WorldState::destroy() {
-  if (is_destroyed()) return;
-  require_no_callback();
-  if (destroyed_.exchange(true, std::memory_order_acq_rel)) return;
-  finish_making();
-  std::vector<std::weak_ptr<GroupState>> groups;
-  {
-    std::lock_guard lock(groups_mutex_);
-    for (const auto& [key, group] : groups_) groups.push_back(group);
-  }
-  for (const auto& weak : groups)
+  if (context_.life.is_destroyed()) return;
+  require_no_callback(context_.rank());
+  if (!context_.life.begin_to_end()) return;
+  factory_.finish();
+  for (const auto& weak : factory_.all())
     if (const auto group = weak.lock()) group->destroy();
-  if (!engine_->is_drained()) mark_failed();
+  if (!context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
-  say_goodbye();
+  control_.say_goodbye();
   const WorldEnd end = agree_to_end();
   // Abandoned operations outlive their world: MPI may still write to what they hold.
-  keep_for_ever(engine_->shut_down());
+  keep_for_ever(context_.engine->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
-  end_control();
+  control_.end();
 }
 
 }  // namespace hymn::detail

@@ -1,4 +1,4 @@
-// What a world tells of itself at the log level info, when it has been made.
+#include "runtime/world/world_greeting.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,6 @@
 #include <set>
 
 #include "hymn/settings.hpp"
-#include "runtime/world/world_state.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -62,44 +61,45 @@ Request request_of(const Probe& probe, std::size_t count, int ranks) {
 
 }  // namespace
 
-// For people who are used to what other libraries tell at this level. Rank 0 tells what all have in
-// common, the first rank of each host what is there.
-void WorldState::tell_of_start() const {
-  if (!logger_.enabled(LogLevel::info)) return;
-  if (job_.places.empty() || job_.places.front().rank == rank_) tell_of_host();
-  if (rank_ != 0) return;
+void WorldGreeting::tell() const {
+  if (!world_.logger.enabled(LogLevel::info)) return;
+  if (met_.job.places.empty() || met_.job.places.front().rank == world_.rank()) tell_of_host();
+  if (world_.rank() != 0) return;
   std::vector<std::string> libraries;
   for (const auto& mechanism : mechanisms_)
     if (const std::string text = mechanism->description(); !text.empty()) libraries.push_back(text);
-  logger_.info(fmt::format("hymn {}: {} rank{} on {} host{}{}{}", version(), size_,
-                           size_ == 1 ? "" : "s", job_.host_names.size(),
-                           job_.host_names.size() == 1 ? "" : "s", libraries.empty() ? "" : "; ",
-                           fmt::join(libraries, "; ")));
+  world_.logger.info(fmt::format("hymn {}: {} rank{} on {} host{}{}{}", version(),
+                                 world_.settings.size, world_.settings.size == 1 ? "" : "s",
+                                 met_.job.host_names.size(),
+                                 met_.job.host_names.size() == 1 ? "" : "s",
+                                 libraries.empty() ? "" : "; ", fmt::join(libraries, "; ")));
   std::vector<std::string> settings;
-  for (const Setting& setting : config_.describe())
+  for (const Setting& setting : world_.settings.config.describe())
     if (setting.value != setting.default_value)
       settings.push_back(setting.name + "=" + setting.value);
-  logger_.info(
+  world_.logger.info(
       fmt::format("settings that are not at their defaults: {}",
                   settings.empty() ? "none" : fmt::format("{}", fmt::join(settings, ", "))));
-  logger_.info("tuning: " + (tuning_ ? std::string("a table of this machine") : "default table"));
+  world_.logger.info("tuning: " +
+                     (met_.tuning ? std::string("a table of this machine") : "default table"));
   tell_of_paths();
 }
 
-void WorldState::tell_of_host() const {
+void WorldGreeting::tell_of_host() const {
   std::vector<std::string> ranks;
-  for (const RankPlace& place : job_.places) {
+  for (const RankPlace& place : met_.job.places) {
     const std::string gpu = place.gpu < 0 ? "" : fmt::format(", GPU {}", place.gpu);
     ranks.push_back(fmt::format("rank {}: CPUs {}{}", place.rank, place.cpus.to_string(), gpu));
   }
-  logger_.info(fmt::format(
-      "host {}: {}; {}", job_.host_name,
-      job_.machine().gpus.empty() ? "no GPU" : fmt::format("{} GPU(s)", job_.machine().gpus.size()),
-      fmt::join(ranks, "; ")));
+  world_.logger.info(fmt::format("host {}: {}; {}", met_.job.host_name,
+                                 met_.job.machine().gpus.empty()
+                                     ? "no GPU"
+                                     : fmt::format("{} GPU(s)", met_.job.machine().gpus.size()),
+                                 fmt::join(ranks, "; ")));
 }
 
 // One line for each collective: "all_reduce: shm (all_reduce_slots) to 32K, …".
-void WorldState::tell_of_paths() const {
+void WorldGreeting::tell_of_paths() const {
   std::set<std::string> available;
   for (const Probe& probe : probes) {
     std::vector<std::string> ranges;
@@ -107,7 +107,7 @@ void WorldState::tell_of_paths() const {
     std::string before;
     for (std::size_t bytes = sizeof(float); bytes <= largest_bytes; bytes *= 2) {
       const Explanation told =
-          default_group_.explain(request_of(probe, bytes / sizeof(float), size_));
+          everybody_.explain(request_of(probe, bytes / sizeof(float), world_.settings.size));
       for (const Candidate& candidate : told.candidates)
         if (candidate.can_run) available.insert(candidate.path);
       const std::string here = fmt::format("{} ({})", told.path, told.algorithm);
@@ -118,9 +118,10 @@ void WorldState::tell_of_paths() const {
       before = size_text(bytes);
     }
     ranges.push_back(fmt::format("{} {}", chosen, ranges.empty() ? "at all sizes" : "above"));
-    logger_.info(fmt::format("{} of float32: {}", to_string(probe.type), fmt::join(ranges, ", ")));
+    world_.logger.info(
+        fmt::format("{} of float32: {}", to_string(probe.type), fmt::join(ranges, ", ")));
   }
-  logger_.info(fmt::format("paths that are there: {}", fmt::join(available, ", ")));
+  world_.logger.info(fmt::format("paths that are there: {}", fmt::join(available, ", ")));
 }
 
 }  // namespace hymn::detail

@@ -1,35 +1,31 @@
 #include "runtime/world/world_state.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <numeric>
-
-#include "base/callback_scope.hpp"
-#include "base/error_context.hpp"
-#include "collectives/pairwise/pairwise.hpp"
-#include "control/coordinator.hpp"
 #include "gpu/memory_query.hpp"
-#include "p2p/exchange_port.hpp"
-#include "recorder/making_note.hpp"
-#include "runtime/group/work_state.hpp"
-#include "runtime/mechanisms/gpu_path.hpp"
+#include "runtime/world/world_greeting.hpp"
 
 namespace hymn::detail {
 namespace {
 
-CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& mechanisms) {
-  const bool overlap = std::all_of(mechanisms.begin(), mechanisms.end(), [](const auto& mechanism) {
-    return mechanism->calls_may_overlap();
-  });
-  return overlap ? CallRing::Writers::many : CallRing::Writers::one_at_a_time;
+WorldSettings settings_of(const WorldParts& parts) {
+  const WorldOptions& options = parts.options;
+  const Config& config = parts.config;
+  return {.config = config,
+          .rank = parts.exchange->rank(),
+          .size = parts.exchange->size(),
+          .clock = parts.clock,
+          .memory = parts.memory,
+          .default_timeout = options.timeout.or_else(config.timeout),
+          .init_timeout = options.init_timeout.or_else(config.init_timeout),
+          .path = parts.path,
+          .algo = parts.algo,
+          .reproducibility = options.reproducibility.value_or(config.reproducibility),
+          .checks = options.checks.value_or(config.checks),
+          .own_thread = parts.own_thread,
+          .in_one_process = parts.in_one_process,
+          .site = parts.site};
 }
 
-/// No call has more blocks than ranks, on either side.
-std::size_t counts_kept(const Config& config, int ranks) {
-  return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
-}
+bool writes_metrics(const Config& config) { return !config.metrics.text.empty(); }
 
 }  // namespace
 
@@ -52,218 +48,87 @@ WorldState::WorldState(WorldParts parts)
                                  const std::string& dropped) { logger.debug(dropped); })),
       exchange_(mux_->channel(ExchangeMux::world_channel)),
       mechanisms_(std::move(parts.mechanisms)),
-      config_(std::move(parts.config)),
-      clock_(parts.clock),
-      memory_(parts.memory),
-      rank_(exchange_->rank()),
-      size_(exchange_->size()),
-      logger_(config_.log_level, rank_),
-      default_timeout_(parts.options.timeout.or_else(config_.timeout)),
-      init_timeout_(parts.options.init_timeout.or_else(config_.init_timeout)),
-      path_(std::move(parts.path)),
-      algo_(std::move(parts.algo)),
-      reproducibility_(parts.options.reproducibility.value_or(config_.reproducibility)),
-      own_thread_(parts.own_thread),
-      checks_(parts.options.checks.value_or(config_.checks)),
-      in_one_process_(parts.in_one_process),
-      has_peers_here_(parts.in_one_process),
-      site_(std::move(parts.site)),
-      recorder_({.rank = rank_,
-                 .world_size = size_,
-                 .ring = {.entries = config_.recorder_size,
-                          .frames = config_.recorder_frames,
-                          .counts = counts_kept(config_, size_)},
-                 .writers = writers_under(mechanisms_),
-                 .timing = config_.recorder_timing,
-                 .for_peers = !parts.in_one_process}),
-      early_(std::move(parts.early)),
-      control_(std::move(parts.control)),
-      wait_reports_(config_.wait_report) {
-  for (const auto& mechanism : mechanisms_)
-    if (mechanism->has_gate()) gates_.push_back(mechanism.get());
-  const bool to_file = !config_.metrics.text.empty();
-  if (parts.options.metrics || to_file) metrics_ = std::make_unique<CallMetrics>();
-  if (to_file)
+      plane_(std::move(parts.control)),
+      context_(settings_of(parts),
+               {.exchange = exchange_,
+                .mechanisms = mechanisms_,
+                .early = std::move(parts.early),
+                .control = plane_.get(),
+                .groups = *this,
+                .counts = parts.options.metrics || writes_metrics(parts.config)}),
+      factory_(context_,
+               {.mux = *mux_, .mechanisms = mechanisms_, .job = met_.job, .tuning = met_.tuning},
+               known_groups_),
+      shrink_(context_, factory_),
+      long_waits_(context_, known_groups_),
+      overdue_works_(context_, known_groups_),
+      listener_(context_, met_.job, known_groups_, long_waits_),
+      control_(context_, plane_.get()) {
+  const WorldSettings& settings = context_.settings;
+  if (writes_metrics(settings.config))
     metrics_file_ = std::make_unique<MetricsFile>(
-        config_.metrics, rank_, *metrics_, [this] { return dropped_messages(); }, logger_);
+        settings.config.metrics, settings.rank, *context_.metrics,
+        [this] { return dropped_messages(); }, context_.logger);
 }
 
-WorldState::~WorldState() { end_control(); }
+WorldState::~WorldState() { control_.end(); }
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = make_shared_here<WorldState>(std::move(parts));
-  bool has_met = false;
-  try {
-    world->meet();
-    has_met = true;
-    for (const auto& mechanism : world->mechanisms_) {
-      mechanism->placed(world->job_);
-      mechanism->measured(world->tuning_);
-    }
-    world->engine_ = std::make_unique<ProgressEngine>(
-        world->has_peers_here_ ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
-        [state = world.get()] { return state->may_end_works(); }, world->oversubscribed_,
-        world->own_thread_, world->helper_cpus());
-    world->recorder_.set_progress_thread(world->own_thread_);
-    world->maker_ = std::make_unique<GroupMaker>(world->helper_cpus());
-    world->watched_engine_.store(world->engine_.get(), std::memory_order_release);
-    Membership everybody;
-    everybody.uid = world->next_uid_++;
-    everybody.ranks = world->all_ranks();
-    world->default_group_ =
-        ProcessGroup(world->make_group(std::move(everybody), {.description = "default_pg"}));
-    world->tell_of_start();
-  } catch (const ConfigError&) {
-    // All ranks have found it, and all are here.
-    for (const auto& mechanism : world->mechanisms_) mechanism->shut_down(WorldEnd::together);
-    throw;
-  } catch (const TimeoutError& error) {
-    // After that all are asked who is missing.
-    const TimeoutError known =
-        has_met ? error : with_known(error, world->company(world->all_ranks()));
-    ErrorContext context = known.context();
-    context.missing = world->culprits_for(context.missing);
-    const TimeoutError told(known.problem(), known.waited(), std::move(context));
-    world->leave_unmade(told);
-    throw told;
-  } catch (const PeerError& error) {
-    world->leave_unmade(error);
-    throw;
-  }
+  world->begin();
   return world;
 }
 
-Patience WorldState::patience(std::string purpose, Timeout timeout) const {
-  Patience patience;
-  patience.deadline = Deadline::after(timeout, clock_->now());
-  patience.clock = clock_;
-  patience.oversubscribed = oversubscribed_;
-  patience.purpose = std::move(purpose);
-  patience.is_hopeless = [this](int rank) { return is_hopeless(rank); };
-  patience.meanwhile = [this, purpose = patience.purpose] {
-    // What is made by another thread must not keep a rank that leaves.
-    if (is_leaving()) throw AbortedError("this rank leaves: " + purpose, {.rank = rank_});
-    if (!is_open())
-      throw UsageError(fmt::format("{} was finalized: {}", exchange_->name(), purpose),
-                       {.rank = rank_});
-    if (engine_ != nullptr)
-      engine_->step_all();
-    else
-      WorksInFlight::step_all_here();
-  };
-  patience.context.rank = rank_;
-  return patience;
+void WorldState::begin() {
+  bool has_met = false;
+  try {
+    const bool leads = context_.rank() == 0;
+    met_ = WorldMeeting(context_, *exchange_).hold(leads && plane_ ? plane_->draw_secret() : "");
+    control_.start(*exchange_, met_.arrivals, met_.secret, listener_, [this] { beat(); });
+    has_met = true;
+    start_working();
+    default_group_ = factory_.make_default_group();
+    WorldGreeting(context_, met_, mechanisms_, default_group_).tell();
+  } catch (const ConfigError&) {
+    // All ranks have found it, and all are here.
+    for (const auto& mechanism : mechanisms_) mechanism->shut_down(WorldEnd::together);
+    throw;
+  } catch (const TimeoutError& error) {
+    const PeerDirectory& peers = context_.peers;
+    // After that all are asked who is missing.
+    const TimeoutError known =
+        has_met ? error : with_known(error, peers.company(peers.all_ranks()));
+    ErrorContext context = known.context();
+    context.missing = peers.culprits_for(context.missing);
+    const TimeoutError told(known.problem(), known.waited(), std::move(context));
+    control_.leave_unmade(told);
+    throw told;
+  } catch (const PeerError& error) {
+    control_.leave_unmade(error);
+    throw;
+  }
 }
 
-Patience WorldState::making_patience(std::string purpose, Timeout timeout,
-                                     std::vector<int> ranks) const {
-  Patience patience = this->patience(std::move(purpose), timeout);
-  patience.long_wait = long_wait(patience.purpose);
-  patience.is_hopeless = nullptr;  // the watch looks at all of them
-  patience.meanwhile = [go_on = std::move(patience.meanwhile),
-                        watch = CompanyWatch(company(std::move(ranks)), patience.purpose,
-                                             patience.context)]() mutable {
-    go_on();
-    watch();
-  };
-  return patience;
+// Where the ranks are is known.
+void WorldState::start_working() {
+  for (const auto& mechanism : mechanisms_) {
+    mechanism->placed(met_.job);
+    mechanism->measured(met_.tuning);
+  }
+  const CpuSet helpers = helper_cpus(met_, context_.rank());
+  const bool own_thread = context_.settings.own_thread;
+  context_.engine = std::make_unique<ProgressEngine>(
+      met_.has_peers_here ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
+      [life = &context_.life] { return life->may_end_works(); }, context_.oversubscribed,
+      own_thread, helpers);
+  context_.recorder.set_progress_thread(own_thread);
+  context_.watched_engine.store(context_.engine.get(), std::memory_order_release);
+  factory_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);
 }
 
-Company WorldState::company(std::vector<int> ranks) const {
-  return {.ranks = std::move(ranks),
-          .is_hopeless = [this](int rank) { return is_hopeless(rank); },
-          .tell_of = [this](int rank) { return tell_of(rank); }};
-}
-
-std::vector<int> WorldState::all_ranks() const {
-  std::vector<int> ranks(static_cast<std::size_t>(size_));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-bool WorldState::is_member(const Membership& membership) const {
-  return GroupState::shape_of(membership, rank_).rank >= 0;
-}
-
-ProcessGroup& WorldState::default_group() { return default_group_; }
-
-ProcessGroup WorldState::new_group(std::span<const int> ranks, const GroupOptions& options) {
-  Membership membership = new_membership(ranks, options);
-  maker_->settle(patience("waiting for groups that are being made", Timeout::none()));
-  return ProcessGroup(make_group(std::move(membership), options));
-}
-
-Future<ProcessGroup> WorldState::new_group_async(std::span<const int> ranks,
-                                                 const GroupOptions& options) {
-  // Who waits for it moves what is in flight meanwhile. The future must not hold itself.
-  const auto self = std::make_shared<std::weak_ptr<FutureState<ProcessGroup>>>();
-  auto drive = [weak_world = weak_from_this(), self](Timeout timeout) {
-    const auto world = weak_world.lock();
-    const auto state = self->lock();
-    if (world == nullptr || state == nullptr) return;
-    const Patience patience =
-        world->patience("waiting for a new group", timeout.is_set() ? timeout : Timeout::none());
-    PatientWait(patience).until([&] { return state->is_ready(); });
-  };
-  auto made = std::make_shared<FutureState<ProcessGroup>>(std::move(drive));
-  *self = made;
-  auto make = [this, made, options, membership = new_membership(ranks, options)] {
-    std::shared_ptr<GroupState> group;
-    std::exception_ptr error;
-    try {
-      group = make_group(membership, options);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    const CallbackScope scope;
-    if (error)
-      made->set_error(error);
-    else
-      made->set_value(ProcessGroup(std::move(group)));
-  };
-  if (std::all_of(mechanisms_.begin(), mechanisms_.end(),
-                  [](const auto& mechanism) { return mechanism->serves_own_threads(); }))
-    maker_->add(std::move(make));
-  else
-    make();
-  return Future<ProcessGroup>(std::move(made));
-}
-
-Membership WorldState::new_membership(std::span<const int> ranks, const GroupOptions& options) {
-  const ErrorContext context{.rank = rank_, .operation = "new_group"};
-  require_here(context);
-  if (is_destroyed()) throw UsageError("the world has been destroyed", context);
-  Membership membership;
-  if (ranks.size() > static_cast<std::size_t>(size_))
-    throw UsageError(
-        fmt::format(
-            "{} ranks are given for a world of {}: one of them twice, or their number is wrong",
-            ranks.size(), size_),
-        context);
-  membership.ranks.assign(ranks.begin(), ranks.end());
-  std::sort(membership.ranks.begin(), membership.ranks.end());
-  if (ranks.empty()) throw UsageError("a group needs at least one rank", context);
-  if (membership.ranks.front() < 0 || membership.ranks.back() >= size_)
-    throw UsageError(
-        fmt::format("ranks [{}] are not all in 0 … {}", fmt::join(ranks, ", "), size_ - 1),
-        context);
-  if (std::adjacent_find(membership.ranks.begin(), membership.ranks.end()) !=
-      membership.ranks.end())
-    throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
-  PathPolicy::parse(options.path, "GroupOptions.path");
-  nccl_options(options.nccl, config_.nccl, "GroupOptions.nccl");
-  AlgoPolicy::parse(options.algo, "GroupOptions.algo");
-  require_drive(context);
-  std::lock_guard lock(groups_mutex_);
-  if (next_uid_ >= control::first_shrunk_uid)
-    throw ResourceError("all group numbers are used up", context);
-  membership.uid = next_uid_++;
-  return membership;
-}
-
-void WorldState::skip_uids_to(std::uint64_t uid) {
-  std::lock_guard lock(groups_mutex_);
-  next_uid_ = std::max(next_uid_, uid);
+int WorldState::gpu() const {
+  const GroupState* const all = GroupState::of(default_group_);
+  return all != nullptr && all->reach().gpu ? all->reach().gpu->index() : -1;
 }
 
 std::uint64_t WorldState::dropped_messages() const {
@@ -272,134 +137,11 @@ std::uint64_t WorldState::dropped_messages() const {
   return all;
 }
 
-std::shared_ptr<GroupState> WorldState::make_group(Membership membership,
-                                                   const GroupOptions& options) {
-  GroupState::Means means;
-  bool blocks = false;
-  std::optional<MakingNote> note;
-  if (is_member(membership)) {
-    note.emplace(recorder_, membership.uid, membership.ranks);
-    const auto give_back = [&](bool clean) {
-      for (const auto& mechanism : mechanisms_) mechanism->close(membership, clean);
-    };
-    const auto give_up = [&](const Error& error) {
-      mark_failed();
-      give_back(false);
-      ErrorContext context = error.context();
-      context.missing = culprits_for(context.missing);
-      // If this rank leaves now, those who wait for it must not take it for the culprit.
-      note_failure({error.problem(), context.missing});
-      return context;
-    };
-    try {
-      std::shared_ptr<Exchange> exchange = mux_->channel(membership.uid);
-      Agreement agreement = agree(*exchange, membership, options);
-      blocks = agreement.blocks;
-      means = find_means(std::move(exchange), membership, options, std::move(agreement));
-    } catch (const ConfigError&) {
-      give_back(true);  // all members have found it
-      throw;
-    } catch (const TimeoutError& error) {
-      incident({"timeout", fmt::format("making group {}: not all have come", membership.uid)});
-      const TimeoutError told = with_missing(error, membership);
-      throw TimeoutError(told.problem(), told.waited(), give_up(told));
-    } catch (const PeerError& error) {
-      throw PeerError(error.problem(), give_up(error));
-    } catch (...) {
-      mark_failed();
-      give_back(false);
-      throw;
-    }
-  } else {
-    mux_->pass_over(membership.uid);
-    const Patience standing =
-        patience(fmt::format("standing by while group {} of ranks [{}] is made", membership.uid,
-                             fmt::join(membership.ranks, ", ")),
-                 making_limit(options));
-    for (const auto& mechanism : mechanisms_) mechanism->stand_by(membership, options, standing);
-  }
-  auto group = make_shared_here<GroupState>(shared_from_this(), std::move(membership), options,
-                                            std::move(means), blocks);
-  enter_group(*group);
-  if (note) note->set_made();
-  std::lock_guard lock(groups_mutex_);
-  groups_.emplace(key_of(*group), group);
-  return group;
-}
-
-GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
-                                         const Membership& membership, const GroupOptions& options,
-                                         Agreement agreement) {
-  GroupShape shape = GroupState::shape_of(membership, rank_);
-  shape.reproducibility = options.reproducibility.value_or(reproducibility_);
-  const PathPolicy path = policy_of(options, path_);
-  require_gpu_path(path, agreement.layout);
-  NewGroup made{
-      .membership = membership,
-      .shape = shape,
-      .exchange = exchange,
-      .patience = making_patience(fmt::format("making the communicator of group {} of ranks [{}]",
-                                              membership.uid, fmt::join(membership.ranks, ", ")),
-                                  making_limit(options), membership.ranks),
-      .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
-      .options = options,
-      .logger = logger_};
-  {
-    const OuterCall call(*this, "what makes a group's communicator");
-    for (std::size_t i = 0; i < mechanisms_.size(); ++i)
-      mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
-  }
-  // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms, made.transports.least(), shape);
-  for (const auto& algorithm : made.algorithms)
-    algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
-  const SelectionRules rules{
-      .path = path,
-      .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),
-      .reproducibility = shape.reproducibility};
-  auto selector = std::make_unique<Selector>(std::move(made.algorithms), rules,
-                                             plan_context(std::move(agreement.layout), path));
-  for (const auto& tell : made.want_picker)
-    tell([all = selector.get()](const Request& request) -> Algorithm& {
-      return all->pick(request);
-    });
-  return {.selector = std::move(selector),
-          .reach = std::move(made.reach),
-          .nccl = made.given<NcclChannel>(),
-          .exchange = std::move(exchange)};
-}
-
-bool WorldState::may_drive() const {
-  for (const Mechanism* gate : gates_)
-    if (!gate->may_drive()) return false;
-  return true;
-}
-
-void WorldState::require_here(const ErrorContext& context) const {
-  if (!is_copied()) [[likely]]
-    return;
-  ErrorContext where = context;
-  where.remedy = "use hymn in the process that has made the World";
-  throw UsageError(
-      fmt::format(
-          "this process is a child made by fork(): the world belongs to rank {}, its parent",
-          rank_),
-      std::move(where));
-}
-
-void WorldState::require_drive(const ErrorContext& context) const {
-  if (may_drive()) [[likely]]
-    return;
-  try {
-    for (const auto& mechanism : mechanisms_) mechanism->require_drive();
-  } catch (...) {
-    rethrow_with(context);
-  }
-}
-
-void WorldState::group_ended(const GroupState& group, bool clean) {
-  std::lock_guard lock(groups_mutex_);
-  for (const auto& mechanism : mechanisms_) mechanism->close(group.membership(), clean);
+void WorldState::beat() {
+  context_.incidents.watchdog()->beat();
+  overdue_works_.look();
+  long_waits_.look();
+  if (metrics_file_) metrics_file_->tick(context_.clock().now());
 }
 
 }  // namespace hymn::detail

@@ -38,7 +38,7 @@ void on_every_path(const std::function<void(World&, const GroupOptions&)>& body)
 }
 
 ProcessGroup group_with_uid(World& world, std::uint64_t uid, const GroupOptions& options) {
-  detail::WorldState::of(world).skip_uids_to(uid);
+  detail::WorldState::of(world).groups().skip_uids_to(uid);
   ProcessGroup made = fresh_group(world, options);
   EXPECT_GE(made.membership().uid, uid);
   EXPECT_LE(made.membership().uid, uid + 3);  // where groups are made between
@@ -189,7 +189,7 @@ TEST(Identity, AMessageThatComesTooLateReachesNoOther) {
 // Otherwise it would take the numbers of groups that survivors make.
 TEST(Identity, GroupsAreCountedOnlySoFar) {
   on_ranks([](World& world) {
-    detail::WorldState::of(world).skip_uids_to(control::first_shrunk_uid);
+    detail::WorldState::of(world).groups().skip_uids_to(control::first_shrunk_uid);
     EXPECT_THROW(static_cast<void>(fresh_group(world)), ResourceError);
     expect_apart({&world.group()});
   });

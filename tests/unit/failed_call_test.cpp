@@ -22,7 +22,7 @@ TEST(FailedCall, IsRecorded) {
   run_ranks(2, [](World& world) {
     ProcessGroup group = world.new_group({0, 1}, {.path = "shm", .algo = "all_reduce_two_shot"});
     call_apart(world, group);
-    const CallRing& ring = detail::WorldState::of(world).ring();
+    const CallRing& ring = detail::WorldState::of(world).context().ring();
     const auto last = ring.read(ring.next_id() - 1);
     ASSERT_TRUE(last.has_value());
     EXPECT_EQ(last->state, CallState::failed);
@@ -46,7 +46,8 @@ TEST(FailedGroup, KeepsTheFirstReason) {
 TEST(FailedGroup, MayBeGivenUpBeforeItIsMadeHere) {
   run_ranks(1, [](World& world) {
     const std::uint64_t next = world.new_group({0}).membership().uid + 1;
-    detail::WorldState::of(world).agent()->receive(control::AbortGroup{next, "too early", {}});
+    detail::WorldState::of(world).context().peers.agent()->receive(
+        control::AbortGroup{next, "too early", {}});
     ProcessGroup group = world.new_group({0});
     ASSERT_EQ(group.membership().uid, next);
     EXPECT_TRUE(group.is_aborted());
@@ -57,27 +58,27 @@ TEST(FailedGroup, MayBeGivenUpBeforeItIsMadeHere) {
 // Otherwise its goodbye would blame whom it has long since gone on without.
 TEST(FailureSeen, IsOfNoAccountOnceACallHasCompletedSince) {
   run_ranks(1, [](World& world) {
-    detail::WorldState& state = detail::WorldState::of(world);
+    detail::WorldFailures& failures = detail::WorldState::of(world).context().failures;
     ProcessGroup group = world.new_group({0});
     group.barrier();
-    state.note_failure({"the first", {3}});
-    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{3});
-    state.note_failure({"what follows from it", {4}});
-    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{3});
+    failures.note({"the first", {3}});
+    EXPECT_EQ(failures.seen().missing, std::vector<int>{3});
+    failures.note({"what follows from it", {4}});
+    EXPECT_EQ(failures.seen().missing, std::vector<int>{3});
     group.barrier();
-    EXPECT_TRUE(state.failure_seen().missing.empty());
-    state.note_failure({"another", {5}});
-    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{5});
+    EXPECT_TRUE(failures.seen().missing.empty());
+    failures.note({"another", {5}});
+    EXPECT_EQ(failures.seen().missing, std::vector<int>{5});
   });
 }
 
 TEST(FailureSeen, OfAMessageIsOfNoAccountEither) {
   run_ranks(1, [](World& world) {
-    detail::WorldState& state = detail::WorldState::of(world);
-    state.note_failed_message({"a message", {2}});
-    EXPECT_EQ(state.failure_seen().missing, std::vector<int>{2});
+    detail::WorldFailures& failures = detail::WorldState::of(world).context().failures;
+    failures.note_message({"a message", {2}});
+    EXPECT_EQ(failures.seen().missing, std::vector<int>{2});
     world.group().barrier();
-    EXPECT_TRUE(state.failure_seen().missing.empty());
+    EXPECT_TRUE(failures.seen().missing.empty());
   });
 }
 

@@ -57,7 +57,7 @@ std::shared_ptr<WorkState> make_late(GroupState& group, Steps& steps, std::size_
   part->storage.emplace<LateOperation>(steps, index);
   work->parts().push_back(std::move(part));
   work->start();
-  group.world().engine().add(work);
+  group.world().engine->add(work);
   return work;
 }
 
@@ -70,7 +70,7 @@ void with_works(std::size_t count, OpType type,
     std::vector<std::shared_ptr<WorkState>> works;
     for (std::size_t i = 0; i < count; ++i) works.push_back(make_late(group, steps, i, type));
     look(group, works, steps);
-    EXPECT_TRUE(group.world().engine().is_idle());
+    EXPECT_TRUE(group.world().engine->is_idle());
   });
 }
 
@@ -114,14 +114,14 @@ TEST(ManyWorks, AllOthersHaveTheirTurnWhileOneIsWaitedFor) {
     while (!works[many - 2]->is_completed()) works[many - 1]->test();
     steps.open = many;
     works[many - 1]->wait({});
-    group.world().engine().step_all();
-    group.world().engine().step_all();
+    group.world().engine->step_all();
+    group.world().engine->step_all();
   });
 }
 
 TEST(ManyWorks, ARoundStepsEachOnce) {
   with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
-    group.world().engine().step_all();
+    group.world().engine->step_all();
     EXPECT_EQ(steps.taken, many);
     steps.open = many;
     for (const auto& work : works) work->wait({});
@@ -133,8 +133,8 @@ TEST(ManyWorks, OneThatIsGivenUpIsForgotten) {
     works[1]->abandon("enough");
     EXPECT_THROW(works[1]->wait({}), AbortedError);
     steps.open = 3;
-    group.world().engine().step_all();
-    group.world().engine().step_all();
+    group.world().engine->step_all();
+    group.world().engine->step_all();
     EXPECT_TRUE(works[0]->is_completed() && works[2]->is_completed());
   });
 }
@@ -144,7 +144,7 @@ TEST(ManyWorks, NobodyNeedHoldThem) {
   with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
     works.clear();
     steps.open = many;
-    while (!group.world().engine().is_idle()) group.world().engine().step_some();
+    while (!group.world().engine->is_idle()) group.world().engine->step_some();
   });
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/group/wait_chain.hpp"
+#include "runtime/rank/wait_chain.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -30,7 +30,7 @@ BenchOptions sizes_of(const BenchCase& bench_case, const TuneOptions& options) {
 
 /// The paths that the job's setting allows, but for some.
 std::string named_paths(const World& world, const std::vector<std::string_view>& left_out) {
-  const PathPolicy& policy = detail::WorldState::of(world).config().path;
+  const PathPolicy& policy = detail::WorldState::of(world).context().settings.config.path;
   std::vector<std::string_view> named;
   for (const std::string_view path : paths::all)
     if (policy.allows(path) && std::find(left_out.begin(), left_out.end(), path) == left_out.end())

@@ -1,4 +1,4 @@
-#include "runtime/group/wait_chain.hpp"
+#include "runtime/rank/wait_chain.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "recorder/rank_list.hpp"
-#include "runtime/group/some_names.hpp"
+#include "runtime/rank/some_names.hpp"
 
 namespace hymn::detail {
 namespace {

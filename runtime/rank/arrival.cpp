@@ -1,11 +1,11 @@
-#include "runtime/world/arrival.hpp"
+#include "runtime/rank/arrival.hpp"
 
 #include <unistd.h>
 
 #include <random>
 
 #include "base/kernel_namespace.hpp"
-#include "runtime/world/gpu_views.hpp"
+#include "runtime/rank/gpu_views.hpp"
 #include "topology/host.hpp"
 
 namespace hymn {

@@ -1,4 +1,4 @@
-#include "runtime/group/some_names.hpp"
+#include "runtime/rank/some_names.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "runtime/world/early_sight.hpp"
+#include "runtime/rank/early_sight.hpp"
 
 #include <fmt/format.h>
 

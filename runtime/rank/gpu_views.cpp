@@ -1,4 +1,4 @@
-#include "runtime/world/gpu_views.hpp"
+#include "runtime/rank/gpu_views.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,0 +1,85 @@
+// Makes the groups of a world, with the other members of each, and knows those that live.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/exchange_mux.hpp"
+#include "collectives/planner/planner.hpp"
+#include "hymn/future.hpp"
+#include "runtime/mechanisms/mechanism.hpp"
+#include "runtime/world/group_maker.hpp"
+#include "runtime/world/known_groups.hpp"
+
+namespace hymn::detail {
+
+/// Any thread may call anything.
+class GroupFactory {
+ public:
+  /// Over what its groups work. What it is given must stay; where ranks are, and what was measured
+  /// there, must be known before the first group is made.
+  struct Means {
+    ExchangeMux& mux;  ///< over which each group has an exchange of its own
+    const std::vector<std::unique_ptr<Mechanism>>& mechanisms;
+    const JobMap& job;
+    const std::shared_ptr<const TuningTable>& tuning;
+  };
+  GroupFactory(WorldContext& world, const Means& means, KnownGroups& known)
+      : world_(world), means_(means), known_(known) {}
+
+  /// Groups keep `self` alive, of which the context is. What is made in the background is made on
+  /// `cpus`.
+  void start(std::weak_ptr<WorldContext> self, CpuSet cpus);
+  ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);
+  /// The group of all ranks, which is the first.
+  ProcessGroup make_default_group();
+  std::shared_ptr<GroupState> make(Membership membership, const GroupOptions& options);
+  /// Waits for groups that are being made in the background.
+  void settle();
+  /// The same, for the last time. Those who make the last groups with this rank may wait for what
+  /// it has in flight.
+  void finish();
+  /// The next group gets this uid, no less than it would get; on all ranks alike.
+  void skip_uids_to(std::uint64_t uid);
+  /// As GroupOwner.
+  void group_ended(const GroupState& group, bool clean);
+  void forget_group(const GroupState& group);
+  /// Those that live.
+  std::vector<std::weak_ptr<GroupState>> all();
+
+ private:
+  /// What the members of a new group have told each other.
+  struct Agreement {
+    std::vector<std::vector<Bytes>> offers;   ///< by mechanism, then by member
+    std::vector<std::vector<Bytes>> answers;  ///< likewise
+    bool blocks = true;                       ///< see GroupState
+    GroupLayout layout;
+  };
+  /// Of a group that is about to be made. Throws UsageError.
+  Membership new_membership(std::span<const int> ranks, const GroupOptions& options);
+  Agreement agree(Exchange& exchange, const Membership& membership, const GroupOptions& options);
+  std::vector<std::vector<Bytes>> answer(Exchange& exchange, const Membership& membership,
+                                         const std::vector<std::vector<Bytes>>& offers,
+                                         Timeout limit);
+  GroupState::Means find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,
+                               const GroupOptions& options, Agreement agreement);
+  PlanContext plan_context(GroupLayout layout, const PathPolicy& path) const;
+  bool shares_memory() const;
+  bool is_member(const Membership& membership) const;
+  void enter(GroupState& group);
+
+  WorldContext& world_;
+  Means means_;
+  KnownGroups& known_;
+  std::weak_ptr<WorldContext> self_;
+  std::unique_ptr<GroupMaker> maker_;
+  std::mutex mutex_;  // guards what follows, and the ends of groups
+  std::uint64_t next_uid_ = 0;
+  std::map<GroupKey, std::weak_ptr<GroupState>> groups_;
+};
+
+}  // namespace hymn::detail

@@ -1,0 +1,157 @@
+#include "runtime/world/group_shrink.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "recorder/making_note.hpp"
+
+namespace hymn::detail {
+
+ProcessGroup GroupShrink::shrink(GroupState& group) {
+  const ErrorContext context = group.context("shrink");
+  world_.life.require_here(context);
+  if (group.is_destroyed() || world_.life.is_destroyed())
+    throw UsageError("the group has been destroyed", context);
+  if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
+  if (!world_.peers.has_control())
+    throw UnsupportedError("without a control plane nobody knows who is left",
+                           {.rank = world_.rank(),
+                            .group = context.group,
+                            .operation = context.operation,
+                            .remedy = "do not switch it off (HYMN_CONTROL)"});
+  world_.life.require_drive(context);
+  factory_.settle();
+  const Membership& old = group.membership();
+  group.line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
+  MakingNote note(world_.recorder, old.uid, old.ranks, MakingKind::shrink);
+  if (!group.is_aborted()) group.abort_to_shrink();
+  const TimePoint began = world_.clock().now();
+  const Patience patient = patience(group, old.uid, old.ranks);
+  while (true) {
+    note.begin();
+    const auto verdict = world_.peers.agent()->shrink(old.uid, old.ranks, patient);
+    if (!verdict) {
+      if (!world_.peers.agent()->has_no_coordinator())
+        world_.incidents.report(
+            {"timeout", fmt::format("shrink of group '{}': not all have come", group.label())});
+      throw_not_all_have(group, "called shrink", old.uid, old.ranks, world_.clock().now() - began);
+    }
+    try {
+      if (auto shrunk = make(group, *verdict)) {
+        world_.failures.forget();
+        note.set_made();
+        return ProcessGroup(std::move(shrunk));
+      }
+    } catch (...) {
+      world_.peers.agent()->reject_verdict(old.uid);
+      throw;
+    }
+  }
+}
+
+Patience GroupShrink::patience(const GroupState& group, std::uint64_t uid,
+                               std::vector<int> ranks) const {
+  Patience patient = world_.patience("shrinking a group", limit_for(group));
+  patient.long_wait =
+      long_wait(fmt::format("shrinking group '{}'", group.label()), uid, std::move(ranks));
+  return patient;
+}
+
+Timeout GroupShrink::limit_for(const GroupState& group) const {
+  return group.options().init_timeout.or_else(world_.settings.init_limit());
+}
+
+std::shared_ptr<LongWait> GroupShrink::long_wait(std::string purpose, std::uint64_t uid,
+                                                 std::vector<int> ranks) const {
+  if (world_.settings.config.wait_report.is_none()) return nullptr;
+  return std::make_shared<LongWait>(
+      world_.settings.config.wait_report, world_.clock(),
+      [this, uid, purpose = std::move(purpose), ranks = std::move(ranks)](std::span<const int>,
+                                                                          Duration waited, bool) {
+        std::vector<ProgressReport> reports =
+            world_.inquiry.ask(uid, ranks, control::longest_question);
+        const bool quietly = std::ranges::any_of(reports, [this](const ProgressReport& report) {
+          return report.shrinks && report.rank < world_.rank();
+        });
+        std::erase_if(reports, [this](const ProgressReport& report) {
+          return report.rank == world_.rank() || report.shrinks || hymn::is_gone(report.state);
+        });
+        world_.inquiry.report_waiting(purpose, std::move(reports), waited, quietly);
+      });
+}
+
+// Some may have made the group, and others not, when one of those that were left is lost, too. Then
+// all throw it away, and try again without that one: it is made for all or for none.
+std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
+                                              const control::ShrinkVerdict& verdict) {
+  const Membership& old = group.membership();
+  GroupOptions options = group.options();
+  options.timeout = group.timeout();
+  std::shared_ptr<GroupState> shrunk;
+  try {
+    shrunk = factory_.make({.ranks = verdict.survivors,
+                            .uid = verdict.new_uid,
+                            .parent = old.uid,
+                            .epoch = old.epoch + 1,
+                            .tag = old.tag},
+                           options);
+  } catch (const std::exception& error) {
+    std::vector<int> lost;
+    std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
+                 [this](int rank) { return world_.peers.is_hopeless(rank); });
+    world_.peers.announce_abort(verdict.new_uid, {error.what(), lost});
+    if (lost.empty()) throw;
+    return nullptr;
+  }
+  const TimePoint began = world_.clock().now();
+  MakingNote note(world_.recorder, old.uid, verdict.survivors, MakingKind::shrink);
+  const auto made = world_.peers.agent()->confirm(
+      verdict.new_uid, verdict.survivors, patience(group, verdict.new_uid, verdict.survivors));
+  if (made && made->survivors == verdict.survivors) {
+    note.set_made();
+    return shrunk;
+  }
+  if (made) {
+    shrunk->abort_here({"a rank was lost before all had the group"});
+    return nullptr;
+  }
+  if (shrunk->is_aborted()) {
+    if (!shrunk->abort_failure().missing.empty()) return nullptr;
+    std::rethrow_exception(shrunk->aborted_error("shrink"));
+  }
+  try {
+    throw_not_all_have(group, "made the new group", verdict.new_uid, verdict.survivors,
+                       world_.clock().now() - began);
+  } catch (const Error& error) {
+    shrunk->abort({error.problem()});
+    throw;
+  }
+}
+
+void GroupShrink::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                     const std::vector<int>& ranks, Duration waited) const {
+  ErrorContext context = group.context("shrink");
+  if (world_.peers.agent()->has_no_coordinator()) {
+    context.remedy = "check that the hosts can reach each other (HYMN_INTERFACE), or end the job";
+    throw UnsupportedError(
+        "the ranks cannot agree on who is left: no rank that runs a coordinator of the control "
+        "plane can "
+        "be reached",
+        std::move(context));
+  }
+  context.remedy = "call shrink on every member of the group that is left";
+  std::vector<std::string> names;
+  for (const ProgressReport& report : world_.inquiry.ask(uid, ranks, control::longest_question)) {
+    if (report.rank == world_.rank() || report.shrinks || hymn::is_gone(report.state)) continue;
+    context.missing.push_back(report.rank);
+    names.push_back(fmt::format("{} ({})", world_.peers.name_of(report.rank), report.doing));
+  }
+  throw TimeoutError(fmt::format("not all members that are left have {} within {:.3f} s{}{}", done,
+                                 std::chrono::duration<double>(waited).count(),
+                                 names.empty() ? "" : "; missing: ", fmt::join(names, "; ")),
+                     waited, std::move(context));
+}
+
+}  // namespace hymn::detail

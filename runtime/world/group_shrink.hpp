@@ -1,0 +1,36 @@
+// shrink(): the members of a group that are left agree on who that is, and make a group of them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/agent.hpp"
+#include "runtime/world/group_factory.hpp"
+
+namespace hymn::detail {
+
+class GroupShrink {
+ public:
+  GroupShrink(WorldContext& world, GroupFactory& factory) : world_(world), factory_(factory) {}
+
+  /// As ProcessGroup::shrink().
+  ProcessGroup shrink(GroupState& group);
+
+ private:
+  Timeout limit_for(const GroupState& group) const;
+  Patience patience(const GroupState& group, std::uint64_t uid, std::vector<int> ranks) const;
+  /// Whom this rank waits for to have done the same with the group `uid`.
+  std::shared_ptr<LongWait> long_wait(std::string purpose, std::uint64_t uid,
+                                      std::vector<int> ranks) const;
+  /// Nothing where one that it is made of is lost before all have it.
+  std::shared_ptr<GroupState> make(const GroupState& group, const control::ShrinkVerdict& verdict);
+  /// Whom shrink() of this group still waits for to have done that with the group `uid`.
+  [[noreturn]] void throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
+                                       const std::vector<int>& ranks, Duration waited) const;
+
+  WorldContext& world_;
+  GroupFactory& factory_;
+};
+
+}  // namespace hymn::detail

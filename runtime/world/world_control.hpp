@@ -1,0 +1,36 @@
+// The control plane of a world on one rank, from its start to the goodbye.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/group/world_context.hpp"
+#include "runtime/rank/control_plane.hpp"
+
+namespace hymn::detail {
+
+class WorldControl {
+ public:
+  /// `plane`: null: there is none.
+  WorldControl(WorldContext& world, ControlPlane* plane) : world_(world), plane_(plane) {}
+
+  /// Collective over the exchange. `beat` is called by the thread of the control plane, where it
+  /// has one.
+  void start(Exchange& exchange, const std::vector<Arrival>& arrivals, const std::string& secret,
+             control::Listener& listener, std::function<void()> beat);
+  /// This rank has done its part, or leaves because of an error.
+  void say_goodbye();
+  /// The world does not come to be on this rank, because of this.
+  void leave_unmade(const Error& error);
+  void end();
+
+ private:
+  GroupFailure cause_of_leaving() const;
+
+  WorldContext& world_;
+  ControlPlane* plane_;
+};
+
+}  // namespace hymn::detail
