@@ -90,6 +90,13 @@ GroupState::Failure WorldState::cause_of_leaving() const {
   return {"an exception has come out of the scope of its World", {rank_}};
 }
 
+void WorldState::leave_because_of(std::string_view what) {
+  if (first_failure().missing.empty())
+    note_failure(
+        {fmt::format("an exception has come out of the rank's function: {}", what), {rank_}});
+  mark_leaving();
+}
+
 void WorldState::leave_unmade(const Error& error) {
   if (!agent_) return;
   note_failure({error.problem(), error.context().missing});

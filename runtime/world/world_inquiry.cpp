@@ -36,9 +36,11 @@ void WorldState::look_at_silent(std::vector<ProgressReport>& reports, const Inqu
     if (recorder == nullptr) continue;
     const RecorderView view = recorder->view();
     for (const GroupLineSeen& line : view.groups()) {
+      if (line.is_meeting() && line.ranks)
+        report.awaited = {.uid = line.uid, .sequence = line.met, .ranks = pack_ranks(*line.ranks)};
       if (line.uid != about.uid) continue;
       report.knows_group = true;
-      report.entered = line.collectives;
+      report.entered = line.come_to();
       report.completed = line.completed;
       report.shrinks = line.shrunk;
     }
@@ -48,10 +50,9 @@ void WorldState::look_at_silent(std::vector<ProgressReport>& reports, const Inqu
     add_calls(report, view, about, nullptr);
     const auto making = unended_making(view);
     report.makes = making && making->uid == about.uid;
-    if (const auto call = unended_call(view))
-      report.awaited = awaited_in(view, *call);
-    else if (making)
-      report.awaited = awaited_in(view, *making);
+    const auto call = unended_call(view);
+    if (report.awaited.ranks.empty() && (call || making))
+      report.awaited = call ? awaited_in(view, *call) : awaited_in(view, *making);
     // It may be that only the rank that runs the coordinator is stopped, and no answer gets
     // through.
     report.answered = !report.stopped;
@@ -155,10 +156,9 @@ OwnWait WorldState::own_wait() const {
     // Who meets the others before a collective has not entered it yet.
     const std::lock_guard lock(known_mutex_);
     for (const auto& [key, group] : known_groups_)
-      if (group->compared() != 0 && !group->is_aborted())
-        return {.uid = key.first,
-                .sequence = group->compared(),
-                .ranks = pack_ranks(group->membership().ranks)};
+      if (const std::uint64_t meeting = group->meeting(); meeting != 0)
+        return {
+            .uid = key.first, .sequence = meeting, .ranks = pack_ranks(group->membership().ranks)};
   }
   const RecorderView view = recorder_.view();
   const std::vector<CallRecord> waited = waited_calls();
@@ -199,7 +199,7 @@ ProgressReport WorldState::tell(const Inquiry& about) {
   }
   std::lock_guard lock(known_mutex_);
   visit_known(about.uid, [&](const GroupState& group) {
-    report.entered = std::max(report.entered, group.compared());
+    report.entered = std::max(report.entered, group.met());
   });
   return report;
 }

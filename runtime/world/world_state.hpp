@@ -164,6 +164,8 @@ class WorldState final : public std::enable_shared_from_this<WorldState>,
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
   void mark_leaving() { leaving_.store(true, std::memory_order_release); }
+  /// The same where the exception can be told.
+  void leave_because_of(std::string_view what);
   bool is_leaving() const { return leaving_.load(std::memory_order_acquire); }
 
   // --- Failures, in world_failure.cpp
