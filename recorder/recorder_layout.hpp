@@ -63,6 +63,9 @@ struct alignas(64) GroupLine {
   // entered the last time. The count comes after the number.
   std::atomic<std::uint64_t> joins{0};
   std::atomic<std::uint64_t> joined_at{0};
+  /// The last collective for which this rank has come to meet the others, before it is entered
+  /// (HYMN_CHECKS=detail).
+  std::atomic<std::uint64_t> met{0};
 };
 static_assert(sizeof(GroupLine) == 128);
 
@@ -89,7 +92,7 @@ constexpr std::string_view to_string(MakingKind kind) {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 9;
+  static constexpr std::uint32_t right_layout = 10;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;

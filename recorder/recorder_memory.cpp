@@ -124,7 +124,7 @@ GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view des
                                          std::span<const int> members, bool shown) {
   const auto set_up = [&](GroupLine& line) {
     for (auto* count :
-         {&line.collectives, &line.completed, &line.p2ps, &line.joins, &line.joined_at})
+         {&line.collectives, &line.completed, &line.p2ps, &line.joins, &line.joined_at, &line.met})
       count->store(0, std::memory_order_relaxed);
     line.timeout_ns.store(CallRecord::no_timeout, std::memory_order_relaxed);
     line.flags.store(0, std::memory_order_relaxed);

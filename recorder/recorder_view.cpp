@@ -42,6 +42,7 @@ GroupLineSeen read_line(const GroupLine& line) {
   seen.uid = line.uid_plus_one.load(std::memory_order_acquire) - 1;
   // Completed before entered: what has completed was entered before.
   seen.completed = line.completed.load(std::memory_order_acquire);
+  seen.met = line.met.load(std::memory_order_acquire);
   seen.collectives = line.collectives.load(std::memory_order_acquire);
   seen.p2ps = line.p2ps.load(std::memory_order_acquire);
   seen.timeout_ns = line.timeout_ns.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
 // Reads a recorder's memory, this process's own or that of a rank which may have died.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ struct GroupLineSeen {
   std::string description;
   std::uint64_t collectives = 0;
   std::uint64_t completed = 0;
+  std::uint64_t met = 0;  ///< the last collective before which it has come to meet the others
   std::uint64_t p2ps = 0;
   std::int64_t timeout_ns = 0;
   std::uint32_t members = 0;
@@ -26,6 +28,10 @@ struct GroupLineSeen {
   bool shrunk = false;  ///< it has called shrink() of it
   /// It has run out of input, and follows the others since it had entered so many collectives.
   std::optional<std::uint64_t> shadows_since{};
+  /// Until this collective it is not missing.
+  std::uint64_t come_to() const { return std::max(collectives, met); }
+  /// It meets the others before a collective that it has not entered yet.
+  bool is_meeting() const { return met > collectives && !aborted && !ended; }
 };
 
 GroupLineSeen read_line(const GroupLine& line);

@@ -97,7 +97,7 @@ void GroupState::compare(const Call& call, const CallContext& note) {
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.
-  comparing_.store(call.sequence, std::memory_order_release);
+  line_->met.store(call.sequence, std::memory_order_release);
   try {
     const auto said = all_gather(*means_.exchange, membership_.ranks, check_tag(call.sequence),
                                  packer.packed(), patience);
@@ -123,7 +123,7 @@ void GroupState::refuse_apart(const Call& call, const CallContext& note, const P
   std::vector<std::string> words;
   for (const Bytes& word : said) words.push_back(Unpacker(word).text());
   // The number was not taken, and may be asked for again.
-  comparing_.store(0, std::memory_order_release);
+  line_->met.store(0, std::memory_order_release);
   ErrorContext where = context(title(call));
   where.remedy = "make the same calls, in the same order, on all ranks of the group";
   throw UsageError(

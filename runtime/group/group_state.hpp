@@ -177,8 +177,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   }
   /// A thread was blocked in waiting for this work.
   void note_waited(const WorkState& work, Duration waited);
-  /// The collective for which this rank has come to meet the others, before it is entered; 0: none.
-  std::uint64_t compared() const { return comparing_.load(std::memory_order_acquire); }
+  /// The last collective for which this rank has come to meet the others, before it was entered.
+  std::uint64_t met() const { return line_->met.load(std::memory_order_acquire); }
+  /// The one for which it does so now; 0: none.
+  std::uint64_t meeting() const {
+    const std::uint64_t last = met();
+    return last > collective_sequence() && !is_aborted() ? last : 0;
+  }
 
   /// For Join::shadow_all, once at a time. False: one has begun on this group, and not ended.
   bool begin_shadow() { return !in_shadow_.exchange(true, std::memory_order_acq_rel); }
@@ -407,7 +412,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::atomic<Health> health_{Health::sound};
   GoneMembers gone_;
   std::atomic<unsigned> watch_;
-  std::atomic<std::uint64_t> comparing_{0};
   Completions completions_;
   std::atomic<std::int64_t> next_look_{0};  // for other calls, of the world's clock
   std::atomic<std::uint64_t> announced_{

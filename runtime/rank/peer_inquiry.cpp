@@ -40,9 +40,11 @@ void PeerInquiry::look_at_silent(std::vector<ProgressReport>& reports, const Inq
     if (recorder == nullptr) continue;
     const RecorderView view = recorder->view();
     for (const GroupLineSeen& line : view.groups()) {
+      if (line.is_meeting() && line.ranks)
+        report.awaited = {.uid = line.uid, .sequence = line.met, .ranks = pack_ranks(*line.ranks)};
       if (line.uid != about.uid) continue;
       report.knows_group = true;
-      report.entered = line.collectives;
+      report.entered = line.come_to();
       report.completed = line.completed;
       report.shrinks = line.shrunk;
     }
@@ -52,10 +54,9 @@ void PeerInquiry::look_at_silent(std::vector<ProgressReport>& reports, const Inq
     add_calls(report, view, about, nullptr);
     const auto making = unended_making(view);
     report.makes = making && making->uid == about.uid;
-    if (const auto call = unended_call(view))
-      report.awaited = awaited_in(view, *call);
-    else if (making)
-      report.awaited = awaited_in(view, *making);
+    const auto call = unended_call(view);
+    if (report.awaited.ranks.empty() && (call || making))
+      report.awaited = call ? awaited_in(view, *call) : awaited_in(view, *making);
     // It may be that only the rank that runs the coordinator is stopped, and no answer gets
     // through.
     report.answered = !report.stopped;

@@ -1,5 +1,7 @@
 #include "runtime/world/world_control.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -83,6 +85,13 @@ GroupFailure WorldControl::cause_of_leaving() const {
   const GroupFailure failure = world_.failures.first();
   if (!failure.missing.empty()) return failure;
   return {"an exception has come out of the scope of its World", {world_.rank()}};
+}
+
+void WorldControl::leave_because_of(std::string_view what) {
+  if (world_.failures.first().missing.empty())
+    world_.failures.note({fmt::format("an exception has come out of the rank's function: {}", what),
+                          {world_.rank()}});
+  world_.life.mark_leaving();
 }
 
 void WorldControl::leave_unmade(const Error& error) {

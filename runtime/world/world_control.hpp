@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/group/world_context.hpp"
@@ -22,6 +23,8 @@ class WorldControl {
              control::Listener& listener, std::function<void()> beat);
   /// This rank has done its part, or leaves because of an error.
   void say_goodbye();
+  /// This rank leaves because of an exception that can be told.
+  void leave_because_of(std::string_view what);
   /// The world does not come to be on this rank, because of this.
   void leave_unmade(const Error& error);
   void end();

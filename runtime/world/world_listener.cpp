@@ -59,7 +59,7 @@ ProgressReport WorldListener::tell(const Inquiry& about) {
     report.completed = mark->completed;
   }
   groups_.visit(about.uid, [&](const GroupState& group) {
-    report.entered = std::max(report.entered, group.compared());
+    report.entered = std::max(report.entered, group.met());
   });
   return report;
 }
@@ -69,9 +69,10 @@ OwnWait WorldListener::own_wait() const {
   // Who meets the others before a collective has not entered it yet.
   std::optional<OwnWait> meeting;
   groups_.visit_until([&meeting](const GroupState& group) {
-    if (group.compared() == 0 || group.is_aborted()) return false;
+    const std::uint64_t sequence = group.meeting();
+    if (sequence == 0) return false;
     meeting = {.uid = group.membership().uid,
-               .sequence = group.compared(),
+               .sequence = sequence,
                .ranks = pack_ranks(group.membership().ranks)};
     return true;
   });

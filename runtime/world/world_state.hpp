@@ -68,6 +68,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   WorldContext& context() { return context_; }
   const WorldContext& context() const { return context_; }
   GroupFactory& groups() { return factory_; }
+  WorldControl& control() { return control_; }
   const JobMap& job_map() const { return met_.job; }
   /// As World::gpu().
   int gpu() const;

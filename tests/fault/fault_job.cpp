@@ -278,7 +278,9 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + 2, argv + argc);
     if (words.front() == "loop") return Job(Notes(argv[1]), {}).loop();
     std::vector<Scene> scenes;
-    for (const std::string& word : words) scenes.push_back(Scene::parse(word));
+    for (std::size_t i = words.front().starts_with("HYMN_") ? 1 : 0; i < words.size(); ++i)
+      scenes.push_back(Scene::parse(words[i]));
+    if (scenes.size() < words.size()) putenv(argv[2]);
     return Job(Notes(argv[1]), std::move(scenes)).play();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fault_job: %s\n", error.what());

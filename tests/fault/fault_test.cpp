@@ -133,6 +133,7 @@ void Fault::expect_scene(std::size_t index) {
 TEST_P(Fault, IsToldByAllOthers) {
   JobPlan job = GetParam().job;
   job.program = HYMN_FAULT_JOB;
+  if (!GetParam().setting.empty()) job.words.push_back(GetParam().setting);
   for (const Scene& scene : GetParam().scenes) job.words.push_back(scene.word());
   const JobRun run = run_job(job, folder_);
   if (!run.skipped.empty()) GTEST_SKIP() << run.skipped;

@@ -22,6 +22,14 @@ FaultPlan plan(JobPlan job, std::vector<Scene> scenes) {
   return made;
 }
 
+/// The ranks meet before each call, and rank 0, which tells where they all are, is stopped.
+FaultPlan checked_plan() {
+  FaultPlan made = plan(job_on({3}), {{"stop", "blocked", "shm", 0}});
+  made.name = "detail_" + made.name;
+  made.setting = "HYMN_CHECKS=detail";
+  return made;
+}
+
 bool has_messages(std::string_view path) { return path == "shm" || path == "mpi_p2p"; }
 
 /// A state that the path has.
@@ -71,6 +79,7 @@ std::vector<FaultPlan> local_plans() {
                                      {"goodbye", "idle", "mpi_p2p", 3, false}}));
   plans.push_back(plan(job_on({4}), {{"stop", "asynchronous", "shm", 0, false},
                                      {"never", "blocked", "mpi", 2, false}}));
+  plans.push_back(checked_plan());
   // More ranks that run the coordinator than must be there at the beginning.
   plans.push_back(plan(job_on({6}), {{"kill", "blocked", "shm", 0},
                                      {"kill", "asynchronous", "mpi", 1},

@@ -15,6 +15,7 @@ struct FaultPlan {
   std::string name;
   JobPlan job;
   std::vector<Scene> scenes;
+  std::string setting{};  ///< of the job's environment: "NAME=VALUE"
 
   /// Who is left after a scene.
   std::vector<int> survivors(std::size_t scene) const;

@@ -1,4 +1,6 @@
 // run_ranks: ranks that throw, skip, start threads, or call different things.
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -64,6 +66,25 @@ TEST(RunRanks, SeveralErrorsLowestFirst) {
   const auto failures = failures_when([](int rank) { return rank > 0; });
   ASSERT_EQ(failures.size(), 3u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(failures[as_size(i)].rank, i + 1);
+}
+
+// Also to who is told by the end of its world.
+TEST(RunRanks, WhatARankThrowsIsToldToTheOthers) {
+  std::atomic<int> told = 0;
+  EXPECT_THROW(run_ranks(3,
+                         [&](World& world) {
+                           gather_three_by_three(world);
+                           if (world.rank() == 1) throw std::runtime_error("no luck on 1");
+                           try {
+                             gather_three_by_three(world);
+                           } catch (const Error& error) {
+                             EXPECT_THAT(error.what(), testing::HasSubstr("no luck on 1"));
+                             ++told;
+                             throw;
+                           }
+                         }),
+               RanksFailed);
+  EXPECT_EQ(told, 2);
 }
 
 TEST(RunRanks, ReleasedRanksSeeAnAbortedError) {
