@@ -3,7 +3,7 @@
 
 #include "hymn/hymn_coalesced.h"
 #include "runtime/c_api/c_api.hpp"
-#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_starter.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 
@@ -19,8 +19,9 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
     for (const Each& each : std::span(calls, n))
       requests.push_back(request_of(collective, each, group));
     const auto start = [&] {
-      return hymn::Work(hymn::detail::GroupState::of(group)->start_coalesced(
-          requests, {.stream = call.stream}, call.site));
+      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(group),
+                                                  {.stream = call.stream}, call.site)
+                            .start_coalesced(requests));
     };
     if (call.asynchronous) return call.hand_out(start);
     hymn::Work work = start();

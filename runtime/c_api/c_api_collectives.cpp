@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
-#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_starter.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 using hymn::InputBlocks;
@@ -250,8 +250,9 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
     std::vector<hymn::P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
     call.hand_out([&] {
-      return hymn::Work(hymn::detail::GroupState::of(target)->start_batch(
-          batch, {.stream = call.stream}, call.site));
+      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(target),
+                                                  {.stream = call.stream}, call.site)
+                            .start_batch(batch));
     });
   });
 }

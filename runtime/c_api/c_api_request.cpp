@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "runtime/c_api/c_api.hpp"
-#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_starter.hpp"
 
 namespace hymn::c_api {
 namespace {
@@ -175,7 +175,7 @@ void Call::finish(ProcessGroup& target, const Request& request) const {
   detail::GroupState& state = *detail::GroupState::of(target);
   const CallOptions options{.stream = stream};
   if (asynchronous) {
-    hand_out([&] { return Work(state.start(request, options, site)); });
+    hand_out([&] { return Work(detail::WorkStarter(state, options, site).start(request)); });
     return;
   }
   const RecvStatus received = state.run(request, options, site);

@@ -1,5 +1,5 @@
-// What a group finds out, without being asked to check anything, where the calls of its members
-// differ: docs/checks.md.
+#include "runtime/group/group_agreement.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,8 +7,6 @@
 
 #include "recorder/call_snapshot.hpp"
 #include "runtime/group/call_check.hpp"
-#include "runtime/group/group_state.hpp"
-#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -31,28 +29,28 @@ const SeenCall* seen_at(const CallSnapshot& snapshot, std::uint64_t sequence) {
 
 }  // namespace
 
-CallSnapshot GroupState::latest_calls(const CallRing& ring) const {
-  const std::uint64_t next = line_->completed.load(std::memory_order_acquire) + 1;
+CallSnapshot GroupAgreement::latest_calls(const CallRing& ring) const {
+  const std::uint64_t next = record_.line().completed.load(std::memory_order_acquire) + 1;
   const std::uint64_t first = next > looked_back ? next - looked_back : 1;
-  CallSnapshot snapshot = look_at_calls(ring, membership_.uid, first);
-  return snapshot.is_overwritten ? look_at_calls(ring, membership_.uid, next) : snapshot;
+  CallSnapshot snapshot = look_at_calls(ring, members_.uid(), first);
+  return snapshot.is_overwritten ? look_at_calls(ring, members_.uid(), next) : snapshot;
 }
 
-std::vector<GroupState::MembersCalls> GroupState::calls_of_all() const {
+std::vector<GroupAgreement::MembersCalls> GroupAgreement::calls_of_all() const {
   std::vector<MembersCalls> all;
-  for (const int rank : membership_.ranks) {
-    if (rank == world_->rank()) {
-      all.push_back({rank, latest_calls(world_->ring())});
-    } else if (const auto view = world_->records.of(rank)) {
+  for (const int rank : members_.ranks()) {
+    if (rank == world_.rank()) {
+      all.push_back({rank, latest_calls(world_.ring())});
+    } else if (const auto view = world_.records.of(rank)) {
       all.push_back({rank, latest_calls(view->ring())});
     }
   }
   return all;
 }
 
-std::string GroupState::tell_apart(std::span<const MembersCalls> all) const {
+std::string GroupAgreement::tell_apart(std::span<const MembersCalls> all) const {
   const auto own = std::find_if(all.begin(), all.end(), [this](const MembersCalls& member) {
-    return member.rank == world_->rank();
+    return member.rank == world_.rank();
   });
   for (const SeenCall& call : own->snapshot.calls) {
     const CallFacts mine = facts_of(call);
@@ -65,8 +63,8 @@ std::string GroupState::tell_apart(std::span<const MembersCalls> all) const {
   return {};
 }
 
-std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
-                                      std::uint64_t sequence) const {
+std::string GroupAgreement::tell_calls_of(std::span<const MembersCalls> all,
+                                          std::uint64_t sequence) const {
   std::vector<int> ranks;
   std::vector<std::string> words;
   for (const MembersCalls& member : all) {
@@ -74,19 +72,19 @@ std::string GroupState::tell_calls_of(std::span<const MembersCalls> all,
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
     words.push_back(
-        with_site(describe(facts_of(*call)), world_->records.site_of(member.rank, call->site)));
+        with_site(describe(facts_of(*call)), world_.records.site_of(member.rank, call->site)));
   }
   return fmt::format("in #{} {}", sequence, hymn::tell_calls(words, ranks));
 }
 
-std::exception_ptr GroupState::apart_error(const std::string& told) {
+std::exception_ptr GroupAgreement::apart_error(const std::string& told) {
   return std::make_exception_ptr(
       UsageError(fmt::format("ranks make different calls: {}", told),
                  {.remedy = "make the same calls, in the same order, on all ranks of the group"}));
 }
 
-std::exception_ptr GroupState::named(const std::exception_ptr& other_call) const {
-  if (!world_->ring().is_on()) return other_call;
+std::exception_ptr GroupAgreement::named(const std::exception_ptr& other_call) const {
+  if (!world_.ring().is_on()) return other_call;
   const Deadline deadline = Deadline::after(way_to_record);
   for (;;) {
     if (const std::string told = tell_apart(calls_of_all()); !told.empty())
@@ -96,9 +94,9 @@ std::exception_ptr GroupState::named(const std::exception_ptr& other_call) const
   }
 }
 
-std::exception_ptr GroupState::look_for_other_calls(TimePoint began, TimePoint now) {
+std::exception_ptr GroupAgreement::look_for_other_calls(TimePoint began, TimePoint now) {
   // At level info the coordinator compares all calls.
-  if (now - began < shortest_wait || watches(Watch::info)) return nullptr;
+  if (now - began < shortest_wait || watch_.watches(Watch::info)) return nullptr;
   // One look for all that is in flight, and after as long again as this has waited.
   std::int64_t next = next_look_.load(std::memory_order_relaxed);
   if (now.time_since_epoch().count() < next) return nullptr;
@@ -107,22 +105,22 @@ std::exception_ptr GroupState::look_for_other_calls(TimePoint began, TimePoint n
   if (!next_look_.compare_exchange_strong(next, after, std::memory_order_relaxed)) return nullptr;
   const std::vector<MembersCalls> all = calls_of_all();
   if (const std::string told = tell_apart(all); !told.empty()) return apart_error(told);
-  if (all.size() < membership_.ranks.size()) announce_latest();
+  if (all.size() < members_.ranks().size()) announce_latest();
   return nullptr;
 }
 
 // Calls of other hosts are compared at the coordinator.
-void GroupState::announce_latest() {
+void GroupAgreement::announce_latest() {
   std::size_t announced = 0;
-  for (const SeenCall& call : latest_calls(world_->ring()).calls) {
+  for (const SeenCall& call : latest_calls(world_.ring()).calls) {
     if (call.sequence <= announced_.load(std::memory_order_relaxed)) continue;
     if (announced++ == most_announced) return;
     announced_.store(call.sequence, std::memory_order_relaxed);
     const CallFacts facts = facts_of(call);
-    world_->peers.post(control::EnteredCall{.uid = membership_.uid,
-                                            .sequence = call.sequence,
-                                            .signature = signature_of(facts),
-                                            .words = describe(facts)});
+    world_.peers.post(control::EnteredCall{.uid = members_.uid(),
+                                           .sequence = call.sequence,
+                                           .signature = signature_of(facts),
+                                           .words = describe(facts)});
   }
 }
 

@@ -1,4 +1,5 @@
-// Buffers that a group's communicator of NCCL knows.
+#include "runtime/group/group_buffers.hpp"
+
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
@@ -7,7 +8,6 @@
 #include "gpu/nccl_library.hpp"
 #include "hymn/registered_buffer.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/world_context.hpp"
 
 namespace hymn {
 namespace detail {
@@ -82,43 +82,43 @@ void require_way(const nccl_api::Functions& nccl, Registration how) {
 
 }  // namespace
 
-std::unique_ptr<BufferRegistration> GroupState::register_buffer(void* data, std::size_t bytes,
-                                                                Registration how,
-                                                                const CallOptions& options) {
+std::unique_ptr<BufferRegistration> GroupBuffers::register_buffer(void* data, std::size_t bytes,
+                                                                  Registration how, Timeout limit) {
   try {
     auto made = new_registration(how);
     require_on_gpu(data, bytes);
     made->known->data = data;
     made->known->bytes = bytes;
-    make_known(*made, limit_of(options));
+    make_known(*made, limit);
     return made;
   } catch (...) {
-    rethrow_with(context(register_operation));
+    rethrow_with(members_.context(register_operation));
   }
 }
 
-std::unique_ptr<BufferRegistration> GroupState::allocate_registered(std::size_t bytes,
-                                                                    Registration how,
-                                                                    const CallOptions& options) {
+std::unique_ptr<BufferRegistration> GroupBuffers::allocate_registered(std::size_t bytes,
+                                                                      Registration how,
+                                                                      Timeout limit) {
   try {
     auto made = new_registration(how);
     require(means_.nccl->parts().nccl.nccl, means_.nccl->parts().nccl.nccl.allocate, "2.19");
     if (bytes == 0) throw UsageError("there are no bytes to allocate");
     made->allocate(bytes);
-    make_known(*made, limit_of(options));
+    make_known(*made, limit);
     return made;
   } catch (...) {
-    rethrow_with(context("allocate_registered"));
+    rethrow_with(members_.context("allocate_registered"));
   }
 }
 
-std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration how) {
-  world_->life.require_here(context(register_operation));
-  if (is_destroyed() || world_->life.is_destroyed())
+std::unique_ptr<BufferRegistration> GroupBuffers::new_registration(Registration how) {
+  world_.life.require_here(members_.context(register_operation));
+  if (health_.is_destroyed() || world_.life.is_destroyed())
     throw UsageError("the group has been destroyed");
-  if (!is_member()) throw UsageError(fmt::format("rank {} is not a member", world_->rank()));
-  if (is_aborted()) std::rethrow_exception(aborted_error(register_operation));
-  if (!world_->life.may_drive()) world_->life.require_drive(context(register_operation));
+  if (!members_.is_member())
+    throw UsageError(fmt::format("rank {} is not a member", world_.rank()));
+  if (health_.is_aborted()) std::rethrow_exception(health_.aborted_error(register_operation));
+  if (!world_.life.may_drive()) world_.life.require_drive(members_.context(register_operation));
   if (means_.nccl == nullptr)
     throw UnsupportedError(
         fmt::format("NCCL does not carry this group{}{}", means_.reach.why_not.empty() ? "" : ": ",
@@ -128,8 +128,8 @@ std::unique_ptr<BufferRegistration> GroupState::new_registration(Registration ho
   return std::make_unique<BufferRegistration>(means_.nccl, how);
 }
 
-void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
-  MemoryQuery* const memory = world_->settings.memory;
+void GroupBuffers::require_on_gpu(const void* data, std::size_t bytes) const {
+  MemoryQuery* const memory = world_.settings.memory;
   const MemoryAt found = memory != nullptr ? memory->at(data) : MemoryAt{};
   const int gpu = means_.reach.gpu->index();
   const std::size_t left = found.begin + found.bytes - reinterpret_cast<std::uintptr_t>(data);
@@ -146,34 +146,35 @@ void GroupState::require_on_gpu(const void* data, std::size_t bytes) const {
 
 // A window is known once NCCL is through with the call. Without a communicator the group is of no
 // use to any member.
-void GroupState::make_known(BufferRegistration& registration, Timeout limit) {
+void GroupBuffers::make_known(BufferRegistration& registration, Timeout limit) {
   NcclChannel& channel = *means_.nccl;
   try {
     await_nccl([&] { channel.make_known(registration.known); }, limit);
     await_nccl([] {}, limit);
   } catch (...) {
-    if (!channel.was_ready()) abort(describe_failure(std::current_exception(), register_operation));
+    if (!channel.was_ready())
+      health_.abort(health_.describe_failure(std::current_exception(), register_operation));
     throw;
   }
 }
 
-void GroupState::await_nccl(const std::function<void()>& use, Timeout limit) {
+void GroupBuffers::await_nccl(const std::function<void()>& use, Timeout limit) {
   NcclChannel& channel = *means_.nccl;
   bool is_done = false;
   const auto step = [&] { return is_done = is_done || channel.queue().try_alone(channel, use); };
-  const auto waited = await(step, limit, [&] {
-    if (is_sound()) return;
-    if (const auto error = hopeless({.sequence = collective_sequence() + 1}, step))
+  const auto waited = gpu_.await(step, limit, [&] {
+    if (health_.is_sound()) return;
+    if (const auto error = health_.hopeless({.sequence = record_.collective_sequence() + 1}, step))
       std::rethrow_exception(error);
   });
   if (!waited) return;
   const TimeoutError error(
       fmt::format("{} of group '{}' has not completed on rank {} after {:.3f} s: NCCL waits for a "
                   "member that has not called it",
-                  register_operation, label(), world_->rank(),
+                  register_operation, members_.label(), world_.rank(),
                   std::chrono::duration<double>(*waited).count()),
       *waited, {.remedy = "let all members call it; or allow more time"});
-  abort({error.problem()});
+  health_.abort({error.problem()});
   throw error;
 }
 
@@ -195,12 +196,14 @@ void RegisteredBuffer::release() {
 
 RegisteredBuffer ProcessGroup::register_buffer(void* data, std::size_t bytes, Registration how,
                                                const CallOptions& options) {
-  return RegisteredBuffer(detail::need(state_).register_buffer(data, bytes, how, options));
+  return RegisteredBuffer(detail::need(state_).buffers().register_buffer(
+      data, bytes, how, detail::need(state_).limit_of(options)));
 }
 
 RegisteredBuffer ProcessGroup::allocate_registered(std::size_t bytes, Registration how,
                                                    const CallOptions& options) {
-  return RegisteredBuffer(detail::need(state_).allocate_registered(bytes, how, options));
+  return RegisteredBuffer(detail::need(state_).buffers().allocate_registered(
+      bytes, how, detail::need(state_).limit_of(options)));
 }
 
 }  // namespace hymn

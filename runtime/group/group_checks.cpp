@@ -1,4 +1,5 @@
-// What a group checks of a call before anything of it is sent: docs/checks.md.
+#include "runtime/group/group_checks.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,9 +10,7 @@
 #include "collectives/reduce/find_nan.hpp"
 #include "p2p/exchange_port.hpp"
 #include "runtime/group/call_check.hpp"
-#include "runtime/group/group_state.hpp"
-#include "runtime/group/world_context.hpp"
-#include "runtime/rank/some_names.hpp"
+#include "runtime/group/call_title.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -21,10 +20,10 @@ std::uint64_t check_tag(std::uint64_t sequence) { return group_tags::of_checks |
 
 }  // namespace
 
-WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
-                                const CallContext& note) {
-  const Clock& clock = world_->clock();
-  WatchedCall watched{.is_on = watches(Watch::hooks | Watch::metrics)};
+WatchedCall GroupChecks::examine(const Call& call, const Algorithm& algorithm,
+                                 const CallContext& note) {
+  const Clock& clock = group_.world.clock();
+  WatchedCall watched{.is_on = group_.watch.watches(Watch::hooks | Watch::metrics)};
   watched.path = algorithm.path();
   watched.entered = clock.now();
   examine_part(call, note);
@@ -32,32 +31,30 @@ WatchedCall GroupState::examine(const Call& call, const Algorithm& algorithm,
   return watched;
 }
 
-void GroupState::examine_part(const Call& call, const CallContext& note) {
-  if (watches(Watch::nan_check)) {
+void GroupChecks::examine_part(const Call& call, const CallContext& note) {
+  if (group_.watch.watches(Watch::nan_check)) {
     try {
       require_numbers(call, note.limit);
     } catch (...) {
-      rethrow_with(context(title(call)));
+      rethrow_with(group_.members.context(title_of(call)));
     }
   }
   if (!is_collective(call.request->type)) return;
-  if (watches(Watch::detail)) compare(call, note);
-  if (watches(Watch::info)) announce(call);
+  if (group_.watch.watches(Watch::detail)) compare(call, note);
+  if (group_.watch.watches(Watch::info)) announce(call);
 }
 
-// --- Numbers
-
-void GroupState::require_numbers(const Call& call, Timeout limit) {
+void GroupChecks::require_numbers(const Call& call, Timeout limit) {
   const Request& request = *call.request;
   // Of these only the root's side is read, and the others' may hold anything.
   const bool from_root = traits_of(request.type).root == RootRole::gives;
-  if (from_root && request.peer != world_->rank()) return;
+  if (from_root && request.peer != group_.world.rank()) return;
   const auto views = request.inputs.views();
   for (std::size_t i = 0; i < views.size(); ++i) {
     const ConstBufferView& view = views[i];
     if (view.count == 0 || !may_hold_nan(view.dtype)) continue;
     const std::size_t found = view.memory == MemoryKind::device
-                                  ? find_nan_on_gpu(call, view, limit)
+                                  ? group_.gpu.find_nan_on_gpu(call, view, limit)
                                   : find_nan(view.data, view.count, view.dtype);
     if (found == view.count) continue;
     const bool listed = request.inputs.layout() == Layout::list;
@@ -70,43 +67,39 @@ void GroupState::require_numbers(const Call& call, Timeout limit) {
   }
 }
 
-// --- Level info
-
-void GroupState::announce(const Call& call) {
+void GroupChecks::announce(const Call& call) {
   const CallFacts facts = facts_of(*call.request);
-  world_->peers.post(control::EnteredCall{.uid = membership_.uid,
-                                          .sequence = call.sequence,
-                                          .signature = signature_of(facts),
-                                          .words = describe(facts)});
+  group_.world.peers.post(control::EnteredCall{.uid = group_.members.uid(),
+                                               .sequence = call.sequence,
+                                               .signature = signature_of(facts),
+                                               .words = describe(facts)});
 }
 
-// --- Level detail
-
-void GroupState::compare(const Call& call, const CallContext& note) {
-  const PendingOp op = pending(call);
-  Patience patience = world_->patience(title(call), note.limit);
-  patience.context = context(title(call));
+void GroupChecks::compare(const Call& call, const CallContext& note) {
+  const PendingOp op = pending_of(call);
+  Patience patience = group_.world.patience(title_of(call), note.limit);
+  patience.context = group_.members.context(title_of(call));
   patience.is_hopeless = [this, op](int rank) {
-    if (is_aborted()) return true;
-    if (is_sound()) return false;
-    const auto gone = gone_.missed_by(op, world_->clock().now());
+    if (group_.health.is_aborted()) return true;
+    if (group_.health.is_sound()) return false;
+    const auto gone = group_.health.missed_by(op);
     return std::any_of(gone.begin(), gone.end(),
                        [rank](const PeerNews& news) { return news.rank == rank; });
   };
-  const CheckedCall mine = CheckedCall::of(*call.request, shape_, call.peer);
+  const CheckedCall mine = CheckedCall::of(*call.request, group_.members.shape(), call.peer);
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.
-  line_->met.store(call.sequence, std::memory_order_release);
+  group_.record.line().met.store(call.sequence, std::memory_order_release);
   try {
-    const auto said = all_gather(*means_.exchange, membership_.ranks, check_tag(call.sequence),
-                                 packer.packed(), patience);
+    const auto said = all_gather(*group_.means.exchange, group_.members.ranks(),
+                                 check_tag(call.sequence), packer.packed(), patience);
     std::vector<CheckedCall> calls;
     for (const Bytes& word : said) {
       Unpacker unpacker(word);
       calls.push_back(CheckedCall::unpack(unpacker));
     }
-    if (const auto misfit = find_misfit(calls, membership_.ranks))
+    if (const auto misfit = find_misfit(calls, group_.members.ranks()))
       refuse_apart(call, note, patience, mine, *misfit);
   } catch (const TimeoutError& error) {
     give_up_meeting(op, error, note.limit);
@@ -114,48 +107,50 @@ void GroupState::compare(const Call& call, const CallContext& note) {
 }
 
 // All have found the same: now they tell each other what they do, in words.
-void GroupState::refuse_apart(const Call& call, const CallContext& note, const Patience& patience,
-                              const CheckedCall& mine, const std::string& misfit) {
+void GroupChecks::refuse_apart(const Call& call, const CallContext& note, const Patience& patience,
+                               const CheckedCall& mine, const std::string& misfit) {
   Packer packer;
   packer.text(fmt::format("{} (at {})", describe(mine.facts), describe_site(note.site)));
-  const auto said = all_gather(*means_.exchange, membership_.ranks, check_tag(call.sequence),
-                               packer.packed(), patience);
+  const auto said = all_gather(*group_.means.exchange, group_.members.ranks(),
+                               check_tag(call.sequence), packer.packed(), patience);
   std::vector<std::string> words;
   for (const Bytes& word : said) words.push_back(Unpacker(word).text());
   // The number was not taken, and may be asked for again.
-  line_->met.store(0, std::memory_order_release);
-  ErrorContext where = context(title(call));
+  group_.record.line().met.store(0, std::memory_order_release);
+  ErrorContext where = group_.members.context(title_of(call));
   where.remedy = "make the same calls, in the same order, on all ranks of the group";
   throw UsageError(
-      fmt::format("ranks make different calls: {}{}{}", tell_calls(words, membership_.ranks),
+      fmt::format("ranks make different calls: {}{}{}", tell_calls(words, group_.members.ranks()),
                   misfit.empty() ? "" : "; ", misfit),
       std::move(where));
 }
 
-void GroupState::give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit) {
+void GroupChecks::give_up_meeting(const PendingOp& op, const TimeoutError& error, Timeout limit) {
   const auto& missing = error.context().missing;
   const auto names = [&missing](int rank) {
     return std::find(missing.begin(), missing.end(), rank) != missing.end();
   };
-  const int first = membership_.ranks.front();
-  const int me = world_->rank();
+  const int first = group_.members.ranks().front();
+  const int me = group_.world.rank();
   // The first member has gathered what all said, and told the others whom it has missed; unless
   // they have not heard of it, or have come too late themselves.
-  const bool knows = me == first ? !is_aborted() : !names(first) && !names(me);
+  const bool knows = me == first ? !group_.health.is_aborted() : !names(first) && !names(me);
   if (me != first && names(me))  // the others may have said so, but it has not come here yet
-    abort_here({fmt::format("rank {} has come too late to {}", me, title(op)), missing});
-  if (!knows && is_aborted()) std::rethrow_exception(aborted_error(title(op)));
-  auto gone = gone_.missed_by(op, world_->clock().now());
+    group_.health.abort_here(
+        {fmt::format("rank {} has come too late to {}", me, title_of(op)), missing});
+  if (!knows && group_.health.is_aborted())
+    std::rethrow_exception(group_.health.aborted_error(title_of(op)));
+  auto gone = group_.health.missed_by(op);
   // Of those who have come some may have gone meanwhile, because of this.
   std::erase_if(gone, [&](const PeerNews& news) { return !names(news.rank); });
   std::exception_ptr reason;
   if (!gone.empty())
-    reason = gone_error(title(op), "cannot begin", gone);
+    reason = group_.health.gone_error(title_of(op), "cannot begin", gone);
   else if (!knows && !limit.is_none())
-    reason = timeout_error(op, error.waited(), limit);
+    reason = group_.inquiry.timeout_error(op, error.waited(), limit);
   else
-    reason = missed_error(op, error);
-  abort(describe_failure(reason, title(op)));
+    reason = group_.inquiry.missed_error(op, error);
+  group_.health.abort(group_.health.describe_failure(reason, title_of(op)));
   std::rethrow_exception(reason);
 }
 

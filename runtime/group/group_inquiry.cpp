@@ -1,5 +1,4 @@
-// What a group finds out about its members when it waits for too long: who has not come, and who
-// has called something else.
+#include "runtime/group/group_inquiry.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,8 +8,7 @@
 #include "recorder/call_facts.hpp"
 #include "recorder/last_call.hpp"
 #include "runtime/group/call_check.hpp"
-#include "runtime/group/group_state.hpp"
-#include "runtime/group/world_context.hpp"
+#include "runtime/group/call_title.hpp"
 #include "runtime/rank/some_names.hpp"
 
 namespace hymn::detail {
@@ -32,36 +30,36 @@ Duration share_of(Timeout limit, Duration longest) {
 
 }  // namespace
 
-std::optional<CallRecord> GroupState::own_call(const PendingOp& op) const {
-  return find_call(world_->recorder.view(), membership_.uid,
+std::optional<CallRecord> GroupInquiry::own_call(const PendingOp& op) const {
+  return find_call(world_.recorder.view(), members_.uid(),
                    op.first_part != 0 ? op.first_part : op.sequence, !is_collective(op.type));
 }
 
-std::vector<int> GroupState::awaited_in(const PendingOp& op) const {
-  if (!is_collective(op.type) && op.peer >= 0) return {global_rank(op.peer)};
+std::vector<int> GroupInquiry::awaited_in(const PendingOp& op) const {
+  if (!is_collective(op.type) && op.peer >= 0) return {members_.global_rank(op.peer)};
   const bool is_named = !op.peers.empty() && std::ranges::count(op.peers, any_source) == 0;
   std::vector<int> others;
-  for (int member = 0; member < shape_.size; ++member)
-    if (member != shape_.rank && (!is_named || std::ranges::count(op.peers, member) != 0))
-      others.push_back(membership_.ranks[static_cast<std::size_t>(member)]);
+  for (int member = 0; member < members_.shape().size; ++member)
+    if (member != members_.shape().rank && (!is_named || std::ranges::count(op.peers, member) != 0))
+      others.push_back(members_.ranks()[static_cast<std::size_t>(member)]);
   return others;
 }
 
-Inquiry GroupState::inquiry_about(const PendingOp& op) const {
-  return {membership_.uid, is_collective(op.type) ? op.sequence : 0};
+Inquiry GroupInquiry::inquiry_about(const PendingOp& op) const {
+  return {members_.uid(), is_collective(op.type) ? op.sequence : 0};
 }
 
-std::string GroupState::tell_apart(const PendingOp& op, std::vector<ProgressReport> reports,
-                                   Duration patience) const {
+std::string GroupInquiry::tell_apart(const PendingOp& op, std::vector<ProgressReport> reports,
+                                     Duration patience) const {
   const auto own = own_call(op);
   if (!own || !is_collective(op.type)) return "";
   const std::uint64_t signature = signature_of(*own);
   std::erase_if(reports, [&](const ProgressReport& report) {
-    return report.rank == world_->rank() || report.signature == 0 || report.signature == signature;
+    return report.rank == world_.rank() || report.signature == 0 || report.signature == signature;
   });
   if (reports.empty()) return "";
-  world_->inquiry.find_sites(std::span(reports).first(std::min(reports.size(), most_looked_at)),
-                             inquiry_about(op), patience);
+  world_.inquiry.find_sites(std::span(reports).first(std::min(reports.size(), most_looked_at)),
+                            inquiry_about(op), patience);
   std::vector<std::string> calls;
   std::vector<int> ranks;
   for (const ProgressReport& report : reports) {
@@ -71,13 +69,13 @@ std::string GroupState::tell_apart(const PendingOp& op, std::vector<ProgressRepo
   return tell_calls(calls, ranks);
 }
 
-std::string GroupState::tell_own(const PendingOp& op) const {
+std::string GroupInquiry::tell_own(const PendingOp& op) const {
   const auto own = own_call(op);
   return own ? "this rank calls " + with_site(describe_call(*own), site_text(own->site)) : "";
 }
 
-MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressReport> reports,
-                                      Duration patience) const {
+MissingRanks GroupInquiry::find_missing(const PendingOp& op, std::vector<ProgressReport> reports,
+                                        Duration patience) const {
   MissingRanks missing;
   const bool collective = is_collective(op.type);
   std::vector<std::string> unheard;
@@ -92,7 +90,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
       continue;
     }
     if (report.cut_off && !report.answered) {
-      unheard.push_back(world_->peers.name_of(report.rank));
+      unheard.push_back(world_.peers.name_of(report.rank));
       missing.unheard.push_back(report);
     } else {
       absent.push_back(report);
@@ -103,8 +101,8 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
   // it is the same call.
   const bool all_entered = absent.empty() && unheard.empty() && missing.apart.empty();
   if (all_entered) absent = std::move(undriven);
-  world_->inquiry.find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
-                             inquiry_about(op), patience);
+  world_.inquiry.find_sites(std::span(absent).first(std::min(absent.size(), most_looked_at)),
+                            inquiry_about(op), patience);
   std::vector<std::string> words;
   for (const ProgressReport& report : absent) {
     missing.ranks.push_back(report.rank);
@@ -114,7 +112,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
                                  : collective && all_entered
                                      ? " has started it, and does not progress it"
                                      : "";
-    words.push_back(fmt::format("{}{}: {}", world_->peers.name_of(report.rank), how, report.doing));
+    words.push_back(fmt::format("{}{}: {}", world_.peers.name_of(report.rank), how, report.doing));
   }
   missing.any = op.type == OpType::recv && op.peer == any_source;
   missing.undriven = collective && all_entered && !absent.empty();
@@ -138,7 +136,7 @@ MissingRanks GroupState::find_missing(const PendingOp& op, std::vector<ProgressR
   return missing;
 }
 
-std::string GroupState::remedy_for(const MissingRanks& missing) const {
+std::string GroupInquiry::remedy_for(const MissingRanks& missing) const {
   std::string remedy =
       missing.undriven ? "wait() for what was started, test() it now and then, or have hymn's "
                          "progress thread drive it (HYMN_PROGRESS_THREAD=1); or allow more time"
@@ -146,25 +144,25 @@ std::string GroupState::remedy_for(const MissingRanks& missing) const {
           ? "look for a rank that has failed, or has not made this call; or allow more time"
           : "make the same calls in the same order on all ranks: type, count, dtype, operation and "
             "root must agree";
-  const std::string& dumps = world_->settings.config.dump;
+  const std::string& dumps = world_.settings.config.dump;
   remedy += dumps.empty() ? "; HYMN_DUMP=trace. writes dumps, which `hymn trace trace.` explains"
                           : fmt::format("; `hymn trace {}` tells more", dumps);
   return remedy;
 }
 
-std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
-                                             bool gives_up) const {
-  ErrorContext where = context(title(op));
+std::exception_ptr GroupInquiry::timeout_error(const PendingOp& op, Duration waited, Timeout limit,
+                                               bool gives_up) const {
+  ErrorContext where = members_.context(title_of(op));
   // Before anything is changed by what follows.
   if (gives_up)
-    world_->incidents.report(
-        {"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s", title(op),
-                                label(), seconds(waited))});
+    world_.incidents.report(
+        {"timeout", fmt::format("{} of group '{}' has not completed after {:.3f} s", title_of(op),
+                                members_.label(), seconds(waited))});
   const Duration patience = share_of(limit, longest_question);
   MissingRanks missing =
-      find_missing(op, world_->inquiry.ask(inquiry_about(op), awaited_in(op), patience),
+      find_missing(op, world_.inquiry.ask(inquiry_about(op), awaited_in(op), patience),
                    share_of(limit, longest_closer_look));
-  world_->inquiry.follow_waits(missing, time_in_wait(op, waited), patience);
+  world_.inquiry.follow_waits(missing, time_in_wait(op, waited), patience);
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
@@ -174,64 +172,66 @@ std::exception_ptr GroupState::timeout_error(const PendingOp& op, Duration waite
   return std::make_exception_ptr(TimeoutError(
       fmt::format(
           "{} of group '{}' has not completed on rank {} after {:.3f} s (limit {:.3f} s); {}{}",
-          title(op), label(), world_->rank(), seconds(waited), seconds(limit.duration()),
+          title_of(op), members_.label(), world_.rank(), seconds(waited), seconds(limit.duration()),
           missing.words, what_follows),
       waited, std::move(where)));
 }
 
 // What was started long ago may be waited for only since now.
-Duration GroupState::time_in_wait(const PendingOp& op, Duration in_flight) const {
+Duration GroupInquiry::time_in_wait(const PendingOp& op, Duration in_flight) const {
   const auto own = own_call(op);
   // Who only tests it waits for nobody.
   if (own && !own->waited_for) return Duration::zero();
   if (!own || own->waited_since == 0) return in_flight;
-  const OwnWait wait = hymn::awaited_in(world_->recorder.view(), *own);
+  const OwnWait wait = hymn::awaited_in(world_.recorder.view(), *own);
   return std::min(in_flight, Duration(std::chrono::milliseconds(wait.milliseconds)));
 }
 
-PendingOp GroupState::pending_in(const CallRecord& call) const {
-  const int peer = is_message(call.type) && call.peer >= 0 ? find_rank(call.peer) : -1;
+PendingOp GroupInquiry::pending_in(const CallRecord& call) const {
+  const int peer = is_message(call.type) && call.peer >= 0 ? members_.find_rank(call.peer) : -1;
   return {call.type, call.sequence, peer};
 }
 
-std::pair<Inquiry, std::vector<int>> GroupState::whom_to_ask(const PendingOp& op) const {
+std::pair<Inquiry, std::vector<int>> GroupInquiry::whom_to_ask(const PendingOp& op) const {
   Inquiry inquiry = inquiry_about(op);
   inquiry.sites = true;
   return {inquiry, awaited_in(op)};
 }
 
-std::string GroupState::wait_report(const CallRecord& call, std::vector<ProgressReport> reports,
-                                    Duration waited) const {
+std::string GroupInquiry::wait_report(const CallRecord& call, std::vector<ProgressReport> reports,
+                                      Duration waited) const {
   const PendingOp op = pending_in(call);
   const MissingRanks missing = missing_of(op, std::move(reports));
   return fmt::format(
       "{} of group '{}' has waited {:.1f} s on rank {}; {}; `hymn trace --live {}` "
       "tells more",
-      title(op), label(), seconds(waited), world_->rank(), missing.words, getpid());
+      title_of(op), members_.label(), seconds(waited), world_.rank(), missing.words, getpid());
 }
 
-std::exception_ptr GroupState::missed_error(const PendingOp& op, const TimeoutError& error) const {
+std::exception_ptr GroupInquiry::missed_error(const PendingOp& op,
+                                              const TimeoutError& error) const {
   const auto& missing = error.context().missing;
   MissingRanks found;
   found.ranks = missing;
-  found.reports = world_->inquiry.ask(inquiry_about(op), missing, longest_question);
-  world_->inquiry.find_sites(
+  found.reports = world_.inquiry.ask(inquiry_about(op), missing, longest_question);
+  world_.inquiry.find_sites(
       std::span(found.reports).first(std::min(found.reports.size(), most_looked_at)),
       inquiry_about(op), longest_closer_look);
   std::vector<std::string> words;
   for (const ProgressReport& report : found.reports)
     words.push_back(
-        fmt::format("{} has not entered it: {}", world_->peers.name_of(report.rank), report.doing));
+        fmt::format("{} has not entered it: {}", world_.peers.name_of(report.rank), report.doing));
   if (words.empty())
-    for (const int rank : missing) words.push_back(world_->peers.name_of(rank));
+    for (const int rank : missing) words.push_back(world_.peers.name_of(rank));
   found.words = some_of(std::move(words));
-  world_->inquiry.follow_waits(found, error.waited(), longest_question);
+  world_.inquiry.follow_waits(found, error.waited(), longest_question);
   ErrorContext where = error.context();
   where.missing = std::move(found.ranks);
   return std::make_exception_ptr(TimeoutError(
       fmt::format("{} of group '{}' has not begun on rank {} after {:.3f} s; missing: {}; the "
                   "group is given up",
-                  title(op), label(), world_->rank(), seconds(error.waited()), found.words),
+                  title_of(op), members_.label(), world_.rank(), seconds(error.waited()),
+                  found.words),
       error.waited(), std::move(where)));
 }
 

@@ -1,11 +1,8 @@
-// What a group counts and records of its calls, and the order in which they end.
-#include <fmt/format.h>
+#include "runtime/group/group_record.hpp"
 
 #include <algorithm>
 
-#include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -16,18 +13,28 @@ std::int64_t recorded_timeout(Timeout timeout) {
 
 }  // namespace
 
-// --- Records
-
-void GroupState::show_timeout() {
-  line_->timeout_ns.store(recorded_timeout(timeout()), std::memory_order_release);
+void GroupRecord::show_timeout(Timeout timeout) {
+  line_->timeout_ns.store(recorded_timeout(timeout), std::memory_order_release);
 }
 
-void GroupState::fill_record(std::uint64_t record_id, const Request& request, const Call& call,
-                             const Algorithm* algorithm, const CallContext& note) {
-  CallRing& ring = world_->ring();
-  if (!ring.is_on()) return;
+std::uint64_t GroupRecord::next_sequence(OpType type) const {
+  return (is_collective(type) ? line_->collectives : line_->p2ps).load(std::memory_order_relaxed) +
+         1;
+}
+
+std::uint64_t GroupRecord::take_sequence(OpType type) {
+  // Collectives of a group are ordered by their callers; sends and receives need not be.
+  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
+  line_->collectives.store(taken, std::memory_order_release);
+  return taken;
+}
+
+void GroupRecord::fill(std::uint64_t record_id, const Request& request, const Call& call,
+                       const Algorithm* algorithm, const CallContext& note) {
+  if (!ring_.is_on()) return;
   CallRecord made;
-  made.group_uid = membership_.uid;
+  made.group_uid = uid_;
   made.op_id =
       call.sequence + (is_collective(request.type) ? p2p_sequence() : collective_sequence());
   made.sequence = call.sequence;
@@ -51,59 +58,31 @@ void GroupState::fill_record(std::uint64_t record_id, const Request& request, co
   made.waited_for = !note.in_background;
   made.site = reinterpret_cast<std::uintptr_t>(note.site);
   if (has_own_sizes(made.input) || has_own_sizes(made.output)) [[unlikely]]
-    ring.keep_counts(record_id, request);
-  ring.fill(record_id, made);
+    ring_.keep_counts(record_id, request);
+  ring_.fill(record_id, made);
 }
 
-std::uint64_t GroupState::record_refused(const Asked& asked) {
+std::uint64_t GroupRecord::add_refused(const Request& request, const void* site, Timeout limit) {
   Call call;
-  call.request = &asked.request;
-  call.sequence = take_sequence(asked.request.type);
-  CallRing& ring = world_->ring();
-  const std::uint64_t record_id = ring.claim();
-  fill_record(record_id, asked.request, call, nullptr,
-              {asked.site, limit_of(asked.options), ring.timing() ? time_stamp() : 0});
+  call.request = &request;
+  call.sequence = take_sequence(request.type);
+  const std::uint64_t record_id = ring_.claim();
+  fill(record_id, request, call, nullptr, {site, limit, ring_.timing() ? time_stamp() : 0});
   return record_id;
 }
 
-// --- Numbers and order
-
-std::uint64_t GroupState::next_sequence(OpType type) const {
-  return (is_collective(type) ? line_->collectives : line_->p2ps).load(std::memory_order_relaxed) +
-         1;
-}
-
-std::uint64_t GroupState::take_sequence(OpType type) {
-  // Collectives of a group are ordered by their callers; sends and receives need not be.
-  if (!is_collective(type)) return line_->p2ps.fetch_add(1, std::memory_order_acq_rel) + 1;
-  const std::uint64_t taken = line_->collectives.load(std::memory_order_relaxed) + 1;
-  line_->collectives.store(taken, std::memory_order_release);
-  return taken;
-}
-
-std::string GroupState::title(const PendingOp& op) {
-  return fmt::format("{} #{}", to_string(op.type), op.sequence);
-}
-
-std::string GroupState::title(const Call& call) { return title(pending(call)); }
-
-RecvStatus GroupState::to_global(RecvStatus status) const {
-  if (status.source >= 0) status.source = global_rank(status.source);
-  return status;
-}
-
-void GroupState::enqueue(const WorkState& work) {
+void GroupRecord::enqueue(const WorkState& work) {
   std::lock_guard lock(mutex_);
   ordered_.insert(ordered_.end(), work.sequence());
   ordered_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-bool GroupState::is_next(const WorkState& work) const {
+bool GroupRecord::is_next(const WorkState& work) const {
   std::lock_guard lock(mutex_);
   return ordered_.empty() || *ordered_.begin() == work.sequence();
 }
 
-void GroupState::dequeue(const WorkState& work, bool well) {
+void GroupRecord::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
   if (ordered_.erase(work.sequence()) == 0) return;
   if (well)
@@ -115,13 +94,13 @@ void GroupState::dequeue(const WorkState& work, bool well) {
   ordered_count_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-void GroupState::note_completed_early(std::uint64_t sequence) {
+void GroupRecord::note_completed_early(std::uint64_t sequence) {
   std::lock_guard lock(mutex_);
   completed_early_ = sequence;
   if (!one_has_failed_) store_completed();
 }
 
-void GroupState::store_completed() {
+void GroupRecord::store_completed() {
   std::uint64_t completed = std::max(completed_early_, completed_works_);
   if (!ordered_.empty()) completed = std::min(completed, *ordered_.begin() - 1);
   if (completed > line_->completed.load(std::memory_order_relaxed))

@@ -1,7 +1,6 @@
 #include "runtime/group/group_state.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,33 +8,31 @@
 #include "base/waiter.hpp"
 #include "collectives/plain_request.hpp"
 #include "collectives/validate.hpp"
-#include "runtime/group/work_state.hpp"
-#include "runtime/group/world_context.hpp"
+#include "runtime/group/call_title.hpp"
+#include "runtime/group/work_starter.hpp"
 
 namespace hymn::detail {
 
 GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membership,
-                       GroupOptions options, Means means, bool blocks)
+                       GroupOptions options, GroupMeans means)
     : world_(std::move(world)),
-      membership_(std::move(membership)),
       options_(std::move(options)),
-      description_(options_.description.empty() ? "undefined" : options_.description),
-      shape_(shape_of(membership_, world_->rank())),
+      members_(std::move(membership), options_.description, world_->rank()),
       means_(std::move(means)),
-      blocks_(blocks),
       timeout_(options_.timeout.or_else(world_->settings.default_timeout)),
-      gone_(membership_.uid, shape_.rank, shape_.size),
-      watch_(watch_from(options_)) {
-  line_ = world_->recorder.take_line(membership_.uid, description_, membership_.ranks, is_member());
-  show_timeout();
-  world_->registry.add(membership_, label(), description_, *line_);
-}
-
-GroupShape GroupState::shape_of(const Membership& membership, int rank) {
-  const auto& ranks = membership.ranks;
-  const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-  const bool member = found != ranks.end() && *found == rank;
-  return {member ? static_cast<int>(found - ranks.begin()) : -1, static_cast<int>(ranks.size())};
+      record_(members_.uid(), world_->ring(),
+              world_->recorder.take_line(members_.uid(), members_.description(), members_.ranks(),
+                                         members_.is_member())),
+      watch_(*world_, members_, options_),
+      agreement_(*world_, members_, record_, watch_),
+      health_(*world_, members_, record_, agreement_),
+      inquiry_(*world_, members_),
+      gpu_(*world_, members_, health_, means_.reach),
+      checks_({*world_, members_, means_, record_, watch_, inquiry_, gpu_, health_}),
+      buffers_(*world_, members_, means_, record_, gpu_, health_) {
+  record_.show_timeout(timeout());
+  world_->registry.add(members_.membership(), members_.label(), members_.description(),
+                       record_.line());
 }
 
 GroupState::~GroupState() {
@@ -45,76 +42,53 @@ GroupState::~GroupState() {
     world_->logger.warning(fmt::format("ending a group: {}", error.what()));
   }
   world_->groups.forget_group(*this);
-  world_->registry.ended(membership_.uid);
-}
-
-int GroupState::global_rank(int group_rank) const {
-  if (group_rank < 0 || group_rank >= shape_.size)
-    throw UsageError(fmt::format("group rank {} is not part of group '{}' of {} ranks", group_rank,
-                                 label(), shape_.size),
-                     context("global_rank"));
-  return membership_.ranks[static_cast<std::size_t>(group_rank)];
-}
-
-// Not an optional: GCC returns one through memory, in a way that stalls each call for 10 ns.
-int GroupState::find_rank(int global_rank) const {
-  const auto& ranks = membership_.ranks;
-  // Mostly a group has all ranks, or the first so many.
-  const auto index = static_cast<std::size_t>(global_rank);
-  if (index < ranks.size() && ranks[index] == global_rank) return global_rank;
-  const auto found = std::lower_bound(ranks.begin(), ranks.end(), global_rank);
-  if (found == ranks.end() || *found != global_rank) return -1;
-  return static_cast<int>(found - ranks.begin());
-}
-
-int GroupState::group_rank(int global_rank) const {
-  const int found = find_rank(global_rank);
-  if (found < 0)
-    throw UsageError(fmt::format("global rank {} is not part of group '{}' of ranks [{}]",
-                                 global_rank, label(), fmt::join(membership_.ranks, ", ")),
-                     context("group_rank"));
-  return found;
+  world_->registry.ended(members_.uid());
 }
 
 void GroupState::set_timeout(Timeout timeout) {
-  world_->life.require_here(context("set_timeout"));
-  if (!timeout.is_set()) throw UsageError("the timeout to set is unset", context("set_timeout"));
+  world_->life.require_here(members_.context("set_timeout"));
+  if (!timeout.is_set())
+    throw UsageError("the timeout to set is unset", members_.context("set_timeout"));
   timeout_.store(timeout);
-  show_timeout();
+  record_.show_timeout(timeout);
 }
 
-// --- Before anything is sent
-// --------------------------------------------------------------------------
+Timeout GroupState::limit_of(const CallOptions& options) const {
+  return options.timeout.is_set() ? options.timeout : timeout();
+}
+
+std::uint64_t GroupState::meeting() const {
+  const std::uint64_t last = record_.met();
+  return last > record_.collective_sequence() && !health_.is_aborted() ? last : 0;
+}
 
 bool GroupState::admit(OpType type) {
-  if (is_destroyed() || world_->life.is_destroyed()) [[unlikely]] {
-    world_->life.require_here(context(std::string(to_string(type))));
-    throw UsageError("the group has been destroyed", context(std::string(to_string(type))));
+  if (health_.is_destroyed() || world_->life.is_destroyed()) [[unlikely]] {
+    world_->life.require_here(members_.context(std::string(to_string(type))));
+    throw UsageError("the group has been destroyed",
+                     members_.context(std::string(to_string(type))));
   }
-  if (is_member() && !world_->life.may_drive()) [[unlikely]]
-    world_->life.require_drive(context(std::string(to_string(type))));
-  if (is_aborted()) [[unlikely]]
-    std::rethrow_exception(aborted_error(std::string(to_string(type))));
-  if (is_member()) return true;
+  if (members_.is_member() && !world_->life.may_drive()) [[unlikely]]
+    world_->life.require_drive(members_.context(std::string(to_string(type))));
+  if (health_.is_aborted()) [[unlikely]]
+    std::rethrow_exception(health_.aborted_error(std::string(to_string(type))));
+  if (members_.is_member()) return true;
   world_->logger.warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
-                                     to_string(type), label(), world_->rank()));
+                                     to_string(type), members_.label(), world_->rank()));
   return false;
 }
 
-int GroupState::peer_of(const Request& request) const {
-  const bool is_p2p = !is_collective(request.type);
-  if (!is_p2p && !has_root(request.type)) return -1;
-  if (request.type == OpType::recv && request.peer == any_source) return any_source;
-  const int peer = find_rank(request.peer);
-  if (peer < 0)
-    throw UsageError(
-        fmt::format("{} {} is not part of group '{}' of ranks [{}]", is_p2p ? "peer" : "root",
-                    request.peer, label(), fmt::join(membership_.ranks, ", ")),
-        {.remedy = "give a global rank that is a member of the group"});
-  if (is_p2p && peer == shape_.rank)
-    throw UsageError("a rank cannot send to, or receive from, itself",
-                     {.remedy = "copy the buffer instead"});
-  return peer;
+void GroupState::require_members(OpType type, const Asked* asked) {
+  const std::string name(to_string(type));
+  if (health_.is_aborted()) std::rethrow_exception(health_.aborted_error(name));
+  const std::optional<GroupFailure> failure = health_.find_lack(type);
+  if (!failure) return;
+  std::optional<std::uint64_t> record_id;
+  if (asked != nullptr)
+    record_id = record_.add_refused(asked->request, asked->site, limit_of(asked->options));
+  health_.abort(*failure);
+  if (record_id) world_->ring().set_ended(*record_id, CallState::failed, true);
+  std::rethrow_exception(health_.aborted_error(name));
 }
 
 const Request& GroupState::checked(const Request& request, std::shared_ptr<const Request>& matched,
@@ -122,31 +96,24 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
   try {
     if (request.type == OpType::all_gather) matched = match_complex_views(request);
     const Request& used = matched ? *matched : request;
-    peer = peer_of(used);
+    peer = members_.peer_of(used);
     // Without a GPU this costs a branch: then no pointer has to be asked for.
     MemoryQuery* const memory = world_->settings.memory;
     if (memory == nullptr && used.domain.kind == OrderingDomain::Kind::host &&
-        is_plainly_right(used, shape_, peer))
+        is_plainly_right(used, members_.shape(), peer))
       return used;
-    validate(used, shape_, peer);
-    auto located = locate(used, shape_.rank == peer, memory, means_.reach);
+    validate(used, members_.shape(), peer);
+    auto located = locate(used, members_.shape().rank == peer, memory, means_.reach);
     if (located) matched = std::move(located);
     return matched ? *matched : request;
   } catch (...) {
-    rethrow_with(context(std::string(to_string(request.type))));
+    rethrow_with(members_.context(std::string(to_string(request.type))));
   }
 }
 
-Timeout GroupState::limit_of(const CallOptions& options) const {
-  return options.timeout.is_set() ? options.timeout : timeout();
-}
-
-// --- Blocking calls
-// -----------------------------------------------------------------------------------
-
 RecvStatus GroupState::run(const Request& given, const CallOptions& options, const void* site) {
   if (options.stream != nullptr) [[unlikely]] {
-    start(given, options, site);
+    WorkStarter(*this, options, site).start(given);
     return {};
   }
   const Asked asked{given, options, site};
@@ -154,48 +121,48 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   Call call;
   std::shared_ptr<const Request> matched;
   const Request& request = checked(given, matched, call.peer);
-  if (!is_sound()) [[unlikely]]
+  if (!health_.is_sound()) [[unlikely]]
     require_members(given.type, &asked);
   call.request = &request;
-  call.sequence = next_sequence(request.type);
+  call.sequence = record_.next_sequence(request.type);
   OperationStorage storage;
   Algorithm& algorithm = prepare(storage, call);
   WatchedCall watched;
-  if (is_watched()) [[unlikely]]
-    watched = examine(call, algorithm, {site, limit_of(options)});
+  if (watch_.is_watched()) [[unlikely]]
+    watched = checks_.examine(call, algorithm, {site, limit_of(options)});
   if (matched) [[unlikely]]
-    await_ready(*storage.get(), call, limit_of(options));
-  call.sequence = take_sequence(request.type, algorithm);
+    gpu_.await_ready(*storage.get(), call, limit_of(options));
+  call.sequence = record_.take_sequence(request.type, algorithm);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
   const CallContext note{site, limit_of(options), ring.timing() ? time_stamp() : 0};
   auto ended = CallRing::Ended::now;
   try {
     Operation& operation = *storage.get();
-    if (blocks_ && note.limit.is_none() && operation.can_block()) {
-      fill_record(record_id, request, call, &algorithm, note);
+    if (means_.blocks && note.limit.is_none() && operation.can_block()) {
+      record_.fill(record_id, request, call, &algorithm, note);
       world_->engine->finish_what_peers_need();
       operation.run();
     } else {
       operation.start();
       // While what it sent is on its way.
-      fill_record(record_id, request, call, &algorithm, note);
+      record_.fill(record_id, request, call, &algorithm, note);
       if (operation.step() || !drive(operation, note.limit, call))
         if (note.started == 0) ended = CallRing::Ended::at_once;
-      if (may_take_wrongly(request.type)) [[unlikely]]
-        std::rethrow_exception(aborted_error(title(call)));
+      if (health_.may_take_wrongly(request.type)) [[unlikely]]
+        std::rethrow_exception(health_.aborted_error(title_of(call)));
     }
   } catch (...) {
     // It may have failed before there was time for it; a second time changes nothing.
-    fill_record(record_id, request, call, &algorithm, note);
+    record_.fill(record_id, request, call, &algorithm, note);
     ring.set_ended(record_id, CallState::failed, true);
     give_up(*storage.get(), call, watched);
   }
   ring.set_ended(record_id, CallState::completed, true, ended);
-  if (is_collective(request.type)) note_completed(call.sequence);
+  if (is_collective(request.type)) record_.note_completed(call.sequence);
   if (watched.is_on) [[unlikely]]
-    note_ended(call, watched, nullptr);
-  return request.type == OpType::recv ? to_global(storage.get()->status()) : RecvStatus{};
+    watch_.note_ended(call, watched, nullptr);
+  return request.type == OpType::recv ? members_.to_global(storage.get()->status()) : RecvStatus{};
 }
 
 Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
@@ -204,7 +171,7 @@ Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
     algorithm.prepare(storage, call);
     return algorithm;
   } catch (...) {
-    rethrow_with(context(title(call)));
+    rethrow_with(members_.context(title_of(call)));
   }
 }
 
@@ -221,8 +188,8 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
   bool is_done = false;
   const auto step = [&] { return is_done = operation.step(); };
   for (unsigned turn = 1;; ++turn) {
-    if (!is_sound()) [[unlikely]] {
-      if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
+    if (!health_.is_sound()) [[unlikely]] {
+      if (auto error = health_.hopeless(pending_of(call), step)) std::rethrow_exception(error);
       if (is_done) return true;
     }
     if (turn == first_look) {
@@ -233,14 +200,14 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
       const TimePoint now = clock.now();
       if (deadline.expired(now)) {
         if (step()) return true;
-        std::rethrow_exception(timeout_error(pending(call), now - began, limit));
+        std::rethrow_exception(inquiry_.timeout_error(pending_of(call), now - began, limit));
       }
       if (!world_->life.is_open()) [[unlikely]] {
-        if (auto error = hopeless(pending(call), step)) std::rethrow_exception(error);
+        if (auto error = health_.hopeless(pending_of(call), step)) std::rethrow_exception(error);
         return true;
       }
       if (turn > first_look && is_collective(call.request->type))
-        if (auto error = look_for_other_calls(began, now)) std::rethrow_exception(error);
+        if (auto error = agreement_.look_for_other_calls(began, now)) std::rethrow_exception(error);
     }
     const bool parks = engine.is_idle() && waiter.is_sleepy() && operation.can_park();
     const bool all_stepped = engine.is_idle() || engine.step_some();
@@ -252,153 +219,65 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
-  std::exception_ptr error = explained(std::current_exception(), title(call));
-  const GroupFailure failure = describe_failure(error, title(call));
-  const bool concerns_all = is_collective(call.request->type) || has_failed_members();
+  std::exception_ptr error = health_.explained(std::current_exception(), title_of(call));
+  const GroupFailure failure = health_.describe_failure(error, title_of(call));
+  const bool concerns_all = is_collective(call.request->type) || health_.has_failed_members();
   // Before anything is taken back: what comes then must be nobody else's.
-  if (concerns_all) abort(failure);
-  if (is_aborted()) note_given_up();
+  if (concerns_all) health_.abort(failure);
+  if (health_.is_aborted()) health_.note_given_up();
   std::unique_ptr<AbandonedOperation> abandoned = operation.abandon(failure.reason);
   const bool clean = abandoned == nullptr;
   world_->engine->keep(std::move(abandoned));
   if (concerns_all || !clean)
-    abort(failure);
+    health_.abort(failure);
   else
-    note_failed_message(failure);
-  error = with_context(error, context(title(call)));
-  if (watched.is_on) note_ended(call, watched, error);
+    health_.note_failed_message(failure);
+  error = with_context(error, members_.context(title_of(call)));
+  if (watched.is_on) watch_.note_ended(call, watched, error);
   std::rethrow_exception(error);
 }
 
-// --- Asynchronous calls
-// -------------------------------------------------------------------------------
-
-std::shared_ptr<WorkState> GroupState::start(const Request& request, const CallOptions& options,
-                                             const void* site) {
-  const Asked asked{request, options, site};
-  const bool member = admit(request.type);
-  const std::uint64_t sequence = next_sequence(request.type);
-  auto work =
-      std::make_shared<WorkState>(shared_from_this(), limit_of(options), request.type, sequence);
-  if (member) {
-    add_part(*work, ordered_by(request, options));
-    prepare_parts(*work, &asked);
-  }
-  launch(work, {.site = site, .limit = limit_of(options), .in_background = true});
-  if (options.stream != nullptr) work->await_enqueued();
-  return work;
-}
-
-// What stays in order with a stream says so itself, for it outlives the call.
-Request GroupState::ordered_by(const Request& request, const CallOptions& options) {
-  Request ordered = request;
-  if (options.stream != nullptr) ordered.domain = {OrderingDomain::Kind::stream, options.stream};
-  return ordered;
-}
-
-std::shared_ptr<WorkState> GroupState::start_batch(std::span<const P2POp> operations,
-                                                   const CallOptions& options, const void* site) {
-  std::vector<Request> requests;
-  for (const P2POp& operation : operations) {
-    requests.push_back(operation.request);
-    if (!is_message(operation.request.type))
-      throw UsageError(fmt::format("a batch holds sends and receives, not {}",
-                                   to_string(operation.request.type)),
-                       context("batch"));
-  }
-  return start_together(OpType::batch, requests, options, site);
-}
-
-std::shared_ptr<WorkState> GroupState::start_coalesced(std::span<const Request> requests,
-                                                       const CallOptions& options,
-                                                       const void* site) {
-  if (requests.empty())
-    throw UsageError("there is nothing to coalesce", context("start_coalesced"));
-  const OpType type = requests.front().type;
-  for (const Request& request : requests)
-    if (!is_collective(request.type) || request.type != type)
-      throw UsageError(fmt::format("collectives of one kind can be coalesced, but not {} and {}",
-                                   to_string(type), to_string(request.type)),
-                       context("start_coalesced"));
-  return start_together(type, requests, options, site);
-}
-
-std::shared_ptr<WorkState> GroupState::start_together(OpType type,
-                                                      std::span<const Request> requests,
-                                                      const CallOptions& options,
-                                                      const void* site) {
-  const bool member = admit(type);
-  auto work =
-      std::make_shared<WorkState>(shared_from_this(), limit_of(options), type, next_sequence(type));
-  if (member) {
-    for (const Request& request : requests) add_part(*work, ordered_by(request, options));
-    prepare_parts(*work, nullptr);
-  }
-  if (is_collective(type)) work->coalesce();
-  launch(work, {.site = site, .limit = limit_of(options), .in_background = true});
-  if (options.stream != nullptr) work->await_enqueued();
-  return work;
-}
-
-void GroupState::add_part(WorkState& work, const Request& given) {
-  int peer = -1;
-  std::shared_ptr<const Request> matched;
-  auto part = std::make_unique<WorkPart>(checked(given, matched, peer));
-  part->call.request = &part->request.get();
-  part->call.peer = peer;
-  part->call.sequence = next_sequence(given.type) + work.parts().size();
-  work.parts().push_back(std::move(part));
-}
-
-// All of them are right by themselves: only now a member that is gone may be the end of the group.
-void GroupState::prepare_parts(WorkState& work, const Asked* asked) {
-  if (!is_sound()) [[unlikely]]
-    require_members(work.type(), asked);
-  for (const auto& part : work.parts()) part->algorithm = &prepare(part->storage, part->call);
-}
-
-void GroupState::launch(const std::shared_ptr<WorkState>& work, const CallContext& note) {
-  if (is_watched()) [[unlikely]]
-    for (const auto& part : work->parts()) examine_part(part->call, note);
-  for (const auto& part : work->parts()) await_ready(*part->storage.get(), part->call, note.limit);
-  for (const auto& part : work->parts()) {
-    part->call.sequence = take_sequence(part->call.request->type, *part->algorithm);
-    part->record_id = world_->ring().claim();
-    fill_record(part->record_id, *part->call.request, part->call, part->algorithm, note);
-  }
-  if (work->is_ordered() && is_member()) enqueue(*work);
-  try {
-    work->start();
-  } catch (...) {
-    if (work->is_ordered()) dequeue(*work, false);
-    throw;
-  }
-  // Nothing to do on a rank outside the group: complete at once.
-  if (!is_member() || work->parts().empty()) {
-    work->step();
-    return;
-  }
-  world_->engine->add(work);
-}
-
-// --- End
-// ---------------------------------------------------------------------------------------------
-
 Explanation GroupState::explain(const Request& given) const {
-  if (!is_member())
-    throw UsageError(fmt::format("rank {} is not part of group '{}'", world_->rank(), label()),
-                     context("explain"));
+  if (!members_.is_member())
+    throw UsageError(
+        fmt::format("rank {} is not part of group '{}'", world_->rank(), members_.label()),
+        members_.context("explain"));
   int peer = -1;
   std::shared_ptr<const Request> matched;
   return means_.selector->explain(checked(given, matched, peer));
 }
 
-void GroupState::require_stream(void* stream, const std::string& operation) const {
-  try {
-    require_own_stream(stream, means_.reach);
-  } catch (...) {
-    rethrow_with(context(operation));
+void GroupState::destroy() {
+  if (world_->life.is_copied() || !health_.begin_to_end()) return;
+  record_.line().flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
+  if (members_.is_member()) {
+    const bool drained = drain();
+    watch_.end_hooks(timeout());
+    world_->groups.group_ended(*this, drained && !health_.is_aborted());
   }
+}
+
+bool GroupState::drain() {
+  bool all = true;
+  ProgressEngine& engine = *world_->engine;
+  const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
+  // A rank that leaves by an exception may be the one that everybody waits for.
+  const Timeout patience = world_->life.is_leaving() ? Timeout(Duration::zero()) : timeout();
+  const Deadline deadline = Deadline::after(patience, world_->clock().now());
+  if (!mine.empty() && world_->life.is_leaving()) health_.leave_because_of_failure();
+  for (const auto& work : mine) {
+    try {
+      const Duration left =
+          deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
+      work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
+    } catch (const std::exception&) {
+      // Told by the work itself to whoever looks at it.
+      if (!work->is_completed()) all = false;
+      work->abandon(
+          fmt::format("group '{}' was destroyed before this completed", members_.label()));
+    }
+  }
+  return all;
 }
 
 }  // namespace hymn::detail

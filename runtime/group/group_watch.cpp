@@ -1,8 +1,7 @@
-// What a group tells of operations that have ended: to hooks, and to the counts of metrics.
+#include "runtime/group/group_watch.hpp"
+
 #include "recorder/call_facts.hpp"
-#include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/group/world_context.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -26,87 +25,82 @@ std::size_t payload_of_parts(const WorkState& work) {
 
 }  // namespace
 
-unsigned GroupState::watch_from(const GroupOptions& options) const {
+unsigned GroupWatch::watch_from(const GroupOptions& options) const {
   unsigned watch = 0;
-  if (!is_member()) return watch;
-  if (options.nan_check.value_or(world_->settings.config.nan_check)) watch |= Watch::nan_check;
-  if (world_->metrics != nullptr) watch |= Watch::metrics;
-  if (shape_.size == 1) return watch;
-  if (world_->settings.checks == CheckLevel::detail) watch |= Watch::detail;
-  if (world_->settings.checks == CheckLevel::info && world_->peers.has_control())
+  if (!members_.is_member()) return watch;
+  if (options.nan_check.value_or(world_.settings.config.nan_check)) watch |= Watch::nan_check;
+  if (world_.metrics != nullptr) watch |= Watch::metrics;
+  if (members_.shape().size == 1) return watch;
+  if (world_.settings.checks == CheckLevel::detail) watch |= Watch::detail;
+  if (world_.settings.checks == CheckLevel::info && world_.peers.has_control())
     watch |= Watch::info;
   return watch;
 }
 
-void GroupState::on_completion(CompletionHook hook) {
-  if (!hook) throw UsageError("a completion hook is empty", context("on_completion"));
-  world_->life.require_here(context("on_completion"));
-  if (is_destroyed()) throw UsageError("the group has been destroyed", context("on_completion"));
-  if (!is_member()) return;
+void GroupWatch::on_completion(CompletionHook hook) {
+  if (!hook) throw UsageError("a completion hook is empty", members_.context("on_completion"));
+  if (!members_.is_member()) return;
   completions_.add_hook(std::move(hook));
   watch_.fetch_or(Watch::hooks, std::memory_order_relaxed);
 }
 
-void GroupState::note_ended(const Call& call, const WatchedCall& watched,
+void GroupWatch::note_ended(const Call& call, const WatchedCall& watched,
                             const std::exception_ptr& error) {
-  const TimePoint now = world_->clock().now();
+  const TimePoint now = world_.clock().now();
   const Request& request = *call.request;
   const std::size_t bytes = payload_of(request);
   if (watches(Watch::metrics)) {
     const Duration total = now - watched.entered;
-    world_->metrics->add(watched.path, request.type, bytes, error == nullptr, total, total);
+    world_.metrics->add(watched.path, request.type, bytes, error == nullptr, total, total);
   }
   if (!watches(Watch::hooks)) return;
   CompletionInfo info{.type = request.type,
-                      .name = profiling_name(request.type, world_->rank(), request.peer),
-                      .group = label(),
+                      .name = profiling_name(request.type, world_.rank(), request.peer),
+                      .group = members_.label(),
                       .sequence = call.sequence,
                       .p2p = !is_collective(request.type),
                       .bytes = bytes,
                       .error = text_of(error)};
-  if (world_->ring().timing()) info.active = now - watched.started;
+  if (world_.ring().timing()) info.active = now - watched.started;
   completions_.note(std::move(info));
   tell_hooks();
 }
 
-void GroupState::note_ended(const WorkState& work, const std::exception_ptr& error) {
-  if (!is_member()) return;
-  const TimePoint now = world_->clock().now();
+void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& error) {
+  if (!members_.is_member()) return;
+  const TimePoint now = world_.clock().now();
   const std::size_t bytes = payload_of_parts(work);
   if (watches(Watch::metrics))
-    world_->metrics->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
-                         Duration::zero());
+    world_.metrics->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
+                        Duration::zero());
   if (!watches(Watch::hooks)) return;
   const int peer = work.parts().empty() ? -1 : work.parts().front()->request.get().peer;
   CompletionInfo info{.type = work.type(),
-                      .name = profiling_name(work.type(), world_->rank(), peer),
-                      .group = label(),
+                      .name = profiling_name(work.type(), world_.rank(), peer),
+                      .group = members_.label(),
                       .sequence = work.sequence(),
                       .p2p = !is_collective(work.type()),
                       .bytes = bytes,
                       .error = text_of(error)};
-  if (world_->ring().timing()) info.active = now - work.started();
+  if (world_.ring().timing()) info.active = now - work.started();
   completions_.note(std::move(info));
 }
 
-void GroupState::note_waited(const WorkState& work, Duration waited) {
-  if (is_member() && watches(Watch::metrics))
-    world_->metrics->add_waiting(work.path(), work.type(), waited);
+void GroupWatch::note_waited(const WorkState& work, Duration waited) {
+  if (members_.is_member() && watches(Watch::metrics))
+    world_.metrics->add_waiting(work.path(), work.type(), waited);
 }
 
-void GroupState::tell_hooks() {
-  if (watches(Watch::hooks)) completions_.tell(world_->logger);
+void GroupWatch::tell_hooks() {
+  if (watches(Watch::hooks)) completions_.tell(world_.logger);
 }
 
-void GroupState::wait_for_pending_works(Timeout timeout) {
-  world_->life.require_here(context("wait_for_pending_works"));
-  const auto mine =
-      world_->engine->pending([this](const WorkState& work) { return &work.group() == this; });
-  const Clock& clock = world_->clock();
+void GroupWatch::settle(std::span<const std::shared_ptr<WorkState>> pending, Timeout timeout) {
+  const Clock& clock = world_.clock();
   const TimePoint began = clock.now();
   const Deadline deadline = Deadline::after(timeout, began);
   std::exception_ptr first;
-  for (const auto& work : mine) {
+  for (const auto& work : pending) {
     Timeout left = timeout;
     if (timeout.is_set() && !deadline.is_never())
       left = std::max(deadline.when() - clock.now(), Duration::zero());
@@ -121,11 +115,19 @@ void GroupState::wait_for_pending_works(Timeout timeout) {
   const Timeout left = deadline.is_never() || !timeout.is_set()
                            ? Timeout::none()
                            : Timeout(std::max(deadline.when() - clock.now(), Duration::zero()));
-  const Patience patience = world_->patience("waiting for completion hooks", left);
-  if (!completions_.settle(world_->logger, patience))
+  const Patience patience = world_.patience("waiting for completion hooks", left);
+  if (!completions_.settle(world_.logger, patience))
     throw TimeoutError("a completion hook on another thread has not returned", clock.now() - began,
-                       context("wait_for_pending_works"));
+                       members_.context("wait_for_pending_works"));
   if (first) std::rethrow_exception(first);
+}
+
+void GroupWatch::end_hooks(Timeout patience) {
+  try {
+    completions_.close(world_.logger, world_.patience("ending hooks", patience));
+  } catch (const std::exception&) {
+    // The rank leaves, or MPI is gone: the thread that is in one lets go of them when it returns.
+  }
 }
 
 }  // namespace hymn::detail

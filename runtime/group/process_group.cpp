@@ -1,6 +1,7 @@
 #include "hymn/process_group.hpp"
 
 #include "runtime/group/group_state.hpp"
+#include "runtime/group/work_starter.hpp"
 #include "runtime/group/world_context.hpp"
 
 namespace hymn {
@@ -14,41 +15,50 @@ detail::GroupState& detail::GroupState::need_of(const ProcessGroup& group) {
   return need(group.state_);
 }
 
-int ProcessGroup::rank() const { return need(state_).shape().rank; }
-int ProcessGroup::size() const { return need(state_).shape().size; }
-const std::string& ProcessGroup::description() const { return need(state_).description(); }
-const Membership& ProcessGroup::membership() const { return need(state_).membership(); }
-int ProcessGroup::global_rank(int group_rank) const { return need(state_).global_rank(group_rank); }
-int ProcessGroup::group_rank(int global_rank) const { return need(state_).group_rank(global_rank); }
-std::uint64_t ProcessGroup::comm_split_count() const { return need(state_).comm_splits(); }
-std::vector<AlgorithmUse> ProcessGroup::uses() const { return need(state_).uses(); }
+int ProcessGroup::rank() const { return need(state_).members().shape().rank; }
+int ProcessGroup::size() const { return need(state_).members().shape().size; }
+const std::string& ProcessGroup::description() const {
+  return need(state_).members().description();
+}
+const Membership& ProcessGroup::membership() const { return need(state_).members().membership(); }
+int ProcessGroup::global_rank(int group_rank) const {
+  return need(state_).members().global_rank(group_rank);
+}
+int ProcessGroup::group_rank(int global_rank) const {
+  return need(state_).members().group_rank(global_rank);
+}
+std::uint64_t ProcessGroup::comm_split_count() const { return need(state_).means().comm_splits(); }
+std::vector<AlgorithmUse> ProcessGroup::uses() const { return need(state_).means().uses(); }
 Timeout ProcessGroup::timeout() const { return need(state_).timeout(); }
 void ProcessGroup::set_timeout(Timeout timeout) { need(state_).set_timeout(timeout); }
 
 std::uint64_t ProcessGroup::collective_sequence() const {
-  return need(state_).collective_sequence();
+  return need(state_).record().collective_sequence();
 }
-std::uint64_t ProcessGroup::p2p_sequence() const { return need(state_).p2p_sequence(); }
+std::uint64_t ProcessGroup::p2p_sequence() const { return need(state_).record().p2p_sequence(); }
 
 RecvStatus ProcessGroup::run(const Request& request, const CallOptions& options) {
   return need(state_).run(request, options, __builtin_return_address(0));
 }
 Work ProcessGroup::start(const Request& request, const CallOptions& options) {
-  return Work(need(state_).start(request, options, __builtin_return_address(0)));
+  return Work(
+      detail::WorkStarter(need(state_), options, __builtin_return_address(0)).start(request));
 }
 Work ProcessGroup::start_coalesced(std::span<const Request> requests, const CallOptions& options) {
-  return Work(need(state_).start_coalesced(requests, options, __builtin_return_address(0)));
+  return Work(detail::WorkStarter(need(state_), options, __builtin_return_address(0))
+                  .start_coalesced(requests));
 }
 Explanation ProcessGroup::explain(const Request& request) const {
   return need(state_).explain(request);
 }
 Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                                      const CallOptions& options) {
-  return Work(need(state_).start_batch(operations, options, __builtin_return_address(0)));
+  return Work(detail::WorkStarter(need(state_), options, __builtin_return_address(0))
+                  .start_batch(operations));
 }
 
-void ProcessGroup::abort(const std::string& reason) { need(state_).abort_for(reason); }
-bool ProcessGroup::is_aborted() const { return need(state_).is_aborted(); }
+void ProcessGroup::abort(const std::string& reason) { need(state_).health().abort_for(reason); }
+bool ProcessGroup::is_aborted() const { return need(state_).health().is_aborted(); }
 
 ProcessGroup ProcessGroup::shrink() {
   detail::GroupState& state = need(state_);
@@ -56,13 +66,18 @@ ProcessGroup ProcessGroup::shrink() {
 }
 
 void ProcessGroup::on_completion(CompletionHook hook) {
-  need(state_).on_completion(std::move(hook));
+  detail::GroupState& state = need(state_);
+  state.health().require_usable("on_completion");
+  state.watch().on_completion(std::move(hook));
 }
 void ProcessGroup::wait_for_pending_works(Timeout timeout) {
-  need(state_).wait_for_pending_works(timeout);
+  detail::GroupState& state = need(state_);
+  state.world().life.require_here(state.members().context("wait_for_pending_works"));
+  const auto is_own = [&state](const detail::WorkState& work) { return &work.group() == &state; };
+  state.watch().settle(state.world().engine->pending(is_own), timeout);
 }
 
 void ProcessGroup::destroy() { need(state_).destroy(); }
-bool ProcessGroup::is_destroyed() const { return need(state_).is_destroyed(); }
+bool ProcessGroup::is_destroyed() const { return need(state_).health().is_destroyed(); }
 
 }  // namespace hymn

@@ -16,7 +16,7 @@ namespace hymn {
 namespace {
 
 ProgressEngine::Overdue overdue_of(const detail::WorkState& work) {
-  return {work.group().membership().uid, work.pending(), work.is_on_host()};
+  return {work.group().members().membership().uid, work.pending(), work.is_on_host()};
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now)
 
 void ProgressEngine::tell_overdue_again(std::uint64_t uid) {
   for_each_own([&](const auto& work) {
-    if (work->group().membership().uid == uid) work->set_seen_to(false);
+    if (work->group().members().membership().uid == uid) work->set_seen_to(false);
   });
 }
 
@@ -119,7 +119,7 @@ std::optional<ProgressEngine::Overdue> ProgressEngine::still_overdue(const Overd
                                                                      std::uint64_t first,
                                                                      TimePoint now) const {
   const auto is_meant = [&](const detail::WorkState& work) {
-    if (work.group().membership().uid != one.uid) return false;
+    if (work.group().members().membership().uid != one.uid) return false;
     if (is_collective(one.op.type)) return work.is_ordered() && work.last_sequence() >= first;
     return work.type() == one.op.type && work.sequence() == one.op.sequence;
   };
@@ -137,7 +137,7 @@ void ProgressEngine::look_what_is_driven(TimePoint now) {
 bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) const {
   bool found = false;
   for_each_own([&](const auto& work) {
-    found = found || (work->is_ordered() && work->group().membership().uid == uid &&
+    found = found || (work->is_ordered() && work->group().members().membership().uid == uid &&
                       work->sequence() <= sequence && sequence <= work->last_sequence() &&
                       work->is_undriven());
   });

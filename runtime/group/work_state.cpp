@@ -97,18 +97,18 @@ void WorkState::start() {
       part->storage.get()->start();
     }
   } catch (...) {
-    const auto caught = group_->explained(std::current_exception(), title());
-    const auto failure = group_->describe_failure(caught, title());
+    const auto caught = group_->health().explained(std::current_exception(), title());
+    const auto failure = group_->health().describe_failure(caught, title());
     const bool clean = give_up_parts(failure.reason);
-    if (must_abort_group(clean)) group_->abort(failure);
+    if (must_abort_group(clean)) group_->health().abort(failure);
     for (const auto& part : parts_) {
       // Those that were not started any more, too.
       if (!part->done) group_->world().ring().set_ended(part->record_id, CallState::failed, true);
       group_->world().ring().set_retired(part->record_id);
     }
-    const auto error = with_context(caught, group_->context(title()));
-    if (group_->is_watched()) group_->note_ended(*this, error);
-    group_->tell_ended();
+    const auto error = with_context(caught, group_->members().context(title()));
+    if (group_->watch().is_watched()) group_->watch().note_ended(*this, error);
+    group_->watch().tell_ended();
     std::rethrow_exception(error);
   }
 }
@@ -143,12 +143,12 @@ void WorkState::look_whether_driven(TimePoint now) {
 bool WorkState::advance(long nanoseconds) {
   steps_.store(steps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // Asked before the step, so that what had completed before the abort counts.
-  const bool was_aborted = group_->is_aborted();
+  const bool was_aborted = group_->health().is_aborted();
   if (try_to_end(nanoseconds)) return true;
-  if (!group_->is_sound() || !group_->world().life.is_open()) [[unlikely]] {
+  if (!group_->health().is_sound() || !group_->world().life.is_open()) [[unlikely]] {
     if (was_aborted) {
-      give_up_parts(group_->abort_failure().reason);
-      finish(Ended::badly, group_->aborted_error(title()));
+      give_up_parts(group_->health().abort_failure().reason);
+      finish(Ended::badly, group_->health().aborted_error(title()));
       return true;
     }
     if (auto error = hopeless()) {
@@ -159,20 +159,21 @@ bool WorkState::advance(long nanoseconds) {
   if (explicit_waiters_.load(std::memory_order_relaxed) != 0) return false;
   const TimePoint now = group_->world().clock().now();
   if (!deadline_.expired(now)) {
-    auto error = is_ordered() ? group_->look_for_other_calls(started_, now) : nullptr;
+    auto error = is_ordered() ? group_->agreement().look_for_other_calls(started_, now) : nullptr;
     if (!error) return false;
     fail(std::move(error));
     return true;
   }
   for (int i = 0; i < last_steps; ++i)
     if (try_to_end(0)) return true;
-  fail(group_->timeout_error(pending(), now - started_, limit_));
+  fail(group_->inquiry().timeout_error(pending(), now - started_, limit_));
   return true;
 }
 
 bool WorkState::try_to_end(long nanoseconds) {
   try {
-    if (!step_parts(nanoseconds) || (is_ordered() && !group_->is_next(*this))) return false;
+    if (!step_parts(nanoseconds) || (is_ordered() && !group_->record().is_next(*this)))
+      return false;
     finish(Ended::well, nullptr);
   } catch (...) {
     fail(std::current_exception());
@@ -185,8 +186,8 @@ std::exception_ptr WorkState::hopeless() {
     if (part->done) continue;
     const Call& call = part->call;
     try {
-      auto error = group_->hopeless({call.request->type, call.sequence, call.peer},
-                                    [&] { return step_part(*part, 0); });
+      auto error = group_->health().hopeless({call.request->type, call.sequence, call.peer},
+                                             [&] { return step_part(*part, 0); });
       if (error) return error;
     } catch (...) {
       return std::current_exception();
@@ -196,7 +197,7 @@ std::exception_ptr WorkState::hopeless() {
 }
 
 bool WorkState::must_abort_group(bool clean) const {
-  return is_ordered() || !clean || group_->has_failed_members();
+  return is_ordered() || !clean || group_->health().has_failed_members();
 }
 
 bool WorkState::can_park() const {
@@ -229,9 +230,9 @@ bool WorkState::step_parts(long nanoseconds) {
 
 bool WorkState::step_part(WorkPart& part, long nanoseconds) {
   Operation& operation = *part.storage.get();
-  if (group_->may_take_wrongly(part.request.get().type)) return false;
+  if (group_->health().may_take_wrongly(part.request.get().type)) return false;
   const bool done = nanoseconds > 0 ? operation.park(nanoseconds) : operation.step();
-  part.done = done && !group_->may_take_wrongly(part.request.get().type);
+  part.done = done && !group_->health().may_take_wrongly(part.request.get().type);
   if (part.done) {
     completed_parts_.fetch_add(1, std::memory_order_relaxed);
     group_->world().ring().set_ended(part.record_id, CallState::completed, false);
@@ -240,21 +241,21 @@ bool WorkState::step_part(WorkPart& part, long nanoseconds) {
 }
 
 void WorkState::fail(std::exception_ptr error) {
-  error = group_->explained(std::move(error), title());
-  const auto failure = group_->describe_failure(error, title());
+  error = group_->health().explained(std::move(error), title());
+  const auto failure = group_->health().describe_failure(error, title());
   // Before anything is taken back: what comes then must be nobody else's.
-  if (must_abort_group(true)) group_->abort(failure);
+  if (must_abort_group(true)) group_->health().abort(failure);
   const bool clean = give_up_parts(failure.reason);
   if (must_abort_group(clean))
-    group_->abort(failure);
+    group_->health().abort(failure);
   else
-    group_->note_failed_message(failure);
-  finish(Ended::badly, with_context(error, group_->context(title())));
+    group_->health().note_failed_message(failure);
+  finish(Ended::badly, with_context(error, group_->members().context(title())));
 }
 
 bool WorkState::give_up_parts(const std::string& reason) {
   bool clean = true;
-  if (group_->is_aborted()) group_->note_given_up();
+  if (group_->health().is_aborted()) group_->health().note_given_up();
   for (std::size_t i = 0; i < started_parts_; ++i) {
     WorkPart& part = *parts_[i];
     if (part.done.exchange(true)) continue;
@@ -270,15 +271,15 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
   if (how == Ended::well) {
     for (const auto& part : parts_) {
       if (part->request.get().type != OpType::recv) continue;
-      statuses_.push_back(group_->to_global(part->storage.get()->status()));
+      statuses_.push_back(group_->members().to_global(part->storage.get()->status()));
     }
   }
   error_ = std::move(error);
   for (const auto& part : parts_) group_->world().ring().set_retired(part->record_id);
   // Before the next one may end.
-  if (group_->is_watched()) [[unlikely]]
-    group_->note_ended(*this, error_);
-  if (is_ordered()) group_->dequeue(*this, how == Ended::well);
+  if (group_->watch().is_watched()) [[unlikely]]
+    group_->watch().note_ended(*this, error_);
+  if (is_ordered()) group_->record().dequeue(*this, how == Ended::well);
   ended_.store(how, std::memory_order_release);
 }
 
@@ -286,9 +287,10 @@ void WorkState::abandon(const std::string& reason) {
   {
     std::lock_guard lock(step_mutex_);
     if (is_completed()) return;
-    group_->note_given_up();
+    group_->health().note_given_up();
     if (!give_up_parts(reason)) group_->world().life.mark_failed();
-    finish(Ended::badly, std::make_exception_ptr(AbortedError(reason, group_->context(title()))));
+    finish(Ended::badly,
+           std::make_exception_ptr(AbortedError(reason, group_->members().context(title()))));
   }
   conclude();
 }
@@ -296,16 +298,16 @@ void WorkState::abandon(const std::string& reason) {
 void WorkState::conclude() {
   const auto removed = group_->world().engine->remove(*this);
   settle_future();
-  group_->tell_ended();
+  group_->watch().tell_ended();
 }
 
 void WorkState::require_driver() const {
   WorldContext& world = group_->world();
   // Asked here first: a context is words, which cost more than the rest of a small call.
   if (is_completed()) return;
-  if (world.life.is_copied()) world.life.require_here(group_->context(title()));
+  if (world.life.is_copied()) world.life.require_here(group_->members().context(title()));
   if (world.engine->has_own_thread() || world.life.may_end_works()) return;
-  world.life.require_drive(group_->context(title()));
+  world.life.require_drive(group_->members().context(title()));
 }
 
 bool WorkState::test() {
@@ -361,13 +363,13 @@ void WorkState::wait(Timeout timeout) {
     set_seen_to(false);
   }
   if (has_waited) remove_waiter();
-  if (group_->is_watched()) [[unlikely]]
-    group_->note_waited(*this, world.clock().now() - began);
+  if (group_->watch().is_watched()) [[unlikely]]
+    group_->watch().note_waited(*this, world.clock().now() - began);
   if (expired && world.settings.config.blocking_wait)
     fail_waiting(world.clock().now() - began, timeout);
   else if (expired)
     std::rethrow_exception(
-        group_->timeout_error(pending(), world.clock().now() - began, timeout, false));
+        group_->inquiry().timeout_error(pending(), world.clock().now() - began, timeout, false));
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -394,7 +396,7 @@ void WorkState::await_enqueued() {
 
 void WorkState::wait_on(void* stream) {
   require_driver();
-  group_->require_stream(stream, title());
+  group_->gpu().require_stream(stream, title());
   await_enqueued();
   {
     std::lock_guard lock(step_mutex_);
@@ -411,7 +413,7 @@ void WorkState::wait_on(void* stream) {
 
 // HYMN_BLOCKING_WAIT: the patience of who waits is the operation's limit.
 void WorkState::fail_waiting(Duration waited, Timeout limit) {
-  auto error = group_->timeout_error(pending(), waited, limit);
+  auto error = group_->inquiry().timeout_error(pending(), waited, limit);
   {
     std::lock_guard lock(step_mutex_);
     if (!is_completed()) fail(std::move(error));
@@ -424,7 +426,7 @@ std::exception_ptr WorkState::error() const { return is_completed() ? error_ : n
 std::vector<BufferView> WorkState::result() const {
   if (!is_completed())
     throw UsageError("there is no result yet",
-                     merged_context("wait() first", group_->context(title())));
+                     merged_context("wait() first", group_->members().context(title())));
   if (error_) std::rethrow_exception(error_);
   std::vector<BufferView> written;
   for (const auto& part : parts_) {
@@ -437,7 +439,7 @@ std::vector<BufferView> WorkState::result() const {
 std::vector<RecvStatus> WorkState::statuses() const {
   if (!is_completed())
     throw UsageError("there is no status yet",
-                     merged_context("wait() first", group_->context(title())));
+                     merged_context("wait() first", group_->members().context(title())));
   if (error_) std::rethrow_exception(error_);
   return statuses_;
 }

@@ -23,7 +23,7 @@ GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
   require_free();
   require_support();
   WorldContext& world = state_->world();
-  const Membership& membership = state_->membership();
+  const Membership& membership = state_->members().membership();
   readable_ = std::make_unique<ReadableMembers>(membership.uid);
   asked_ = std::make_unique<AskedMembers>(world.peers.agent(), world.clock(), membership.uid);
   for (const int rank : membership.ranks) {
@@ -33,7 +33,7 @@ GroupShadow::GroupShadow(ProcessGroup group, const ShadowOptions& options)
     else
       asked_->add(rank);
   }
-  round_ = state_->line().joins.load(std::memory_order_relaxed) + 1;
+  round_ = state_->record().line().joins.load(std::memory_order_relaxed) + 1;
 }
 
 GroupShadow::~GroupShadow() {
@@ -44,8 +44,9 @@ GroupShadow::~GroupShadow() {
 }
 
 void GroupShadow::require_free() {
-  ErrorContext where = state_->context("shadow_all");
-  if (state_->is_destroyed()) throw UsageError("the group has been destroyed", std::move(where));
+  ErrorContext where = state_->members().context("shadow_all");
+  if (state_->health().is_destroyed())
+    throw UsageError("the group has been destroyed", std::move(where));
   where.remedy = "give each group once, and to no other shadow_all within the body";
   if (!state_->begin_shadow())
     throw UsageError("a group takes part in shadow_all twice at the same time", std::move(where));
@@ -54,11 +55,11 @@ void GroupShadow::require_free() {
 
 void GroupShadow::require_support() const {
   const auto refuse = [this](const char* why, const char* remedy) {
-    ErrorContext where = state_->context("shadow_all");
+    ErrorContext where = state_->members().context("shadow_all");
     where.remedy = remedy;
     throw UnsupportedError(why, std::move(where));
   };
-  if (state_->membership().ranks.size() == 1) return;
+  if (state_->members().membership().ranks.size() == 1) return;
   if (!state_->world().ring().is_on())
     refuse("there is no flight recorder, by which ranks see what the others call",
            "leave HYMN_RECORDER_SIZE on, or use joinables");
@@ -68,21 +69,21 @@ void GroupShadow::require_support() const {
   if (state_->world().settings.checks == CheckLevel::detail)
     refuse("with checks of level detail a call meets the others before it is recorded",
            "use HYMN_CHECKS=info, or joinables");
-  if (state_->blocks())
+  if (state_->means().blocks)
     refuse("the group was made to use MPI's blocking calls, which no other form of a call matches",
            "make it with a limit of time, or use joinables");
 }
 
 void GroupShadow::join() {
-  GroupLine& line = state_->line();
-  line.joined_at.store(state_->collective_sequence(), std::memory_order_relaxed);
+  GroupLine& line = state_->record().line();
+  line.joined_at.store(state_->record().collective_sequence(), std::memory_order_relaxed);
   line.joins.store(round_, std::memory_order_release);
   line.flags.fetch_or(GroupLine::shadows, std::memory_order_acq_rel);
 }
 
 // A failure leaves the mark, for dumps that come later.
 Work GroupShadow::part() {
-  state_->line().flags.fetch_and(~GroupLine::shadows, std::memory_order_acq_rel);
+  state_->record().line().flags.fetch_and(~GroupLine::shadows, std::memory_order_acq_rel);
   return group_.barrier_async();
 }
 
@@ -94,7 +95,7 @@ void GroupShadow::for_each_other(Visit&& visit) const {
 }
 
 std::optional<std::uint64_t> GroupShadow::total() const {
-  std::uint64_t most = state_->line().joined_at.load(std::memory_order_relaxed);
+  std::uint64_t most = state_->record().line().joined_at.load(std::memory_order_relaxed);
   bool all = true;
   for_each_other([&](const ShadowedMember& other) {
     const auto joined_at = other.joined_at(round_);
@@ -105,7 +106,7 @@ std::optional<std::uint64_t> GroupShadow::total() const {
 }
 
 std::optional<MadeCall> GroupShadow::find(std::uint64_t next) {
-  MadeCall made{.all = std::vector<const SeenCall*>(state_->membership().ranks.size())};
+  MadeCall made{.all = std::vector<const SeenCall*>(state_->members().membership().ranks.size())};
   int lost = -1;
   int silent = -1;
   bool lacks = false;
@@ -159,7 +160,7 @@ bool GroupShadow::retire() {
 bool GroupShadow::follow() {
   if (ended_) return false;
   const bool retired = retire();
-  const std::uint64_t next = state_->collective_sequence() + 1;
+  const std::uint64_t next = state_->record().collective_sequence() + 1;
   look(next);
   if (const auto made = find(next)) {
     start(*made);
@@ -173,7 +174,7 @@ bool GroupShadow::follow() {
 }
 
 void GroupShadow::refuse_silent(int rank) const {
-  ErrorContext where = state_->context("shadow_all");
+  ErrorContext where = state_->members().context("shadow_all");
   where.remedy = "set HYMN_RECORDER_SIZE alike on all ranks, or use joinables";
   throw UnsupportedError(fmt::format("{} keeps no records of its calls that could be shadowed",
                                      state_->world().peers.name_of(rank)),
@@ -186,11 +187,11 @@ void GroupShadow::start(const MadeCall& made) {
     memory = std::move(spare_.back());
     spare_.pop_back();
   }
-  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->shape(), options_,
-                                           std::move(memory));
+  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->members().shape(),
+                                           options_, std::move(memory));
   std::unique_ptr<ShadowOnGpu> on_gpu;
-  if (made.one->on_gpu && state_->reach().gpu)
-    on_gpu = std::make_unique<ShadowOnGpu>(*made.one, call->request(), state_->reach().gpu,
+  if (made.one->on_gpu && state_->means().reach.gpu)
+    on_gpu = std::make_unique<ShadowOnGpu>(*made.one, call->request(), state_->means().reach.gpu,
                                            spare_on_gpu_);
   const Request& request = on_gpu ? on_gpu->request() : call->request();
   in_flight_.push_back({std::move(call), std::move(on_gpu), {}});
@@ -201,16 +202,16 @@ void GroupShadow::start(const MadeCall& made) {
 
 void GroupShadow::require_hope(Duration idle) {
   if (ended_) return;
-  const PendingOp next{.sequence = state_->collective_sequence() + 1};
-  if (!state_->is_sound())
-    if (const auto error = state_->hopeless(next, [this] { return follow(); }))
+  const PendingOp next{.sequence = state_->record().collective_sequence() + 1};
+  if (!state_->health().is_sound())
+    if (const auto error = state_->health().hopeless(next, [this] { return follow(); }))
       std::rethrow_exception(error);
   const Timeout limit = state_->timeout();
   if (limit.is_none() || idle < limit.duration()) return;
   // Those who have run out since they were last seen are not to blame.
   readable_->look_at_all(next.sequence, round_);
   asked_->look_at_all(next.sequence, round_);
-  ErrorContext where = state_->context("shadow_all");
+  ErrorContext where = state_->members().context("shadow_all");
   for_each_other([&](const ShadowedMember& other) {
     if (!other.joined_at(round_)) where.missing.push_back(other.rank());
   });
@@ -219,7 +220,8 @@ void GroupShadow::require_hope(Duration idle) {
   throw TimeoutError(
       fmt::format("shadow_all of group '{}': nothing to shadow on rank {} for {:.3f} s, though "
                   "ranks [{}] have not run out",
-                  state_->label(), state_->world().rank(), seconds, fmt::join(where.missing, ", ")),
+                  state_->members().label(), state_->world().rank(), seconds,
+                  fmt::join(where.missing, ", ")),
       idle, std::move(where));
 }
 

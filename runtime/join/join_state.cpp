@@ -213,7 +213,7 @@ void JoinState::throw_in_step(const Failure& failure) {
 }
 
 ErrorContext JoinState::context(std::string remedy) const {
-  ErrorContext where = GroupState::of(group())->context("join");
+  ErrorContext where = GroupState::of(group())->members().context("join");
   where.remedy = std::move(remedy);
   return where;
 }

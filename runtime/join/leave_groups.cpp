@@ -26,11 +26,13 @@ void give_up_groups(std::span<const ProcessGroup> groups, const std::exception_p
   for (const ProcessGroup& group : groups) {
     GroupState& state = *GroupState::of(group);
     // One that this rank has destroyed as well: the others may still wait in it.
-    if (!state.is_member() || state.is_aborted() || state.world().life.is_destroyed()) continue;
-    GroupFailure failure = state.describe_failure(error, what);
+    if (!state.members().is_member() || state.health().is_aborted() ||
+        state.world().life.is_destroyed())
+      continue;
+    GroupFailure failure = state.health().describe_failure(error, what);
     if (failure.missing.empty() && is_own_fault) failure.missing = {state.world().rank()};
     state.world().incidents.report({"abort", failure.reason});
-    state.abort(failure);
+    state.health().abort(failure);
   }
 }
 

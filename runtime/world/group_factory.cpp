@@ -126,7 +126,7 @@ Membership GroupFactory::new_membership(std::span<const int> ranks, const GroupO
 }
 
 bool GroupFactory::is_member(const Membership& membership) const {
-  return GroupState::shape_of(membership, world_.rank()).rank >= 0;
+  return GroupMembers::shape_of(membership, world_.rank()).rank >= 0;
 }
 
 void GroupFactory::skip_uids_to(std::uint64_t uid) {
@@ -135,8 +135,7 @@ void GroupFactory::skip_uids_to(std::uint64_t uid) {
 }
 
 std::shared_ptr<GroupState> GroupFactory::make(Membership membership, const GroupOptions& options) {
-  GroupState::Means means;
-  bool blocks = false;
+  GroupMeans means;
   std::optional<MakingNote> note;
   if (is_member(membership)) {
     note.emplace(world_.recorder, membership.uid, membership.ranks);
@@ -155,7 +154,6 @@ std::shared_ptr<GroupState> GroupFactory::make(Membership membership, const Grou
     try {
       std::shared_ptr<Exchange> exchange = means_.mux.channel(membership.uid);
       Agreement agreement = agree(*exchange, membership, options);
-      blocks = agreement.blocks;
       means = find_means(std::move(exchange), membership, options, std::move(agreement));
     } catch (const ConfigError&) {
       give_back(true);  // all members have found it
@@ -181,8 +179,8 @@ std::shared_ptr<GroupState> GroupFactory::make(Membership membership, const Grou
     for (const auto& mechanism : means_.mechanisms)
       mechanism->stand_by(membership, options, standing);
   }
-  auto group = make_shared_here<GroupState>(self_.lock(), std::move(membership), options,
-                                            std::move(means), blocks);
+  auto group =
+      make_shared_here<GroupState>(self_.lock(), std::move(membership), options, std::move(means));
   enter(*group);
   if (note) note->set_made();
   std::lock_guard lock(mutex_);
@@ -190,10 +188,10 @@ std::shared_ptr<GroupState> GroupFactory::make(Membership membership, const Grou
   return group;
 }
 
-GroupState::Means GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
-                                           const Membership& membership,
-                                           const GroupOptions& options, Agreement agreement) {
-  GroupShape shape = GroupState::shape_of(membership, world_.rank());
+GroupMeans GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
+                                    const Membership& membership, const GroupOptions& options,
+                                    Agreement agreement) {
+  GroupShape shape = GroupMembers::shape_of(membership, world_.rank());
   shape.reproducibility = options.reproducibility.value_or(world_.settings.reproducibility);
   const PathPolicy path = policy_of(options, world_.settings.path);
   require_gpu_path(path, agreement.layout);
@@ -230,7 +228,8 @@ GroupState::Means GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
   return {.selector = std::move(selector),
           .reach = std::move(made.reach),
           .nccl = made.given<NcclChannel>(),
-          .exchange = std::move(exchange)};
+          .exchange = std::move(exchange),
+          .blocks = agreement.blocks};
 }
 
 // The members of a new group compare what they were called with, and learn where each other are and
@@ -319,18 +318,19 @@ bool GroupFactory::shares_memory() const {
 
 void GroupFactory::enter(GroupState& group) {
   const std::optional<GroupFailure> failure = known_.enter(group);
-  if (failure && group.is_member()) {
-    group.abort_here(*failure);
+  if (failure && group.members().is_member()) {
+    group.health().abort_here(*failure);
     world_.incidents.group_failed(*failure);
   }
   if (!world_.peers.has_control()) return;
   for (const PeerNews& news : world_.peers.agent()->all_news())
-    if (is_gone(news.state)) group.member_changed(news);
+    if (is_gone(news.state)) group.health().member_changed(news);
 }
 
 void GroupFactory::group_ended(const GroupState& group, bool clean) {
   std::lock_guard lock(mutex_);
-  for (const auto& mechanism : means_.mechanisms) mechanism->close(group.membership(), clean);
+  for (const auto& mechanism : means_.mechanisms)
+    mechanism->close(group.members().membership(), clean);
 }
 
 void GroupFactory::forget_group(const GroupState& group) {

@@ -56,7 +56,7 @@ class GroupFactory {
   struct Agreement {
     std::vector<std::vector<Bytes>> offers;   ///< by mechanism, then by member
     std::vector<std::vector<Bytes>> answers;  ///< likewise
-    bool blocks = true;                       ///< see GroupState
+    bool blocks = true;                       ///< see GroupMeans
     GroupLayout layout;
   };
   /// Of a group that is about to be made. Throws UsageError.
@@ -65,8 +65,8 @@ class GroupFactory {
   std::vector<std::vector<Bytes>> answer(Exchange& exchange, const Membership& membership,
                                          const std::vector<std::vector<Bytes>>& offers,
                                          Timeout limit);
-  GroupState::Means find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,
-                               const GroupOptions& options, Agreement agreement);
+  GroupMeans find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,
+                        const GroupOptions& options, Agreement agreement);
   PlanContext plan_context(GroupLayout layout, const PathPolicy& path) const;
   bool shares_memory() const;
   bool is_member(const Membership& membership) const;

@@ -10,11 +10,12 @@
 namespace hymn::detail {
 
 ProcessGroup GroupShrink::shrink(GroupState& group) {
-  const ErrorContext context = group.context("shrink");
+  const ErrorContext context = group.members().context("shrink");
   world_.life.require_here(context);
-  if (group.is_destroyed() || world_.life.is_destroyed())
+  if (group.health().is_destroyed() || world_.life.is_destroyed())
     throw UsageError("the group has been destroyed", context);
-  if (!group.is_member()) throw UsageError("this rank is not a member of the group", context);
+  if (!group.members().is_member())
+    throw UsageError("this rank is not a member of the group", context);
   if (!world_.peers.has_control())
     throw UnsupportedError("without a control plane nobody knows who is left",
                            {.rank = world_.rank(),
@@ -23,10 +24,10 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
                             .remedy = "do not switch it off (HYMN_CONTROL)"});
   world_.life.require_drive(context);
   factory_.settle();
-  const Membership& old = group.membership();
-  group.line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
+  const Membership& old = group.members().membership();
+  group.record().line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
   MakingNote note(world_.recorder, old.uid, old.ranks, MakingKind::shrink);
-  if (!group.is_aborted()) group.abort_to_shrink();
+  if (!group.health().is_aborted()) group.health().abort_to_shrink();
   const TimePoint began = world_.clock().now();
   const Patience patient = patience(group, old.uid, old.ranks);
   while (true) {
@@ -34,8 +35,8 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
     const auto verdict = world_.peers.agent()->shrink(old.uid, old.ranks, patient);
     if (!verdict) {
       if (!world_.peers.agent()->has_no_coordinator())
-        world_.incidents.report(
-            {"timeout", fmt::format("shrink of group '{}': not all have come", group.label())});
+        world_.incidents.report({"timeout", fmt::format("shrink of group '{}': not all have come",
+                                                        group.members().label())});
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, world_.clock().now() - began);
     }
     try {
@@ -54,8 +55,8 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
 Patience GroupShrink::patience(const GroupState& group, std::uint64_t uid,
                                std::vector<int> ranks) const {
   Patience patient = world_.patience("shrinking a group", limit_for(group));
-  patient.long_wait =
-      long_wait(fmt::format("shrinking group '{}'", group.label()), uid, std::move(ranks));
+  patient.long_wait = long_wait(fmt::format("shrinking group '{}'", group.members().label()), uid,
+                                std::move(ranks));
   return patient;
 }
 
@@ -86,7 +87,7 @@ std::shared_ptr<LongWait> GroupShrink::long_wait(std::string purpose, std::uint6
 // all throw it away, and try again without that one: it is made for all or for none.
 std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
                                               const control::ShrinkVerdict& verdict) {
-  const Membership& old = group.membership();
+  const Membership& old = group.members().membership();
   GroupOptions options = group.options();
   options.timeout = group.timeout();
   std::shared_ptr<GroupState> shrunk;
@@ -114,25 +115,25 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
     return shrunk;
   }
   if (made) {
-    shrunk->abort_here({"a rank was lost before all had the group"});
+    shrunk->health().abort_here({"a rank was lost before all had the group"});
     return nullptr;
   }
-  if (shrunk->is_aborted()) {
-    if (!shrunk->abort_failure().missing.empty()) return nullptr;
-    std::rethrow_exception(shrunk->aborted_error("shrink"));
+  if (shrunk->health().is_aborted()) {
+    if (!shrunk->health().abort_failure().missing.empty()) return nullptr;
+    std::rethrow_exception(shrunk->health().aborted_error("shrink"));
   }
   try {
     throw_not_all_have(group, "made the new group", verdict.new_uid, verdict.survivors,
                        world_.clock().now() - began);
   } catch (const Error& error) {
-    shrunk->abort({error.problem()});
+    shrunk->health().abort({error.problem()});
     throw;
   }
 }
 
 void GroupShrink::throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
                                      const std::vector<int>& ranks, Duration waited) const {
-  ErrorContext context = group.context("shrink");
+  ErrorContext context = group.members().context("shrink");
   if (world_.peers.agent()->has_no_coordinator()) {
     context.remedy = "check that the hosts can reach each other (HYMN_INTERFACE), or end the job";
     throw UnsupportedError(

@@ -6,8 +6,8 @@ std::optional<GroupFailure> KnownGroups::enter(GroupState& group) {
   const std::lock_guard lock(mutex_);
   known_.emplace(key_of(group), &group);
   std::optional<GroupFailure> failure;
-  if (auto* const early = early_aborts_.find(group.membership().uid)) failure = *early;
-  early_aborts_.erase(group.membership().uid);
+  if (auto* const early = early_aborts_.find(group.members().membership().uid)) failure = *early;
+  early_aborts_.erase(group.members().membership().uid);
   return failure;
 }
 
@@ -22,8 +22,8 @@ bool KnownGroups::abort(std::uint64_t uid, const GroupFailure& failure) {
   bool concerned = false;
   const auto give_up = [&](GroupState& group) {
     is_known = true;
-    concerned = group.is_member();
-    if (concerned) group.abort_here(failure);
+    concerned = group.members().is_member();
+    if (concerned) group.health().abort_here(failure);
   };
   visit_locked(uid, give_up);
   // Others may have made the group, and given it up, before this rank has finished making it.
@@ -34,7 +34,7 @@ bool KnownGroups::abort(std::uint64_t uid, const GroupFailure& failure) {
 bool KnownGroups::with(std::uint64_t uid, const std::function<void(const GroupState&)>& use) const {
   bool is_known = false;
   visit(uid, [&](const GroupState& group) {
-    if (is_known || !group.is_member()) return;
+    if (is_known || !group.members().is_member()) return;
     is_known = true;
     use(group);
   });

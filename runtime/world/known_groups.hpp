@@ -17,7 +17,9 @@ namespace hymn::detail {
 
 /// A rank may have several handles of one group.
 using GroupKey = std::pair<std::uint64_t, const GroupState*>;
-inline GroupKey key_of(const GroupState& group) { return {group.membership().uid, &group}; }
+inline GroupKey key_of(const GroupState& group) {
+  return {group.members().membership().uid, &group};
+}
 
 /// Every group, from when it is made until it is destroyed; not by shared pointers: a group must
 /// not end, which takes its time, on the thread of the control plane. Thread-safe; its lock is held

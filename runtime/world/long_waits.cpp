@@ -43,7 +43,8 @@ void LongWaits::ask_about(const CallRecord& call) {
   Asked wait;
   wait.call = call;
   const bool is_known = groups_.with(call.group_uid, [&](const GroupState& group) {
-    std::tie(wait.about, wait.ranks) = group.whom_to_ask(group.pending_in(call));
+    std::tie(wait.about, wait.ranks) =
+        group.inquiry().whom_to_ask(group.inquiry().pending_in(call));
   });
   if (!is_known || wait.ranks.empty()) return;
   // Outside of the lock: ranks that are threads answer within the call.
@@ -61,7 +62,7 @@ void LongWaits::report(const Asked& wait, std::vector<ProgressReport> reports,
   world_.inquiry.find_sites(reports, wait.about, Duration::zero());
   site_text(wait.call.site);
   groups_.with(wait.call.group_uid, [&](const GroupState& group) {
-    const std::string text = group.wait_report(wait.call, std::move(reports), waited);
+    const std::string text = group.inquiry().wait_report(wait.call, std::move(reports), waited);
     world_.logger.warning(text, is_told_by_another);
   });
 }

@@ -27,7 +27,7 @@ OverdueWorks::Asked OverdueWorks::ask_about(const ProgressEngine::Overdue& work)
   Asked asked{.work = work};
   std::vector<int> ranks;
   groups_.with(work.uid, [&](const GroupState& group) {
-    std::tie(asked.about, ranks) = group.whom_to_ask(work.op);
+    std::tie(asked.about, ranks) = group.inquiry().whom_to_ask(work.op);
   });
   // Outside of the lock: ranks that are threads answer within the call.
   if (world_.peers.has_control() && !ranks.empty())
@@ -46,7 +46,8 @@ bool OverdueWorks::look_after(Asked& asked) {
   const bool collective = is_collective(asked.work.op.type);
   // Who has not been heard of may have come, or not.
   bool is_sound = false;
-  groups_.with(asked.work.uid, [&](const GroupState& group) { is_sound = !group.is_aborted(); });
+  groups_.with(asked.work.uid,
+               [&](const GroupState& group) { is_sound = !group.health().is_aborted(); });
   if (!is_sound) return true;
   if (collective && std::ranges::any_of(reports, &ProgressReport::cut_off))
     world_.watched_engine.load(std::memory_order_acquire)->tell_overdue_again(asked.work.uid);
@@ -54,7 +55,7 @@ bool OverdueWorks::look_after(Asked& asked) {
   world_.inquiry.find_sites(reports, asked.about, Duration::zero());
   MissingRanks missing;
   groups_.with(asked.work.uid, [&](const GroupState& group) {
-    missing = group.missing_of(asked.work.op, reports);
+    missing = group.inquiry().missing_of(asked.work.op, reports);
   });
   const bool is_missed = collective && !missing.ranks.empty() && !missing.undriven;
   const bool may_be_done = asked.work.on_host && asked.question.has_value();
@@ -78,7 +79,7 @@ void OverdueWorks::give_up(const Asked& asked, std::uint64_t first,
     for (ProgressReport& report : reports) report.signature = 0;
   MissingRanks missing;
   groups_.with(work.uid, [&](const GroupState& group) {
-    missing = group.missing_of(work.op, std::move(reports));
+    missing = group.inquiry().missing_of(work.op, std::move(reports));
   });
   const GroupFailure failure{
       fmt::format("rank {}: {} #{} has not completed within its limit, and nobody waits for it{}{}",
@@ -87,8 +88,8 @@ void OverdueWorks::give_up(const Asked& asked, std::uint64_t first,
       std::move(missing.ranks)};
   bool found = false;
   groups_.visit(work.uid, [&](GroupState& group) {
-    if (group.is_aborted()) return;
-    group.abort_here(failure);
+    if (group.health().is_aborted()) return;
+    group.health().abort_here(failure);
     found = true;
   });
   if (!found) return;

@@ -12,7 +12,7 @@ namespace hymn::detail {
 
 void WorldListener::peer_changed(const PeerNews& news) {
   groups_.visit_until([&news](GroupState& group) {
-    group.member_changed(news);
+    group.health().member_changed(news);
     return false;
   });
   if (!hymn::has_failed(news.state)) return;
@@ -59,7 +59,7 @@ ProgressReport WorldListener::tell(const Inquiry& about) {
     report.completed = mark->completed;
   }
   groups_.visit(about.uid, [&](const GroupState& group) {
-    report.entered = std::max(report.entered, group.met());
+    report.entered = std::max(report.entered, group.record().met());
   });
   return report;
 }
@@ -71,9 +71,9 @@ OwnWait WorldListener::own_wait() const {
   groups_.visit_until([&meeting](const GroupState& group) {
     const std::uint64_t sequence = group.meeting();
     if (sequence == 0) return false;
-    meeting = {.uid = group.membership().uid,
+    meeting = {.uid = group.members().membership().uid,
                .sequence = sequence,
-               .ranks = pack_ranks(group.membership().ranks)};
+               .ranks = pack_ranks(group.members().membership().ranks)};
     return true;
   });
   if (meeting) return *meeting;
@@ -95,8 +95,8 @@ OwnWait WorldListener::own_wait() const {
 CallProgress WorldListener::tell_calls(std::uint64_t uid, std::uint64_t sequence) {
   CallProgress report;
   groups_.visit(uid, [&](const GroupState& group) {
-    if (group.is_member())
-      report = report_of(look_at_calls(group.line(), world_.ring(), uid, sequence));
+    if (group.members().is_member())
+      report = report_of(look_at_calls(group.record().line(), world_.ring(), uid, sequence));
   });
   return report;
 }

@@ -128,7 +128,7 @@ void WorldState::start_working() {
 
 int WorldState::gpu() const {
   const GroupState* const all = GroupState::of(default_group_);
-  return all != nullptr && all->reach().gpu ? all->reach().gpu->index() : -1;
+  return all != nullptr && all->means().reach.gpu ? all->means().reach.gpu->index() : -1;
 }
 
 std::uint64_t WorldState::dropped_messages() const {

@@ -34,11 +34,11 @@ TEST(FailedCall, IsRecorded) {
 // Two ranks may give a group up at the same time; each then hears the other's reason as well.
 TEST(FailedGroup, KeepsTheFirstReason) {
   run_ranks(1, [](World& world) {
-    const auto group = detail::GroupState::of(world.group());
-    group->abort_here({"the first", {3}});
-    group->abort_here({"the second", {4}});
-    EXPECT_EQ(group->abort_failure().reason, "the first");
-    EXPECT_EQ(group->abort_failure().missing, std::vector<int>{3});
+    detail::GroupHealth& group = detail::GroupState::need_of(world.group()).health();
+    group.abort_here({"the first", {3}});
+    group.abort_here({"the second", {4}});
+    EXPECT_EQ(group.abort_failure().reason, "the first");
+    EXPECT_EQ(group.abort_failure().missing, std::vector<int>{3});
   });
 }
 

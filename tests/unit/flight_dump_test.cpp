@@ -215,7 +215,7 @@ TEST(FlightDump, TellsOfAFailedGroup) {
     EXPECT_EQ(config["timeout_ms"], 7500);
     EXPECT_EQ(config["collective_seq"], 2);
     EXPECT_EQ(config["completed_seq"], 1);
-    EXPECT_EQ(config["aborted"], detail::GroupState::of(group)->abort_failure().reason);
+    EXPECT_EQ(config["aborted"], detail::GroupState::of(group)->health().abort_failure().reason);
     EXPECT_EQ(dump["entries"].back()["state"], "failed");
     EXPECT_EQ(dump["entries"].back()["retired"], true);
     EXPECT_EQ(dump["entries"].back()["timeout_ms"], 7500);
@@ -230,7 +230,7 @@ TEST(FlightDump, CompletedIsCountedInOrder) {
     world.group().barrier();
     for (Work& work : works) work.wait();
     world.group().barrier_async().wait();
-    const GroupLine& line = detail::GroupState::of(world.group())->line();
+    const GroupLine& line = detail::GroupState::of(world.group())->record().line();
     EXPECT_EQ(line.collectives.load(), 5u);
     EXPECT_EQ(line.completed.load(), 5u);
   });

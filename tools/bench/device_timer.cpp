@@ -20,7 +20,7 @@ std::shared_ptr<GpuDevice> require_gpus(World& world) {
   std::vector<int> without;
   for (int rank = 0; rank < world.size(); ++rank)
     if (all[static_cast<std::size_t>(rank)] < 0) without.push_back(rank);
-  if (without.empty()) return detail::GroupState::of(world.group())->reach().gpu;
+  if (without.empty()) return detail::GroupState::of(world.group())->means().reach.gpu;
   const std::string why = mine < 0 ? why_no_gpus(loaded_gpu_functions()) : "";
   throw UnsupportedError(
       fmt::format("device memory can be measured where every rank has a GPU, but rank(s) {} of {} "

@@ -20,7 +20,7 @@ using Steady = std::chrono::steady_clock;
 constexpr auto longest_end = std::chrono::seconds(5);
 
 std::shared_ptr<NcclChannel> channel_of(World& world) {
-  if (auto channel = detail::GroupState::of(world.group())->nccl()) return channel;
+  if (auto channel = detail::GroupState::of(world.group())->means().nccl) return channel;
   const BufferView empty(nullptr, 0, DataType::float32, MemoryKind::device);
   std::string why;
   for (const Candidate& candidate :

@@ -1,0 +1,118 @@
+#include "runtime/group/work_starter.hpp"
+
+#include <fmt/format.h>
+
+#include "base/error_context.hpp"
+
+namespace hymn::detail {
+
+std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
+  const GroupState::Asked asked{request, options_, site_};
+  const bool member = group_.admit(request.type);
+  auto work = make_work(request.type);
+  if (member) {
+    add_part(*work, ordered(request));
+    prepare_parts(*work, &asked);
+  }
+  launch(work);
+  return work;
+}
+
+std::shared_ptr<WorkState> WorkStarter::make_work(OpType type) const {
+  return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_), type,
+                                     group_.record_.next_sequence(type));
+}
+
+// What stays in order with a stream says so itself, for it outlives the call.
+Request WorkStarter::ordered(const Request& request) const {
+  Request ordered = request;
+  if (options_.stream != nullptr) ordered.domain = {OrderingDomain::Kind::stream, options_.stream};
+  return ordered;
+}
+
+std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> operations) {
+  std::vector<Request> requests;
+  for (const P2POp& operation : operations) {
+    requests.push_back(operation.request);
+    if (!is_message(operation.request.type))
+      throw UsageError(fmt::format("a batch holds sends and receives, not {}",
+                                   to_string(operation.request.type)),
+                       group_.members_.context("batch"));
+  }
+  return start_together(OpType::batch, requests);
+}
+
+std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request> requests) {
+  if (requests.empty())
+    throw UsageError("there is nothing to coalesce", group_.members_.context("start_coalesced"));
+  const OpType type = requests.front().type;
+  for (const Request& request : requests)
+    if (!is_collective(request.type) || request.type != type)
+      throw UsageError(fmt::format("collectives of one kind can be coalesced, but not {} and {}",
+                                   to_string(type), to_string(request.type)),
+                       group_.members_.context("start_coalesced"));
+  return start_together(type, requests);
+}
+
+std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
+                                                       std::span<const Request> requests) {
+  const bool member = group_.admit(type);
+  auto work = make_work(type);
+  if (member) {
+    for (const Request& request : requests) add_part(*work, ordered(request));
+    prepare_parts(*work, nullptr);
+  }
+  if (is_collective(type)) work->coalesce();
+  launch(work);
+  return work;
+}
+
+void WorkStarter::add_part(WorkState& work, const Request& given) const {
+  int peer = -1;
+  std::shared_ptr<const Request> matched;
+  auto part = std::make_unique<WorkPart>(group_.checked(given, matched, peer));
+  part->call.request = &part->request.get();
+  part->call.peer = peer;
+  part->call.sequence = group_.record_.next_sequence(given.type) + work.parts().size();
+  work.parts().push_back(std::move(part));
+}
+
+// All of them are right by themselves: only now a member that is gone may be the end of the group.
+void WorkStarter::prepare_parts(WorkState& work, const GroupState::Asked* asked) const {
+  if (!group_.health_.is_sound()) [[unlikely]]
+    group_.require_members(work.type(), asked);
+  for (const auto& part : work.parts())
+    part->algorithm = &group_.prepare(part->storage, part->call);
+}
+
+void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {
+  carry_out(work, {.site = site_, .limit = group_.limit_of(options_), .in_background = true});
+  if (options_.stream != nullptr) work->await_enqueued();
+}
+
+void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const {
+  if (group_.watch_.is_watched()) [[unlikely]]
+    for (const auto& part : work->parts()) group_.checks_.examine_part(part->call, note);
+  for (const auto& part : work->parts())
+    group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
+  for (const auto& part : work->parts()) {
+    part->call.sequence = group_.record_.take_sequence(part->call.request->type, *part->algorithm);
+    part->record_id = group_.world_->ring().claim();
+    group_.record_.fill(part->record_id, *part->call.request, part->call, part->algorithm, note);
+  }
+  if (work->is_ordered() && group_.members_.is_member()) group_.record_.enqueue(*work);
+  try {
+    work->start();
+  } catch (...) {
+    if (work->is_ordered()) group_.record_.dequeue(*work, false);
+    throw;
+  }
+  // Nothing to do on a rank outside the group: complete at once.
+  if (!group_.members_.is_member() || work->parts().empty()) {
+    work->step();
+    return;
+  }
+  group_.world_->engine->add(work);
+}
+
+}  // namespace hymn::detail

@@ -1,0 +1,39 @@
+// Starts calls of a group that return while they are in flight.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "runtime/group/group_state.hpp"
+#include "runtime/group/work_state.hpp"
+
+namespace hymn::detail {
+
+/// Of one call.
+class WorkStarter {
+ public:
+  /// `site`: where the call returns to in the user's code.
+  WorkStarter(GroupState& group, const CallOptions& options, const void* site = nullptr)
+      : group_(group), options_(options), site_(site) {}
+
+  std::shared_ptr<WorkState> start(const Request& request);
+  std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations);
+  std::shared_ptr<WorkState> start_coalesced(std::span<const Request> requests);
+
+ private:
+  /// All requests as one work; none of them has started when one is refused.
+  std::shared_ptr<WorkState> start_together(OpType type, std::span<const Request> requests);
+  std::shared_ptr<WorkState> make_work(OpType type) const;
+  Request ordered(const Request& request) const;
+  void add_part(WorkState& work, const Request& request) const;
+  /// After all parts of the work were added; `asked` as in GroupState::require_members().
+  void prepare_parts(WorkState& work, const GroupState::Asked* asked) const;
+  void launch(const std::shared_ptr<WorkState>& work) const;
+  void carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const;
+
+  GroupState& group_;
+  const CallOptions& options_;
+  const void* site_;
+};
+
+}  // namespace hymn::detail
