@@ -42,7 +42,7 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
 static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
 
 /// UsageError: what group rank `member` calls, or has called before, does not fit to this call.
-/// Whoever knows what others call tells that instead (GroupState::explained).
+/// Whoever knows what others call tells that instead (GroupHealth::explained).
 class OtherCall final : public UsageError {
  public:
   OtherCall(int member, const Request& request, int peer);

@@ -61,12 +61,4 @@ std::size_t GpuWaits::find_nan_on_gpu(const Call& call, const ConstBufferView& v
   return search.result();
 }
 
-void GpuWaits::require_stream(void* stream, const std::string& operation) const {
-  try {
-    require_own_stream(stream, reach_);
-  } catch (...) {
-    rethrow_with(members_.context(operation));
-  }
-}
-
 }  // namespace hymn::detail

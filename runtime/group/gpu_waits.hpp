@@ -24,8 +24,6 @@ class GpuWaits {
   void await_ready(Operation& operation, const Call& call, Timeout limit) const;
   /// As find_nan().
   std::size_t find_nan_on_gpu(const Call& call, const ConstBufferView& view, Timeout limit) const;
-  /// Throws where this rank's GPU cannot order anything by this stream.
-  void require_stream(void* stream, const std::string& operation) const;
 
  private:
   void await_gpu(const Call& call, Timeout limit, const char* what,

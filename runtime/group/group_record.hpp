@@ -37,6 +37,9 @@ class GroupRecord {
   /// The last collective for which this rank has come to meet the others, before it was entered.
   std::uint64_t met() const { return line_->met.load(std::memory_order_acquire); }
   void show_timeout(Timeout timeout);
+  /// For Join::shadow_all, once at a time. False: one has begun on this group, and not ended.
+  bool begin_shadow() { return !in_shadow_.exchange(true, std::memory_order_acq_rel); }
+  void end_shadow() { in_shadow_.store(false, std::memory_order_release); }
 
   // The number is looked at when an operation is prepared and taken when nothing can go wrong on
   // this rank any more: a refused call must not put the ranks out of step.
@@ -73,6 +76,7 @@ class GroupRecord {
   std::uint64_t uid_;
   CallRing& ring_;
   GroupLineLease line_;  // the counts are there
+  std::atomic<bool> in_shadow_{false};
   // Those in flight; stays above 0 when one has failed, for no later one completes the count.
   std::atomic<std::size_t> ordered_count_{0};
   mutable std::mutex mutex_;           // guards what follows

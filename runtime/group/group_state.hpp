@@ -59,7 +59,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupHealth& health() { return health_; }
   const GroupHealth& health() const { return health_; }
   const GroupInquiry& inquiry() const { return inquiry_; }
-  const GpuWaits& gpu() const { return gpu_; }
   GroupBuffers& buffers() { return buffers_; }
 
   Timeout timeout() const { return timeout_.load(); }
@@ -71,10 +70,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// `site`: where the call returns to in the user's code.
   RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr);
   Explanation explain(const Request& request) const;
-
-  /// For Join::shadow_all, once at a time. False: one has begun on this group, and not ended.
-  bool begin_shadow() { return !in_shadow_.exchange(true, std::memory_order_acq_rel); }
-  void end_shadow() { in_shadow_.store(false, std::memory_order_release); }
 
   void destroy();
 
@@ -114,7 +109,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GpuWaits gpu_;
   GroupChecks checks_;
   GroupBuffers buffers_;
-  std::atomic<bool> in_shadow_{false};
 };
 
 /// What stands behind a ProcessGroup. Throws UsageError for an empty one.

@@ -396,7 +396,11 @@ void WorkState::await_enqueued() {
 
 void WorkState::wait_on(void* stream) {
   require_driver();
-  group_->gpu().require_stream(stream, title());
+  try {
+    require_own_stream(stream, group_->means().reach);
+  } catch (...) {
+    rethrow_with(group_->members().context(title()));
+  }
   await_enqueued();
   {
     std::lock_guard lock(step_mutex_);

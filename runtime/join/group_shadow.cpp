@@ -48,7 +48,7 @@ void GroupShadow::require_free() {
   if (state_->health().is_destroyed())
     throw UsageError("the group has been destroyed", std::move(where));
   where.remedy = "give each group once, and to no other shadow_all within the body";
-  if (!state_->begin_shadow())
+  if (!state_->record().begin_shadow())
     throw UsageError("a group takes part in shadow_all twice at the same time", std::move(where));
   begun_.reset(state_);
 }

@@ -48,7 +48,7 @@ class GroupShadow {
     Work work;
   };
   struct EndShadow {
-    void operator()(GroupState* state) const { state->end_shadow(); }
+    void operator()(GroupState* state) const { state->record().end_shadow(); }
   };
   void require_free();
   void require_support() const;

@@ -93,6 +93,12 @@ mkdir -p runtime/mechanisms runtime/world
 echo '#include "runtime/world/w.hpp"' >runtime/mechanisms/m.hpp
 check 1 '^runtime/mechanisms/m.hpp:1: runtime/mechanisms must not include runtime/world/w.hpp'
 echo '#include "runtime/mechanisms/m.hpp"' >runtime/world/w.hpp
+: >runtime/mechanisms/m.hpp
+mkdir -p runtime/group
+echo '#include "runtime/world/w.hpp"' >runtime/group/g.hpp
+check 1 '^runtime/group/g.hpp:1: runtime/group must not include runtime/world/w.hpp'
+echo '#include "runtime/group/g.hpp"' >runtime/world/w.hpp
+: >runtime/group/g.hpp
 echo '#include <mpi.h>' >p2p/mpi/p.hpp
 : >runtime/mechanisms/m.hpp
 check 0 'sources keep the order'
