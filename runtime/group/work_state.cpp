@@ -8,7 +8,7 @@
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "base/waiter.hpp"
-#include "runtime/group/world_context.hpp"
+#include "runtime/group/group_state.hpp"
 
 namespace hymn::detail {
 namespace {

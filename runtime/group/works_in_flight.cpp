@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/own_process.hpp"
+#include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
-#include "runtime/group/world_context.hpp"
 
 namespace hymn {
 namespace {
