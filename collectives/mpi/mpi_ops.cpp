@@ -63,6 +63,9 @@ MPI_Op native_op(Accumulator form, ReduceKind kind) {
       return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
     case ReduceKind::bxor:
       return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
+    case ReduceKind::land:  // this and the next ones are combined by another
+    case ReduceKind::lor:
+    case ReduceKind::lxor:
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
     case ReduceKind::opaque:

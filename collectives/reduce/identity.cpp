@@ -27,8 +27,11 @@ std::optional<Value> whole_number(ReduceKind kind) {
     case ReduceKind::premul_sum:
     case ReduceKind::bor:
     case ReduceKind::bxor:
+    case ReduceKind::lor:
+    case ReduceKind::lxor:
       return Value{0};
     case ReduceKind::product:
+    case ReduceKind::land:
       return Value{1};
     case ReduceKind::min:
       return Limits::max();
@@ -59,6 +62,9 @@ std::optional<float> real_number(ReduceKind kind) {
     case ReduceKind::band:
     case ReduceKind::bor:
     case ReduceKind::bxor:
+    case ReduceKind::land:
+    case ReduceKind::lor:
+    case ReduceKind::lxor:
     case ReduceKind::opaque:
       break;
   }
@@ -85,11 +91,14 @@ std::optional<std::uint8_t> truth(ReduceKind kind) {
     case ReduceKind::product:
     case ReduceKind::min:
     case ReduceKind::band:
+    case ReduceKind::land:
       return std::uint8_t{1};
     case ReduceKind::sum:
     case ReduceKind::max:
     case ReduceKind::bor:
     case ReduceKind::bxor:
+    case ReduceKind::lor:
+    case ReduceKind::lxor:
       return std::uint8_t{0};
     case ReduceKind::avg:
     case ReduceKind::premul_sum:

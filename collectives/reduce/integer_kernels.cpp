@@ -70,9 +70,10 @@ struct Xor {
   }
 };
 
-struct Normalise {
-  std::uint8_t operator()(std::uint8_t value) const {
-    return static_cast<std::uint8_t>(value != 0 ? 1 : 0);
+struct Truth {
+  template <class U>
+  U operator()(U value) const {
+    return static_cast<U>(value != 0 ? 1 : 0);
   }
 };
 
@@ -97,8 +98,9 @@ struct Average {
   T operator()(Wide sum) const { return static_cast<T>(sum / ranks); }
 };
 
-void load_boolean(void* accumulator, const void* input, std::size_t count, double) {
-  map<std::uint8_t, std::uint8_t>(accumulator, input, count, Normalise{});
+template <class U>
+void load_truth(void* accumulator, const void* input, std::size_t count, double) {
+  map<U, U>(accumulator, input, count, Truth{});
 }
 
 template <class T>
@@ -130,6 +132,7 @@ void add_integer(detail::KernelTable& table, DataType dtype, Accumulator accumul
   detail::ConversionKernels& conversion = table.conversion(dtype);
   conversion.load_scaled = load_scaled<T>;
   conversion.load_average = load_average<T, Wide>;
+  conversion.load_truth = load_truth<U>;
   conversion.store_average = store_average<T, Wide>;
 }
 
@@ -139,7 +142,8 @@ void add_boolean(detail::KernelTable& table) {
   for (const ReduceKind kind : {ReduceKind::product, ReduceKind::band, ReduceKind::min})
     table.combine(Accumulator::boolean, kind) = fold<std::uint8_t, And>;
   table.combine(Accumulator::boolean, ReduceKind::bxor) = fold<std::uint8_t, Xor>;
-  table.conversion(DataType::boolean).load = load_boolean;
+  detail::ConversionKernels& conversion = table.conversion(DataType::boolean);
+  conversion.load = conversion.load_truth = load_truth<std::uint8_t>;
 }
 
 void add_integers(detail::KernelTable& table) {

@@ -17,6 +17,7 @@ struct ConversionKernels {
   LoadFunction load = nullptr;
   LoadFunction load_scaled = nullptr;   ///< premul_sum
   LoadFunction load_average = nullptr;  ///< avg
+  LoadFunction load_truth = nullptr;    ///< land, lor, lxor: 0 or 1
   StoreFunction store = nullptr;
   StoreFunction store_average = nullptr;
 };

@@ -16,6 +16,7 @@ namespace hymn {
 namespace {
 
 bool is_bitwise(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::bitwise; }
+bool is_logical(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::logical; }
 
 Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
   const bool average = kind == ReduceKind::avg;
@@ -67,11 +68,12 @@ std::string refusal_of_floating(DataType dtype, ReduceKind kind) {
     case ReduceFamily::order:
       return {};
     case ReduceFamily::bitwise:
+    case ReduceFamily::logical:
     case ReduceFamily::opaque:
       break;
   }
-  return fmt::format("bitwise reductions are not defined for floating point ({} of {})",
-                     to_string(kind), to_string(dtype));
+  return fmt::format("{} reductions are not defined for floating point ({} of {})",
+                     is_logical(kind) ? "logical" : "bitwise", to_string(kind), to_string(dtype));
 }
 
 std::string refusal_of_complex(DataType dtype, ReduceKind kind) {
@@ -83,11 +85,12 @@ std::string refusal_of_complex(DataType dtype, ReduceKind kind) {
       return fmt::format("complex numbers have no order ({} of {})", to_string(kind),
                          to_string(dtype));
     case ReduceFamily::bitwise:
+    case ReduceFamily::logical:
     case ReduceFamily::opaque:
       break;
   }
-  return fmt::format("bitwise reductions are not defined for complex numbers ({} of {})",
-                     to_string(kind), to_string(dtype));
+  return fmt::format("{} reductions are not defined for complex numbers ({} of {})",
+                     is_logical(kind) ? "logical" : "bitwise", to_string(kind), to_string(dtype));
 }
 
 /// As refusal(), but for the level of reproducibility.
@@ -115,9 +118,18 @@ std::string refusal_of_cell(DataType dtype, ReduceKind kind) {
 }
 
 /// What its kernels compute: an average, and a sum of products with factors, differ from a sum in
-/// what is done before and behind it.
+/// what is done before and behind it. What is logical is bitwise once each value is 0 or 1.
 ReduceKind combined_kind(ReduceKind kind) {
-  return traits_of(kind).family == ReduceFamily::sum ? ReduceKind::sum : kind;
+  if (traits_of(kind).family == ReduceFamily::sum) return ReduceKind::sum;
+  if (kind == ReduceKind::land) return ReduceKind::band;
+  if (kind == ReduceKind::lor) return ReduceKind::bor;
+  return kind == ReduceKind::lxor ? ReduceKind::bxor : kind;
+}
+
+LoadFunction load_for(const detail::ConversionKernels& conversion, ReduceKind kind) {
+  if (kind == ReduceKind::avg) return conversion.load_average;
+  if (kind == ReduceKind::premul_sum) return conversion.load_scaled;
+  return is_logical(kind) ? conversion.load_truth : conversion.load;
 }
 
 bool is_half(DataType dtype) { return dtype == DataType::float16 || dtype == DataType::bfloat16; }
@@ -234,7 +246,6 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
                              Reproducibility level) {
   check(dtype, op, level);
   const bool average = op.kind() == ReduceKind::avg;
-  const bool scaled = op.kind() == ReduceKind::premul_sum;
   const ConversionKernels& conversion = table.conversion(dtype);
   Reducer reducer;
   reducer.dtype = dtype;
@@ -243,9 +254,7 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
   reducer.element_bytes = size_of(dtype);
   reducer.accumulator_bytes = size_of(reducer.accumulator);
   reducer.factor = op.factor();
-  reducer.load = average  ? conversion.load_average
-                 : scaled ? conversion.load_scaled
-                          : conversion.load;
+  reducer.load = load_for(conversion, op.kind());
   reducer.combine = table.combine(reducer.accumulator, reducer.kind);
   if (reducer.combine == nullptr)
     throw Error(ErrorKind::internal, fmt::format("there is no kernel for {} of {}",

@@ -49,7 +49,19 @@ typedef enum {
 
 /// What a reduction computes: one of the constants below, or a value of hymnOpPremulSum.
 typedef uint64_t hymnOp_t;
-enum { hymnSum = 0, hymnProd, hymnMin, hymnMax, hymnBand, hymnBor, hymnBxor, hymnAvg };
+enum {
+  hymnSum = 0,
+  hymnProd,
+  hymnMin,
+  hymnMax,
+  hymnBand,
+  hymnBor,
+  hymnBxor,
+  hymnAvg,
+  hymnLand,
+  hymnLor,
+  hymnLxor
+};
 
 /// What a receive has received.
 typedef struct {

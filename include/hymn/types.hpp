@@ -113,6 +113,9 @@ enum class ReduceKind : std::uint8_t {
   band,
   bor,
   bxor,
+  land,  ///< this and the next two: any value but 0 is true, and the result is 0 or 1
+  lor,
+  lxor,
   avg,
   premul_sum,
   opaque,  ///< an operation of another library; only with DataType::opaque or where a path knows it
@@ -124,6 +127,7 @@ enum class ReduceFamily : std::uint8_t {
   product,
   order,  ///< of the smallest or the largest
   bitwise,
+  logical,
   opaque,
 };
 
@@ -150,6 +154,12 @@ constexpr ReduceTraits define(ReduceKind kind) {
       return {"bor", ReduceFamily::bitwise};
     case ReduceKind::bxor:
       return {"bxor", ReduceFamily::bitwise};
+    case ReduceKind::land:
+      return {"land", ReduceFamily::logical};
+    case ReduceKind::lor:
+      return {"lor", ReduceFamily::logical};
+    case ReduceKind::lxor:
+      return {"lxor", ReduceFamily::logical};
     case ReduceKind::avg:
       return {"avg", ReduceFamily::sum};
     case ReduceKind::premul_sum:
@@ -171,7 +181,7 @@ HYMN_API std::string_view to_string(ReduceKind kind) noexcept;
 /// A reduction operation: its kind, and the factor of premul_sum.
 class ReduceOp {
  public:
-  static const ReduceOp sum, product, min, max, band, bor, bxor, avg;
+  static const ReduceOp sum, product, min, max, band, bor, bxor, land, lor, lxor, avg;
 
   /// Each rank's input is multiplied by *its own* factor before the sum.
   static constexpr ReduceOp premul_sum(double factor) {
@@ -205,6 +215,9 @@ inline constexpr ReduceOp ReduceOp::max = ReduceOp::of(ReduceKind::max);
 inline constexpr ReduceOp ReduceOp::band = ReduceOp::of(ReduceKind::band);
 inline constexpr ReduceOp ReduceOp::bor = ReduceOp::of(ReduceKind::bor);
 inline constexpr ReduceOp ReduceOp::bxor = ReduceOp::of(ReduceKind::bxor);
+inline constexpr ReduceOp ReduceOp::land = ReduceOp::of(ReduceKind::land);
+inline constexpr ReduceOp ReduceOp::lor = ReduceOp::of(ReduceKind::lor);
+inline constexpr ReduceOp ReduceOp::lxor = ReduceOp::of(ReduceKind::lxor);
 inline constexpr ReduceOp ReduceOp::avg = ReduceOp::of(ReduceKind::avg);
 
 /// Where a buffer lives.

@@ -69,6 +69,12 @@ constexpr std::optional<std::uint64_t> c_value(ReduceKind kind) {
       return hymnBor;
     case ReduceKind::bxor:
       return hymnBxor;
+    case ReduceKind::land:
+      return hymnLand;
+    case ReduceKind::lor:
+      return hymnLor;
+    case ReduceKind::lxor:
+      return hymnLxor;
     case ReduceKind::avg:
       return hymnAvg;
     case ReduceKind::premul_sum:  // a value for each factor

@@ -202,7 +202,7 @@ static void test_misuse(const Member* at) {
   int32_t in = 1, out = -1;
   hymnWork_t work = (hymnWork_t)&in;
   hymnCollectiveCall_t all[calls] = {{&in, &out, 1, hymnInt32, hymnSum, 0},
-                                     {&in, &out, 1, hymnInt32, 9, 0}};
+                                     {&in, &out, 1, hymnInt32, 99, 0}};
   CHECK_FAILS(hymnUsageError, "group is NULL",
               hymnCoalesced(hymnCollectiveAllReduce, all, 1, NULL, NULL));
   CHECK_FAILS(hymnUsageError, "calls is NULL",
@@ -216,7 +216,7 @@ static void test_misuse(const Member* at) {
   CHECK_FAILS(hymnUsageError, "work is NULL",
               hymnICoalesced(hymnCollectiveAllReduce, all, 1, at->group, NULL, NULL));
   // The first one is fine, and is not started.
-  CHECK_FAILS(hymnUsageError, "9 is not a hymnOp_t",
+  CHECK_FAILS(hymnUsageError, "99 is not a hymnOp_t",
               hymnICoalesced(hymnCollectiveAllReduce, all, 2, at->group, NULL, &work));
   all[1] = (hymnCollectiveCall_t){NULL, &out, 1, hymnInt32, hymnSum, 0};
   CHECK_FAILS(hymnUsageError, "null",

@@ -74,6 +74,8 @@ RANK_TEST(AllReduce, OneNumberByEachOperation) {
   check(ReduceOp::band, [](I a, I b) { return a & b; });
   check(ReduceOp::bor, [](I a, I b) { return a | b; });
   check(ReduceOp::bxor, [](I a, I b) { return a ^ b; });
+  check(ReduceOp::land, [](I, I) { return 1; });
+  check(ReduceOp::lor, [](I, I) { return 1; });
 }
 
 RANK_TEST(AllReduce, EightBitSumsWrap) {

@@ -19,7 +19,8 @@ constexpr std::array dtypes = {
 
 constexpr std::array kinds = {ReduceKind::sum,  ReduceKind::product, ReduceKind::min,
                               ReduceKind::max,  ReduceKind::band,    ReduceKind::bor,
-                              ReduceKind::bxor, ReduceKind::avg,     ReduceKind::premul_sum};
+                              ReduceKind::bxor, ReduceKind::land,    ReduceKind::lor,
+                              ReduceKind::lxor, ReduceKind::avg,     ReduceKind::premul_sum};
 
 bool is_integer(DataType dtype) { return traits_of(dtype).family == DataFamily::integer; }
 
@@ -27,9 +28,8 @@ bool is_unsigned(DataType dtype) {
   return dtype == DataType::uint8 || dtype == DataType::uint32 || dtype == DataType::uint64;
 }
 
-bool is_bitwise(ReduceKind kind) {
-  return kind == ReduceKind::band || kind == ReduceKind::bor || kind == ReduceKind::bxor;
-}
+bool is_bitwise(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::bitwise; }
+bool is_logical(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::logical; }
 
 /// A whole number; the imaginary part is for the complex types.
 struct Number {
@@ -75,10 +75,13 @@ Number combine(DataType dtype, ReduceKind kind, Number a, Number b) {
     case ReduceKind::max:
       return {std::max(a.re, b.re)};
     case ReduceKind::band:
+    case ReduceKind::land:
       return {a.re & b.re};
     case ReduceKind::bor:
+    case ReduceKind::lor:
       return {a.re | b.re};
     case ReduceKind::bxor:
+    case ReduceKind::lxor:
       return {a.re ^ b.re};
     case ReduceKind::sum:
     case ReduceKind::avg:
@@ -175,7 +178,7 @@ bool is_defined(DataType dtype, ReduceKind kind) {
   if (dtype == DataType::float8_e4m3fn || dtype == DataType::float8_e5m2) return false;
   if (is_integer(dtype)) return true;
   if (dtype == DataType::boolean) return kind != ReduceKind::avg && kind != ReduceKind::premul_sum;
-  if (is_bitwise(kind)) return false;
+  if (is_bitwise(kind) || is_logical(kind)) return false;
   return !is_complex(dtype) || (kind != ReduceKind::min && kind != ReduceKind::max);
 }
 
@@ -247,7 +250,7 @@ Buffer reduction_result(DataType dtype, ReduceKind kind, std::span<const int> ra
     Number folded;
     for (std::size_t member = 0; member < ranks.size(); ++member) {
       Number number = input_number(dtype, kind, ranks[member], first + i);
-      if (dtype == DataType::boolean) number = {number.re != 0};
+      if (dtype == DataType::boolean || is_logical(kind)) number = {number.re != 0};
       if (kind == ReduceKind::premul_sum) number = times(number, {factor_of(dtype, ranks[member])});
       folded = member == 0 ? number : combine(dtype, kind, folded, number);
     }

@@ -257,7 +257,7 @@ TEST(HymnBench, EveryCollectiveIsRightAlone) {
 
 // The cells that docs/dtypes.md refuses.
 bool is_refused(const std::string& dtype, const std::string& op) {
-  const bool bitwise = op == "band" || op == "bor" || op == "bxor";
+  const bool bitwise = op.ends_with("and") || op.ends_with("or");
   if (dtype == "boolean") return op == "avg" || op == "premul_sum";
   if (dtype.starts_with("complex")) return bitwise || op == "min" || op == "max";
   return bitwise && dtype.find("float") != std::string::npos;
@@ -268,8 +268,8 @@ TEST(HymnBench, EveryReductionOfEveryTypeIsRight) {
   for (const char* dtype :
        {"boolean", "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
         "float32", "float64", "complex64", "complex128"}) {
-    for (const char* op :
-         {"sum", "product", "min", "max", "band", "bor", "bxor", "avg", "premul_sum"}) {
+    for (const char* op : {"sum", "product", "min", "max", "band", "bor", "bxor", "land", "lor",
+                           "lxor", "avg", "premul_sum"}) {
       const std::string arguments = std::string("all_reduce --threads 3 --min 16K --max 16K") +
                                     quick + " --dtype " + dtype + " --op " + op;
       if (is_refused(dtype, op)) {

@@ -42,9 +42,9 @@ struct Boolean {
     const bool all = static_cast<std::size_t>(ones) == column.values.size();
     const bool any = ones > 0;
     const bool odd = ones % 2 == 1;
-    if (kind == ReduceKind::bxor) return odd;
-    const bool is_any =
-        kind == ReduceKind::sum || kind == ReduceKind::bor || kind == ReduceKind::max;
+    if (kind == ReduceKind::bxor || kind == ReduceKind::lxor) return odd;
+    const bool is_any = kind == ReduceKind::sum || kind == ReduceKind::bor ||
+                        kind == ReduceKind::lor || kind == ReduceKind::max;
     return is_any ? any : all;
   }
   static bool same(ReduceKind, Element a, Element b) { return a == b; }
@@ -77,6 +77,7 @@ struct Integer {
     T band = static_cast<T>(-1);
     T bor = 0;
     T bxor = 0;
+    std::size_t truths = 0;
     for (const T value : column.values) {
       sum += static_cast<Uint128>(value);
       product *= static_cast<Uint128>(value);
@@ -86,6 +87,7 @@ struct Integer {
       band = static_cast<T>(band & value);
       bor = static_cast<T>(bor | value);
       bxor = static_cast<T>(bxor ^ value);
+      if (value != 0) ++truths;
     }
     switch (kind) {
       case ReduceKind::sum:
@@ -102,6 +104,12 @@ struct Integer {
         return bor;
       case ReduceKind::bxor:
         return bxor;
+      case ReduceKind::land:
+        return truths == column.values.size();
+      case ReduceKind::lor:
+        return truths > 0;
+      case ReduceKind::lxor:
+        return truths % 2;
       case ReduceKind::avg:
         return static_cast<T>(exact / static_cast<Int128>(column.values.size()));
       case ReduceKind::premul_sum:

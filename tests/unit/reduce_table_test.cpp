@@ -26,17 +26,17 @@ struct Row {
   const char* marks;
 };
 
-// b: bitwise on floating point, c: bitwise on complex, o: no order, l: boolean, 8: float8,
-// t: unknown type, k: unknown operation.
+// b: bitwise on floating point, c: bitwise on complex, B and C: logical there, o: no order, l:
+// boolean, 8: float8, t: unknown type, k: unknown operation.
 constexpr Row rows[] = {
-    {DataType::boolean, "+++++++llk"},     {DataType::int8, "+++++++++k"},
-    {DataType::uint8, "+++++++++k"},       {DataType::int32, "+++++++++k"},
-    {DataType::uint32, "+++++++++k"},      {DataType::int64, "+++++++++k"},
-    {DataType::uint64, "+++++++++k"},      {DataType::float16, "++++bbb++k"},
-    {DataType::bfloat16, "++++bbb++k"},    {DataType::float32, "++++bbb++k"},
-    {DataType::float64, "++++bbb++k"},     {DataType::complex64, "++ooccc++k"},
-    {DataType::complex128, "++ooccc++k"},  {DataType::float8_e4m3fn, "888888888k"},
-    {DataType::float8_e5m2, "888888888k"}, {DataType::opaque, "tttttttttk"},
+    {DataType::boolean, "++++++++++llk"},     {DataType::int8, "++++++++++++k"},
+    {DataType::uint8, "++++++++++++k"},       {DataType::int32, "++++++++++++k"},
+    {DataType::uint32, "++++++++++++k"},      {DataType::int64, "++++++++++++k"},
+    {DataType::uint64, "++++++++++++k"},      {DataType::float16, "++++bbbBBB++k"},
+    {DataType::bfloat16, "++++bbbBBB++k"},    {DataType::float32, "++++bbbBBB++k"},
+    {DataType::float64, "++++bbbBBB++k"},     {DataType::complex64, "++oocccCCC++k"},
+    {DataType::complex128, "++oocccCCC++k"},  {DataType::float8_e4m3fn, "888888888888k"},
+    {DataType::float8_e5m2, "888888888888k"}, {DataType::opaque, "ttttttttttttk"},
 };
 static_assert(std::size(rows) == data_type_count);
 
@@ -47,6 +47,10 @@ std::string expected_reason(char mark) {
       return "bitwise reductions are not defined for floating point";
     case 'c':
       return "bitwise reductions are not defined for complex numbers";
+    case 'B':
+      return "logical reductions are not defined for floating point";
+    case 'C':
+      return "logical reductions are not defined for complex numbers";
     case 'o':
       return "complex numbers have no order";
     case 'l':

@@ -66,10 +66,13 @@ Value combine(ReduceKind kind, Value a, Value b) {
     case ReduceKind::max:
       return std::max(a.real(), b.real());
     case ReduceKind::band:
+    case ReduceKind::land:  // as the next ones of its family, of 0 and 1
       return static_cast<double>(whole(a) & whole(b));
     case ReduceKind::bor:
+    case ReduceKind::lor:
       return static_cast<double>(whole(a) | whole(b));
     case ReduceKind::bxor:
+    case ReduceKind::lxor:
       return static_cast<double>(whole(a) ^ whole(b));
     case ReduceKind::sum:
     case ReduceKind::avg:
@@ -170,12 +173,14 @@ PeriodicData bench_input(DataType dtype, ReduceKind kind, int ranks) {
 
 PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks) {
   const ReduceKind kind = dtype == DataType::boolean ? logical(op.kind()) : op.kind();
+  const bool is_logical = traits_of(kind).family == ReduceFamily::logical;
   const double factor = op.kind() == ReduceKind::premul_sum ? op.factor() : 1.0;
   PeriodicData data(dtype);
   for (std::size_t i = 0; i < PeriodicData::period; ++i) {
     const auto input = [&](int rank) {
       const std::size_t index = (i + phase_of_rank(rank)) % PeriodicData::period;
-      return factor * input_value(dtype, op.kind(), ranks, index);
+      const Value given = factor * input_value(dtype, op.kind(), ranks, index);
+      return is_logical ? Value(given == 0.0 ? 0.0 : 1.0) : given;
     };
     Value value = input(0);
     for (int rank = 1; rank < ranks; ++rank) value = combine(kind, value, input(rank));

@@ -49,12 +49,15 @@ std::optional<MPI_Op> logical_operation(ReduceKind kind) {
     case ReduceKind::sum:
     case ReduceKind::max:
     case ReduceKind::bor:
+    case ReduceKind::lor:
       return MPI_LOR;
     case ReduceKind::product:
     case ReduceKind::min:
     case ReduceKind::band:
+    case ReduceKind::land:
       return MPI_LAND;
     case ReduceKind::bxor:
+    case ReduceKind::lxor:
       return MPI_LXOR;
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
@@ -81,6 +84,12 @@ std::optional<MPI_Op> operation(DataType dtype, ReduceKind kind) {
       return MPI_BOR;
     case ReduceKind::bxor:
       return MPI_BXOR;
+    case ReduceKind::land:
+      return MPI_LAND;
+    case ReduceKind::lor:
+      return MPI_LOR;
+    case ReduceKind::lxor:
+      return MPI_LXOR;
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
     case ReduceKind::opaque:
