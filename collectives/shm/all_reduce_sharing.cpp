@@ -11,6 +11,7 @@
 
 #include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
@@ -178,12 +179,12 @@ class SharingOperation final : public ShmOperation {
 class AllReduceSharing final : public AllReduceInMemory {
  public:
   explicit AllReduceSharing(const ShmGroup& group)
-      : shared_{group.channel,
+      : AllReduceInMemory(shm_models::sharing),
+        shared_{group.channel,
                 group.areas.sharing_flags,
                 {group.areas.sharing_slots, slot_count, small_slot},
                 group.shape.reproducibility} {}
 
-  std::string_view name() const override { return "all_reduce_sharing"; }
   Verdict can_run(const Request& request) const override {
     return can_fold_in_memory(request, shared_.channel->size());
   }

@@ -11,6 +11,7 @@
 #include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm/step_budget.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
@@ -246,12 +247,12 @@ class TwoShotOperation final : public ShmOperation {
 class AllReduceTwoShot final : public AllReduceInMemory {
  public:
   explicit AllReduceTwoShot(const ShmGroup& group)
-      : shared_{group.channel,
+      : AllReduceInMemory(shm_models::two_shot),
+        shared_{group.channel,
                 group.areas.two_shot_flags,
                 {group.areas.two_shot_slots, ring_slots, small_ring_slot},
                 group.shape.reproducibility} {}
 
-  std::string_view name() const override { return "all_reduce_two_shot"; }
   Verdict can_run(const Request& request) const override {
     return can_fold_in_memory(request, shared_.channel->size());
   }

@@ -19,7 +19,9 @@ struct FoldInputs {
   std::array<double, most_at_once> factors;
 };
 
-/// Why a reduction over shared memory cannot carry the request; empty: it can.
+Verdict can_look_at_all(int members);
+
+/// Whether a reduction over shared memory can carry the request.
 Verdict can_reduce_in_memory(const Request& request);
 /// The same of one that folds all members' inputs at once.
 Verdict can_fold_in_memory(const Request& request, int members);
@@ -28,8 +30,7 @@ Verdict can_fold_in_memory(const Request& request, int members);
 /// order.
 class AllReduceInMemory : public Algorithm {
  public:
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+  using Algorithm::Algorithm;
   Reproducibility promises(const Request&) const override { return Reproducibility::size; }
 };
 

@@ -9,6 +9,7 @@
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "control/coordinator.hpp"
 #include "gpu/memory_query.hpp"
 #include "p2p/exchange_port.hpp"
@@ -350,9 +351,11 @@ GroupState::Means WorldState::find_means(std::shared_ptr<Exchange> exchange,
       mechanisms_[i]->open(made, agreement.offers[i], agreement.answers[i]);
   }
   // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms, made.transports.least(), shape);
+  add_pairwise_algorithms(made.algorithms, pairwise_models::over_exchange, made.transports.least(),
+                          shape);
   for (const auto& algorithm : made.algorithms)
-    algorithm->set_recorded_as(recorder_.method_number(algorithm->path(), algorithm->name()));
+    algorithm->set_recorded_as(
+        recorder_.method_number(algorithm->path(), algorithm->model().method));
   const SelectionRules rules{
       .path = path,
       .algo = options.algo.empty() ? algo_ : AlgoPolicy::parse(options.algo, "GroupOptions.algo"),

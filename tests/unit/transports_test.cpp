@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "p2p/exchange_port.hpp"
 #include "p2p/part_port.hpp"
 #include "p2p/shm/shm_port.hpp"
@@ -109,7 +110,8 @@ class TwoPairs : public ::testing::Test {
     }
   }
 
-  using Make = std::unique_ptr<Algorithm> (*)(std::shared_ptr<MessagePort>, GroupShape);
+  using Make = std::unique_ptr<Algorithm> (*)(const AlgorithmModel&, std::shared_ptr<MessagePort>,
+                                              GroupShape);
 
   /// By all ranks; each gives its own request.
   void run(Make make, const std::vector<Request>& requests) {
@@ -118,7 +120,8 @@ class TwoPairs : public ::testing::Test {
     std::vector<std::unique_ptr<Algorithm>> algorithms;
     for (int rank = 0; rank < size; ++rank) {
       const auto i = static_cast<std::size_t>(rank);
-      algorithms.push_back(make(ports[i], {.rank = rank, .size = size}));
+      algorithms.push_back(
+          make(pairwise_models::over_exchange, ports[i], {.rank = rank, .size = size}));
       EXPECT_TRUE(algorithms.back()->can_run(requests[i]).ok);
       algorithms.back()
           ->prepare(storage[i], {.request = &requests[i], .sequence = sequence})
