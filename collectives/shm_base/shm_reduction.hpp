@@ -26,14 +26,6 @@ Verdict can_reduce_in_memory(const Request& request);
 /// The same of one that folds all members' inputs at once.
 Verdict can_fold_in_memory(const Request& request, int members);
 
-/// The all_reduces in which every element is folded from all members' inputs at once, in rank
-/// order.
-class AllReduceInMemory : public Algorithm {
- public:
-  using Algorithm::Algorithm;
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
-};
-
 /// A flag that tells of use number `use`, as far as it has bits for that: what the call asked for,
 /// and how far the data lies from a line (0 … 63).
 template <unsigned label_bits>
