@@ -10,7 +10,7 @@
 
 namespace hymn {
 
-/// What each is given is the model of the transport, to all members (pairwise_models.hpp).
+// `model`: of such algorithms over what the port is (pairwise_models.hpp, shm_models.hpp).
 
 /// broadcast, gather, scatter, all_gather, all_to_all.
 std::unique_ptr<Algorithm> make_move_pairwise(const AlgorithmModel& model,
