@@ -82,10 +82,10 @@ std::size_t plan_job(const JobMap& map, double& longest) {
   for (const OpType type : {OpType::all_reduce, OpType::broadcast, OpType::all_gather,
                             OpType::reduce_scatter, OpType::all_to_all, OpType::barrier})
     for (std::size_t bytes = 8; bytes <= std::size_t{1} << 30; bytes *= 2)
-      for (const PathModel& model : path_models()) {
+      for (const AlgorithmModel* model : algorithm_models()) {
         const PlanQuery query{.type = type, .bytes = bytes};
-        if (!model.can_run(query, context).ok) continue;
-        longest = std::max(longest, model.seconds(query, context));
+        if (!model->serves.contains(type) || !model->can_run(query, context).ok) continue;
+        longest = std::max(longest, model->seconds(query, context));
         ++asked;
       }
   return asked;

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/algorithm_model.hpp"
 #include "collectives/operation.hpp"
+#include "hymn/error.hpp"
 #include "p2p/verdict.hpp"
 
 namespace hymn {
@@ -25,21 +27,27 @@ struct GroupShape {
 /// One algorithm, made for one group and holding what it needs of that group (a communicator, a
 /// board). It answers the same for the same kind of request: the selector asks once for each kind,
 /// and the answer must come out the same on every member.
+///
+/// What it is called, what it serves and what that costs is its model's to say, which is known
+/// without any group. There is none without a model, nor a model without a cost.
 class Algorithm {
  public:
-  Algorithm() = default;
+  explicit Algorithm(const AlgorithmModel& model) : Algorithm(model, model.serves) {}
+  /// Where several share a model: `serves` is this one's part of what that serves.
+  Algorithm(const AlgorithmModel& model, OpTypes serves) : model_(&model), serves_(serves) {}
   Algorithm(const Algorithm&) = delete;
   Algorithm& operator=(const Algorithm&) = delete;
   virtual ~Algorithm() = default;
 
-  /// "<collective>_<method>", as its file is named: "all_reduce_mpi".
-  virtual std::string_view name() const = 0;
-  /// The mechanism, as HYMN_PATH names it: "mpi".
-  virtual std::string_view path() const = 0;
-  virtual bool serves(OpType type) const = 0;
+  const AlgorithmModel& model() const { return *model_; }
+  std::string_view path() const { return model_->path; }
+  OpTypes serves() const { return serves_; }
+  bool serves(OpType type) const { return serves_.contains(type); }
   /// The one kind of memory that it reads and writes: all that the host can reach is `host`, be it
   /// pinned or managed. Then `device` means that its buffers are in the memory of a GPU.
-  virtual bool takes(MemoryKind memory) const { return memory != MemoryKind::device; }
+  bool takes(MemoryKind memory) const {
+    return (memory == MemoryKind::device) == (model_->memory == MemoryKind::device);
+  }
   /// Asked only for types that it serves, and memory that it takes. May look at anything that all
   /// members see alike.
   virtual Verdict can_run(const Request& request) const = 0;
@@ -49,7 +57,7 @@ class Algorithm {
   /// Builds the operation in `storage`. The request behind `call` has been validated.
   virtual Operation& prepare(OperationStorage& storage, const Call& call) = 0;
 
-  /// The number under which the recorder of this process knows its path and name; 0: none.
+  /// The number under which the recorder of this process knows its path and method; 0: none.
   std::uint16_t recorded_as() const { return recorded_as_; }
   void set_recorded_as(std::uint16_t number) { recorded_as_ = number; }
 
@@ -67,8 +75,24 @@ class Algorithm {
   }
 
  private:
+  const AlgorithmModel* model_;
+  OpTypes serves_;
   std::array<std::atomic<std::uint64_t>, op_type_count> uses_{};
   std::uint16_t recorded_as_ = 0;
+};
+
+/// Stands in the list for what another would do, and says why it cannot.
+class AbsentAlgorithm final : public Algorithm {
+ public:
+  AbsentAlgorithm(const AlgorithmModel& model, OpTypes serves, std::string reason)
+      : Algorithm(model, serves), reason_(std::move(reason)) {}
+  Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
+  Operation& prepare(OperationStorage&, const Call&) override {
+    throw Error(ErrorKind::internal, "it was chosen though it cannot run: " + reason_);
+  }
+
+ private:
+  std::string reason_;
 };
 
 using Algorithms = std::vector<std::unique_ptr<Algorithm>>;

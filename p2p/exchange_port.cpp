@@ -181,7 +181,6 @@ class ExchangePort final : public MessagePort {
  public:
   explicit ExchangePort(std::shared_ptr<Route> route) : route_(std::move(route)) {}
 
-  std::string_view path() const override { return "exchange"; }
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ExchangeTransfers>(route_); }
 

@@ -66,7 +66,6 @@ class Transfers {
 class MessagePort {
  public:
   virtual ~MessagePort() = default;
-  virtual std::string_view path() const = 0;
   /// Whether it can carry elements of this request's types.
   virtual Verdict can_carry(const Request& request) const = 0;
   virtual std::unique_ptr<Transfers> open() = 0;

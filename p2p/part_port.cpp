@@ -40,7 +40,6 @@ class PartPort final : public MessagePort {
   PartPort(std::shared_ptr<MessagePort> port, std::vector<int> members)
       : port_(std::move(port)), members_(std::move(members)) {}
 
-  std::string_view path() const override { return port_->path(); }
   Verdict can_carry(const Request& request) const override { return port_->can_carry(request); }
   std::unique_ptr<Transfers> open() override {
     return std::make_unique<PartTransfers>(port_->open(), members_);

@@ -73,13 +73,10 @@ class JoinedPort final : public MessagePort {
       : ports_(std::make_shared<const Ports>(std::move(ports))) {
     for (const int peer : peers) {
       const auto& port = (*ports_)[static_cast<std::size_t>(peer)];
-      if (std::ranges::find(used_, port.get()) != used_.end()) continue;
-      used_.push_back(port.get());
-      path_ += (path_.empty() ? "" : "+") + std::string(port->path());
+      if (std::ranges::find(used_, port.get()) == used_.end()) used_.push_back(port.get());
     }
   }
 
-  std::string_view path() const override { return path_; }
   Verdict can_carry(const Request& request) const override {
     // A message from anybody would have to be awaited on all of them, and taken from one.
     if (request.type == OpType::recv && request.peer == any_source)
@@ -93,7 +90,6 @@ class JoinedPort final : public MessagePort {
  private:
   std::shared_ptr<const Ports> ports_;  // by peer
   std::vector<const MessagePort*> used_;
-  std::string path_;
 };
 
 }  // namespace

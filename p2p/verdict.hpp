@@ -1,6 +1,7 @@
 // Whether something can be carried out, and if not, why.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,13 @@ struct Verdict {
   static Verdict yes() { return {}; }
   static Verdict no(std::string reason) { return {false, std::move(reason)}; }
 };
+
+/// What must all be so; else the first reason why not.
+inline Verdict first_no(std::initializer_list<Verdict> verdicts) {
+  for (const Verdict& verdict : verdicts)
+    if (!verdict.ok) return verdict;
+  return Verdict::yes();
+}
 
 /// Whether the elements of both sides are of a type whose layout is known, so that their bytes can
 /// be moved.

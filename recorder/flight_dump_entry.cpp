@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "collectives/planner/planner.hpp"
+#include "collectives/algorithm_model.hpp"
 #include "recorder/call_facts.hpp"
 
 namespace hymn {
@@ -110,9 +110,9 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
   if (call.on_gpu) entry["on_gpu"] = true;
   if (call.shadowed) entry["shadowed"] = true;
   const RecorderView::Method method = view.method(call.method);
-  if (!method.algorithm.empty()) {
+  if (!method.name.empty()) {
     entry["path"] = method.path;
-    entry["algorithm"] = std::string(algorithm_for(method.algorithm, call.type));
+    entry["algorithm"] = std::string(algorithm_name(call.type, method.name));
   }
   DumpJson places = DumpJson::array();
   const auto add = [&](std::uint64_t address) {

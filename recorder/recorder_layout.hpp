@@ -69,10 +69,10 @@ struct alignas(64) GroupLine {
 };
 static_assert(sizeof(GroupLine) == 128);
 
-/// Which algorithm of which path, by number.
+/// Which method of which path, by number.
 struct MethodName {
   SharedText<16> path{};
-  SharedText<48> algorithm{};
+  SharedText<48> name{};
 };
 
 /// What a rank does together with others, beside its calls on groups.

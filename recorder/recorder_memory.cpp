@@ -166,17 +166,17 @@ void RecorderMemory::give_back(GroupLine& line) {
   spare_.push_back(&line);
 }
 
-std::uint16_t RecorderMemory::method_number(std::string_view path, std::string_view algorithm) {
+std::uint16_t RecorderMemory::method_number(std::string_view path, std::string_view method) {
   std::lock_guard lock(mutex_);
   std::uint16_t number = 1;
   for (MethodName& name : header_->methods) {
-    const std::string known = name.algorithm.load();
+    const std::string known = name.name.load();
     if (known.empty()) {
       name.path.store(path);
-      name.algorithm.store(algorithm);
+      name.name.store(method);
       return number;
     }
-    if (known == algorithm && name.path.load() == path) return number;
+    if (known == method && name.path.load() == path) return number;
     ++number;
   }
   return 0;

@@ -85,8 +85,8 @@ class RecorderMemory {
   /// Its group has ended. It goes on telling how far this rank had come there, until another group
   /// needs it: members that are not as far would take a rank that leaves next for the culprit.
   void give_back(GroupLine& line);
-  /// The number of an algorithm's path and name; 0 when the table is full.
-  std::uint16_t method_number(std::string_view path, std::string_view algorithm);
+  /// The number of an algorithm's path and method; 0 when the table is full.
+  std::uint16_t method_number(std::string_view path, std::string_view method);
   void set_job(std::uint64_t job) { header_->job.store(job, std::memory_order_release); }
   /// A call of another library in which this rank may be stuck; "": it has come back.
   void set_outer_call(std::string_view name, std::int64_t since_ns) {

@@ -101,7 +101,7 @@ std::optional<RecorderView::Making> RecorderView::making() const {
 RecorderView::Method RecorderView::method(std::uint16_t number) const {
   if (number == 0 || number > header_->methods.size()) return {};
   const MethodName& name = header_->methods[number - 1u];
-  return {name.path.load(), name.algorithm.load()};
+  return {name.path.load(), name.name.load()};
 }
 
 }  // namespace hymn

@@ -62,7 +62,7 @@ class RecorderView {
   std::optional<Making> making() const;
   struct Method {
     std::string path;
-    std::string algorithm;
+    std::string name;
   };
   /// Empty texts for a number that has no name.
   Method method(std::uint16_t number) const;

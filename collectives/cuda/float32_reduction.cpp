@@ -40,16 +40,19 @@ ReduceOp inner_op(ReduceKind kind) {
 
 }  // namespace
 
-Verdict can_reduce_in_float32(const Request& request) {
-  const DataType dtype = request.inputs.dtype();
+Verdict can_reduce_in_float32(DataType dtype, ReduceKind kind) {
   if (dtype != DataType::float16 && dtype != DataType::bfloat16)
     return Verdict::no(fmt::format("{} is not reduced in float32", to_string(dtype)));
-  const ReduceFamily family = traits_of(request.op.kind()).family;
+  const ReduceFamily family = traits_of(kind).family;
   if (family != ReduceFamily::sum && family != ReduceFamily::product)
-    return Verdict::no(fmt::format("{} rounds nothing", to_string(request.op.kind())));
+    return Verdict::no(fmt::format("{} rounds nothing", to_string(kind)));
+  return Verdict::yes();
+}
+
+Verdict can_reduce_in_float32(const Request& request) {
   if (request.inputs.layout() == Layout::list)
     return Verdict::no("only a single buffer can be widened");
-  return Verdict::yes();
+  return can_reduce_in_float32(request.inputs.dtype(), request.op.kind());
 }
 
 Float32Reduction::Float32Reduction(std::shared_ptr<cuda::GpuKernels> kernels,

@@ -11,6 +11,7 @@
 namespace hymn {
 
 /// Whether it is one that can be made in float32. All members get the same answer.
+Verdict can_reduce_in_float32(DataType dtype, ReduceKind kind);
 Verdict can_reduce_in_float32(const Request& request);
 
 /// One such reduction. Its calls are made by one thread at a time.

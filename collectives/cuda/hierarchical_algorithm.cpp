@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/paths.hpp"
 #include "collectives/cuda/hierarchical_launch.hpp"
 #include "collectives/cuda/peer_launch.hpp"
 #include "collectives/launch/gpu_operation.hpp"
@@ -61,20 +60,11 @@ class HierarchicalOperation final : public GpuOperation {
 
 class HierarchicalPeer final : public Algorithm {
  public:
-  /// `bridge` null: it can run nothing, for that reason.
-  HierarchicalPeer(std::string_view name, std::shared_ptr<PeerChannel> channel,
-                   std::shared_ptr<HostBridge> bridge, std::string reason)
-      : name_(name),
-        channel_(std::move(channel)),
-        bridge_(std::move(bridge)),
-        reason_(std::move(reason)) {}
-  std::string_view name() const override { return name_; }
-  std::string_view path() const override { return paths::cuda_p2p; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
+  HierarchicalPeer(const AlgorithmModel& model, std::shared_ptr<PeerChannel> channel,
+                   std::shared_ptr<HostBridge> bridge)
+      : Algorithm(model), channel_(std::move(channel)), bridge_(std::move(bridge)) {}
 
   Verdict can_run(const Request& request) const override {
-    if (bridge_ == nullptr) return Verdict::no(reason_);
     const PeerChannelParts& made_of = channel_->parts();
     Verdict kernels =
         peer_can_run(request, PeerMethod::two_shot, made_of.shape.size, made_of.slot_bytes);
@@ -101,22 +91,16 @@ class HierarchicalPeer final : public Algorithm {
   }
 
  private:
-  std::string_view name_;
   std::shared_ptr<PeerChannel> channel_;
   std::shared_ptr<HostBridge> bridge_;
-  std::string reason_;
 };
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_hierarchical_peer(std::string_view name,
+std::unique_ptr<Algorithm> make_hierarchical_peer(const AlgorithmModel& model,
                                                   std::shared_ptr<PeerChannel> channel,
                                                   std::shared_ptr<HostBridge> bridge) {
-  return std::make_unique<HierarchicalPeer>(name, std::move(channel), std::move(bridge), "");
-}
-
-std::unique_ptr<Algorithm> make_no_hierarchical_peer(std::string_view name, std::string reason) {
-  return std::make_unique<HierarchicalPeer>(name, nullptr, nullptr, std::move(reason));
+  return std::make_unique<HierarchicalPeer>(model, std::move(channel), std::move(bridge));
 }
 
 }  // namespace hymn

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/paths.hpp"
 #include "collectives/cuda/abandoned_peer_operation.hpp"
 #include "collectives/cuda/message_channel.hpp"
+#include "collectives/cuda/peer_models.hpp"
 #include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
@@ -96,14 +96,9 @@ class MessageOperation final : public GpuOperation {
 
 class PeerMessages final : public Algorithm {
  public:
-  PeerMessages(std::shared_ptr<MessageChannel> channel, std::string reason)
-      : channel_(std::move(channel)), reason_(std::move(reason)) {}
-  std::string_view name() const override { return "send_recv_windows"; }
-  std::string_view path() const override { return paths::cuda_p2p; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
+  explicit PeerMessages(std::shared_ptr<MessageChannel> channel)
+      : Algorithm(peer_models::windows, send_and_recv), channel_(std::move(channel)) {}
   Verdict can_run(const Request& request) const override {
-    if (channel_ == nullptr) return Verdict::no(reason_);
     if (request.tag != 0) return Verdict::no("messages through staging buffers have no tags");
     if (request.type == OpType::recv && request.peer == any_source)
       return Verdict::no("staging buffers have no messages from any source");
@@ -115,15 +110,16 @@ class PeerMessages final : public Algorithm {
 
  private:
   std::shared_ptr<MessageChannel> channel_;
-  std::string reason_;
 };
 
 }  // namespace
 
 std::unique_ptr<Algorithm> make_peer_messages(const std::shared_ptr<PeerChannel>& channel,
                                               std::string reason) {
-  auto messages = channel != nullptr ? std::make_shared<MessageChannel>(channel) : nullptr;
-  return std::make_unique<PeerMessages>(std::move(messages), std::move(reason));
+  if (channel == nullptr)
+    return std::make_unique<AbsentAlgorithm>(peer_models::windows, send_and_recv,
+                                             std::move(reason));
+  return std::make_unique<PeerMessages>(std::make_shared<MessageChannel>(channel));
 }
 
 }  // namespace hymn

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "base/paths.hpp"
 #include "collectives/cuda/abandoned_peer_operation.hpp"
 #include "collectives/cuda/peer_launch.hpp"
+#include "collectives/cuda/peer_models.hpp"
 #include "collectives/launch/gpu_operation.hpp"
 
 namespace hymn {
@@ -31,51 +31,45 @@ class PeerOperation final : public GpuOperation {
   PeerLaunch launch_;
 };
 
-/// What a method is called.
-struct NamedMethod {
-  std::string_view name;
+/// A method, and what it carries of what its model serves.
+struct PeerPart {
+  const AlgorithmModel& model;
+  OpTypes serves;
   PeerMethod method;
 };
-constexpr NamedMethod named_methods[] = {{"all_reduce_one_shot", PeerMethod::one_shot},
-                                         {"all_reduce_two_shot", PeerMethod::two_shot},
-                                         {"all_gather_windows", PeerMethod::windows}};
+const PeerPart peer_parts[] = {{peer_models::one_shot, {OpType::all_reduce}, PeerMethod::one_shot},
+                               {peer_models::two_shot, {OpType::all_reduce}, PeerMethod::two_shot},
+                               {peer_models::windows, through_windows, PeerMethod::windows}};
 
 class PeerAlgorithm final : public Algorithm {
  public:
-  /// `channel` null: it can run nothing, for that reason.
-  PeerAlgorithm(const NamedMethod& part, std::shared_ptr<PeerChannel> channel, std::string reason)
-      : part_(part), channel_(std::move(channel)), reason_(std::move(reason)) {}
-  std::string_view name() const override { return part_.name; }
-  std::string_view path() const override { return paths::cuda_p2p; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return has_peer_kernel(part_.method, type); }
+  PeerAlgorithm(const PeerPart& part, std::shared_ptr<PeerChannel> channel)
+      : Algorithm(part.model, part.serves), method_(part.method), channel_(std::move(channel)) {}
   Verdict can_run(const Request& request) const override {
-    if (channel_ == nullptr) return Verdict::no(reason_);
     const PeerChannelParts& made_of = channel_->parts();
-    return peer_can_run(request, part_.method, made_of.shape.size, made_of.slot_bytes);
+    return peer_can_run(request, method_, made_of.shape.size, made_of.slot_bytes);
   }
   // All elements are folded in the order of the ranks.
   Reproducibility promises(const Request&) const override { return Reproducibility::placement; }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return storage.emplace<PeerOperation>(channel_, call, part_.method);
+    return storage.emplace<PeerOperation>(channel_, call, method_);
   }
 
  private:
-  const NamedMethod& part_;
+  const PeerMethod method_;
   std::shared_ptr<PeerChannel> channel_;
-  std::string reason_;
 };
 
 }  // namespace
 
 void add_peer_algorithms(Algorithms& algorithms, const std::shared_ptr<PeerChannel>& channel) {
-  for (const NamedMethod& part : named_methods)
-    algorithms.push_back(std::make_unique<PeerAlgorithm>(part, channel, ""));
+  for (const PeerPart& part : peer_parts)
+    algorithms.push_back(std::make_unique<PeerAlgorithm>(part, channel));
 }
 
 void add_no_peer_algorithms(Algorithms& algorithms, const std::string& reason) {
-  for (const NamedMethod& part : named_methods)
-    algorithms.push_back(std::make_unique<PeerAlgorithm>(part, nullptr, reason));
+  for (const PeerPart& part : peer_parts)
+    algorithms.push_back(std::make_unique<AbsentAlgorithm>(part.model, part.serves, reason));
 }
 
 }  // namespace hymn

@@ -16,10 +16,6 @@ constexpr std::array reduced_types = {DataType::float32, DataType::float16, Data
 constexpr std::array reductions = {ReduceKind::sum, ReduceKind::avg, ReduceKind::min,
                                    ReduceKind::max, ReduceKind::premul_sum};
 
-constexpr std::array through_windows = {
-    OpType::broadcast,  OpType::reduce,         OpType::gather,     OpType::scatter,
-    OpType::all_gather, OpType::reduce_scatter, OpType::all_to_all, OpType::barrier};
-
 template <class T, std::size_t n>
 bool is_among(const std::array<T, n>& all, T one) {
   return std::find(all.begin(), all.end(), one) != all.end();
@@ -37,7 +33,7 @@ Verdict can_reduce(const PlanQuery& query) {
 
 bool has_peer_kernel(PeerMethod method, OpType type) {
   if (type == OpType::all_reduce) return method != PeerMethod::windows;
-  return method == PeerMethod::windows && is_among(through_windows, type);
+  return method == PeerMethod::windows && through_windows.contains(type);
 }
 
 Verdict peer_kernel_takes(const PlanQuery& query, PeerMethod method, std::size_t slot_bytes) {

@@ -2,6 +2,7 @@
 // the planner.
 #pragma once
 
+#include "collectives/op_types.hpp"
 #include "collectives/plan_query.hpp"
 #include "p2p/verdict.hpp"
 
@@ -15,6 +16,11 @@ enum class PeerMethod : unsigned char { one_shot, two_shot, windows };
 inline constexpr std::size_t peer_slot_bytes = std::size_t{4} << 20;
 /// What a box of a staging buffer holds of messages. There are two for each member of the group.
 inline constexpr std::size_t peer_box_bytes = std::size_t{256} << 10;
+
+/// What PeerMethod::windows carries.
+inline constexpr OpTypes through_windows = {
+    OpType::broadcast,  OpType::reduce,         OpType::gather,     OpType::scatter,
+    OpType::all_gather, OpType::reduce_scatter, OpType::all_to_all, OpType::barrier};
 
 bool has_peer_kernel(PeerMethod method, OpType type);
 

@@ -2,6 +2,7 @@
 
 #include "collectives/cuda/inter_host_all_reduce.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/staged/staged.hpp"
 #include "gpu/cuda_calls.hpp"
 #include "hymn/error.hpp"
@@ -128,8 +129,8 @@ std::shared_ptr<HostBridge> make_staged_bridge(std::shared_ptr<StagingArea> area
                                                std::shared_ptr<MessagePort> port,
                                                std::vector<int> column, int place) {
   const GroupShape shape{.rank = place, .size = static_cast<int>(column.size())};
-  std::shared_ptr<Algorithm> carrier =
-      make_reduce_pairwise(make_part_port(std::move(port), std::move(column)), shape);
+  std::shared_ptr<Algorithm> carrier = make_reduce_pairwise(
+      pairwise_models::over_mpi, make_part_port(std::move(port), std::move(column)), shape);
   return std::make_shared<StagedBridge>(std::move(area), std::move(carrier));
 }
 

@@ -24,7 +24,7 @@ class AlgoPolicy {
   void check_names(const std::set<std::string>& known) const;
   /// The only algorithms that this collective may use; empty: it may use others.
   std::vector<std::string> only_for(OpType type) const;
-  /// `algorithm` is named as algorithm_for() does.
+  /// `algorithm` is named as algorithm_name() does.
   bool allows(OpType type, std::string_view algorithm) const;
   const std::string& text() const { return text_; }
 

@@ -20,10 +20,10 @@ constexpr std::uint64_t count_bits = 32;
 // has depends on where its members are.
 std::set<std::string> names_of_this_build() {
   std::set<std::string> names;
-  for (const PathModel& model : path_models())
+  for (const AlgorithmModel* model : algorithm_models())
     for (const OpType type : all_op_types)
-      if (model.in_this_build && is_collective(type) && model.serves(type))
-        names.emplace(algorithm_for(model.algorithm, type));
+      if (is_in_this_build(*model) && is_collective(type) && model->serves.contains(type))
+        names.emplace(model->name_for(type));
   return names;
 }
 
@@ -43,7 +43,7 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
     unsigned allowed = 0;
     for (const OpType type : all_op_types) {
       if (!algorithm->serves(type)) continue;
-      const std::string_view name = algorithm_for(algorithm->name(), type);
+      const std::string_view name = algorithm->model().name_for(type);
       if (is_collective(type)) known.emplace(name);
       if (rules_.algo.allows(type, name)) allowed |= 1u << static_cast<unsigned>(type);
     }
@@ -125,15 +125,12 @@ std::string Selector::shortfall(Reproducibility promised, const Request& request
 
 Cost Selector::cost_of(std::size_t index, const std::optional<PlanQuery>& query) const {
   if (!query) return {};
-  const Algorithm& algorithm = *algorithms_[index];
-  return predict(algorithm.path(), algorithm_for(algorithm.name(), query->type), *query, context_);
+  return predict(algorithms_[index]->model(), *query, context_);
 }
 
 std::string Selector::held_back(std::size_t index, const std::optional<PlanQuery>& query) const {
   if (!query) return "";
-  const Algorithm& algorithm = *algorithms_[index];
-  return hymn::held_back(algorithm.path(), algorithm_for(algorithm.name(), query->type), *query,
-                         context_);
+  return hymn::held_back(algorithms_[index]->model(), *query, context_);
 }
 
 Candidate Selector::ask(std::size_t index, const Request& request,
@@ -141,7 +138,7 @@ Candidate Selector::ask(std::size_t index, const Request& request,
   const Algorithm& algorithm = *algorithms_[index];
   Candidate candidate;
   candidate.path = algorithm.path();
-  candidate.algorithm = algorithm_for(algorithm.name(), request.type);
+  candidate.algorithm = algorithm.model().name_for(request.type);
   if (!is_path_allowed(index, look)) {
     candidate.reason = fmt::format("not allowed by the path setting '{}'", rules_.path.text());
   } else if (!is_allowed(index, request.type)) {
@@ -211,7 +208,7 @@ std::vector<std::string> Selector::missing(OpType type) const {
   std::vector<std::string> reasons;
   for (const std::string& name : rules_.algo.only_for(type))
     if (std::none_of(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
-          return algorithm->serves(type) && algorithm_for(algorithm->name(), type) == name;
+          return algorithm->serves(type) && algorithm->model().name_for(type) == name;
         }))
       reasons.push_back(fmt::format("this group has no {}", name));
   return reasons;
@@ -261,8 +258,8 @@ std::vector<AlgorithmUse> Selector::uses() const {
   std::vector<AlgorithmUse> uses;
   const auto add = [&uses](const Algorithm& algorithm, OpType type, std::uint64_t count) {
     if (count > 0)
-      uses.push_back({std::string(algorithm.path()),
-                      std::string(algorithm_for(algorithm.name(), type)), count});
+      uses.push_back(
+          {std::string(algorithm.path()), std::string(algorithm.model().name_for(type)), count});
   };
   for (const auto& algorithm : algorithms_) {
     for (const OpType type : all_op_types)

@@ -1,9 +1,7 @@
 #include "collectives/hierarchical/hierarchical.hpp"
 
-#include <fmt/format.h>
-
-#include "base/paths.hpp"
 #include "collectives/hierarchical/collective.hpp"
+#include "collectives/hierarchical/hierarchical_model.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
@@ -11,13 +9,11 @@ namespace {
 
 class Hierarchical final : public Algorithm {
  public:
-  Hierarchical(HierarchyParts parts, std::string refusal) : refusal_(std::move(refusal)) {
+  Hierarchical(HierarchyParts parts, std::string refusal)
+      : Algorithm(hierarchical_model), refusal_(std::move(refusal)) {
     if (refusal_.empty()) hierarchy_ = std::make_shared<Hierarchy>(std::move(parts));
   }
 
-  std::string_view name() const override { return "hierarchical"; }
-  std::string_view path() const override { return paths::hierarchical; }
-  bool serves(OpType type) const override { return PiecePlan::serves(type); }
   Verdict can_run(const Request& request) const override {
     if (!refusal_.empty()) return Verdict::no(refusal_);
     if (request.type == OpType::barrier) return Verdict::yes();
@@ -32,12 +28,8 @@ class Hierarchical final : public Algorithm {
       Verdict verdict = can_reduce_in_memory(request);
       if (!verdict.ok) return verdict;
     }
-    constexpr std::size_t longest = 16;  // of elements and accumulators
-    const std::size_t most = Hierarchy::small_bytes / longest;
-    const auto members = static_cast<std::size_t>(hierarchy_->map().members());
-    if ((cuts_input || cuts_output) && members > most)
-      return Verdict::no(fmt::format("more than {} ranks, each with a block of its own", most));
-    return Verdict::yes();
+    if (!cuts_input && !cuts_output) return Verdict::yes();
+    return Hierarchy::has_room_for_blocks(hierarchy_->map().members());
   }
   // What a host comes to depends on who is there.
   Reproducibility promises(const Request&) const override { return Reproducibility::runs; }

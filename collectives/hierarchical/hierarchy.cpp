@@ -1,5 +1,7 @@
 #include "collectives/hierarchical/hierarchy.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace hymn {
@@ -112,6 +114,13 @@ std::unique_ptr<AbandonedOperation> Hierarchy::abandon(const std::shared_ptr<Hie
   }
   if (abandoned->done()) return nullptr;
   return abandoned;
+}
+
+Verdict Hierarchy::has_room_for_blocks(int ranks) {
+  constexpr std::size_t longest = 16;  // of elements and accumulators
+  constexpr std::size_t most = small_bytes / longest;
+  if (static_cast<std::size_t>(ranks) <= most) return Verdict::yes();
+  return Verdict::no(fmt::format("more than {} ranks, each with a block of its own", most));
 }
 
 }  // namespace hymn

@@ -51,6 +51,8 @@ class Hierarchy {
   static constexpr std::size_t slots = 8;
   static constexpr std::size_t small_bytes = 4096;  ///< of a slot that is always there
   static constexpr std::size_t large_bytes = 131072;
+  /// Whether a slot holds an element of each rank's block.
+  static Verdict has_room_for_blocks(int ranks);
 
   /// On lines of their own: all but the last are written often, and read by others.
   struct Flags {

@@ -31,11 +31,6 @@ void plan_host_steps(PiecePlan& plan, int root_host, bool few) {
 
 }  // namespace
 
-bool PiecePlan::serves(OpType type) {
-  return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter ||
-         type == OpType::broadcast || type == OpType::all_gather || type == OpType::barrier;
-}
-
 std::size_t PiecePlan::bytes_of(const Request& request, const HostMap& map, std::size_t unit) {
   const auto blocks = static_cast<std::size_t>(has_blocks(request.type) ? map.members() : 1);
   return block_count(request, map) * blocks * unit;

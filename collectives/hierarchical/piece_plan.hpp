@@ -63,8 +63,6 @@ struct PiecePlan {
   std::size_t each = 0;      ///< elements of one block in a piece
   std::size_t pieces = 0;
 
-  /// Whether there is something to combine, or to copy just once, inside each host.
-  static bool serves(OpType type);
   /// Bytes of the whole, as it travels.
   static std::size_t bytes_of(const Request& request, const HostMap& map, std::size_t unit);
   /// `unit`: bytes of one element as it travels; pieces hold at most `slot_bytes`, room for at

@@ -1,5 +1,6 @@
 #include "collectives/inprocess/inprocess.hpp"
 
+#include "collectives/inprocess/inprocess_model.hpp"
 #include "collectives/inprocess/parts.hpp"
 #include "collectives/reduce/reducer.hpp"
 
@@ -56,11 +57,8 @@ class InProcessOperation final : public Operation {
 class InProcess final : public Algorithm {
  public:
   InProcess(std::shared_ptr<ThreadBoard> board, GroupShape shape)
-      : board_(std::move(board)), shape_(shape) {}
+      : Algorithm(inprocess_model), board_(std::move(board)), shape_(shape) {}
 
-  std::string_view name() const override { return "inprocess_direct"; }
-  std::string_view path() const override { return "threads"; }
-  bool serves(OpType type) const override { return has_part(type); }
   Verdict can_run(const Request& request) const override {
     if (request.inputs.dtype() == DataType::opaque || request.outputs.dtype() == DataType::opaque ||
         request.op.kind() == ReduceKind::opaque)

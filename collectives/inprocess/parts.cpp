@@ -138,26 +138,6 @@ bool is_in_place(const Request& request) {
          request.inputs.flat().data == request.outputs.flat().data;
 }
 
-bool has_part(OpType type) {
-  switch (type) {
-    case OpType::all_reduce:
-    case OpType::broadcast:
-    case OpType::reduce:
-    case OpType::gather:
-    case OpType::scatter:
-    case OpType::all_gather:
-    case OpType::reduce_scatter:
-    case OpType::all_to_all:
-    case OpType::barrier:
-      return true;
-    case OpType::send:
-    case OpType::recv:
-    case OpType::batch:
-      break;
-  }
-  return false;
-}
-
 void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) {
   const Request& request = *mine.request;
   switch (request.type) {

@@ -28,9 +28,6 @@ bool is_in_place(const Request& request);
 /// operation, dtype, count, reduction or root. Nothing may be read from others before this.
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine);
 
-/// Whether ranks that are threads have this collective.
-bool has_part(OpType type);
-
 /// Reads from the others' buffers and writes this rank's share.
 void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine);
 

@@ -6,7 +6,6 @@ namespace {
 class AllGatherSteps {
  public:
   static constexpr OpType type = OpType::all_gather;
-  static constexpr std::string_view name = "all_gather_mpi";
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     switch (request.outputs.layout()) {
       case Layout::equal:

@@ -6,7 +6,6 @@ namespace {
 class AllReduceSteps {
  public:
   static constexpr OpType type = OpType::all_reduce;
-  static constexpr std::string_view name = "all_reduce_mpi";
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
     return mpi_can_reduce(request, shape);
   }

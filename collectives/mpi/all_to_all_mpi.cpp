@@ -8,7 +8,6 @@ namespace {
 class AllToAllSteps {
  public:
   static constexpr OpType type = OpType::all_to_all;
-  static constexpr std::string_view name = "all_to_all_mpi";
   // The choice must come out the same on all ranks, and the sums of given splits differ from rank
   // to rank: so only equal splits are judged by their size.
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t limit) {

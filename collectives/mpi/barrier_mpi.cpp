@@ -6,7 +6,6 @@ namespace {
 class BarrierSteps {
  public:
   static constexpr OpType type = OpType::barrier;
-  static constexpr std::string_view name = "barrier_mpi";
   static Verdict can_run(const Request&, GroupShape, std::size_t) { return Verdict::yes(); }
 
   BarrierSteps(const Call&, GroupShape, MpiChannel& channel, MpiKept&) : channel_(channel) {}

@@ -6,7 +6,6 @@ namespace {
 class BroadcastSteps {
  public:
   static constexpr OpType type = OpType::broadcast;
-  static constexpr std::string_view name = "broadcast_mpi";
   static Verdict can_run(const Request&, GroupShape, std::size_t) { return Verdict::yes(); }
 
   BroadcastSteps(const Call& call, GroupShape, MpiChannel& channel, MpiKept&)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/mpi/mpi_model.hpp"
 #include "collectives/mpi/mpi_word.hpp"
 #include "hymn/error.hpp"
 #include "p2p/mpi/mpi_requests.hpp"
@@ -68,17 +69,14 @@ class MpiCollective final : public Operation {
 };
 
 /// The algorithm around it. Steps also says what it is:
-///   static constexpr OpType type; static constexpr std::string_view name;
+///   static constexpr OpType type
 ///   static Verdict can_run(const Request&, GroupShape, std::size_t chunk_limit)
 template <class Steps>
 class MpiAlgorithm final : public Algorithm {
  public:
   MpiAlgorithm(std::shared_ptr<MpiChannel> channel, GroupShape shape)
-      : channel_(std::move(channel)), shape_(shape) {}
+      : Algorithm(mpi_model, {Steps::type}), channel_(std::move(channel)), shape_(shape) {}
 
-  std::string_view name() const override { return Steps::name; }
-  std::string_view path() const override { return "mpi"; }
-  bool serves(OpType type) const override { return type == Steps::type; }
   Verdict can_run(const Request& request) const override {
     Verdict known = knows_types(request);
     return known.ok ? Steps::can_run(request, shape_, channel_->chunk_limit) : known;

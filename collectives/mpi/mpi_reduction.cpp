@@ -38,13 +38,18 @@ void MpiReduction::finish(void* output, const void* accumulators, std::size_t co
     std::memcpy(output, accumulators, count * bytes_);
 }
 
+// MPI only copies for one rank alone, but a minimum of one NaN is the canonical one.
+Verdict mpi_can_reduce_among(int ranks) {
+  if (ranks > 1) return Verdict::yes();
+  return Verdict::no("one rank alone: MPI would copy without reducing");
+}
+
 Verdict mpi_can_reduce(const Request& request, GroupShape shape) {
   const bool opaque_type = request.inputs.dtype() == DataType::opaque;
   const bool opaque_op = request.op.kind() == ReduceKind::opaque;
   if (opaque_op) return Verdict::yes();
   if (opaque_type) return Verdict::no("an MPI type needs an MPI operation");
-  // MPI only copies then, but a minimum of one NaN is the canonical one.
-  if (shape.size == 1) return Verdict::no("one rank alone: MPI would copy without reducing");
+  if (Verdict ranks = mpi_can_reduce_among(shape.size); !ranks.ok) return ranks;
   std::string reason = refusal(request.inputs.dtype(), request.op.kind());
   return reason.empty() ? Verdict::yes() : Verdict::no(std::move(reason));
 }

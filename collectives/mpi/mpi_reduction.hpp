@@ -34,7 +34,8 @@ class MpiReduction {
   std::size_t bytes_ = 0;
 };
 
-/// Whether MPI reduces this at all.
+/// Whether MPI reduces for so many ranks; and whether it reduces this at all.
+Verdict mpi_can_reduce_among(int ranks);
 Verdict mpi_can_reduce(const Request& request, GroupShape shape);
 
 }  // namespace hymn

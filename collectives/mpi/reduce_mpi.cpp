@@ -6,7 +6,6 @@ namespace {
 class ReduceSteps {
  public:
   static constexpr OpType type = OpType::reduce;
-  static constexpr std::string_view name = "reduce_mpi";
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
     return mpi_can_reduce(request, shape);
   }

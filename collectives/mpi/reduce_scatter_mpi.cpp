@@ -6,7 +6,6 @@ namespace {
 class ReduceScatterSteps {
  public:
   static constexpr OpType type = OpType::reduce_scatter;
-  static constexpr std::string_view name = "reduce_scatter_mpi";
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t limit) {
     if (request.inputs.layout() == Layout::list) return wants_one_buffer();
     const std::size_t total = request.inputs.flat().count;

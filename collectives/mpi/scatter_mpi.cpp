@@ -8,7 +8,6 @@ namespace {
 class ScatterSteps {
  public:
   static constexpr OpType type = OpType::scatter;
-  static constexpr std::string_view name = "scatter_mpi";
   // Decided by what every rank knows: the form of the call, and for given counts their sum.
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     const auto counts = request.inputs.counts();

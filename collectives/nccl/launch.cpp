@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/nccl/nccl_models.hpp"
 #include "collectives/nccl/nccl_types.hpp"
 #include "collectives/validate_view.hpp"
 #include "gpu/nccl_calls.hpp"
@@ -229,16 +230,8 @@ void require_apart_for_nccl(const Request& request) {
                                {.remedy = "give an output that is separate from the input"});
 }
 
-bool nccl_has(OpType type) {
-  constexpr std::array all = {OpType::all_reduce,     OpType::broadcast,  OpType::reduce,
-                              OpType::gather,         OpType::scatter,    OpType::all_gather,
-                              OpType::reduce_scatter, OpType::all_to_all, OpType::barrier,
-                              OpType::send,           OpType::recv};
-  return std::find(all.begin(), all.end(), type) != all.end();
-}
-
 Verdict nccl_can_run(const Request& request) {
-  if (!nccl_has(request.type))
+  if (!nccl_models::nccl.serves.contains(request.type))
     return Verdict::no(fmt::format("NCCL has no {}", to_string(request.type)));
   if (request.tag != 0) return Verdict::no("NCCL has no tags");
   if (request.type == OpType::recv && request.peer == any_source)

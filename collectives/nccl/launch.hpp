@@ -17,8 +17,6 @@ struct NcclPlace {
   void* scratch = nullptr;  ///< some bytes of the GPU, for what has no data of its own
 };
 
-/// Whether NCCL has it, or it can be made of what NCCL has.
-bool nccl_has(OpType type);
 /// Whether NCCL can carry it out as hymn defines it. All members get the same answer.
 Verdict nccl_can_run(const Request& request);
 

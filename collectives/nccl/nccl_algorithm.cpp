@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "base/paths.hpp"
 #include "collectives/launch/gpu_operation.hpp"
 #include "collectives/nccl/nccl_launch.hpp"
+#include "collectives/nccl/nccl_models.hpp"
 #include "collectives/nccl/nccl_types.hpp"
 #include "hymn/error.hpp"
 
@@ -93,11 +93,7 @@ void require_ready_for_capture(const NcclChannel& channel, const OrderingDomain&
 class NcclAlgorithm final : public Algorithm {
  public:
   NcclAlgorithm(std::shared_ptr<NcclChannel> channel, bool in_float32)
-      : channel_(std::move(channel)), in_float32_(in_float32) {}
-  std::string_view name() const override { return "send_recv_nccl"; }
-  std::string_view path() const override { return paths::nccl; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return nccl_has(type); }
+      : Algorithm(nccl_models::nccl), channel_(std::move(channel)), in_float32_(in_float32) {}
   Verdict can_run(const Request& request) const override {
     Verdict verdict = nccl_can_run(request);
     if (!verdict.ok || !in_float32_ || !reduces(request.type)) return verdict;
@@ -122,11 +118,9 @@ class Float32NcclAlgorithm final : public Algorithm {
  public:
   Float32NcclAlgorithm(std::shared_ptr<NcclChannel> channel,
                        std::shared_ptr<cuda::GpuKernels> kernels)
-      : channel_(std::move(channel)), kernels_(std::move(kernels)) {}
-  std::string_view name() const override { return "sums_float32"; }
-  std::string_view path() const override { return paths::nccl; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return reduces(type); }
+      : Algorithm(nccl_models::float32),
+        channel_(std::move(channel)),
+        kernels_(std::move(kernels)) {}
   Verdict can_run(const Request& request) const override {
     Verdict verdict = can_reduce_in_float32(request);
     return verdict.ok ? nccl_can_run(request) : verdict;
@@ -145,22 +139,6 @@ class Float32NcclAlgorithm final : public Algorithm {
   std::shared_ptr<cuda::GpuKernels> kernels_;
 };
 
-class NoNccl final : public Algorithm {
- public:
-  explicit NoNccl(std::string reason) : reason_(std::move(reason)) {}
-  std::string_view name() const override { return "send_recv_nccl"; }
-  std::string_view path() const override { return paths::nccl; }
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return nccl_has(type); }
-  Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
-  Operation& prepare(OperationStorage&, const Call&) override {
-    throw Error(ErrorKind::internal, "NCCL was requested, but cannot be used: " + reason_);
-  }
-
- private:
-  std::string reason_;
-};
-
 }  // namespace
 
 std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
@@ -171,10 +149,6 @@ std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> chan
 std::unique_ptr<Algorithm> make_float32_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
                                                        std::shared_ptr<cuda::GpuKernels> kernels) {
   return std::make_unique<Float32NcclAlgorithm>(std::move(channel), std::move(kernels));
-}
-
-std::unique_ptr<Algorithm> make_no_nccl(std::string reason) {
-  return std::make_unique<NoNccl>(std::move(reason));
 }
 
 }  // namespace hymn

@@ -19,7 +19,4 @@ std::unique_ptr<Algorithm> make_nccl_algorithm(std::shared_ptr<NcclChannel> chan
 std::unique_ptr<Algorithm> make_float32_nccl_algorithm(std::shared_ptr<NcclChannel> channel,
                                                        std::shared_ptr<cuda::GpuKernels> kernels);
 
-/// Stands in the list for what NCCL would do, and says why it cannot.
-std::unique_ptr<Algorithm> make_no_nccl(std::string reason);
-
 }  // namespace hymn

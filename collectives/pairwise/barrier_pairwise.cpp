@@ -44,12 +44,9 @@ class BarrierPairwiseOperation final : public PortOperation {
 
 class BarrierPairwise final : public Algorithm {
  public:
-  BarrierPairwise(std::shared_ptr<MessagePort> port, GroupShape shape)
-      : port_(std::move(port)), shape_(shape) {}
+  BarrierPairwise(const AlgorithmModel& model, std::shared_ptr<MessagePort> port, GroupShape shape)
+      : Algorithm(model, {OpType::barrier}), port_(std::move(port)), shape_(shape) {}
 
-  std::string_view name() const override { return "barrier_pairwise"; }
-  std::string_view path() const override { return port_->path(); }
-  bool serves(OpType type) const override { return type == OpType::barrier; }
   Verdict can_run(const Request&) const override { return Verdict::yes(); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<BarrierPairwiseOperation>(*port_, shape_, call);
@@ -62,9 +59,10 @@ class BarrierPairwise final : public Algorithm {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port,
+std::unique_ptr<Algorithm> make_barrier_pairwise(const AlgorithmModel& model,
+                                                 std::shared_ptr<MessagePort> port,
                                                  GroupShape shape) {
-  return std::make_unique<BarrierPairwise>(std::move(port), shape);
+  return std::make_unique<BarrierPairwise>(model, std::move(port), shape);
 }
 
 }  // namespace hymn

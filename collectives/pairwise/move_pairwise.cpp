@@ -111,15 +111,12 @@ class MovePairwiseOperation final : public PortOperation {
 
 class MovePairwise final : public Algorithm {
  public:
-  MovePairwise(std::shared_ptr<MessagePort> port, GroupShape shape)
-      : port_(std::move(port)), shape_(shape) {}
+  MovePairwise(const AlgorithmModel& model, std::shared_ptr<MessagePort> port, GroupShape shape)
+      : Algorithm(model, {OpType::broadcast, OpType::gather, OpType::scatter, OpType::all_gather,
+                          OpType::all_to_all}),
+        port_(std::move(port)),
+        shape_(shape) {}
 
-  std::string_view name() const override { return "move_pairwise"; }
-  std::string_view path() const override { return port_->path(); }
-  bool serves(OpType type) const override {
-    return type == OpType::broadcast || type == OpType::gather || type == OpType::scatter ||
-           type == OpType::all_gather || type == OpType::all_to_all;
-  }
   Verdict can_run(const Request& request) const override { return port_->can_carry(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<MovePairwiseOperation>(*port_, shape_, call);
@@ -132,8 +129,9 @@ class MovePairwise final : public Algorithm {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_move_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape) {
-  return std::make_unique<MovePairwise>(std::move(port), shape);
+std::unique_ptr<Algorithm> make_move_pairwise(const AlgorithmModel& model,
+                                              std::shared_ptr<MessagePort> port, GroupShape shape) {
+  return std::make_unique<MovePairwise>(model, std::move(port), shape);
 }
 
 }  // namespace hymn

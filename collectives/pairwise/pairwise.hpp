@@ -10,18 +10,24 @@
 
 namespace hymn {
 
+// `model`: of such algorithms over what the port is (pairwise_models.hpp, shm_models.hpp).
+
 /// broadcast, gather, scatter, all_gather, all_to_all.
-std::unique_ptr<Algorithm> make_move_pairwise(std::shared_ptr<MessagePort> port, GroupShape shape);
+std::unique_ptr<Algorithm> make_move_pairwise(const AlgorithmModel& model,
+                                              std::shared_ptr<MessagePort> port, GroupShape shape);
 /// all_reduce, reduce, reduce_scatter.
-std::unique_ptr<Algorithm> make_reduce_pairwise(std::shared_ptr<MessagePort> port,
+std::unique_ptr<Algorithm> make_reduce_pairwise(const AlgorithmModel& model,
+                                                std::shared_ptr<MessagePort> port,
                                                 GroupShape shape);
-std::unique_ptr<Algorithm> make_barrier_pairwise(std::shared_ptr<MessagePort> port,
+std::unique_ptr<Algorithm> make_barrier_pairwise(const AlgorithmModel& model,
+                                                 std::shared_ptr<MessagePort> port,
                                                  GroupShape shape);
 /// send, recv.
-std::unique_ptr<Algorithm> make_send_recv(std::shared_ptr<MessagePort> port);
+std::unique_ptr<Algorithm> make_send_recv(const AlgorithmModel& model,
+                                          std::shared_ptr<MessagePort> port);
 
-/// All of the above.
-void add_pairwise_algorithms(Algorithms& algorithms, const std::shared_ptr<MessagePort>& port,
-                             GroupShape shape);
+/// All of these.
+void add_pairwise_algorithms(Algorithms& algorithms, const AlgorithmModel& model,
+                             const std::shared_ptr<MessagePort>& port, GroupShape shape);
 
 }  // namespace hymn

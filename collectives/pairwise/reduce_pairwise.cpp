@@ -152,14 +152,11 @@ class ReducePairwiseOperation final : public PortOperation {
 
 class ReducePairwise final : public Algorithm {
  public:
-  ReducePairwise(std::shared_ptr<MessagePort> port, GroupShape shape)
-      : port_(std::move(port)), shape_(shape) {}
+  ReducePairwise(const AlgorithmModel& model, std::shared_ptr<MessagePort> port, GroupShape shape)
+      : Algorithm(model, {OpType::all_reduce, OpType::reduce, OpType::reduce_scatter}),
+        port_(std::move(port)),
+        shape_(shape) {}
 
-  std::string_view name() const override { return "reduce_pairwise"; }
-  std::string_view path() const override { return port_->path(); }
-  bool serves(OpType type) const override {
-    return type == OpType::all_reduce || type == OpType::reduce || type == OpType::reduce_scatter;
-  }
   Verdict can_run(const Request& request) const override {
     std::string reason = refusal(request.inputs.dtype(), request.op.kind());
     if (!reason.empty()) return Verdict::no(std::move(reason));
@@ -178,9 +175,10 @@ class ReducePairwise final : public Algorithm {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_reduce_pairwise(std::shared_ptr<MessagePort> port,
+std::unique_ptr<Algorithm> make_reduce_pairwise(const AlgorithmModel& model,
+                                                std::shared_ptr<MessagePort> port,
                                                 GroupShape shape) {
-  return std::make_unique<ReducePairwise>(std::move(port), shape);
+  return std::make_unique<ReducePairwise>(model, std::move(port), shape);
 }
 
 }  // namespace hymn

@@ -31,11 +31,9 @@ class SendRecvOperation final : public PortOperation {
 
 class SendRecv final : public Algorithm {
  public:
-  explicit SendRecv(std::shared_ptr<MessagePort> port) : port_(std::move(port)) {}
+  SendRecv(const AlgorithmModel& model, std::shared_ptr<MessagePort> port)
+      : Algorithm(model, send_and_recv), port_(std::move(port)) {}
 
-  std::string_view name() const override { return "send_recv"; }
-  std::string_view path() const override { return port_->path(); }
-  bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
   Verdict can_run(const Request& request) const override { return port_->can_carry(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<SendRecvOperation>(*port_, call);
@@ -47,8 +45,9 @@ class SendRecv final : public Algorithm {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_send_recv(std::shared_ptr<MessagePort> port) {
-  return std::make_unique<SendRecv>(std::move(port));
+std::unique_ptr<Algorithm> make_send_recv(const AlgorithmModel& model,
+                                          std::shared_ptr<MessagePort> port) {
+  return std::make_unique<SendRecv>(model, std::move(port));
 }
 
 }  // namespace hymn

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 
+#include "collectives/cuda/peer_models.hpp"
+#include "collectives/nccl/nccl_models.hpp"
+
 namespace hymn {
 namespace {
 
-bool is_hierarchical(std::string_view algorithm) {
-  return algorithm.find("_hierarchical_") != std::string_view::npos;
+bool is_hierarchical(const AlgorithmModel& model) {
+  return &model == &nccl_models::hierarchical_nccl || &model == &peer_models::hierarchical_staged;
 }
 
 // The sizes up to which PyTorch's all_reduce inside a node works in one shot, and at all.
@@ -23,13 +26,13 @@ bool is_without_nvlink(const HostSummary& host) {
   return host.worst_link >= GpuLinkKind::pcie_switch && host.worst_link < GpuLinkKind::unknown;
 }
 
-std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query,
+std::string left_by_c10d(const AlgorithmModel& model, const PlanQuery& query,
                          const GroupLayout& layout) {
   if (layout.size > c10d_ranks)
     return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} ranks", c10d_ranks);
   if (std::any_of(layout.hosts.begin(), layout.hosts.end(), is_without_nvlink))
     return "HYMN_P2P_COMPAT=c10d: only over NVLink";
-  if (is_hierarchical(algorithm)) return std::string(c10d_inside_a_host);
+  if (is_hierarchical(model)) return std::string(c10d_inside_a_host);
   if (query.type != OpType::all_reduce || query.dtype != DataType::bfloat16 ||
       query.op != ReduceKind::sum)
     return std::string(c10d_carries);
@@ -37,7 +40,7 @@ std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query,
   if (const std::size_t most = c10d_two_shot / step * step; query.bytes > most)
     return fmt::format("HYMN_P2P_COMPAT=c10d: at most {} bytes", most);
   const bool in_one = query.bytes <= c10d_one_shot;
-  if (in_one == (algorithm == "all_reduce_one_shot")) return "";
+  if (in_one == (&model == &peer_models::one_shot)) return "";
   return fmt::format("HYMN_P2P_COMPAT=c10d: {} {} bytes take {}", in_one ? "up to" : "more than",
                      c10d_one_shot, in_one ? "one shot" : "two shots");
 }
@@ -56,19 +59,18 @@ std::string not_measured(int ranks, std::optional<DataType> dtype) {
       dtype ? fmt::format(" --dtype {}", to_string(*dtype)) : "", ranks);
 }
 
-std::string held_back(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+std::string held_back(const AlgorithmModel& model, const PlanQuery& query,
                       const PlanContext& context) {
-  if (path != paths::cuda_p2p || context.peers == PeerUse::named) return "";
-  if (context.peers == PeerUse::c10d) return left_by_c10d(algorithm, query, context.layout);
-  if (measured_seconds(path, algorithm, query, context)) return "";
+  if (model.path != paths::cuda_p2p || context.peers == PeerUse::named) return "";
+  if (context.peers == PeerUse::c10d) return left_by_c10d(model, query, context.layout);
+  if (measured_seconds(model, query, context)) return "";
   return not_measured(context.layout.size,
                       reduces(query.type) ? std::optional(query.dtype) : std::nullopt);
 }
 
-bool is_settled(std::string_view path, std::string_view algorithm, const PlanQuery& query,
-                const PlanContext& context) {
-  return path == paths::cuda_p2p && context.peers == PeerUse::c10d &&
-         left_by_c10d(algorithm, query, context.layout).empty();
+bool is_settled(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context) {
+  return model.path == paths::cuda_p2p && context.peers == PeerUse::c10d &&
+         left_by_c10d(model, query, context.layout).empty();
 }
 
 }  // namespace hymn

@@ -24,12 +24,11 @@ PeerUse peer_use(const PathPolicy& path, P2pCompat compat);
 std::string not_measured(int ranks, std::optional<DataType> dtype = std::nullopt);
 
 /// Why an operation is left to other paths though its own could carry it; empty: it is not. Only
-/// peer memory ever is. `algorithm` is named as algorithm_for() does.
-std::string held_back(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+/// peer memory ever is.
+std::string held_back(const AlgorithmModel& model, const PlanQuery& query,
                       const PlanContext& context);
 
 /// Whether an operation takes this path by a setting, whatever others cost.
-bool is_settled(std::string_view path, std::string_view algorithm, const PlanQuery& query,
-                const PlanContext& context);
+bool is_settled(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context);
 
 }  // namespace hymn

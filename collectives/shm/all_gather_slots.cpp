@@ -10,7 +10,6 @@ namespace {
 
 class AllGather final : public SlotOperation {
  public:
-  static constexpr std::string_view name = "all_gather_slots";
   static constexpr OpType type = OpType::all_gather;
 
   AllGather(SlotRing& ring, const Call& call)

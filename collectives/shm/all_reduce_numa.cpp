@@ -11,6 +11,7 @@
 #include "collectives/hierarchical/hierarchy.hpp"
 #include "collectives/hierarchical/piece_plan.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
@@ -187,7 +188,8 @@ std::string refusal_of(const std::vector<int>& node_of) {
 
 class AllReduceNuma final : public Algorithm {
  public:
-  explicit AllReduceNuma(const ShmGroup& group) : refusal_(refusal_of(group.node_of)) {
+  explicit AllReduceNuma(const ShmGroup& group)
+      : Algorithm(shm_models::numa), refusal_(refusal_of(group.node_of)) {
     if (refusal_.empty())
       nodes_ = std::make_unique<Hierarchy>(HierarchyParts{.channel = group.channel,
                                                           .areas = group.areas.hierarchy,
@@ -196,9 +198,6 @@ class AllReduceNuma final : public Algorithm {
                                                           .shape = group.shape});
   }
 
-  std::string_view name() const override { return "all_reduce_numa"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
   Verdict can_run(const Request& request) const override {
     if (!refusal_.empty()) return Verdict::no(refusal_);
     return can_reduce_in_memory(request);

@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/shm/growing_slots.hpp"
-#include "collectives/shm/shm_algorithms.hpp"
-#include "collectives/shm_base/shm_operation.hpp"
-#include "collectives/shm_base/shm_reduction.hpp"
+#include "collectives/shm/all_reduce_in_rounds.hpp"
+#include "collectives/shm/shm_models.hpp"
 
 namespace hymn {
 namespace {
@@ -35,27 +33,15 @@ struct SharingFlags {
   alignas(128) std::byte small_slots[slot_count * GrowingSlots::stride(small_slot)];
 };
 
-/// One member's state from use to use; touched in its turn only.
-struct Sharing {
-  std::shared_ptr<ShmChannel> channel;
-  int flags;
-  GrowingSlots slots;
-  Reproducibility reproducibility;
-  std::uint64_t rounds = 0;  ///< of all uses so far
+struct SharingState : RoundsState {
   std::uint64_t slices = 0;  ///< of all rounds so far
 };
 
-class SharingOperation final : public ShmOperation {
+class SharingOperation final : public RoundsOperation<SharingFlags, SharingState> {
  public:
-  SharingOperation(Sharing& shared, const Call& call)
-      : ShmOperation(*shared.channel, call),
-        shared_(shared),
-        request_(*call.request),
-        reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
+  using RoundsOperation::RoundsOperation;
 
  private:
-  void begin() override { advance(); }
-
   bool advance() override {
     if (!planned_ && !plan()) return false;
     while (done_ < count_) {
@@ -77,11 +63,6 @@ class SharingOperation final : public ShmOperation {
     return true;
   }
 
-  int me() const { return channel().rank(); }
-  int size() const { return channel().size(); }
-  SharingFlags& flags(int member) const {
-    return *channel().at<SharingFlags>(member, shared_.flags);
-  }
   SharingFlags& counters() const { return flags(0); }
   std::uint64_t all_arrived() const {
     return (shared_.rounds + 1) * static_cast<std::uint64_t>(size());
@@ -104,10 +85,8 @@ class SharingOperation final : public ShmOperation {
   }
 
   void show() {
-    const std::byte* const input =
-        static_cast<const std::byte*>(request_.inputs.flat().data) + done_ * reducer_.element_bytes;
-    const unsigned offset = GrowingSlots::offset_of(input);
-    std::memcpy(slot(me()) + offset, input, count_now() * reducer_.element_bytes);
+    const unsigned offset = GrowingSlots::offset_of(input(done_));
+    std::memcpy(slot(me()) + offset, input(done_), count_now() * reducer_.element_bytes);
     SharingFlags::Shown& mine = flags(me()).shown[place()];
     mine.factor = request_.op.factor();
     mine.flag.store(SlotFlag::make(shared_.rounds + 1, label(), offset), std::memory_order_relaxed);
@@ -143,56 +122,25 @@ class SharingOperation final : public ShmOperation {
   void fold(std::size_t slice) {
     const std::size_t first = slice * slice_elements();
     const std::size_t count = std::min(slice_elements(), count_now() - first);
-    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
-    FoldInputs inputs;
-    for (int member = 0; member < size(); ++member) {
-      const auto index = static_cast<std::size_t>(member);
-      inputs.data[index] = data(member) + first * reducer_.element_bytes;
-      if (scaled) inputs.factors[index] = flags(member).shown[place()].factor;
-    }
-    reduce_all(reducer_, inputs.data.data(), size(), data(0) + first * reducer_.element_bytes,
-               count, scaled ? inputs.factors.data() : nullptr);
+    const auto slice_of = [&](int member) { return data(member) + first * reducer_.element_bytes; };
+    fold_all(
+        slice_of, [this](int member) { return flags(member).shown[place()].factor; }, slice_of(0),
+        count);
   }
 
   void fetch() {
-    const std::size_t bytes = count_now() * reducer_.element_bytes;
-    std::memcpy(
-        static_cast<std::byte*>(request_.outputs.flat().data) + done_ * reducer_.element_bytes,
-        data(0), bytes);
+    std::memcpy(output(done_), data(0), count_now() * reducer_.element_bytes);
     shared_.slices += slices_now();
     done_ += count_now();
     ++shared_.rounds;
     shown_ = false;
   }
 
-  Sharing& shared_;
-  const Request& request_;
-  Reducer reducer_;
   bool planned_ = false;
   std::size_t count_ = 0;
   std::size_t done_ = 0;  // elements of earlier rounds
   bool shown_ = false;
   bool checked_ = false;
-};
-
-class AllReduceSharing final : public AllReduceInMemory {
- public:
-  explicit AllReduceSharing(const ShmGroup& group)
-      : shared_{group.channel,
-                group.areas.sharing_flags,
-                {group.areas.sharing_slots, slot_count, small_slot},
-                group.shape.reproducibility} {}
-
-  std::string_view name() const override { return "all_reduce_sharing"; }
-  Verdict can_run(const Request& request) const override {
-    return can_fold_in_memory(request, shared_.channel->size());
-  }
-  Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return storage.emplace<SharingOperation>(shared_, call);
-  }
-
- private:
-  Sharing shared_;
 };
 
 }  // namespace
@@ -201,7 +149,9 @@ std::size_t sharing_flag_bytes(int) { return sizeof(SharingFlags); }
 std::size_t sharing_slot_bytes(int) { return slot_count * GrowingSlots::stride(largest_slot); }
 
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group) {
-  return std::make_unique<AllReduceSharing>(group);
+  return std::make_unique<AllReduceInRounds<SharingOperation>>(
+      shm_models::sharing, group, group.areas.sharing_flags,
+      GrowingSlots(group.areas.sharing_slots, slot_count, small_slot));
 }
 
 }  // namespace hymn

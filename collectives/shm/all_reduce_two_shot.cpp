@@ -9,11 +9,9 @@
 #include <cstring>
 
 #include "collectives/plan.hpp"
-#include "collectives/shm/growing_slots.hpp"
-#include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/all_reduce_in_rounds.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm/step_budget.hpp"
-#include "collectives/shm_base/shm_operation.hpp"
-#include "collectives/shm_base/shm_reduction.hpp"
 
 namespace hymn {
 namespace {
@@ -40,26 +38,11 @@ struct TwoShotFlags {
   alignas(128) std::byte small_slots[ring_slots * GrowingSlots::stride(small_ring_slot)];
 };
 
-/// One member's state from use to use; touched in its turn only.
-struct TwoShot {
-  std::shared_ptr<ShmChannel> channel;
-  int flags;
-  GrowingSlots slots;
-  Reproducibility reproducibility;
-  std::uint64_t rounds = 0;  ///< of all uses so far
-};
-
-class TwoShotOperation final : public ShmOperation {
+class TwoShotOperation final : public RoundsOperation<TwoShotFlags> {
  public:
-  TwoShotOperation(TwoShot& shared, const Call& call)
-      : ShmOperation(*shared.channel, call),
-        shared_(shared),
-        request_(*call.request),
-        reducer_(reducer_for(request_.inputs.dtype(), request_.op, shared.reproducibility)) {}
+  using RoundsOperation::RoundsOperation;
 
  private:
-  void begin() override { advance(); }
-
   bool advance() override {
     if (!planned_ && !plan()) return false;
     StepBudget budget;
@@ -95,8 +78,6 @@ class TwoShotOperation final : public ShmOperation {
     return buffers * request_.inputs.flat().bytes();
   }
   bool in_place() const { return request_.inputs.flat().data == request_.outputs.flat().data; }
-  int me() const { return channel().rank(); }
-  int size() const { return channel().size(); }
   bool is_pair() const { return size() == 2; }
 
   // --- Where things are ---
@@ -116,9 +97,6 @@ class TwoShotOperation final : public ShmOperation {
     const std::size_t offset = std::min(count, static_cast<std::size_t>(member) * each);
     return {offset, std::min(each, count - offset)};
   }
-  TwoShotFlags& flags(int member) const {
-    return *channel().at<TwoShotFlags>(member, shared_.flags);
-  }
   std::size_t place(std::size_t round) const { return (first_ + round) % ring_slots; }
   std::uint64_t number(std::size_t round) const { return first_ + round; }
   std::byte* slot(int member, std::size_t round) const {
@@ -133,12 +111,10 @@ class TwoShotOperation final : public ShmOperation {
     return slot(member, round) + element * reducer_.element_bytes;
   }
   const std::byte* input(std::size_t round, std::size_t element) const {
-    return static_cast<const std::byte*>(request_.inputs.flat().data) +
-           (round_part(round).offset + element) * reducer_.element_bytes;
+    return RoundsOperation::input(round_part(round).offset + element);
   }
   std::byte* output(std::size_t round, std::size_t element) const {
-    return static_cast<std::byte*>(request_.outputs.flat().data) +
-           (round_part(round).offset + element) * reducer_.element_bytes;
+    return RoundsOperation::output(round_part(round).offset + element);
   }
 
   // --- What is done in a round ---
@@ -190,18 +166,14 @@ class TwoShotOperation final : public ShmOperation {
     const std::size_t round = folded_++;
     const Slice own = slice(round, me());
     if (own.count != 0) {
-      const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
-      FoldInputs inputs;
-      for (int member = 0; member < size(); ++member) {
-        const auto index = static_cast<std::size_t>(member);
-        inputs.data[index] = member == me() ? static_cast<const void*>(input(round, own.offset))
-                                            : in_slot(member, round, own.offset);
-        if (scaled) inputs.factors[index] = flags(member).staged[place(round)].factor;
-      }
       const int holder = is_pair() ? 1 - me() : me();
-      reduce_all(reducer_, inputs.data.data(), size(), output(round, own.offset), own.count,
-                 scaled ? inputs.factors.data() : nullptr,
-                 {.copy = in_slot(holder, round, own.offset), .stream = streams_});
+      fold_all(
+          [&](int member) {
+            return member == me() ? input(round, own.offset) : in_slot(member, round, own.offset);
+          },
+          [&](int member) { return flags(member).staged[place(round)].factor; },
+          output(round, own.offset), own.count,
+          {.copy = in_slot(holder, round, own.offset), .stream = streams_});
     }
     channel().publish(flags(me()).folded, number(round));
   }
@@ -227,9 +199,6 @@ class TwoShotOperation final : public ShmOperation {
     if (!is_pair()) channel().publish(flags(me()).copied, number(round));
   }
 
-  TwoShot& shared_;
-  const Request& request_;
-  Reducer reducer_;
   bool planned_ = false;
   bool streams_ = false;
   std::size_t per_round_ = 0;
@@ -241,26 +210,6 @@ class TwoShotOperation final : public ShmOperation {
   std::size_t copied_ = 0;
   int seen_staged_ = 0;
   int seen_folded_ = 0;
-};
-
-class AllReduceTwoShot final : public AllReduceInMemory {
- public:
-  explicit AllReduceTwoShot(const ShmGroup& group)
-      : shared_{group.channel,
-                group.areas.two_shot_flags,
-                {group.areas.two_shot_slots, ring_slots, small_ring_slot},
-                group.shape.reproducibility} {}
-
-  std::string_view name() const override { return "all_reduce_two_shot"; }
-  Verdict can_run(const Request& request) const override {
-    return can_fold_in_memory(request, shared_.channel->size());
-  }
-  Operation& prepare(OperationStorage& storage, const Call& call) override {
-    return storage.emplace<TwoShotOperation>(shared_, call);
-  }
-
- private:
-  TwoShot shared_;
 };
 
 }  // namespace
@@ -275,7 +224,9 @@ std::size_t two_shot_slot_bytes(int members) {
 }
 
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group) {
-  return std::make_unique<AllReduceTwoShot>(group);
+  return std::make_unique<AllReduceInRounds<TwoShotOperation>>(
+      shm_models::two_shot, group, group.areas.two_shot_flags,
+      GrowingSlots(group.areas.two_shot_slots, ring_slots, small_ring_slot));
 }
 
 }  // namespace hymn

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 
 namespace hymn {
@@ -123,11 +124,9 @@ class CountedBarrier final : public ShmOperation {
 
 class BarrierFlags final : public Algorithm {
  public:
-  explicit BarrierFlags(const ShmGroup& group) : shared_{group.channel, group.areas.barrier} {}
+  explicit BarrierFlags(const ShmGroup& group)
+      : Algorithm(shm_models::flags), shared_{group.channel, group.areas.barrier} {}
 
-  std::string_view name() const override { return "barrier_flags"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::barrier; }
   Verdict can_run(const Request&) const override { return Verdict::yes(); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     if (shared_.channel->oversubscribed() && shared_.channel->size() > most_to_look_at)

@@ -10,7 +10,6 @@ namespace {
 
 class Broadcast final : public SlotOperation {
  public:
-  static constexpr std::string_view name = "broadcast_slots";
   static constexpr OpType type = OpType::broadcast;
 
   Broadcast(SlotRing& ring, const Call& call)

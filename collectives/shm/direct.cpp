@@ -126,11 +126,10 @@ class DirectOperation final : public ShmOperation {
 class DirectOr final : public Algorithm {
  public:
   DirectOr(std::shared_ptr<DirectForms> forms, std::unique_ptr<Algorithm> staged)
-      : forms_(std::move(forms)), staged_(std::move(staged)) {}
+      : Algorithm(staged->model(), staged->serves()),
+        forms_(std::move(forms)),
+        staged_(std::move(staged)) {}
 
-  std::string_view name() const override { return staged_->name(); }
-  std::string_view path() const override { return staged_->path(); }
-  bool serves(OpType type) const override { return staged_->serves(type); }
   Verdict can_run(const Request& request) const override { return staged_->can_run(request); }
   Reproducibility promises(const Request& request) const override {
     return staged_->promises(request);

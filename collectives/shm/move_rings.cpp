@@ -17,6 +17,7 @@
 
 #include "collectives/reduce/reducer.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "hymn/error.hpp"
 #include "p2p/shm/ring_pipes.hpp"
@@ -207,12 +208,9 @@ class MoveOperation final : public ShmOperation {
 
 class MoveRings final : public Algorithm {
  public:
-  explicit MoveRings(const ShmGroup& group) : lanes_(group) {}
-  std::string_view name() const override { return "move_rings"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override {
-    return type == OpType::gather || type == OpType::scatter || type == OpType::all_to_all;
-  }
+  explicit MoveRings(const ShmGroup& group)
+      : Algorithm(shm_models::rings, {OpType::gather, OpType::scatter, OpType::all_to_all}),
+        lanes_(group) {}
   Verdict can_run(const Request& request) const override { return can_move_bytes(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     return storage.emplace<MoveOperation>(lanes_, call);

@@ -9,7 +9,6 @@ namespace {
 
 class ReduceScatter final : public SlotReduction {
  public:
-  static constexpr std::string_view name = "reduce_scatter_slots";
   static constexpr OpType type = OpType::reduce_scatter;
 
   ReduceScatter(SlotRing& ring, const Call& call) : SlotReduction(ring, call) {

@@ -11,7 +11,6 @@ namespace {
 
 class Reduce : public SlotReduction {
  public:
-  static constexpr std::string_view name = "reduce_slots";
   static constexpr OpType type = OpType::reduce;
 
   Reduce(SlotRing& ring, const Call& call)

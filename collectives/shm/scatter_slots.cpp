@@ -8,7 +8,6 @@ namespace {
 
 class Scatter final : public SlotOperation {
  public:
-  static constexpr std::string_view name = "scatter_slots";
   static constexpr OpType type = OpType::scatter;
 
   Scatter(SlotRing& ring, const Call& call)
@@ -51,14 +50,14 @@ class Scatter final : public SlotOperation {
 
 class ScatterSlots final : public SlotAlgorithm<Scatter> {
  public:
-  using SlotAlgorithm::SlotAlgorithm;
+  explicit ScatterSlots(std::shared_ptr<SlotRing> ring)
+      : SlotAlgorithm(shm_models::scatter_slots, std::move(ring)) {}
   Verdict can_run(const Request& request) const override {
     if (request.inputs.layout() != Layout::equal)
       return Verdict::no("the blocks are given by counts or lists");
     const auto members = static_cast<std::size_t>(ring_->channel().size());
-    if (request.outputs.flat().bytes() > SlotRing::near_bytes / members)
-      return Verdict::no("all blocks together are more than 512 bytes");
-    return SlotAlgorithm::can_run(request);
+    Verdict fits = shm_limits::fits_at_once(request.outputs.flat().bytes() * members);
+    return !fits.ok ? fits : SlotAlgorithm::can_run(request);
   }
 };
 

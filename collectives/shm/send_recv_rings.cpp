@@ -1,6 +1,7 @@
 // send and recv over the mail of a channel, without touching the heap.
 
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "p2p/shm/mail_message.hpp"
 
 namespace hymn {
@@ -62,10 +63,8 @@ class RecvOperation final : public Operation {
 
 class SendRecvRings final : public Algorithm {
  public:
-  explicit SendRecvRings(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
-  std::string_view name() const override { return "send_recv_rings"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::send || type == OpType::recv; }
+  explicit SendRecvRings(std::shared_ptr<ShmMail> mail)
+      : Algorithm(shm_models::rings, send_and_recv), mail_(std::move(mail)) {}
   Verdict can_run(const Request& request) const override { return can_move_bytes(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
     if (call.request->type == OpType::send) return storage.emplace<SendOperation>(*mail_, call);

@@ -32,12 +32,6 @@ std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_send_recv_rings(std::shared_ptr<ShmMail> mail);
 
-/// These take turns on the same slots.
-class ShownSlots;
-std::unique_ptr<Algorithm> make_all_reduce_one_shot(std::shared_ptr<ShownSlots> slots);
-std::unique_ptr<Algorithm> make_all_reduce_swapped(std::shared_ptr<ShownSlots> slots, int members);
-std::unique_ptr<Algorithm> make_exchange_shown(std::shared_ptr<ShownSlots> slots);
-
 /// These take turns on one ring.
 class SlotRing;
 std::unique_ptr<Algorithm> make_broadcast_slots(std::shared_ptr<SlotRing> ring);

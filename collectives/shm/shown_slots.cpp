@@ -1,12 +1,11 @@
 #include "collectives/shm/shown_slots.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "collectives/plan.hpp"
 #include "collectives/shm/growing_slots.hpp"
+#include "collectives/shm/shm_limits.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
 #include "collectives/shm_base/shm_reduction.hpp"
 
@@ -126,27 +125,21 @@ class ShowOperation final : public ShmOperation {
   int seen_ = 0;
 };
 
-namespace {
-
-constexpr std::size_t one_shot_capacity = 4096;
-constexpr std::size_t swapped_capacity = 16384;
-
-}  // namespace
-
 std::shared_ptr<ShownSlots> ShownSlots::one_shot(const ShmGroup& group) {
-  return std::make_shared<ShownSlots>(group, group.areas.one_shot, one_shot_capacity, false);
+  return std::make_shared<ShownSlots>(group, group.areas.one_shot, shm_limits::one_shot_slot,
+                                      false);
 }
 
 std::shared_ptr<ShownSlots> ShownSlots::swapped(const ShmGroup& group) {
-  return std::make_shared<ShownSlots>(group, group.areas.swapped, swapped_capacity, true);
+  return std::make_shared<ShownSlots>(group, group.areas.swapped, shm_limits::swapped_slot, true);
 }
 
 std::size_t one_shot_bytes(int members) {
-  return members > 1 ? ShownSlots::area_bytes(one_shot_capacity, false) : 0;
+  return members > 1 ? ShownSlots::area_bytes(shm_limits::one_shot_slot, false) : 0;
 }
 
 std::size_t swapped_bytes(int members) {
-  return members == 2 ? ShownSlots::area_bytes(swapped_capacity, true) : 0;
+  return members == 2 ? ShownSlots::area_bytes(shm_limits::swapped_slot, true) : 0;
 }
 
 ShownSlots::ShownSlots(const ShmGroup& group, int area, std::size_t capacity, bool swaps)
@@ -171,15 +164,17 @@ std::size_t ShownSlots::area_bytes(std::size_t capacity, bool swaps) {
 }
 
 Verdict ShownSlots::can_show(const Request& request) const {
-  if (channel_->size() > most_at_once)
-    return Verdict::no(fmt::format("more than {} members", most_at_once));
+  const int members = channel_->size();
+  Verdict fits =
+      first_no({can_look_at_all(members), swaps_ ? shm_limits::can_swap(members) : Verdict::yes()});
+  if (!fits.ok) return fits;
   const auto is_even = [](Layout layout) {
     return layout == Layout::whole || layout == Layout::equal;
   };
   if (!is_even(request.inputs.layout()) || !is_even(request.outputs.layout()))
     return Verdict::no("the blocks are given by counts or lists");
-  if (request.inputs.flat().bytes() > capacity_)
-    return Verdict::no(fmt::format("more than the {} bytes of a slot", capacity_));
+  fits = shm_limits::fits_slot(request.inputs.flat().bytes(), capacity_);
+  if (!fits.ok) return fits;
   return reduces(request.type) ? can_reduce_in_memory(request) : can_move_bytes(request);
 }
 

@@ -68,11 +68,13 @@ class ShownSlots {
   std::uint64_t uses_ = 0;
 };
 
-/// What the algorithms over such slots have in common.
-class ShownAlgorithm : public Algorithm {
+/// The algorithms over such slots: all_reduce, or all_gather, reduce_scatter and all_to_all, in
+/// which everybody shows all that it has and takes its own part from each. Their models tell them
+/// apart.
+class ShownAlgorithm final : public Algorithm {
  public:
-  explicit ShownAlgorithm(std::shared_ptr<ShownSlots> slots) : slots_(std::move(slots)) {}
-  std::string_view path() const override { return "shm"; }
+  ShownAlgorithm(const AlgorithmModel& model, std::shared_ptr<ShownSlots> slots)
+      : Algorithm(model), slots_(std::move(slots)) {}
   Verdict can_run(const Request& request) const override { return slots_->can_show(request); }
   /// All inputs are folded at once, in rank order.
   Reproducibility promises(const Request&) const override { return Reproducibility::size; }

@@ -1,6 +1,7 @@
 // A collective in rounds over a SlotRing: what all of them have in common.
 #pragma once
 
+#include "collectives/shm/shm_models.hpp"
 #include "collectives/shm/slot_ring.hpp"
 #include "collectives/shm/step_budget.hpp"
 #include "collectives/shm_base/shm_operation.hpp"
@@ -111,13 +112,11 @@ constexpr bool should_stream(std::size_t bytes) { return bytes > std::size_t{4} 
 template <class Op>
 class SlotAlgorithm : public Algorithm {
  public:
-  explicit SlotAlgorithm(std::shared_ptr<SlotRing> ring) : ring_(std::move(ring)) {}
-  std::string_view name() const override { return Op::name; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == Op::type; }
+  explicit SlotAlgorithm(std::shared_ptr<SlotRing> ring)
+      : SlotAlgorithm(shm_models::slots, std::move(ring)) {}
   Verdict can_run(const Request& request) const override {
-    if (ring_->channel().size() > SlotRing::most_members)
-      return Verdict::no("more than 128 members on this host");
+    Verdict few = shm_limits::can_have_rings(ring_->channel().size());
+    if (!few.ok) return few;
     if (reduces(Op::type)) return can_reduce_in_memory(request);
     if (request.outputs.dtype() == DataType::opaque)
       return Verdict::no("unknown MPI type: its layout is known to MPI alone");
@@ -130,6 +129,9 @@ class SlotAlgorithm : public Algorithm {
   }
 
  protected:
+  SlotAlgorithm(const AlgorithmModel& model, std::shared_ptr<SlotRing> ring)
+      : Algorithm(model, {Op::type}), ring_(std::move(ring)) {}
+
   std::shared_ptr<SlotRing> ring_;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_limits.hpp"
 
 namespace hymn {
 
@@ -23,9 +24,9 @@ class SlotRing {
   enum class Size : unsigned char { tiny, few, near, small, large };
   static constexpr std::size_t tiny_bytes = 8;
   static constexpr std::size_t few_bytes = 48;
-  static constexpr std::size_t near_bytes = 512;
+  static constexpr std::size_t near_bytes = shm_limits::near_slot;
   static constexpr std::size_t largest_room = std::size_t{256} << 10;
-  static constexpr int most_members = 128;
+  static constexpr int most_members = shm_limits::ring_members;
 
   struct TinyHead {
     std::atomic<std::uint64_t> flag;

@@ -1,6 +1,13 @@
 #include "collectives/shm_base/shm_reduction.hpp"
 
+#include <fmt/format.h>
+
 namespace hymn {
+
+Verdict can_look_at_all(int members) {
+  if (members <= most_at_once) return Verdict::yes();
+  return Verdict::no(fmt::format("more than {} members", most_at_once));
+}
 
 Verdict can_reduce_in_memory(const Request& request) {
   if (request.inputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque)
@@ -10,8 +17,8 @@ Verdict can_reduce_in_memory(const Request& request) {
 }
 
 Verdict can_fold_in_memory(const Request& request, int members) {
-  if (members > most_at_once) return Verdict::no("more members than can be folded at once");
-  return can_reduce_in_memory(request);
+  Verdict few = can_look_at_all(members);
+  return !few.ok ? few : can_reduce_in_memory(request);
 }
 
 }  // namespace hymn

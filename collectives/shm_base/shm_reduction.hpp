@@ -19,19 +19,12 @@ struct FoldInputs {
   std::array<double, most_at_once> factors;
 };
 
-/// Why a reduction over shared memory cannot carry the request; empty: it can.
+Verdict can_look_at_all(int members);
+
+/// Whether a reduction over shared memory can carry the request.
 Verdict can_reduce_in_memory(const Request& request);
 /// The same of one that folds all members' inputs at once.
 Verdict can_fold_in_memory(const Request& request, int members);
-
-/// The all_reduces in which every element is folded from all members' inputs at once, in rank
-/// order.
-class AllReduceInMemory : public Algorithm {
- public:
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return type == OpType::all_reduce; }
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
-};
 
 /// A flag that tells of use number `use`, as far as it has bits for that: what the call asked for,
 /// and how far the data lies from a line (0 … 63).

@@ -208,8 +208,6 @@ class StagedOperation final : public Operation {
 
 }  // namespace
 
-std::string_view StagedAlgorithm::path() const { return paths::staged; }
-
 Verdict StagedAlgorithm::can_run(const Request& request) const {
   Verdict known = can_move_bytes(request);
   if (!known.ok) return known;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/staged/staged_model.hpp"
 #include "gpu/pinned_pool.hpp"
 
 namespace hymn {
@@ -21,15 +22,11 @@ class StagedAlgorithm final : public Algorithm {
  public:
   /// `rank`: of this rank in the group.
   StagedAlgorithm(std::shared_ptr<StagingArea> area, int rank)
-      : area_(std::move(area)), rank_(rank) {}
+      : Algorithm(staged_model), area_(std::move(area)), rank_(rank) {}
 
   /// `picker` chooses who carries a request on host memory.
   void carry_by(AlgorithmPicker picker) { pick_ = std::move(picker); }
 
-  std::string_view name() const override { return "send_recv_staged"; }
-  std::string_view path() const override;
-  bool takes(MemoryKind memory) const override { return memory == MemoryKind::device; }
-  bool serves(OpType type) const override { return is_collective(type) || is_message(type); }
   Verdict can_run(const Request& request) const override;
   Reproducibility promises(const Request& request) const override;
   Operation& prepare(OperationStorage& storage, const Call& call) override;

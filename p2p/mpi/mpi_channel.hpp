@@ -21,10 +21,12 @@ namespace hymn {
 /// A group's own communicator. hymn calls only PMPI_*, so that a profiler, or a library that takes
 /// over MPI's collectives, does not see hymn's own calls.
 struct MpiChannel {
+  static constexpr std::size_t usual_chunk_limit = std::size_t{1} << 30;
+
   MPI_Comm communicator = MPI_COMM_NULL;
   std::shared_ptr<MpiGate> gate;
-  std::size_t chunk_limit = std::size_t{1} << 30;  ///< most elements in one call
-  int tag_bound = 32767;                           ///< MPI_TAG_UB
+  std::size_t chunk_limit = usual_chunk_limit;  ///< most elements in one call
+  int tag_bound = 32767;                        ///< MPI_TAG_UB
   MpiTraffic traffic;
 
   explicit MpiChannel(std::size_t members = 1) : traffic(members) {}

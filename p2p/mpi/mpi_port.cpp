@@ -168,7 +168,6 @@ class MpiTransfers final : public Transfers {
 class MpiPort final : public MessagePort {
  public:
   explicit MpiPort(std::shared_ptr<MpiChannel> channel) : channel_(std::move(channel)) {}
-  std::string_view path() const override { return "mpi_p2p"; }
   Verdict can_carry(const Request& request) const override { return knows_types(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<MpiTransfers>(channel_); }
 

@@ -61,7 +61,6 @@ class ShmTransfers final : public Transfers {
 class ShmPort final : public MessagePort {
  public:
   explicit ShmPort(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
-  std::string_view path() const override { return "shm"; }
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
   bool can_park() const override { return true; }

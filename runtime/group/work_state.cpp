@@ -62,7 +62,7 @@ std::string_view WorkState::path() const {
 std::string_view WorkState::algorithm() const {
   if (parts_.empty()) return {};
   const WorkPart& first = *parts_.front();
-  return algorithm_for(first.algorithm->name(), first.call.request->type);
+  return first.algorithm->model().name_for(first.call.request->type);
 }
 
 bool WorkState::peers_need_steps() const {

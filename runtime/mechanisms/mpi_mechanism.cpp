@@ -10,6 +10,7 @@
 #include "base/endless_call.hpp"
 #include "collectives/mpi/mpi_collective.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "p2p/exchange_port.hpp"
 #include "p2p/mpi/mpi_port.hpp"
 #include "runtime/mechanisms/mpi_session.hpp"
@@ -177,7 +178,7 @@ void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     add_mpi_algorithms(group.algorithms, channel, group.shape);
     const auto port = make_mpi_port(channel);
     group.transports.add(port);
-    add_pairwise_algorithms(group.algorithms, port, group.shape);
+    add_pairwise_algorithms(group.algorithms, pairwise_models::over_mpi, port, group.shape);
   } else if (const std::lock_guard lock(mutex_); stuck_) {
     group.logger.warning(
         fmt::format("group {} does without MPI: a call of MPI_Comm_create_group in which a member "

@@ -9,6 +9,7 @@
 
 #include "collectives/nccl/agreement.hpp"
 #include "collectives/nccl/nccl_algorithm.hpp"
+#include "collectives/nccl/nccl_models.hpp"
 #include "hymn/error.hpp"
 #include "p2p/exchange_port.hpp"
 #include "runtime/mechanisms/gpu_path.hpp"
@@ -155,7 +156,8 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
       throw ConfigError(
           fmt::format("the path setting '{}' leaves only NCCL, but {}", policy.text(), refusal),
           {.remedy = "allow another path, or fix this"});
-    group.algorithms.push_back(make_no_nccl(std::move(refusal)));
+    group.algorithms.push_back(std::make_unique<AbsentAlgorithm>(
+        nccl_models::nccl, nccl_models::nccl.serves, std::move(refusal)));
   }
   if (gpu_ == nullptr) {
     group.reach.why_not = "this rank has no GPU";

@@ -13,9 +13,11 @@
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
+#include "collectives/cuda/peer_models.hpp"
 #include "collectives/cuda/peer_rules.hpp"
 #include "collectives/nccl/beside_windows.hpp"
 #include "collectives/nccl/nccl_bridge.hpp"
+#include "collectives/nccl/nccl_models.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/planner/tuning_table.hpp"
 #include "hymn/error.hpp"
@@ -367,17 +369,19 @@ void PeerMechanism::add_messages(NewGroup& group, const std::shared_ptr<PeerChan
 void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
                                      const std::shared_ptr<PeerChannel>& channel,
                                      const std::string& reason) const {
-  const auto add = [&](std::string_view name, std::string why_not, const auto& make_bridge) {
-    group.algorithms.push_back(why_not.empty()
-                                   ? make_hierarchical_peer(name, channel, make_bridge())
-                                   : make_no_hierarchical_peer(name, std::move(why_not)));
+  const auto add = [&](const AlgorithmModel& model, std::string why_not, const auto& make_bridge) {
+    if (why_not.empty())
+      group.algorithms.push_back(make_hierarchical_peer(model, channel, make_bridge()));
+    else
+      group.algorithms.push_back(
+          std::make_unique<AbsentAlgorithm>(model, model.serves, std::move(why_not)));
   };
   const std::vector<int> column =
       channel != nullptr ? column_of(hosts, group.shape.rank) : std::vector<int>{};
   const auto nccl = group.given<NcclChannel>();
   std::string no_nccl = reason;
   if (no_nccl.empty() && nccl == nullptr) no_nccl = "the group cannot use NCCL";
-  add(hierarchical_nccl, std::move(no_nccl), [&] {
+  add(nccl_models::hierarchical_nccl, std::move(no_nccl), [&] {
     std::vector<int> members;
     for (const int rank : column)
       members.push_back(group.membership.ranks[static_cast<std::size_t>(rank)]);
@@ -387,7 +391,7 @@ void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,
   std::string no_staging = reason;
   if (no_staging.empty() && !policy_of(group.options, path_).allows(paths::staged))
     no_staging = "the path setting forbids staged";
-  add(hierarchical_staged, std::move(no_staging), [&] {
+  add(peer_models::hierarchical_staged, std::move(no_staging), [&] {
     const auto place = std::find(column.begin(), column.end(), group.shape.rank);
     std::vector<int> other_hosts = column;
     std::erase(other_hosts, group.shape.rank);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "hymn/error.hpp"
 #include "p2p/part_port.hpp"
 #include "p2p/shm/shm_port.hpp"
@@ -42,19 +43,14 @@ std::string without_numbers(std::string problem) {
   return problem;
 }
 
-/// Stands in the list for what shared memory would do, and says why it cannot.
-class NoSharedMemory final : public Algorithm {
- public:
-  explicit NoSharedMemory(std::string reason) : reason_(std::move(reason)) {}
-  std::string_view name() const override { return "none_shm"; }
-  std::string_view path() const override { return "shm"; }
-  bool serves(OpType type) const override { return is_collective(type) || is_message(type); }
-  Verdict can_run(const Request&) const override { return Verdict::no(reason_); }
-  Operation& prepare(OperationStorage&, const Call&) override { throw ResourceError(reason_); }
-
- private:
-  std::string reason_;
-};
+/// What stands for all that shared memory would do.
+void add_absent(Algorithms& algorithms, const std::string& reason) {
+  const auto add = [&](const AlgorithmModel& model, OpTypes serves) {
+    algorithms.push_back(std::make_unique<AbsentAlgorithm>(model, serves, reason));
+  };
+  add(shm_models::pairwise, shm_models::pairwise.serves);
+  add(shm_models::rings, send_and_recv);
+}
 
 /// With peers by group rank, where only some members are on this host.
 std::shared_ptr<MessagePort> port_of(const std::shared_ptr<ShmMail>& mail, int size) {
@@ -169,11 +165,11 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
   for (std::size_t member = 0; member < answers.size(); ++member) {
     const std::string problem = Unpacker(answers[member]).text();
     if (problem.empty()) continue;
-    std::string reason = fmt::format("rank {}: {}", group.membership.ranks[member], problem);
+    const std::string reason = fmt::format("rank {}: {}", group.membership.ranks[member], problem);
     // What the first group lacks, all others are likely to lack.
     if (static_cast<int>(member) == group.shape.rank && is_first_time(without_numbers(problem)))
       logger_.warning(fmt::format("group {} does without shared memory: {}", uid, problem));
-    group.algorithms.push_back(std::make_unique<NoSharedMemory>(std::move(reason)));
+    add_absent(group.algorithms, reason);
     return;
   }
   const auto memory = std::make_shared<HostMemory>();

@@ -8,6 +8,7 @@
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "control/coordinator.hpp"
 #include "hymn/settings.hpp"
@@ -211,9 +212,11 @@ GroupMeans GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
       means_.mechanisms[i]->open(made, agreement.offers[i], agreement.answers[i]);
   }
   // What carried the bootstrap carries data too, where nothing better does.
-  add_pairwise_algorithms(made.algorithms, made.transports.least(), shape);
+  add_pairwise_algorithms(made.algorithms, pairwise_models::over_exchange, made.transports.least(),
+                          shape);
   for (const auto& algorithm : made.algorithms)
-    algorithm->set_recorded_as(world_.recorder.method_number(algorithm->path(), algorithm->name()));
+    algorithm->set_recorded_as(
+        world_.recorder.method_number(algorithm->path(), algorithm->model().method));
   const SelectionRules rules{.path = path,
                              .algo = options.algo.empty()
                                          ? world_.settings.algo

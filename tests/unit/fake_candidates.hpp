@@ -16,14 +16,35 @@ using Answer = std::function<Verdict(const Request&)>;
 
 inline Verdict always(const Request&) { return Verdict::yes(); }
 
-class FakeAlgorithm final : public Algorithm {
- public:
-  FakeAlgorithm(std::string name, std::string path, Answer answer, OpType only = OpType::batch)
-      : name_(std::move(name)), path_(std::move(path)), answer_(std::move(answer)), only_(only) {}
+/// Of what has no figures.
+class FakeModel {
+ protected:
+  /// `only` batch: it serves all.
+  FakeModel(std::string method, std::string path, OpType only)
+      : method_(std::move(method)),
+        path_(std::move(path)),
+        model_{.path = path_,
+               .method = method_,
+               .serves = op_types_where(
+                   [only](OpType type) { return only == OpType::batch || type == only; }),
+               .can_run = can_run_anything,
+               .seconds = not_known} {}
 
-  std::string_view name() const override { return name_; }
-  std::string_view path() const override { return path_; }
-  bool serves(OpType type) const override { return only_ == OpType::batch || type == only_; }
+  static Verdict can_run_anything(const PlanQuery&, const PlanContext&) { return Verdict::yes(); }
+  static double not_known(const PlanQuery&, const PlanContext&) { return 0; }
+
+  std::string method_;
+  std::string path_;
+  AlgorithmModel model_;
+};
+
+class FakeAlgorithm final : private FakeModel, public Algorithm {
+ public:
+  FakeAlgorithm(std::string method, std::string path, Answer answer, OpType only = OpType::batch)
+      : FakeModel(std::move(method), std::move(path), only),
+        Algorithm(FakeModel::model_),
+        answer_(std::move(answer)) {}
+
   Verdict can_run(const Request& request) const override {
     ++asked;
     return answer_(request);
@@ -37,19 +58,16 @@ class FakeAlgorithm final : public Algorithm {
   Reproducibility promise = Reproducibility::ranks;
 
  private:
-  std::string name_;
-  std::string path_;
   Answer answer_;
-  OpType only_;
 };
 
 /// A selector over fakes that the test can still look at.
 class Candidates {
  public:
-  FakeAlgorithm& add(std::string name, std::string path, Answer answer,
+  FakeAlgorithm& add(std::string method, std::string path, Answer answer,
                      OpType only = OpType::batch) {
-    auto made =
-        std::make_unique<FakeAlgorithm>(std::move(name), std::move(path), std::move(answer), only);
+    auto made = std::make_unique<FakeAlgorithm>(std::move(method), std::move(path),
+                                                std::move(answer), only);
     FakeAlgorithm& added = *made;
     algorithms_.push_back(std::move(made));
     return added;

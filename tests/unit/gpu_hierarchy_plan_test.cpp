@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "collectives/cuda/peer_models.hpp"
+#include "collectives/nccl/nccl_models.hpp"
 #include "collectives/planner/planner.hpp"
 #include "tests/support/byte_units.hpp"
 #include "tests/unit/plan_query.hpp"
@@ -27,40 +29,37 @@ PlanContext switched(int hosts) {
 std::string taken(const PlanQuery& query, const PlanContext& context) {
   std::string name = "nothing";
   Cost least;
-  for (const PathModel& model : path_models()) {
-    if (!model.serves(query.type) || !model.can_run(query, context).ok) continue;
-    const Cost cost{model.seconds(query, context), "", false};
+  for (const AlgorithmModel* model : algorithm_models()) {
+    if (!model->serves.contains(query.type) || !model->can_run(query, context).ok) continue;
+    const Cost cost{model->seconds(query, context), "", false};
     if (name != "nothing" && !is_faster(cost, least)) continue;
-    name = model.algorithm;
+    name = model->method;
     least = cost;
   }
   return name;
 }
 
-std::string refusal_by_method(std::string_view method, const PlanQuery& query,
-                              const PlanContext& context) {
-  for (const PathModel& model : path_models())
-    if (model.algorithm == fmt::format("all_reduce_hierarchical_{}", method))
-      return model.can_run(query, context).reason;
-  return "there is no such model";
+std::string refusal_of(const AlgorithmModel& model, const PlanQuery& query,
+                       const PlanContext& context) {
+  return model.can_run(query, context).reason;
 }
 
 // Half as much crosses the network as in a ring of all.
 TEST(GpuHierarchyPlan, LargeOnesGoThroughPeerMemoryAndTheNetwork) {
   const PlanContext context = switched(2);
-  EXPECT_EQ(taken(on_device(4 * KiB), context), "*_nccl");
-  EXPECT_EQ(taken(on_device(64 * MiB), context), "all_reduce_hierarchical_nccl");
+  EXPECT_EQ(taken(on_device(4 * KiB), context), "nccl");
+  EXPECT_EQ(taken(on_device(64 * MiB), context), "hierarchical_nccl");
   PlanQuery gather = on_device(64 * MiB);
   gather.type = OpType::all_gather;
-  EXPECT_EQ(taken(gather, context), "*_nccl");
+  EXPECT_EQ(taken(gather, context), "nccl");
 }
 
 TEST(GpuHierarchyPlan, WhatNcclHasNotIsStagedBetweenHosts) {
   const PlanQuery most = on_device(64 * MiB, ReduceKind::max);
-  EXPECT_EQ(taken(most, switched(2)), "all_reduce_hierarchical_staged");
-  EXPECT_EQ(refusal_by_method("nccl", most, switched(2)),
+  EXPECT_EQ(taken(most, switched(2)), "hierarchical_staged");
+  EXPECT_EQ(refusal_of(nccl_models::hierarchical_nccl, most, switched(2)),
             "NCCL does not specify what its max does with a NaN");
-  EXPECT_EQ(refusal_by_method("staged", most, switched(2)), "");
+  EXPECT_EQ(refusal_of(peer_models::hierarchical_staged, most, switched(2)), "");
 }
 
 TEST(GpuHierarchyPlan, AFastNetworkLeavesNothingToSave) {
@@ -69,18 +68,18 @@ TEST(GpuHierarchyPlan, AFastNetworkLeavesNothingToSave) {
   machine.nics.resize(8);
   for (Nic& nic : machine.nics) nic.bandwidth = 100e9;
   context.machines[0] = std::make_shared<const Machine>(machine);
-  EXPECT_EQ(taken(on_device(64 * MiB), context), "*_nccl");
+  EXPECT_EQ(taken(on_device(64 * MiB), context), "nccl");
 }
 
 TEST(GpuHierarchyPlan, TakesAsLongAsItsParts) {
-  const auto seconds = [](std::string_view algorithm, OpType type, const PlanContext& on) {
+  const auto seconds = [](const AlgorithmModel& model, OpType type, const PlanContext& on) {
     PlanQuery query = on_device(64 * MiB);
     query.type = type;
-    return predict("cuda_p2p", algorithm, query, on).seconds;
+    return predict(model, query, on).seconds;
   };
-  const double inside = seconds("reduce_scatter_windows", OpType::reduce_scatter, switched(1)) +
-                        seconds("all_gather_windows", OpType::all_gather, switched(1));
-  const double whole = seconds("all_reduce_hierarchical_nccl", OpType::all_reduce, switched(2));
+  const double inside = seconds(peer_models::windows, OpType::reduce_scatter, switched(1)) +
+                        seconds(peer_models::windows, OpType::all_gather, switched(1));
+  const double whole = seconds(nccl_models::hierarchical_nccl, OpType::all_reduce, switched(2));
   // 50 us of NCCL, and all bytes once over the network, of which it reaches 90 %.
   EXPECT_NEAR(whole - inside, 50e-6 + 64.0 * MiB / (0.9 * 1.25e9), 1e-6);
 }
@@ -88,8 +87,8 @@ TEST(GpuHierarchyPlan, TakesAsLongAsItsParts) {
 TEST(GpuHierarchyPlan, SaysWhyNot) {
   PlanContext context = switched(1);
   const auto refusal = [&](const PlanQuery& query) {
-    const std::string reason = refusal_by_method("nccl", query, context);
-    EXPECT_EQ(refusal_by_method("staged", query, context), reason);
+    const std::string reason = refusal_of(nccl_models::hierarchical_nccl, query, context);
+    EXPECT_EQ(refusal_of(peer_models::hierarchical_staged, query, context), reason);
     return reason;
   };
   const PlanQuery query = on_device(64 * KiB);

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "collectives/cuda/peer_models.hpp"
+#include "collectives/nccl/nccl_models.hpp"
 #include "collectives/planner/tuning_table.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "tests/support/byte_units.hpp"
 
 namespace hymn::test {
@@ -20,16 +23,16 @@ PlanQuery sum_of_bfloat16(std::size_t bytes) {
   return {.dtype = DataType::bfloat16, .bytes = bytes, .memory = MemoryKind::device};
 }
 
-std::string left_by_c10d(std::string_view algorithm, const PlanQuery& query) {
+std::string left_by_c10d(const AlgorithmModel& model, const PlanQuery& query) {
   PlanContext context;
   context.peers = PeerUse::c10d;
-  return held_back(paths::cuda_p2p, algorithm, query, context);
+  return held_back(model, query, context);
 }
 
 /// "one_shot", "two_shot", or why neither is used.
 std::string taken_by_c10d(const PlanQuery& query) {
-  const std::string one = left_by_c10d("all_reduce_one_shot", query);
-  const std::string two = left_by_c10d("all_reduce_two_shot", query);
+  const std::string one = left_by_c10d(peer_models::one_shot, query);
+  const std::string two = left_by_c10d(peer_models::two_shot, query);
   if (one.empty() && two.empty()) return "both";
   if (one.empty()) return "one_shot";
   return two.empty() ? "two_shot" : two;
@@ -47,8 +50,8 @@ TEST(PeerUse, HoldsNothingBackFromOtherPaths) {
   for (const PeerUse peers : {PeerUse::measured, PeerUse::named, PeerUse::c10d}) {
     PlanContext context;
     context.peers = peers;
-    EXPECT_EQ(held_back("nccl", "all_reduce_nccl", sum_of_bfloat16(64), context), "");
-    EXPECT_EQ(held_back("shm", "all_reduce_one_shot", {.bytes = 64}, context), "");
+    EXPECT_EQ(held_back(nccl_models::nccl, sum_of_bfloat16(64), context), "");
+    EXPECT_EQ(held_back(shm_models::one_shot, {.bytes = 64}, context), "");
   }
 }
 
@@ -64,16 +67,16 @@ PlanContext three_gpus() {
 
 TEST(PeerUse, WhereItIsNamedItMayCarryAll) {
   PlanContext context = three_gpus();
-  EXPECT_NE(held_back("cuda_p2p", "all_reduce_one_shot", sum_of_bfloat16(64), context), "");
+  EXPECT_NE(held_back(peer_models::one_shot, sum_of_bfloat16(64), context), "");
   context.peers = PeerUse::named;
-  EXPECT_EQ(held_back("cuda_p2p", "all_reduce_one_shot", sum_of_bfloat16(64), context), "");
-  EXPECT_FALSE(is_settled("cuda_p2p", "all_reduce_one_shot", sum_of_bfloat16(64), context));
+  EXPECT_EQ(held_back(peer_models::one_shot, sum_of_bfloat16(64), context), "");
+  EXPECT_FALSE(is_settled(peer_models::one_shot, sum_of_bfloat16(64), context));
 }
 
 TEST(PeerUse, OtherwiseItCarriesWhatWasMeasured) {
   PlanContext context = three_gpus();
   const auto why_not = [&](const PlanQuery& query) {
-    return held_back("cuda_p2p", "all_reduce_one_shot", query, context);
+    return held_back(peer_models::one_shot, query, context);
   };
   EXPECT_EQ(why_not(sum_of_bfloat16(64)),
             "it has not been measured here: run `hymn tune --memory device --dtype bfloat16` on 3 "
@@ -91,7 +94,7 @@ TEST(PeerUse, OtherwiseItCarriesWhatWasMeasured) {
   PlanQuery query = sum_of_bfloat16(64);
   query.dtype = DataType::float32;
   EXPECT_THAT(why_not(query), HasSubstr("--dtype float32"));
-  EXPECT_THAT(held_back("cuda_p2p", "broadcast_windows", {.type = OpType::broadcast}, context),
+  EXPECT_THAT(held_back(peer_models::windows, {.type = OpType::broadcast}, context),
               HasSubstr("run `hymn tune --memory device` on 3 ranks"));
   constexpr bool one_host = true;
   EXPECT_TRUE(table.knows("cuda_p2p"));
@@ -105,7 +108,7 @@ TEST(PeerUse, OtherwiseItCarriesWhatWasMeasured) {
 }
 
 TEST(PeerUse, C10dStaysInsideAHost) {
-  EXPECT_EQ(left_by_c10d("all_reduce_hierarchical_nccl", sum_of_bfloat16(MiB)),
+  EXPECT_EQ(left_by_c10d(nccl_models::hierarchical_nccl, sum_of_bfloat16(MiB)),
             "HYMN_P2P_COMPAT=c10d: only inside a host");
 }
 
@@ -117,9 +120,9 @@ TEST(PeerUse, C10dGoesBySize) {
   EXPECT_EQ(taken_by_c10d(sum_of_bfloat16(10 * MiB)), "two_shot");
   EXPECT_EQ(taken_by_c10d(sum_of_bfloat16(10 * MiB + 2)),
             "HYMN_P2P_COMPAT=c10d: at most 10485760 bytes");
-  EXPECT_EQ(left_by_c10d("all_reduce_two_shot", sum_of_bfloat16(4 * KiB)),
+  EXPECT_EQ(left_by_c10d(peer_models::two_shot, sum_of_bfloat16(4 * KiB)),
             "HYMN_P2P_COMPAT=c10d: up to 262144 bytes take one shot");
-  EXPECT_EQ(left_by_c10d("all_reduce_one_shot", sum_of_bfloat16(MiB)),
+  EXPECT_EQ(left_by_c10d(peer_models::one_shot, sum_of_bfloat16(MiB)),
             "HYMN_P2P_COMPAT=c10d: more than 262144 bytes take two shots");
 }
 
@@ -128,7 +131,7 @@ TEST(PeerUse, C10dRoundsUpToStepsOfAllRanks) {
   context.peers = PeerUse::c10d;
   constexpr std::size_t most = 10 * MiB / (3 * 512) * (3 * 512);
   const auto why_not = [&](std::size_t bytes) {
-    return held_back("cuda_p2p", "all_reduce_two_shot", sum_of_bfloat16(bytes), context);
+    return held_back(peer_models::two_shot, sum_of_bfloat16(bytes), context);
   };
   EXPECT_EQ(why_not(most), "");
   EXPECT_EQ(why_not(most + 2), "HYMN_P2P_COMPAT=c10d: at most 10484736 bytes");
@@ -138,7 +141,7 @@ TEST(PeerUse, C10dWantsFewRanksAndNvlink) {
   PlanContext context = three_gpus();
   context.peers = PeerUse::c10d;
   const auto why_not = [&] {
-    return held_back("cuda_p2p", "all_reduce_two_shot", sum_of_bfloat16(MiB), context);
+    return held_back(peer_models::two_shot, sum_of_bfloat16(MiB), context);
   };
   for (const GpuLinkKind kind :
        {GpuLinkKind::nvlink, GpuLinkKind::nvswitch, GpuLinkKind::self, GpuLinkKind::unknown}) {
@@ -165,7 +168,7 @@ TEST(PeerUse, C10dKnowsSumsOfBfloat16Alone) {
   EXPECT_EQ(taken_by_c10d(query), only);
   query = sum_of_bfloat16(4 * KiB);
   query.type = OpType::reduce_scatter;
-  EXPECT_EQ(left_by_c10d("reduce_scatter_windows", query), only);
+  EXPECT_EQ(left_by_c10d(peer_models::windows, query), only);
 }
 
 TEST(PeerUse, ByC10dItIsTakenWhateverItCosts) {

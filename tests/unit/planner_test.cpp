@@ -5,12 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <array>
 #include <set>
+#include <tuple>
 
-#include "collectives/planner/cost_table.hpp"
-#include "collectives/planner/traffic.hpp"
+#include "collectives/costs/cost_table.hpp"
+#include "collectives/costs/traffic.hpp"
+#include "collectives/cuda/peer_models.hpp"
+#include "collectives/inprocess/inprocess_model.hpp"
+#include "collectives/mpi/mpi_model.hpp"
+#include "collectives/nccl/nccl_models.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/tuning_table.hpp"
+#include "collectives/staged/staged_model.hpp"
 #include "tests/support/byte_units.hpp"
 #include "tests/unit/plan_query.hpp"
 
@@ -59,49 +66,50 @@ PlanContext hosts_of(int hosts, int ranks_each, int cores) {
   return context;
 }
 
-/// "path" or "path one_shot" of the fastest of all models that can run the query.
+/// "path method" of the fastest of all models that can run the query.
 std::string best(const PlanQuery& query, const PlanContext& context) {
-  const PathModel* found = nullptr;
+  const AlgorithmModel* found = nullptr;
   double least = 0;
-  for (const PathModel& model : path_models()) {
-    if (model.path == "threads" || !model.serves(query.type)) continue;
-    if (!model.can_run(query, context).ok) continue;
-    const double seconds = model.seconds(query, context);
-    EXPECT_GT(seconds, 0) << model.path;
+  for (const AlgorithmModel* model : algorithm_models()) {
+    if (model == &inprocess_model || !model->serves.contains(query.type)) continue;
+    if (!model->can_run(query, context).ok) continue;
+    const double seconds = model->seconds(query, context);
+    EXPECT_GT(seconds, 0) << model->path;
     if (found != nullptr && seconds >= least) continue;
-    found = &model;
+    found = model;
     least = seconds;
   }
-  return found == nullptr ? "nothing" : fmt::format("{} {}", found->path, found->algorithm);
+  return found == nullptr ? "nothing" : fmt::format("{} {}", found->path, found->method);
 }
 
 std::string refusal_by_path(std::string_view path, const PlanQuery& query,
                             const PlanContext& context) {
-  for (const PathModel& model : path_models())
-    if (model.path == path) return model.can_run(query, context).reason;
+  for (const AlgorithmModel* model : algorithm_models())
+    if (model->path == path) return model->can_run(query, context).reason;
   return "there is no such path";
 }
 
-TEST(Planner, EveryModelHasItsRowInTheTable) {
-  for (const PathModel& model : path_models()) {
-    EXPECT_FALSE(model.source.empty()) << model.path << " " << model.algorithm;
-    EXPECT_NE(model.can_run, nullptr);
-    EXPECT_NE(model.seconds, nullptr);
-  }
-  for (const CostRow& row : cost_table()) {
+TEST(Planner, EveryRowIsThereOnceAndStandsOnSomething) {
+  std::set<std::tuple<std::string_view, std::string_view, CostSetting>> rows;
+  for (const CostRow& row : cost_table) {
     EXPECT_FALSE(row.stands_on.empty()) << row.path;
-    EXPECT_EQ(&cost_row(row.path, row.method, row.setting), &row) << "a row is there twice";
+    EXPECT_TRUE(rows.emplace(row.path, row.method, row.setting).second)
+        << row.path << " " << row.method << ": a row is there twice";
   }
 }
 
+TEST(Planner, WhereASettingHasNoRowThatOfOneHostCounts) {
+  constexpr MethodCost mpi("mpi", "mpi");
+  constexpr MethodCost windows("cuda_p2p", "windows");
+  EXPECT_EQ(mpi.in(CostSetting::several_hosts).setting, CostSetting::several_hosts);
+  EXPECT_EQ(windows.in(CostSetting::several_hosts).setting, CostSetting::one_host);
+}
+
 TEST(Planner, NamesAlgorithmsByTheirCollective) {
-  EXPECT_EQ(algorithm_for("all_reduce_mpi", OpType::all_reduce), "all_reduce_mpi");
-  EXPECT_EQ(algorithm_for("reduce_pairwise", OpType::reduce), "reduce_pairwise");
-  EXPECT_EQ(algorithm_for("reduce_pairwise", OpType::all_reduce), "all_reduce_pairwise");
-  EXPECT_EQ(algorithm_for("reduce_pairwise", OpType::reduce_scatter), "reduce_scatter_pairwise");
-  EXPECT_EQ(algorithm_for("inprocess_direct", OpType::barrier), "barrier_direct");
-  EXPECT_EQ(algorithm_for("send_recv", OpType::send), "send_recv");
-  EXPECT_EQ(algorithm_for("plain", OpType::gather), "gather_plain");
+  EXPECT_EQ(mpi_model.name_for(OpType::all_reduce), "all_reduce_mpi");
+  EXPECT_EQ(algorithm_name(OpType::reduce_scatter, "pairwise"), "reduce_scatter_pairwise");
+  EXPECT_EQ(algorithm_name(OpType::send, "rings"), "send_recv_rings");
+  EXPECT_EQ(algorithm_name(OpType::recv, "rings"), "send_recv_rings");
 }
 
 TEST(Planner, CountsBytesAndRounds) {
@@ -121,27 +129,27 @@ TEST(Planner, CountsBytesAndRounds) {
 // 512 KiB and 10 MiB.
 TEST(Planner, SwitchedGpusTakeOneShotTwoShotThenNccl) {
   const PlanContext context = nvswitch8();
-  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p all_reduce_one_shot");
-  EXPECT_EQ(best(on_device(512 * KiB), context), "cuda_p2p all_reduce_two_shot");
-  EXPECT_EQ(best(on_device(10 * MiB), context), "cuda_p2p all_reduce_two_shot");
-  EXPECT_EQ(best(on_device(1024 * MiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p one_shot");
+  EXPECT_EQ(best(on_device(512 * KiB), context), "cuda_p2p two_shot");
+  EXPECT_EQ(best(on_device(10 * MiB), context), "cuda_p2p two_shot");
+  EXPECT_EQ(best(on_device(1024 * MiB), context), "nccl nccl");
 }
 
 TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   const PlanContext context = nvswitch8();
   PlanQuery query = on_device(64 * KiB);
   query.dtype = DataType::int64;
-  EXPECT_EQ(best(query, context), "nccl *_nccl");
+  EXPECT_EQ(best(query, context), "nccl nccl");
   EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for int64");
   query = on_device(64 * KiB);
   query.op = ReduceKind::product;
-  EXPECT_EQ(best(query, context), "nccl *_nccl");
+  EXPECT_EQ(best(query, context), "nccl nccl");
   EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for product");
 }
 
 TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
   const PlanContext context = nvswitch8();
-  EXPECT_EQ(best(on_device(64 * KiB + 2), context), "cuda_p2p all_reduce_one_shot");
+  EXPECT_EQ(best(on_device(64 * KiB + 2), context), "cuda_p2p one_shot");
   for (const DataType dtype :
        {DataType::float32, DataType::float16, DataType::bfloat16, DataType::int32})
     for (const ReduceKind op : {ReduceKind::sum, ReduceKind::avg, ReduceKind::min, ReduceKind::max,
@@ -149,14 +157,12 @@ TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
       PlanQuery query = on_device(64 * KiB);
       query.dtype = dtype;
       query.op = op;
-      EXPECT_EQ(best(query, context), "cuda_p2p all_reduce_one_shot");
+      EXPECT_EQ(best(query, context), "cuda_p2p one_shot");
     }
 }
 
 std::string windows_refusal(const PlanQuery& query, const PlanContext& context) {
-  for (const PathModel& model : path_models())
-    if (model.algorithm == "*_windows") return model.can_run(query, context).reason;
-  return "there is no such model";
+  return peer_models::windows.can_run(query, context).reason;
 }
 
 // A window holds 4 MiB: of each rank, or of all where each has something for each.
@@ -166,7 +172,7 @@ TEST(Planner, OtherCollectivesTakeWindowsAtAnySize) {
                             OpType::scatter, OpType::reduce_scatter, OpType::all_to_all}) {
     PlanQuery query = on_device(64 * KiB);
     query.type = type;
-    EXPECT_EQ(best(query, context), "cuda_p2p *_windows") << to_string(type);
+    EXPECT_EQ(best(query, context), "cuda_p2p windows") << to_string(type);
     query.bytes = 1024 * MiB;
     EXPECT_EQ(windows_refusal(query, context), "") << to_string(type);
   }
@@ -183,7 +189,7 @@ TEST(Planner, WhatGoesThroughOneGpuTakesLongerThanAnAllGather) {
   PlanQuery query = on_device(4 * MiB);
   const auto seconds = [&](OpType type) {
     query.type = type;
-    return predict("cuda_p2p", algorithm_for("all_gather_windows", type), query, context).seconds;
+    return predict(peer_models::windows, query, context).seconds;
   };
   EXPECT_GT(seconds(OpType::broadcast), 3 * seconds(OpType::all_gather));
   EXPECT_EQ(seconds(OpType::reduce), seconds(OpType::broadcast));
@@ -195,9 +201,9 @@ TEST(Planner, BarriersOnStreamsSpareTheHost) {
   const PlanContext context =
       one_host(box(16, GpuLinkKind::nvswitch, 450e9), GpuLinkKind::nvswitch, 450e9);
   const PlanQuery query{.type = OpType::barrier, .memory = MemoryKind::device};
-  const Cost windows = predict("cuda_p2p", "barrier_windows", query, context);
-  const Cost nccl = predict("nccl", "barrier_nccl", query, context);
-  const Cost staged = predict("staged", "barrier_staged", query, context);
+  const Cost windows = predict(peer_models::windows, query, context);
+  const Cost nccl = predict(nccl_models::nccl, query, context);
+  const Cost staged = predict(staged_model, query, context);
   EXPECT_LT(staged.seconds, nccl.seconds);
   EXPECT_TRUE(is_faster(nccl, staged));
   EXPECT_TRUE(is_faster(windows, nccl));
@@ -209,14 +215,14 @@ TEST(Planner, BitwiseReductionsGoThroughTheHost) {
   PlanQuery query = on_device(64 * KiB);
   query.dtype = DataType::int32;
   query.op = ReduceKind::bxor;
-  EXPECT_EQ(best(query, nvswitch8()), "staged *_staged");
+  EXPECT_EQ(best(query, nvswitch8()), "staged staged");
   EXPECT_EQ(refusal_by_path("nccl", query, nvswitch8()), "NCCL has no bxor");
 }
 
 TEST(Planner, PairsWithoutPeerAccessGoToNccl) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].all_peers = false;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl nccl");
   EXPECT_EQ(refusal_by_path("cuda_p2p", on_device(4 * KiB), context),
             "some pairs of GPUs have no peer access");
 }
@@ -225,33 +231,33 @@ TEST(Planner, SharedGpusAreNotForNccl) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].gpus = 4;
   context.layout.hosts[0].most_sharers = 2;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p all_reduce_one_shot");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p one_shot");
   EXPECT_EQ(refusal_by_path("nccl", on_device(4 * KiB), context),
             "2 ranks share one GPU, which NCCL refuses");
   PlanQuery query = on_device(4 * KiB);
   query.dtype = DataType::float64;
-  EXPECT_EQ(best(query, context), "staged *_staged");
+  EXPECT_EQ(best(query, context), "staged staged");
 }
 
 TEST(Planner, RanksWithoutGpuGoThroughTheHost) {
   PlanContext context = nvswitch8();
   context.layout.hosts[0].ranks_without_gpu = 3;
   context.layout.hosts[0].gpus = 5;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "staged *_staged");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "staged staged");
   EXPECT_EQ(refusal_by_path("nccl", on_device(4 * KiB), context), "3 of 8 ranks have no GPU");
 }
 
 TEST(Planner, OverPcieSmallOnesGoDirectlyLargeOnesByRing) {
   const PlanContext context =
       one_host(box(4, GpuLinkKind::host_bridge, 20e9), GpuLinkKind::host_bridge, 20e9);
-  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p all_reduce_one_shot");
-  EXPECT_EQ(best(on_device(64 * MiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "cuda_p2p one_shot");
+  EXPECT_EQ(best(on_device(64 * MiB), context), "nccl nccl");
 }
 
 TEST(Planner, ThroughTheLinkBetweenPackagesOnlyNccl) {
   const PlanContext context =
       one_host(box(4, GpuLinkKind::system, 10e9), GpuLinkKind::system, 10e9);
-  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl nccl");
   EXPECT_THAT(refusal_by_path("cuda_p2p", on_device(4 * KiB), context),
               HasSubstr("between packages"));
   const PlanContext unknown = one_host(box(4, GpuLinkKind::unknown, 0), GpuLinkKind::unknown, 0);
@@ -279,10 +285,10 @@ Machine hybrid_cube() {
 
 TEST(Planner, AHybridCubeGoesToNcclWhoseRingsFollowItsLinks) {
   const PlanContext context = one_host(hybrid_cube(), GpuLinkKind::system, 10e9);
-  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl nccl");
   const PlanContext plain = one_host(box(8, GpuLinkKind::system, 10e9), GpuLinkKind::system, 10e9);
   const auto seconds = [](const PlanContext& on) {
-    return predict("nccl", "all_reduce_nccl", on_device(256 * MiB), on).seconds;
+    return predict(nccl_models::nccl, on_device(256 * MiB), on).seconds;
   };
   EXPECT_GT(seconds(plain), 5 * seconds(context));
 }
@@ -291,35 +297,35 @@ TEST(Planner, GpusOfSeveralHostsGoToNccl) {
   PlanContext context = nvswitch8();
   context.layout.hosts.push_back(context.layout.hosts[0]);
   context.layout.size = 16;
-  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl *_nccl");
+  EXPECT_EQ(best(on_device(4 * KiB), context), "nccl nccl");
   EXPECT_EQ(refusal_by_path("cuda_p2p", on_device(4 * KiB), context), "the ranks are on 2 hosts");
 }
 
 TEST(Planner, HostMemoryTakesSharedMemoryOrAHierarchy) {
   const PlanQuery query{.bytes = 64 * KiB};
-  EXPECT_EQ(best(query, hosts_of(1, 4, 8)), "shm all_reduce_two_shot");
-  EXPECT_EQ(best(query, hosts_of(1, 4, 2)), "shm all_reduce_sharing");
-  EXPECT_EQ(best({.type = OpType::barrier}, hosts_of(1, 8, 2)), "shm *_flags");
-  EXPECT_EQ(best(query, hosts_of(4, 8, 8)), "hierarchical *_hierarchical");
-  EXPECT_EQ(best(query, hosts_of(4, 1, 8)), "mpi *_mpi");
+  EXPECT_EQ(best(query, hosts_of(1, 4, 8)), "shm two_shot");
+  EXPECT_EQ(best(query, hosts_of(1, 4, 2)), "shm sharing");
+  EXPECT_EQ(best({.type = OpType::barrier}, hosts_of(1, 8, 2)), "shm flags");
+  EXPECT_EQ(best(query, hosts_of(4, 8, 8)), "hierarchical hierarchical");
+  EXPECT_EQ(best(query, hosts_of(4, 1, 8)), "mpi mpi");
   const PlanQuery personal{.type = OpType::all_to_all, .bytes = 64 * KiB};
-  EXPECT_EQ(best(personal, hosts_of(4, 8, 8)), "mpi *_mpi");
+  EXPECT_EQ(best(personal, hosts_of(4, 8, 8)), "mpi mpi");
 }
 
 TEST(Planner, PathsOfHostMemoryDoNotReadDevices) {
-  for (const PathModel& model : path_models()) {
+  for (const AlgorithmModel* model : algorithm_models()) {
     const PlanContext context = hosts_of(2, 2, 2);
-    const bool device = model.can_run(on_device(64), context).ok;
-    const bool host = model.can_run({.bytes = 64}, context).ok;
-    EXPECT_FALSE(device && host) << model.path << " " << model.algorithm;
-    EXPECT_NE(model.can_run(on_device(64), context).reason.empty(), !device);
+    const bool device = model->can_run(on_device(64), context).ok;
+    const bool host = model->can_run({.bytes = 64}, context).ok;
+    EXPECT_FALSE(device && host) << model->path << " " << model->method;
+    EXPECT_NE(model->can_run(on_device(64), context).reason.empty(), !device);
   }
 }
 
 // Without measurements of its own hymn prefers MPI's own collectives.
 TEST(Planner, TheDefaultTableKeepsTheOrderOfThisBuild) {
-  const std::vector<std::pair<std::string, std::string>> order = {
-      {"threads", "direct"}, {"mpi", "mpi"}, {"mpi_p2p", "pairwise"}, {"exchange", "pairwise"}};
+  const std::array order = {&inprocess_model, &mpi_model, &pairwise_models::over_mpi,
+                            &pairwise_models::over_exchange};
   for (const PlanContext& context :
        {hosts_of(1, 1, 1), hosts_of(1, 2, 2), hosts_of(1, 3, 2), hosts_of(1, 7, 2),
         hosts_of(1, 64, 64), hosts_of(2, 1, 1), hosts_of(2, 4, 2), hosts_of(64, 8, 8)})
@@ -327,12 +333,11 @@ TEST(Planner, TheDefaultTableKeepsTheOrderOfThisBuild) {
       for (std::size_t bytes = 1; bytes <= 1024 * MiB; bytes *= 4) {
         const PlanQuery query{.type = static_cast<OpType>(type), .bytes = bytes};
         double before = 0;
-        for (const auto& [path, method] : order) {
-          const std::string name = fmt::format("{}_{}", to_string(query.type), method);
-          const double seconds = predict(path, name, query, context).seconds;
-          EXPECT_GT(seconds, 0) << path;
-          EXPECT_GE(seconds, before)
-              << path << " " << name << " " << bytes << " on " << context.layout.size;
+        for (const AlgorithmModel* model : order) {
+          const double seconds = predict(*model, query, context).seconds;
+          EXPECT_GT(seconds, 0) << model->path;
+          EXPECT_GE(seconds, before) << model->path << " " << to_string(query.type) << " " << bytes
+                                     << " on " << context.layout.size;
           before = seconds;
         }
       }
@@ -340,14 +345,14 @@ TEST(Planner, TheDefaultTableKeepsTheOrderOfThisBuild) {
 
 TEST(Planner, LongerMessagesTakeLonger) {
   for (const PlanContext& context : {nvswitch8(), hosts_of(1, 4, 4), hosts_of(3, 4, 4)})
-    for (const PathModel& model : path_models()) {
+    for (const AlgorithmModel* model : algorithm_models()) {
       double before = 0;
       for (std::size_t bytes = 16; bytes <= 256 * MiB; bytes *= 2) {
         for (const MemoryKind memory : {MemoryKind::host, MemoryKind::device}) {
           const PlanQuery query{.bytes = bytes, .memory = memory};
-          if (!model.can_run(query, context).ok) continue;
-          const double seconds = model.seconds(query, context);
-          EXPECT_GT(seconds, before) << model.path << " " << bytes;
+          if (!model->can_run(query, context).ok) continue;
+          const double seconds = model->seconds(query, context);
+          EXPECT_GT(seconds, before) << model->path << " " << bytes;
           before = seconds;
         }
       }
@@ -357,18 +362,17 @@ TEST(Planner, LongerMessagesTakeLonger) {
 TEST(Planner, AMeasurementComesBeforeTheTable) {
   PlanContext context = hosts_of(1, 2, 2);
   const PlanQuery query{.bytes = 8};
-  EXPECT_EQ(predict("mpi", "all_reduce_mpi", query, context).source, "default table");
+  EXPECT_EQ(predict(mpi_model, query, context).source, "default table");
   auto table = std::make_shared<TuningTable>();
   table->measured = "2026-11-21";
   table->rows.push_back(
       {"mpi", "all_reduce_mpi", OpType::all_reduce, DataType::float32, 2, 1, {{8, 0.5}}});
   context.tuning = table;
-  const Cost cost = predict("mpi", "all_reduce_mpi", query, context);
+  const Cost cost = predict(mpi_model, query, context);
   EXPECT_EQ(cost.seconds, 0.5);
   EXPECT_EQ(cost.source, "tuned on 2026-11-21");
-  EXPECT_EQ(predict("mpi_p2p", "all_reduce_pairwise", query, context).source, "default table");
-  EXPECT_EQ(predict("mpi", "all_reduce_unheard", query, context).seconds, 0);
-  EXPECT_EQ(predict("mpi", "all_reduce_mpi", query, PlanContext{}).seconds, 0);
+  EXPECT_EQ(predict(pairwise_models::over_mpi, query, context).source, "default table");
+  EXPECT_EQ(predict(mpi_model, query, PlanContext{}).seconds, 0);
 }
 
 }  // namespace

@@ -155,18 +155,18 @@ TEST(RecorderMemory, TellsOfAShrinkAroundTheGroupThatComesOfIt) {
 
 TEST(RecorderMemory, AlgorithmsHaveNumbers) {
   RecorderMemory memory({.ring = {.entries = 4}});
-  const std::uint16_t first = memory.method_number("shm", "all_reduce_one_shot");
-  const std::uint16_t second = memory.method_number("mpi", "all_reduce_one_shot");
+  const std::uint16_t first = memory.method_number("shm", "one_shot");
+  const std::uint16_t second = memory.method_number("mpi", "one_shot");
   EXPECT_NE(first, 0);
   EXPECT_NE(second, first);
-  EXPECT_EQ(memory.method_number("shm", "all_reduce_one_shot"), first);
+  EXPECT_EQ(memory.method_number("shm", "one_shot"), first);
   EXPECT_EQ(memory.view().method(second).path, "mpi");
-  EXPECT_EQ(memory.view().method(first).algorithm, "all_reduce_one_shot");
-  EXPECT_EQ(memory.view().method(0).algorithm, "");
-  EXPECT_EQ(memory.view().method(60000).algorithm, "");
+  EXPECT_EQ(memory.view().method(first).name, "one_shot");
+  EXPECT_EQ(memory.view().method(0).name, "");
+  EXPECT_EQ(memory.view().method(60000).name, "");
   for (int i = 0; i < 200; ++i) memory.method_number("mpi", "other_" + std::to_string(i));
   EXPECT_EQ(memory.method_number("mpi", "too many"), 0);
-  EXPECT_EQ(memory.method_number("mpi", "all_reduce_one_shot"), second);
+  EXPECT_EQ(memory.method_number("mpi", "one_shot"), second);
 }
 
 TEST(RecorderMemory, OtherMemoryIsRefused) {

@@ -37,9 +37,9 @@ PlanContext measured(const std::map<std::string, std::vector<TuningRow::Point>>&
 
 Candidates one_for_each_path(Answer mpi_p2p = always) {
   Candidates candidates;
-  candidates.add("all_reduce_mpi", "mpi", always);
-  candidates.add("all_reduce_mpi_p2p", "mpi_p2p", std::move(mpi_p2p));
-  candidates.add("all_reduce_exchange", "exchange", always);
+  candidates.add("mpi", "mpi", always);
+  candidates.add("mpi_p2p", "mpi_p2p", std::move(mpi_p2p));
+  candidates.add("exchange", "exchange", always);
   return candidates;
 }
 
@@ -83,7 +83,7 @@ TEST(SelectorRules, KeepsTheOrderWhereTimesAreEqualOrUnknown) {
   nothing.tuning = nullptr;
   Candidates unheard_of;
   unheard_of.add("a", "abacus", always);
-  unheard_of.add("all_reduce_mpi", "mpi", always);
+  unheard_of.add("mpi", "mpi", always);
   Selector unknown = unheard_of.selector("", "", nothing);
   EXPECT_EQ(unknown.pick(all_reduce_of(1)).path(), "abacus");
   EXPECT_EQ(unknown.explain(all_reduce_of(1)).candidates[1].cost_source, "default table");
@@ -103,10 +103,10 @@ TEST(SelectorRules, KeepsTheOrderWhereSizesAreUneven) {
 TEST(SelectorRules, ObeysTheAlgorithmSetting) {
   const auto pick_with = [](std::string_view path, std::string_view algo) {
     Candidates candidates;
-    candidates.add("all_reduce_mpi", "mpi", always, OpType::all_reduce);
-    candidates.add("reduce_pairwise", "mpi_p2p", always, OpType::all_reduce);
-    candidates.add("reduce_pairwise", "exchange", always, OpType::all_reduce);
-    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    candidates.add("mpi", "mpi", always, OpType::all_reduce);
+    candidates.add("pairwise", "mpi_p2p", always, OpType::all_reduce);
+    candidates.add("pairwise", "exchange", always, OpType::all_reduce);
+    candidates.add("mpi", "mpi", always, OpType::broadcast);
     Selector selector = candidates.selector(path, algo, {});
     EXPECT_EQ(selector.pick(Request::broadcast(BufferView(values), 0)).path(), "mpi");
     return std::string(selector.pick(some_all_reduce).path());
@@ -123,14 +123,14 @@ TEST(SelectorRules, ObeysTheAlgorithmSetting) {
 TEST(SelectorRules, KnowsAlgorithmsThatOnlyOtherGroupsHave) {
   const auto selector_with = [](std::string_view algo) {
     Candidates candidates;
-    candidates.add("all_reduce_mpi", "mpi", always, OpType::all_reduce);
-    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    candidates.add("mpi", "mpi", always, OpType::all_reduce);
+    candidates.add("mpi", "mpi", always, OpType::broadcast);
     return candidates.selector("", algo, {});
   };
   for (const char* algo : {"^all_reduce_two_shot", "broadcast_slots", "barrier_direct"})
-    EXPECT_EQ(selector_with(algo).pick(some_all_reduce).name(), "all_reduce_mpi") << algo;
+    EXPECT_EQ(selector_with(algo).pick(some_all_reduce).model().method, "mpi") << algo;
   Selector forced = selector_with("all_reduce_two_shot,all_reduce_pairwise");
-  EXPECT_EQ(forced.pick(Request::broadcast(BufferView(values), 0)).name(), "broadcast_mpi");
+  EXPECT_EQ(forced.pick(Request::broadcast(BufferView(values), 0)).model().method, "mpi");
   const std::string text = refusal_of([&] { forced.pick(some_all_reduce); });
   EXPECT_THAT(text, HasSubstr("this group has no all_reduce_two_shot; this group has no "
                               "all_reduce_pairwise; mpi (all_reduce_mpi): not allowed by"));
@@ -143,14 +143,14 @@ TEST(SelectorRules, KnowsAlgorithmsThatOnlyOtherGroupsHave) {
 TEST(SelectorRules, OneRankAloneNeedsNoPath) {
   for (const int size : {1, 2}) {
     Candidates candidates;
-    candidates.add("all_reduce_mpi", "mpi", no("MPI does not"));
-    candidates.add("all_reduce_pairwise", "exchange", always);
-    candidates.add("broadcast_mpi", "mpi", always, OpType::broadcast);
+    candidates.add("mpi", "mpi", no("MPI does not"));
+    candidates.add("pairwise", "exchange", always);
+    candidates.add("mpi", "mpi", always, OpType::broadcast);
     PlanContext context;
     context.layout.size = size;
     Selector selector = candidates.selector("mpi", "", context);
     if (size == 1) {
-      EXPECT_EQ(selector.pick(some_all_reduce).name(), "all_reduce_pairwise");
+      EXPECT_EQ(selector.pick(some_all_reduce).model().method, "pairwise");
       EXPECT_EQ(selector.explain(some_all_reduce).algorithm, "all_reduce_pairwise");
       const Request broadcast = Request::broadcast(BufferView(values), 0);
       EXPECT_EQ(selector.explain(broadcast).path, "mpi") << "what is allowed comes first";
@@ -163,8 +163,8 @@ TEST(SelectorRules, OneRankAloneNeedsNoPath) {
 
 TEST(SelectorRules, TellsWhyAForceCannotBeMet) {
   Candidates candidates;
-  candidates.add("all_reduce_a", "mpi", no("too long"));
-  candidates.add("all_reduce_b", "mpi", always);
+  candidates.add("a", "mpi", no("too long"));
+  candidates.add("b", "mpi", always);
   Selector selector = candidates.selector("", "all_reduce_a", {});
   const std::string text = refusal_of([&] { selector.pick(some_all_reduce); });
   EXPECT_THAT(text, HasSubstr("mpi (all_reduce_a): too long"));
@@ -180,8 +180,7 @@ Selector graded_selector(Reproducibility level) {
   Candidates candidates;
   for (const auto promise : {Reproducibility::ranks, Reproducibility::runs,
                              Reproducibility::placement, Reproducibility::size})
-    candidates.add("all_reduce_" + std::string(to_string(promise)), "mpi", always).promise =
-        promise;
+    candidates.add(std::string(to_string(promise)), "mpi", always).promise = promise;
   return candidates.selector("", "", {}, level);
 }
 
@@ -190,7 +189,7 @@ TEST(SelectorReproducibility, TakesTheFirstThatPromisesEnough) {
                            Reproducibility::placement, Reproducibility::size}) {
     Selector selector = graded_selector(level);
     const std::string expected = "all_reduce_" + std::string(to_string(level));
-    EXPECT_EQ(selector.pick(some_all_reduce).name(), expected);
+    EXPECT_EQ(selector.pick(some_all_reduce).model().method, to_string(level));
     const Explanation why = selector.explain(some_all_reduce);
     EXPECT_EQ(why.algorithm, expected);
     for (const Candidate& candidate : why.candidates) {
@@ -208,18 +207,17 @@ TEST(SelectorReproducibility, AsksNothingWhereNoOrderChangesTheResult) {
   Selector selector = graded_selector(Reproducibility::size);
   std::int32_t whole[4] = {};
   const BufferView view(whole);
-  EXPECT_EQ(selector.pick(Request::all_reduce(view, view)).name(), "all_reduce_ranks");
+  EXPECT_EQ(selector.pick(Request::all_reduce(view, view)).model().method, "ranks");
   const BufferView floats(values);
-  EXPECT_EQ(selector.pick(Request::all_reduce(floats, floats, ReduceOp::max)).name(),
-            "all_reduce_ranks");
-  EXPECT_EQ(selector.pick(Request::broadcast(floats, 0)).name(), "all_reduce_ranks");
+  EXPECT_EQ(selector.pick(Request::all_reduce(floats, floats, ReduceOp::max)).model().method,
+            "ranks");
+  EXPECT_EQ(selector.pick(Request::broadcast(floats, 0)).model().method, "ranks");
 }
 
 TEST(SelectorReproducibility, NobodyPromisesExactProductsOrForeignOperations) {
   const BufferView floats(values);
   const Request product = Request::all_reduce(floats, floats, ReduceOp::product);
-  EXPECT_EQ(graded_selector(Reproducibility::placement).pick(product).name(),
-            "all_reduce_placement");
+  EXPECT_EQ(graded_selector(Reproducibility::placement).pick(product).model().method, "placement");
   Selector exact = graded_selector(Reproducibility::size);
   for (const Candidate& candidate : exact.explain(product).candidates) {
     EXPECT_FALSE(candidate.can_run);
@@ -227,13 +225,13 @@ TEST(SelectorReproducibility, NobodyPromisesExactProductsOrForeignOperations) {
   }
   EXPECT_THROW(exact.pick(product), UnsupportedError);
   const Request foreign = Request::all_reduce(floats, floats, ReduceOp::opaque(values));
-  EXPECT_EQ(graded_selector(Reproducibility::ranks).pick(foreign).name(), "all_reduce_ranks");
-  EXPECT_EQ(graded_selector(Reproducibility::runs).pick(foreign).name(), "all_reduce_runs");
+  EXPECT_EQ(graded_selector(Reproducibility::ranks).pick(foreign).model().method, "ranks");
+  EXPECT_EQ(graded_selector(Reproducibility::runs).pick(foreign).model().method, "runs");
 }
 
 TEST(SelectorReproducibility, ARefusalTellsTheWayOut) {
   Candidates candidates;
-  candidates.add("all_reduce_mpi", "mpi", always);
+  candidates.add("mpi", "mpi", always);
   Selector selector = candidates.selector("", "", {}, Reproducibility::runs);
   try {
     selector.pick(some_all_reduce);

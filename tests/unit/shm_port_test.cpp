@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/shm/shm_algorithms.hpp"
+#include "collectives/shm/shm_models.hpp"
 #include "hymn/error.hpp"
 #include "hymn/request.hpp"
 #include "p2p/shm/ring_pipes.hpp"
@@ -80,7 +82,8 @@ TEST(ShmPort, ACollectiveThatIsGivenUpIsToldToAll) {
   const std::vector<std::int32_t> in(300, 1);
   std::vector<std::int32_t> out[2] = {std::vector<std::int32_t>(900), {}};
   out[1] = out[0];
-  using Make = std::unique_ptr<Algorithm> (*)(std::shared_ptr<MessagePort> port, GroupShape shape);
+  using Make = std::unique_ptr<Algorithm> (*)(const AlgorithmModel&, std::shared_ptr<MessagePort>,
+                                              GroupShape);
   const auto check = [](Make make, const Request& first, const Request& second) {
     Office office(3);
     OperationStorage storage[2];
@@ -89,7 +92,8 @@ TEST(ShmPort, ACollectiveThatIsGivenUpIsToldToAll) {
     const Request* requests[2] = {&first, &second};
     for (int me = 0; me < 2; ++me) {
       algorithms[me] =
-          make(make_shm_port(office.mail[static_cast<std::size_t>(me)]), {.rank = me, .size = 3});
+          make(shm_models::pairwise, make_shm_port(office.mail[static_cast<std::size_t>(me)]),
+               {.rank = me, .size = 3});
       operations[me] = &algorithms[me]->prepare(
           storage[me], {.request = requests[me], .peer = 2, .sequence = 1});
       operations[me]->start();
@@ -116,7 +120,8 @@ TEST(ShmPort, AMessageThatIsGivenUpConcernsNobodyElse) {
   std::vector<std::int32_t> data(10);
   const Request receive = Request::recv(data, 1);
   for (const auto& algorithm :
-       {make_send_recv(make_shm_port(office.mail[0])), make_send_recv_rings(office.mail[0])}) {
+       {make_send_recv(pairwise_models::over_mpi, make_shm_port(office.mail[0])),
+        make_send_recv_rings(office.mail[0])}) {
     OperationStorage storage;
     Operation& operation = algorithm->prepare(storage, {.request = &receive, .peer = 1});
     operation.start();

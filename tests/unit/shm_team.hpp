@@ -56,7 +56,8 @@ class Team {
   int size() const { return static_cast<int>(ends_.size()); }
   Algorithm& algorithm(int member, std::string_view name) {
     for (const auto& algorithm : ends_[static_cast<std::size_t>(member)])
-      if (algorithm->name() == name) return *algorithm;
+      for (const OpType type : all_op_types)
+        if (algorithm->serves(type) && algorithm->model().name_for(type) == name) return *algorithm;
     throw std::logic_error("no such algorithm");
   }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/planner/cost_table.hpp"
+#include "collectives/costs/cost_table.hpp"
 #include "collectives/planner/planner.hpp"
 
 namespace hymn::test {
@@ -65,11 +65,11 @@ Cells expected_cells(const CostRow& row) {
 
 TEST(TuningPage, HasTheCostTable) {
   const std::vector<Cells> page = table_of_page("| path | method | setting |");
-  ASSERT_EQ(page.size(), cost_table().size());
+  ASSERT_EQ(page.size(), cost_table.size());
   std::map<std::string_view, std::string> letters;
   std::set<std::string> used;
   for (std::size_t i = 0; i < page.size(); ++i) {
-    const CostRow& row = cost_table()[i];
+    const CostRow& row = cost_table[i];
     Cells expected = expected_cells(row);
     // What a row stands on has one letter, and no other has it.
     const auto [letter, is_new] = letters.emplace(row.stands_on, page[i].back());
@@ -79,20 +79,10 @@ TEST(TuningPage, HasTheCostTable) {
   }
 }
 
-/// "*_pairwise" of a path is the method "pairwise" of that path, "scatter_slots" its method
-/// "slots".
-std::string_view method_of(std::string_view algorithm) {
-  if (algorithm.starts_with('*')) return algorithm.substr(2);
-  for (const OpType type : {OpType::all_reduce, OpType::scatter})
-    if (algorithm.starts_with(to_string(type))) return algorithm.substr(to_string(type).size() + 1);
-  return algorithm;
-}
-
 TEST(TuningPage, HasEveryMethod) {
   std::map<std::string, std::set<std::string>> built;
-  for (const PathModel& model : path_models()) {
-    built[fmt::format("`{}`", method_of(model.algorithm))].emplace(model.path);
-  }
+  for (const AlgorithmModel* model : algorithm_models())
+    built[fmt::format("`{}`", model->method)].emplace(model->path);
   std::map<std::string, std::set<std::string>> page;
   for (const Cells& row : table_of_page("| method | paths |")) {
     std::string paths = row.at(1);

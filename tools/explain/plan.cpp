@@ -13,7 +13,7 @@ namespace hymn {
 namespace {
 
 // What the planner cannot see: whether the ranks are threads or processes.
-Verdict suits_ranks(const PathModel& model, const PlanTask& task) {
+Verdict suits_ranks(const AlgorithmModel& model, const PlanTask& task) {
   const bool threads = task.threads;
   const int sharers = task.context.layout.most_gpu_sharers();
   if (!threads && model.path == paths::cuda_p2p && sharers > 1)
@@ -21,28 +21,25 @@ Verdict suits_ranks(const PathModel& model, const PlanTask& task) {
   if (!threads && model.path == paths::threads)
     return Verdict::no("the ranks are processes, not threads of one");
   const bool by_mpi = model.path == paths::mpi || model.path == paths::mpi_p2p;
-  if (threads && by_mpi && model.in_this_build)
-    return Verdict::no("the ranks are threads of one process");
+  if (threads && by_mpi) return Verdict::no("the ranks are threads of one process");
   return Verdict::yes();
 }
 
-PlanOption option_of(const PathModel& model, const PlanTask& task, const PlanQuery& query) {
+PlanOption option_of(const AlgorithmModel& model, const PlanTask& task, const PlanQuery& query) {
   PlanOption option;
   option.path = model.path;
-  option.algorithm = model.algorithm.starts_with('*') ? std::string(to_string(query.type)) +
-                                                            std::string(model.algorithm.substr(1))
-                                                      : std::string(model.algorithm);
-  option.in_this_build = model.in_this_build;
+  option.algorithm = model.name_for(query.type);
+  option.in_this_build = is_in_this_build(model);
   Verdict verdict = suits_ranks(model, task);
   if (verdict.ok) verdict = model.can_run(query, task.context);
   option.can_run = verdict.ok;
   option.reason = std::move(verdict.reason);
   if (!option.can_run) return option;
-  const Cost cost = predict(option.path, option.algorithm, query, task.context);
+  const Cost cost = predict(model, query, task.context);
   option.first_us = option.last_us = cost.seconds * 1e6;
   option.source = cost.source;
   option.is_settled = cost.is_settled;
-  option.held_back = held_back(option.path, option.algorithm, query, task.context);
+  option.held_back = held_back(model, query, task.context);
   return option;
 }
 
@@ -66,8 +63,8 @@ PlanRange range_at(const PlanTask& task, std::size_t bytes) {
   query.bytes = bytes;
   PlanRange range;
   range.first_bytes = range.last_bytes = bytes;
-  for (const PathModel& model : path_models())
-    if (model.serves(query.type)) range.options.push_back(option_of(model, task, query));
+  for (const AlgorithmModel* model : algorithm_models())
+    if (model->serves.contains(query.type)) range.options.push_back(option_of(*model, task, query));
   range.build = best_of(range.options, true);
   range.planned = best_of(range.options, false);
   return range;

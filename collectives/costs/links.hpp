@@ -1,7 +1,7 @@
 // What the links of a group's hosts carry, in bytes per second and direction.
 #pragma once
 
-#include "collectives/planner/planner.hpp"
+#include "collectives/plan_context.hpp"
 
 namespace hymn {
 

@@ -1,52 +1,80 @@
-#include "collectives/planner/cost_table.hpp"
+// The figures behind all predictions: one table, each row with what it stands on.
+#pragma once
 
+#include <algorithm>
 #include <array>
+#include <span>
+#include <stdexcept>
+#include <string_view>
 
 namespace hymn {
-namespace {
 
-constexpr double ns = 1e-9;
-constexpr double us = 1e-6;
-constexpr double ps = 1e-12;
+/// What surrounds the ranks that a row is about.
+enum class CostSetting : unsigned char {
+  one_host,        ///< with a core for every rank
+  oversubscribed,  ///< one host, more ranks than cores
+  several_hosts,   ///< what software adds between hosts; the wire comes on top
+};
 
-constexpr std::string_view two_cores =
+/// time = start + rounds * per_round + bytes a rank moves * (per_byte + 1 / (link * link_share)).
+/// docs/tuning.md tells how many rounds and bytes each collective has.
+struct CostRow {
+  std::string_view path;
+  std::string_view method;
+  CostSetting setting = CostSetting::one_host;
+  double start = 0;             ///< seconds
+  double per_round = 0;         ///< seconds
+  double per_byte_moved = 0;    ///< seconds, where data is only moved
+  double per_byte_reduced = 0;  ///< seconds, where it is combined
+  double link_share = 0;  ///< part of the links' nominal bandwidth that is reached; 0: no links
+  std::string_view stands_on;
+};
+
+namespace cost_parts {
+
+inline constexpr double ns = 1e-9;
+inline constexpr double us = 1e-6;
+inline constexpr double ps = 1e-12;
+
+inline constexpr std::string_view two_cores =
     "hymn bench with --timeout none, 2 ranks on 2 cores of an AMD EPYC virtual machine, Open MPI "
     "4.1.4, 4 B to 4 MB, 2026-11-21";
-constexpr std::string_view four_on_two =
+inline constexpr std::string_view four_on_two =
     "hymn bench with --timeout none, 4 ranks on 2 cores of an AMD EPYC virtual machine, Open MPI "
     "4.1.4, 4 B to 4 MB, 2026-11-21";
-constexpr std::string_view over_tcp =
+inline constexpr std::string_view over_tcp =
     "hymn bench with --timeout none, 2 ranks on 2 cores that talk by TCP over the loopback "
     "interface (mpirun --mca btl tcp,self), 4 B to 4 MB, 2026-11-21; no real network was measured";
-constexpr std::string_view exchange_over_tcp =
+inline constexpr std::string_view exchange_over_tcp =
     "not measured: the figures of mpi_p2p over TCP, with what exchange adds to mpi_p2p on one host";
-constexpr std::string_view shared_memory =
+inline constexpr std::string_view shared_memory =
     "all_reduce of float32 through shared memory with a deadline, in ordinary 4 KB pages, 2 cores "
     "of "
     "an AMD EPYC virtual machine, 2 ranks, and 4 and 8 ranks where oversubscribed, 4 B to 16 MB, "
     "2026-11-21";
-constexpr std::string_view composed = "the sum of its parts: shm inside a host, mpi between hosts";
-constexpr std::string_view peer_kernels =
+inline constexpr std::string_view composed =
+    "the sum of its parts: shm inside a host, mpi between hosts";
+inline constexpr std::string_view peer_kernels =
     "published figures of one-shot and two-shot kernels on 8 H100 with NVSwitch: 7 to 13 us from "
     "16 KB to 0.5 MB; not measured with hymn";
-constexpr std::string_view peer_windows =
+inline constexpr std::string_view peer_windows =
     "not measured: the figures of one_shot, whose steps these kernels take, too";
-constexpr std::string_view composed_on_gpus =
+inline constexpr std::string_view composed_on_gpus =
     "the sum of its parts: cuda_p2p's windows inside a host; nccl, or staged and mpi_p2p, between "
     "hosts";
-constexpr std::string_view nccl_figures =
+inline constexpr std::string_view nccl_figures =
     "nccl-tests on 8 H100 with NVSwitch as published: 32 to 34 us for small all_reduce, about 100 "
     "us at 10 MB, above 400 GB/s bus bandwidth for large ones; not measured with hymn";
-constexpr std::string_view nccl_network =
+inline constexpr std::string_view nccl_network =
     "as NCCL on one host, with 10 us for each host as NCCL's own model of a network has it; not "
     "measured with hymn";
-constexpr std::string_view engine_copies =
+inline constexpr std::string_view engine_copies =
     "two copies by the GPU's copy engine and two waits for the stream, 10 us each, 20 GB/s as PCIe "
     "4.0 x16 reaches; not measured with hymn";
 
-constexpr auto on_one_host = CostSetting::one_host;
-constexpr auto oversubscribed = CostSetting::oversubscribed;
-constexpr auto several_hosts = CostSetting::several_hosts;
+inline constexpr auto on_one_host = CostSetting::one_host;
+inline constexpr auto oversubscribed = CostSetting::oversubscribed;
+inline constexpr auto several_hosts = CostSetting::several_hosts;
 
 // The figures of mpi and mpi_p2p are those of the same messages, and the same on purpose: what
 // sets the two apart by default is the number of messages. Which of them is really faster at some
@@ -54,7 +82,7 @@ constexpr auto several_hosts = CostSetting::several_hosts;
 // pairwise messages at 4 MB), and is what `hymn tune` is for.
 //
 // path, method, setting, start, per round, per byte moved, per byte reduced, share of the link.
-constexpr std::array cost_rows = {
+inline constexpr std::array cost_table = {
     CostRow{"threads", "direct", on_one_host, 100 * ns, 200 * ns, 32 * ps, 26 * ps, 0, two_cores},
     CostRow{"threads", "direct", oversubscribed, 100 * ns, 1.5 * us, 115 * ps, 83 * ps, 0,
             four_on_two},
@@ -99,42 +127,30 @@ constexpr std::array cost_rows = {
     CostRow{"staged", "staged", on_one_host, 40 * us, 0, 100 * ps, 100 * ps, 0, engine_copies},
 };
 
-struct LinkRow {
-  GpuLinkKind kind;
-  double bandwidth;
-};
+}  // namespace cost_parts
 
-// One NVLink 4 port has 25 GB/s in each direction, an H100 18 of them; PCIe 4.0 x16 has 32 GB/s
-// on the wire, of which 25 GB/s are reached inside a switch and about 20 GB/s through a host
-// bridge; 10 GB/s through the link between two packages is what their GPUs reach with peer access.
-constexpr std::array links = {
-    LinkRow{GpuLinkKind::nvswitch, 450e9},   LinkRow{GpuLinkKind::nvlink, 25e9},
-    LinkRow{GpuLinkKind::pcie_switch, 25e9}, LinkRow{GpuLinkKind::host_bridge, 20e9},
-    LinkRow{GpuLinkKind::system, 10e9},
-};
+using cost_parts::cost_table;
 
-}  // namespace
-
-std::span<const CostRow> cost_table() { return cost_rows; }
-
-const CostRow& cost_row(std::string_view path, std::string_view method, CostSetting setting) {
-  const CostRow* found = nullptr;
-  for (const CostRow& row : cost_rows) {
-    if (row.path != path || row.method != method) continue;
-    if (row.setting == setting) return row;
-    if (row.setting == CostSetting::one_host) found = &row;
+/// The rows of one method, found when hymn is compiled: what has none does not compile.
+class MethodCost {
+ public:
+  consteval MethodCost(std::string_view path, std::string_view method) {
+    const auto is_of_method = [&](const CostRow& row) {
+      return row.path == path && row.method == method;
+    };
+    const auto first = std::find_if(cost_table.begin(), cost_table.end(), is_of_method);
+    if (first == cost_table.end()) throw std::invalid_argument("no such rows");
+    rows_ = {first, std::find_if_not(first, cost_table.end(), is_of_method)};
   }
-  static constexpr CostRow unknown;
-  return found == nullptr ? unknown : *found;
-}
 
-double usual_bandwidth(GpuLinkKind kind) {
-  for (const LinkRow& row : links)
-    if (row.kind == kind) return row.bandwidth;
-  return links.back().bandwidth;
-}
+  /// The row of that setting, or of one host, the first, where there is none.
+  const CostRow& in(CostSetting setting) const {
+    const auto found = std::ranges::find(rows_, setting, &CostRow::setting);
+    return found == rows_.end() ? rows_.front() : *found;
+  }
 
-// Ten-gigabit Ethernet: the slowest that clusters are built with, so that nothing is promised.
-double usual_network_bandwidth() { return 1.25e9; }
+ private:
+  std::span<const CostRow> rows_;
+};
 
 }  // namespace hymn

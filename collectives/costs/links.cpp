@@ -1,12 +1,35 @@
-#include "collectives/planner/links.hpp"
+#include "collectives/costs/links.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
-
-#include "collectives/planner/cost_table.hpp"
 
 namespace hymn {
 namespace {
+
+/// What a link of that kind carries where the machine's description does not say.
+struct LinkRow {
+  GpuLinkKind kind;
+  double bandwidth;  ///< bytes per second in one direction
+};
+
+// One NVLink 4 port has 25 GB/s in each direction, an H100 18 of them; PCIe 4.0 x16 has 32 GB/s
+// on the wire, of which 25 GB/s are reached inside a switch and about 20 GB/s through a host
+// bridge; 10 GB/s through the link between two packages is what their GPUs reach with peer access.
+constexpr std::array links = {
+    LinkRow{GpuLinkKind::nvswitch, 450e9},   LinkRow{GpuLinkKind::nvlink, 25e9},
+    LinkRow{GpuLinkKind::pcie_switch, 25e9}, LinkRow{GpuLinkKind::host_bridge, 20e9},
+    LinkRow{GpuLinkKind::system, 10e9},
+};
+
+double usual_bandwidth(GpuLinkKind kind) {
+  for (const LinkRow& row : links)
+    if (row.kind == kind) return row.bandwidth;
+  return links.back().bandwidth;
+}
+
+// Ten-gigabit Ethernet: the slowest that clusters are built with, so that nothing is promised.
+constexpr double usual_network_bandwidth = 1.25e9;
 
 double known_or_usual(double bandwidth, GpuLinkKind kind) {
   return bandwidth > 0 ? bandwidth : usual_bandwidth(kind);
@@ -76,7 +99,7 @@ double network_bandwidth(const PlanContext& context, Interfaces interfaces) {
         bandwidth = interfaces == Interfaces::all ? bandwidth + nic.bandwidth
                                                   : std::max(bandwidth, nic.bandwidth);
     }
-    least = std::min(least, bandwidth > 0 ? bandwidth : usual_network_bandwidth());
+    least = std::min(least, bandwidth > 0 ? bandwidth : usual_network_bandwidth);
   }
   return least;
 }
