@@ -21,7 +21,6 @@ Verdict shm_scatter_can_run(const PlanQuery& query, const PlanContext& context);
 bool shm_slots_serve(OpType type);
 bool shm_flags_serve(OpType type);
 bool shm_rings_serve(OpType type);
-Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context);
 double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context);
 double shm_swapped_seconds(const PlanQuery& query, const PlanContext& context);
 Verdict shm_shown_can_run(const PlanQuery& query, const PlanContext& context);

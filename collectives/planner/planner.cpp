@@ -20,9 +20,9 @@ std::string_view source_of(std::string_view path, std::string_view method) {
   return cost_row(path, method, CostSetting::one_host).stands_on;
 }
 
-const std::array<PathModel, 23>& models() {
+const std::array<PathModel, 22>& models() {
   static const bool has_kernels = !cuda::kernel_image().empty();
-  static const std::array<PathModel, 23> all = {{
+  static const std::array<PathModel, 22> all = {{
       {"cuda_p2p", "all_reduce_one_shot", has_kernels, peer_one_shot_can_run, peer_one_shot_seconds,
        source_of("cuda_p2p", "one_shot")},
       {"cuda_p2p", "all_reduce_two_shot", has_kernels, peer_two_shot_can_run, peer_two_shot_seconds,
@@ -41,10 +41,6 @@ const std::array<PathModel, 23>& models() {
       {"shm", "all_reduce_sharing", true, shm_can_run, shm_sharing_seconds,
        source_of("shm", "sharing")},
       {"shm", "all_reduce_two_shot", true, shm_can_run, shm_two_shot_seconds,
-       source_of("shm", "two_shot")},
-      // Not measured yet where it can be chosen, so it is predicted to be like two_shot, and comes
-      // after it.
-      {"shm", "all_reduce_numa", true, shm_numa_can_run, shm_two_shot_seconds,
        source_of("shm", "two_shot")},
       {"shm", "*_shown", true, shm_shown_can_run, shm_shown_seconds, source_of("shm", "one_shot"),
        shm_shown_serve},

@@ -79,12 +79,6 @@ bool shm_flags_serve(OpType type) { return type == OpType::barrier; }
 
 bool shm_rings_serve(OpType type) { return is_personal(type); }
 
-Verdict shm_numa_can_run(const PlanQuery& query, const PlanContext& context) {
-  const Verdict verdict = shm_can_run(query, context);
-  if (!verdict.ok || context.layout.hosts.front().numa_nodes > 1) return verdict;
-  return Verdict::no("all ranks are on one NUMA node");
-}
-
 // Everybody folds all inputs.
 double shm_one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
   Effort effort = effort_of(query, context);
