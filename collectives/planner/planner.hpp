@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/private.hpp"
 #include "collectives/plan_query.hpp"
 #include "p2p/verdict.hpp"
 #include "topology/placement.hpp"
@@ -52,11 +53,11 @@ struct PathModel {
   bool (*only)(OpType) = nullptr;  ///< which collectives a "*" stands for; null: all that
                                    ///< every path has
 
-  bool serves(OpType type) const;
+  HYMN_PRIVATE bool serves(OpType type) const;
 };
 
 /// All that hymn knows of, in order of preference where no times are known.
-std::span<const PathModel> path_models();
+HYMN_PRIVATE std::span<const PathModel> path_models();
 
 /// "<collective>_<method>": what an algorithm that serves several collectives is called for one of
 /// them, in tables, settings and explanations. "move_pairwise" is "broadcast_pairwise" for
@@ -70,11 +71,11 @@ std::optional<double> measured_seconds(std::string_view path, std::string_view a
 
 /// The cost of an algorithm of a group: measured if the tuning table has it, else by its model.
 /// `algorithm` is named as algorithm_for() does.
-Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
-             const PlanContext& context);
+HYMN_PRIVATE Cost predict(std::string_view path, std::string_view algorithm, const PlanQuery& query,
+                          const PlanContext& context);
 
 /// Whether a candidate overtakes one that stands before it in the order of preference: because it
 /// is settled, or where both times are known.
-bool is_faster(const Cost& cost, const Cost& other);
+HYMN_PRIVATE bool is_faster(const Cost& cost, const Cost& other);
 
 }  // namespace hymn

@@ -13,6 +13,7 @@
 #include "base/config.hpp"
 #include "base/exchange_mux.hpp"
 #include "base/own_process.hpp"
+#include "base/private.hpp"
 #include "base/recent_map.hpp"
 #include "collectives/planner/planner.hpp"
 #include "control/agent.hpp"
@@ -69,7 +70,7 @@ struct WorldParts {
 
 class WorldState;
 /// What stands behind a World. Throws UsageError for an empty one.
-WorldState& need(const std::shared_ptr<WorldState>& state);
+HYMN_PRIVATE WorldState& need(const std::shared_ptr<WorldState>& state);
 
 class WorldState final : public std::enable_shared_from_this<WorldState>,
                          private control::Listener {
