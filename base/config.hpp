@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/paths.hpp"
+#include "base/private.hpp"
 #include "hymn/nccl_options.hpp"
 #include "hymn/settings.hpp"
 #include "hymn/timeout.hpp"
@@ -18,7 +19,7 @@ namespace hymn {
 /// How many threads of the application may call MPI; ordered.
 enum class ThreadLevel : unsigned char { single, funneled, serialized, multiple };
 
-std::string_view to_string(ThreadLevel level) noexcept;
+HYMN_PRIVATE std::string_view to_string(ThreadLevel level) noexcept;
 
 /// What a rank's calling thread is bound to when its world is made.
 enum class BindTo : unsigned char { none, core, numa, package };
@@ -88,7 +89,7 @@ struct Config {
 
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a
   /// HYMN_* variable that does not exist.
-  static Config from_environment();
+  HYMN_PRIVATE static Config from_environment();
   /// The same from "NAME=value" strings; others than HYMN_* are passed over.
   static Config parse(const std::vector<std::string>& environment);
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 namespace paths {
@@ -35,7 +37,7 @@ class PathPolicy {
   /// Throws ConfigError for an unknown name; `source` says where the text came from.
   static PathPolicy parse(std::string_view text, std::string_view source);
 
-  bool allows(std::string_view path) const;
+  HYMN_PRIVATE bool allows(std::string_view path) const;
   /// Whether it is one of those that the text allows by their names.
   bool names(std::string_view path) const { return !names_.empty() && !forbids_ && allows(path); }
   const std::string& text() const { return text_; }

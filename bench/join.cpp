@@ -149,7 +149,7 @@ void Bench::row(Data& data, const std::vector<Side>& sides) {
       added[block] = 1000 * (means[side][block] - means[0][block]);
       ratios[block] = means[side][block] / means[0][block];
     }
-    const Figures us = figures_of(means[side]);
+    const BenchTimes us = figures_of(means[side]);
     job_.print("{:>9}  {:<28}{:>10.3f}{:>10.3f}{:>10.3f}{:>12.1f}{:>9.3f}\n",
                side == 0 ? fmt::format("{}", data.in.size() * sizeof(float)) : "", sides[side].name,
                us.median, us.min, us.max, figures_of(added).median, figures_of(ratios).median);

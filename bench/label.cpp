@@ -98,8 +98,8 @@ void measure(const char* name, const Request& request, int ranks) {
     if (!labels_first) with[block] = time_block(labelled, theirs, request, ranks - 1);
     added[block] = with[block] - without[block];
   }
-  const Figures p = figures_of(without);
-  const Figures l = figures_of(with);
+  const BenchTimes p = figures_of(without);
+  const BenchTimes l = figures_of(with);
   fmt::print("{:<16} {:>5}  {:>8.2f} {:>8.2f}  {:>8.2f} {:>8.2f}  {:>8.2f} {:>8.2f}\n", name, ranks,
              p.median, p.min, l.median, l.min, figures_of(added).median, l.min - p.min);
 }

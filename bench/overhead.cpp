@@ -49,8 +49,8 @@ void compare(const Job& job, Data& data, Plain&& plain, Ours&& ours) {
   std::vector<double> differences(blocks);
   std::transform(our_means.begin(), our_means.end(), plain_means.begin(), differences.begin(),
                  std::minus<>());
-  const Figures p = figures_of(plain_means);
-  const Figures h = figures_of(our_means);
+  const BenchTimes p = figures_of(plain_means);
+  const BenchTimes h = figures_of(our_means);
   job.print(
       "{:>9} {:>10}  {:>9.3f} {:>9.3f} {:>9.3f}  {:>9.3f} {:>9.3f} {:>9.3f}  {:>8.3f}  {:>6.3f}\n",
       data.in.size() * sizeof(float), iterations, p.median, p.min, p.max, h.median, h.min, h.max,
@@ -110,7 +110,7 @@ void cost_of_a_world(const Job& job) {
   milliseconds = job.slowest(std::move(milliseconds));
   const double first = milliseconds.front();
   milliseconds.erase(milliseconds.begin());
-  const Figures later = figures_of(milliseconds);
+  const BenchTimes later = figures_of(milliseconds);
   job.print(
       "\nmaking and destroying a world of {} ranks, after MPI_Init: the first {:.3f} ms, then "
       "median {:.3f} ms (min {:.3f}, max {:.3f})\n",

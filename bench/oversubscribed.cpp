@@ -153,8 +153,8 @@ void measure(const Job& job, Solver& solver, std::string_view title) {
   ours = job.slowest(std::move(ours));
   std::vector<double> ratios(blocks);
   std::transform(ours.begin(), ours.end(), plain.begin(), ratios.begin(), std::divides<>());
-  const Figures p = figures_of(plain);
-  const Figures h = figures_of(ours);
+  const BenchTimes p = figures_of(plain);
+  const BenchTimes h = figures_of(ours);
   job.print("{:<38} {:>8.1f} {:>8.1f} {:>8.1f}   {:>8.1f} {:>8.1f} {:>8.1f}   {:>6.2f}\n", title,
             p.median, p.min, p.max, h.median, h.min, h.max, figures_of(ratios).median);
 }

@@ -2,10 +2,12 @@
 // are long enough to be timed, and what comes out of many of them.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <utility>
 #include <vector>
+
+#include "tools/bench/figures.hpp"
 
 namespace hymn::bench {
 
@@ -13,17 +15,6 @@ using Clock = std::chrono::steady_clock;
 
 inline double microseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
-}
-
-struct Figures {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
-
-inline Figures figures_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
 }
 
 /// The buffers of one size.
@@ -60,16 +51,9 @@ double time_block(const Job& job, Data& data, std::size_t iterations, Call&& cal
 /// How many calls take about a millisecond, the same on all ranks.
 template <class Job, class Call>
 std::size_t enough_iterations(const Job& job, Data& data, Call&& call) {
-  constexpr double block_us = 1000;
-  constexpr std::size_t most = 10000;
-  for (std::size_t iterations = 1;; iterations *= 8) {
-    // The best of five: an interruption must not pass for a slow operation.
-    std::vector<double> tries(5);
-    for (double& mean : tries) mean = time_block(job, data, iterations, call);
-    const double us = figures_of(job.slowest(std::move(tries))).min;
-    if (us * static_cast<double>(iterations) < block_us / 8 && iterations < most) continue;
-    return static_cast<std::size_t>(std::clamp(block_us / us, 1.0, static_cast<double>(most)));
-  }
+  return hymn::enough_iterations(
+      1000, 10000, [&](std::size_t iterations) { return time_block(job, data, iterations, call); },
+      [&](std::vector<double> means) { return job.slowest(std::move(means)); });
 }
 
 }  // namespace hymn::bench

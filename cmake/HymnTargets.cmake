@@ -84,16 +84,20 @@ function(hymn_set_up_program name)
   endif()
 endfunction()
 
-# hymn_add_tool_library(NAME trace SOURCES … [USES …] [LINKS …])
+# hymn_add_tool_library(NAME trace SOURCES … [ROOMS …] [USES …] [LINKS …])
 #
 # The static library hymn_<name>: a command, or what several have in common, apart so that tests
-# reach its insides. USES are seen by who links to it; LINKS are its own.
+# reach its insides. ROOMS are those whose headers it includes: who links to it gets their archives, or,
+# with the property HYMN_SHARED, libhymn.so, where the tools find what HYMN_PRIVATE marks. USES are seen
+# by who links to it; LINKS are its own.
 function(hymn_add_tool_library)
-  cmake_parse_arguments(PARSE_ARGV 0 tool "" "NAME" "SOURCES;USES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 0 tool "" "NAME" "SOURCES;ROOMS;USES;LINKS")
+  set(is_shared "$<BOOL:$<TARGET_PROPERTY:HYMN_SHARED>>")
+  list(TRANSFORM tool_ROOMS REPLACE "(.+)" "$<IF:${is_shared},hymn,hymn_\\1>" OUTPUT_VARIABLE rooms)
   set(target hymn_${tool_NAME})
   add_library(${target} STATIC ${tool_SOURCES})
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${target} PUBLIC ${tool_USES} PRIVATE hymn_flags ${tool_LINKS})
+  target_link_libraries(${target} PUBLIC ${tool_USES} ${rooms} PRIVATE hymn_flags ${tool_LINKS})
   if(HYMN_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 /// Calls, and the handler, are made on the one thread that runs the io_context.
@@ -37,7 +39,7 @@ bool has_ended(int pid);
 
 /// Whether the process is stopped (by SIGSTOP, a terminal or a debugger). False where it cannot be
 /// told.
-bool is_stopped(int pid);
+HYMN_PRIVATE bool is_stopped(int pid);
 
 /// How a process has ended that its parent has not asked about yet, in words: "killed by signal 9
 /// (SIGKILL)"; empty where it cannot be told.

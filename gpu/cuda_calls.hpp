@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/private.hpp"
 #include "gpu/cuda_api.hpp"
 
 namespace hymn {
@@ -13,11 +14,11 @@ std::string words_of(const cuda_api::Functions& cuda, cuda_api::Result result);
 
 /// Throws the BackendError ("CUDA", with the driver's code) of a call that failed: it names the
 /// function, has the driver's words and, where one is known, a remedy.
-[[noreturn]] void throw_cuda_error(const cuda_api::Functions& cuda, const char* function,
-                                   cuda_api::Result result);
+[[noreturn]] HYMN_PRIVATE void throw_cuda_error(const cuda_api::Functions& cuda,
+                                                const char* function, cuda_api::Result result);
 /// Throws the UnsupportedError for a function that the library, perhaps an older one, does not
 /// have.
-[[noreturn]] void throw_lacking(const char* library, const char* function);
+[[noreturn]] HYMN_PRIVATE void throw_lacking(const char* library, const char* function);
 
 /// Calls `function`. Throws as the functions above. Thread-safe as far as the driver's function is,
 /// which all in the table are.

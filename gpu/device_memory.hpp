@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/private.hpp"
 #include "gpu/gpu_device.hpp"
 
 namespace hymn {
@@ -15,7 +16,7 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   /// Of 0 bytes: none. Throws BackendError where there is not so much.
-  DeviceMemory(std::shared_ptr<GpuDevice> gpu, std::size_t bytes);
+  HYMN_PRIVATE DeviceMemory(std::shared_ptr<GpuDevice> gpu, std::size_t bytes);
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
     std::swap(gpu_, other.gpu_);
@@ -23,15 +24,15 @@ class DeviceMemory {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~DeviceMemory();
+  HYMN_PRIVATE ~DeviceMemory();
 
   cuda_api::Pointer address() const { return address_; }
   void* data() const { return reinterpret_cast<void*>(address_); }
   std::size_t bytes() const { return bytes_; }
 
   /// The first `bytes` of it; returns when they are there. Throws BackendError.
-  void write(const void* from, std::size_t bytes);
-  void read(void* to, std::size_t bytes) const;
+  HYMN_PRIVATE void write(const void* from, std::size_t bytes);
+  HYMN_PRIVATE void read(void* to, std::size_t bytes) const;
 
  private:
   void await_copies(cuda_api::Stream stream) const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/private.hpp"
 #include "gpu/cuda_api.hpp"
 
 namespace hymn {
@@ -26,8 +27,8 @@ class GpuDevice {
   /// While it lives the GPU is current on its thread; then what was so before.
   class Entry {
    public:
-    explicit Entry(GpuDevice& gpu);
-    ~Entry();
+    HYMN_PRIVATE explicit Entry(GpuDevice& gpu);
+    HYMN_PRIVATE ~Entry();
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
@@ -46,8 +47,8 @@ class GpuDevice {
   /// hymn's own, too, for copies alone: they wait for no collective, and no collective for them.
   cuda_api::Stream stream_for_copies();
   /// Another one, for who has to have one alone.
-  cuda_api::Stream make_stream(bool high_priority);
-  void destroy_stream(cuda_api::Stream stream) noexcept;
+  HYMN_PRIVATE cuda_api::Stream make_stream(bool high_priority);
+  HYMN_PRIVATE void destroy_stream(cuda_api::Stream stream) noexcept;
   /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
   void require_own(cuda_api::Stream stream);
   /// Whether what is enqueued there goes into a graph instead.
@@ -56,7 +57,7 @@ class GpuDevice {
   /// An event that is recorded behind all that is on the stream now. To be given back.
   cuda_api::Event mark(cuda_api::Stream stream);
   /// Whether all before it has happened. Throws BackendError when something of it has failed.
-  bool has_happened(cuda_api::Event event) const;
+  HYMN_PRIVATE bool has_happened(cuda_api::Event event) const;
   /// Whether nothing before it goes on any more: it has happened, or something of it has failed.
   bool is_over(cuda_api::Event event) const noexcept;
   /// What is enqueued on the stream from now on waits for it. The host does not.

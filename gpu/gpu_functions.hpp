@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/private.hpp"
 #include "gpu/cuda_api.hpp"
 #include "gpu/nvml_api.hpp"
 
@@ -19,6 +20,6 @@ struct GpuFunctions {
 };
 
 /// Loads both libraries once and keeps them. Thread-safe.
-const GpuFunctions& loaded_gpu_functions();
+HYMN_PRIVATE const GpuFunctions& loaded_gpu_functions();
 
 }  // namespace hymn

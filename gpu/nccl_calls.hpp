@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/private.hpp"
 #include "gpu/cuda_calls.hpp"
 #include "gpu/nccl_api.hpp"
 
@@ -11,8 +12,9 @@ namespace hymn {
 /// Throws the BackendError ("NCCL", with its code) of a call that failed, or of a communicator that
 /// has: it has NCCL's words for the code, those it last had to say, and a remedy where one is
 /// known. `comm` may be null.
-[[noreturn]] void throw_nccl_error(const nccl_api::Functions& nccl, const std::string& what,
-                                   nccl_api::Result result, nccl_api::Comm comm);
+[[noreturn]] HYMN_PRIVATE void throw_nccl_error(const nccl_api::Functions& nccl,
+                                                const std::string& what, nccl_api::Result result,
+                                                nccl_api::Comm comm);
 
 /// Calls `function`. "In progress" is no failure: it is returned, as success is. Throws
 /// BackendError, and UnsupportedError for a function that this version of NCCL does not have.

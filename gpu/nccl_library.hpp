@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/private.hpp"
 #include "gpu/nccl_api.hpp"
 
 namespace hymn {
@@ -18,7 +19,7 @@ NcclLibrary judge_nccl(const nccl_api::Functions& functions, std::string load_pr
 
 /// Loads libnccl.so.2 at the first call, which takes milliseconds and some 200 MB of addresses, so
 /// that only who wants NCCL should ask; and keeps it. Thread-safe.
-const NcclLibrary& loaded_nccl();
+HYMN_PRIVATE const NcclLibrary& loaded_nccl();
 
 /// "2.28.9"
 std::string nccl_version_text(int version);

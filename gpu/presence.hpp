@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/private.hpp"
 #include "gpu/gpu_functions.hpp"
 #include "gpu/nccl_library.hpp"
 
@@ -20,6 +21,6 @@ struct GpuPresence {
 GpuPresence describe_presence(const GpuFunctions& functions, const NcclLibrary& nccl);
 
 /// Why this process can use no GPU; empty: it can use at least one.
-std::string why_no_gpus(const GpuFunctions& functions);
+HYMN_PRIVATE std::string why_no_gpus(const GpuFunctions& functions);
 
 }  // namespace hymn

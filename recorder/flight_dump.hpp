@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/private.hpp"
 #include "recorder/group_registry.hpp"
 #include "recorder/recorder_view.hpp"
 
@@ -42,6 +43,6 @@ struct DumpRequest {
 };
 
 /// Takes no lock that a call of the application may hold, and waits for nothing.
-std::string dump_json(const RecorderView& view, const DumpRequest& request);
+HYMN_PRIVATE std::string dump_json(const RecorderView& view, const DumpRequest& request);
 
 }  // namespace hymn

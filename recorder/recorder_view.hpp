@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/private.hpp"
 #include "recorder/call_ring.hpp"
 #include "recorder/recorder_layout.hpp"
 
@@ -40,7 +41,7 @@ GroupLineSeen read_line(const GroupLine& line);
 class RecorderView {
  public:
   /// Throws ResourceError when this is no recorder's memory, or another version's.
-  explicit RecorderView(std::span<const std::byte> memory);
+  HYMN_PRIVATE explicit RecorderView(std::span<const std::byte> memory);
 
   const RecorderHeader& header() const { return *header_; }
   const CallRing& ring() const { return ring_; }
@@ -59,7 +60,7 @@ class RecorderView {
     std::uint64_t since = 0;
     std::uint64_t given_up = 0;  ///< 0: it was not
   };
-  std::optional<Making> making() const;
+  HYMN_PRIVATE std::optional<Making> making() const;
   struct Method {
     std::string path;
     std::string name;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/config.hpp"
+#include "base/private.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
@@ -28,6 +29,6 @@ CpuSet cpus_for_helper(const Machine& machine, const CpuSet& granted, const CpuS
                        std::span<const CpuSet> others);
 
 /// False when the kernel refuses (a CPU that the cpuset does not grant), or `cpus` is empty.
-bool bind_this_thread(const CpuSet& cpus);
+HYMN_PRIVATE bool bind_this_thread(const CpuSet& cpus);
 
 }  // namespace hymn

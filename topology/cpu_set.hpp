@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 /// A value; no CPU number limit but `max_cpu`.
@@ -18,9 +20,9 @@ class CpuSet {
 
   CpuSet() = default;
   /// "0-3,8": as the kernel writes lists of CPUs; "" is the empty set. Nothing for any other text.
-  static std::optional<CpuSet> parse(std::string_view list);
+  HYMN_PRIVATE static std::optional<CpuSet> parse(std::string_view list);
   /// The CPUs that the calling thread may run on now.
-  static CpuSet of_this_thread();
+  HYMN_PRIVATE static CpuSet of_this_thread();
   static CpuSet range(int first, int last);
 
   /// `cpu` is 0 … max_cpu; anything else is passed over.
@@ -28,13 +30,13 @@ class CpuSet {
   void remove(int cpu);
   bool contains(int cpu) const;
   bool empty() const { return words_.empty(); }
-  int count() const;
+  HYMN_PRIVATE int count() const;
   /// The lowest CPU, or -1.
-  int first() const;
-  bool intersects(const CpuSet& other) const;
-  bool includes(const CpuSet& other) const;
-  CpuSet& operator|=(const CpuSet& other);
-  CpuSet& operator&=(const CpuSet& other);
+  HYMN_PRIVATE int first() const;
+  HYMN_PRIVATE bool intersects(const CpuSet& other) const;
+  HYMN_PRIVATE bool includes(const CpuSet& other) const;
+  HYMN_PRIVATE CpuSet& operator|=(const CpuSet& other);
+  HYMN_PRIVATE CpuSet& operator&=(const CpuSet& other);
   CpuSet& operator-=(const CpuSet& other);
   friend CpuSet operator|(CpuSet a, const CpuSet& b) { return a |= b; }
   friend CpuSet operator&(CpuSet a, const CpuSet& b) { return a &= b; }
@@ -42,9 +44,9 @@ class CpuSet {
   friend bool operator==(const CpuSet&, const CpuSet&) = default;
   friend auto operator<=>(const CpuSet&, const CpuSet&) = default;
 
-  std::vector<int> to_vector() const;
+  HYMN_PRIVATE std::vector<int> to_vector() const;
   /// "0-3,8"
-  std::string to_string() const;
+  HYMN_PRIVATE std::string to_string() const;
 
  private:
   void trim();

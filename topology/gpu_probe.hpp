@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/private.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
@@ -25,7 +26,7 @@ struct GpuFunctions;
 
 /// Never throws for want of a GPU or a driver: then there are no GPUs, and a remark says why.
 /// Thread-safe. Creates no CUDA context.
-GpuInventory probe_gpus();
+HYMN_PRIVATE GpuInventory probe_gpus();
 GpuInventory probe_gpus(const GpuFunctions& functions);
 
 /// The number by which the driver knows that GPU in this process, which may see others than those

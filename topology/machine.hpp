@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/private.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace hymn {
@@ -24,7 +25,7 @@ struct PciAddress {
 
   /// "0000:18:00.0", also without the domain, or with one of eight digits as NVML writes it.
   static std::optional<PciAddress> parse(std::string_view text);
-  std::string to_string() const;
+  HYMN_PRIVATE std::string to_string() const;
   friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
 };
 
@@ -82,7 +83,7 @@ enum class GpuLinkKind : unsigned char {
   system,       ///< through the link between packages (SYS)
   unknown,
 };
-std::string_view to_string(GpuLinkKind kind) noexcept;
+HYMN_PRIVATE std::string_view to_string(GpuLinkKind kind) noexcept;
 std::optional<GpuLinkKind> parse_gpu_link_kind(std::string_view text) noexcept;
 
 struct GpuLink {
@@ -113,7 +114,7 @@ struct MemoryLimits {
   std::uint64_t huge_pages_free = 0;
   std::string transparent_huge_pages;  ///< "always", "madvise", "never" or ""
   /// What new segments may take together before the kernel kills somebody.
-  std::uint64_t usable_bytes() const;
+  HYMN_PRIVATE std::uint64_t usable_bytes() const;
   friend bool operator==(const MemoryLimits&, const MemoryLimits&) = default;
 };
 
@@ -137,9 +138,9 @@ struct Machine {
     return gpu_links[from * gpus.size() + to];
   }
   GpuLink& link(std::size_t from, std::size_t to) { return gpu_links[from * gpus.size() + to]; }
-  int core_of(int cpu) const;     ///< -1: unknown
-  int numa_of(int cpu) const;     ///< -1: unknown
-  int package_of(int cpu) const;  ///< -1: unknown
+  HYMN_PRIVATE int core_of(int cpu) const;  ///< -1: unknown
+  int numa_of(int cpu) const;               ///< -1: unknown
+  int package_of(int cpu) const;            ///< -1: unknown
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
@@ -150,6 +151,6 @@ void check_machine(const Machine& machine);
 /// The same for machines of the same make: 16 hexadecimal digits over processors, caches, NUMA
 /// nodes, GPUs, links and the speed of NICs, without names, UUIDs, sizes of memory and what one
 /// process is granted.
-std::string fingerprint(const Machine& machine);
+HYMN_PRIVATE std::string fingerprint(const Machine& machine);
 
 }  // namespace hymn

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/private.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
@@ -58,10 +59,12 @@ struct HostSummary {
 /// Places the ranks of one host, given in any order; the result is in order of global ranks. GPUs
 /// are given out by what a rank wants, else by locality (the GPUs of its NUMA node, then package)
 /// and local rank, evenly. Throws UsageError when a rank wants a GPU that is not there.
-std::vector<RankPlace> place_on_host(const Machine& machine, std::span<const RankRecord> records);
+HYMN_PRIVATE std::vector<RankPlace> place_on_host(const Machine& machine,
+                                                  std::span<const RankRecord> records);
 
 /// Of those of `places` that belong to a group (all given ones do).
-HostSummary summarise(const Machine& machine, int machine_kind, std::span<const RankPlace> places);
+HYMN_PRIVATE HostSummary summarise(const Machine& machine, int machine_kind,
+                                   std::span<const RankPlace> places);
 
 /// How the members of a group lie on their hosts: what the planner decides by. Equal on all
 /// members.
@@ -70,13 +73,13 @@ struct GroupLayout {
   std::vector<HostSummary> hosts;  ///< in order of their lowest member
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
 
-  int largest_host() const;   ///< most ranks on one host
-  int smallest_host() const;  ///< fewest
+  HYMN_PRIVATE int largest_host() const;   ///< most ranks on one host
+  HYMN_PRIVATE int smallest_host() const;  ///< fewest
   bool one_host() const { return hosts.size() == 1; }
-  bool oversubscribed() const;  ///< on any host
+  HYMN_PRIVATE bool oversubscribed() const;  ///< on any host
   int ranks_without_gpu() const;
-  int most_gpu_sharers() const;
-  GpuLinkKind worst_gpu_link() const;
+  HYMN_PRIVATE int most_gpu_sharers() const;
+  HYMN_PRIVATE GpuLinkKind worst_gpu_link() const;
   double least_gpu_bandwidth() const;
   bool all_gpu_peers() const;
 };

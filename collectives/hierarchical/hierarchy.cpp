@@ -59,14 +59,10 @@ bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
   if (large_.bytes != 0) return true;
   const std::size_t usable = channel().usable_bytes(parts_.areas.large);
   if (usable == ShmChannel::unknown_bytes) return false;
-  std::size_t each = usable / (2 * slots);
-  if (parts_.port) {
-    if (channel().rank() == 0 && !exchange_sizes(sequence, each)) return false;
-    const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
-    if (agreed == 0) return false;
-    each = agreed - 1;
-  }
-  const std::size_t bytes = each / 64 * 64;
+  if (channel().rank() == 0 && !exchange_sizes(sequence, usable / (2 * slots))) return false;
+  const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
+  if (agreed == 0) return false;
+  const std::size_t bytes = (agreed - 1) / 64 * 64;
   large_ = bytes >= small_bytes ? Slots{.large = true, .bytes = bytes} : Slots{};
   return true;
 }

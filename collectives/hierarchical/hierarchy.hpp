@@ -25,8 +25,7 @@ struct HierarchyAreas {
 };
 
 /// What it is made from. The channel's members are those on this host; one who is alone there has
-/// a channel of its own. Or all members share one channel, there is no port, and the "hosts" are
-/// parts of one (all_reduce_numa).
+/// a channel of its own.
 struct HierarchyParts {
   std::shared_ptr<ShmChannel> channel;
   HierarchyAreas areas;
@@ -41,7 +40,6 @@ struct HierarchyParts {
 /// p % leaders on every host. All flags are numbers of pieces, and only grow:
 ///
 ///   staged  this member's input up to that piece lies in its slots, where it has to give any
-///   folded  so is what this member has folded as a leader (where leaders share memory)
 ///   ready   the result of what this member leads lies there up to that piece
 ///   done    this member needs nothing of all pieces up to that one any more
 ///
@@ -57,7 +55,6 @@ class Hierarchy {
   /// On lines of their own: all but the last are written often, and read by others.
   struct Flags {
     alignas(128) std::atomic<std::uint64_t> staged;
-    alignas(128) std::atomic<std::uint64_t> folded;
     alignas(128) std::atomic<std::uint64_t> ready;
     alignas(128) std::atomic<std::uint64_t> done;
     alignas(128) std::atomic<std::uint64_t> agreed;  ///< bytes of a large slot + 1; 0: not yet

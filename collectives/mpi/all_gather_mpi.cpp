@@ -3,6 +3,9 @@
 namespace hymn {
 namespace {
 
+constexpr MpiBlockFunction all_gather{HYMN_MPI_FUNCTION(Allgather, Iallgather),
+                                      HYMN_MPI_FUNCTION(Allgatherv, Iallgatherv)};
+
 class AllGatherSteps {
  public:
   static constexpr OpType type = OpType::all_gather;
@@ -31,29 +34,13 @@ class AllGatherSteps {
     rank_ = shape.rank;
   }
 
-  void post(MpiRequests& requests) {
+  template <class How>
+  void call(How how) {
     bring_into_place(input_, own_, channel_, rank_);
-    if (equal_)
-      check_mpi(PMPI_Iallgather(MPI_IN_PLACE, count(), mpi_type(input_), output_.data, count(),
-                                mpi_type(output_), channel_.communicator, requests.add()),
-                "MPI_Iallgather");
-    else
-      check_mpi(PMPI_Iallgatherv(MPI_IN_PLACE, count(), mpi_type(input_), output_.data,
-                                 kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
-                                 channel_.communicator, requests.add()),
-                "MPI_Iallgatherv");
-  }
-  void block() {
-    bring_into_place(input_, own_, channel_, rank_);
-    if (equal_)
-      check_mpi(PMPI_Allgather(MPI_IN_PLACE, count(), mpi_type(input_), output_.data, count(),
-                               mpi_type(output_), channel_.communicator),
-                "MPI_Allgather");
-    else
-      check_mpi(PMPI_Allgatherv(MPI_IN_PLACE, count(), mpi_type(input_), output_.data,
-                                kept_.counts.data(), kept_.displacements.data(), mpi_type(output_),
-                                channel_.communicator),
-                "MPI_Allgatherv");
+    with_counts(equal_, count(), kept_, [&](auto... blocks) {
+      all_gather(how, MPI_IN_PLACE, count(), mpi_type(input_), output_.data, blocks...,
+                 mpi_type(output_), channel_.communicator);
+    });
   }
   void finish() {}
 

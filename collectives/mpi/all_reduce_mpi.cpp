@@ -3,6 +3,8 @@
 namespace hymn {
 namespace {
 
+constexpr MpiFunction all_reduce = HYMN_MPI_FUNCTION(Allreduce, Iallreduce);
+
 class AllReduceSteps {
  public:
   static constexpr OpType type = OpType::all_reduce;
@@ -18,20 +20,12 @@ class AllReduceSteps {
         reduction_(*call.request, call.request->inputs.flat().data, output_.data, output_.count,
                    kept) {}
 
-  void post(MpiRequests& requests) {
+  template <class How>
+  void call(How how) {
     bring_input();
     for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Iallreduce(MPI_IN_PLACE, target(offset), count, reduction_.type(),
-                                reduction_.op(), channel_.communicator, requests.add()),
-                "MPI_Iallreduce");
-    });
-  }
-  void block() {
-    bring_input();
-    for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Allreduce(MPI_IN_PLACE, target(offset), count, reduction_.type(),
-                               reduction_.op(), channel_.communicator),
-                "MPI_Allreduce");
+      all_reduce(how, MPI_IN_PLACE, target(offset), count, reduction_.type(), reduction_.op(),
+                 channel_.communicator);
     });
   }
   void finish() {

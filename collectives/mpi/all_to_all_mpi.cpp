@@ -5,6 +5,8 @@
 namespace hymn {
 namespace {
 
+constexpr MpiFunction all_to_all = HYMN_MPI_FUNCTION(Alltoall, Ialltoall);
+
 class AllToAllSteps {
  public:
   static constexpr OpType type = OpType::all_to_all;
@@ -31,15 +33,10 @@ class AllToAllSteps {
     input_.data = kept.staging.get();
   }
 
-  void post(MpiRequests& requests) {
-    check_mpi(PMPI_Ialltoall(source(), count_, mpi_type(input_), output_.data, count_,
-                             mpi_type(output_), channel_.communicator, requests.add()),
-              "MPI_Ialltoall");
-  }
-  void block() {
-    check_mpi(PMPI_Alltoall(source(), count_, mpi_type(input_), output_.data, count_,
-                            mpi_type(output_), channel_.communicator),
-              "MPI_Alltoall");
+  template <class How>
+  void call(How how) {
+    all_to_all(how, source(), count_, mpi_type(input_), output_.data, count_, mpi_type(output_),
+               channel_.communicator);
   }
   void finish() {}
 

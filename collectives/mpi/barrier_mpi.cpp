@@ -3,6 +3,8 @@
 namespace hymn {
 namespace {
 
+constexpr MpiFunction barrier = HYMN_MPI_FUNCTION(Barrier, Ibarrier);
+
 class BarrierSteps {
  public:
   static constexpr OpType type = OpType::barrier;
@@ -10,10 +12,10 @@ class BarrierSteps {
 
   BarrierSteps(const Call&, GroupShape, MpiChannel& channel, MpiKept&) : channel_(channel) {}
 
-  void post(MpiRequests& requests) {
-    check_mpi(PMPI_Ibarrier(channel_.communicator, requests.add()), "MPI_Ibarrier");
+  template <class How>
+  void call(How how) {
+    barrier(how, channel_.communicator);
   }
-  void block() { check_mpi(PMPI_Barrier(channel_.communicator), "MPI_Barrier"); }
   void finish() {}
 
  private:

@@ -3,6 +3,8 @@
 namespace hymn {
 namespace {
 
+constexpr MpiFunction broadcast = HYMN_MPI_FUNCTION(Bcast, Ibcast);
+
 class BroadcastSteps {
  public:
   static constexpr OpType type = OpType::broadcast;
@@ -11,17 +13,10 @@ class BroadcastSteps {
   BroadcastSteps(const Call& call, GroupShape, MpiChannel& channel, MpiKept&)
       : channel_(channel), root_(call.peer), view_(call.request->outputs.flat()) {}
 
-  void post(MpiRequests& requests) {
+  template <class How>
+  void call(How how) {
     for_each_chunk(view_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Ibcast(at(offset), count, mpi_type(view_), root_, channel_.communicator,
-                            requests.add()),
-                "MPI_Ibcast");
-    });
-  }
-  void block() {
-    for_each_chunk(view_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Bcast(at(offset), count, mpi_type(view_), root_, channel_.communicator),
-                "MPI_Bcast");
+      broadcast(how, at(offset), count, mpi_type(view_), root_, channel_.communicator);
     });
   }
   void finish() {}

@@ -5,6 +5,9 @@
 namespace hymn {
 namespace {
 
+constexpr MpiBlockFunction gather{HYMN_MPI_FUNCTION(Gather, Igather),
+                                  HYMN_MPI_FUNCTION(Gatherv, Igatherv)};
+
 class GatherSteps {
  public:
   static constexpr OpType type = OpType::gather;
@@ -39,27 +42,12 @@ class GatherSteps {
     source_ = in_place ? MPI_IN_PLACE : apart_from(output_.data, input_.data);
   }
 
-  void post(MpiRequests& requests) {
-    if (equal_)
-      check_mpi(PMPI_Igather(source_, count(), mpi_type(input_), output_.data, count(),
-                             mpi_type(input_), root_, channel_.communicator, requests.add()),
-                "MPI_Igather");
-    else
-      check_mpi(PMPI_Igatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
-                              kept_.displacements.data(), mpi_type(input_), root_,
-                              channel_.communicator, requests.add()),
-                "MPI_Igatherv");
-  }
-  void block() {
-    if (equal_)
-      check_mpi(PMPI_Gather(source_, count(), mpi_type(input_), output_.data, count(),
-                            mpi_type(input_), root_, channel_.communicator),
-                "MPI_Gather");
-    else
-      check_mpi(
-          PMPI_Gatherv(source_, count(), mpi_type(input_), output_.data, kept_.counts.data(),
-                       kept_.displacements.data(), mpi_type(input_), root_, channel_.communicator),
-          "MPI_Gatherv");
+  template <class How>
+  void call(How how) {
+    with_counts(equal_, count(), kept_, [&](auto... blocks) {
+      gather(how, source_, count(), mpi_type(input_), output_.data, blocks..., mpi_type(input_),
+             root_, channel_.communicator);
+    });
   }
   void finish() {}
 

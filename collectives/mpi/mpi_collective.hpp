@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/mpi/mpi_function.hpp"
 #include "collectives/mpi/mpi_model.hpp"
 #include "collectives/mpi/mpi_word.hpp"
 #include "hymn/error.hpp"
-#include "p2p/mpi/mpi_requests.hpp"
 #include "p2p/mpi/mpi_types.hpp"
 
 namespace hymn {
@@ -24,8 +24,8 @@ struct MpiKept {
 
 /// The operation behind every MPI collective. `Steps` is the collective itself:
 ///   Steps(const Call&, MpiChannel&, MpiKept&)  prepares buffers
-///   void post(MpiRequests&)                    MPI's non-blocking call or calls
-///   void block()                               MPI's blocking call or calls
+///   void call(How)                             MPI's call or calls, of an MpiFunction; How is
+///                                              MpiBlocking or MpiPosting
 ///   void finish()                              what remains once the data is there
 template <class Steps>
 class MpiCollective final : public Operation {
@@ -36,7 +36,7 @@ class MpiCollective final : public Operation {
   void start() override {
     MpiGate::Entry entry(*channel_.gate);
     channel_.traffic.note_collective(word_);
-    steps_.post(requests_);
+    steps_.call(MpiPosting{requests_});
   }
   bool step() override {
     {
@@ -51,7 +51,7 @@ class MpiCollective final : public Operation {
     {
       MpiGate::Entry entry(*channel_.gate);
       channel_.traffic.note_collective(word_);
-      steps_.block();
+      steps_.call(MpiBlocking{});
     }
     steps_.finish();
   }
@@ -109,7 +109,7 @@ inline Verdict fits_one_call(std::size_t count, std::size_t limit) {
 
 inline Verdict wants_one_buffer() { return Verdict::no("a list of buffers: MPI takes one"); }
 
-/// Counts and displacements of Layout::counted, as MPI takes them.
+/// Keeps the counts of Layout::counted, and their displacements, as MPI takes them.
 inline void keep_counts(MpiKept& kept, std::span<const std::size_t> counts) {
   int displacement = 0;
   for (const std::size_t count : counts) {
@@ -117,6 +117,16 @@ inline void keep_counts(MpiKept& kept, std::span<const std::size_t> counts) {
     kept.displacements.push_back(displacement);
     displacement += static_cast<int>(count);
   }
+}
+
+/// Calls with(count) for equal blocks, with(counts, displacements) for those that `kept` has:
+/// what MPI takes in the same place of both functions.
+template <class With>
+void with_counts(bool equal, int count, const MpiKept& kept, With&& with) {
+  if (equal)
+    with(count);
+  else
+    with(kept.counts.data(), kept.displacements.data());
 }
 
 /// MPI wants MPI_IN_PLACE on all ranks or on none, while here each rank chooses: so algorithms give

@@ -44,25 +44,21 @@ bool is_complex(Accumulator form) {
   return form == Accumulator::complex64 || form == Accumulator::complex128;
 }
 
-// MPI's own operation, or MPI_OP_NULL where hymn defines more than MPI does: NaN and signed zero in
-// min and max, the bits of a complex product; and where MPI cannot be trusted: Open MPI 4.1.4
-// saturates 8-bit sums on machines with AVX.
-MPI_Op native_op(Accumulator form, ReduceKind kind) {
+// Whether MPI's own operation is taken. Not where hymn defines more than MPI does: NaN and signed
+// zero in min and max, the bits of a complex product; and not where MPI cannot be trusted: Open MPI
+// 4.1.4 saturates 8-bit sums on machines with AVX.
+bool is_as_defined(Accumulator form, ReduceKind kind) {
   switch (kind) {
     case ReduceKind::sum:
-      return is_wide_integer(form) || is_real(form) || is_complex(form) ? MPI_SUM : MPI_OP_NULL;
+      return is_wide_integer(form) || is_real(form) || is_complex(form);
     case ReduceKind::product:
-      return is_wide_integer(form) || is_real(form) ? MPI_PROD : MPI_OP_NULL;
+      return is_wide_integer(form) || is_real(form);
     case ReduceKind::min:
-      return is_wide_integer(form) ? MPI_MIN : MPI_OP_NULL;
     case ReduceKind::max:
-      return is_wide_integer(form) ? MPI_MAX : MPI_OP_NULL;
     case ReduceKind::band:
-      return is_wide_integer(form) ? MPI_BAND : MPI_OP_NULL;
     case ReduceKind::bor:
-      return is_wide_integer(form) ? MPI_BOR : MPI_OP_NULL;
     case ReduceKind::bxor:
-      return is_wide_integer(form) ? MPI_BXOR : MPI_OP_NULL;
+      return is_wide_integer(form);
     case ReduceKind::land:  // this and the next ones are combined by another
     case ReduceKind::lor:
     case ReduceKind::lxor:
@@ -71,7 +67,7 @@ MPI_Op native_op(Accumulator form, ReduceKind kind) {
     case ReduceKind::opaque:
       break;
   }
-  return MPI_OP_NULL;
+  return false;
 }
 
 MPI_Op make_op(std::size_t cell) {
@@ -120,8 +116,7 @@ MPI_Datatype mpi_type(Accumulator form) {
 }
 
 MPI_Op mpi_op(Accumulator form, ReduceKind kind) {
-  const MPI_Op native = native_op(form, kind);
-  if (native != MPI_OP_NULL) return native;
+  if (is_as_defined(form, kind)) return mpi_operation(kind);
   static std::mutex mutex;
   static std::array<MPI_Op, cell_count> made = [] {
     std::array<MPI_Op, cell_count> none;

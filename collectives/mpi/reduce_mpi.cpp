@@ -3,6 +3,8 @@
 namespace hymn {
 namespace {
 
+constexpr MpiFunction reduce = HYMN_MPI_FUNCTION(Reduce, Ireduce);
+
 class ReduceSteps {
  public:
   static constexpr OpType type = OpType::reduce;
@@ -18,18 +20,11 @@ class ReduceSteps {
         count_(call.request->inputs.flat().count),
         reduction_(*call.request, call.request->inputs.flat().data, output_, count_, kept) {}
 
-  void post(MpiRequests& requests) {
+  template <class How>
+  void call(How how) {
     for_each_chunk(count_, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Ireduce(source(offset), target(offset), count, reduction_.type(),
-                             reduction_.op(), root_, channel_.communicator, requests.add()),
-                "MPI_Ireduce");
-    });
-  }
-  void block() {
-    for_each_chunk(count_, channel_.chunk_limit, [&](std::size_t offset, int count) {
-      check_mpi(PMPI_Reduce(source(offset), target(offset), count, reduction_.type(),
-                            reduction_.op(), root_, channel_.communicator),
-                "MPI_Reduce");
+      reduce(how, source(offset), target(offset), count, reduction_.type(), reduction_.op(), root_,
+             channel_.communicator);
     });
   }
   void finish() { reduction_.finish(output_, reduction_.target(), count_, size_); }

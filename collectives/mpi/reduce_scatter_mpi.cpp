@@ -3,6 +3,10 @@
 namespace hymn {
 namespace {
 
+constexpr MpiBlockFunction reduce_scatter{
+    HYMN_MPI_FUNCTION(Reduce_scatter_block, Ireduce_scatter_block),
+    HYMN_MPI_FUNCTION(Reduce_scatter, Ireduce_scatter)};
+
 class ReduceScatterSteps {
  public:
   static constexpr OpType type = OpType::reduce_scatter;
@@ -38,25 +42,13 @@ class ReduceScatterSteps {
     }
   }
 
-  void post(MpiRequests& requests) {
-    if (equal_)
-      check_mpi(PMPI_Ireduce_scatter_block(source(), target_, count(), reduction_.type(),
-                                           reduction_.op(), channel_.communicator, requests.add()),
-                "MPI_Ireduce_scatter_block");
-    else
-      check_mpi(PMPI_Ireduce_scatter(source(), target_, kept_.counts.data(), reduction_.type(),
-                                     reduction_.op(), channel_.communicator, requests.add()),
-                "MPI_Ireduce_scatter");
-  }
-  void block() {
-    if (equal_)
-      check_mpi(PMPI_Reduce_scatter_block(source(), target_, count(), reduction_.type(),
-                                          reduction_.op(), channel_.communicator),
-                "MPI_Reduce_scatter_block");
-    else
-      check_mpi(PMPI_Reduce_scatter(source(), target_, kept_.counts.data(), reduction_.type(),
-                                    reduction_.op(), channel_.communicator),
-                "MPI_Reduce_scatter");
+  template <class How>
+  void call(How how) {
+    // It takes no displacements.
+    with_counts(equal_, count(), kept_, [&](auto counts, auto...) {
+      reduce_scatter(how, source(), target_, counts, reduction_.type(), reduction_.op(),
+                     channel_.communicator);
+    });
   }
   void finish() { reduction_.finish(output_.data, target_, output_.count, size_); }
 

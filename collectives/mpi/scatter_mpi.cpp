@@ -5,6 +5,9 @@
 namespace hymn {
 namespace {
 
+constexpr MpiBlockFunction scatter{HYMN_MPI_FUNCTION(Scatter, Iscatter),
+                                   HYMN_MPI_FUNCTION(Scatterv, Iscatterv)};
+
 class ScatterSteps {
  public:
   static constexpr OpType type = OpType::scatter;
@@ -43,27 +46,12 @@ class ScatterSteps {
     if (!is_root) input_.data = nullptr;
   }
 
-  void post(MpiRequests& requests) {
-    if (equal_)
-      check_mpi(PMPI_Iscatter(input_.data, count(), mpi_type(output_), target_, count(),
-                              mpi_type(output_), root_, channel_.communicator, requests.add()),
-                "MPI_Iscatter");
-    else
-      check_mpi(PMPI_Iscatterv(input_.data, kept_.counts.data(), kept_.displacements.data(),
-                               mpi_type(output_), target_, count(), mpi_type(output_), root_,
-                               channel_.communicator, requests.add()),
-                "MPI_Iscatterv");
-  }
-  void block() {
-    if (equal_)
-      check_mpi(PMPI_Scatter(input_.data, count(), mpi_type(output_), target_, count(),
-                             mpi_type(output_), root_, channel_.communicator),
-                "MPI_Scatter");
-    else
-      check_mpi(PMPI_Scatterv(input_.data, kept_.counts.data(), kept_.displacements.data(),
-                              mpi_type(output_), target_, count(), mpi_type(output_), root_,
-                              channel_.communicator),
-                "MPI_Scatterv");
+  template <class How>
+  void call(How how) {
+    with_counts(equal_, count(), kept_, [&](auto... blocks) {
+      scatter(how, input_.data, blocks..., mpi_type(output_), target_, count(), mpi_type(output_),
+              root_, channel_.communicator);
+    });
   }
   void finish() {}
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/private.hpp"
 #include "gpu/nccl_api.hpp"
 
 namespace hymn {
@@ -19,23 +20,23 @@ namespace hymn {
 class SharedComm : public std::enable_shared_from_this<SharedComm> {
  public:
   /// `enter_gpu` makes the rank's GPU current on the thread that calls it.
-  SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu);
+  HYMN_PRIVATE SharedComm(const nccl_api::Functions& nccl, std::function<void()> enter_gpu);
 
   /// Calls `make` on a thread; it makes the communicator, if `gives_one`, and has NCCL put it where
   /// it is told. Once.
-  void begin(std::function<void(nccl_api::Comm*)> make, bool gives_one = true);
+  HYMN_PRIVATE void begin(std::function<void(nccl_api::Comm*)> make, bool gives_one = true);
   /// Whether that call has returned. Throws what it threw.
-  bool has_returned();
+  HYMN_PRIVATE bool has_returned();
   /// Null: NCCL has not given one yet.
-  nccl_api::Comm comm() const;
+  HYMN_PRIVATE nccl_api::Comm comm() const;
 
   /// Gives the communicator up, now or as soon as there is one. Never blocks.
-  void abort() noexcept;
+  HYMN_PRIVATE void abort() noexcept;
   /// Takes it down in good order, when nothing is in flight on it on any rank. Never blocks.
-  void finish();
+  HYMN_PRIVATE void finish();
   /// Whether NCCL holds nothing of it any more, neither buffers nor memory, and what was to be done
   /// then has been done.
-  bool is_gone() const;
+  HYMN_PRIVATE bool is_gone() const;
   /// Calls `act`, which throws nothing, when NCCL has let go: on the thread that ends the
   /// communicator, or now. Never, where that thread could not be started or does not come back.
   void when_gone(std::function<void()> act);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/config.hpp"
+#include "base/private.hpp"
 #include "collectives/planner/planner.hpp"
 
 namespace hymn {
@@ -17,7 +18,7 @@ inline constexpr std::string_view c10d_carries =
     "HYMN_P2P_COMPAT=c10d: only all_reduce of bfloat16 with sum";
 
 /// Of a group with this path setting.
-PeerUse peer_use(const PathPolicy& path, P2pCompat compat);
+HYMN_PRIVATE PeerUse peer_use(const PathPolicy& path, P2pCompat compat);
 
 /// The reason where nothing of it has been measured on so many ranks, or nothing of reductions of
 /// that type.
@@ -25,8 +26,8 @@ std::string not_measured(int ranks, std::optional<DataType> dtype = std::nullopt
 
 /// Why an operation is left to other paths though its own could carry it; empty: it is not. Only
 /// peer memory ever is.
-std::string held_back(const AlgorithmModel& model, const PlanQuery& query,
-                      const PlanContext& context);
+HYMN_PRIVATE std::string held_back(const AlgorithmModel& model, const PlanQuery& query,
+                                   const PlanContext& context);
 
 /// Whether an operation takes this path by a setting, whatever others cost.
 bool is_settled(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context);

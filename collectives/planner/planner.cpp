@@ -31,7 +31,6 @@ constexpr std::array models = {
     &shm_models::swapped,
     &shm_models::sharing,
     &shm_models::two_shot,
-    &shm_models::numa,  // predicted to be like two_shot, it comes after it
     &shm_models::shown,
     &shm_models::scatter_slots,
     &shm_models::slots,

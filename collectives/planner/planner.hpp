@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/private.hpp"
 #include "collectives/algorithm_model.hpp"
 
 namespace hymn {
@@ -19,7 +20,7 @@ struct Cost {
 };
 
 /// All that hymn knows of, in order of preference where no times are known.
-std::span<const AlgorithmModel* const> algorithm_models();
+HYMN_PRIVATE std::span<const AlgorithmModel* const> algorithm_models();
 
 /// Otherwise its cost is known, but it cannot run.
 bool is_in_this_build(const AlgorithmModel& model);
@@ -30,10 +31,10 @@ std::optional<double> measured_seconds(const AlgorithmModel& model, const PlanQu
 
 /// What the algorithm costs: as measured if the tuning table has it, else by its model. Nothing is
 /// known of ranks that are nowhere.
-Cost predict(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context);
+HYMN_PRIVATE Cost predict(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context);
 
 /// Whether a candidate overtakes one that stands before it in the order of preference: because it
 /// is settled, or where both times are known.
-bool is_faster(const Cost& cost, const Cost& other);
+HYMN_PRIVATE bool is_faster(const Cost& cost, const Cost& other);
 
 }  // namespace hymn

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/private.hpp"
 #include "hymn/request.hpp"
 
 namespace hymn {
@@ -65,17 +66,19 @@ struct TuningChoice {
 /// `library`. Damaged, foreign and stale tables are a problem. Depends on nothing but its
 /// arguments, so ranks that are given the same come to the same. Never throws for what is in
 /// `text`.
-TuningChoice choose_tuning(const std::optional<std::string>& text, const std::string& source,
-                           const std::vector<std::string>& machines, const std::string& library);
+HYMN_PRIVATE TuningChoice choose_tuning(const std::optional<std::string>& text,
+                                        const std::string& source,
+                                        const std::vector<std::string>& machines,
+                                        const std::string& library);
 
 /// "$XDG_CACHE_HOME/hymn/tuning-<fingerprint>.json", or below ~/.cache; empty without a home.
-std::string tuning_file_for(const std::string& fingerprint);
+HYMN_PRIVATE std::string tuning_file_for(const std::string& fingerprint);
 /// Throws ResourceError where write_tuning_file would, but for what only the content can tell.
-void check_tuning_file(const std::string& path);
+HYMN_PRIVATE void check_tuning_file(const std::string& path);
 /// Written beside and renamed, so that no reader sees half of it. Throws ResourceError.
-void write_tuning_file(const TuningTable& table, const std::string& path);
+HYMN_PRIVATE void write_tuning_file(const TuningTable& table, const std::string& path);
 /// The file's text, bounded (1 MiB); nothing when it is not there. Throws ConfigError when it
 /// cannot be read.
-std::optional<std::string> read_tuning_text(const std::string& path);
+HYMN_PRIVATE std::optional<std::string> read_tuning_text(const std::string& path);
 
 }  // namespace hymn

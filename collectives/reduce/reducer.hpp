@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/private.hpp"
 #include "hymn/types.hpp"
 #include "p2p/copy_bytes.hpp"
 
@@ -95,8 +96,8 @@ Reducer reducer_for(DataType dtype, const ReduceOp& op,
 
 /// Why the table refuses this cell, or this level of reproducibility for it; empty where it is
 /// defined.
-std::string refusal(DataType dtype, ReduceKind kind,
-                    Reproducibility level = Reproducibility::ranks);
+HYMN_PRIVATE std::string refusal(DataType dtype, ReduceKind kind,
+                                 Reproducibility level = Reproducibility::ranks);
 
 /// Whether another order of the inputs could give other bits (but for a NaN's): so it is where
 /// steps round, and for operations that are not known.

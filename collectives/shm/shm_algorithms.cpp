@@ -22,7 +22,6 @@ void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
   add_shown(shm_models::shown, members == 2 ? swapped : one_shot);
   algorithms.push_back(direct_or(forms, make_all_reduce_sharing(group)));
   algorithms.push_back(direct_or(forms, make_all_reduce_two_shot(group)));
-  algorithms.push_back(make_all_reduce_numa(group));
   const auto ring = std::make_shared<SlotRing>(group);
   algorithms.push_back(direct_or(forms, make_broadcast_slots(ring)));
   algorithms.push_back(direct_or(forms, make_reduce_slots(ring)));

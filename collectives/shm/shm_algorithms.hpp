@@ -13,7 +13,6 @@ struct ShmGroup {
   std::shared_ptr<ShmMail> mail;  ///< the channel's only one: it counts what is in its rings
   ShmAreas areas;
   GroupShape shape;
-  std::vector<int> node_of{};  ///< NUMA node of each member; -1: of several, or not known
 };
 
 // Bytes that each member has for each algorithm.
@@ -27,7 +26,6 @@ std::size_t barrier_bytes();
 
 std::unique_ptr<Algorithm> make_all_reduce_two_shot(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_all_reduce_sharing(const ShmGroup& group);
-std::unique_ptr<Algorithm> make_all_reduce_numa(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_barrier_flags(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_move_rings(const ShmGroup& group);
 std::unique_ptr<Algorithm> make_send_recv_rings(std::shared_ptr<ShmMail> mail);

@@ -59,15 +59,6 @@ Verdict can_scatter(const PlanQuery& query, const PlanContext& context) {
   return first_no({can_use_slots(query, context), fits_at_once(query.bytes)});
 }
 
-Verdict can_fold_by_node(const PlanQuery& query, const PlanContext& context) {
-  const Verdict verdict = can_share(query, context);
-  if (!verdict.ok) return verdict;
-  const HostSummary& host = context.layout.hosts.front();
-  if (host.numa_nodes < 2) return Verdict::no("all ranks are on one NUMA node");
-  if (host.numa_nodes >= host.ranks) return Verdict::no("every rank is alone on its NUMA node");
-  return verdict;
-}
-
 // --- How long it takes ---
 
 /// What a cost row is asked for: where cores are shared, every rank's steps and bytes come one
@@ -144,12 +135,6 @@ const AlgorithmModel two_shot{.path = paths::shm,
                               .serves = {OpType::all_reduce},
                               .can_run = can_fold,
                               .seconds = seconds<two_shot_cost>};
-// Not measured yet where it can be chosen, so it is predicted to be like two_shot.
-const AlgorithmModel numa{.path = paths::shm,
-                          .method = "numa",
-                          .serves = {OpType::all_reduce},
-                          .can_run = can_fold_by_node,
-                          .seconds = seconds<two_shot_cost>};
 const AlgorithmModel slots{
     .path = paths::shm,
     .method = "slots",

@@ -10,7 +10,6 @@ extern const AlgorithmModel swapped;
 extern const AlgorithmModel shown;
 extern const AlgorithmModel sharing;
 extern const AlgorithmModel two_shot;
-extern const AlgorithmModel numa;
 extern const AlgorithmModel slots;
 extern const AlgorithmModel scatter_slots;  ///< which hold little
 extern const AlgorithmModel flags;

@@ -120,7 +120,7 @@ HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
 // Every member of the group calls the same collectives in the same order. A call returns when this
 // rank's result is there. Its twin, with an I in its name, only starts the operation and gives a
 // hymnWork_t to free with hymnWorkFree: until it has completed the buffers must stay valid and
-// untouched, but counts and lists of pointers are copied. On an error *work is NULL.
+// untouched, but counts and lists of blocks are copied. On an error *work is NULL.
 //
 // In place: sendbuf and recvbuf may be the same pointer where both hold the same number of
 // elements; where one holds a block for each rank, the other may be this rank's own block in it.
@@ -128,10 +128,10 @@ HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
 // anything is sent. A pointer to no elements may be NULL.
 //
 // Three forms differ in how the blocks of the ranks lie: equal blocks one after the other
-// (hymnGather), blocks of given sizes one after the other (hymnGatherv; zeros are allowed), and one
-// buffer for each rank (hymnGatherList). All ranks of a call use the same form.
-// counts[i] and bufs[i] belong to group rank i; both arrays have as many entries as the group has
-// members.
+// (hymnGather), blocks of given sizes one after the other (hymnGatherv; zeros are allowed), and
+// blocks of given sizes anywhere (hymnCollectiveList). All ranks of a call use the same form.
+// counts[i] and block i of a list belong to group rank i; both have as many entries as the group
+// has members.
 
 /// The sum of the inputs, each multiplied first by the factor that its *own* rank gives. The value
 /// holds the factor itself: nothing has to be freed.
@@ -173,13 +173,6 @@ HYMN_API hymnResult_t hymnGatherv(const void* sendbuf, void* recvbuf, const size
 HYMN_API hymnResult_t hymnIGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                                    hymnDataType_t dtype, int root, hymnGroup_t group,
                                    hymnStream_t stream, hymnWork_t* work);
-/// recvbufs[i] on the root receives rank i's `count` elements. recvbufs is ignored elsewhere.
-HYMN_API hymnResult_t hymnGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                                     hymnDataType_t dtype, int root, hymnGroup_t group,
-                                     hymnStream_t stream);
-HYMN_API hymnResult_t hymnIGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                                      hymnDataType_t dtype, int root, hymnGroup_t group,
-                                      hymnStream_t stream, hymnWork_t* work);
 
 /// Rank i receives the root's block i of `count` elements. sendbuf is ignored elsewhere.
 HYMN_API hymnResult_t hymnScatter(const void* sendbuf, void* recvbuf, size_t count,
@@ -195,13 +188,6 @@ HYMN_API hymnResult_t hymnScatterv(const void* sendbuf, const size_t* counts, vo
 HYMN_API hymnResult_t hymnIScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                     hymnDataType_t dtype, int root, hymnGroup_t group,
                                     hymnStream_t stream, hymnWork_t* work);
-/// Rank i receives the `count` elements of the root's sendbufs[i]. sendbufs is ignored elsewhere.
-HYMN_API hymnResult_t hymnScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                                      hymnDataType_t dtype, int root, hymnGroup_t group,
-                                      hymnStream_t stream);
-HYMN_API hymnResult_t hymnIScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                                       hymnDataType_t dtype, int root, hymnGroup_t group,
-                                       hymnStream_t stream, hymnWork_t* work);
 
 /// Everybody's block i receives rank i's `count` elements.
 HYMN_API hymnResult_t hymnAllGather(const void* sendbuf, void* recvbuf, size_t count,
@@ -215,13 +201,6 @@ HYMN_API hymnResult_t hymnAllGatherv(const void* sendbuf, void* recvbuf, const s
 HYMN_API hymnResult_t hymnIAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                                       hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
                                       hymnWork_t* work);
-/// recvbufs[i] receives rank i's `count` elements.
-HYMN_API hymnResult_t hymnAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                                        hymnDataType_t dtype, hymnGroup_t group,
-                                        hymnStream_t stream);
-HYMN_API hymnResult_t hymnIAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                                         hymnDataType_t dtype, hymnGroup_t group,
-                                         hymnStream_t stream, hymnWork_t* work);
 
 /// Rank i receives the reduction of everybody's block i, of `count` elements.
 HYMN_API hymnResult_t hymnReduceScatter(const void* sendbuf, void* recvbuf, size_t count,
@@ -237,14 +216,6 @@ HYMN_API hymnResult_t hymnReduceScatterv(const void* sendbuf, const size_t* coun
 HYMN_API hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                                           hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                           hymnStream_t stream, hymnWork_t* work);
-/// Rank i receives the reduction of everybody's sendbufs[i], of `count` elements.
-HYMN_API hymnResult_t hymnReduceScatterList(const void* const* sendbufs, void* recvbuf,
-                                            size_t count, hymnDataType_t dtype, hymnOp_t op,
-                                            hymnGroup_t group, hymnStream_t stream);
-HYMN_API hymnResult_t hymnIReduceScatterList(const void* const* sendbufs, void* recvbuf,
-                                             size_t count, hymnDataType_t dtype, hymnOp_t op,
-                                             hymnGroup_t group, hymnStream_t stream,
-                                             hymnWork_t* work);
 
 /// Rank j's block i receives rank i's block j, all of `count` elements.
 HYMN_API hymnResult_t hymnAllToAll(const void* sendbuf, void* recvbuf, size_t count,
@@ -259,15 +230,19 @@ HYMN_API hymnResult_t hymnAllToAllv(const void* sendbuf, const size_t* sendcount
 HYMN_API hymnResult_t hymnIAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                                      const size_t* recvcounts, hymnDataType_t dtype,
                                      hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
-/// As hymnAllToAllv, with one buffer for each rank on both sides.
-HYMN_API hymnResult_t hymnAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
-                                       void* const* recvbufs, const size_t* recvcounts,
-                                       hymnDataType_t dtype, hymnGroup_t group,
-                                       hymnStream_t stream);
-HYMN_API hymnResult_t hymnIAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
-                                        void* const* recvbufs, const size_t* recvcounts,
-                                        hymnDataType_t dtype, hymnGroup_t group,
-                                        hymnStream_t stream, hymnWork_t* work);
+
+/// A gather, scatter, all-gather, reduce-scatter or all-to-all with a buffer for each rank. A side
+/// that concerns all ranks is a list of their blocks, as the root's recvs in a gather; the other
+/// one points to this rank's own block. What the collective has no use for on this rank is ignored:
+/// the root, the op, and on others than the root what only the root has.
+HYMN_API hymnResult_t hymnCollectiveList(hymnCollective_t collective, const hymnBlock_t* sends,
+                                         const hymnBlock_t* recvs, hymnDataType_t dtype,
+                                         hymnOp_t op, int root, hymnGroup_t group,
+                                         hymnStream_t stream);
+HYMN_API hymnResult_t hymnICollectiveList(hymnCollective_t collective, const hymnBlock_t* sends,
+                                          const hymnBlock_t* recvs, hymnDataType_t dtype,
+                                          hymnOp_t op, int root, hymnGroup_t group,
+                                          hymnStream_t stream, hymnWork_t* work);
 
 /// Returns when every member has called it.
 HYMN_API hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream);

@@ -7,19 +7,6 @@
 extern "C" {
 #endif
 
-/// Which collective it is.
-typedef enum {
-  hymnCollectiveAllReduce = 0,
-  hymnCollectiveBroadcast,
-  hymnCollectiveReduce,
-  hymnCollectiveGather,
-  hymnCollectiveScatter,
-  hymnCollectiveAllGather,
-  hymnCollectiveReduceScatter,
-  hymnCollectiveAllToAll,
-  hymnCollectiveBarrier
-} hymnCollective_t;
-
 /// What one call gives to the collective's own function; fields that this one has no argument for
 /// are ignored.
 typedef struct {

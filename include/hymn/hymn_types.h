@@ -63,6 +63,25 @@ enum {
   hymnLxor
 };
 
+/// A collective, for calls that make any of several.
+typedef enum {
+  hymnCollectiveAllReduce = 0,
+  hymnCollectiveBroadcast,
+  hymnCollectiveReduce,
+  hymnCollectiveGather,
+  hymnCollectiveScatter,
+  hymnCollectiveAllGather,
+  hymnCollectiveReduceScatter,
+  hymnCollectiveAllToAll,
+  hymnCollectiveBarrier
+} hymnCollective_t;
+
+/// One block of a list. As with struct iovec, what is sent from it is not written to.
+typedef struct {
+  void* data;
+  size_t count;  ///< elements
+} hymnBlock_t;
+
 /// What a receive has received.
 typedef struct {
   int source;    ///< rank of the sender

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/private.hpp"
 #include "p2p/mpi/mpi_gate.hpp"
 #include "p2p/mpi/mpi_traffic.hpp"
 
@@ -35,7 +36,7 @@ struct MpiChannel {
   virtual ~MpiChannel() = default;
 };
 
-[[noreturn]] void throw_mpi_error(int code, const char* call);
+[[noreturn]] HYMN_PRIVATE void throw_mpi_error(int code, const char* call);
 
 /// Throws BackendError with MPI's own text and code when `code` is not MPI_SUCCESS.
 inline void check_mpi(int code, const char* call) {

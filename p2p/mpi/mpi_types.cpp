@@ -59,6 +59,54 @@ MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
   return MPI_DATATYPE_NULL;
 }
 
+// Of half the types it knows the bits alone, and booleans are bytes to it unless it is told so.
+MPI_Datatype mpi_arithmetic_type(DataType dtype) {
+  switch (traits_of(dtype).family) {
+    case DataFamily::boolean:
+      return MPI_C_BOOL;
+    case DataFamily::integer:
+    case DataFamily::complex:
+      return mpi_type(dtype, nullptr);
+    case DataFamily::floating:
+      return dtype == DataType::float32 || dtype == DataType::float64 ? mpi_type(dtype, nullptr)
+                                                                      : MPI_DATATYPE_NULL;
+    case DataFamily::float8:
+    case DataFamily::opaque:
+      break;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op mpi_operation(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::sum:
+      return MPI_SUM;
+    case ReduceKind::product:
+      return MPI_PROD;
+    case ReduceKind::min:
+      return MPI_MIN;
+    case ReduceKind::max:
+      return MPI_MAX;
+    case ReduceKind::band:
+      return MPI_BAND;
+    case ReduceKind::bor:
+      return MPI_BOR;
+    case ReduceKind::bxor:
+      return MPI_BXOR;
+    case ReduceKind::land:
+      return MPI_LAND;
+    case ReduceKind::lor:
+      return MPI_LOR;
+    case ReduceKind::lxor:
+      return MPI_LXOR;
+    case ReduceKind::avg:
+    case ReduceKind::premul_sum:
+    case ReduceKind::opaque:
+      break;
+  }
+  return MPI_OP_NULL;
+}
+
 Verdict knows_types(const Request& request) {
   std::string stranger;
   auto look = [&stranger](const OpaqueType* opaque) {

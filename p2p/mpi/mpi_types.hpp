@@ -1,6 +1,7 @@
 // hymn's types as MPI's, and MPI's handles as pointers.
 #pragma once
 
+#include "base/private.hpp"
 #include "hymn/request.hpp"
 #include "p2p/mpi/mpi_channel.hpp"
 #include "p2p/verdict.hpp"
@@ -15,6 +16,12 @@ template <class Pointer>
 MPI_Datatype mpi_type(const BasicBufferView<Pointer>& view) {
   return mpi_type(view.dtype, view.opaque);
 }
+
+/// The MPI type of elements that MPI itself can reduce as what they are; MPI_DATATYPE_NULL where it
+/// knows none of the kind.
+HYMN_PRIVATE MPI_Datatype mpi_arithmetic_type(DataType dtype);
+/// MPI's operation on numbers; MPI_OP_NULL where MPI has none of the kind.
+HYMN_PRIVATE MPI_Op mpi_operation(ReduceKind kind);
 
 /// Whether all opaque types of the request are MPI's.
 Verdict knows_types(const Request& request);

@@ -8,6 +8,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/meeting.hpp"
+#include "base/private.hpp"
 
 namespace hymn {
 
@@ -44,8 +45,8 @@ class SharedMapping {
   enum class Access : unsigned char { read_and_write, read };
   SharedMapping() = default;
   /// Throws ResourceError.
-  SharedMapping(const Descriptor& memory, std::size_t bytes,
-                Access access = Access::read_and_write);
+  HYMN_PRIVATE SharedMapping(const Descriptor& memory, std::size_t bytes,
+                             Access access = Access::read_and_write);
   SharedMapping(SharedMapping&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   SharedMapping& operator=(SharedMapping&& other) noexcept {
@@ -53,7 +54,7 @@ class SharedMapping {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~SharedMapping();
+  HYMN_PRIVATE ~SharedMapping();
 
   std::byte* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }

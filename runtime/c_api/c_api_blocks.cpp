@@ -1,5 +1,5 @@
-// The C API: collectives over blocks of given sizes, and over one buffer for each rank. As in
-// c_api_collectives.cpp, each has one function that builds the request, and two that show it to C.
+// The C API: collectives over blocks of given sizes, one after the other or anywhere. As in
+// c_api_collectives.cpp, a blocking and a starting function build the same request.
 #include <fmt/format.h>
 
 #include <vector>
@@ -25,6 +25,12 @@ InputBlocks counted_input(const void* data, Counts counts, hymnDataType_t dtype)
 
 OutputBlocks counted_output(void* data, Counts counts, hymnDataType_t dtype) {
   return OutputBlocks::counted(output(data, sum_of(counts), dtype), counts);
+}
+
+[[noreturn]] void throw_no_blocks(hymnCollective_t collective, const char* remedy) {
+  throw UsageError(
+      fmt::format("the collective {} has no blocks of given sizes", static_cast<int>(collective)),
+      {.remedy = remedy});
 }
 
 }  // namespace
@@ -56,14 +62,27 @@ Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& cal
     case hymnCollectiveBarrier:
       break;
   }
-  throw UsageError(
-      fmt::format("the collective {} has no blocks of given sizes", static_cast<int>(collective)),
-      {.remedy = "give one of hymnCollective_t that has, or call hymnCoalesced"});
+  throw_no_blocks(collective, "give one of hymnCollective_t that has, or call hymnCoalesced");
 }
 
 }  // namespace hymn::c_api
 
 namespace {
+
+/// What a call over lists is given.
+struct ListCall {
+  const hymnBlock_t* sends;
+  const hymnBlock_t* recvs;
+  hymnDataType_t dtype;
+  hymnOp_t op;
+  int root;
+};
+
+/// One for each rank of the group, from the argument called `name`.
+std::span<const hymnBlock_t> blocks_of(const hymnBlock_t* blocks, const ProcessGroup& group,
+                                       const char* name) {
+  return {need(blocks, name), static_cast<size_t>(group.size())};
+}
 
 hymnResult_t carry_out_counted(const Call& call, hymnCollective_t collective,
                                const hymnCollectivevCall_t& of) {
@@ -71,89 +90,64 @@ hymnResult_t carry_out_counted(const Call& call, hymnCollective_t collective,
       [&](const ProcessGroup& group) { return request_of(collective, of, group); });
 }
 
-using Inputs = std::vector<ConstBufferView>;
-using Outputs = std::vector<BufferView>;
-using Counts = std::span<const size_t>;
-
-/// One view for each rank, of count_of(group rank) elements.
-template <class CountOf>
-Inputs input_list(const void* const* bufs, const ProcessGroup& group, CountOf&& count_of,
-                  hymnDataType_t dtype) {
-  need(bufs, "sendbufs");
-  Inputs views;
-  for (int i = 0; i < group.size(); ++i) views.push_back(input(bufs[i], count_of(i), dtype));
-  return views;
-}
-template <class CountOf>
-Outputs output_list(void* const* bufs, const ProcessGroup& group, CountOf&& count_of,
-                    hymnDataType_t dtype) {
-  need(bufs, "recvbufs");
-  Outputs views;
-  for (int i = 0; i < group.size(); ++i) views.push_back(output(bufs[i], count_of(i), dtype));
-  return views;
-}
-auto each(size_t count) {
-  return [count](int) { return count; };
-}
-auto from(Counts counts) {
-  return [counts](int rank) { return counts[static_cast<size_t>(rank)]; };
-}
+/// Of a call over lists, which refer to it.
+struct ListViews {
+  std::vector<ConstBufferView> inputs;
+  std::vector<BufferView> outputs;
+};
 
 bool is_root(const ProcessGroup& group, int root) {
   return group.is_member() && group.global_rank(group.rank()) == root;
 }
 
-hymnResult_t gather_list(const Call& call, const void* sendbuf, void* const* recvbufs, size_t count,
-                         hymnDataType_t dtype, int root) {
-  Outputs views;
-  return call.carry_out([&](const ProcessGroup& group) {
-    const OutputBlocks none;
-    if (!is_root(group, root)) return Request::gather(input(sendbuf, count, dtype), none, root);
-    views = output_list(recvbufs, group, each(count), dtype);
-    return Request::gather(input(sendbuf, count, dtype), OutputBlocks::list(views), root);
-  });
+Request request_of_list(hymnCollective_t collective, const ListCall& call,
+                        const ProcessGroup& group, ListViews& views) {
+  const auto own_in = [&] {
+    const hymnBlock_t& own = *need(call.sends, "sends");
+    return input(own.data, own.count, call.dtype);
+  };
+  const auto own_out = [&] {
+    const hymnBlock_t& own = *need(call.recvs, "recvs");
+    return output(own.data, own.count, call.dtype);
+  };
+  const auto all_in = [&] {
+    for (const hymnBlock_t& each : blocks_of(call.sends, group, "sends"))
+      views.inputs.push_back(input(each.data, each.count, call.dtype));
+    return InputBlocks::list(views.inputs);
+  };
+  const auto all_out = [&] {
+    for (const hymnBlock_t& each : blocks_of(call.recvs, group, "recvs"))
+      views.outputs.push_back(output(each.data, each.count, call.dtype));
+    return OutputBlocks::list(views.outputs);
+  };
+  switch (collective) {
+    case hymnCollectiveGather:
+      return Request::gather(own_in(), is_root(group, call.root) ? all_out() : OutputBlocks(),
+                             call.root);
+    case hymnCollectiveScatter:
+      return Request::scatter(is_root(group, call.root) ? all_in() : InputBlocks(), own_out(),
+                              call.root);
+    case hymnCollectiveAllGather:
+      return Request::all_gather(own_in(), all_out());
+    case hymnCollectiveReduceScatter:
+      return Request::reduce_scatter(all_in(), own_out(), reduce_op(call.op));
+    case hymnCollectiveAllToAll: {
+      const InputBlocks in = all_in();
+      return Request::all_to_all(in, all_out());
+    }
+    case hymnCollectiveAllReduce:
+    case hymnCollectiveBroadcast:
+    case hymnCollectiveReduce:
+    case hymnCollectiveBarrier:
+      break;
+  }
+  throw_no_blocks(collective, "give one of hymnCollective_t that has");
 }
 
-hymnResult_t scatter_list(const Call& call, const void* const* sendbufs, void* recvbuf,
-                          size_t count, hymnDataType_t dtype, int root) {
-  Inputs views;
-  return call.carry_out([&](const ProcessGroup& group) {
-    const InputBlocks none;
-    if (!is_root(group, root)) return Request::scatter(none, output(recvbuf, count, dtype), root);
-    views = input_list(sendbufs, group, each(count), dtype);
-    return Request::scatter(InputBlocks::list(views), output(recvbuf, count, dtype), root);
-  });
-}
-
-hymnResult_t all_gather_list(const Call& call, const void* sendbuf, void* const* recvbufs,
-                             size_t count, hymnDataType_t dtype) {
-  Outputs views;
-  return call.carry_out([&](const ProcessGroup& group) {
-    views = output_list(recvbufs, group, each(count), dtype);
-    return Request::all_gather(input(sendbuf, count, dtype), OutputBlocks::list(views));
-  });
-}
-
-hymnResult_t reduce_scatter_list(const Call& call, const void* const* sendbufs, void* recvbuf,
-                                 size_t count, hymnDataType_t dtype, hymnOp_t op) {
-  Inputs views;
-  return call.carry_out([&](const ProcessGroup& group) {
-    views = input_list(sendbufs, group, each(count), dtype);
-    return Request::reduce_scatter(InputBlocks::list(views), output(recvbuf, count, dtype),
-                                   reduce_op(op));
-  });
-}
-
-hymnResult_t all_to_all_list(const Call& call, const void* const* sendbufs,
-                             const size_t* sendcounts, void* const* recvbufs,
-                             const size_t* recvcounts, hymnDataType_t dtype) {
-  Inputs in;
-  Outputs out;
-  return call.carry_out([&](const ProcessGroup& group) {
-    in = input_list(sendbufs, group, from(counts_of(sendcounts, group, "sendcounts")), dtype);
-    out = output_list(recvbufs, group, from(counts_of(recvcounts, group, "recvcounts")), dtype);
-    return Request::all_to_all(InputBlocks::list(in), OutputBlocks::list(out));
-  });
+hymnResult_t carry_out_list(const Call& call, hymnCollective_t collective, const ListCall& of) {
+  ListViews views;
+  return call.carry_out(
+      [&](const ProcessGroup& group) { return request_of_list(collective, of, group, views); });
 }
 
 }  // namespace
@@ -170,18 +164,6 @@ hymnResult_t hymnIGatherv(const void* sendbuf, void* recvbuf, const size_t* coun
                            {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
-hymnResult_t hymnGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                            hymnDataType_t dtype, int root, hymnGroup_t group,
-                            hymnStream_t stream) {
-  return gather_list(blocking(__func__, group, stream), sendbuf, recvbufs, count, dtype, root);
-}
-hymnResult_t hymnIGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                             hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream,
-                             hymnWork_t* work) {
-  return gather_list(starting(__func__, group, stream, work), sendbuf, recvbufs, count, dtype,
-                     root);
-}
-
 hymnResult_t hymnScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
                           hymnDataType_t dtype, int root, hymnGroup_t group, hymnStream_t stream) {
   return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveScatter,
@@ -194,18 +176,6 @@ hymnResult_t hymnIScatterv(const void* sendbuf, const size_t* counts, void* recv
                            {sendbuf, recvbuf, counts, nullptr, dtype, 0, root});
 }
 
-hymnResult_t hymnScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                             hymnDataType_t dtype, int root, hymnGroup_t group,
-                             hymnStream_t stream) {
-  return scatter_list(blocking(__func__, group, stream), sendbufs, recvbuf, count, dtype, root);
-}
-hymnResult_t hymnIScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                              hymnDataType_t dtype, int root, hymnGroup_t group,
-                              hymnStream_t stream, hymnWork_t* work) {
-  return scatter_list(starting(__func__, group, stream, work), sendbufs, recvbuf, count, dtype,
-                      root);
-}
-
 hymnResult_t hymnAllGatherv(const void* sendbuf, void* recvbuf, const size_t* counts,
                             hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream) {
   return carry_out_counted(blocking(__func__, group, stream), hymnCollectiveAllGather,
@@ -216,16 +186,6 @@ hymnResult_t hymnIAllGatherv(const void* sendbuf, void* recvbuf, const size_t* c
                              hymnWork_t* work) {
   return carry_out_counted(starting(__func__, group, stream, work), hymnCollectiveAllGather,
                            {sendbuf, recvbuf, counts, nullptr, dtype, 0, 0});
-}
-
-hymnResult_t hymnAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                               hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream) {
-  return all_gather_list(blocking(__func__, group, stream), sendbuf, recvbufs, count, dtype);
-}
-hymnResult_t hymnIAllGatherList(const void* sendbuf, void* const* recvbufs, size_t count,
-                                hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
-                                hymnWork_t* work) {
-  return all_gather_list(starting(__func__, group, stream, work), sendbuf, recvbufs, count, dtype);
 }
 
 hymnResult_t hymnReduceScatterv(const void* sendbuf, const size_t* counts, void* recvbuf,
@@ -241,19 +201,6 @@ hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* counts, void
                            {sendbuf, recvbuf, counts, nullptr, dtype, op, 0});
 }
 
-hymnResult_t hymnReduceScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                                   hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
-                                   hymnStream_t stream) {
-  return reduce_scatter_list(blocking(__func__, group, stream), sendbufs, recvbuf, count, dtype,
-                             op);
-}
-hymnResult_t hymnIReduceScatterList(const void* const* sendbufs, void* recvbuf, size_t count,
-                                    hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
-                                    hymnStream_t stream, hymnWork_t* work) {
-  return reduce_scatter_list(starting(__func__, group, stream, work), sendbufs, recvbuf, count,
-                             dtype, op);
-}
-
 hymnResult_t hymnAllToAllv(const void* sendbuf, const size_t* sendcounts, void* recvbuf,
                            const size_t* recvcounts, hymnDataType_t dtype, hymnGroup_t group,
                            hymnStream_t stream) {
@@ -267,16 +214,16 @@ hymnResult_t hymnIAllToAllv(const void* sendbuf, const size_t* sendcounts, void*
                            {sendbuf, recvbuf, sendcounts, recvcounts, dtype, 0, 0});
 }
 
-hymnResult_t hymnAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
-                              void* const* recvbufs, const size_t* recvcounts, hymnDataType_t dtype,
-                              hymnGroup_t group, hymnStream_t stream) {
-  return all_to_all_list(blocking(__func__, group, stream), sendbufs, sendcounts, recvbufs,
-                         recvcounts, dtype);
+hymnResult_t hymnCollectiveList(hymnCollective_t collective, const hymnBlock_t* sends,
+                                const hymnBlock_t* recvs, hymnDataType_t dtype, hymnOp_t op,
+                                int root, hymnGroup_t group, hymnStream_t stream) {
+  return carry_out_list(blocking(__func__, group, stream), collective,
+                        {sends, recvs, dtype, op, root});
 }
-hymnResult_t hymnIAllToAllList(const void* const* sendbufs, const size_t* sendcounts,
-                               void* const* recvbufs, const size_t* recvcounts,
-                               hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream,
-                               hymnWork_t* work) {
-  return all_to_all_list(starting(__func__, group, stream, work), sendbufs, sendcounts, recvbufs,
-                         recvcounts, dtype);
+hymnResult_t hymnICollectiveList(hymnCollective_t collective, const hymnBlock_t* sends,
+                                 const hymnBlock_t* recvs, hymnDataType_t dtype, hymnOp_t op,
+                                 int root, hymnGroup_t group, hymnStream_t stream,
+                                 hymnWork_t* work) {
+  return carry_out_list(starting(__func__, group, stream, work), collective,
+                        {sends, recvs, dtype, op, root});
 }

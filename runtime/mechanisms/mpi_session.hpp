@@ -6,6 +6,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "base/private.hpp"
 #include "p2p/mpi/mpi_channel.hpp"
 
 namespace hymn {
@@ -15,7 +16,7 @@ namespace hymn {
 /// end of the process, unless a rank has left its peers out of step: finalizing would then wait for
 /// ever. Throws UsageError when MPI has been finalized, or when this thread may not call it, and
 /// ConfigError when MPI would end the process for want of a launcher that it understands.
-std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log = {});
+HYMN_PRIVATE std::shared_ptr<MpiGate> open_mpi(ThreadLevel wanted, const Logger& log = {});
 
 /// From now on, and until the World that says so is destroyed, the end of the process does not
 /// finalize.

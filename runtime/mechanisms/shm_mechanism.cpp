@@ -85,7 +85,6 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
     if (i == me_) found.me = static_cast<int>(found.group_ranks.size());
     found.group_ranks.push_back(static_cast<int>(member - ranks.begin()));
     cores.push_back(cores_of(*machine_, place.cpus));
-    found.nodes.push_back(place.numa);
   }
   found.oversubscribed = !enough_cores(cores);
   return found;
@@ -189,8 +188,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
   group.transports.add(are_all_here ? make_shm_port(mail) : port_of(mail, group.shape.size),
                        here.group_ranks);
   if (are_all_here)
-    add_shm_algorithms(group.algorithms,
-                       {memory->channel, mail, memory->areas, group.shape, here.nodes});
+    add_shm_algorithms(group.algorithms, {memory->channel, mail, memory->areas, group.shape});
 }
 
 }  // namespace hymn

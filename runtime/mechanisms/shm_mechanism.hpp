@@ -56,8 +56,7 @@ class ShmMechanism final : public Mechanism {
   /// The members of a group that are on this host.
   struct Neighbours {
     std::vector<int> group_ranks;
-    std::vector<int> nodes;  ///< NUMA node of each; -1: of several, or not known
-    int me = 0;              ///< this rank's place among them
+    int me = 0;  ///< this rank's place among them
     bool oversubscribed = false;
   };
   Neighbours neighbours_in(const Membership& membership) const;

@@ -3,9 +3,11 @@
 
 #include <string>
 
+#include "base/private.hpp"
+
 namespace hymn {
 
 /// "hymn 0.1.0, Open MPI v4.1.4". MPI need not be initialised.
-std::string tuning_library();
+HYMN_PRIVATE std::string tuning_library();
 
 }  // namespace hymn

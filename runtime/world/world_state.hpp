@@ -6,6 +6,7 @@
 
 #include "base/config.hpp"
 #include "base/exchange_mux.hpp"
+#include "base/private.hpp"
 #include "hymn/world.hpp"
 #include "recorder/metrics_file.hpp"
 #include "runtime/group/group_state.hpp"
@@ -53,7 +54,7 @@ struct WorldParts {
 
 class WorldState;
 /// What stands behind a World. Throws UsageError for an empty one.
-WorldState& need(const std::shared_ptr<WorldState>& state);
+HYMN_PRIVATE WorldState& need(const std::shared_ptr<WorldState>& state);
 
 class WorldState final : public std::enable_shared_from_this<WorldState>, private GroupOwner {
  public:

@@ -58,8 +58,7 @@ static size_t length(int group_rank) { return (size_t)(group_rank * 2) % 5; }
 // One buffer made of blocks, and the same blocks as a list.
 typedef struct {
   int64_t data[most];
-  void* list[max_ranks];
-  const void* const_list[max_ranks];
+  hymnBlock_t list[max_ranks];
   size_t counts[max_ranks];
 } Blocks;
 
@@ -68,8 +67,7 @@ static void lay_out_counted(Blocks* blocks, int size) {
   size_t offset = 0;
   for (int i = 0; i < most; ++i) blocks->data[i] = -1;
   for (int i = 0; i < size; ++i) {
-    blocks->list[i] = blocks->data + offset;
-    blocks->const_list[i] = blocks->data + offset;
+    blocks->list[i] = (hymnBlock_t){blocks->data + offset, blocks->counts[i]};
     offset += blocks->counts[i];
   }
 }
@@ -87,7 +85,7 @@ static void lay_out_uneven(Blocks* blocks, int size) {
 static void fill(Blocks* blocks, int size, int from) {
   for (int to = 0; to < size; ++to) {
     for (size_t i = 0; i < blocks->counts[to]; ++i) {
-      ((int64_t*)blocks->list[to])[i] = element(from, to, i);
+      ((int64_t*)blocks->list[to].data)[i] = element(from, to, i);
     }
   }
 }
@@ -96,7 +94,7 @@ static void fill(Blocks* blocks, int size, int from) {
 static void check_blocks(const Blocks* blocks, int size, int to) {
   const int64_t* end = blocks->data;
   for (int from = 0; from < size; ++from) {
-    const int64_t* part = blocks->list[from];
+    const int64_t* part = blocks->list[from].data;
     for (size_t i = 0; i < blocks->counts[from]; ++i) CHECK(part[i] == element(from, to, i));
     end = part + blocks->counts[from];
   }
@@ -183,15 +181,21 @@ static void test_gather(const Setting* s, int root) {
   lay_out(&mine, s->size, block);
   fill(&mine, s->size, s->rank);
   lay_out(&all, s->size, block);
-  CARRY_OUT(s, Gather, mine.list[root], is_root ? all.data : NULL, block, hymnInt64, to);
+  CARRY_OUT(s, Gather, mine.list[root].data, is_root ? all.data : NULL, block, hymnInt64, to);
   is_root ? check_blocks(&all, s->size, root) : check_untouched(&all);
   lay_out(&all, s->size, block);
-  CARRY_OUT(s, GatherList, mine.list[root], is_root ? all.list : NULL, block, hymnInt64, to);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveGather, &mine.list[root], is_root ? all.list : NULL,
+            hymnInt64, 0, to);
   is_root ? check_blocks(&all, s->size, root) : check_untouched(&all);
   lay_out_uneven(&all, s->size);
   lay_out(&mine, s->size, 5);
   fill(&mine, s->size, s->rank);
-  CARRY_OUT(s, Gatherv, mine.list[root], is_root ? all.data : NULL, all.counts, hymnInt64, to);
+  CARRY_OUT(s, Gatherv, mine.list[root].data, is_root ? all.data : NULL, all.counts, hymnInt64, to);
+  is_root ? check_blocks(&all, s->size, root) : check_untouched(&all);
+  lay_out_uneven(&all, s->size);
+  mine.list[root].count = length(s->rank);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveGather, &mine.list[root], is_root ? all.list : NULL,
+            hymnInt64, 0, to);
   is_root ? check_blocks(&all, s->size, root) : check_untouched(&all);
 }
 
@@ -205,7 +209,8 @@ static void test_scatter(const Setting* s, int root) {
   CARRY_OUT(s, Scatter, is_root ? all.data : NULL, out, block, hymnInt64, from);
   for (size_t i = 0; i < block; ++i) CHECK(out[i] == element(root, s->rank, i));
   memset(out, 0xff, sizeof out);
-  CARRY_OUT(s, ScatterList, is_root ? all.const_list : NULL, out, block, hymnInt64, from);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveScatter, is_root ? all.list : NULL,
+            &(hymnBlock_t){out, block}, hymnInt64, 0, from);
   for (size_t i = 0; i < block; ++i) CHECK(out[i] == element(root, s->rank, i));
 
   int64_t part[5] = {-1, -1, -1, -1, -1};
@@ -225,10 +230,15 @@ static void test_all_gather(const Setting* s) {
   CARRY_OUT(s, AllGather, mine, all.data, block, hymnInt64);
   check_blocks(&all, s->size, 0);
   lay_out(&all, s->size, block);
-  CARRY_OUT(s, AllGatherList, mine, all.list, block, hymnInt64);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveAllGather, &(hymnBlock_t){mine, block}, all.list,
+            hymnInt64, 0, 0);
   check_blocks(&all, s->size, 0);
   lay_out_uneven(&all, s->size);
   CARRY_OUT(s, AllGatherv, mine, all.data, all.counts, hymnInt64);
+  check_blocks(&all, s->size, 0);
+  lay_out_uneven(&all, s->size);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveAllGather, &(hymnBlock_t){mine, length(s->rank)},
+            all.list, hymnInt64, 0, 0);
   check_blocks(&all, s->size, 0);
 }
 
@@ -246,7 +256,8 @@ static void test_reduce_scatter(const Setting* s) {
   CARRY_OUT(s, ReduceScatter, all.data, part, block, hymnInt64, hymnSum);
   check_reduced(s, part, block, 5);
   memset(part, 0xff, sizeof part);
-  CARRY_OUT(s, ReduceScatterList, all.const_list, part, block, hymnInt64, hymnSum);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveReduceScatter, all.list, &(hymnBlock_t){part, block},
+            hymnInt64, hymnSum, 0);
   check_reduced(s, part, block, 5);
   memset(part, 0xff, sizeof part);
   lay_out_uneven(&all, s->size);
@@ -270,7 +281,7 @@ static void test_all_to_all(const Setting* s) {
   CARRY_OUT(s, AllToAllv, in.data, in.counts, out.data, out.counts, hymnInt64);
   check_blocks(&out, s->size, s->rank);
   lay_out(&out, s->size, length(s->rank));
-  CARRY_OUT(s, AllToAllList, in.const_list, in.counts, out.list, out.counts, hymnInt64);
+  CARRY_OUT(s, CollectiveList, hymnCollectiveAllToAll, in.list, out.list, hymnInt64, 0, 0);
   check_blocks(&out, s->size, s->rank);
 }
 

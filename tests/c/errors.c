@@ -65,8 +65,16 @@ static void test_bad_arguments(hymnGroup_t group, int size) {
               hymnBroadcast(in, 1, hymnInt32, size, group, NULL));
   CHECK_FAILS(hymnUsageError, "counts is NULL",
               hymnAllGatherv(in, out, NULL, hymnInt32, group, NULL));
-  CHECK_FAILS(hymnUsageError, "recvbufs is NULL",
-              hymnAllGatherList(in, NULL, 1, hymnInt32, group, NULL));
+  const hymnBlock_t own = {in, 1};
+  CHECK_FAILS(
+      hymnUsageError, "recvs is NULL",
+      hymnCollectiveList(hymnCollectiveAllGather, &own, NULL, hymnInt32, 0, 0, group, NULL));
+  CHECK_FAILS(
+      hymnUsageError, "sends is NULL",
+      hymnCollectiveList(hymnCollectiveAllGather, NULL, &own, hymnInt32, 0, 0, group, NULL));
+  CHECK_FAILS(
+      hymnUsageError, "no blocks of given sizes",
+      hymnCollectiveList(hymnCollectiveAllReduce, &own, &own, hymnInt32, hymnSum, 0, group, NULL));
   CHECK_FAILS(hymnUsageError, "work is NULL",
               hymnIAllReduce(in, out, 1, hymnInt32, hymnSum, group, NULL, NULL));
   CHECK_FAILS(hymnUsageError, "null",

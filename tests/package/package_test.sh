@@ -70,12 +70,38 @@ stays_loaded() {
 # Nothing else's: another version of the standard library, or of what hymn is made with, may be in the
 # same program.
 exports_only_its_own() {
-  nm -D --defined-only "$(find "$prefix" -name 'libhymn.so')" | awk '{print $NF}' >"$work/exported"
-  grep -q '^hymnAllReduce$' "$work/exported" && grep -q '^_ZTIN4hymn9PeerErrorE$' "$work/exported"
-  if grep -Ev '^(hymn[A-Z]|_ZNK?4hymn|_ZT[ISV]N4hymn)' "$work/exported"; then
+  nm -D --defined-only --with-symbol-versions "$(find "$prefix" -name 'libhymn.so')" |
+    awk '$2 != "A" {print $NF}' >"$work/names"
+  grep 'hymn_private' "$work/names" >"$work/private"
+  grep -v 'hymn_private' "$work/names" >"$work/exported"
+  echo "$(wc -l <"$work/exported") public names, $(wc -l <"$work/private") private ones"
+  grep -q '^hymnAllReduce@@HYMN_0$' "$work/exported"
+  grep -q '^_ZTIN4hymn9PeerErrorE@@HYMN_0$' "$work/exported"
+  if grep -Ev '^(hymn[A-Z]|_ZNK?4hymn|_ZT[ISV]N4hymn).*@@HYMN_0$' "$work/exported"; then
     echo "libhymn.so exports these, which are not hymn's" >&2
     exit 1
   fi
+  if grep -v '@@HYMN_PRIVATE$' "$work/private"; then
+    echo "these are the command's alone, but do not have the version HYMN_PRIVATE" >&2
+    exit 1
+  fi
+  private_names --undefined-only "$prefix/bin/hymn" "$(find "$prefix" -name 'libhymn-pictures.so')" \
+    >"$work/needed"
+  if private_names --defined-only "$(find "$prefix" -name 'libhymn.so')" | comm -23 - "$work/needed" |
+    grep .; then
+    echo "HYMN_PRIVATE marks these, which the command does not need" >&2
+    exit 1
+  fi
+  # Of the public headers none declares what only the command may use.
+  if grep -rn 'HYMN_PRIVATE\|base/private' "$prefix/include"; then
+    exit 1
+  fi
+}
+
+# As a program would write them: constructors have several names else.
+private_names() {
+  nm -DC --with-symbol-versions "$@" |
+    sed -n 's/^[0-9a-f ]* [A-Z] \(hymn::.*hymn_private[^@]*\)@.*/\1/p' | sort -u
 }
 
 # `make install` compiles the library and the command, and no test, benchmark or example.
@@ -90,23 +116,31 @@ builds_no_more_than_it_installs() {
   fi
 }
 
-# What draws pictures is loaded when one is asked for, from where it is installed.
+# What writes and draws pictures is loaded when one is asked for, from where it is installed.
 command_starts_and_draws() {
   "$prefix/bin/hymn" --version
   ldd "$prefix/bin/hymn" >"$work/ldd.out"
-  if grep 'rsvg\|cairo\|glib' "$work/ldd.out"; then
+  if grep 'rsvg\|cairo\|glib\|pictures' "$work/ldd.out"; then
     echo "hymn needs these to start" >&2
     exit 1
   fi
+  "$prefix/bin/hymn" topo --svg "$work/topo.svg" >/dev/null
+  grep -q '<svg' "$work/topo.svg"
   "$prefix/bin/hymn" topo --png "$work/topo.png" >/dev/null
   head -c 4 "$work/topo.png" | grep -q PNG
 }
 
-# In bytes: what is compiled for GPUs is compressed, what seldom works is compiled to be small.
+# In bytes: what is compiled for GPUs is compressed, what seldom works is compiled to be small, and the
+# command has no second copy of what the library has.
 stays_small() {
-  size=$(stat -L -c %s "$(find "$prefix" -name 'libhymn.so')")
-  echo "libhymn.so: $size bytes"
-  [ "$size" -le 6000000 ]
+  is_at_most 6000000 "$(find "$prefix" -name 'libhymn.so')"
+  is_at_most 3000000 "$prefix/bin/hymn"
+}
+
+is_at_most() {
+  size=$(stat -L -c %s "$2")
+  echo "$2: $size bytes"
+  [ "$size" -le "$1" ]
 }
 
 case "$step" in

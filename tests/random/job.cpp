@@ -46,7 +46,7 @@ void draw_threads(RandomJob& job, Drawer& drawer) {
 
 void draw_hosts(RandomJob& job, Drawer& drawer) {
   static const std::vector<std::string> layouts = {
-      "0,0,1", "0,1,1,1", "0,1,0,1", "0,0,1,1,2", "0,0,0,1,1,2,2", "0.0,0.1,0.0,0.1", "0,1,2"};
+      "0,0,1", "0,1,1,1", "0,1,0,1", "0,0,1,1,2", "0,0,0,1,1,2,2", "0,0,0,0", "0,1,2"};
   static const std::vector<std::string> paths = {"", "", "hierarchical,exchange"};
   job.kind = RandomJob::Kind::hosts;
   job.layout = drawer.one_of(layouts);

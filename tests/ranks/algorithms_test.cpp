@@ -121,7 +121,7 @@ bool run_forced(ProcessGroup& group, const Road& road, const CallPlan& plan, Tal
 /// What a refusal may be about when an algorithm never runs in a world: where its ranks are, and
 /// how many they are.
 bool is_about_the_world(const std::string& reason) {
-  for (const std::string_view word : {"host", "NUMA", "core", "two members"})
+  for (const std::string_view word : {"host", "core", "two members"})
     if (reason.find(word) != std::string::npos) return true;
   return false;
 }

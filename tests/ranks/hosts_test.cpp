@@ -232,34 +232,5 @@ TEST(Hosts, ABroadcastWaitsForItsRootOnly) {
   });
 }
 
-/// all_reduce over two levels inside one host.
-void expect_numa(const std::string& layout, const std::string& refusal) {
-  SCOPED_TRACE(layout);
-  run_on_hosts(layout, [&](World& world) {
-    ProcessGroup group = group_of_all(world, {.path = "shm", .algo = "all_reduce_numa"});
-    std::vector<float> values(70000);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = awkward(world.rank(), i);
-    const Explanation why = group.explain(Request::all_reduce(values, values));
-    EXPECT_EQ(why.algorithm, refusal.empty() ? "all_reduce_numa" : "");
-    for (const Candidate& candidate : why.candidates) {
-      if (candidate.algorithm == "all_reduce_numa") {
-        EXPECT_EQ(candidate.reason, refusal);
-      }
-    }
-    if (!refusal.empty()) return;
-    group.all_reduce(values);
-    expect_same_everywhere(world.group(), values);
-  });
-}
-
-TEST(NumaNodes, WhereTwoLevelsCanRun) {
-  expect_numa("0.0,0.0,0.1", "");
-  expect_numa("0.3,0.1,0.1,0.3", "");
-  expect_numa("0.0,0.0,0.0,0.1,0.1,0.2,0.2,0.2,0.2", "");
-  expect_numa("0.0,0.1,0.2", "every rank is alone on its NUMA node");
-  expect_numa("0.2,0.2", "all ranks are on one NUMA node");
-  expect_numa("0.2,0.2,0", "a rank may run on several NUMA nodes, or it is not known on which");
-}
-
 }  // namespace
 }  // namespace hymn::test

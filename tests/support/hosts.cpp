@@ -15,12 +15,9 @@ std::vector<PretendedRank> ranks_of(const std::string& layout) {
   std::vector<PretendedRank> ranks;
   std::istringstream words(layout);
   for (std::string place; std::getline(words, place, ',');) {
-    const std::size_t dot = place.find('.');
     Machine machine = make_box({.numa_nodes = 4});
-    machine.name = "host" + place.substr(0, dot);
+    machine.name = "host" + place;
     PretendedRank rank{.host = machine.name, .machine = nullptr, .cpus = machine.cpus};
-    if (dot != std::string::npos)
-      rank.cpus = machine.numa_nodes.at(std::stoul(place.substr(dot + 1))).cpus;
     rank.machine = std::make_shared<const Machine>(std::move(machine));
     rank.config = Config::from_environment();
     ranks.push_back(std::move(rank));

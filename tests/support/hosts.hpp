@@ -1,4 +1,4 @@
-// Ranks as threads that pretend to be on several hosts, or on several NUMA nodes of one.
+// Ranks as threads that pretend to be on several hosts.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace hymn::test {
 
-/// Runs `body` on one rank for each place of the layout "0,0,1": the number of its host. "0.1" is
-/// NUMA node 1 of host 0, and no other; hosts have four. Throws what run_ranks throws.
+/// Runs `body` on one rank for each place of the layout "0,0,1": the number of its host.
+/// Throws what run_ranks throws.
 void run_on_hosts(const std::string& layout, const std::function<void(World&)>& body,
                   const WorldOptions& options = {});
 

@@ -1,6 +1,5 @@
-// Runs the rank tests with ranks as threads that pretend to be on several hosts, or on several NUMA
-// nodes of one; TEST_HOSTS="0,0,1 0.0,0.1,0.0" says on which host, and on which node there, each
-// rank is.
+// Runs the rank tests with ranks as threads that pretend to be on several hosts; TEST_HOSTS="0,0,1
+// 0,1,0" says on which host each rank is.
 #include "tests/support/hosts.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/rank_threads.hpp"
@@ -8,12 +7,10 @@
 namespace hymn::test {
 namespace {
 
-// As few hosts as can be, uneven ones, ranks in turn, several hosts with more than one leader; and
-// the same of NUMA nodes.
+// As few hosts as can be, uneven ones, ranks in turn, several hosts with more than one leader.
 constexpr const char* usual_layouts =
     "0,0 0,0,1 0,1,1,1 0,1,0,1 0,0,1,1,2 0,1,2,0,1,2,2 0,0,0,1,1,1,1,1 0,0,0,0,0,0,0,1,2,2 "
-    "0.0,0.0,0.1 0.1,0.0,0.1,0.0 0.0,0.0,0.1,0.2,0.3,0.3 0.2,0.2,0.2,0.0,0.0,0.0,0.1,0.1,0.1 "
-    "0.0,0.1,1.1,0.0,1.0,1.0";
+    "0,0,1,0,1,1";
 
 }  // namespace
 

@@ -10,16 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/figures.hpp"
 #include "tools/bench/options.hpp"
 
 namespace hymn {
-
-/// Of the means of several blocks of iterations, each on its slowest rank; microseconds.
-struct BenchTimes {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
 
 /// How many values came out wrong, over all ranks; unset: not verified.
 struct WrongValues {

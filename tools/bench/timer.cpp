@@ -54,26 +54,18 @@ BenchTimer::Memory BenchTimer::page_aligned(std::size_t bytes) {
 
 std::size_t BenchTally::enough_iterations(double block_us,
                                           const std::function<double(std::size_t)>& mean) {
-  // The first guesses are of few iterations and far too high: approach the length step by step. The
-  // best of five tries: an interruption must not pass for a slow operation.
-  for (std::size_t iterations = 1;; iterations *= 8) {
-    std::vector<double> tries(5);
-    for (double& one : tries) one = mean(iterations);
-    const double us = slowest(std::move(tries)).min;
-    const bool long_enough = us * static_cast<double>(iterations) >= block_us / 8;
-    if (!long_enough && iterations < most_block_iterations) continue;
-    const double wanted = block_us / std::max(us, 1e-3);
-    return static_cast<std::size_t>(
-        std::clamp(wanted, 1.0, static_cast<double>(most_block_iterations)));
-  }
+  return hymn::enough_iterations(
+      block_us, most_block_iterations, mean,
+      [this](std::vector<double> means) { return on_slowest(std::move(means)); });
+}
+
+std::vector<double> BenchTally::on_slowest(std::vector<double> means) {
+  all_.all_reduce(BufferView(means), ReduceOp::max);
+  return means;
 }
 
 BenchTimes BenchTally::slowest(std::vector<double> block_means) {
-  all_.all_reduce(BufferView(block_means), ReduceOp::max);
-  std::sort(block_means.begin(), block_means.end());
-  const std::size_t last = block_means.size() - 1;
-  const double median = (block_means[last / 2] + block_means[last - last / 2]) / 2;
-  return {median, block_means.front(), block_means.back()};
+  return figures_of(on_slowest(std::move(block_means)));
 }
 
 std::uint64_t BenchTally::take_wrong() {

@@ -57,6 +57,8 @@ class BenchTally {
   PeriodicData input_;
 
  private:
+  std::vector<double> on_slowest(std::vector<double> means);
+
   std::optional<PeriodicData> result_;  // of a reduction
   double clock_us_;
   std::size_t iteration_ = 0;

@@ -2,49 +2,15 @@
 #include "tools/bench/vs_mpi.hpp"
 
 #include <limits>
-#include <optional>
 
-#include "hymn/interop_mpi.hpp"
+#include "p2p/mpi/mpi_types.hpp"
 
 namespace hymn {
 
 namespace {
 
-std::optional<MPI_Datatype> reduced_type(DataType dtype) {
-  switch (dtype) {
-    case DataType::boolean:
-      return MPI_C_BOOL;
-    case DataType::int8:
-      return MPI_INT8_T;
-    case DataType::uint8:
-      return MPI_UINT8_T;
-    case DataType::int32:
-      return MPI_INT32_T;
-    case DataType::uint32:
-      return MPI_UINT32_T;
-    case DataType::int64:
-      return MPI_INT64_T;
-    case DataType::uint64:
-      return MPI_UINT64_T;
-    case DataType::float32:
-      return MPI_FLOAT;
-    case DataType::float64:
-      return MPI_DOUBLE;
-    case DataType::complex64:
-      return MPI_C_FLOAT_COMPLEX;
-    case DataType::complex128:
-      return MPI_C_DOUBLE_COMPLEX;
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float8_e4m3fn:
-    case DataType::float8_e5m2:
-    case DataType::opaque:
-      break;
-  }
-  return std::nullopt;
-}
-
-std::optional<MPI_Op> logical_operation(ReduceKind kind) {
+/// Of booleans, for which MPI has others.
+MPI_Op logical_operation(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::sum:
     case ReduceKind::max:
@@ -64,38 +30,7 @@ std::optional<MPI_Op> logical_operation(ReduceKind kind) {
     case ReduceKind::opaque:
       break;
   }
-  return std::nullopt;
-}
-
-std::optional<MPI_Op> operation(DataType dtype, ReduceKind kind) {
-  if (dtype == DataType::boolean) return logical_operation(kind);
-  switch (kind) {
-    case ReduceKind::sum:
-      return MPI_SUM;
-    case ReduceKind::product:
-      return MPI_PROD;
-    case ReduceKind::min:
-      return MPI_MIN;
-    case ReduceKind::max:
-      return MPI_MAX;
-    case ReduceKind::band:
-      return MPI_BAND;
-    case ReduceKind::bor:
-      return MPI_BOR;
-    case ReduceKind::bxor:
-      return MPI_BXOR;
-    case ReduceKind::land:
-      return MPI_LAND;
-    case ReduceKind::lor:
-      return MPI_LOR;
-    case ReduceKind::lxor:
-      return MPI_LXOR;
-    case ReduceKind::avg:
-    case ReduceKind::premul_sum:
-    case ReduceKind::opaque:
-      break;
-  }
-  return std::nullopt;
+  return MPI_OP_NULL;
 }
 
 class PlainMpiCall : public PlainMpi {
@@ -176,19 +111,21 @@ class PlainMpiCall : public PlainMpi {
 std::unique_ptr<PlainMpi> plain_mpi(const BenchCase& bench_case, const BenchShape& shape,
                                     const BenchCall& call, ReduceOp op) {
   const DataType dtype = call.input().dtype;
-  std::optional<MPI_Datatype> mpi_type = reduced_type(dtype);
-  std::optional<MPI_Op> mpi_op = MPI_OP_NULL;
+  MPI_Datatype type = mpi_arithmetic_type(dtype);
+  MPI_Op operation = MPI_OP_NULL;
   std::size_t count = shape.count;
   if (bench_case.reduces) {
-    mpi_op = operation(dtype, op.kind());
-  } else if (!mpi_type) {
+    operation =
+        dtype == DataType::boolean ? logical_operation(op.kind()) : mpi_operation(op.kind());
+    if (type == MPI_DATATYPE_NULL || operation == MPI_OP_NULL) return nullptr;
+  } else if (type == MPI_DATATYPE_NULL) {
     // Moved only: bytes are as good as any type.
-    mpi_type = MPI_BYTE;
+    type = MPI_BYTE;
     count *= size_of(dtype);
   }
-  if (!mpi_type || !mpi_op || count > std::numeric_limits<int>::max()) return nullptr;
-  return std::make_unique<PlainMpiCall>(bench_case, shape, call, static_cast<int>(count), *mpi_type,
-                                        *mpi_op);
+  if (count > std::numeric_limits<int>::max()) return nullptr;
+  return std::make_unique<PlainMpiCall>(bench_case, shape, call, static_cast<int>(count), type,
+                                        operation);
 }
 
 }  // namespace hymn

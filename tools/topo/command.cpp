@@ -8,9 +8,9 @@
 #include "base/config.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/launched.hpp"
+#include "tools/pictures.hpp"
 #include "tools/topo/job.hpp"
 #include "tools/topo/png.hpp"
-#include "tools/topo/svg.hpp"
 #include "tools/topo/text.hpp"
 #include "tools/write_file.hpp"
 #include "topology/read_machine.hpp"
@@ -53,7 +53,7 @@ MachineSource source_of(const TopoArguments& arguments) {
 void show(const TopoJob& job, const TopoArguments& arguments) {
   const bool picture = !arguments.svg.empty() || !arguments.png.empty();
   if (picture) {
-    const std::string svg = svg_of(lay_out(job.view));
+    const std::string svg = pictures().topo_svg(job.view);
     if (!arguments.svg.empty()) write_file(arguments.svg, svg);
     if (!arguments.png.empty()) write_file(arguments.png, png_of(svg));
   }

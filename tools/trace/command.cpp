@@ -8,11 +8,10 @@
 #include "hymn/error.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/launched.hpp"
+#include "tools/pictures.hpp"
 #include "tools/trace/files.hpp"
 #include "tools/trace/live.hpp"
-#include "tools/trace/perfetto.hpp"
 #include "tools/trace/report.hpp"
-#include "tools/trace/timeline_svg.hpp"
 #include "tools/trace/verdict.hpp"
 #include "tools/write_file.hpp"
 
@@ -79,8 +78,8 @@ int trace_command(const TraceArguments& arguments) {
   const trace::Job job(std::move(loaded.dumps));
   const std::vector<trace::Finding> findings = trace::judge(job);
   if (!arguments.svg.empty())
-    write_picture(arguments.svg, trace::timeline_svg(job, findings, arguments.last));
-  if (!arguments.perfetto.empty()) write_picture(arguments.perfetto, trace::perfetto_json(job));
+    write_picture(arguments.svg, pictures().timeline_svg(job, findings, arguments.last));
+  if (!arguments.perfetto.empty()) write_picture(arguments.perfetto, pictures().perfetto_json(job));
   if (arguments.json) {
     fmt::print("{}", trace::report_json(job, findings, loaded.notes));
   } else if (arguments.svg != "-" && arguments.perfetto != "-") {

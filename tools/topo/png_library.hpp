@@ -1,13 +1,13 @@
-// The library libhymn-pictures.so: what draws pictures, with librsvg, cairo and all that they
-// bring, which start only in a `hymn` that is asked for one.
+// The library libhymn-png.so: what draws PNGs, with librsvg, cairo and all that they bring, which
+// start only in a `hymn` that is asked for one.
 #pragma once
 
 #include <string>
 
 namespace hymn {
 
-constexpr const char* picture_library = "libhymn-pictures.so";
-constexpr const char* picture_function = "hymn_draw_png";
+constexpr const char* png_library = "libhymn-png.so";
+constexpr const char* png_function = "hymn_draw_png";
 
 enum class PictureOutcome { drawn, no_memory, no_picture };
 

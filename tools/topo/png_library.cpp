@@ -1,5 +1,5 @@
 // librsvg and cairo draw the SVG into memory.
-#include "tools/topo/picture_library.hpp"
+#include "tools/topo/png_library.hpp"
 
 #include <cairo.h>
 #include <librsvg/rsvg.h>
@@ -57,7 +57,7 @@ Picture draw(RsvgHandle* handle, const RsvgRectangle& page) {
 
 }  // namespace
 
-/// What picture_function names, of the type DrawPng.
+/// What png_function names, of the type DrawPng.
 extern "C" __attribute__((visibility("default"))) void hymn_draw_png(const std::string& svg,
                                                                      double scale,
                                                                      Picture& picture) {
