@@ -13,7 +13,6 @@
 #include "base/config.hpp"
 #include "base/exchange_mux.hpp"
 #include "base/own_process.hpp"
-#include "base/private.hpp"
 #include "base/recent_map.hpp"
 #include "collectives/planner/planner.hpp"
 #include "control/agent.hpp"
@@ -70,7 +69,7 @@ struct WorldParts {
 
 class WorldState;
 /// What stands behind a World. Throws UsageError for an empty one.
-HYMN_PRIVATE WorldState& need(const std::shared_ptr<WorldState>& state);
+WorldState& need(const std::shared_ptr<WorldState>& state);
 
 class WorldState final : public std::enable_shared_from_this<WorldState>,
                          private control::Listener {
