@@ -31,7 +31,8 @@ std::optional<double> measured_seconds(const AlgorithmModel& model, const PlanQu
 
 /// What the algorithm costs: as measured if the tuning table has it, else by its model. Nothing is
 /// known of ranks that are nowhere.
-HYMN_PRIVATE Cost predict(const AlgorithmModel& model, const PlanQuery& query, const PlanContext& context);
+HYMN_PRIVATE Cost predict(const AlgorithmModel& model, const PlanQuery& query,
+                          const PlanContext& context);
 
 /// Whether a candidate overtakes one that stands before it in the order of preference: because it
 /// is settled, or where both times are known.

@@ -4,6 +4,7 @@
 
 #include "base/keep_for_ever.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
+#include "runtime/world/world_facts.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/machine_json_job.hpp"
 
@@ -83,5 +84,10 @@ std::string World::metrics_prometheus() const {
 
 void World::destroy() { need(state_).destroy(); }
 bool World::is_destroyed() const { return need(state_).context().life.is_destroyed(); }
+
+const JobMap& job_map_of(const World& world) { return detail::WorldState::of(world).job_map(); }
+const Config& config_of(const World& world) {
+  return detail::WorldState::of(world).context().settings.config;
+}
 
 }  // namespace hymn

@@ -6,7 +6,6 @@
 
 #include "base/config.hpp"
 #include "base/exchange_mux.hpp"
-#include "base/private.hpp"
 #include "hymn/world.hpp"
 #include "recorder/metrics_file.hpp"
 #include "runtime/group/group_state.hpp"
@@ -54,7 +53,7 @@ struct WorldParts {
 
 class WorldState;
 /// What stands behind a World. Throws UsageError for an empty one.
-HYMN_PRIVATE WorldState& need(const std::shared_ptr<WorldState>& state);
+WorldState& need(const std::shared_ptr<WorldState>& state);
 
 class WorldState final : public std::enable_shared_from_this<WorldState>, private GroupOwner {
  public:

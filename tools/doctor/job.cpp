@@ -9,7 +9,7 @@
 #include "hymn/error.hpp"
 #include "hymn/world.hpp"
 #include "p2p/mpi/mpi_channel.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/world/world_facts.hpp"
 #include "tools/doctor/gather.hpp"
 #include "tools/doctor/wire.hpp"
 
@@ -69,7 +69,7 @@ void DoctorJob::try_world(RankFacts& mine) {
   if (all_read == 0) return;  // ranks that can read theirs would wait for the others
   try {
     World world({.timeout = std::chrono::seconds(60)});
-    const JobMap& map = detail::WorldState::of(world).job_map();
+    const JobMap& map = job_map_of(world);
     // GPUs that only a file tells of are not looked at.
     const bool is_real = !mine.environment.contains("HYMN_TOPOLOGY_FILE");
     if (const int gpu = map.place().gpu; gpu >= 0 && is_real)

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/world/world_state.hpp"
+#include "runtime/world/world_facts.hpp"
 #include "tools/bad_arguments.hpp"
 #include "topology/machine_json_job.hpp"
 #include "topology/read_machine.hpp"
@@ -63,7 +63,7 @@ TopoView view_of(const JobMap& map) {
 }  // namespace
 
 TopoJob job_of_world(World& world) {
-  const JobMap& map = detail::WorldState::of(world).job_map();
+  const JobMap& map = job_map_of(world);
   const bool leads = world.local_rank() == 0;
   const auto texts = gather_texts(world, leads ? places_to_json(map.places) : std::string());
   TopoJob job;

@@ -14,7 +14,7 @@
 #include "base/config.hpp"
 #include "hymn/threads.hpp"
 #include "runtime/world/tuning_library.hpp"
-#include "runtime/world/world_state.hpp"
+#include "runtime/world/world_facts.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/names.hpp"
 #include "tools/say.hpp"
@@ -184,7 +184,7 @@ std::vector<TuneGround> grounds_of(World& world, const TuneOptions& options) {
 }
 
 int tune(World& world, const TuneOptions& options) {
-  const JobMap& job = detail::WorldState::of(world).job_map();
+  const JobMap& job = job_map_of(world);
   if (job.machines.size() > 1)
     throw BadArguments("the hosts of this job are of different kinds; a table is for one kind");
   const bool speaks = world.rank() == 0;

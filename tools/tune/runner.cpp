@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runtime/world/world_state.hpp"
+#include "runtime/world/world_facts.hpp"
 
 namespace hymn {
 
@@ -30,7 +30,7 @@ BenchOptions sizes_of(const BenchCase& bench_case, const TuneOptions& options) {
 
 /// The paths that the job's setting allows, but for some.
 std::string named_paths(const World& world, const std::vector<std::string_view>& left_out) {
-  const PathPolicy& policy = detail::WorldState::of(world).context().settings.config.path;
+  const PathPolicy& policy = config_of(world).path;
   std::vector<std::string_view> named;
   for (const std::string_view path : paths::all)
     if (policy.allows(path) && std::find(left_out.begin(), left_out.end(), path) == left_out.end())
