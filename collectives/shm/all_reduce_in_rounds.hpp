@@ -72,7 +72,8 @@ class AllReduceInRounds final : public Algorithm {
  public:
   AllReduceInRounds(const AlgorithmModel& model, const ShmGroup& group, int flags,
                     GrowingSlots slots)
-      : Algorithm(model), state_{group.channel, flags, slots, group.shape.reproducibility} {}
+      : Algorithm(model),
+        state_(RoundsState{group.channel, flags, slots, group.shape.reproducibility}) {}
 
   Verdict can_run(const Request& request) const override {
     return can_fold_in_memory(request, state_.channel->size());

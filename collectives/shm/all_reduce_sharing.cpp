@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/shm/all_reduce_in_rounds.hpp"
 #include "collectives/shm/shm_models.hpp"
@@ -34,6 +35,8 @@ struct SharingFlags {
 };
 
 struct SharingState : RoundsState {
+  explicit SharingState(RoundsState state) : RoundsState(std::move(state)) {}
+
   std::uint64_t slices = 0;  ///< of all rounds so far
 };
 
