@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "base/private.hpp"
 #include "collectives/op_types.hpp"
 #include "collectives/plan_context.hpp"
 #include "collectives/plan_query.hpp"
@@ -12,7 +13,7 @@ namespace hymn {
 
 /// "<collective>_<method>", as tables, settings, explanations and dumps call an algorithm. A send
 /// or receive by that method is "send_recv_<method>". Static.
-std::string_view algorithm_name(OpType type, std::string_view method);
+HYMN_PRIVATE std::string_view algorithm_name(OpType type, std::string_view method);
 
 /// One for each way to carry out collectives over a path: defined beside the algorithms that go
 /// this way, listed once, in collectives/planner/planner.cpp. It is told apart by where it stands.

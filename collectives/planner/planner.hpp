@@ -23,7 +23,7 @@ struct Cost {
 HYMN_PRIVATE std::span<const AlgorithmModel* const> algorithm_models();
 
 /// Otherwise its cost is known, but it cannot run.
-bool is_in_this_build(const AlgorithmModel& model);
+HYMN_PRIVATE bool is_in_this_build(const AlgorithmModel& model);
 
 /// What the tuning table has of it; nothing where it was not measured.
 std::optional<double> measured_seconds(const AlgorithmModel& model, const PlanQuery& query,
