@@ -28,27 +28,6 @@ class OpTypes {
 
 inline constexpr OpTypes send_and_recv = {OpType::send, OpType::recv};
 
-/// Whether every path that has no list of its own carries it out.
-constexpr bool is_on_all_paths(OpType type) {
-  switch (type) {
-    case OpType::all_reduce:
-    case OpType::broadcast:
-    case OpType::reduce:
-    case OpType::gather:
-    case OpType::scatter:
-    case OpType::all_gather:
-    case OpType::reduce_scatter:
-    case OpType::all_to_all:
-    case OpType::barrier:
-      return true;
-    case OpType::send:
-    case OpType::recv:
-    case OpType::batch:
-      break;
-  }
-  return false;
-}
-
 /// All for which `belongs` is true.
 template <class Belongs>
 constexpr OpTypes op_types_where(Belongs belongs) {
@@ -58,6 +37,12 @@ constexpr OpTypes op_types_where(Belongs belongs) {
   return types;
 }
 
-inline constexpr OpTypes usual_collectives = op_types_where(is_on_all_paths);
+/// What every path in the memory of the host carries out, unless it has a list of its own.
+inline constexpr OpTypes usual_collectives = op_types_where(is_collective);
+
+/// The same in the memory of GPUs, where each needs calls of NCCL's or copies of its own.
+inline constexpr OpTypes gpu_collectives = {
+    OpType::all_reduce, OpType::broadcast,      OpType::reduce,     OpType::gather, OpType::scatter,
+    OpType::all_gather, OpType::reduce_scatter, OpType::all_to_all, OpType::barrier};
 
 }  // namespace hymn

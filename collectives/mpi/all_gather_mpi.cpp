@@ -8,7 +8,7 @@ constexpr MpiBlockFunction all_gather{HYMN_MPI_FUNCTION(Allgather, Iallgather),
 
 class AllGatherSteps {
  public:
-  static constexpr OpType type = OpType::all_gather;
+  static constexpr OpTypes serves = {OpType::all_gather};
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     switch (request.outputs.layout()) {
       case Layout::equal:

@@ -7,7 +7,7 @@ constexpr MpiFunction all_reduce = HYMN_MPI_FUNCTION(Allreduce, Iallreduce);
 
 class AllReduceSteps {
  public:
-  static constexpr OpType type = OpType::all_reduce;
+  static constexpr OpTypes serves = {OpType::all_reduce};
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
     return mpi_can_reduce(request, shape);
   }

@@ -9,7 +9,7 @@ constexpr MpiFunction all_to_all = HYMN_MPI_FUNCTION(Alltoall, Ialltoall);
 
 class AllToAllSteps {
  public:
-  static constexpr OpType type = OpType::all_to_all;
+  static constexpr OpTypes serves = {OpType::all_to_all};
   // The choice must come out the same on all ranks, and the sums of given splits differ from rank
   // to rank: so only equal splits are judged by their size.
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t limit) {

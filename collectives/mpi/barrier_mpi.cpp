@@ -7,7 +7,7 @@ constexpr MpiFunction barrier = HYMN_MPI_FUNCTION(Barrier, Ibarrier);
 
 class BarrierSteps {
  public:
-  static constexpr OpType type = OpType::barrier;
+  static constexpr OpTypes serves = {OpType::barrier};
   static Verdict can_run(const Request&, GroupShape, std::size_t) { return Verdict::yes(); }
 
   BarrierSteps(const Call&, GroupShape, MpiChannel& channel, MpiKept&) : channel_(channel) {}

@@ -7,7 +7,7 @@ constexpr MpiFunction broadcast = HYMN_MPI_FUNCTION(Bcast, Ibcast);
 
 class BroadcastSteps {
  public:
-  static constexpr OpType type = OpType::broadcast;
+  static constexpr OpTypes serves = {OpType::broadcast};
   static Verdict can_run(const Request&, GroupShape, std::size_t) { return Verdict::yes(); }
 
   BroadcastSteps(const Call& call, GroupShape, MpiChannel& channel, MpiKept&)

@@ -10,7 +10,7 @@ constexpr MpiBlockFunction gather{HYMN_MPI_FUNCTION(Gather, Igather),
 
 class GatherSteps {
  public:
-  static constexpr OpType type = OpType::gather;
+  static constexpr OpTypes serves = {OpType::gather};
   // Decided by what every rank knows: the form of the call, and for given counts their sum.
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     const auto counts = request.outputs.counts();

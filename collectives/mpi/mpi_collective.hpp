@@ -69,13 +69,13 @@ class MpiCollective final : public Operation {
 };
 
 /// The algorithm around it. Steps also says what it is:
-///   static constexpr OpType type
+///   static constexpr OpTypes serves
 ///   static Verdict can_run(const Request&, GroupShape, std::size_t chunk_limit)
 template <class Steps>
 class MpiAlgorithm final : public Algorithm {
  public:
   MpiAlgorithm(std::shared_ptr<MpiChannel> channel, GroupShape shape)
-      : Algorithm(mpi_model, {Steps::type}), channel_(std::move(channel)), shape_(shape) {}
+      : Algorithm(mpi_model, Steps::serves), channel_(std::move(channel)), shape_(shape) {}
 
   Verdict can_run(const Request& request) const override {
     Verdict known = knows_types(request);

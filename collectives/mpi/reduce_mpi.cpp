@@ -7,7 +7,7 @@ constexpr MpiFunction reduce = HYMN_MPI_FUNCTION(Reduce, Ireduce);
 
 class ReduceSteps {
  public:
-  static constexpr OpType type = OpType::reduce;
+  static constexpr OpTypes serves = {OpType::reduce};
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t) {
     return mpi_can_reduce(request, shape);
   }

@@ -9,7 +9,7 @@ constexpr MpiBlockFunction reduce_scatter{
 
 class ReduceScatterSteps {
  public:
-  static constexpr OpType type = OpType::reduce_scatter;
+  static constexpr OpTypes serves = {OpType::reduce_scatter};
   static Verdict can_run(const Request& request, GroupShape shape, std::size_t limit) {
     if (request.inputs.layout() == Layout::list) return wants_one_buffer();
     const std::size_t total = request.inputs.flat().count;

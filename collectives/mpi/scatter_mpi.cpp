@@ -10,7 +10,7 @@ constexpr MpiBlockFunction scatter{HYMN_MPI_FUNCTION(Scatter, Iscatter),
 
 class ScatterSteps {
  public:
-  static constexpr OpType type = OpType::scatter;
+  static constexpr OpTypes serves = {OpType::scatter};
   // Decided by what every rank knows: the form of the call, and for given counts their sum.
   static Verdict can_run(const Request& request, GroupShape, std::size_t limit) {
     const auto counts = request.inputs.counts();

@@ -94,13 +94,13 @@ double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) 
 
 const AlgorithmModel nccl{.path = paths::nccl,
                           .method = "nccl",
-                          .serves = usual_collectives | send_and_recv,
+                          .serves = gpu_collectives | send_and_recv,
                           .can_run = can_run,
                           .seconds = seconds,
                           .memory = MemoryKind::device};
 const AlgorithmModel float32{.path = paths::nccl,
                              .method = "float32",
-                             .serves = op_types_where(reduces),
+                             .serves = {OpType::all_reduce, OpType::reduce, OpType::reduce_scatter},
                              .can_run = float32_can_run,
                              .seconds = float32_seconds,
                              .memory = MemoryKind::device};

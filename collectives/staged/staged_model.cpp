@@ -30,7 +30,7 @@ double seconds(const PlanQuery& query, const PlanContext& context) {
 
 const AlgorithmModel staged_model{.path = paths::staged,
                                   .method = "staged",
-                                  .serves = usual_collectives | send_and_recv,
+                                  .serves = gpu_collectives | send_and_recv,
                                   .can_run = staged_costs::can_run,
                                   .seconds = staged_costs::seconds,
                                   .memory = MemoryKind::device};

@@ -122,6 +122,8 @@ std::size_t BenchCase::output_count(const BenchShape& shape) const {
   return elements(output, output_on_root_only, shape);
 }
 
+int BenchCase::reduced_ranks(int /*rank*/, int ranks) const { return ranks; }
+
 std::span<const BenchCase> bench_cases() { return cases; }
 
 const BenchCase* find_bench_case(std::string_view name) {

@@ -48,6 +48,8 @@ struct BenchCase {
   /// Elements of this rank's input and output; both are 0 where it gives or gets nothing.
   std::size_t input_count(const BenchShape& shape) const;
   std::size_t output_count(const BenchShape& shape) const;
+  /// Where it reduces: how many ranks, from the first one on, are in the result on this one.
+  int reduced_ranks(int rank, int ranks) const;
 };
 
 /// In the order in which help texts list them.

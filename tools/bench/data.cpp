@@ -171,7 +171,7 @@ PeriodicData bench_input(DataType dtype, ReduceKind kind, int ranks) {
   return data;
 }
 
-PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks) {
+PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks, int reduced) {
   const ReduceKind kind = dtype == DataType::boolean ? logical(op.kind()) : op.kind();
   const bool is_logical = traits_of(kind).family == ReduceFamily::logical;
   const double factor = op.kind() == ReduceKind::premul_sum ? op.factor() : 1.0;
@@ -183,8 +183,8 @@ PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks) {
       return is_logical ? Value(given == 0.0 ? 0.0 : 1.0) : given;
     };
     Value value = input(0);
-    for (int rank = 1; rank < ranks; ++rank) value = combine(kind, value, input(rank));
-    if (kind == ReduceKind::avg) value = divide(dtype, value, ranks);
+    for (int rank = 1; rank < reduced; ++rank) value = combine(kind, value, input(rank));
+    if (kind == ReduceKind::avg) value = divide(dtype, value, reduced);
     encode(dtype, value, data.at(i));
   }
   return data;

@@ -40,9 +40,9 @@ constexpr std::size_t phase_of_iteration(std::size_t iteration) { return iterati
 /// Inputs that every order of reduction reduces exactly: whole numbers, small enough for the number
 /// of ranks.
 PeriodicData bench_input(DataType dtype, ReduceKind kind, int ranks);
-/// What the reduction of the inputs of all ranks must be, by arithmetic that shares nothing with
-/// the library's kernels.
-PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks);
+/// What the reduction of the inputs of the first `reduced` of all ranks must be, by arithmetic that
+/// shares nothing with the library's kernels.
+PeriodicData bench_result(DataType dtype, ReduceOp op, int ranks, int reduced);
 
 /// Beyond this number of ranks the products of bench_input are not exact any more.
 inline constexpr int max_product_ranks = 20;

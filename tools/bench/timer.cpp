@@ -34,7 +34,8 @@ BenchTally::BenchTally(World& world, const BenchCase& bench_case, DataType dtype
       op_(op),
       input_(bench_input(dtype, op.kind(), world.size())),
       clock_us_(cost_of_clock()) {
-  if (bench_case.reduces) result_ = bench_result(dtype, op, world.size());
+  const int reduced = bench_case.reduced_ranks(world.rank(), world.size());
+  if (bench_case.reduces) result_ = bench_result(dtype, op, world.size(), reduced);
 }
 
 BenchTimer::BenchTimer(World& world, const BenchCase& bench_case, DataType dtype, ReduceOp op,

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "collectives/nccl/nccl_types.hpp"
+#include "collectives/op_types.hpp"
 #include "gpu/nccl_calls.hpp"
 #include "hymn/error.hpp"
 #include "runtime/group/group_state.hpp"
@@ -153,7 +154,8 @@ std::function<void()> PlainNccl::call_for(const BenchCase& bench_case, const Ben
   const DataType dtype = bench_call.input().dtype;
   const bool is_plain_op = op.kind() != ReduceKind::premul_sum;
   if (bench_case.reduces && (!is_plain_op || !nccl_refusal(dtype, op.kind()).empty())) return {};
-  if (bench_case.type == OpType::barrier) return {};
+  constexpr OpTypes written_here = gpu_collectives | OpTypes{OpType::batch};
+  if (bench_case.type == OpType::barrier || !written_here.contains(bench_case.type)) return {};
   const Plain plain{.nccl = nccl_,
                     .comm = shared_->comm(),
                     .stream = stream,
