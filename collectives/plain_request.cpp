@@ -40,8 +40,8 @@ constexpr auto usual_layouts = [] {
   std::array<Layouts, op_type_count> layouts{};
   for (const OpType type : all_op_types) {
     const OpTraits& traits = traits_of(type);
-    // Blocks on both sides can be wrong in more ways.
-    if (traits.collective && !(has_input_blocks(type) && has_output_blocks(type)))
+    // Blocks on both sides can be wrong in more ways, and of prefixes there is no average.
+    if (traits.collective && !traits.prefix && !(has_input_blocks(type) && has_output_blocks(type)))
       layouts[static_cast<std::size_t>(type)] = {usual_layout(traits.input),
                                                  usual_layout(traits.output)};
   }

@@ -168,6 +168,14 @@ void validate_whole(const Request& request) {
   if (in.data != out.data && overlap(in, ConstBufferView(out))) refuse_overlap();
 }
 
+void refuse_average(const Request& request) {
+  if (request.op.kind() == ReduceKind::avg)
+    throw UnsupportedError(
+        fmt::format("{} of avg is not defined: by how many ranks to divide differs",
+                    to_string(request.type)),
+        {.remedy = "take the sum, and divide it by the number of ranks that are in it"});
+}
+
 void validate_tag(const Request& request) {
   if (request.tag < 0 || request.tag > ProcessGroup::max_tag)
     throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
@@ -216,6 +224,11 @@ void validate(const Request& request, GroupShape shape, int root) {
     throw UsageError("the operation of another library has no handle");
   switch (request.type) {
     case OpType::all_reduce:
+      validate_whole(request);
+      break;
+    case OpType::scan:
+    case OpType::exscan:
+      refuse_average(request);
       validate_whole(request);
       break;
     case OpType::reduce:

@@ -14,6 +14,8 @@ constexpr double bytes_moved(OpType type, int ranks) {
       return 2 * others / ranks;
     case OpType::broadcast:
     case OpType::reduce:
+    case OpType::scan:
+    case OpType::exscan:
       return ranks > 1 ? 1 : 0;
     case OpType::gather:
     case OpType::scatter:

@@ -89,6 +89,24 @@ void reduce_scatter_part(const PeerCalls& peers, GroupShape shape, const Request
              shape.size, output.data, output.count, inputs.factors());
 }
 
+// Of a slice every rank makes the results for all, from the last rank down: in place, what is
+// overwritten is no part of those that remain.
+void scan_part(const PeerCalls& peers, GroupShape shape, const Request& mine) {
+  const Slice slice = even_slice(mine.inputs.flat().count, shape.rank, shape.size);
+  if (slice.count == 0) return;
+  const Inputs inputs(peers, [slice](const Request& request) {
+    return request.inputs.flat().slice(slice.offset, slice.count);
+  });
+  const Reducer reducer = reducer_for(mine.inputs.dtype(), mine.op, shape.reproducibility);
+  for (int member = shape.size - 1; member >= 0; --member) {
+    const int ranks = mine.type == OpType::scan ? member + 1 : member;
+    if (ranks == 0) return;
+    const BufferView& output = peers.request(member).outputs.flat();
+    reduce_all(reducer, inputs.pointers(), ranks, output.slice(slice.offset, slice.count).data,
+               slice.count, inputs.factors());
+  }
+}
+
 void gather_part(const PeerCalls& peers, const Request& mine) {
   mine.outputs.for_each(peers.size(), [&](int member, const BufferView& block) {
     copy(peers.request(member).inputs.flat(), block);
@@ -149,6 +167,10 @@ void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) 
       break;
     case OpType::reduce_scatter:
       reduce_scatter_part(peers, shape, request);
+      break;
+    case OpType::scan:
+    case OpType::exscan:
+      scan_part(peers, shape, request);
       break;
     case OpType::broadcast:
       copy(peers.request(mine.peer).inputs.flat(), request.outputs.flat());

@@ -1,11 +1,13 @@
-// all_reduce, reduce, reduce_scatter: every rank gets everybody's copy of its own slice, reduces it
-// in rank order, and passes the result to whoever wants it. One rank alone computes each element,
-// so all ranks get the same bits, whatever the operation.
+// Reductions. all_reduce, reduce, reduce_scatter: every rank gets everybody's copy of its own
+// slice, reduces it in rank order, and passes the result to whoever wants it. One rank alone
+// computes each element, so all ranks get the same bits, whatever the operation. scan, exscan:
+// scan_pairwise.hpp.
 
 #include <vector>
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/port_operation.hpp"
+#include "collectives/pairwise/scan_pairwise.hpp"
 #include "collectives/plan.hpp"
 #include "collectives/reduce/reducer.hpp"
 
@@ -153,7 +155,8 @@ class ReducePairwiseOperation final : public PortOperation {
 class ReducePairwise final : public Algorithm {
  public:
   ReducePairwise(const AlgorithmModel& model, std::shared_ptr<MessagePort> port, GroupShape shape)
-      : Algorithm(model, {OpType::all_reduce, OpType::reduce, OpType::reduce_scatter}),
+      : Algorithm(model, {OpType::all_reduce, OpType::reduce, OpType::reduce_scatter, OpType::scan,
+                          OpType::exscan}),
         port_(std::move(port)),
         shape_(shape) {}
 
@@ -162,9 +165,13 @@ class ReducePairwise final : public Algorithm {
     if (!reason.empty()) return Verdict::no(std::move(reason));
     return port_->can_carry(request);
   }
-  /// In rank order, whatever carries the messages.
-  Reproducibility promises(const Request&) const override { return Reproducibility::size; }
+  /// In rank order, whatever carries the messages. What is passed on has been rounded.
+  Reproducibility promises(const Request& request) const override {
+    return is_prefix(request.type) ? Reproducibility::placement : Reproducibility::size;
+  }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
+    if (is_prefix(call.request->type))
+      return storage.emplace<ScanPairwiseOperation>(*port_, shape_, call);
     return storage.emplace<ReducePairwiseOperation>(*port_, shape_, call);
   }
 

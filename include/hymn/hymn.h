@@ -217,6 +217,22 @@ HYMN_API hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* cou
                                           hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                           hymnStream_t stream, hymnWork_t* work);
 
+/// The reduction, in the order of ranks, of the inputs of the ranks up to and with each one.
+/// hymnAvg is refused.
+HYMN_API hymnResult_t hymnScan(const void* sendbuf, void* recvbuf, size_t count,
+                               hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                               hymnStream_t stream);
+HYMN_API hymnResult_t hymnIScan(const void* sendbuf, void* recvbuf, size_t count,
+                                hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                hymnStream_t stream, hymnWork_t* work);
+/// As hymnScan, but without a rank's own input. recvbuf of group rank 0 is not written to.
+HYMN_API hymnResult_t hymnExscan(const void* sendbuf, void* recvbuf, size_t count,
+                                 hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                 hymnStream_t stream);
+HYMN_API hymnResult_t hymnIExscan(const void* sendbuf, void* recvbuf, size_t count,
+                                  hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
+                                  hymnStream_t stream, hymnWork_t* work);
+
 /// Rank j's block i receives rank i's block j, all of `count` elements.
 HYMN_API hymnResult_t hymnAllToAll(const void* sendbuf, void* recvbuf, size_t count,
                                    hymnDataType_t dtype, hymnGroup_t group, hymnStream_t stream);

@@ -73,7 +73,9 @@ typedef enum {
   hymnCollectiveAllGather,
   hymnCollectiveReduceScatter,
   hymnCollectiveAllToAll,
-  hymnCollectiveBarrier
+  hymnCollectiveBarrier,
+  hymnCollectiveScan,
+  hymnCollectiveExscan
 } hymnCollective_t;
 
 /// One block of a list. As with struct iovec, what is sent from it is not written to.

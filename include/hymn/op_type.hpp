@@ -20,6 +20,8 @@ enum class OpType : std::uint8_t {
   scatter,
   all_gather,
   reduce_scatter,
+  scan,
+  exscan,
   all_to_all,
   barrier,
   send,
@@ -49,6 +51,7 @@ struct OpTraits {
   SideForm input = SideForm::none;
   SideForm output = SideForm::none;
   bool reduces = false;     ///< combines values
+  bool prefix = false;      ///< of the ranks up to each one, and not of all
   bool one_buffer = false;  ///< of each rank, the root's input and the others' output
 };
 
@@ -97,6 +100,20 @@ constexpr OpTraits define(OpType type) {
               .input = blocks,
               .output = whole,
               .reduces = true};
+    case OpType::scan:
+      return {.name = "scan",
+              .collective = true,
+              .input = whole,
+              .output = whole,
+              .reduces = true,
+              .prefix = true};
+    case OpType::exscan:
+      return {.name = "exscan",
+              .collective = true,
+              .input = whole,
+              .output = whole,
+              .reduces = true,
+              .prefix = true};
     case OpType::all_to_all:
       return {.name = "all_to_all", .collective = true, .input = blocks, .output = blocks};
     case OpType::barrier:
@@ -127,6 +144,9 @@ constexpr bool is_message(OpType type) { return type == OpType::send || type == 
 
 /// True for the collectives that combine values.
 constexpr bool reduces(OpType type) { return traits_of(type).reduces; }
+
+/// True for those whose result on each rank is of the ranks up to it.
+constexpr bool is_prefix(OpType type) { return traits_of(type).prefix; }
 
 /// True for the collectives in which one rank is alone in giving, or in taking.
 constexpr bool has_root(OpType type) { return traits_of(type).root != RootRole::none; }

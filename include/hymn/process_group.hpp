@@ -223,6 +223,41 @@ class HYMN_API ProcessGroup {
     return start(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
   }
 
+  /// Prefix reductions: `out` receives the reduction of the inputs of group ranks 0 … rank(), in
+  /// that order. As in all_reduce, all ranks give the same number of elements; `avg` is refused,
+  /// and only memory of the host is taken.
+  HYMN_INLINE void scan(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::scan(inout, inout, op), options);
+  }
+  HYMN_INLINE void scan(ConstBufferView in, BufferView out, ReduceOp op = {},
+                        const CallOptions& options = {}) {
+    run(Request::scan(in, out, op), options);
+  }
+  HYMN_INLINE Work scan_async(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+    return start(Request::scan(inout, inout, op), options);
+  }
+  HYMN_INLINE Work scan_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                              const CallOptions& options = {}) {
+    return start(Request::scan(in, out, op), options);
+  }
+  /// The same of group ranks 0 … rank() - 1. Group rank 0 has none before it: its `out` is given,
+  /// but left as it is (MPI: undefined).
+  HYMN_INLINE void exscan(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::exscan(inout, inout, op), options);
+  }
+  HYMN_INLINE void exscan(ConstBufferView in, BufferView out, ReduceOp op = {},
+                          const CallOptions& options = {}) {
+    run(Request::exscan(in, out, op), options);
+  }
+  HYMN_INLINE Work exscan_async(BufferView inout, ReduceOp op = {},
+                                const CallOptions& options = {}) {
+    return start(Request::exscan(inout, inout, op), options);
+  }
+  HYMN_INLINE Work exscan_async(ConstBufferView in, BufferView out, ReduceOp op = {},
+                                const CallOptions& options = {}) {
+    return start(Request::exscan(in, out, op), options);
+  }
+
   HYMN_INLINE void all_to_all(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
   }

@@ -185,6 +185,19 @@ struct Request {
     request.op = op;
     return request;
   }
+  /// Reduces, in the order of ranks, the inputs of the ranks up to and with each one into its
+  /// `out`.
+  static constexpr Request scan(ConstBufferView in, BufferView out, ReduceOp op = {}) {
+    Request request(OpType::scan, InputBlocks::whole(in), OutputBlocks::whole(out));
+    request.op = op;
+    return request;
+  }
+  /// As scan, but without a rank's own input. The `out` of group rank 0 is not written to.
+  static constexpr Request exscan(ConstBufferView in, BufferView out, ReduceOp op = {}) {
+    Request request(OpType::exscan, InputBlocks::whole(in), OutputBlocks::whole(out));
+    request.op = op;
+    return request;
+  }
   /// Rank j's block i receives rank i's block j.
   static constexpr Request all_to_all(InputBlocks in, OutputBlocks out) {
     return Request(OpType::all_to_all, in, out);

@@ -60,6 +60,8 @@ Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& cal
     case hymnCollectiveBroadcast:
     case hymnCollectiveReduce:
     case hymnCollectiveBarrier:
+    case hymnCollectiveScan:
+    case hymnCollectiveExscan:
       break;
   }
   throw_no_blocks(collective, "give one of hymnCollective_t that has, or call hymnCoalesced");
@@ -139,6 +141,8 @@ Request request_of_list(hymnCollective_t collective, const ListCall& call,
     case hymnCollectiveBroadcast:
     case hymnCollectiveReduce:
     case hymnCollectiveBarrier:
+    case hymnCollectiveScan:
+    case hymnCollectiveExscan:
       break;
   }
   throw_no_blocks(collective, "give one of hymnCollective_t that has");

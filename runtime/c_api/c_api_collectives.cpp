@@ -35,6 +35,10 @@ constexpr std::optional<hymnCollective_t> c_value(OpType type) {
       return hymnCollectiveAllGather;
     case OpType::reduce_scatter:
       return hymnCollectiveReduceScatter;
+    case OpType::scan:
+      return hymnCollectiveScan;
+    case OpType::exscan:
+      return hymnCollectiveExscan;
     case OpType::all_to_all:
       return hymnCollectiveAllToAll;
     case OpType::barrier:
@@ -80,6 +84,10 @@ Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call
       return Request::all_to_all(InputBlocks::equal(in(each())), OutputBlocks::equal(out(each())));
     case hymnCollectiveBarrier:
       return Request::barrier();
+    case hymnCollectiveScan:
+      return Request::scan(in(one), out(one), reduce_op(call.op));
+    case hymnCollectiveExscan:
+      return Request::exscan(in(one), out(one), reduce_op(call.op));
   }
   throw UsageError(fmt::format("{} is not a hymnCollective_t", static_cast<int>(collective)));
 }
@@ -200,6 +208,28 @@ hymnResult_t hymnIReduceScatter(const void* sendbuf, void* recvbuf, size_t count
                                 hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                 hymnStream_t stream, hymnWork_t* work) {
   return carry_out(starting(__func__, group, stream, work), hymnCollectiveReduceScatter,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
+}
+
+hymnResult_t hymnScan(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
+                      hymnOp_t op, hymnGroup_t group, hymnStream_t stream) {
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveScan,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
+}
+hymnResult_t hymnIScan(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
+                       hymnOp_t op, hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveScan,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
+}
+
+hymnResult_t hymnExscan(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
+                        hymnOp_t op, hymnGroup_t group, hymnStream_t stream) {
+  return carry_out(blocking(__func__, group, stream), hymnCollectiveExscan,
+                   {sendbuf, recvbuf, count, dtype, op, 0});
+}
+hymnResult_t hymnIExscan(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
+                         hymnOp_t op, hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
+  return carry_out(starting(__func__, group, stream, work), hymnCollectiveExscan,
                    {sendbuf, recvbuf, count, dtype, op, 0});
 }
 

@@ -142,6 +142,10 @@ Request ShadowCall::request_for(const MadeCall& made, bool is_root) {
       return all_to_all(made);
     case OpType::barrier:
       return Request::barrier();
+    case OpType::scan:
+    case OpType::exscan:
+      refuse(call, "joins have no shadow of prefix reductions",
+             "use joinables, whose hooks can make the call");
     case OpType::send:
     case OpType::recv:
     case OpType::batch:

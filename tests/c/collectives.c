@@ -142,6 +142,20 @@ static void test_all_reduce(const Setting* s) {
   CARRY_OUT(s, AllReduce, NULL, NULL, 0, hymnFloat64, hymnSum);
 }
 
+static void test_scan(const Setting* s) {
+  const int32_t below = s->rank * (s->rank - 1) / 2;
+  int32_t in[2] = {s->rank, 1};
+  int32_t out[2] = {-7, -7};
+  CARRY_OUT(s, Scan, in, out, 2, hymnInt32, hymnSum);
+  CHECK(out[0] == below + s->rank && out[1] == s->rank + 1);
+  out[0] = out[1] = -7;
+  CARRY_OUT(s, Exscan, in, out, 2, hymnInt32, hymnSum);
+  CHECK(s->rank == 0 ? out[0] == -7 && out[1] == -7 : out[0] == below && out[1] == s->rank);
+  CARRY_OUT(s, Exscan, in, in, 2, hymnInt32, hymnSum);
+  CHECK(s->rank == 0 ? in[0] == 0 && in[1] == 1 : in[0] == below && in[1] == s->rank);
+  CARRY_OUT(s, Scan, NULL, NULL, 0, hymnFloat64, hymnMax);
+}
+
 static void test_dtypes(const Setting* s) {
   const int n = s->size;
   const int total = n * (n + 1) / 2;
@@ -302,6 +316,7 @@ void test_collectives(hymnGroup_t group) {
   CHECK(setting.size <= max_ranks);
   for (setting.asynchronous = 0; setting.asynchronous < 2; ++setting.asynchronous) {
     test_all_reduce(&setting);
+    test_scan(&setting);
     test_dtypes(&setting);
     for (int root = 0; root < setting.size; ++root) {
       test_rooted(&setting, root);

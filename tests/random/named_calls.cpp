@@ -136,6 +136,18 @@ bool run_by_name(ProcessGroup& group, const Request& request) {
       return run_all_gather(group, request);
     case OpType::reduce_scatter:
       return run_reduce_scatter(group, request);
+    case OpType::scan:
+      if (is_in_place(request))
+        group.scan(out, request.op);
+      else
+        group.scan(in, out, request.op);
+      return true;
+    case OpType::exscan:
+      if (is_in_place(request))
+        group.exscan(out, request.op);
+      else
+        group.exscan(in, out, request.op);
+      return true;
     case OpType::all_to_all:
       return run_all_to_all(group, request);
     case OpType::barrier:
@@ -170,6 +182,12 @@ Work start_by_name(ProcessGroup& group, const Request& request) {
       return has_equal_outputs ? group.all_gather_async(in, out) : Work();
     case OpType::reduce_scatter:
       return has_equal_inputs ? group.reduce_scatter_async(in, out, request.op) : Work();
+    case OpType::scan:
+      return is_in_place(request) ? group.scan_async(out, request.op)
+                                  : group.scan_async(in, out, request.op);
+    case OpType::exscan:
+      return is_in_place(request) ? group.exscan_async(out, request.op)
+                                  : group.exscan_async(in, out, request.op);
     case OpType::all_to_all:
       return has_equal_inputs ? group.all_to_all_async(in, out) : Work();
     case OpType::barrier:

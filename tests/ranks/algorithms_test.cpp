@@ -152,6 +152,8 @@ RANK_TEST(Algorithms, Gather) { every_algorithm(world, OpType::gather); }
 RANK_TEST(Algorithms, Scatter) { every_algorithm(world, OpType::scatter); }
 RANK_TEST(Algorithms, AllGather) { every_algorithm(world, OpType::all_gather); }
 RANK_TEST(Algorithms, ReduceScatter) { every_algorithm(world, OpType::reduce_scatter); }
+RANK_TEST(Algorithms, Scan) { every_algorithm(world, OpType::scan); }
+RANK_TEST(Algorithms, Exscan) { every_algorithm(world, OpType::exscan); }
 RANK_TEST(Algorithms, AllToAll) { every_algorithm(world, OpType::all_to_all); }
 RANK_TEST(Algorithms, Barrier) { every_algorithm(world, OpType::barrier); }
 

@@ -55,6 +55,8 @@ RANK_TEST(InPlace, Gather) { every_set(world, OpType::gather); }
 RANK_TEST(InPlace, Scatter) { every_set(world, OpType::scatter); }
 RANK_TEST(InPlace, AllGather) { every_set(world, OpType::all_gather); }
 RANK_TEST(InPlace, ReduceScatter) { every_set(world, OpType::reduce_scatter); }
+RANK_TEST(InPlace, Scan) { every_set(world, OpType::scan); }
+RANK_TEST(InPlace, Exscan) { every_set(world, OpType::exscan); }
 RANK_TEST(InPlace, AllToAll) { every_set(world, OpType::all_to_all); }
 
 /// All of few ranks; of more another one for each number.

@@ -138,6 +138,10 @@ RANK_TEST(OtherCalls, Scatter) {
 }
 RANK_TEST(OtherCalls, AllGather) { every_difference(world, OpType::all_gather, 100); }
 RANK_TEST(OtherCalls, ReduceScatter) { every_difference(world, OpType::reduce_scatter, 100); }
+RANK_TEST(OtherCalls, Scan) {
+  for (const std::size_t count : {3, 30000}) every_difference(world, OpType::scan, count);
+}
+RANK_TEST(OtherCalls, Exscan) { every_difference(world, OpType::exscan, 100); }
 RANK_TEST(OtherCalls, AllToAll) { every_difference(world, OpType::all_to_all, 100); }
 RANK_TEST(OtherCalls, Barrier) { every_difference(world, OpType::barrier, 0); }
 

@@ -54,6 +54,14 @@ RANK_TEST(ShadowFailure, OfANumberThatTheTypeDoesNotHave) {
                       "cannot be 128", {.root_fill = 128});
 }
 
+RANK_TEST(ShadowFailure, OfPrefixReductions) {
+  NEEDS_RANKS(2);
+  std::int32_t value = 1;
+  expect_not_shadowed(
+      world, [&](ProcessGroup& group) { group.scan(view_of(value)); }, "prefix reductions");
+  expect_not_shadowed(world, [&](ProcessGroup& group) { group.exscan(view_of(value)); }, "exscan");
+}
+
 struct NoLuck : std::runtime_error {
   NoLuck() : std::runtime_error("no luck") {}
 };

@@ -36,7 +36,8 @@ std::vector<Cell> cells_of(OpType type) {
   for (const DataType dtype : all_dtypes()) {
     if (!reduces(type)) cells.push_back({dtype, ReduceKind::sum});
     for (const ReduceKind kind : all_kinds())
-      if (reduces(type) && is_defined(dtype, kind)) cells.push_back({dtype, kind});
+      if (reduces(type) && is_defined(dtype, kind) && !(is_prefix(type) && kind == ReduceKind::avg))
+        cells.push_back({dtype, kind});
   }
   return cells;
 }
@@ -166,6 +167,10 @@ Request KnownCall::make_request() {
       return Request::all_gather(in, out_blocks);
     case OpType::reduce_scatter:
       return Request::reduce_scatter(in_blocks, out, op);
+    case OpType::scan:
+      return Request::scan(in, out, op);
+    case OpType::exscan:
+      return Request::exscan(in, out, op);
     case OpType::all_to_all:
       return Request::all_to_all(in_blocks, out_blocks);
     case OpType::barrier:
@@ -205,17 +210,27 @@ void KnownCall::fill_input(BufferView view) const {
   }
 }
 
+std::span<const int> KnownCall::reduced_ranks() const {
+  const auto up_to_me = static_cast<std::size_t>(me_);
+  if (plan_.type == OpType::scan) return std::span(ranks_).first(up_to_me + 1);
+  return plan_.type == OpType::exscan ? std::span(ranks_).first(up_to_me) : std::span(ranks_);
+}
+
 void KnownCall::fill_result(BufferView view, std::size_t first) const {
+  const std::span<const int> ranks = reduced_ranks();
+  if (ranks.empty()) return;
   const std::size_t shifted = first + static_cast<std::size_t>(plan_.salt);
   const Buffer result =
-      plan_.wild ? wild_result(plan_.dtype, plan_.kind, ranks_, plan_.salt, view.count, first)
-                 : reduction_result(plan_.dtype, plan_.kind, ranks_, view.count, shifted);
+      plan_.wild ? wild_result(plan_.dtype, plan_.kind, ranks, plan_.salt, view.count, first)
+                 : reduction_result(plan_.dtype, plan_.kind, ranks, view.count, shifted);
   if (view.count != 0) std::memcpy(view.data, result.data(), view.bytes());
 }
 
 void KnownCall::fill_output(BufferView view) const {
   switch (plan_.type) {
     case OpType::all_reduce:
+    case OpType::scan:
+    case OpType::exscan:
       return fill_result(view, 0);
     case OpType::reduce:
       if (is_root()) fill_result(view, 0);

@@ -88,6 +88,8 @@ class KnownCall {
   void each_block(BufferView all, const std::vector<std::size_t>& counts, Visit visit) const;
   void fill_input(BufferView view) const;
   void fill_output(BufferView view) const;
+  /// The ranks whose inputs are in this member's result.
+  std::span<const int> reduced_ranks() const;
   void fill_result(BufferView view, std::size_t first) const;
 
   CallPlan plan_;

@@ -64,6 +64,7 @@ TEST_P(BenchDevice, EveryCollectiveIsRight) {
   for (const BenchCase& bench_case : bench_cases()) {
     SCOPED_TRACE(bench_case.name);
     if (bench_case.type == OpType::batch && GetParam() == 1) continue;
+    if (is_prefix(bench_case.type)) continue;  // not in the memory of GPUs
     BenchArguments arguments = arguments_for(std::string(bench_case.name));
     // NCCL has no in-place all_to_all and reduce_scatter.
     arguments.out_of_place = bench_case.out_of_place;
@@ -91,7 +92,7 @@ TEST_P(BenchDevice, InPlaceToo) {
 
 TEST_P(BenchDevice, TheRivalDoesTheSame) {
   for (const BenchCase& bench_case : bench_cases()) {
-    if (bench_case.type == OpType::barrier) continue;
+    if (bench_case.type == OpType::barrier || is_prefix(bench_case.type)) continue;
     for (const bool in_place : {false, true}) {
       if (!(in_place ? bench_case.in_place : bench_case.out_of_place)) continue;
       // A block would be sent while another one comes to its place.

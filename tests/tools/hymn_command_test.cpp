@@ -50,8 +50,8 @@ std::vector<std::string> keys_of(const Json& row) {
 }
 
 const std::vector<std::string> collectives{
-    "all_reduce", "broadcast",      "reduce",     "gather",  "scatter",
-    "all_gather", "reduce_scatter", "all_to_all", "barrier", "send_recv"};
+    "all_reduce",     "broadcast", "reduce", "gather",     "scatter", "all_gather",
+    "reduce_scatter", "scan",      "exscan", "all_to_all", "barrier", "send_recv"};
 const std::vector<std::string> keys{"collective", "size_bytes", "count",   "dtype",  "op",
                                     "in_place",   "ranks",      "time_us", "min_us", "max_us",
                                     "algbw_gbps", "busbw_gbps", "wrong",   "path",   "algorithm"};

@@ -38,6 +38,10 @@ Request request_of(OpType type, std::size_t count, int ranks, void* data, DataTy
       return Request::all_gather(one, OutputBlocks::equal(all));
     case OpType::reduce_scatter:
       return Request::reduce_scatter(InputBlocks::equal(all), one, op);
+    case OpType::scan:
+      return Request::scan(one, one, op);
+    case OpType::exscan:
+      return Request::exscan(one, one, op);
     case OpType::all_to_all:
       return Request::all_to_all(InputBlocks::equal(all), OutputBlocks::equal(all));
     case OpType::barrier:

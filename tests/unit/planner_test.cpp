@@ -117,11 +117,14 @@ TEST(Planner, CountsBytesAndRounds) {
   EXPECT_DOUBLE_EQ(bytes_moved(OpType::broadcast, 4), 1);
   EXPECT_DOUBLE_EQ(bytes_moved(OpType::broadcast, 1), 0);
   EXPECT_DOUBLE_EQ(bytes_moved(OpType::all_to_all, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bytes_moved(OpType::scan, 4), 1);
+  EXPECT_DOUBLE_EQ(bytes_moved(OpType::exscan, 1), 0);
   EXPECT_DOUBLE_EQ(bytes_moved(OpType::barrier, 4), 0);
   EXPECT_DOUBLE_EQ(tree_rounds(1), 0);
   EXPECT_DOUBLE_EQ(tree_rounds(5), 3);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::all_reduce, 4), 6);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::all_to_all, 4), 3);
+  EXPECT_DOUBLE_EQ(pairwise_messages(OpType::scan, 4), 3);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::barrier, 4), 2);
 }
 

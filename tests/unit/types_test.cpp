@@ -89,6 +89,10 @@ Request request_of(OpType type) {
       return Request::all_gather(in, OutputBlocks::equal(out));
     case OpType::reduce_scatter:
       return Request::reduce_scatter(InputBlocks::equal(in), out);
+    case OpType::scan:
+      return Request::scan(in, out);
+    case OpType::exscan:
+      return Request::exscan(in, out);
     case OpType::all_to_all:
       return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
     case OpType::barrier:

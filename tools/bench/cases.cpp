@@ -57,7 +57,7 @@ constexpr BenchCase collective(OpType type, Forms forms, double (*bus_factor)(in
           .request = request};
 }
 
-constexpr std::array<BenchCase, 10> cases{{
+constexpr std::array<BenchCase, 12> cases{{
     collective(OpType::all_reduce, any_form, twice_all_but_own,
                [](Shape, In in, Out out, ReduceOp op) { return Request::all_reduce(in, out, op); }),
     collective(
@@ -83,6 +83,10 @@ constexpr std::array<BenchCase, 10> cases{{
                [](Shape, In in, Out out, ReduceOp op) {
                  return Request::reduce_scatter(InputBlocks::equal(in), out, op);
                }),
+    collective(OpType::scan, any_form, unity,
+               [](Shape, In in, Out out, ReduceOp op) { return Request::scan(in, out, op); }),
+    collective(OpType::exscan, any_form, unity,
+               [](Shape, In in, Out out, ReduceOp op) { return Request::exscan(in, out, op); }),
     collective(OpType::all_to_all, any_form, all_but_own,
                [](Shape, In in, Out out, ReduceOp) {
                  return Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out));
@@ -122,7 +126,10 @@ std::size_t BenchCase::output_count(const BenchShape& shape) const {
   return elements(output, output_on_root_only, shape);
 }
 
-int BenchCase::reduced_ranks(int /*rank*/, int ranks) const { return ranks; }
+int BenchCase::reduced_ranks(int rank, int ranks) const {
+  if (!is_prefix(type)) return ranks;
+  return type == OpType::scan ? rank + 1 : rank;
+}
 
 std::span<const BenchCase> bench_cases() { return cases; }
 
@@ -156,7 +163,8 @@ void BenchCall::expect(const BenchCase& bench_case, const BenchShape& shape) {
   const std::size_t first =
       bench_case.input == Extent::each ? static_cast<std::size_t>(shape.rank) * shape.count : 0;
   if (bench_case.reduces) {
-    expected_.push_back({output_, first});
+    if (bench_case.reduced_ranks(shape.rank, shape.ranks) > 0)
+      expected_.push_back({output_, first});
   } else if (bench_case.output == Extent::each) {
     for (int source = 0; source < shape.ranks; ++source) {
       const std::size_t offset = static_cast<std::size_t>(source) * shape.count;

@@ -76,6 +76,12 @@ class PlainMpiCall : public PlainMpi {
         MPI_Reduce_scatter_block(in_or_in_place(), shape_.in_place ? in_ : out_, count_, datatype_,
                                  op_, comm);
         return;
+      case OpType::scan:
+        MPI_Scan(in_or_in_place(), out_, count_, datatype_, op_, comm);
+        return;
+      case OpType::exscan:
+        MPI_Exscan(in_or_in_place(), out_, count_, datatype_, op_, comm);
+        return;
       case OpType::all_to_all:
         MPI_Alltoall(in_or_in_place(), count_, datatype_, out_, count_, datatype_, comm);
         return;
