@@ -119,7 +119,7 @@ double factor_of(hymnOp_t op) {
   const double factor = std::bit_cast<double>(zigzag ^ bits_of_zero);
   if (premul_bits(factor) != op)
     throw UsageError(fmt::format("{} is not a hymnOp_t", static_cast<std::int64_t>(op)),
-                     {.remedy = "give hymnSum to hymnAvg, or what hymnOpPremulSum has returned"});
+                     {.remedy = "give hymnSum to hymnLxor, or what hymnOpPremulSum has returned"});
   return factor;
 }
 

@@ -126,8 +126,9 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
                                                     common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
-    // The exception is not on its way any more, by which the world would know that it ends early.
-    if (ending.error) detail::WorldState::of(world).control().leave_because_of(ending.text);
+    // It is not on its way any more, by which the world would know of it.
+    if (ending.error && !ending.skipped && !ending.released)
+      detail::WorldState::of(world).control().note_exception(ending.text);
   });
   return ending;
 }

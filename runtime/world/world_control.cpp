@@ -63,22 +63,21 @@ void WorldControl::start(Exchange& exchange, const std::vector<Arrival>& arrival
 
 void WorldControl::say_goodbye() {
   Watchdog* const watchdog = world_.incidents.watchdog();
+  const bool breaks_off = world_.life.is_leaving() || has_thrown_;
   // What this rank knows is gone soon.
-  if (watchdog != nullptr && world_.life.is_leaving())
-    watchdog->dump({"error", cause_of_leaving().reason});
+  if (watchdog != nullptr && breaks_off) watchdog->dump({"error", cause_of_leaving().reason});
   if (watchdog != nullptr) watchdog->leave();
   // Who waits for this rank must not take it for the culprit, unless it is.
-  const GroupFailure failure =
-      world_.life.is_leaving() ? cause_of_leaving() : world_.failures.seen();
-  world_.peers.post(control::Goodbye{world_.registry.marks(), failure.reason, failure.missing,
-                                     world_.life.is_leaving()});
+  const GroupFailure failure = breaks_off ? cause_of_leaving() : world_.failures.seen();
+  world_.peers.post(
+      control::Goodbye{world_.registry.marks(), failure.reason, failure.missing, breaks_off});
   const std::uint32_t because =
-      world_.life.is_leaving() ? RecorderHeader::farewell_error : RecorderHeader::farewell_after;
+      breaks_off ? RecorderHeader::farewell_error : RecorderHeader::farewell_after;
   world_.recorder.say_farewell(failure.missing.empty()
                                    ? RecorderHeader::farewell_goodbye
                                    : because + static_cast<std::uint32_t>(failure.missing.front()));
   // Nobody is waited for who might hear it meanwhile.
-  if (world_.life.is_leaving() && world_.peers.has_control()) plane_->flush();
+  if (breaks_off && world_.peers.has_control()) plane_->flush();
 }
 
 GroupFailure WorldControl::cause_of_leaving() const {
@@ -87,11 +86,10 @@ GroupFailure WorldControl::cause_of_leaving() const {
   return {"an exception has come out of the scope of its World", {world_.rank()}};
 }
 
-void WorldControl::leave_because_of(std::string_view what) {
-  if (world_.failures.first().missing.empty())
-    world_.failures.note({fmt::format("an exception has come out of the rank's function: {}", what),
-                          {world_.rank()}});
-  world_.life.mark_leaving();
+void WorldControl::note_exception(std::string_view what) {
+  world_.failures.note(
+      {fmt::format("an exception has come out of the rank's function: {}", what), {world_.rank()}});
+  has_thrown_ = true;
 }
 
 void WorldControl::leave_unmade(const Error& error) {

@@ -23,8 +23,8 @@ class WorldControl {
              control::Listener& listener, std::function<void()> beat);
   /// This rank has done its part, or leaves because of an error.
   void say_goodbye();
-  /// This rank leaves because of an exception that can be told.
-  void leave_because_of(std::string_view what);
+  /// An exception has ended this rank's function, and been caught: its goodbye tells of it.
+  void note_exception(std::string_view what);
   /// The world does not come to be on this rank, because of this.
   void leave_unmade(const Error& error);
   void end();
@@ -34,6 +34,7 @@ class WorldControl {
 
   WorldContext& world_;
   ControlPlane* plane_;
+  bool has_thrown_ = false;
 };
 
 }  // namespace hymn::detail

@@ -133,6 +133,8 @@ void WorldMeeting::warn_of_tuning(const std::string& problem) const {
 void WorldMeeting::get_to_know() {
   const Arrival& own = met_.arrivals[static_cast<std::size_t>(world_.rank())];
   std::vector<PeerDirectory::Person> persons;
+  // Threads may pretend to be on hosts of their own.
+  met_.has_peers_here = world_.settings.in_one_process;
   for (const Arrival& arrival : met_.arrivals) {
     const bool in_sight = arrival.host_key == own.host_key && own.pid_namespace != 0 &&
                           arrival.pid_namespace == own.pid_namespace;

@@ -133,7 +133,7 @@ class Walk {
 
 using Models = std::set<const AlgorithmModel*>;
 
-/// So many ranks, GPUs and NUMA nodes on each host.
+/// So many ranks and GPUs on each host.
 PlanContext context_of(const std::vector<HostSummary>& hosts) {
   PlanContext context;
   context.layout.hosts = hosts;
@@ -220,8 +220,6 @@ TEST(AlgorithmModels, ThereIsOneForEachAlgorithmAndTheyAgree) {
   seen.merge(walk_hosts("0", {{.ranks = 1}}));
   seen.merge(walk_hosts("0,0", {{.ranks = 2}}));
   seen.merge(walk_hosts("0,0,0", {{.ranks = 3}}));
-  seen.merge(walk_hosts("0.0,0.0,0.1", {{.ranks = 3, .numa_nodes = 2}}));
-  seen.merge(walk_hosts("0.0,0.1", {{.ranks = 2, .numa_nodes = 2}}));
   seen.merge(walk_hosts("0,0,1", {{.ranks = 2}, {.ranks = 1}}));
   seen.merge(walk_hosts("0,1", {{.ranks = 1}, {.ranks = 1}}));
   seen.merge(walk_gpus({1}));
@@ -242,8 +240,8 @@ TEST(AlgorithmModels, HaveATimeForWhateverCanBeDone) {
   for (const int ranks : {1, 2, 3, 8, 65, 129, 300})
     for (const int gpus : {0, ranks})
       for (const std::size_t hosts : {1u, 2u, 5u}) {
-        contexts.push_back(context_of(
-            std::vector<HostSummary>(hosts, {.ranks = ranks, .numa_nodes = 2, .gpus = gpus})));
+        contexts.push_back(
+            context_of(std::vector<HostSummary>(hosts, {.ranks = ranks, .gpus = gpus})));
         contexts.back().layout.hosts.front().oversubscribed = hosts == 2;
       }
   for (const PlanContext& context : contexts)

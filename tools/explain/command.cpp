@@ -282,6 +282,7 @@ std::string explain_text(const ExplainArguments& arguments) {
   task.context.machines = {source.machine};
   task.context.tuning = tuning.choice.table;
   task.context.peers = peer_use(config.path, config.p2p_compat);
+  task.context.nccl_in_float32 = config.nccl.reduce_in_float32.value_or(false);
   const std::vector<PlanRange> ranges = plan_ranges(task);
   const std::string machine = !arguments.topo.empty() ? arguments.topo : source.machine->source;
   return arguments.json ? plan_json_text(task, ranges, machine, tuning)
