@@ -317,9 +317,11 @@ void ControlClient::watch() {
   agent_->set_in_sight(std::move(in_sight));
 }
 
+// What it has said before it left, that it gave a group up, perhaps, may still be on its way: that
+// is waited for until the next beat.
 void ControlClient::look_for_goodbyes() {
   for (const Neighbour& neighbour : neighbours_)
-    if (neighbour.has_left && neighbour.has_left() &&
+    if (neighbour.has_left && neighbour.has_left() && !left_.insert(neighbour.rank).second &&
         !is_gone(agent_->news_of(neighbour.rank).state))
       agent_->sight(neighbour.look());
 }
@@ -342,6 +344,7 @@ void ControlClient::neighbour_ended(int rank, const std::string& how) {
   const Neighbour* const neighbour = find_neighbour(rank);
   PeerNews news{.rank = rank, .state = PeerState::dead};
   if (neighbour->look) news = neighbour->look();
+  if (news.state == PeerState::left && neighbour->has_left) return;  // the next beats see to it
   // One that exits leaves a note of it.
   if (news.detail.empty())
     news.detail = how.empty() ? "its process was killed, or has crashed: it left no note of an exit"

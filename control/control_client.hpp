@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -115,6 +116,7 @@ class ControlClient {
   /// Those that are looked at with each beat, as the kernel does not tell of their end, or nothing
   /// tells how they have ended their world; and whether they had ended at the last beat.
   std::map<int, bool> looked_at_;
+  std::set<int> left_;  ///< those whose memory said at the last beat that they have left
   std::shared_ptr<Agent> agent_;
   std::function<std::vector<GroupMark>()> marks_;
   Token token_{};

@@ -174,6 +174,51 @@ TEST(ControlClientNeighbours, AreSeenToLeaveWithoutACoordinator) {
   rank.end();
 }
 
+// A rank that gives a group up and leaves has told so in this order, but its memory is read at
+// once.
+TEST(ControlClientNeighbours, AreGivenABeatToTellWhyTheyLeave) {
+  Child child(wait_for_ever);
+  std::atomic<int> beats = 0;
+  std::atomic<int> beats_before_look = 0;
+  ControlClientRank rank(0, 3, {});
+  rank.run(Token::random(), {},
+           {{.rank = 2,
+             .pid = child.pid(),
+             .look =
+                 [&] {
+                   int none = 0;
+                   beats_before_look.compare_exchange_strong(none, beats);
+                   return PeerNews{.rank = 2, .state = PeerState::left};
+                 },
+             .has_left = [&beats] { return ++beats > 0; }}});
+  ASSERT_TRUE(rank.ears.hears("2 is left"));
+  EXPECT_EQ(beats_before_look, 2);
+  rank.end();
+}
+
+// Its end is no news where it has left before.
+TEST(ControlClientNeighbours, ThatEndAfterTheyHaveLeftAreGivenABeatToo) {
+  Child child(wait_for_ever);
+  std::atomic<bool> leaves = false;
+  std::atomic<int> looks = 0;
+  ControlClientRank rank(0, 3, {});
+  rank.run(Token::random(), {},
+           {{.rank = 2,
+             .pid = child.pid(),
+             .look =
+                 [&] {
+                   ++looks;
+                   return PeerNews{.rank = 2, .state = PeerState::left};
+                 },
+             .has_left = [&leaves] { return leaves.load(); }}});
+  ::kill(child.pid(), SIGKILL);
+  while (looks == 0) rank.gate.await(1);
+  EXPECT_FALSE(rank.ears.has_heard("2 is left"));
+  leaves = true;
+  EXPECT_TRUE(rank.ears.hears("2 is left"));
+  rank.end();
+}
+
 /// Only so many more files can be opened.
 class FewDescriptors {
  public:
