@@ -128,10 +128,15 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   OperationStorage storage;
   Algorithm& algorithm = prepare(storage, call);
   WatchedCall watched;
-  if (watch_.is_watched()) [[unlikely]]
-    watched = checks_.examine(call, algorithm, {site, limit_of(options)});
-  if (matched) [[unlikely]]
-    gpu_.await_ready(*storage.get(), call, limit_of(options));
+  try {
+    if (watch_.is_watched()) [[unlikely]]
+      watched = checks_.examine(call, algorithm, {site, limit_of(options)});
+    if (matched) [[unlikely]]
+      gpu_.await_ready(*storage.get(), call, limit_of(options));
+  } catch (...) {
+    checks_.end_meeting(request.type);
+    throw;
+  }
   call.sequence = record_.take_sequence(request.type, algorithm);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();

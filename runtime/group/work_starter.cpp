@@ -90,11 +90,21 @@ void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {
   if (options_.stream != nullptr) work->await_enqueued();
 }
 
+// What can still go wrong before a number is taken.
+void WorkStarter::examine(const WorkState& work, const CallContext& note) const {
+  try {
+    if (group_.watch_.is_watched()) [[unlikely]]
+      for (const auto& part : work.parts()) group_.checks_.examine_part(part->call, note);
+    for (const auto& part : work.parts())
+      group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
+  } catch (...) {
+    group_.checks_.end_meeting(work.type());
+    throw;
+  }
+}
+
 void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const {
-  if (group_.watch_.is_watched()) [[unlikely]]
-    for (const auto& part : work->parts()) group_.checks_.examine_part(part->call, note);
-  for (const auto& part : work->parts())
-    group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
+  examine(*work, note);
   for (const auto& part : work->parts()) {
     part->call.sequence = group_.record_.take_sequence(part->call.request->type, *part->algorithm);
     part->record_id = group_.world_->ring().claim();
