@@ -10,6 +10,7 @@
 #include "collectives/validate.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/work_starter.hpp"
+#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 
@@ -274,7 +275,7 @@ bool GroupState::drain() {
     try {
       const Duration left =
           deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
-      work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
+      WorkWait(*work).wait(deadline.is_never() ? Timeout::none() : Timeout(left));
     } catch (const std::exception&) {
       // Told by the work itself to whoever looks at it.
       if (!work->is_completed()) all = false;
