@@ -77,7 +77,7 @@ class WorkParts {
   bool are_enqueued() const;
   bool can_let_wait() const;
   void let_wait(void* stream);
-  /// The same with whom those that have not completed are for.
+  /// `op`, which is of the work, with the peers of those parts that have not completed.
   PendingOp pending(PendingOp op) const;
   /// Empty: there are none. What carries the first one.
   std::string_view path() const;
