@@ -71,6 +71,7 @@ HYMN_PRIVATE HostSummary summarise(const Machine& machine, int machine_kind,
 struct GroupLayout {
   int size = 0;
   std::vector<HostSummary> hosts;  ///< in order of their lowest member
+  bool in_rank_order = true;       ///< the ranks of each host follow one another
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
 
   HYMN_PRIVATE int largest_host() const;   ///< most ranks on one host

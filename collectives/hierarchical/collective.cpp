@@ -185,39 +185,46 @@ bool HierarchicalCollective::all_have_staged(std::size_t piece) {
   return true;
 }
 
+// Where the members on this host have their inputs.
+void HierarchicalCollective::list_inputs(std::size_t piece, std::size_t user, std::size_t packed) {
+  for (int member = 0; member < channel().size(); ++member)
+    hierarchy_.inputs[static_cast<std::size_t>(member)] =
+        member == channel().rank()
+            ? at(request_.inputs.flat(), user, element_bytes_)
+            : hierarchy_.staged(slots_, member, base_ + piece) + packed * element_bytes_;
+}
+
+// Their own factors of premul_sum; null: there are none.
+const double* HierarchicalCollective::list_factors(std::size_t piece) {
+  if (request_.op.kind() != ReduceKind::premul_sum) return nullptr;
+  for (int member = 0; member < channel().size(); ++member)
+    hierarchy_.factors[static_cast<std::size_t>(member)] =
+        member == channel().rank()
+            ? request_.op.factor()
+            : hierarchy_.flags(member).labels[(base_ + piece) % Hierarchy::slots].factor;
+  return hierarchy_.factors.data();
+}
+
 // What the members on this host have staged, as one: folded, or side by side.
 void HierarchicalCollective::fold_here(std::size_t piece) {
-  const std::uint64_t number = base_ + piece;
   const int members = channel().size();
-  const auto show_inputs = [&](std::size_t user, std::size_t packed) {
-    for (int member = 0; member < members; ++member)
-      hierarchy_.inputs[static_cast<std::size_t>(member)] =
-          member == channel().rank()
-              ? at(request_.inputs.flat(), user, element_bytes_)
-              : hierarchy_.staged(slots_, member, number) + packed * element_bytes_;
-  };
+  const HostMap& map = hierarchy_.map();
+  if (is_prefix() && map.my_host() == map.hosts() - 1) return;  // nobody comes behind them
   if (is_reduction()) {
-    for (int member = 0; member < members; ++member)
-      hierarchy_.factors[static_cast<std::size_t>(member)] =
-          member == channel().rank()
-              ? request_.op.factor()
-              : hierarchy_.flags(member).labels[number % Hierarchy::slots].factor;
-    const bool scaled = request_.op.kind() == ReduceKind::premul_sum;
-    std::byte* const partial = hierarchy_.flight(number).partial;
+    const double* const factors = list_factors(piece);
+    std::byte* const partial = hierarchy_.flight(base_ + piece).partial;
     for_each_run(plan_.cuts_input, piece,
                  [&](std::size_t user, std::size_t packed, std::size_t count) {
-                   show_inputs(user, packed);
+                   list_inputs(piece, user, packed);
                    fold_inputs(reducer_, hierarchy_.inputs.data(), members,
-                               partial + packed * reducer_.accumulator_bytes, count,
-                               scaled ? hierarchy_.factors.data() : nullptr);
+                               partial + packed * reducer_.accumulator_bytes, count, factors);
                  });
   } else if (request_.type == OpType::all_gather) {
     const Slice run = plan_.elements(piece);
-    const HostMap& map = hierarchy_.map();
     for (int member = 0; member < members; ++member) {
       const std::size_t packed =
           static_cast<std::size_t>(map.first(map.my_host()) + member) * run.count;
-      show_inputs(run.offset, packed);
+      list_inputs(piece, run.offset, packed);
       std::memcpy(result(piece) + packed * element_bytes_,
                   hierarchy_.inputs[static_cast<std::size_t>(member)], run.count * element_bytes_);
     }
@@ -239,12 +246,26 @@ bool HierarchicalCollective::has_result(std::size_t piece) const {
 
 void HierarchicalCollective::take(std::size_t piece) {
   require_same_call(maker(piece), piece);
+  if (is_prefix()) return take_prefix(piece);
   const std::byte* const slot = result(piece);
   for_each_run(
       plan_.cuts_output, piece, [&](std::size_t user, std::size_t packed, std::size_t count) {
         std::memcpy(static_cast<std::byte*>(request_.outputs.flat().data) + user * element_bytes_,
                     slot + packed * element_bytes_, count * element_bytes_);
       });
+}
+
+// The leader has seen all inputs of its host, and so may everybody when it has the leader's word.
+void HierarchicalCollective::take_prefix(std::size_t piece) {
+  const HostMap& map = hierarchy_.map();
+  const bool is_first = map.my_host() == 0;
+  const int members = channel().rank() + (request_.type == OpType::scan ? 1 : 0);
+  if (is_first && members == 0) return;  // nobody comes before the first rank
+  const Slice run = plan_.elements(piece);
+  list_inputs(piece, run.offset, 0);
+  fold_behind(reducer_, is_first ? nullptr : result(piece), hierarchy_.inputs.data(), members,
+              static_cast<std::byte*>(request_.outputs.flat().data) + run.offset * element_bytes_,
+              run.count, list_factors(piece));
 }
 
 // --- One piece, between the leaders of the hosts
@@ -289,7 +310,8 @@ void HierarchicalCollective::send_gather(std::size_t piece) {
   }
 }
 
-// In the order of the hosts on each of them, so that all that fold the same get the same bits.
+// In the order of the hosts on each of them, so that all that fold the same get the same bits. Of a
+// prefix reduction only what has come, from the hosts before this one.
 void HierarchicalCollective::fold_hosts(std::size_t piece) {
   const HostMap& map = hierarchy_.map();
   const int here = map.my_host();
@@ -303,6 +325,12 @@ void HierarchicalCollective::fold_hosts(std::size_t piece) {
   for (int host = 0; host < map.hosts(); ++host) {
     hierarchy_.inputs[static_cast<std::size_t>(host)] = host == here ? own : next;
     if (host != here) next += mine.count * each;
+  }
+  if (is_prefix()) {
+    if (here != 0)
+      reduce_all(of_accumulators(reducer_), hierarchy_.inputs.data(), here, result(piece),
+                 mine.count);
+    return;
   }
   fold_accumulators(reducer_, hierarchy_.inputs.data(), map.hosts(), own,
                     result(piece) + mine.offset * element_bytes_, mine.count,

@@ -49,22 +49,27 @@ class HierarchicalCollective final : public ShmOperation {
   void send_spread(std::size_t piece);
   bool has_result(std::size_t piece) const;
   void take(std::size_t piece);
+  void take_prefix(std::size_t piece);
+  void list_inputs(std::size_t piece, std::size_t user, std::size_t packed);
+  const double* list_factors(std::size_t piece);
 
   bool leads(std::size_t piece) const {
     return hierarchy_.is_leader(channel().rank(), base_ + piece);
   }
   bool is_reduction() const { return reducer_.combine != nullptr; }
+  bool is_prefix() const { return hymn::is_prefix(request_.type); }
   bool contributes(int member) const { return source_ == everybody || source_ == member; }
   /// Who leads a piece reads its own input where it is, unless neighbours want it, too.
   bool must_stage(std::size_t piece) const {
-    return contributes(channel().rank()) && (source_ != everybody || !leads(piece));
+    return contributes(channel().rank()) && (source_ != everybody || !leads(piece) || is_prefix());
   }
   bool root_is_here() const { return root_host_ == hierarchy_.map().my_host(); }
   /// In whose memory the result lies.
   int maker(std::size_t piece) const {
     return source_ >= 0 ? source_ : hierarchy_.leader_of(base_ + piece);
   }
-  /// Where the result lies that members on this host copy, and that is sent on.
+  /// Where the result lies that members on this host copy, and that is sent on; of a prefix
+  /// reduction what the hosts before this one come to, as accumulators.
   std::byte* result(std::size_t piece) const;
   /// UsageError when the label of a member that has shown the piece is for another call.
   void require_same_call(int member, std::size_t piece) const;

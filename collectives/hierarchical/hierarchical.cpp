@@ -28,6 +28,7 @@ class Hierarchical final : public Algorithm {
       Verdict verdict = can_reduce_in_memory(request);
       if (!verdict.ok) return verdict;
     }
+    if (is_prefix(request.type)) return Hierarchy::can_scan(hierarchy_->map().in_rank_order());
     if (!cuts_input && !cuts_output) return Verdict::yes();
     return Hierarchy::has_room_for_blocks(hierarchy_->map().members());
   }

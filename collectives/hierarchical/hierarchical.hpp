@@ -6,8 +6,8 @@
 
 namespace hymn {
 
-/// all_reduce, reduce_scatter, all_gather, broadcast, reduce, barrier. `refusal`: why this group
-/// cannot use them; then the parts may be empty.
+/// all_reduce, reduce_scatter, all_gather, broadcast, reduce, scan, exscan, barrier. `refusal`: why
+/// this group cannot use them; then the parts may be empty.
 std::unique_ptr<Algorithm> make_hierarchical(HierarchyParts parts, std::string refusal);
 
 }  // namespace hymn

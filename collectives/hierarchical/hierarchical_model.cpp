@@ -22,7 +22,9 @@ Verdict can_run(const PlanQuery& query, const PlanContext& context) {
   if (layout.largest_host() < 2) return Verdict::no("every rank is alone on its host");
   if (has_blocks(query.type))
     if (Verdict blocks = Hierarchy::has_room_for_blocks(layout.size); !blocks.ok) return blocks;
-  return host_can_do(query);
+  Verdict verdict = host_can_do(query);
+  if (verdict.ok && is_prefix(query.type)) return Hierarchy::can_scan(layout.in_rank_order);
+  return verdict;
 }
 
 // As collectives/hierarchical/piece_plan.hpp has it: each leader tells those of all other hosts,
@@ -32,8 +34,9 @@ double seconds(const PlanQuery& query, const PlanContext& context) {
   const GroupLayout& layout = context.layout;
   const auto others = static_cast<double>(layout.hosts.size() - 1);
   const bool in_blocks = has_blocks(query.type);
-  const bool whole = !in_blocks && (others < 2 || static_cast<double>(query.bytes) * others <=
-                                                      double{PiecePlan::few_bytes});
+  const bool whole =
+      !in_blocks && (others < 2 || is_prefix(query.type) ||
+                     static_cast<double>(query.bytes) * others <= double{PiecePlan::few_bytes});
   const double steps = whole || in_blocks ? 1 : 2;
   double crossing = steps * others / (others + 1);
   if (whole) crossing = others;
@@ -42,6 +45,8 @@ double seconds(const PlanQuery& query, const PlanContext& context) {
   if (reduces(query.type))
     copies += static_cast<double>(layout.largest_host()) /
               std::min(HostMap::most_leaders, layout.smallest_host());
+  // The last member there folds all inputs once more, for itself.
+  if (is_prefix(query.type)) copies += layout.largest_host();
   const double within = cost_of(inside_hosts.in(setting_on_host(context)), query, 2, copies, 0);
   const double between =
       cost_of(between_hosts.in(CostSetting::several_hosts), query, steps * others, crossing,
@@ -59,7 +64,7 @@ const AlgorithmModel hierarchical_model{
     .path = paths::hierarchical,
     .method = "hierarchical",
     .serves = {OpType::all_reduce, OpType::reduce, OpType::reduce_scatter, OpType::broadcast,
-               OpType::all_gather, OpType::barrier},
+               OpType::all_gather, OpType::scan, OpType::exscan, OpType::barrier},
     .can_run = hierarchical_costs::can_run,
     .seconds = hierarchical_costs::seconds};
 

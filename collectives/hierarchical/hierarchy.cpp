@@ -119,4 +119,9 @@ Verdict Hierarchy::has_room_for_blocks(int ranks) {
   return Verdict::no(fmt::format("more than {} ranks, each with a block of its own", most));
 }
 
+Verdict Hierarchy::can_scan(bool in_rank_order) {
+  if (in_rank_order) return Verdict::yes();
+  return Verdict::no("the ranks of some host do not follow one another");
+}
+
 }  // namespace hymn

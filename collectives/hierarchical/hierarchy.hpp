@@ -51,6 +51,8 @@ class Hierarchy {
   static constexpr std::size_t large_bytes = 131072;
   /// Whether a slot holds an element of each rank's block.
   static Verdict has_room_for_blocks(int ranks);
+  /// Whether what each host comes to, host by host, is in the order of the ranks.
+  static Verdict can_scan(bool in_rank_order);
 
   /// On lines of their own: all but the last are written often, and read by others.
   struct Flags {

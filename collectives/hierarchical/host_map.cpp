@@ -29,6 +29,8 @@ int HostMap::largest_host() const {
   return most;
 }
 
+bool HostMap::in_rank_order() const { return std::is_sorted(order_.begin(), order_.end()); }
+
 int HostMap::host_of(int rank) const {
   const auto behind = std::upper_bound(first_.begin(), first_.end(), place_of(rank));
   return static_cast<int>(behind - first_.begin()) - 1;

@@ -26,6 +26,8 @@ class HostMap {
   /// As many on every host: no more than the smallest host has members.
   int leaders() const { return leaders_; }
   int largest_host() const;
+  /// Whether the ranks of each host follow one another: host order is that of the ranks.
+  bool in_rank_order() const;
 
   /// Place in host order of a host's first member.
   int first(int host) const { return first_[static_cast<std::size_t>(host)]; }

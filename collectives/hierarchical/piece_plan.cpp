@@ -22,6 +22,7 @@ void plan_host_steps(PiecePlan& plan, int root_host, bool few) {
                : few                 ? PiecePlan::Parts::whole
                                      : PiecePlan::Parts::even;
   plan.partless = root_host;
+  plan.gather.onward = is_prefix(plan.type);
   if (plan.type == OpType::broadcast) {
     plan.gather.only_from = root_host;
     plan.spread.not_to = root_host;
@@ -50,7 +51,7 @@ PiecePlan PiecePlan::make(const Request& request, const HostMap& map, int root, 
   plan.each = std::max<std::size_t>(wanted / (unit * static_cast<std::size_t>(plan.blocks)), 1);
   plan.pieces = request.type == OpType::barrier ? 1 : (plan.count + plan.each - 1) / plan.each;
   const auto others = static_cast<std::size_t>(map.hosts() - 1);
-  const bool few = others < 2 || bytes * others <= PiecePlan::few_bytes;
+  const bool few = others < 2 || is_prefix(request.type) || bytes * others <= PiecePlan::few_bytes;
   plan_host_steps(plan, root < 0 ? -1 : map.host_of(root), few);
   return plan;
 }

@@ -13,13 +13,14 @@ namespace hymn {
 /// One step of messages between hosts. A message from host g to host h carries a part of the piece.
 struct HostStep {
   bool used = false;
-  int only_from = -1;  ///< a host; -1: from all
-  int only_to = -1;    ///< likewise
-  int not_to = -1;     ///< a host that has it all; -1: there is none
+  int only_from = -1;   ///< a host; -1: from all
+  int only_to = -1;     ///< likewise
+  int not_to = -1;      ///< a host that has it all; -1: there is none
+  bool onward = false;  ///< only to hosts behind
 
   bool has(int from, int to) const {
     return used && from != to && (only_from < 0 || only_from == from) &&
-           (only_to < 0 || only_to == to) && not_to != to;
+           (only_to < 0 || only_to == to) && not_to != to && (!onward || from < to);
   }
 };
 
@@ -38,6 +39,7 @@ struct HostStep {
 ///                   the root's host to all    all but to root's  even                     (many)
 ///   reduce_scatter  all to all                -                  of the members there
 ///   all_gather      -                         all to all         of the members there
+///   scan, exscan    each to those behind it   -                  whole
 ///   barrier         all to all                -                  whole, and empty
 ///
 /// Even parts of a rooted call leave the root's host out: so its interface, which all must cross,

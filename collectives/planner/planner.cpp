@@ -32,6 +32,7 @@ constexpr std::array models = {
     &shm_models::sharing,
     &shm_models::two_shot,
     &shm_models::shown,
+    &shm_models::scan_slots,
     &shm_models::scatter_slots,
     &shm_models::slots,
     &shm_models::flags,

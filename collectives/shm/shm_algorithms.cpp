@@ -27,6 +27,8 @@ void add_shm_algorithms(Algorithms& algorithms, const ShmGroup& group) {
   algorithms.push_back(direct_or(forms, make_reduce_slots(ring)));
   algorithms.push_back(direct_or(forms, make_all_gather_slots(ring)));
   algorithms.push_back(direct_or(forms, make_reduce_scatter_slots(ring)));
+  algorithms.push_back(make_scan_slots(ring));
+  algorithms.push_back(make_exscan_slots(ring));
   algorithms.push_back(make_scatter_slots(ring));
   algorithms.push_back(make_barrier_flags(group));
   algorithms.push_back(direct_or(forms, make_move_rings(group)));

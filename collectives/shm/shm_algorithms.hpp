@@ -36,6 +36,8 @@ std::unique_ptr<Algorithm> make_broadcast_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_reduce_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_all_gather_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_reduce_scatter_slots(std::shared_ptr<SlotRing> ring);
+std::unique_ptr<Algorithm> make_scan_slots(std::shared_ptr<SlotRing> ring);
+std::unique_ptr<Algorithm> make_exscan_slots(std::shared_ptr<SlotRing> ring);
 std::unique_ptr<Algorithm> make_scatter_slots(std::shared_ptr<SlotRing> ring);
 
 /// All of them, in order of preference.

@@ -93,6 +93,14 @@ double one_shot_seconds(const PlanQuery& query, const PlanContext& context) {
   return seconds_for(one_shot_cost, query, context, effort);
 }
 
+// The last folds all inputs; the others as many as there are before them.
+double scan_seconds(const PlanQuery& query, const PlanContext& context) {
+  Effort effort = effort_of(query, context);
+  const double ranks = context.layout.size;
+  effort.bytes = context.layout.oversubscribed() ? ranks * ranks / 2 : ranks - 1;
+  return seconds_for(slots_cost, query, context, effort);
+}
+
 // All bytes are written to a slot once, and read once.
 double shown_seconds(const PlanQuery& query, const PlanContext& context) {
   return context.layout.size == 2 ? seconds<swapped_cost>(query, context)
@@ -141,6 +149,11 @@ const AlgorithmModel slots{
     .serves = {OpType::broadcast, OpType::reduce, OpType::all_gather, OpType::reduce_scatter},
     .can_run = can_use_slots,
     .seconds = seconds<slots_cost>};
+const AlgorithmModel scan_slots{.path = paths::shm,
+                                .method = "slots",
+                                .serves = {OpType::scan, OpType::exscan},
+                                .can_run = can_use_slots,
+                                .seconds = scan_seconds};
 const AlgorithmModel scatter_slots{.path = paths::shm,
                                    .method = "slots",
                                    .serves = {OpType::scatter},

@@ -11,6 +11,7 @@ extern const AlgorithmModel shown;
 extern const AlgorithmModel sharing;
 extern const AlgorithmModel two_shot;
 extern const AlgorithmModel slots;
+extern const AlgorithmModel scan_slots;
 extern const AlgorithmModel scatter_slots;  ///< which hold little
 extern const AlgorithmModel flags;
 extern const AlgorithmModel rings;

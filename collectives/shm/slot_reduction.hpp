@@ -15,7 +15,12 @@ class SlotReduction : public SlotOperation {
   /// Folds, in rank order, this member's `own` and what the others show in a round from `offset`
   /// on. False, and nothing is done, while somebody shows nothing.
   bool fold(std::uint64_t round, const std::byte* own, std::size_t offset, std::byte* out,
-            std::size_t bytes, bool stream);
+            std::size_t bytes, bool stream) {
+    return fold_first(size(), round, own, offset, out, bytes, stream);
+  }
+  /// The same of the first so many members, with or without this one.
+  bool fold_first(int members, std::uint64_t round, const std::byte* own, std::size_t offset,
+                  std::byte* out, std::size_t bytes, bool stream);
 
  private:
   Reducer reducer_;

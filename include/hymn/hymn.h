@@ -217,8 +217,9 @@ HYMN_API hymnResult_t hymnIReduceScatterv(const void* sendbuf, const size_t* cou
                                           hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                           hymnStream_t stream, hymnWork_t* work);
 
-/// The reduction, in the order of ranks, of the inputs of the ranks up to and with each one.
-/// hymnAvg is refused.
+/// The reduction of the inputs of the ranks up to and with each one, none of which changes its
+/// place. Where steps round, how they are put in brackets depends on the path, except in groups
+/// with the reproducibility "placement" or "size" (docs/reproducibility.md). hymnAvg is refused.
 HYMN_API hymnResult_t hymnScan(const void* sendbuf, void* recvbuf, size_t count,
                                hymnDataType_t dtype, hymnOp_t op, hymnGroup_t group,
                                hymnStream_t stream);

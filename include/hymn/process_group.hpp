@@ -223,9 +223,12 @@ class HYMN_API ProcessGroup {
     return start(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
   }
 
-  /// Prefix reductions: `out` receives the reduction of the inputs of group ranks 0 … rank(), in
-  /// that order. As in all_reduce, all ranks give the same number of elements; `avg` is refused,
-  /// and only memory of the host is taken.
+  /// Prefix reductions: `out` receives the reduction of the inputs of group ranks 0 … rank(), none
+  /// of which changes its place. Where steps round, how they are put in brackets depends on the
+  /// path, and MPI need not do it alike in each call. A group at Reproducibility::placement gets
+  /// ((x0 + x1) + x2) + …, and one at Reproducibility::size exact sums (docs/reproducibility.md).
+  /// As in all_reduce, all ranks give the same number of elements; `avg` is refused, and only
+  /// memory of the host is taken.
   HYMN_INLINE void scan(BufferView inout, ReduceOp op = {}, const CallOptions& options = {}) {
     run(Request::scan(inout, inout, op), options);
   }

@@ -44,6 +44,12 @@ void GroupChecks::examine_part(const Call& call, const CallContext& note) {
   if (group_.watch.watches(Watch::info)) announce(call);
 }
 
+// Of a group that was given up it stays: there others look for who has not come.
+void GroupChecks::end_meeting(OpType type) const noexcept {
+  if (is_collective(type) && !group_.health.is_aborted())
+    group_.record.line().met.store(group_.record.collective_sequence(), std::memory_order_release);
+}
+
 void GroupChecks::require_numbers(const Call& call, Timeout limit) {
   const Request& request = *call.request;
   // Of these only the root's side is read, and the others' may hold anything.
@@ -115,8 +121,6 @@ void GroupChecks::refuse_apart(const Call& call, const CallContext& note, const 
                                check_tag(call.sequence), packer.packed(), patience);
   std::vector<std::string> words;
   for (const Bytes& word : said) words.push_back(Unpacker(word).text());
-  // The number was not taken, and may be asked for again.
-  group_.record.line().met.store(0, std::memory_order_release);
   ErrorContext where = group_.members.context(title_of(call));
   where.remedy = "make the same calls, in the same order, on all ranks of the group";
   throw UsageError(

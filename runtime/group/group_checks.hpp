@@ -34,6 +34,9 @@ class GroupChecks {
 
   WatchedCall examine(const Call& call, const Algorithm& algorithm, const CallContext& note);
   void examine_part(const Call& call, const CallContext& note);
+  /// A call of this type has failed before its number was taken: what the others see of this rank
+  /// must not say for ever that it is meeting them for that number, which the next call asks for.
+  void end_meeting(OpType type) const noexcept;
 
  private:
   void require_numbers(const Call& call, Timeout limit);

@@ -183,11 +183,11 @@ void GroupHealth::abort_for(const std::string& reason) {
 }
 
 void GroupHealth::leave_because_of_failure() {
-  const GroupFailure first = world_.failures.first();
-  if (first.missing.empty() || is_aborted()) return;
+  const GroupFailure cause = world_.failures.cause();
+  if (cause.missing.empty() || is_aborted()) return;
   const GroupFailure failure{
-      fmt::format("rank {} leaves because of an error: {}", world_.rank(), first.reason),
-      first.missing};
+      fmt::format("rank {} leaves because of an error: {}", world_.rank(), cause.reason),
+      cause.missing};
   abort_here(failure);
   world_.peers.announce_abort(members_.uid(), failure);
 }

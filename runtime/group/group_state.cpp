@@ -10,6 +10,7 @@
 #include "collectives/validate.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/work_starter.hpp"
+#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 
@@ -128,10 +129,15 @@ RecvStatus GroupState::run(const Request& given, const CallOptions& options, con
   OperationStorage storage;
   Algorithm& algorithm = prepare(storage, call);
   WatchedCall watched;
-  if (watch_.is_watched()) [[unlikely]]
-    watched = checks_.examine(call, algorithm, {site, limit_of(options)});
-  if (matched) [[unlikely]]
-    gpu_.await_ready(*storage.get(), call, limit_of(options));
+  try {
+    if (watch_.is_watched()) [[unlikely]]
+      watched = checks_.examine(call, algorithm, {site, limit_of(options)});
+    if (matched) [[unlikely]]
+      gpu_.await_ready(*storage.get(), call, limit_of(options));
+  } catch (...) {
+    checks_.end_meeting(request.type);
+    throw;
+  }
   call.sequence = record_.take_sequence(request.type, algorithm);
   CallRing& ring = world_->ring();
   const std::uint64_t record_id = ring.claim();
@@ -269,7 +275,7 @@ bool GroupState::drain() {
     try {
       const Duration left =
           deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
-      work->wait(deadline.is_never() ? Timeout::none() : Timeout(left));
+      WorkWait(*work).wait(deadline.is_never() ? Timeout::none() : Timeout(left));
     } catch (const std::exception&) {
       // Told by the work itself to whoever looks at it.
       if (!work->is_completed()) all = false;

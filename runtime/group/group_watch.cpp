@@ -1,7 +1,7 @@
 #include "runtime/group/group_watch.hpp"
 
 #include "recorder/call_facts.hpp"
-#include "runtime/group/work_state.hpp"
+#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -19,7 +19,7 @@ std::string text_of(const std::exception_ptr& error) {
 
 std::size_t payload_of_parts(const WorkState& work) {
   std::size_t bytes = 0;
-  for (const auto& part : work.parts()) bytes += payload_of(part->request.get());
+  for (const auto& part : work.parts().all()) bytes += payload_of(part->request.get());
   return bytes;
 }
 
@@ -71,10 +71,10 @@ void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& err
   const TimePoint now = world_.clock().now();
   const std::size_t bytes = payload_of_parts(work);
   if (watches(Watch::metrics))
-    world_.metrics->add(work.path(), work.type(), bytes, error == nullptr, now - work.started(),
-                        Duration::zero());
+    world_.metrics->add(work.parts().path(), work.type(), bytes, error == nullptr,
+                        now - work.started(), Duration::zero());
   if (!watches(Watch::hooks)) return;
-  const int peer = work.parts().empty() ? -1 : work.parts().front()->request.get().peer;
+  const int peer = work.parts().empty() ? -1 : work.parts().all().front()->request.get().peer;
   CompletionInfo info{.type = work.type(),
                       .name = profiling_name(work.type(), world_.rank(), peer),
                       .group = members_.label(),
@@ -88,7 +88,7 @@ void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& err
 
 void GroupWatch::note_waited(const WorkState& work, Duration waited) {
   if (members_.is_member() && watches(Watch::metrics))
-    world_.metrics->add_waiting(work.path(), work.type(), waited);
+    world_.metrics->add_waiting(work.parts().path(), work.type(), waited);
 }
 
 void GroupWatch::tell_hooks() {
@@ -105,7 +105,7 @@ void GroupWatch::settle(std::span<const std::shared_ptr<WorkState>> pending, Tim
     if (timeout.is_set() && !deadline.is_never())
       left = std::max(deadline.when() - clock.now(), Duration::zero());
     try {
-      work->wait(left);
+      WorkWait(*work).wait(left);
     } catch (const std::exception&) {
       // The patience of this call has ended, not the operation.
       if (!work->is_completed()) throw;

@@ -16,7 +16,7 @@ namespace hymn {
 namespace {
 
 ProgressEngine::Overdue overdue_of(const detail::WorkState& work) {
-  return {work.group().members().membership().uid, work.pending(), work.is_on_host()};
+  return {work.group().members().membership().uid, work.pending(), work.parts().are_on_host()};
 }
 
 }  // namespace
@@ -94,8 +94,8 @@ std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now)
   std::map<std::uint64_t, Overdue> newest;
   std::map<std::uint64_t, Overdue> messages;
   for_each_own([&](const auto& work) {
-    if (work->is_seen_to() || !work->is_overdue(now)) return;
-    work->set_seen_to(true);
+    if (work->waiters().is_seen_to() || !work->is_overdue(now)) return;
+    work->waiters().set_seen_to(true);
     const Overdue one = overdue_of(*work);
     if (!work->is_ordered() && !one.on_host) messages.try_emplace(one.uid, one);
     if (!work->is_ordered()) return;
@@ -111,7 +111,7 @@ std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now)
 
 void ProgressEngine::tell_overdue_again(std::uint64_t uid) {
   for_each_own([&](const auto& work) {
-    if (work->group().members().membership().uid == uid) work->set_seen_to(false);
+    if (work->group().members().membership().uid == uid) work->waiters().set_seen_to(false);
   });
 }
 
@@ -131,7 +131,7 @@ std::optional<ProgressEngine::Overdue> ProgressEngine::still_overdue(const Overd
 }
 
 void ProgressEngine::look_what_is_driven(TimePoint now) {
-  for_each_own([now](const auto& work) { work->look_whether_driven(now); });
+  for_each_own([this, now](const auto& work) { work->waiters().look(now, has_own_thread()); });
 }
 
 bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) const {
@@ -139,7 +139,7 @@ bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) cons
   for_each_own([&](const auto& work) {
     found = found || (work->is_ordered() && work->group().members().membership().uid == uid &&
                       work->sequence() <= sequence && sequence <= work->last_sequence() &&
-                      work->is_undriven());
+                      !work->is_completed() && work->waiters().is_undriven());
   });
   return found;
 }

@@ -1,7 +1,7 @@
 #include "hymn/work.hpp"
 
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/work_state.hpp"
+#include "runtime/group/work_wait.hpp"
 
 namespace hymn {
 namespace {
@@ -13,14 +13,11 @@ detail::WorkState& need(const std::shared_ptr<detail::WorkState>& state) {
 
 }  // namespace
 
-bool Work::test() {
-  detail::WorkState& state = need(state_);
-  return state.test();
-}
+bool Work::test() { return detail::WorkWait(need(state_)).test(); }
 bool Work::is_completed() const { return need(state_).is_completed(); }
-void Work::wait() { need(state_).wait({}); }
-void Work::wait(Timeout timeout) { need(state_).wait(timeout); }
-void Work::wait_on(void* stream) { need(state_).wait_on(stream); }
+void Work::wait() { detail::WorkWait(need(state_)).wait({}); }
+void Work::wait(Timeout timeout) { detail::WorkWait(need(state_)).wait(timeout); }
+void Work::wait_on(void* stream) { detail::WorkWait(need(state_)).wait_on(stream); }
 std::exception_ptr Work::error() const { return need(state_).error(); }
 std::vector<BufferView> Work::result() const { return need(state_).result(); }
 
@@ -40,7 +37,7 @@ Future<std::vector<BufferView>> Work::get_future() const {
 
 OpType Work::type() const { return need(state_).type(); }
 std::uint64_t Work::sequence() const { return need(state_).sequence(); }
-std::string_view Work::path() const { return need(state_).path(); }
-std::string_view Work::algorithm() const { return need(state_).algorithm(); }
+std::string_view Work::path() const { return need(state_).parts().path(); }
+std::string_view Work::algorithm() const { return need(state_).parts().algorithm(); }
 
 }  // namespace hymn

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
+#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 
@@ -62,7 +63,7 @@ std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
     for (const Request& request : requests) add_part(*work, ordered(request));
     prepare_parts(*work, nullptr);
   }
-  if (is_collective(type)) work->coalesce();
+  if (is_collective(type)) work->parts().coalesce(work.get());
   launch(work);
   return work;
 }
@@ -74,28 +75,38 @@ void WorkStarter::add_part(WorkState& work, const Request& given) const {
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence = group_.record_.next_sequence(given.type) + work.parts().size();
-  work.parts().push_back(std::move(part));
+  work.parts().add(std::move(part));
 }
 
 // All of them are right by themselves: only now a member that is gone may be the end of the group.
 void WorkStarter::prepare_parts(WorkState& work, const GroupState::Asked* asked) const {
   if (!group_.health_.is_sound()) [[unlikely]]
     group_.require_members(work.type(), asked);
-  for (const auto& part : work.parts())
+  for (const auto& part : work.parts().all())
     part->algorithm = &group_.prepare(part->storage, part->call);
 }
 
 void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {
   carry_out(work, {.site = site_, .limit = group_.limit_of(options_), .in_background = true});
-  if (options_.stream != nullptr) work->await_enqueued();
+  if (options_.stream != nullptr) WorkWait(*work).await_enqueued();
+}
+
+// What can still go wrong before a number is taken.
+void WorkStarter::examine(const WorkState& work, const CallContext& note) const {
+  try {
+    if (group_.watch_.is_watched()) [[unlikely]]
+      for (const auto& part : work.parts().all()) group_.checks_.examine_part(part->call, note);
+    for (const auto& part : work.parts().all())
+      group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
+  } catch (...) {
+    group_.checks_.end_meeting(work.type());
+    throw;
+  }
 }
 
 void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const {
-  if (group_.watch_.is_watched()) [[unlikely]]
-    for (const auto& part : work->parts()) group_.checks_.examine_part(part->call, note);
-  for (const auto& part : work->parts())
-    group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
-  for (const auto& part : work->parts()) {
+  examine(*work, note);
+  for (const auto& part : work->parts().all()) {
     part->call.sequence = group_.record_.take_sequence(part->call.request->type, *part->algorithm);
     part->record_id = group_.world_->ring().claim();
     group_.record_.fill(part->record_id, *part->call.request, part->call, part->algorithm, note);

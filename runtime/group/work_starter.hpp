@@ -29,6 +29,7 @@ class WorkStarter {
   /// After all parts of the work were added; `asked` as in GroupState::require_members().
   void prepare_parts(WorkState& work, const GroupState::Asked* asked) const;
   void launch(const std::shared_ptr<WorkState>& work) const;
+  void examine(const WorkState& work, const CallContext& note) const;
   void carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const;
 
   GroupState& group_;

@@ -43,7 +43,7 @@ void WorksInFlight::step_all_here() {
 
 void WorksInFlight::add(std::shared_ptr<detail::WorkState> work) {
   const std::lock_guard lock(mutex_);
-  if (work->peers_need_steps()) needed_count_.fetch_add(1, std::memory_order_acq_rel);
+  if (work->parts().peers_need_steps()) needed_count_.fetch_add(1, std::memory_order_acq_rel);
   works_.push_back(std::move(work));
   works_.back()->place_ = std::prev(works_.end());
   count_.store(works_.size(), std::memory_order_release);
@@ -57,7 +57,7 @@ std::shared_ptr<detail::WorkState> WorksInFlight::remove(detail::WorkState& work
   next_to_end_ = std::next(place);
   auto removed = std::move(*place);
   works_.erase(place);
-  if (removed->peers_need_steps()) needed_count_.fetch_sub(1, std::memory_order_acq_rel);
+  if (removed->parts().peers_need_steps()) needed_count_.fetch_sub(1, std::memory_order_acq_rel);
   count_.store(works_.size(), std::memory_order_release);
   return removed;
 }

@@ -10,12 +10,16 @@ WorldFailures::Seen WorldFailures::seen_now(const GroupFailure& failure) const {
 
 bool WorldFailures::has_gone_on_after(const Seen& seen) const {
   const RecorderView view = recorder_.view();
-  return view.capacity() == 0 || hymn::has_gone_on_after(view, seen.calls);
+  return view.capacity() != 0 && hymn::has_gone_on_after(view, seen.calls);
 }
 
 // Who goes on after a failure, with other groups or other ranks, may well have meant to: then it
 // is of no account.
 GroupFailure WorldFailures::seen() const {
+  return recorder_.view().capacity() == 0 ? GroupFailure() : cause();
+}
+
+GroupFailure WorldFailures::cause() const {
   std::lock_guard lock(mutex_);
   for (const Seen* const seen : {&first_failure_, &failed_message_})
     if (!seen->failure.missing.empty() && !has_gone_on_after(*seen)) return seen->failure;
@@ -37,11 +41,6 @@ void WorldFailures::forget() {
   std::lock_guard lock(mutex_);
   first_failure_ = {};
   failed_message_ = {};
-}
-
-GroupFailure WorldFailures::first() const {
-  std::lock_guard lock(mutex_);
-  return first_failure_.failure;
 }
 
 }  // namespace hymn::detail

@@ -19,10 +19,13 @@ class WorldFailures {
   /// Of a send or receive that went wrong and has left nothing behind.
   void note_message(const GroupFailure& failure);
   /// The first that concerned a group, or else that of a message, if this rank has not gone on.
+  /// Where no calls are recorded nobody knows that: then there is none.
   GroupFailure seen() const;
+  /// Why this rank leaves, when it does by an error: the same, but where no calls are recorded it
+  /// is taken not to have gone on.
+  GroupFailure cause() const;
   /// The application goes on with those who are left.
   void forget();
-  GroupFailure first() const;
 
  private:
   struct Seen {

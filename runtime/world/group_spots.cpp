@@ -53,7 +53,8 @@ void pack_spot(Packer& packer, const JobMap& map, std::span<const int> members) 
 void LayoutReader::read(Unpacker& unpacker) {
   const std::uint64_t host = unpacker.number();
   ++layout_.size;
-  ++members_[host];
+  if (members_[host]++ != 0 && host != last_) layout_.in_rank_order = false;
+  last_ = host;
   if (unpacker.number() == 0) return;
   hosts_.push_back(host);
   layout_.hosts.push_back(unpack_summary(unpacker));

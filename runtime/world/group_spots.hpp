@@ -28,6 +28,7 @@ class LayoutReader {
  private:
   GroupLayout layout_;
   std::vector<std::uint64_t> hosts_;      // of layout_.hosts: their index in the job
+  std::uint64_t last_ = 0;                // of the member read last
   std::map<std::uint64_t, int> members_;  // on each of them
 };
 

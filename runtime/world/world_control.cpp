@@ -81,14 +81,15 @@ void WorldControl::say_goodbye() {
 }
 
 GroupFailure WorldControl::cause_of_leaving() const {
-  const GroupFailure failure = world_.failures.first();
+  const GroupFailure failure = world_.failures.cause();
   if (!failure.missing.empty()) return failure;
   return {"an exception has come out of the scope of its World", {world_.rank()}};
 }
 
 void WorldControl::note_exception(std::string_view what) {
-  world_.failures.note(
-      {fmt::format("an exception has come out of the rank's function: {}", what), {world_.rank()}});
+  if (world_.failures.cause().missing.empty())
+    world_.failures.note({fmt::format("an exception has come out of the rank's function: {}", what),
+                          {world_.rank()}});
   has_thrown_ = true;
 }
 

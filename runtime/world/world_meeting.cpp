@@ -56,10 +56,11 @@ WorldMet WorldMeeting::hold(const std::string& secret) {
   const auto words = all_gather(exchange_, all, tag_meet, own_words(tuning, secret), patience);
   const TuningFile found = this->read(words);
   get_to_know();
-  met_.job = map_job(exchange_, met_.arrivals, read, patience);
+  met_.job = map_job(exchange_, arrivals_, read, patience);
   world_.oversubscribed =
       met_.job.world.hosts[static_cast<std::size_t>(met_.job.host)].oversubscribed;
   bind_caller();
+  met_.helper_cpus = helper_cpus();
   use_tuning(found);
   return std::move(met_);
 }
@@ -89,9 +90,9 @@ WorldMeeting::TuningFile WorldMeeting::read(std::span<const Bytes> words) {
     if (rank == 0) {
       found = std::move(theirs);
       world_.recorder.set_job(job);
-      met_.secret = std::move(drawn);
+      secret_ = std::move(drawn);
     }
-    met_.arrivals.push_back(Arrival::unpack(unpacker));
+    arrivals_.push_back(Arrival::unpack(unpacker));
   }
   return found;
 }
@@ -131,11 +132,11 @@ void WorldMeeting::warn_of_tuning(const std::string& problem) const {
 }
 
 void WorldMeeting::get_to_know() {
-  const Arrival& own = met_.arrivals[static_cast<std::size_t>(world_.rank())];
+  const Arrival& own = arrivals_[static_cast<std::size_t>(world_.rank())];
   std::vector<PeerDirectory::Person> persons;
   // Threads may pretend to be on hosts of their own.
   met_.has_peers_here = world_.settings.in_one_process;
-  for (const Arrival& arrival : met_.arrivals) {
+  for (const Arrival& arrival : arrivals_) {
     const bool in_sight = arrival.host_key == own.host_key && own.pid_namespace != 0 &&
                           arrival.pid_namespace == own.pid_namespace;
     persons.push_back({arrival.host_name, arrival.pid, in_sight});
@@ -148,7 +149,7 @@ void WorldMeeting::get_to_know() {
 void WorldMeeting::bind_caller() const {
   if (world_.settings.config.bind == BindTo::none || world_.settings.site) return;
   const CpuSet& cpus = met_.job.place().cpus;
-  if (cpus == met_.arrivals[static_cast<std::size_t>(world_.rank())].cpus)
+  if (cpus == arrivals_[static_cast<std::size_t>(world_.rank())].cpus)
     world_.logger.info(
         fmt::format("HYMN_BIND={}: the thread is bound to CPUs {} already, and stays so",
                     to_string(world_.settings.config.bind), cpus.to_string()));
@@ -160,12 +161,12 @@ void WorldMeeting::bind_caller() const {
                     to_string(world_.settings.config.bind), cpus.to_string()));
 }
 
-CpuSet helper_cpus(const WorldMet& met, int rank) {
+CpuSet WorldMeeting::helper_cpus() const {
   std::vector<CpuSet> others;
-  for (const RankPlace& place : met.job.places)
-    if (place.rank != rank) others.push_back(place.cpus);
-  const CpuSet& granted = met.arrivals[static_cast<std::size_t>(rank)].cpus;
-  return cpus_for_helper(met.job.machine(), granted, met.job.place().cpus, others);
+  for (const RankPlace& place : met_.job.places)
+    if (place.rank != world_.rank()) others.push_back(place.cpus);
+  const CpuSet& granted = arrivals_[static_cast<std::size_t>(world_.rank())].cpus;
+  return cpus_for_helper(met_.job.machine(), granted, met_.job.place().cpus, others);
 }
 
 }  // namespace hymn::detail

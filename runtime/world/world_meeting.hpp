@@ -12,16 +12,13 @@
 
 namespace hymn::detail {
 
-/// What all ranks know when they have met.
+/// What a rank keeps of it when all have met.
 struct WorldMet {
   JobMap job{};
   std::shared_ptr<const TuningTable> tuning{};  ///< null: nothing was measured on such machines
-  std::vector<Arrival> arrivals{};              ///< by rank
-  std::string secret{};                         ///< what rank 0 has drawn
+  CpuSet helper_cpus{};                         ///< on which hymn's own threads are to run
   bool has_peers_here = false;                  ///< other ranks are threads of this process
 };
-/// On which hymn's own threads are to run.
-CpuSet helper_cpus(const WorldMet& met, int rank);
 
 /// Of one world; held once.
 class WorldMeeting {
@@ -31,6 +28,10 @@ class WorldMeeting {
   /// Collective over the exchange: each rank tells the others where it is, and with what settings;
   /// then all learn what their hosts are like. `secret`: what rank 0 tells all.
   WorldMet hold(const std::string& secret);
+
+  // What else has been said, for those who go on making the world.
+  const std::vector<Arrival>& arrivals() const { return arrivals_; }  ///< by rank
+  const std::string& secret() const { return secret_; }               ///< what rank 0 has drawn
 
  private:
   struct TuningFile {
@@ -47,10 +48,13 @@ class WorldMeeting {
   void warn_of_tuning(const std::string& problem) const;
   void get_to_know();
   void bind_caller() const;
+  CpuSet helper_cpus() const;
 
   WorldContext& world_;
   Exchange& exchange_;
   WorldMet met_;
+  std::vector<Arrival> arrivals_;
+  std::string secret_;
 };
 
 }  // namespace hymn::detail

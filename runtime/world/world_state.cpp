@@ -83,8 +83,9 @@ void WorldState::begin() {
   bool has_met = false;
   try {
     const bool leads = context_.rank() == 0;
-    met_ = WorldMeeting(context_, *exchange_).hold(leads && plane_ ? plane_->draw_secret() : "");
-    control_.start(*exchange_, met_.arrivals, met_.secret, listener_, [this] { beat(); });
+    WorldMeeting meeting(context_, *exchange_);
+    met_ = meeting.hold(leads && plane_ ? plane_->draw_secret() : "");
+    control_.start(*exchange_, meeting.arrivals(), meeting.secret(), listener_, [this] { beat(); });
     has_met = true;
     start_working();
     default_group_ = factory_.make_default_group();
@@ -115,7 +116,7 @@ void WorldState::start_working() {
     mechanism->placed(met_.job);
     mechanism->measured(met_.tuning);
   }
-  const CpuSet helpers = helper_cpus(met_, context_.rank());
+  const CpuSet& helpers = met_.helper_cpus;
   const bool own_thread = context_.settings.own_thread;
   context_.engine = std::make_unique<ProgressEngine>(
       met_.has_peers_here ? WorksInFlight::of_thread() : WorksInFlight::of_process(),

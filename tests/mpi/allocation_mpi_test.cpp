@@ -33,6 +33,8 @@ void run() {
       CHECK(taken_by([&] { group.all_reduce(values); }) == 0);
       CHECK(taken_by([&] { group.all_reduce(bytes, ReduceOp::max); }) == 0);
       CHECK(taken_by([&] { group.broadcast(values, 0); }) == 0);
+      CHECK(taken_by([&] { group.scan(values); }) == 0);
+      CHECK(taken_by([&] { group.exscan(bytes, ReduceOp::max); }) == 0);
       CHECK(taken_by([&] { group.barrier(); }) == 0);
     }
 }

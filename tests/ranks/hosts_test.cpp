@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/world/world_state.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/hosts.hpp"
@@ -38,6 +39,14 @@ int ranks_on_largest_host(World& world) {
   return most;
 }
 
+/// Whether no rank of another host lies between two of one host.
+bool lies_host_by_host(World& world) {
+  const std::vector<RankPlace>& here = detail::WorldState::of(world).job_map().places;
+  std::int32_t gaps = here.back().rank - here.front().rank + 1 - world.local_size();
+  world.group().all_reduce(view_of(gaps), ReduceOp::max);
+  return gaps == 0;
+}
+
 /// Ends the test where there is nothing to do across hosts.
 #define NEEDS_HIERARCHY() \
   if (world.host_count() == 1 || ranks_on_largest_host(world) == 1) return
@@ -51,20 +60,26 @@ RANK_TEST(Hosts, WhereTheyCanRun) {
   std::vector<float> one(1);
   std::vector<float> all(static_cast<std::size_t>(world.size()));
   const std::vector<std::size_t> counts(all.size(), 1);
+  const std::string no_scan = refusal.empty() && !lies_host_by_host(world)
+                                  ? "the ranks of some host do not follow one another"
+                                  : refusal;
   const std::vector<Request> requests = {Request::all_reduce(one, one),
                                          Request::broadcast(one, 0),
                                          Request::reduce(one, one, 0),
                                          Request::all_gather(one, OutputBlocks::equal(all)),
                                          Request::reduce_scatter(InputBlocks::equal(all), one),
+                                         Request::scan(one, one),
+                                         Request::exscan(one, one),
                                          Request::barrier()};
   for (const Request& request : requests) {
     const Explanation why = group.explain(request);
     SCOPED_TRACE(to_string(request.type));
     const std::string name = std::string(to_string(request.type)) + "_hierarchical";
-    EXPECT_EQ(why.algorithm, refusal.empty() ? name : "");
+    const std::string& reason = is_prefix(request.type) ? no_scan : refusal;
+    EXPECT_EQ(why.algorithm, reason.empty() ? name : "");
     for (const Candidate& candidate : why.candidates) {
       if (candidate.algorithm == name) {
-        EXPECT_EQ(candidate.reason, refusal);
+        EXPECT_EQ(candidate.reason, reason);
       }
     }
   }
@@ -92,6 +107,40 @@ RANK_TEST(Hosts, SameBitsOnAllRanksAndInEachRun) {
     std::vector<float> again(count);
     group.all_reduce(input, again);
     expect_equal(first, again);
+  }
+}
+
+RANK_TEST(Hosts, AScanHasTheSameBitsInEachRun) {
+  NEEDS_HIERARCHY();
+  if (!lies_host_by_host(world)) return;
+  ProcessGroup group = across_hosts(world);
+  for (const std::size_t count : {1, 700, 5000, 300001}) {
+    std::vector<float> input(count);
+    for (std::size_t i = 0; i < count; ++i) input[i] = awkward(world.rank(), i);
+    std::vector<float> first(count);
+    group.scan(input, first);
+    std::vector<float> again = input;
+    group.scan(again);
+    expect_equal(first, again);
+    // What comes before it is the same for all of a host, so this is the sum before, and its own.
+    std::vector<float> before(count);
+    group.exscan(input, before);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(before[i] + input[i], first[i]) << i;
+  }
+}
+
+/// A group that asks for the bits of a serial sum, wherever its ranks lie, goes another way.
+RANK_TEST(Hosts, AScanKeepsNoMoreThanItPromises) {
+  NEEDS_HIERARCHY();
+  if (!lies_host_by_host(world)) return;
+  ProcessGroup group = group_of_all(
+      world, {.path = "hierarchical,exchange", .reproducibility = Reproducibility::placement});
+  std::vector<float> values(3);
+  const Explanation why = group.explain(Request::scan(values, values));
+  EXPECT_EQ(why.algorithm, "scan_pairwise");
+  for (const Candidate& candidate : why.candidates) {
+    if (candidate.algorithm != "scan_hierarchical") continue;
+    EXPECT_NE(candidate.reason.find("'placement'"), std::string::npos) << candidate.reason;
   }
 }
 

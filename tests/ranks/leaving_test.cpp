@@ -236,6 +236,25 @@ RANK_TEST(Leaving, ByAnExceptionBlamesTheFirstFailure) {
   }
 }
 
+// But for those without whom it has gone on since.
+RANK_TEST(Leaving, ByAnExceptionBlamesNobodyItHasGoneOnWithout) {
+  NEEDS_RANKS(3);
+  ProcessGroup with_first = world.new_group({0, 1});
+  ProcessGroup with_us = world.new_group({0, 2});
+  if (world.rank() == 0) {
+    expect_left(1, [&] { with_first.barrier(); });
+    with_us.barrier();
+    leave_by_an_exception(world);
+  } else if (world.rank() == 1) {
+    world.destroy();
+  } else if (world.rank() == 2) {
+    with_us.barrier();
+    const Error error = failure_of([&] { with_us.barrier(); },
+                                   {"rank 0 (", "it has ended its world because of an error"});
+    EXPECT_EQ(error.context().missing, std::vector<int>{0}) << error.what();
+  }
+}
+
 RANK_TEST(Leaving, ShrinkGoesOnWithoutIt) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);

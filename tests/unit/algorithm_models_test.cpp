@@ -162,13 +162,16 @@ Models walk(const ProcessGroup& group, const PlanContext& context, void* data, M
 }
 
 /// Of ranks as threads, to whom all mechanisms but MPI's give candidates.
-Models walk_hosts(const std::string& layout, const std::vector<HostSummary>& hosts) {
+Models walk_hosts(const std::string& layout, const std::vector<HostSummary>& hosts,
+                  bool in_rank_order = true) {
   Models seen;
+  PlanContext context = context_of(hosts);
+  context.layout.in_rank_order = in_rank_order;
   run_on_hosts(layout,
                [&](World& world) {
                  float data = 0;
                  if (world.rank() == 0)
-                   seen = walk(world.group(), context_of(hosts), &data, MemoryKind::host);
+                   seen = walk(world.group(), context, &data, MemoryKind::host);
                },
                {.path = all_paths});
   return seen;
@@ -223,6 +226,7 @@ TEST(AlgorithmModels, ThereIsOneForEachAlgorithmAndTheyAgree) {
   seen.merge(walk_hosts("0,0", {{.ranks = 2}}));
   seen.merge(walk_hosts("0,0,0", {{.ranks = 3}}));
   seen.merge(walk_hosts("0,0,1", {{.ranks = 2}, {.ranks = 1}}));
+  seen.merge(walk_hosts("0,1,0", {{.ranks = 2}, {.ranks = 1}}, false));
   seen.merge(walk_hosts("0,1", {{.ranks = 1}, {.ranks = 1}}));
   seen.merge(walk_gpus({1}));
   seen.merge(walk_gpus({3}));

@@ -66,6 +66,8 @@ TEST(Allocations, OfBlockingCollectivesAreNone) {
                       0u);
                   EXPECT_EQ(taken_by([&] { group.broadcast(values, 0); }), 0u);
                   EXPECT_EQ(taken_by([&] { group.all_gather(values, blocks); }), 0u);
+                  EXPECT_EQ(taken_by([&] { group.scan(values); }), 0u);
+                  EXPECT_EQ(taken_by([&] { group.exscan(values); }), 0u);
                   EXPECT_EQ(taken_by([&] { group.barrier(); }), 0u);
                 },
                 {.timeout = limit});

@@ -1,10 +1,12 @@
 // What is left of calls that fail while they are started.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "hymn/hymn.hpp"
 #include "runtime/world/world_state.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -29,6 +31,37 @@ TEST(FailedCall, IsRecorded) {
     EXPECT_EQ(last->type, OpType::all_reduce);
     EXPECT_EQ(last->input.count, world.rank() == 0 ? 19'999u : 20'000u);
   });
+}
+
+/// Whether others see this rank meet them before a call.
+bool is_seen_meeting(const ProcessGroup& group) {
+  const detail::GroupRecord& record = detail::GroupState::need_of(group).record();
+  return record.met() > record.collective_sequence();
+}
+
+// Its number is asked for again: nobody must take this rank for one that waits for others.
+TEST(FailedCall, LeavesNoMeetingToBeSeen) {
+  run_ranks(2,
+            [](World& world) {
+              ProcessGroup group = world.new_group({0, 1}, {.nan_check = true});
+              std::vector<float> good(3, 1.0F);
+              std::vector<float> bad(3, std::numeric_limits<float>::quiet_NaN());
+              // The first has met its like when something is found to be wrong with the second.
+              const std::vector<Request> requests = {Request::all_reduce(good, good),
+                                                     Request::all_reduce(bad, bad)};
+              EXPECT_THROW((void)group.start_coalesced(requests), UsageError);
+              EXPECT_FALSE(is_seen_meeting(group));
+              EXPECT_THROW(group.all_reduce(BufferView(good).slice(0, world.rank() == 0 ? 2 : 3)),
+                           UsageError);
+              EXPECT_FALSE(is_seen_meeting(group));
+              group.all_reduce(good);
+              EXPECT_EQ(good.front(), 2.0F);
+              // Messages have no number that others could meet for.
+              const std::uint64_t met = detail::GroupState::need_of(group).record().met();
+              EXPECT_THROW(group.send(bad, 1 - world.rank()), UsageError);
+              EXPECT_EQ(detail::GroupState::need_of(group).record().met(), met);
+            },
+            {.checks = CheckLevel::detail});
 }
 
 // Two ranks may give a group up at the same time; each then hears the other's reason as well.
@@ -67,8 +100,25 @@ TEST(FailureSeen, IsOfNoAccountOnceACallHasCompletedSince) {
     EXPECT_EQ(failures.seen().missing, std::vector<int>{3});
     group.barrier();
     EXPECT_TRUE(failures.seen().missing.empty());
+    EXPECT_TRUE(failures.cause().missing.empty());
     failures.note({"another", {5}});
     EXPECT_EQ(failures.seen().missing, std::vector<int>{5});
+  });
+}
+
+// Nobody knows then whether it has gone on: who leaves by an error is taken to leave because of it.
+TEST(FailureSeen, OfARankThatRecordsNothingIsWhyItLeaves) {
+  const Variable none("HYMN_RECORDER_SIZE", "0");
+  run_ranks(1, [](World& world) {
+    detail::WorldFailures& failures = detail::WorldState::of(world).context().failures;
+    EXPECT_TRUE(failures.cause().missing.empty());
+    failures.note({"the first", {3}});
+    world.group().barrier();
+    failures.note({"another", {4}});
+    EXPECT_TRUE(failures.seen().missing.empty());
+    EXPECT_EQ(failures.cause().missing, std::vector<int>{3});
+    failures.forget();
+    EXPECT_TRUE(failures.cause().missing.empty());
   });
 }
 

@@ -29,6 +29,13 @@ TEST(HostMap, OrdersMembersByHost) {
   EXPECT_EQ(map.leader(2, 0), 5);
 }
 
+TEST(HostMap, KnowsWhetherHostsFollowTheRanks) {
+  EXPECT_TRUE(HostMap({7, 7, 2, 3, 3}, 0).in_rank_order());
+  EXPECT_TRUE(HostMap({0, 1, 2}, 0).in_rank_order());
+  EXPECT_FALSE(HostMap({0, 1, 0}, 0).in_rank_order());
+  EXPECT_FALSE(HostMap({0, 0, 1, 2, 1}, 0).in_rank_order());
+}
+
 TEST(HostMap, LimitsLeaders) {
   EXPECT_EQ(HostMap({0, 0, 0, 1, 1}, 0).leaders(), 2);
   EXPECT_EQ(HostMap(std::vector<int>(12, 3), 0).leaders(), 4);
@@ -44,6 +51,8 @@ std::vector<Request> calls(std::span<float> memory, int ranks, std::size_t count
           Request::reduce(one, one, 3),
           Request::all_gather(one, OutputBlocks::equal(all)),
           Request::reduce_scatter(InputBlocks::equal(all), one),
+          Request::scan(one, one),
+          Request::exscan(one, one),
           Request::barrier()};
 }
 
@@ -115,6 +124,7 @@ TEST(PiecePlan, EveryHostGetsWhatItNeeds) {
           int wanted = 0b111;
           if (request.type == OpType::broadcast) wanted = 1 << root_host;
           if (request.type == OpType::all_gather) wanted = 1 << owner;
+          if (is_prefix(request.type)) wanted = (2 << host) - 1;
           if (request.type == OpType::reduce_scatter && owner != host) continue;
           ASSERT_EQ(result[static_cast<std::size_t>(host)][i], wanted)
               << "host " << host << " " << i;

@@ -325,19 +325,25 @@ TEST(GroupSpots, GiveTheSameLayoutToAllMembers) {
     pack_spot(packer, maps[static_cast<std::size_t>(member)], members);
     said.push_back(packer.packed());
   }
-  LayoutReader reader;
-  for (const Bytes& bytes : said) {
-    Unpacker unpacker(bytes);
-    reader.read(unpacker);
-    EXPECT_TRUE(unpacker.empty());
-  }
-  const GroupLayout layout = reader.layout();
+  const auto read = [&said](const std::vector<std::size_t>& order) {
+    LayoutReader reader;
+    for (const std::size_t i : order) {
+      Unpacker unpacker(said[i]);
+      reader.read(unpacker);
+      EXPECT_TRUE(unpacker.empty());
+    }
+    return reader.layout();
+  };
+  const GroupLayout layout = read({0, 1, 2, 3});
   EXPECT_EQ(layout.size, 4);
   EXPECT_THAT(ranks_by_host(layout), ElementsAre(2, 2));
   EXPECT_TRUE(layout.hosts[0].oversubscribed);
   EXPECT_FALSE(layout.hosts[1].oversubscribed);
   EXPECT_EQ(layout.hosts[1].gpus, 2);
   EXPECT_EQ(layout.hosts[1].machine, maps[0].world.hosts[2].machine);
+  EXPECT_TRUE(layout.in_rank_order);
+  // As if the ranks came to the hosts in turn.
+  EXPECT_FALSE(read({0, 2, 1, 3}).in_rank_order);
   // Who has not heard everybody does not plan with half a picture.
   LayoutReader half;
   for (std::size_t i = 0; i < 3; ++i) {

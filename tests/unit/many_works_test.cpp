@@ -9,7 +9,7 @@
 
 #include "hymn/threads.hpp"
 #include "runtime/group/group_state.hpp"
-#include "runtime/group/work_state.hpp"
+#include "runtime/group/work_wait.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn::test {
@@ -55,7 +55,7 @@ std::shared_ptr<WorkState> make_late(GroupState& group, Steps& steps, std::size_
   auto part = std::make_unique<WorkPart>(request);
   part->call.request = &part->request.get();
   part->storage.emplace<LateOperation>(steps, index);
-  work->parts().push_back(std::move(part));
+  work->parts().add(std::move(part));
   work->start();
   group.world().engine->add(work);
   return work;
@@ -82,7 +82,7 @@ TEST(ManyWorks, AWaitForOneDoesNotStepAllOthersEachTime) {
   with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
     for (std::size_t i = 0; i < many; ++i) {
       steps.open = i + 1;
-      works[i]->wait({});
+      detail::WorkWait(*works[i]).wait({});
     }
     EXPECT_LT(steps.taken, many * most_steps_a_wait);
   });
@@ -92,7 +92,7 @@ TEST(ManyWorks, NorDoesAWaitForTheLastOfThoseThatEndOneBehindTheOther) {
   with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
     steps.open = 1;
     steps.each_opens_the_next = true;
-    works.back()->wait({});
+    detail::WorkWait(*works.back()).wait({});
     EXPECT_LT(steps.taken, many * most_steps_a_wait);
   });
 }
@@ -101,7 +101,7 @@ TEST(ManyWorks, NorDoesATest) {
   with_works(many, OpType::send, [](GroupState&, auto& works, Steps& steps) {
     for (std::size_t i = 0; i < many; ++i) {
       steps.open = i + 1;
-      while (!works[i]->test()) continue;
+      while (!detail::WorkWait(*works[i]).test()) continue;
     }
     EXPECT_LT(steps.taken, many * most_steps_a_wait);
   });
@@ -111,9 +111,9 @@ TEST(ManyWorks, NorDoesATest) {
 TEST(ManyWorks, AllOthersHaveTheirTurnWhileOneIsWaitedFor) {
   with_works(many, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
     steps.open = many - 1;
-    while (!works[many - 2]->is_completed()) works[many - 1]->test();
+    while (!works[many - 2]->is_completed()) detail::WorkWait(*works[many - 1]).test();
     steps.open = many;
-    works[many - 1]->wait({});
+    detail::WorkWait(*works[many - 1]).wait({});
     group.world().engine->step_all();
     group.world().engine->step_all();
   });
@@ -124,14 +124,14 @@ TEST(ManyWorks, ARoundStepsEachOnce) {
     group.world().engine->step_all();
     EXPECT_EQ(steps.taken, many);
     steps.open = many;
-    for (const auto& work : works) work->wait({});
+    for (const auto& work : works) detail::WorkWait(*work).wait({});
   });
 }
 
 TEST(ManyWorks, OneThatIsGivenUpIsForgotten) {
   with_works(3, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
     works[1]->abandon("enough");
-    EXPECT_THROW(works[1]->wait({}), AbortedError);
+    EXPECT_THROW(detail::WorkWait(*works[1]).wait({}), AbortedError);
     steps.open = 3;
     group.world().engine->step_all();
     group.world().engine->step_all();

@@ -315,6 +315,18 @@ TEST(Planner, HostMemoryTakesSharedMemoryOrAHierarchy) {
   EXPECT_EQ(best(personal, hosts_of(4, 8, 8)), "mpi mpi");
 }
 
+TEST(Planner, PrefixesTakeAHierarchyWhereRanksLieHostByHost) {
+  const PlanQuery query{.type = OpType::scan, .bytes = 4 * KiB};
+  PlanContext context = hosts_of(2, 8, 8);
+  EXPECT_EQ(best(query, context), "hierarchical hierarchical");
+  // The last host would have to hear from each of very many.
+  EXPECT_EQ(best(query, hosts_of(64, 8, 8)), "mpi mpi");
+  context.layout.in_rank_order = false;
+  EXPECT_EQ(best(query, context), "mpi mpi");
+  EXPECT_EQ(refusal_by_path("hierarchical", query, context),
+            "the ranks of some host do not follow one another");
+}
+
 TEST(Planner, PathsOfHostMemoryDoNotReadDevices) {
   for (const AlgorithmModel* model : algorithm_models()) {
     const PlanContext context = hosts_of(2, 2, 2);

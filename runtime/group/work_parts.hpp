@@ -1,0 +1,105 @@
+// The requests of a work, each with the operation that carries it out: one, or several of a batch.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/algorithm.hpp"
+#include "hymn/request.hpp"
+#include "runtime/group/gone_members.hpp"
+
+namespace hymn::detail {
+
+class GroupState;
+
+/// A request that owns its lists and counts, so that it can outlive the call that made it.
+class OwnedRequest {
+ public:
+  explicit OwnedRequest(const Request& request);
+  OwnedRequest(const OwnedRequest&) = delete;
+  OwnedRequest& operator=(const OwnedRequest&) = delete;
+  const Request& get() const { return request_; }
+
+ private:
+  std::vector<ConstBufferView> inputs_;
+  std::vector<BufferView> outputs_;
+  std::vector<std::size_t> input_counts_;
+  std::vector<std::size_t> output_counts_;
+  Request request_;
+};
+
+struct WorkPart {
+  explicit WorkPart(const Request& given) : request(given) {}
+  OwnedRequest request;
+  Call call;
+  Algorithm* algorithm = nullptr;
+  OperationStorage storage;
+  std::atomic<bool> done = false;  ///< others look at it while it is stepped
+  std::uint64_t record_id = 0;
+};
+
+/// Those of one work. What changes them once it has started is called under the work's step lock.
+class WorkParts {
+ public:
+  explicit WorkParts(GroupState& group) : group_(group) {}
+
+  /// Before start(); prepared by then.
+  void add(std::unique_ptr<WorkPart> part) { parts_.push_back(std::move(part)); }
+  /// They are to be carried out as one, as far as the same algorithm carries them; `work` names it.
+  void coalesce(const void* work);
+  /// Throws when one of them cannot start: then what has started is to be given up.
+  void start();
+  /// True when all have completed. Where can_park(), and nothing can be done, it may sleep for up
+  /// to `nanoseconds`.
+  bool step(long nanoseconds);
+  /// Of one of them that has not completed; null while all may.
+  std::exception_ptr hopeless();
+  /// True when nothing of them is left behind.
+  bool give_up(const std::string& reason);
+  /// Those that were not started any more have failed, too.
+  void fail_unstarted();
+
+  const std::vector<std::unique_ptr<WorkPart>>& all() const { return parts_; }
+  bool empty() const { return parts_.empty(); }
+  std::size_t size() const { return parts_.size(); }
+  /// Their data is in the memory of the host: they move in steps only. Fixed once they have
+  /// started.
+  bool are_on_host() const { return on_host_; }
+  /// Whether peers wait for steps of one of them. Likewise.
+  bool peers_need_steps() const;
+  /// Only the last one parks: whoever slept in one would not move the others.
+  bool can_park() const;
+  /// Of all that have not completed.
+  Awaited awaited() const;
+  /// Whether all are on their stream, or have completed.
+  bool are_enqueued() const;
+  bool can_let_wait() const;
+  void let_wait(void* stream);
+  /// `op`, which is of the work, with the peers of those parts that have not completed.
+  PendingOp pending(PendingOp op) const;
+  /// Empty: there are none. What carries the first one.
+  std::string_view path() const;
+  std::string_view algorithm() const;
+  /// What has been written.
+  std::vector<BufferView> outputs() const;
+  /// Of the receives, which have completed.
+  std::vector<RecvStatus> statuses() const;
+
+  // In their records.
+  void show_waited_for(bool waited_for) const;
+  void show_undriven(bool undriven) const;
+  void show_retired() const;
+
+ private:
+  bool step_one(WorkPart& part, long nanoseconds);
+
+  GroupState& group_;
+  std::vector<std::unique_ptr<WorkPart>> parts_;
+  std::size_t started_ = 0;
+  std::atomic<std::size_t> completed_{0};
+  bool on_host_ = true;
+};
+
+}  // namespace hymn::detail

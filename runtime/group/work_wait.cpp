@@ -1,0 +1,106 @@
+#include "runtime/group/work_wait.hpp"
+
+#include "base/error_context.hpp"
+#include "base/waiter.hpp"
+#include "runtime/group/group_state.hpp"
+
+namespace hymn::detail {
+
+void WorkWait::require_driver() const {
+  // Asked here first: a context is words, which cost more than the rest of a small call.
+  if (work_.is_completed()) return;
+  const GroupMembers& members = work_.group().members();
+  if (world_.life.is_copied()) world_.life.require_here(members.context(work_.title()));
+  if (world_.engine->has_own_thread() || world_.life.may_end_works()) return;
+  world_.life.require_drive(members.context(work_.title()));
+}
+
+bool WorkWait::test() {
+  require_driver();
+  // Others may wait for what is not being waited for here.
+  if (!work_.is_completed() && !(world_.life.may_drive() && work_.step()))
+    world_.engine->step_some();
+  return work_.is_completed();
+}
+
+void WorkWait::wait(Timeout timeout) {
+  require_driver();
+  const TimePoint began = world_.clock().now();
+  const bool has_waited = !work_.is_completed();
+  if (has_waited) work_.waiters_.add();
+  if (timeout.is_set()) work_.waiters_.add_limit();
+  const bool expired = !wait_until(Deadline::after(timeout, began));
+  if (timeout.is_set()) work_.waiters_.remove_limit();
+  if (has_waited) work_.waiters_.remove(work_.is_completed());
+  GroupWatch& watch = work_.group().watch();
+  if (watch.is_watched()) [[unlikely]]
+    watch.note_waited(work_, world_.clock().now() - began);
+  if (expired) expire(world_.clock().now() - began, timeout);
+  if (const auto error = work_.error()) std::rethrow_exception(error);
+}
+
+bool WorkWait::wait_until(Deadline deadline) {
+  ProgressEngine& engine = *world_.engine;
+  // Of several parts all but one may be over after a step, and that one can park.
+  if (may_step()) work_.step();
+  Waiter waiter(engine.oversubscription(), work_.parts().can_park());
+  while (!work_.is_completed()) {
+    // With nothing else to move forward it may sleep until a peer has done something.
+    const bool parks = waiter.is_sleepy() && work_.parts().can_park() && engine.has_one() &&
+                       !engine.has_own_thread();
+    if (may_step() && work_.step(parks ? waiter.next_park() : 0)) break;
+    const bool all_stepped = parks || engine.has_one() || engine.step_some();
+    if (work_.is_completed()) break;
+    if (deadline.expired(world_.clock().now()) && !(may_step() && work_.step())) return false;
+    if (!parks && (all_stepped || !waiter.is_sleepy())) waiter.pause([this] { return awaited(); });
+  }
+  return true;
+}
+
+Awaited WorkWait::awaited() const {
+  const std::unique_lock lock(work_.step_mutex_, std::try_to_lock);
+  return lock ? work_.parts().awaited() : Awaited::somewhere;
+}
+
+void WorkWait::expire(Duration waited, Timeout limit) {
+  const bool gives_up = world_.settings.config.blocking_wait;
+  auto error = work_.group().inquiry().timeout_error(work_.pending(), waited, limit, gives_up);
+  if (!gives_up) std::rethrow_exception(error);
+  work_.fail_unless_ended(std::move(error));
+}
+
+void WorkWait::await_enqueued() {
+  ProgressEngine& engine = *world_.engine;
+  Waiter waiter(engine.oversubscription());
+  while (true) {
+    {
+      const std::lock_guard lock(work_.step_mutex_);
+      if (work_.is_completed() || work_.parts().are_enqueued()) break;
+    }
+    // Others may have to go first; its own limit is looked at in its steps.
+    const bool all_stepped = work_.step() || engine.step_some();
+    if (all_stepped || !waiter.is_sleepy()) waiter.pause();
+  }
+  if (const auto error = work_.error()) std::rethrow_exception(error);
+}
+
+void WorkWait::wait_on(void* stream) {
+  require_driver();
+  try {
+    require_own_stream(stream, work_.group().means().reach);
+  } catch (...) {
+    rethrow_with(work_.group().members().context(work_.title()));
+  }
+  await_enqueued();
+  {
+    const std::lock_guard lock(work_.step_mutex_);
+    if (work_.is_completed()) return;
+    if (work_.parts().can_let_wait()) {
+      work_.parts().let_wait(stream);
+      return;
+    }
+  }
+  wait({});
+}
+
+}  // namespace hymn::detail
