@@ -18,9 +18,14 @@ endfunction()
 # hymn_unite(TARGET): its sources are compiled several at a time, so that what they all include is
 # read once for these. Left out are those with options of their own (CMake sees to that), and what
 # has SKIP_UNITY_BUILD_INCLUSION. So many together, and not all, for two reasons: all cores are to
-# have some, and who changes one compiles those that stand with it.
+# have some, and who changes one compiles those that stand with it. Sanitized builds are seldom built
+# twice.
 function(hymn_unite target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set(batch 8)
+  if(HYMN_SANITIZE)
+    set(batch 24)
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
 endfunction()
 
 # hymn_add_room(NAME base SOURCES … [ROOMS …] [LINKS …])

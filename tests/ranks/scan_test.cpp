@@ -39,7 +39,7 @@ RANK_TEST(Scan, EveryCount) {
                             {DataType::complex128, ReduceKind::product}};
   for (const OpType type : prefixes)
     for (const Cell cell : cells)
-      for (const std::size_t count : {0u, 1u, 2u, 63u, 4099u, 20000u, 50001u})
+      for (const std::size_t count : {0u, 1u, 2u, 63u, 4099u, 20001u})
         check(world.group(), {.type = type,
                               .dtype = cell.dtype,
                               .kind = cell.kind,

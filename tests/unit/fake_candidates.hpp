@@ -9,12 +9,22 @@
 #include <utility>
 
 #include "collectives/dispatch/selector.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn::test {
 
 using Answer = std::function<Verdict(const Request&)>;
 
 inline Verdict always(const Request&) { return Verdict::yes(); }
+
+inline std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UnsupportedError& error) {
+    return error.what();
+  }
+  return "nothing is thrown";
+}
 
 /// Of what has no figures.
 class FakeModel {

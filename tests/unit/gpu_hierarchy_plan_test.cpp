@@ -39,8 +39,8 @@ std::string taken(const PlanQuery& query, const PlanContext& context) {
   return name;
 }
 
-std::string refusal_of(const AlgorithmModel& model, const PlanQuery& query,
-                       const PlanContext& context) {
+std::string model_refusal(const AlgorithmModel& model, const PlanQuery& query,
+                          const PlanContext& context) {
   return model.can_run(query, context).reason;
 }
 
@@ -57,9 +57,9 @@ TEST(GpuHierarchyPlan, LargeOnesGoThroughPeerMemoryAndTheNetwork) {
 TEST(GpuHierarchyPlan, WhatNcclHasNotIsStagedBetweenHosts) {
   const PlanQuery most = on_device(64 * MiB, ReduceKind::max);
   EXPECT_EQ(taken(most, switched(2)), "hierarchical_staged");
-  EXPECT_EQ(refusal_of(nccl_models::hierarchical_nccl, most, switched(2)),
+  EXPECT_EQ(model_refusal(nccl_models::hierarchical_nccl, most, switched(2)),
             "NCCL does not specify what its max does with a NaN");
-  EXPECT_EQ(refusal_of(peer_models::hierarchical_staged, most, switched(2)), "");
+  EXPECT_EQ(model_refusal(peer_models::hierarchical_staged, most, switched(2)), "");
 }
 
 TEST(GpuHierarchyPlan, AFastNetworkLeavesNothingToSave) {
@@ -87,8 +87,8 @@ TEST(GpuHierarchyPlan, TakesAsLongAsItsParts) {
 TEST(GpuHierarchyPlan, SaysWhyNot) {
   PlanContext context = switched(1);
   const auto refusal = [&](const PlanQuery& query) {
-    const std::string reason = refusal_of(nccl_models::hierarchical_nccl, query, context);
-    EXPECT_EQ(refusal_of(peer_models::hierarchical_staged, query, context), reason);
+    const std::string reason = model_refusal(nccl_models::hierarchical_nccl, query, context);
+    EXPECT_EQ(model_refusal(peer_models::hierarchical_staged, query, context), reason);
     return reason;
   };
   const PlanQuery query = on_device(64 * KiB);

@@ -13,6 +13,7 @@
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
 #include "hymn/threads.hpp"
+#include "tests/unit/peer_candidate.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
 namespace hymn::test {
@@ -65,12 +66,6 @@ std::uint64_t uses_of(const ProcessGroup& group, std::string_view algorithm) {
   for (const AlgorithmUse& use : group.uses())
     if (use.path == "cuda_p2p" && use.algorithm == algorithm) return use.count;
   return 0;
-}
-
-Candidate candidate(const ProcessGroup& group, const Request& request, std::string_view name) {
-  for (const Candidate& each : group.explain(request).candidates)
-    if (each.path == "cuda_p2p" && each.algorithm == name) return each;
-  return {};
 }
 
 // Some are cut evenly, some leave a tail, some are nothing else.
@@ -239,7 +234,7 @@ TEST_P(GpuHierarchy, NobodyHasItUnasked) {
     EXPECT_EQ(gpus.open_allocations(), 0);
     ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
     EXPECT_EQ(
-        candidate(world.group(), Request::all_reduce(buffer.view(), buffer.view()), GetParam())
+        peer_candidate(world.group(), Request::all_reduce(buffer.view(), buffer.view()), GetParam())
             .reason,
         "it has not been measured here: run `hymn tune --memory device` on 4 ranks, or name "
         "cuda_p2p in HYMN_PATH");
@@ -257,7 +252,7 @@ TEST_P(GpuHierarchy, C10dStaysInsideAHost) {
         EXPECT_EQ(gpus.open_allocations(), 0);
         ToyBuffer<bfloat16> buffer(gpus, world.rank(), std::vector<bfloat16>(64));
         const Request request = Request::all_reduce(buffer.view(), buffer.view());
-        EXPECT_EQ(candidate(world.group(), request, GetParam()).reason,
+        EXPECT_EQ(peer_candidate(world.group(), request, GetParam()).reason,
                   "HYMN_P2P_COMPAT=c10d: only inside a host");
         EXPECT_EQ(world.group().explain(request).path, "nccl");
         world.group().barrier();
@@ -284,7 +279,7 @@ TEST_P(GpuHierarchy, ReasonsAreTold) {
         [&](World& world) {
           ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
           const Request request = Request::all_reduce(buffer.view(), buffer.view());
-          EXPECT_EQ(candidate(world.group(), request, GetParam()).reason, each.reason);
+          EXPECT_EQ(peer_candidate(world.group(), request, GetParam()).reason, each.reason);
           world.group().all_reduce(buffer.view());
           EXPECT_EQ(buffer.values(), Floats(4, static_cast<float>(ranks)));
           world.group().barrier();
@@ -428,7 +423,7 @@ TEST_P(GpuHierarchyByNccl, WhatNcclHasNotIsRefused) {
         ToyBuffer<float> floats(gpus, world.rank(), Floats(4));
         ToyBuffer<std::int32_t> ints(gpus, world.rank(), std::vector<std::int32_t>(4));
         const auto told = [&](const BufferView& view, ReduceOp op, const char* name) {
-          return candidate(world.group(), Request::all_reduce(view, view, op), name).reason;
+          return peer_candidate(world.group(), Request::all_reduce(view, view, op), name).reason;
         };
         EXPECT_EQ(told(floats.view(), ReduceOp::max, by_nccl),
                   "NCCL does not specify what its max does with a NaN");
@@ -455,7 +450,8 @@ TEST_P(GpuHierarchyByNccl, WithoutNcclSharesGoThroughTheHost) {
         constexpr std::size_t count = std::size_t{1} << 20;
         ToyBuffer<float> buffer(gpus, world.rank(), Floats(count, 1.0F));
         const Request request = Request::all_reduce(buffer.view(), buffer.view());
-        EXPECT_EQ(candidate(world.group(), request, by_nccl).reason, "the group cannot use NCCL");
+        EXPECT_EQ(peer_candidate(world.group(), request, by_nccl).reason,
+                  "the group cannot use NCCL");
         EXPECT_EQ(world.group().explain(request).algorithm, by_staging);
         world.group().all_reduce(buffer.view());
         EXPECT_TRUE(buffer.values() == Floats(count, 4.0F));

@@ -225,7 +225,7 @@ TEST_P(BrokenBox, IsRefusedByName) {
   EXPECT_THAT(error, HasSubstr(GetParam().text));
 }
 
-const Bad bad[] = {
+const Bad bad_boxes[] = {
     {"Truncated", "truncated.xml", "hwloc refuses it"},
     {"Format3", "format_3.xml", "its format is 3.0"},
     {"NoNuma", "no_numa.xml", "hwloc refuses it"},
@@ -234,7 +234,7 @@ const Bad bad[] = {
     {"SameGpuTwice", "same_gpu_twice.xml", "GPUs 0 and 1 are the same"},
     {"EndlessCpus", "endless_cpus.xml", "CPUs are not numbered"},
 };
-INSTANTIATE_TEST_SUITE_P(All, BrokenBox, testing::ValuesIn(bad),
+INSTANTIATE_TEST_SUITE_P(All, BrokenBox, testing::ValuesIn(bad_boxes),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(OddBoxes, AsymmetricNvlinksTakeTheLowerValue) {

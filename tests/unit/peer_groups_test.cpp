@@ -12,6 +12,7 @@
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
+#include "tests/unit/peer_candidate.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
 namespace hymn::test {
@@ -36,12 +37,6 @@ class PeerGroups : public testing::Test {
   }
   static float value_of(World& world) { return static_cast<float>(world.rank() + 1); }
 };
-
-Candidate candidate(const ProcessGroup& group, const Request& request, std::string_view name) {
-  for (const Candidate& each : group.explain(request).candidates)
-    if (each.path == "cuda_p2p" && each.algorithm == name) return each;
-  return {};
-}
 
 TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
   ToyGpus gpus(4);
@@ -140,10 +135,10 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
         // The root gives a list, the others nothing.
         for (const OutputBlocks& blocks : {OutputBlocks::counted(all.view(), counts),
                                            me == 0 ? OutputBlocks::list(list) : OutputBlocks()})
-          EXPECT_EQ(
-              candidate(world.group(), Request::gather(mine.view(), blocks, 0), "gather_windows")
-                  .reason,
-              "the kernels support only equal blocks of one buffer");
+          EXPECT_EQ(peer_candidate(world.group(), Request::gather(mine.view(), blocks, 0),
+                                   "gather_windows")
+                        .reason,
+                    "the kernels support only equal blocks of one buffer");
         world.group().barrier();
       },
       {}, config());
@@ -332,7 +327,7 @@ TEST_F(PeerGroups, NobodyIsOfferedAStagingBufferWithoutBeingAsked) {
     EXPECT_EQ(gpus.open_allocations(), 0);
     ToyBuffer<float> buffer(gpus, world.rank(), Floats(4, 1.0F));
     const Request request = Request::all_reduce(buffer.view(), buffer.view());
-    EXPECT_EQ(candidate(world.group(), request, "all_reduce_one_shot").reason,
+    EXPECT_EQ(peer_candidate(world.group(), request, "all_reduce_one_shot").reason,
               "it has not been measured here: run `hymn tune --memory device` on 2 ranks, or name "
               "cuda_p2p in HYMN_PATH");
     world.group().barrier();
@@ -345,9 +340,9 @@ TEST_F(PeerGroups, WhatCannotRunIsNotToBeMeasured) {
     if (world.rank() == 2) return;
     ToyBuffer<float> buffer(gpus, world.rank(), Floats(4));
     const BufferView view(buffer.data(), 4, DataType::float32, MemoryKind::device);
-    EXPECT_EQ(
-        candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot").reason,
-        "rank 2 has no GPU");
+    EXPECT_EQ(peer_candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot")
+                  .reason,
+              "rank 2 has no GPU");
   });
 }
 
@@ -360,7 +355,8 @@ TEST_F(PeerGroups, AMemberWithoutAGpuIsTheReason) {
         ToyBuffer<float> buffer(gpus, world.rank(), Floats(4));
         const BufferView view(buffer.data(), 4, DataType::float32, MemoryKind::device);
         EXPECT_EQ(
-            candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot").reason,
+            peer_candidate(world.group(), Request::all_reduce(view, view), "all_reduce_one_shot")
+                .reason,
             "rank 2 has no GPU");
       },
       config());

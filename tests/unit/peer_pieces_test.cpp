@@ -16,7 +16,7 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using Ints = std::vector<std::int32_t>;
 
-constexpr int ranks = 3;
+constexpr int rank_count = 3;
 
 class PeerPieces : public testing::Test {
  protected:
@@ -36,7 +36,7 @@ class PeerPieces : public testing::Test {
         {}, config);
     EXPECT_THAT(gpus.violations(), IsEmpty());
   }
-  ToyGpus gpus{ranks};
+  ToyGpus gpus{rank_count};
 };
 
 /// More than one piece of blocks for every rank, or of one block, and an end that fills no pack.
@@ -58,17 +58,17 @@ Ints block(int from, int to, std::size_t count) {
 /// The blocks of one rank for all, or of all ranks for one.
 Ints from_one(int from, std::size_t count) {
   Ints all;
-  for (int to = 0; to < ranks; ++to) append(all, from, to, count);
+  for (int to = 0; to < rank_count; ++to) append(all, from, to, count);
   return all;
 }
 Ints to_one(int to, std::size_t count) {
   Ints all;
-  for (int from = 0; from < ranks; ++from) append(all, from, to, count);
+  for (int from = 0; from < rank_count; ++from) append(all, from, to, count);
   return all;
 }
 Ints sum_for(int to, std::size_t count) {
   Ints sums(count);
-  for (int from = 0; from < ranks; ++from)
+  for (int from = 0; from < rank_count; ++from)
     for (std::size_t i = 0; i < count; ++i) sums[i] += value(from, to, i);
   return sums;
 }
@@ -76,7 +76,7 @@ Ints sum_for(int to, std::size_t count) {
 TEST_F(PeerPieces, AllGather) {
   run([&](World& world) {
     ToyBuffer<std::int32_t> mine(gpus, world.rank(), block(world.rank(), 0, in_pieces));
-    ToyBuffer<std::int32_t> all(gpus, world.rank(), Ints(ranks * in_pieces));
+    ToyBuffer<std::int32_t> all(gpus, world.rank(), Ints(rank_count * in_pieces));
     world.group().all_gather(mine.view(), all.view());
     EXPECT_TRUE(all.values() == to_one(0, in_pieces));
   });
@@ -100,7 +100,7 @@ TEST_F(PeerPieces, AllToAll) {
   run([&](World& world) {
     const int me = world.rank();
     ToyBuffer<std::int32_t> in(gpus, me, from_one(me, block_in_pieces));
-    ToyBuffer<std::int32_t> out(gpus, me, Ints(ranks * block_in_pieces));
+    ToyBuffer<std::int32_t> out(gpus, me, Ints(rank_count * block_in_pieces));
     world.group().all_to_all(in.view(), out.view());
     EXPECT_TRUE(out.values() == to_one(me, block_in_pieces));
   });
@@ -121,7 +121,7 @@ TEST_F(PeerPieces, GatherAndScatter) {
     const int me = world.rank();
     const bool is_root = me == 2;
     ToyBuffer<std::int32_t> mine(gpus, me, block(me, 0, in_pieces));
-    ToyBuffer<std::int32_t> all(gpus, me, Ints(is_root ? ranks * in_pieces : 0));
+    ToyBuffer<std::int32_t> all(gpus, me, Ints(is_root ? rank_count * in_pieces : 0));
     world.group().gather(mine.view(), is_root ? all.view() : BufferView{}, 2);
     if (is_root) {
       EXPECT_TRUE(all.values() == to_one(0, in_pieces));

@@ -15,7 +15,7 @@ namespace {
 constexpr GroupShape shape{.rank = 1, .size = 3};
 float all_elements[64];
 
-BufferView part(std::size_t offset, std::size_t count) {
+BufferView elements(std::size_t offset, std::size_t count) {
   return BufferView(all_elements).slice(offset, count);
 }
 
@@ -63,8 +63,8 @@ TEST(PlainRequest, IsRightWhenItIsPlainlyRight) {
   for (const std::size_t in_count : {0u, 1u, 2u, 3u, 6u})
     for (const std::size_t out_count : {0u, 1u, 2u, 3u, 6u})
       for (std::size_t out_at = 0; out_at < 40; ++out_at)
-        for (const BufferView& in : variants(part(20, in_count)))
-          for (const BufferView& out : variants(part(out_at, out_count)))
+        for (const BufferView& in : variants(elements(20, in_count)))
+          for (const BufferView& out : variants(elements(out_at, out_count)))
             for (const Request& request : requests_on(in, out))
               for (const int root : {-1, 0, 1}) {
                 if (!is_plainly_right(request, shape, root)) continue;
@@ -79,14 +79,14 @@ TEST(PlainRequest, IsRightWhenItIsPlainlyRight) {
 TEST(PlainRequest, CoversTheUsualCalls) {
   for (const int root : {0, 1})
     for (const Request& request : {
-             Request::all_reduce(part(0, 6), part(0, 6)),
-             Request::all_reduce(part(0, 6), part(6, 6)),
-             Request::broadcast(part(0, 6), 0),
-             Request::reduce(part(0, 6), part(6, 6), 0),
-             Request::gather(part(0, 2), OutputBlocks::equal(part(2, 6)), 0),
-             Request::scatter(InputBlocks::equal(part(0, 6)), part(6, 2), 0),
-             Request::all_gather(part(0, 2), OutputBlocks::equal(part(2, 6))),
-             Request::reduce_scatter(InputBlocks::equal(part(0, 6)), part(6, 2)),
+             Request::all_reduce(elements(0, 6), elements(0, 6)),
+             Request::all_reduce(elements(0, 6), elements(6, 6)),
+             Request::broadcast(elements(0, 6), 0),
+             Request::reduce(elements(0, 6), elements(6, 6), 0),
+             Request::gather(elements(0, 2), OutputBlocks::equal(elements(2, 6)), 0),
+             Request::scatter(InputBlocks::equal(elements(0, 6)), elements(6, 2), 0),
+             Request::all_gather(elements(0, 2), OutputBlocks::equal(elements(2, 6))),
+             Request::reduce_scatter(InputBlocks::equal(elements(0, 6)), elements(6, 2)),
          })
       EXPECT_TRUE(is_plainly_right(request, shape, root)) << to_string(request.type);
 }
@@ -95,13 +95,14 @@ TEST(PlainRequest, LeavesOperationsOfOtherLibrariesToBeLookedAt) {
   for (const void* const handle :
        {static_cast<const void*>(nullptr), static_cast<const void*>(&shape)})
     EXPECT_FALSE(is_plainly_right(
-        Request::all_reduce(part(0, 6), part(6, 6), ReduceOp::opaque(handle)), shape, -1));
+        Request::all_reduce(elements(0, 6), elements(6, 6), ReduceOp::opaque(handle)), shape, -1));
 }
 
 // Given counts are the same on all ranks, also where nothing else of that side is looked at.
 TEST(PlainRequest, LeavesGivenCountsToBeCompared) {
   const std::array<std::size_t, 3> counts = {1, 2, 3};
-  const Request gather = Request::gather(part(0, 3), OutputBlocks::counted(part(6, 6), counts), 0);
+  const Request gather =
+      Request::gather(elements(0, 3), OutputBlocks::counted(elements(6, 6), counts), 0);
   EXPECT_FALSE(is_plainly_right(gather, shape, 0));
   EXPECT_FALSE(is_right(gather, 0));
 }

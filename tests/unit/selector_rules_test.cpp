@@ -13,15 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UnsupportedError& error) {
-    return error.what();
-  }
-  return "nothing is thrown";
-}
-
 /// One host of two ranks, for which these times of all_reduce were measured, by path.
 PlanContext measured(const std::map<std::string, std::vector<TuningRow::Point>>& times) {
   auto table = std::make_shared<TuningTable>();

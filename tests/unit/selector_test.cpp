@@ -17,15 +17,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string refusal_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UnsupportedError& error) {
-    return error.what();
-  }
-  return "nothing is thrown";
-}
-
 TEST(Selector, TakesTheFirstThatCan) {
   Candidates candidates;
   candidates.add("a", "mpi", no("not today"));
