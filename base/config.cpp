@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/config_parse.hpp"
+#include "base/interface_list.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -182,7 +183,10 @@ const std::array variables = {
              "The network interface of these connections between hosts: names (eth0) or networks "
              "(10.0.0.0/8), with commas; ^docker0: all but these; empty: the first that is likely "
              "to do.",
-             [](Config& c, std::string_view, std::string_view v) { c.interface = v; },
+             [](Config& c, std::string_view n, std::string_view v) {
+               (void)parse_interface_list(v, n);
+               c.interface = v;
+             },
              [](const Config& c) { return c.interface; }},
     Variable{"HYMN_CHECKS",
              "Whether the collective calls of different ranks are compared: off, info (one rank is "

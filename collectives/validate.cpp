@@ -168,11 +168,11 @@ void validate_whole(const Request& request) {
   if (in.data != out.data && overlap(in, ConstBufferView(out))) refuse_overlap();
 }
 
-void refuse_average(const Request& request) {
-  if (request.op.kind() == ReduceKind::avg)
+void require_defined(OpType type, ReduceKind kind) {
+  const std::string reason = why_undefined(type, kind);
+  if (!reason.empty())
     throw UnsupportedError(
-        fmt::format("{} of avg is not defined: by how many ranks to divide differs",
-                    to_string(request.type)),
+        fmt::format("{} of {} is not defined: {}", to_string(type), to_string(kind), reason),
         {.remedy = "take the sum, and divide it by the number of ranks that are in it"});
 }
 
@@ -182,6 +182,11 @@ void validate_tag(const Request& request) {
 }
 
 }  // namespace
+
+std::string why_undefined(OpType type, ReduceKind kind) {
+  const bool is_prefix = type == OpType::scan || type == OpType::exscan;
+  return is_prefix && kind == ReduceKind::avg ? "by how many ranks to divide differs" : "";
+}
 
 std::unique_ptr<const Request> match_complex_views(const Request& request) {
   if (request.type != OpType::all_gather) return nullptr;
@@ -228,7 +233,7 @@ void validate(const Request& request, GroupShape shape, int root) {
       break;
     case OpType::scan:
     case OpType::exscan:
-      refuse_average(request);
+      require_defined(request.type, request.op.kind());
       validate_whole(request);
       break;
     case OpType::reduce:

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "base/private.hpp"
 #include "collectives/algorithm.hpp"
 
 namespace hymn {
@@ -11,6 +13,9 @@ namespace hymn {
 /// rank. Whether dtype and reduction go together is the selector's question, where the buffers
 /// are that of locate().
 void validate(const Request& request, GroupShape shape, int root);
+
+/// Why there is no such reduction, of whatever type: empty where there is one.
+HYMN_PRIVATE std::string why_undefined(OpType type, ReduceKind kind);
 
 /// all_gather may be given a complex buffer on one side and its real view on the other: the input
 /// is then described as the outputs are. Null: the request needs no change.

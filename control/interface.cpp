@@ -9,13 +9,14 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
+#include "base/interface_list.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -59,27 +60,20 @@ std::optional<InterfaceAddress> read_entry(const ifaddrs& entry) {
   return found;
 }
 
-/// A network as "10.0.0.0/8" says it.
-struct Network {
-  asio::ip::address address;
-  int bits;
-};
-
 template <class Bytes>
-bool begins_alike(const Bytes& a, const Bytes& b, int bits) {
-  for (std::size_t i = 0; i < a.size() && bits > 0; ++i, bits -= 8) {
+bool begins_alike(const std::array<unsigned char, 16>& wanted, const Bytes& address, int bits) {
+  for (std::size_t i = 0; i < address.size() && bits > 0; ++i, bits -= 8) {
     const unsigned mask = bits >= 8 ? 0xffu : 0xffu << (8 - bits) & 0xffu;
-    if (((a[i] ^ b[i]) & mask) != 0) return false;
+    if (((wanted[i] ^ address[i]) & mask) != 0) return false;
   }
   return true;
 }
 
-bool contains(const Network& network, const asio::ip::address& address) {
-  if (network.address.is_v4() != address.is_v4()) return false;
-  return address.is_v4() ? begins_alike(network.address.to_v4().to_bytes(),
-                                        address.to_v4().to_bytes(), network.bits)
-                         : begins_alike(network.address.to_v6().to_bytes(),
-                                        address.to_v6().to_bytes(), network.bits);
+bool fits(const InterfaceEntry& entry, const InterfaceAddress& one) {
+  if (!entry.name.empty()) return one.name == entry.name;
+  if (entry.is_v4 != one.address.is_v4()) return false;
+  return entry.is_v4 ? begins_alike(entry.address, one.address.to_v4().to_bytes(), entry.bits)
+                     : begins_alike(entry.address, one.address.to_v6().to_bytes(), entry.bits);
 }
 
 std::string describe(std::span<const InterfaceAddress> all) {
@@ -91,40 +85,6 @@ std::string describe(std::span<const InterfaceAddress> all) {
 }
 
 using Fits = std::function<bool(const InterfaceAddress&)>;
-
-Fits parse_network(std::string_view entry, std::size_t slash, std::string_view wanted,
-                   std::string_view source) {
-  Network network{};
-  asio::error_code error;
-  network.address = asio::ip::make_address(std::string(entry.substr(0, slash)), error);
-  const std::string_view digits = entry.substr(slash + 1);
-  const auto [stop, problem] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), network.bits);
-  const bool is_number = problem == std::errc() && stop == digits.data() + digits.size();
-  if (error || !is_number || network.bits < 0 ||
-      network.bits > (network.address.is_v4() ? 32 : 128))
-    throw ConfigError(fmt::format("{}='{}': '{}' is not a network", source, wanted, entry),
-                      {.remedy = "give networks as 10.0.0.0/8, and interfaces by their names"});
-  return [network](const InterfaceAddress& one) { return contains(network, one.address); };
-}
-
-std::vector<Fits> parse_entries(std::string_view list, std::string_view wanted,
-                                std::string_view source) {
-  std::vector<Fits> entries;
-  while (true) {
-    const std::size_t comma = list.find(',');
-    const std::string_view entry = list.substr(0, comma);
-    if (entry.empty())
-      throw ConfigError(fmt::format("{}='{}' has an empty entry", source, wanted),
-                        {.remedy = "give names or networks with one comma between them"});
-    if (const std::size_t slash = entry.find('/'); slash != std::string_view::npos)
-      entries.push_back(parse_network(entry, slash, wanted, source));
-    else
-      entries.push_back([name = std::string(entry)](const auto& one) { return one.name == name; });
-    if (comma == std::string_view::npos) return entries;
-    list.remove_prefix(comma + 1);
-  }
-}
 
 bool is_link_local(const InterfaceAddress& one) {
   return one.address.is_v6() && one.address.to_v6().is_link_local();
@@ -144,19 +104,17 @@ const InterfaceAddress* first_of(std::span<const InterfaceAddress> all, const Fi
   return nullptr;
 }
 
-const InterfaceAddress* choose(std::span<const InterfaceAddress> all, std::string_view wanted,
-                               bool one_host, std::string_view source) {
-  const bool excludes = wanted.starts_with('^');
-  std::vector<Fits> entries;
-  if (!wanted.empty()) entries = parse_entries(wanted.substr(excludes ? 1 : 0), wanted, source);
-  if (!wanted.empty() && !excludes) {
-    for (const Fits& entry : entries)
-      if (const auto* found = first_of(all, entry)) return found;
-    return nullptr;
-  }
+const InterfaceAddress* choose(std::span<const InterfaceAddress> all, const InterfaceList& wanted,
+                               bool one_host) {
+  if (!wanted.excludes)
+    for (const InterfaceEntry& entry : wanted.entries)
+      if (const auto* found = first_of(all, [&](const auto& one) { return fits(entry, one); }))
+        return found;
+  if (!wanted.excludes && !wanted.entries.empty()) return nullptr;
   const auto is_left = [&](const InterfaceAddress& one) {
-    return !is_link_local(one) && std::none_of(entries.begin(), entries.end(),
-                                               [&](const Fits& fits) { return fits(one); });
+    return !is_link_local(one) &&
+           std::ranges::none_of(wanted.entries,
+                                [&](const InterfaceEntry& entry) { return fits(entry, one); });
   };
   if (one_host)
     if (const auto* found =
@@ -183,7 +141,8 @@ std::vector<InterfaceAddress> interface_addresses() {
 
 InterfaceAddress choose_interface(std::span<const InterfaceAddress> all, std::string_view wanted,
                                   bool one_host, std::string_view source) {
-  if (const auto* found = choose(all, wanted, one_host, source)) return *found;
+  const InterfaceList list = parse_interface_list(wanted, source);
+  if (const auto* found = choose(all, list, one_host)) return *found;
   throw ConfigError(
       fmt::format("{}='{}' leaves no network interface for {}; there are: {}", source, wanted,
                   one_host ? "the ranks of this host" : "ranks on several hosts", describe(all)),

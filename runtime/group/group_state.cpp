@@ -13,6 +13,18 @@
 #include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
+namespace {
+
+// What is wrong with a call itself is told first, whoever else has gone.
+void require_support(Selector& selector, const GroupMembers& members, const Request& request) {
+  try {
+    (void)selector.pick(request);
+  } catch (const UnsupportedError&) {
+    rethrow_with(members.context(std::string(to_string(request.type))));
+  }
+}
+
+}  // namespace
 
 GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membership,
                        GroupOptions options, GroupMeans means)
@@ -84,6 +96,7 @@ void GroupState::require_members(OpType type, const Asked* asked) {
   if (health_.is_aborted()) std::rethrow_exception(health_.aborted_error(name));
   const std::optional<GroupFailure> failure = health_.find_lack(type);
   if (!failure) return;
+  if (asked != nullptr) require_support(*means_.selector, members_, asked->request);
   std::optional<std::uint64_t> record_id;
   if (asked != nullptr)
     record_id = record_.add_refused(asked->request, asked->site, limit_of(asked->options));

@@ -42,6 +42,25 @@ ProcessGroup group_of_rest(World& world) {
   return world.new_group(ranks, {.description = "rest"});
 }
 
+// Who calls what there is not hears that, be others as quick as they like to give up and go.
+RANK_TEST(Leaving, HidesNothingThatIsWrongWithACall) {
+  NEEDS_RANKS(2);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  if (leaver.is_me) {
+    await_tokens_of_all_others(world);
+    world.destroy();
+    return;
+  }
+  Work work = world.group().barrier_async();
+  send_token(world, leaver.rank);
+  expect_left(leaver.rank, [&] { work.wait(); });
+  std::vector<float> values(3, 1.0f);
+  EXPECT_THROW(group.all_reduce(values, ReduceOp::lor), UnsupportedError);
+  EXPECT_THROW(group.all_reduce_async(values, ReduceOp::lor), UnsupportedError);
+  EXPECT_FALSE(group.is_aborted());
+}
+
 RANK_TEST(Leaving, FailsWhatWaitsForIt) {
   NEEDS_RANKS(2);
   const Leaver leaver(world);

@@ -254,6 +254,7 @@ TEST(HymnExplain, RefusesBadArguments) {
       {"all_reduce --dtype floating", "unknown dtype"},
       {"all_reduce --op add", "unknown op"},
       {"all_reduce --op band", "band of float32"},
+      {"exscan --op avg", "exscan of avg: by how many ranks to divide differs"},
       {"all_reduce --ranks -2", "--ranks"},
       {"all_reduce --ranks 100000000", "at most"},
       {"all_reduce --min 8 --max 4", "min <= max"},

@@ -89,6 +89,8 @@ TEST(Config, Control) {
   EXPECT_EQ(parse_one("HYMN_INTERFACE", "^docker0,10.0.0.0/8").interface, "^docker0,10.0.0.0/8");
   for (const char* value : {"", "abc", "-1", "2", "2147483647", "4294967295", "On"})
     expect_malformed("HYMN_CONTROL", value);
+  for (const char* value : {",,", "^", "eth0,", "10.0.0.0/99", "999.1.1.1/8", "fd00::/129"})
+    EXPECT_THROW(parse_one("HYMN_INTERFACE", value), ConfigError) << value;
 }
 
 TEST(Config, P2pCompat) {

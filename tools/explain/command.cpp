@@ -11,6 +11,7 @@
 #include "collectives/plan.hpp"
 #include "collectives/planner/peer_use.hpp"
 #include "collectives/reduce/reducer.hpp"
+#include "collectives/validate.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/bench/cases.hpp"
 #include "tools/explain/plan.hpp"
@@ -81,6 +82,9 @@ void check(const ExplainArguments& arguments, const PlanQuery& query) {
     throw BadArguments(fmt::format("--min {} and --max {}: 0 < min <= max <= 16T is needed",
                                    arguments.min_bytes, arguments.max_bytes));
   if (!reduces(query.type)) return;
+  if (const std::string reason = why_undefined(query.type, query.op); !reason.empty())
+    throw BadArguments(
+        fmt::format("{} of {}: {}", to_string(query.type), to_string(query.op), reason));
   const std::string reason = refusal(query.dtype, query.op);
   if (!reason.empty())
     throw BadArguments(
