@@ -83,7 +83,8 @@ BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
 
 /// `count` elements for each rank of the group; no sum or product here wraps.
 std::size_t for_all(std::size_t count, const ProcessGroup& group);
-/// One count for each rank of the group, from the argument called `name`.
+/// One count for each rank of the group, from the argument called `name`; none for who is no
+/// member.
 std::span<const std::size_t> counts_of(const std::size_t* counts, const ProcessGroup& group,
                                        const char* name);
 std::size_t sum_of(std::span<const std::size_t> counts);

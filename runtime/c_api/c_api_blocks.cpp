@@ -80,9 +80,10 @@ struct ListCall {
   int root;
 };
 
-/// One for each rank of the group, from the argument called `name`.
+/// One for each rank of the group, from the argument called `name`; none for who is no member.
 std::span<const hymnBlock_t> blocks_of(const hymnBlock_t* blocks, const ProcessGroup& group,
                                        const char* name) {
+  if (!group.is_member()) return {};
   return {need(blocks, name), static_cast<size_t>(group.size())};
 }
 
