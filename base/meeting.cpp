@@ -42,21 +42,6 @@ void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t ta
   wait.until([&] { return std::ranges::all_of(messages, has_left); });
 }
 
-// Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
-// given, and would free a vector that has been moved away once more.
-[[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
-                                TimePoint started) {
-  const Duration waited = patience.clock->now() - started;
-  ErrorContext context = patience.context;
-  const std::string names = fmt::format("{}", fmt::join(missing, ", "));
-  context.missing = missing;
-  if (context.remedy.empty())
-    context.remedy = "check that those ranks are alive and make the same calls in the same order";
-  throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
-                                 std::chrono::duration<double>(waited).count(), names),
-                     waited, std::move(context));
-}
-
 /// What the first member tells the others: their words, or why there are none.
 struct Verdict {
   std::vector<int> missing{};  ///< have not come in time, or are gone
@@ -186,6 +171,18 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
 }
 
 }  // namespace
+
+void throw_missing(const Patience& patience, const std::vector<int>& missing, TimePoint started) {
+  const Duration waited = patience.clock->now() - started;
+  ErrorContext context = patience.context;
+  const std::string names = fmt::format("{}", fmt::join(missing, ", "));
+  context.missing = missing;
+  if (context.remedy.empty())
+    context.remedy = "check that those ranks are alive and make the same calls in the same order";
+  throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
+                                 std::chrono::duration<double>(waited).count(), names),
+                     waited, std::move(context));
+}
 
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
   const TimePoint started = patience.clock->now();
