@@ -28,12 +28,21 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   return message;
 }
 
+/// Where all have come each must hear it; else some may be out of reach.
+enum class Reach : std::uint8_t { all, some };
+
 /// To each of these. What was said may need this rank's calls to get there: who waits for it takes
 /// it at once.
 void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-              std::span<const std::byte> words, Patience patience) {
+              std::span<const std::byte> words, Patience patience, Reach reach) {
   std::vector<std::uint64_t> messages;
-  for (const int member : members) messages.push_back(exchange.send_numbered(member, tag, words));
+  for (const int member : members) {
+    try {
+      messages.push_back(exchange.send_numbered(member, tag, words));
+    } catch (const NetworkError&) {
+      if (reach == Reach::all) throw;
+    }
+  }
   patience.clock = &steady_clock();
   patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
@@ -76,7 +85,7 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
   Packer packer;
   Verdict{error.context().missing, error.problem()}.pack(packer);
   patience.meanwhile = nullptr;  // it would throw again
-  tell_all(exchange, others, tag, packer.packed(), std::move(patience));
+  tell_all(exchange, others, tag, packer.packed(), std::move(patience), Reach::some);
 }
 
 /// The first member's ear for the others.
@@ -165,7 +174,8 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   packer.number(members.size());
   if (verdict.missing.empty())
     for (const Bytes& bytes : gathered) packer.bytes(bytes);
-  tell_all(exchange, others, tag, packer.packed(), patience);
+  tell_all(exchange, others, tag, packer.packed(), patience,
+           verdict.missing.empty() ? Reach::all : Reach::some);
   verdict.raise(patience, started);
   return gathered;
 }

@@ -45,7 +45,7 @@ void LocalNumbers::withdraw(const LocalName& name, std::uint64_t uid) noexcept {
   try {
     if (world_->is_open()) tell(name, uid, false);
   } catch (const std::exception&) {
-    // Who cannot be reached any more waits for nothing.
+    // Why the group was not made is told already.
   }
 }
 
@@ -53,8 +53,14 @@ void LocalNumbers::tell(const LocalName& name, std::uint64_t uid, bool is_valid)
   Packer packer;
   packer.number(is_valid ? 1 : 0).number(uid).text(name.tag).number(name.ranks.size());
   for (const int rank : name.ranks) packer.number(static_cast<std::uint64_t>(rank));
-  for (const int rank : name.ranks)
-    if (rank != world_->rank()) world_->send(rank, tag_local, packer.packed());
+  for (const int rank : name.ranks) {
+    if (rank == world_->rank()) continue;
+    try {
+      world_->send(rank, tag_local, packer.packed());
+    } catch (const NetworkError&) {
+      // That it is gone is found when all members are to meet.
+    }
+  }
 }
 
 // Whoever waits for this leader sorts for all threads that do.

@@ -43,9 +43,9 @@ INSTANTIATE_TEST_SUITE_P(, LocalSyncFault,
                          ::testing::Values(Case{"before", 1}, Case{"before", 3}, Case{"waits", 1},
                                            Case{"waits", 3}, Case{"creates", 1}, Case{"creates", 3},
                                            Case{"absent", 1}, Case{"absent", 3}),
-                         [](const auto& info) {
-                           return info.param.fate + std::string("_") +
-                                  std::to_string(info.param.victim);
+                         [](const auto& one) {
+                           return one.param.fate + std::string("_") +
+                                  std::to_string(one.param.victim);
                          });
 
 }  // namespace
