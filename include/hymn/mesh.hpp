@@ -4,7 +4,6 @@
 #include "hymn/standard.hpp"  // first
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include "hymn/export.hpp"
 #include "hymn/process_group.hpp"
+#include "hymn/standard_parts.hpp"
 
 namespace hymn {
 

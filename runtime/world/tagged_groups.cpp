@@ -8,9 +8,23 @@ namespace hymn::detail {
 
 std::string TaggedGroups::tag_of(std::uint64_t uid) { return fmt::format("{}{}", automatic, uid); }
 
+// On ranks outside a group ends without a word.
 void TaggedGroups::enter(const Group& group) {
+  std::vector<Group> ended;
   const std::lock_guard lock(mutex_);
-  entries_[group->members().membership().tag].push_back({group.get(), group});
+  auto& entries = entries_[group->members().membership().tag];
+  std::erase_if(entries, [&](Entry& entry) {
+    if (entry.kept == nullptr || !entry.kept->health().is_destroyed()) return false;
+    ended.push_back(std::move(entry.kept));
+    return true;
+  });
+  entries.push_back({group.get(), group});
+}
+
+void TaggedGroups::clear() {
+  decltype(entries_) ended;
+  const std::lock_guard lock(mutex_);
+  ended.swap(entries_);
 }
 
 // What is kept must not end under the lock.

@@ -36,6 +36,8 @@ class TaggedGroups {
   void enter(const Group& group);
   /// It has ended.
   void forget(const GroupState& group);
+  /// All have ended.
+  void clear();
   /// The one that lives, the latest if there are several; null: there is none.
   Group find(std::string_view tag, std::span<const int> ranks);
   /// The same; if there is none, what `make` returns, which lives from then on until it is
