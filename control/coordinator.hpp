@@ -142,9 +142,11 @@ constexpr std::uint64_t first_local_uid_of(int rank, int ranks) {
 constexpr std::uint64_t undrawn_uid(int rank, int ranks) {
   return first_local_uid_of(rank + 1, ranks) - 1;
 }
+constexpr bool is_local(std::uint64_t uid) {
+  return uid >= first_local_uid && uid < first_local_uid + local_uids;
+}
 constexpr bool is_undrawn(std::uint64_t uid, int ranks) {
-  return uid >= first_local_uid && uid < first_local_uid + local_uids &&
-         (uid - first_local_uid + 1) % local_uids_of_rank(ranks) == 0;
+  return is_local(uid) && (uid - first_local_uid + 1) % local_uids_of_rank(ranks) == 0;
 }
 
 /// Groups that survivors make have numbers from here on, above all that are counted; each

@@ -8,6 +8,7 @@
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/peer_use.hpp"
+#include "control/coordinator.hpp"
 #include "hymn/settings.hpp"
 #include "p2p/exchange_port.hpp"
 #include "recorder/making_note.hpp"
@@ -119,6 +120,16 @@ void GroupFactory::stand_by(const Membership& membership, const GroupOptions& op
     mechanism->stand_by(membership, options, standing);
 }
 
+// Of ranks that make several groups at the same time only the latest is known: of those it is not
+// asked who was heard of. Nobody was heard of where it is the first that has not come.
+Membership GroupFactory::suspects(const TimeoutError& error, const Membership& membership) {
+  const std::vector<int>& missing = error.context().missing;
+  const bool is_exact = !missing.empty() && missing.front() != membership.ranks.front();
+  Membership asked = membership;
+  if (is_exact && control::is_local(membership.uid)) asked.ranks = missing;
+  return asked;
+}
+
 void GroupFactory::give_up(const Membership& membership, const std::string& what) {
   const auto give_back = [&](bool clean) {
     for (const auto& mechanism : means_.mechanisms) mechanism->close(membership, clean);
@@ -139,7 +150,7 @@ void GroupFactory::give_up(const Membership& membership, const std::string& what
     throw;
   } catch (const TimeoutError& error) {
     world_.incidents.report({"timeout", fmt::format("making {}: not all have come", what)});
-    const TimeoutError told = world_.inquiry.with_missing(error, membership);
+    const TimeoutError told = world_.inquiry.with_missing(error, suspects(error, membership));
     throw TimeoutError(told.problem(), told.waited(), context_of(told));
   } catch (const PeerError& error) {
     throw PeerError(error.problem(), context_of(error));

@@ -85,6 +85,7 @@ class GroupFactory {
   GroupMeans make_means(const Membership& membership, const GroupOptions& options, Timeout limit);
   void stand_by(const Membership& membership, const GroupOptions& options, Timeout limit);
   Group keep(Membership membership, const GroupOptions& options, GroupMeans means);
+  static Membership suspects(const TimeoutError& error, const Membership& membership);
   /// In a handler: throws what has been caught again, with what is known of it.
   [[noreturn]] void give_up(const Membership& membership, const std::string& what);
   Agreement agree(Exchange& exchange, const Membership& membership, const GroupOptions& options,

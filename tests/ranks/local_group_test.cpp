@@ -252,6 +252,27 @@ RANK_TEST(LocalSync, WhoDoesNotComeIsNamed) {
   expect_in_step(world);
 }
 
+// Rank 1 has begun to make another one, on another thread, when rank 2 is missed.
+RANK_TEST(LocalSync, WhoHasComeIsNotNamed) {
+  NEEDS_RANKS(3);
+  if (!any_thread_may_call()) return;
+  std::thread other;
+  if (world.rank() == 1)
+    other = std::thread([&] {
+      std::this_thread::sleep_for(100ms);
+      expect_group_works(world.new_group({1, 2}, members_only));
+    });
+  if (world.rank() < 2) {
+    const Error error =
+        failure_of([&] { world.new_group({0, 1, 2}, members_within(500ms)); }, {"making "});
+    EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
+  }
+  world.group().barrier();
+  if (world.rank() == 2) expect_group_works(world.new_group({1, 2}, members_only));
+  if (other.joinable()) other.join();
+  expect_in_step(world);
+}
+
 // Its number must not be taken by who comes when it has been given up.
 RANK_TEST(LocalSync, WhoComesTooLateStartsAnew) {
   NEEDS_RANKS(2);

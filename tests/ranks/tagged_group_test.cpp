@@ -190,17 +190,6 @@ RANK_TEST(Tags, BadArgumentsAreRefused) {
   expect_group_works(fresh_group(world));
 }
 
-// Its world, too, would live for ever: here ranks outside have a handle that nobody destroys.
-RANK_TEST(Tags, NothingIsKeptBehindTheEndOfAWorld) {
-  const auto site = std::make_shared<int>(0);
-  ProcessGroup group = world.new_group({0}, {.tag = "first"});
-  group.on_completion([site](const CompletionInfo&) {});
-  group = ProcessGroup();
-  EXPECT_GT(site.use_count(), 1);
-  world.destroy();
-  EXPECT_EQ(site.use_count(), 1);
-}
-
 RANK_TEST(Tags, AnEndedWorldKnowsNone) {
   ProcessGroup group = world.new_group(everybody(world), {.tag = "all"});
   ProcessGroup first = world.group();

@@ -227,6 +227,19 @@ TEST(WorldOverExchange, OfProcessesWithSockets) {
   }
 }
 
+// Ranks outside have no handle of it that anybody destroys.
+TEST(WorldOverExchange, AGroupWithATagDoesNotKeepItsWorld) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto exchange = std::make_shared<SlowExchange>(post, rank);
+      World::over(exchange).new_group({0}, {.tag = "first"});
+      EXPECT_EQ(exchange.use_count(), 1);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
 /// Of three ranks the last is killed; its sockets break.
 void lose_last(World& world) {
   world.group().barrier();
