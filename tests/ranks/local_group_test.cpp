@@ -266,7 +266,9 @@ RANK_TEST(LocalSync, WhoHasComeIsNotNamed) {
     const Error error =
         failure_of([&] { world.new_group({0, 1, 2}, members_within(500ms)); }, {"making "});
     EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("rank 1 ("), std::string::npos) << error.what();
   }
+  if (world.rank() == 2) std::this_thread::sleep_for(1500ms);  // it waits for nobody
   world.group().barrier();
   if (world.rank() == 2) expect_group_works(world.new_group({1, 2}, members_only));
   if (other.joinable()) other.join();
