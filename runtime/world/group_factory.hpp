@@ -77,10 +77,14 @@ class GroupFactory {
   void require_world(const ErrorContext& context) const;
   std::uint64_t next_uid(const ErrorContext& context);
   /// Null on a rank outside that did not need to call.
-  Group make_or_find(Membership membership, const GroupOptions& options);
-  Group make_locally(Membership membership, const GroupOptions& options);
+  Group make_or_find(Membership membership, const GroupOptions& options,
+                     const LocalNumbers::Claim& claim);
+  Group make_locally(Membership membership, const GroupOptions& options,
+                     const LocalNumbers::Claim& claim);
+  LocalNumbers::Claim claim_for(const Membership& membership, const GroupOptions& options);
   Group make_for_outsider(Membership membership, const GroupOptions& options);
-  LocalNumbers::Number take_number(const LocalName& name, Timeout limit);
+  LocalNumbers::Number take_number(const LocalName& name, const LocalNumbers::Claim& claim,
+                                   Timeout limit);
   Group make(Membership membership, const GroupOptions& options, Timeout limit);
   GroupMeans make_means(const Membership& membership, const GroupOptions& options, Timeout limit);
   void stand_by(const Membership& membership, const GroupOptions& options, Timeout limit);

@@ -27,7 +27,10 @@ Timeout what_is_left(Timeout limit, Duration gone) {
 
 ProcessGroup GroupFactory::new_group(std::span<const int> ranks, const GroupOptions& options) {
   Membership membership = new_membership(ranks, options);
-  if (members_alone(options)) return ProcessGroup(make_or_find(std::move(membership), options));
+  if (members_alone(options)) {
+    const LocalNumbers::Claim claim = claim_for(membership, options);
+    return ProcessGroup(make_or_find(std::move(membership), options, claim));
+  }
   settle();
   return ProcessGroup(make(std::move(membership), options));
 }
@@ -46,12 +49,13 @@ Future<ProcessGroup> GroupFactory::new_group_async(std::span<const int> ranks,
   };
   auto made = std::make_shared<FutureState<ProcessGroup>>(std::move(drive));
   *self = made;
-  auto task = [this, made, options, membership = new_membership(ranks, options)] {
+  const Membership membership = new_membership(ranks, options);
+  auto task = [this, made, options, membership, claim = claim_for(membership, options)] {
     Group group;
     std::exception_ptr error;
     try {
-      group =
-          members_alone(options) ? make_or_find(membership, options) : make(membership, options);
+      group = members_alone(options) ? make_or_find(membership, options, claim)
+                                     : make(membership, options);
     } catch (...) {
       error = std::current_exception();
     }
@@ -172,11 +176,13 @@ std::uint64_t GroupFactory::next_uid(const ErrorContext& context) {
 
 // Whether a group of that name is there, its members see alike only among themselves: so they alone
 // make it, even where all ranks call.
-GroupFactory::Group GroupFactory::make_or_find(Membership membership, const GroupOptions& options) {
+GroupFactory::Group GroupFactory::make_or_find(Membership membership, const GroupOptions& options,
+                                               const LocalNumbers::Claim& claim) {
   const bool member = is_member(membership);
   if (!member && options.local_sync) return nullptr;
   const auto make = [&] {
-    return member ? make_locally(membership, options) : make_for_outsider(membership, options);
+    return member ? make_locally(membership, options, claim)
+                  : make_for_outsider(membership, options);
   };
   if (membership.tag.empty()) return make();
   const std::string purpose = fmt::format("making the group '{}' of ranks [{}]", membership.tag,
@@ -192,11 +198,20 @@ GroupFactory::Group GroupFactory::make_for_outsider(Membership membership,
   return keep(std::move(membership), options, {});
 }
 
-GroupFactory::Group GroupFactory::make_locally(Membership membership, const GroupOptions& options) {
+// Of groups with a tag there is only one at a time, if any: who makes it claims its number then.
+LocalNumbers::Claim GroupFactory::claim_for(const Membership& membership,
+                                            const GroupOptions& options) {
+  if (!members_alone(options) || !options.tag.empty() || !is_member(membership)) return {};
+  return numbers_.claim({membership.ranks, membership.tag});
+}
+
+GroupFactory::Group GroupFactory::make_locally(Membership membership, const GroupOptions& options,
+                                               const LocalNumbers::Claim& claim) {
   const Timeout limit = world_.settings.making_limit(options);
   const TimePoint began = world_.clock().now();
   const LocalName name{membership.ranks, membership.tag};
-  const LocalNumbers::Number number = take_number(name, limit);
+  const LocalNumbers::Number number =
+      take_number(name, name.tag.empty() ? claim : numbers_.claim(name), limit);
   membership.uid = number.uid;
   try {
     return make(std::move(membership), options, what_is_left(limit, world_.clock().now() - began));
@@ -206,8 +221,9 @@ GroupFactory::Group GroupFactory::make_locally(Membership membership, const Grou
   }
 }
 
-LocalNumbers::Number GroupFactory::take_number(const LocalName& name, Timeout limit) {
-  if (name.leader() == world_.rank()) return numbers_.announce(name);
+LocalNumbers::Number GroupFactory::take_number(const LocalName& name,
+                                               const LocalNumbers::Claim& claim, Timeout limit) {
+  if (claim.number) return *claim.number;
   const std::uint64_t undrawn = control::undrawn_uid(name.leader(), world_.settings.size);
   const std::array awaited{name.leader()};
   try {
@@ -219,13 +235,15 @@ LocalNumbers::Number GroupFactory::take_number(const LocalName& name, Timeout li
     MakingNote note(world_.recorder, undrawn, name.ranks);
     std::optional<LocalNumbers::Number> number;
     PatientWait(patience, awaited).until([&] {
-      number = numbers_.try_take(name);
+      number = numbers_.try_take(name, claim);
       return number.has_value();
     });
     if (!number) throw_missing(patience, {name.leader()}, began);
+    numbers_.give_back(name, claim);
     note.set_made();
     return std::move(*number);
   } catch (...) {
+    numbers_.give_back(name, claim);
     Membership leader;
     leader.ranks = {name.leader()};
     leader.uid = undrawn;

@@ -81,9 +81,27 @@ void LocalNumbers::hear(int leader) {
   }
 }
 
-std::optional<LocalNumbers::Number> LocalNumbers::try_take(const LocalName& name) {
+LocalNumbers::Claim LocalNumbers::claim(const LocalName& name) {
+  if (name.leader() == world_->rank()) return {.number = announce(name)};
+  const std::lock_guard lock(mutex_);
+  waiting_[name].push_back(++last_ticket_);
+  return {.ticket = last_ticket_};
+}
+
+void LocalNumbers::give_back(const LocalName& name, const Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(name);
+  if (found == waiting_.end()) return;
+  std::erase(found->second, claim.ticket);
+  if (found->second.empty()) waiting_.erase(found);
+}
+
+std::optional<LocalNumbers::Number> LocalNumbers::try_take(const LocalName& name,
+                                                           const Claim& claim) {
   const std::lock_guard lock(mutex_);
   hear(name.leader());
+  const auto waiting = waiting_.find(name);
+  if (waiting == waiting_.end() || waiting->second.front() != claim.ticket) return std::nullopt;
   const auto found = announced_.find(name);
   if (found == announced_.end()) return std::nullopt;
   Number number = std::move(found->second.front());

@@ -36,16 +36,27 @@ class LocalNumbers {
     std::shared_ptr<Exchange> channel;  ///< of the group: what comes for it is kept from now on
   };
 
+  /// A call's place among those of its name, which numbers are given to in this order.
+  struct Claim {
+    std::optional<Number> number{};  ///< of a group that this rank leads
+    std::uint64_t ticket = 0;        ///< else; 0: none
+  };
+
   LocalNumbers(ExchangeMux& mux, int rank, int size);
 
   /// A number that no other group ever has. Throws ResourceError when there are no more.
   std::uint64_t draw();
-  /// The same for a group that this rank leads, which the other members are told.
+  /// In the order of the program's calls, whichever threads make the groups.
+  Claim claim(const LocalName& name);
+  /// Nobody waits with it any more.
+  void give_back(const LocalName& name, const Claim& claim);
+  /// As draw(), for a group that this rank leads, which the other members are told.
   Number announce(const LocalName& name);
   /// This rank has given the group up: who has not taken the number yet is not to wait for it.
   void withdraw(const LocalName& name, std::uint64_t uid) noexcept;
-  /// What the leader has announced for a group of this name, if it has. Never waits.
-  std::optional<Number> try_take(const LocalName& name);
+  /// What the leader has announced for a group of this name, if it has, and the claim is the first
+  /// of those that wait. Never waits.
+  std::optional<Number> try_take(const LocalName& name, const Claim& claim);
 
  private:
   std::uint64_t draw_locked();
@@ -58,6 +69,8 @@ class LocalNumbers {
   std::mutex mutex_;  // guards what follows
   std::uint64_t next_;
   std::map<LocalName, std::deque<Number>> announced_;
+  std::uint64_t last_ticket_ = 0;
+  std::map<LocalName, std::deque<std::uint64_t>> waiting_;  ///< tickets
 };
 
 }  // namespace hymn::detail

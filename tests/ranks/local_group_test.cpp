@@ -193,6 +193,17 @@ RANK_TEST(LocalSync, AsyncKeepsNoOrder) {
   EXPECT_EQ(outside.get().valid(), world.size() == 1);
 }
 
+// Whichever of hymn's threads is first: each of these has options of its own.
+RANK_TEST(LocalSync, AsyncOfTheSameRanksKeepTheirOrder) {
+  std::vector<Future<ProcessGroup>> makings;
+  for (int i = 0; i < 8; ++i)
+    makings.push_back(world.new_group_async(
+        everybody(world), {.path = i % 2 == 0 ? "exchange" : "", .local_sync = true}));
+  expect_group_works(world.new_group(everybody(world), members_only));
+  for (Future<ProcessGroup>& making : makings) expect_group_works(making.get());
+  expect_in_step(world);
+}
+
 RANK_TEST(LocalSync, ManyComeAndGo) {
   NEEDS_RANKS(2);
   for (int i = 0; i < 200 && world.rank() < 2; ++i) {

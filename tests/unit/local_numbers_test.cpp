@@ -30,8 +30,14 @@ class LocalNumbersTest : public ::testing::Test {
   }
   /// 0: nothing has been announced.
   std::uint64_t taken(int rank, const LocalName& name) {
-    const auto number = of(rank).try_take(name);
+    const auto number = take(rank, name);
     return number ? number->uid : 0;
+  }
+  std::optional<LocalNumbers::Number> take(int rank, const LocalName& name) {
+    const LocalNumbers::Claim claim = of(rank).claim(name);
+    auto number = of(rank).try_take(name, claim);
+    of(rank).give_back(name, claim);
+    return number;
   }
 
   std::vector<std::shared_ptr<ExchangeMux>> muxes_;
@@ -76,6 +82,18 @@ TEST_F(LocalNumbersTest, RanksDrawFromNumbersOfTheirOwn) {
   EXPECT_FALSE(control::is_undrawn(0, ranks));
 }
 
+TEST_F(LocalNumbersTest, CallsAreServedInTheirOrder) {
+  const LocalName pair{{0, 1}, ""};
+  const auto first = of(1).claim(pair);
+  const auto second = of(1).claim(pair);
+  const std::uint64_t uid = announced(0, pair);
+  EXPECT_FALSE(of(1).try_take(pair, second)) << "it may have begun sooner, on another thread";
+  EXPECT_EQ(of(1).try_take(pair, first)->uid, uid);
+  of(1).give_back(pair, first);
+  const std::uint64_t next = announced(0, pair);
+  EXPECT_EQ(of(1).try_take(pair, second)->uid, next);
+}
+
 TEST_F(LocalNumbersTest, WhatIsWithdrawnIsNotTaken) {
   const LocalName pair{{0, 1}, ""};
   const std::uint64_t vain = announced(0, pair);
@@ -92,7 +110,7 @@ TEST_F(LocalNumbersTest, WhatComesForTheGroupIsKept) {
   const LocalNumbers::Number leads = of(0).announce(pair);
   leads.channel->send(1, 5, std::as_bytes(std::span("word")));
   EXPECT_EQ(taken(1, {{0, 1}, "other"}), 0u);  // it hears of both
-  const auto number = of(1).try_take(pair);
+  const auto number = take(1, pair);
   ASSERT_TRUE(number);
   EXPECT_TRUE(number->channel->try_receive(0, 5));
 }
