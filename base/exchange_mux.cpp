@@ -23,9 +23,12 @@ void NumberSet::add(std::uint64_t number) {
   else
     last_of_[number] = last;
   if (last_of_.size() <= most_ranges) return;
-  const auto second = std::next(last_of_.begin());
-  last_of_.begin()->second = second->second;
-  last_of_.erase(second);
+  for (auto low = last_of_.begin(), high = std::next(low); high != last_of_.end(); low = high++) {
+    if (high->first - low->second >= far_apart) continue;
+    low->second = high->second;
+    last_of_.erase(high);
+    return;
+  }
 }
 
 bool NumberSet::contains(std::uint64_t number) const {

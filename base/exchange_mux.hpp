@@ -19,12 +19,13 @@
 
 namespace hymn {
 
-/// Numbers of which most are neighbours, as ranges: no more of these than there are gaps, nor than
-/// `most_ranges`. What lies between the lowest of them is held to be in the set when there are
-/// more.
+/// Numbers of which most are neighbours, as ranges: no more of these than there are gaps. What lies
+/// between the lowest of them is held to be in the set when there are more than `most_ranges`; but
+/// not where they are `far_apart`, so that somebody else counts there.
 class NumberSet {
  public:
   static constexpr std::size_t most_ranges = 4096;
+  static constexpr std::uint64_t far_apart = std::uint64_t{1} << 24;
 
   void add(std::uint64_t number);
   bool contains(std::uint64_t number) const;

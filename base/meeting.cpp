@@ -28,33 +28,27 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   return message;
 }
 
+/// Where all have come each must hear it; else some may be out of reach.
+enum class Reach : std::uint8_t { all, some };
+
 /// To each of these. What was said may need this rank's calls to get there: who waits for it takes
 /// it at once.
 void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-              std::span<const std::byte> words, Patience patience) {
+              std::span<const std::byte> words, Patience patience, Reach reach) {
   std::vector<std::uint64_t> messages;
-  for (const int member : members) messages.push_back(exchange.send_numbered(member, tag, words));
+  for (const int member : members) {
+    try {
+      messages.push_back(exchange.send_numbered(member, tag, words));
+    } catch (const NetworkError&) {
+      if (reach == Reach::all) throw;
+    }
+  }
   patience.clock = &steady_clock();
   patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
   const auto has_left = [&](std::uint64_t message) { return exchange.has_left(message); };
   PatientWait wait(patience);
   wait.until([&] { return std::ranges::all_of(messages, has_left); });
-}
-
-// Takes the ranks by reference: g++ 12 forgets what a function that only throws does to what it was
-// given, and would free a vector that has been moved away once more.
-[[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
-                                TimePoint started) {
-  const Duration waited = patience.clock->now() - started;
-  ErrorContext context = patience.context;
-  const std::string names = fmt::format("{}", fmt::join(missing, ", "));
-  context.missing = missing;
-  if (context.remedy.empty())
-    context.remedy = "check that those ranks are alive and make the same calls in the same order";
-  throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
-                                 std::chrono::duration<double>(waited).count(), names),
-                     waited, std::move(context));
 }
 
 /// What the first member tells the others: their words, or why there are none.
@@ -91,7 +85,7 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
   Packer packer;
   Verdict{error.context().missing, error.problem()}.pack(packer);
   patience.meanwhile = nullptr;  // it would throw again
-  tell_all(exchange, others, tag, packer.packed(), std::move(patience));
+  tell_all(exchange, others, tag, packer.packed(), std::move(patience), Reach::some);
 }
 
 /// The first member's ear for the others.
@@ -180,12 +174,25 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   packer.number(members.size());
   if (verdict.missing.empty())
     for (const Bytes& bytes : gathered) packer.bytes(bytes);
-  tell_all(exchange, others, tag, packer.packed(), patience);
+  tell_all(exchange, others, tag, packer.packed(), patience,
+           verdict.missing.empty() ? Reach::all : Reach::some);
   verdict.raise(patience, started);
   return gathered;
 }
 
 }  // namespace
+
+void throw_missing(const Patience& patience, const std::vector<int>& missing, TimePoint started) {
+  const Duration waited = patience.clock->now() - started;
+  ErrorContext context = patience.context;
+  const std::string names = fmt::format("{}", fmt::join(missing, ", "));
+  context.missing = missing;
+  if (context.remedy.empty())
+    context.remedy = "check that those ranks are alive and make the same calls in the same order";
+  throw TimeoutError(fmt::format("{}: waited {:.3f} s for rank(s) {}", patience.purpose,
+                                 std::chrono::duration<double>(waited).count(), names),
+                     waited, std::move(context));
+}
 
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
   const TimePoint started = patience.clock->now();

@@ -13,6 +13,12 @@ namespace hymn {
 
 using Bytes = std::vector<std::byte>;
 
+/// Throws a TimeoutError that names who has not come, and since when this rank has waited.
+// By reference: g++ 12 forgets what a function that only throws does to what it was given, and
+// would free a vector that has been moved away once more.
+[[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
+                                TimePoint started);
+
 /// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not
 /// send.
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);

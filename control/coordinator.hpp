@@ -128,6 +128,27 @@ class Coordinator {
 /// So many ranks of a job may run the coordinator, one after the other.
 inline constexpr std::size_t most_coordinators = std::size_t{1} << 15;
 
+/// Groups that their members make alone have numbers from here on, so many in all; each rank, which
+/// draws them for the groups that it leads, has its share.
+inline constexpr std::uint64_t first_local_uid = std::uint64_t{1} << 47;
+inline constexpr std::uint64_t local_uids = std::uint64_t{1} << 47;
+constexpr std::uint64_t local_uids_of_rank(int ranks) {
+  return local_uids / static_cast<std::uint64_t>(ranks);
+}
+constexpr std::uint64_t first_local_uid_of(int rank, int ranks) {
+  return first_local_uid + static_cast<std::uint64_t>(rank) * local_uids_of_rank(ranks);
+}
+/// What a rank never draws: instead of a number that it is still to draw.
+constexpr std::uint64_t undrawn_uid(int rank, int ranks) {
+  return first_local_uid_of(rank + 1, ranks) - 1;
+}
+constexpr bool is_local(std::uint64_t uid) {
+  return uid >= first_local_uid && uid < first_local_uid + local_uids;
+}
+constexpr bool is_undrawn(std::uint64_t uid, int ranks) {
+  return is_local(uid) && (uid - first_local_uid + 1) % local_uids_of_rank(ranks) == 0;
+}
+
 /// Groups that survivors make have numbers from here on, above all that are counted; each
 /// coordinator has so many of its own. A float64, as which JSON's readers take numbers, holds them
 /// all.
@@ -138,6 +159,7 @@ inline constexpr std::uint64_t shrunk_uids_of_coordinator = std::uint64_t{1} << 
 inline constexpr std::uint64_t first_lone_uid =
     first_shrunk_uid + most_coordinators * shrunk_uids_of_coordinator;
 inline constexpr std::uint64_t lone_uids_of_rank = shrunk_uids_of_coordinator;
+static_assert(first_local_uid + local_uids == first_shrunk_uid);
 static_assert(first_lone_uid < std::uint64_t{1} << 52);
 
 }  // namespace hymn::control

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "control/coordinator.hpp"
 #include "recorder/call_facts.hpp"
 #include "recorder/recorder_clock.hpp"
 
@@ -192,8 +193,10 @@ std::string describe_last_call(const RecorderView& view, const CallWords& words)
             ? ""
             : fmt::format(" for {:.1f} s", seconds_since(view.header(), making->since)),
         describe_calls(view, words));
-  const std::string group = fmt::format("group {}{}{}", making->uid,
-                                        making->ranks.empty() ? "" : " of ranks ", making->ranks);
+  const bool has_number = !control::is_undrawn(making->uid, view.header().world_size);
+  const std::string group =
+      fmt::format("{}{}{}", has_number ? fmt::format("group {}", making->uid) : "a group",
+                  making->ranks.empty() ? "" : " of ranks ", making->ranks);
   const std::string makes = making->given_up != 0
                                 ? fmt::format("it has given up making {}", group)
                                 : fmt::format("it has been making {} for {:.1f} s", group,

@@ -46,6 +46,11 @@ struct GroupOptions {
   /// As HYMN_STREAM_PRIORITY, for this group on this rank: whether operations that are given no
   /// stream run on one of high priority; unset: HYMN_STREAM_PRIORITY.
   std::optional<bool> high_priority_stream{};
+  /// Only the members make the group, when they need it: World::new_group().
+  bool local_sync = false;
+  /// The same ranks with the same tag are the same group: World::new_group(). Empty: a new group,
+  /// which gets a tag of its own (Membership::tag). "hymn:" at the beginning is for these.
+  std::string tag{};
 };
 
 }  // namespace hymn

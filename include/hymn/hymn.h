@@ -66,12 +66,30 @@ HYMN_API hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group);
 /// nothing and succeed. The same ranks twice give two independent groups. hymnUsageError: an empty
 /// list, a rank twice or out of range, other arguments on other members; hymnTimeoutError: a member
 /// did not come.
+///
+/// With options->local_sync only the members call it, in any order relative to other groups; *group
+/// is NULL on a rank outside. With options->tag, too, only the members wait for each other, and
+/// what they get is the group of these ranks with this tag, if there is one.
 HYMN_API hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
                                       const hymnGroupOptions_t* options, hymnGroup_t* group);
+/// The group with this tag ("": none was given, which finds only that of all ranks) and these ranks
+/// that lives on this rank; NULL if there is none. Local.
+HYMN_API hymnResult_t hymnGroupFind(hymnWorld_t world, const char* tag, const int* ranks, size_t n,
+                                    hymnGroup_t* group);
+/// The ranks are groups of `group_size` ranks one after the other: the one that this rank is in, as
+/// hymnGroupFind, or else made by its members alone, with this tag. hymnUsageError: the ranks are
+/// no such groups, this rank is in none, or there is none and the tag is empty.
+HYMN_API hymnResult_t hymnGroupFindOrCreate(hymnWorld_t world, const char* tag, const int* ranks,
+                                            size_t n, size_t group_size,
+                                            const hymnGroupOptions_t* options, hymnGroup_t* group);
+/// The tag of the group, which stays with the handle: "" for that of all ranks; one that was made
+/// for it where none was given.
+HYMN_API hymnResult_t hymnGroupTag(hymnGroup_t group, const char** tag);
 /// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
 /// the group. Only this rank's part, so ranks may do it in any order. Twice is fine.
 HYMN_API hymnResult_t hymnGroupDestroy(hymnGroup_t group);
-/// Frees the handle. The group itself ends first if it has not been destroyed, as hymnGroupDestroy.
+/// Frees the handle. The group itself ends first if it has not been destroyed, as hymnGroupDestroy,
+/// but for one that was found, or made with a tag, which others may have, too.
 HYMN_API hymnResult_t hymnGroupFree(hymnGroup_t group);
 
 /// This rank's place in the group, or -1 for a rank outside; and the number of members.

@@ -7,6 +7,7 @@
 #include "hymn/chunk_queue.hpp"    // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/join.hpp"           // IWYU pragma: export
+#include "hymn/mesh.hpp"           // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
 #include "hymn/shard.hpp"          // IWYU pragma: export

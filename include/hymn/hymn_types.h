@@ -149,6 +149,8 @@ typedef struct {
   int high_priority_stream;    ///< > 0 yes, < 0 no, 0 as HYMN_STREAM_PRIORITY
   int nccl_reduce_in_float32;  ///< > 0 float16 and bfloat16 are reduced in float32 and rounded
                                ///< once, < 0 as NCCL does, 0 as HYMN_NCCL_REDUCE_IN_FLOAT32
+  int local_sync;              ///< not 0: only the members make the group; ranks outside get NULL
+  const char* tag;  ///< the same ranks with the same tag are the same group; NULL, "": a new one
 } hymnGroupOptions_t;
 #define HYMN_GROUP_OPTIONS_INIT \
   {sizeof(hymnGroupOptions_t),  \
@@ -164,4 +166,6 @@ typedef struct {
    NULL,                        \
    0,                           \
    0,                           \
-   0}
+   0,                           \
+   0,                           \
+   NULL}

@@ -42,11 +42,15 @@ using CompletionHook = std::function<void(const CompletionInfo&)>;
 
 /// Who belongs to a group: a value that never changes.
 struct Membership {
-  std::vector<int> ranks;    ///< global ranks, ascending; a member's index is its group rank
-  std::uint64_t uid = 0;     ///< counts the groups of a world from 0, the same on every rank
+  std::vector<int> ranks;  ///< global ranks, ascending; a member's index is its group rank
+  /// The same on every member; no other group of the world ever has it. Counts from 0 what all
+  /// ranks make together.
+  std::uint64_t uid = 0;
   std::uint64_t parent = 0;  ///< uid of the group it was made from
   std::uint64_t epoch = 0;   ///< grows when a group is rebuilt after a failure
-  std::string tag;           ///< groups with the same ranks and the same non-empty tag are one
+  /// With the ranks it says which group this is: World::find_group(). "" for that of all ranks; one
+  /// made of the uid where none was given.
+  std::string tag;
 };
 
 /// A handle to a group; copies refer to the same group. All ranks given to it (roots, sources,
@@ -74,7 +78,8 @@ class HYMN_API ProcessGroup {
   bool is_member() const { return rank() >= 0; }
   const std::string& description() const;
   const Membership& membership() const;
-  /// "… not part of group" when there is no such rank in the group.
+  /// UsageError: "… not part of group" when there is no such rank in the group, "… not registered"
+  /// when the group, or its world, has been destroyed.
   int global_rank(int group_rank) const;
   int group_rank(int global_rank) const;
 

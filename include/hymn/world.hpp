@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hymn/exchange.hpp"
@@ -100,6 +101,14 @@ class HYMN_API World {
   /// get a non-member group. The same ranks twice give two independent groups. Throws UsageError
   /// for an empty list, a rank twice or out of range, or when the members' arguments differ;
   /// TimeoutError when a member does not arrive.
+  ///
+  /// With GroupOptions::local_sync only the members call it, in any order relative to calls for
+  /// other groups, and from several threads where threads may call; a rank outside gets an empty
+  /// handle (ProcessGroup::valid() is false). Calls with the same ranks count one by one.
+  ///
+  /// With GroupOptions::tag, too, only the members wait for each other. Where there is a group of
+  /// these ranks with this tag it is that; it lives, with or without handles, until it is destroyed
+  /// or the world ends. Its members destroy it before any of them asks for another.
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options = {});
   ProcessGroup new_group(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return new_group(std::span<const int>(ranks.begin(), ranks.size()), options);
@@ -116,6 +125,26 @@ class HYMN_API World {
   Future<ProcessGroup> new_group_async(std::initializer_list<int> ranks,
                                        const GroupOptions& options = {}) {
     return new_group_async(std::span<const int>(ranks.begin(), ranks.size()), options);
+  }
+
+  /// The group with this tag and these ranks, in any order, that lives on this rank, the latest if
+  /// there are several; an empty handle if there is none. ("", all ranks) is the group of all.
+  /// Local. Throws UsageError as new_group() does for the ranks.
+  ProcessGroup find_group(std::string_view tag, std::span<const int> ranks);
+  ProcessGroup find_group(std::string_view tag, std::initializer_list<int> ranks) {
+    return find_group(tag, std::span<const int>(ranks.begin(), ranks.size()));
+  }
+
+  /// Of `flat_ranks`, which are groups of `group_size` ranks one after the other, the group that
+  /// this rank is in: the one that find_group() knows, else a new one with this tag, made by its
+  /// members alone. Throws UsageError when the ranks are no such groups, or this rank is in none,
+  /// or there is none and the tag is empty; otherwise as new_group().
+  ProcessGroup find_or_create_group(std::string_view tag, std::span<const int> flat_ranks,
+                                    std::size_t group_size, const GroupOptions& options = {});
+  ProcessGroup find_or_create_group(std::string_view tag, std::initializer_list<int> flat_ranks,
+                                    std::size_t group_size, const GroupOptions& options = {}) {
+    return find_or_create_group(tag, std::span<const int>(flat_ranks.begin(), flat_ranks.size()),
+                                group_size, options);
   }
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the

@@ -112,6 +112,8 @@ GroupOptions group_options(const hymnGroupOptions_t* options) {
   result.reproducibility = option_level(given.reproducibility);
   result.nccl = nccl_options_of(given);
   result.high_priority_stream = option_switch(given.high_priority_stream);
+  result.local_sync = given.local_sync != 0;
+  if (given.tag != nullptr) result.tag = given.tag;
   return result;
 }
 
@@ -120,6 +122,19 @@ hymnWorld_t adopt_world(std::unique_ptr<hymnWorld> handle, World* world) {
   handle->group.group = world->group();
   handle->group.of_world = true;
   return handle.release();
+}
+
+/// A handle of what `get` returns, or NULL where that is no group.
+template <class Get>
+hymnResult_t give_group(const char* function, hymnWorld_t world, const int* ranks, std::size_t n,
+                        hymnGroup_t* group, Get&& get) {
+  return guarded(function, [&] {
+    *need(group, "group") = nullptr;
+    World& of = *need(world, "world")->world;
+    if (n > 0) need(ranks, "ranks");
+    hymnGroup got = get(of, std::span<const int>(ranks, n));
+    if (got.group.valid()) *group = std::make_unique<hymnGroup>(std::move(got)).release();
+  });
 }
 
 template <class T, class Get>
@@ -273,12 +288,25 @@ hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group) {
 
 hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
                              const hymnGroupOptions_t* options, hymnGroup_t* group) {
-  return guarded(__func__, [&] {
-    *need(group, "group") = nullptr;
-    World& of = *need(world, "world")->world;
-    if (n > 0) need(ranks, "ranks");
-    auto handle = std::make_unique<hymnGroup>();
-    handle->group = of.new_group(std::span<const int>(ranks, n), group_options(options));
-    *group = handle.release();
+  return give_group(__func__, world, ranks, n, group, [&](World& of, std::span<const int> list) {
+    const hymn::GroupOptions chosen = group_options(options);
+    return hymnGroup{.group = of.new_group(list, chosen), .is_shared = !chosen.tag.empty()};
+  });
+}
+
+hymnResult_t hymnGroupFind(hymnWorld_t world, const char* tag, const int* ranks, size_t n,
+                           hymnGroup_t* group) {
+  return give_group(__func__, world, ranks, n, group, [&](World& of, std::span<const int> list) {
+    return hymnGroup{.group = of.find_group(need(tag, "tag"), list), .is_shared = true};
+  });
+}
+
+hymnResult_t hymnGroupFindOrCreate(hymnWorld_t world, const char* tag, const int* ranks, size_t n,
+                                   size_t group_size, const hymnGroupOptions_t* options,
+                                   hymnGroup_t* group) {
+  return give_group(__func__, world, ranks, n, group, [&](World& of, std::span<const int> list) {
+    return hymnGroup{.group = of.find_or_create_group(need(tag, "tag"), list, group_size,
+                                                      group_options(options)),
+                     .is_shared = true};
   });
 }

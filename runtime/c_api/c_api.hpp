@@ -15,7 +15,8 @@
 
 struct hymnGroup {
   hymn::ProcessGroup group;
-  bool of_world = false;  ///< it belongs to a hymnWorld
+  bool of_world = false;   ///< it belongs to a hymnWorld
+  bool is_shared = false;  ///< it is had by its tag: other handles of it may be about
 };
 
 struct hymnWorld {

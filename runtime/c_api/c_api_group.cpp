@@ -34,7 +34,7 @@ hymnResult_t hymnGroupFree(hymnGroup_t group) {
       throw hymn::UsageError("the group of all ranks belongs to its world and ends with it");
     }
     const std::unique_ptr<hymnGroup> handle(group);
-    handle->group.destroy();
+    if (!handle->is_shared) handle->group.destroy();
   });
 }
 
@@ -45,6 +45,11 @@ hymnResult_t hymnGroupRank(hymnGroup_t group, int* group_rank) {
 
 hymnResult_t hymnGroupSize(hymnGroup_t group, int* size) {
   return query_group(__func__, group, size, "size", [](const ProcessGroup& g) { return g.size(); });
+}
+
+hymnResult_t hymnGroupTag(hymnGroup_t group, const char** tag) {
+  return query_group(__func__, group, tag, "tag",
+                     [](const ProcessGroup& g) { return g.membership().tag.c_str(); });
 }
 
 hymnResult_t hymnGroupToGlobal(hymnGroup_t group, int group_rank, int* rank) {

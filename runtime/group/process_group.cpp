@@ -1,5 +1,7 @@
 #include "hymn/process_group.hpp"
 
+#include <fmt/format.h>
+
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_starter.hpp"
 #include "runtime/group/world_context.hpp"
@@ -15,6 +17,24 @@ detail::GroupState& detail::GroupState::need_of(const ProcessGroup& group) {
   return need(group.state_);
 }
 
+namespace {
+
+/// Of a group that lives, in a world that does.
+const detail::GroupMembers& registered(const detail::GroupState& state, const char* operation) {
+  const detail::GroupMembers& members = state.members();
+  if (state.health().is_destroyed() || state.world().life.is_destroyed()) {
+    ErrorContext context = members.context(operation);
+    context.remedy = "take a group from a World that lives";
+    throw UsageError(
+        fmt::format("group '{}' is not registered: it has been destroyed, or its world has",
+                    members.label()),
+        std::move(context));
+  }
+  return members;
+}
+
+}  // namespace
+
 int ProcessGroup::rank() const { return need(state_).members().shape().rank; }
 int ProcessGroup::size() const { return need(state_).members().shape().size; }
 const std::string& ProcessGroup::description() const {
@@ -22,10 +42,10 @@ const std::string& ProcessGroup::description() const {
 }
 const Membership& ProcessGroup::membership() const { return need(state_).members().membership(); }
 int ProcessGroup::global_rank(int group_rank) const {
-  return need(state_).members().global_rank(group_rank);
+  return registered(need(state_), "global_rank").global_rank(group_rank);
 }
 int ProcessGroup::group_rank(int global_rank) const {
-  return need(state_).members().group_rank(global_rank);
+  return registered(need(state_), "group_rank").group_rank(global_rank);
 }
 std::uint64_t ProcessGroup::comm_split_count() const { return need(state_).means().comm_splits(); }
 std::vector<AlgorithmUse> ProcessGroup::uses() const { return need(state_).means().uses(); }

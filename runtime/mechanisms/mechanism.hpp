@@ -23,6 +23,11 @@ namespace hymn {
 class TuningTable;
 
 /// The path setting of a group with these options; `world` is that of groups that do not say.
+/// Whether ranks outside of the group hear nothing of it.
+inline bool members_alone(const GroupOptions& options) {
+  return options.local_sync || !options.tag.empty();
+}
+
 inline PathPolicy policy_of(const GroupOptions& options, const PathPolicy& world) {
   return options.path.empty() ? world : PathPolicy::parse(options.path, "GroupOptions.path");
 }

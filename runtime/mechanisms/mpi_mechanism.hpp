@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "control/coordinator.hpp"
 #include "runtime/mechanisms/mechanism.hpp"
 #include "runtime/mechanisms/mpi_exchange.hpp"
 #include "runtime/mechanisms/parked_communicators.hpp"
@@ -53,7 +54,11 @@ class MpiMechanism final : public Mechanism {
                 std::span<const Bytes> answers);
   MPI_Comm make_communicator(const NewGroup& group);
   /// The tag by which MPI knows what is done to make it.
-  static int tag_of(std::uint64_t uid) { return 1 + static_cast<int>(uid % 32766); }
+  static int tag_of(std::uint64_t uid) { return 1 + static_cast<int>(spread(uid) % 32766); }
+  /// Numbers that ranks draw for themselves lie at regular distances from each other.
+  static std::uint64_t spread(std::uint64_t uid) {
+    return uid < control::first_local_uid ? uid : uid * 0x9e3779b97f4a7c15 >> 32;
+  }
 
   std::shared_ptr<MpiExchange> exchange_;
   std::shared_ptr<MpiGate> gate_;

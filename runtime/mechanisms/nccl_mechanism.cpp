@@ -231,7 +231,7 @@ void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclCha
     channel->split_from(world_, patience);
   } else if (is_early) {
     channel->make(patience, nccl_of(group.options).init == NcclInit::eager);
-  } else if (world_ != nullptr && group.membership.epoch == 0 &&
+  } else if (world_ != nullptr && group.membership.epoch == 0 && !members_alone(group.options) &&
              world_->parts().members == channel->parts().members) {
     channel->set_twin(world_);
   }
@@ -243,7 +243,7 @@ void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclCha
 
 // What is left of a group that has shrunk cannot be split from one that has lost ranks.
 bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
-  return world_ != nullptr && world_is_early_ && membership.epoch == 0 &&
+  return world_ != nullptr && world_is_early_ && membership.epoch == 0 && !members_alone(options) &&
          policy_of(options, path_).allows(paths::nccl);
 }
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "base/callback_scope.hpp"
-#include "base/error_context.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/peer_use.hpp"
@@ -26,51 +24,16 @@ constexpr std::uint64_t tag_group = group_tags::of_making | 1;
 
 }  // namespace
 
+GroupFactory::GroupFactory(WorldContext& world, const Means& means, KnownGroups& known)
+    : world_(world),
+      means_(means),
+      known_(known),
+      numbers_(means.mux, world.rank(), world.settings.size) {}
+
 void GroupFactory::start(std::weak_ptr<WorldContext> self, CpuSet cpus) {
   self_ = std::move(self);
-  maker_ = std::make_unique<GroupMaker>(std::move(cpus));
-}
-
-ProcessGroup GroupFactory::new_group(std::span<const int> ranks, const GroupOptions& options) {
-  Membership membership = new_membership(ranks, options);
-  settle();
-  return ProcessGroup(make(std::move(membership), options));
-}
-
-Future<ProcessGroup> GroupFactory::new_group_async(std::span<const int> ranks,
-                                                   const GroupOptions& options) {
-  // Who waits for it moves what is in flight meanwhile. The future must not hold itself.
-  const auto self = std::make_shared<std::weak_ptr<FutureState<ProcessGroup>>>();
-  auto drive = [weak_world = self_, self](Timeout timeout) {
-    const auto world = weak_world.lock();
-    const auto state = self->lock();
-    if (world == nullptr || state == nullptr) return;
-    const Patience patience =
-        world->patience("waiting for a new group", timeout.is_set() ? timeout : Timeout::none());
-    PatientWait(patience).until([&] { return state->is_ready(); });
-  };
-  auto made = std::make_shared<FutureState<ProcessGroup>>(std::move(drive));
-  *self = made;
-  auto task = [this, made, options, membership = new_membership(ranks, options)] {
-    std::shared_ptr<GroupState> group;
-    std::exception_ptr error;
-    try {
-      group = make(membership, options);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    const CallbackScope scope;
-    if (error)
-      made->set_error(error);
-    else
-      made->set_value(ProcessGroup(std::move(group)));
-  };
-  if (std::all_of(means_.mechanisms.begin(), means_.mechanisms.end(),
-                  [](const auto& mechanism) { return mechanism->serves_own_threads(); }))
-    maker_->add(std::move(task));
-  else
-    task();
-  return Future<ProcessGroup>(std::move(made));
+  maker_ = std::make_unique<GroupMaker>(cpus);
+  local_makers_ = std::make_unique<GroupMakers>(std::move(cpus));
 }
 
 ProcessGroup GroupFactory::make_default_group() {
@@ -88,42 +51,12 @@ void GroupFactory::settle() {
 void GroupFactory::finish() {
   try {
     settle();
+    local_makers_->settle(world_.patience("waiting for groups that members make", Timeout::none()));
   } catch (const std::exception&) {
     // They look at the same, and end as well.
   }
   maker_->finish();
-}
-
-Membership GroupFactory::new_membership(std::span<const int> ranks, const GroupOptions& options) {
-  const ErrorContext context{.rank = world_.rank(), .operation = "new_group"};
-  world_.life.require_here(context);
-  if (world_.life.is_destroyed()) throw UsageError("the world has been destroyed", context);
-  Membership membership;
-  if (ranks.size() > static_cast<std::size_t>(world_.settings.size))
-    throw UsageError(
-        fmt::format(
-            "{} ranks are given for a world of {}: one of them twice, or their number is wrong",
-            ranks.size(), world_.settings.size),
-        context);
-  membership.ranks.assign(ranks.begin(), ranks.end());
-  std::sort(membership.ranks.begin(), membership.ranks.end());
-  if (ranks.empty()) throw UsageError("a group needs at least one rank", context);
-  if (membership.ranks.front() < 0 || membership.ranks.back() >= world_.settings.size)
-    throw UsageError(fmt::format("ranks [{}] are not all in 0 … {}", fmt::join(ranks, ", "),
-                                 world_.settings.size - 1),
-                     context);
-  if (std::adjacent_find(membership.ranks.begin(), membership.ranks.end()) !=
-      membership.ranks.end())
-    throw UsageError(fmt::format("ranks [{}] name a rank twice", fmt::join(ranks, ", ")), context);
-  PathPolicy::parse(options.path, "GroupOptions.path");
-  nccl_options(options.nccl, world_.settings.config.nccl, "GroupOptions.nccl");
-  AlgoPolicy::parse(options.algo, "GroupOptions.algo");
-  world_.life.require_drive(context);
-  std::lock_guard lock(mutex_);
-  if (next_uid_ >= control::first_shrunk_uid)
-    throw ResourceError("all group numbers are used up", context);
-  membership.uid = next_uid_++;
-  return membership;
+  local_makers_->finish();
 }
 
 bool GroupFactory::is_member(const Membership& membership) const {
@@ -135,63 +68,102 @@ void GroupFactory::skip_uids_to(std::uint64_t uid) {
   next_uid_ = std::max(next_uid_, uid);
 }
 
-std::shared_ptr<GroupState> GroupFactory::make(Membership membership, const GroupOptions& options) {
-  GroupMeans means;
-  std::optional<MakingNote> note;
-  if (is_member(membership)) {
-    note.emplace(world_.recorder, membership.uid, membership.ranks);
-    const auto give_back = [&](bool clean) {
-      for (const auto& mechanism : means_.mechanisms) mechanism->close(membership, clean);
-    };
-    const auto give_up = [&](const Error& error) {
-      world_.life.mark_failed();
-      give_back(false);
-      ErrorContext context = error.context();
-      context.missing = world_.peers.culprits_for(context.missing);
-      // If this rank leaves now, those who wait for it must not take it for the culprit.
-      world_.failures.note({error.problem(), context.missing});
-      return context;
-    };
-    try {
-      std::shared_ptr<Exchange> exchange = means_.mux.channel(membership.uid);
-      Agreement agreement = agree(*exchange, membership, options);
-      means = find_means(std::move(exchange), membership, options, std::move(agreement));
-    } catch (const ConfigError&) {
-      give_back(true);  // all members have found it
-      throw;
-    } catch (const TimeoutError& error) {
-      world_.incidents.report(
-          {"timeout", fmt::format("making group {}: not all have come", membership.uid)});
-      const TimeoutError told = world_.inquiry.with_missing(error, membership);
-      throw TimeoutError(told.problem(), told.waited(), give_up(told));
-    } catch (const PeerError& error) {
-      throw PeerError(error.problem(), give_up(error));
-    } catch (...) {
-      world_.life.mark_failed();
-      give_back(false);
-      throw;
-    }
-  } else {
-    means_.mux.pass_over(membership.uid);
-    const Patience standing =
-        world_.patience(fmt::format("standing by while group {} of ranks [{}] is made",
-                                    membership.uid, fmt::join(membership.ranks, ", ")),
-                        world_.settings.making_limit(options));
-    for (const auto& mechanism : means_.mechanisms)
-      mechanism->stand_by(membership, options, standing);
+GroupFactory::Group GroupFactory::make(Membership membership, const GroupOptions& options) {
+  return make(std::move(membership), options, world_.settings.making_limit(options));
+}
+
+GroupFactory::Group GroupFactory::make(Membership membership, const GroupOptions& options,
+                                       Timeout limit) {
+  if (!is_member(membership)) {
+    stand_by(membership, options, limit);
+    return keep(std::move(membership), options, {});
   }
+  MakingNote note(world_.recorder, membership.uid, membership.ranks);
+  GroupMeans means = make_means(membership, options, limit);
+  auto group = keep(std::move(membership), options, std::move(means));
+  note.set_made();
+  return group;
+}
+
+GroupFactory::Group GroupFactory::keep(Membership membership, const GroupOptions& options,
+                                       GroupMeans means) {
+  if (membership.tag.empty() && membership.uid != 0)
+    membership.tag = TaggedGroups::tag_of(membership.uid);
   auto group =
       make_shared_here<GroupState>(self_.lock(), std::move(membership), options, std::move(means));
   enter(*group);
-  if (note) note->set_made();
+  tagged_.enter(group);
   std::lock_guard lock(mutex_);
   groups_.emplace(key_of(*group), group);
   return group;
 }
 
+GroupMeans GroupFactory::make_means(const Membership& membership, const GroupOptions& options,
+                                    Timeout limit) {
+  try {
+    std::shared_ptr<Exchange> exchange = means_.mux.channel(membership.uid);
+    Agreement agreement = agree(*exchange, membership, options, limit);
+    return find_means(std::move(exchange), membership, options, std::move(agreement), limit);
+  } catch (...) {
+    give_up(membership, fmt::format("group {}", membership.uid));
+  }
+}
+
+void GroupFactory::stand_by(const Membership& membership, const GroupOptions& options,
+                            Timeout limit) {
+  means_.mux.pass_over(membership.uid);
+  const Patience standing =
+      world_.patience(fmt::format("standing by while group {} of ranks [{}] is made",
+                                  membership.uid, fmt::join(membership.ranks, ", ")),
+                      limit);
+  for (const auto& mechanism : means_.mechanisms)
+    mechanism->stand_by(membership, options, standing);
+}
+
+// Of ranks that make several groups at the same time only the latest is known: of those it is not
+// asked who was heard of. Nobody was heard of where it is the first that has not come.
+Membership GroupFactory::suspects(const TimeoutError& error, const Membership& membership) {
+  const std::vector<int>& missing = error.context().missing;
+  const bool is_exact = !missing.empty() && missing.front() != membership.ranks.front();
+  Membership asked = membership;
+  if (is_exact && control::is_local(membership.uid)) asked.ranks = missing;
+  return asked;
+}
+
+void GroupFactory::give_up(const Membership& membership, const std::string& what) {
+  const auto give_back = [&](bool clean) {
+    for (const auto& mechanism : means_.mechanisms) mechanism->close(membership, clean);
+  };
+  const auto context_of = [&](const Error& error) {
+    world_.life.mark_failed();
+    give_back(false);
+    ErrorContext context = error.context();
+    context.missing = world_.peers.culprits_for(context.missing);
+    // If this rank leaves now, those who wait for it must not take it for the culprit.
+    world_.failures.note({error.problem(), context.missing});
+    return context;
+  };
+  try {
+    throw;
+  } catch (const ConfigError&) {
+    give_back(true);  // all members have found it
+    throw;
+  } catch (const TimeoutError& error) {
+    world_.incidents.report({"timeout", fmt::format("making {}: not all have come", what)});
+    const TimeoutError told = world_.inquiry.with_missing(error, suspects(error, membership));
+    throw TimeoutError(told.problem(), told.waited(), context_of(told));
+  } catch (const PeerError& error) {
+    throw PeerError(error.problem(), context_of(error));
+  } catch (...) {
+    world_.life.mark_failed();
+    give_back(false);
+    throw;
+  }
+}
+
 GroupMeans GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
                                     const Membership& membership, const GroupOptions& options,
-                                    Agreement agreement) {
+                                    Agreement agreement, Timeout limit) {
   GroupShape shape = GroupMembers::shape_of(membership, world_.rank());
   shape.reproducibility = options.reproducibility.value_or(world_.settings.reproducibility);
   const PathPolicy path = policy_of(options, world_.settings.path);
@@ -202,7 +174,7 @@ GroupMeans GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
                 .patience = world_.making_patience(
                     fmt::format("making the communicator of group {} of ranks [{}]", membership.uid,
                                 fmt::join(membership.ranks, ", ")),
-                    world_.settings.making_limit(options), membership.ranks),
+                    limit, membership.ranks),
                 .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
                 .options = options,
                 .logger = world_.logger};
@@ -238,14 +210,13 @@ GroupMeans GroupFactory::find_means(std::shared_ptr<Exchange> exchange,
 // The members of a new group compare what they were called with, and learn where each other are and
 // what each mechanism of the others has to offer. Then all are known to be there.
 GroupFactory::Agreement GroupFactory::agree(Exchange& exchange, const Membership& membership,
-                                            const GroupOptions& options) {
+                                            const GroupOptions& options, Timeout making) {
   const std::string mine = fmt::format(
       "ranks [{}], path '{}', algo '{}', reproducibility '{}', nccl '{}'",
       fmt::join(membership.ranks, ", "), options.path, options.algo,
       options.reproducibility ? to_string(*options.reproducibility) : "",
       hymn::describe(nccl_options(options.nccl, world_.settings.config.nccl, "GroupOptions.nccl")));
   const Timeout limit = options.timeout.or_else(world_.settings.default_timeout);
-  const Timeout making = world_.settings.making_limit(options);
   // At level info a call that is under way may have to be given up.
   const bool blocks = limit.is_none() && !shares_memory() &&
                       world_.settings.checks != CheckLevel::info &&
@@ -331,6 +302,7 @@ void GroupFactory::enter(GroupState& group) {
 }
 
 void GroupFactory::group_ended(const GroupState& group, bool clean) {
+  tagged_.forget(group);
   std::lock_guard lock(mutex_);
   for (const auto& mechanism : means_.mechanisms)
     mechanism->close(group.members().membership(), clean);
@@ -338,6 +310,7 @@ void GroupFactory::group_ended(const GroupState& group, bool clean) {
 
 void GroupFactory::forget_group(const GroupState& group) {
   known_.forget(group);
+  tagged_.forget(group);
   const std::lock_guard lock(mutex_);
   groups_.erase(key_of(group));
 }

@@ -1,5 +1,6 @@
 #include "runtime/world/group_maker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/helper_thread.hpp"
@@ -30,6 +31,11 @@ bool GroupMaker::settle(const Patience& patience) {
   return wait.until(lock, changed_, [this] { return waiting_.empty() && !busy_; });
 }
 
+bool GroupMaker::is_idle() {
+  const std::lock_guard lock(mutex_);
+  return !busy_ && waiting_.empty();
+}
+
 void GroupMaker::finish() {
   {
     std::lock_guard lock(mutex_);
@@ -57,6 +63,37 @@ void GroupMaker::run() {
     busy_ = false;
     changed_.notify_all();
   }
+}
+
+// --- Many of them
+
+std::unique_ptr<GroupMaker> GroupMakers::take_idle() {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(makers_, [](const auto& one) { return one->is_idle(); });
+  if (found == makers_.end()) return std::make_unique<GroupMaker>(cpus_);
+  auto maker = std::move(*found);
+  makers_.erase(found);
+  return maker;
+}
+
+// Where no thread can be started it is made here, and may add others.
+void GroupMakers::add(std::function<void()> make) {
+  auto maker = take_idle();
+  maker->add(std::move(make));
+  const std::lock_guard lock(mutex_);
+  makers_.push_back(std::move(maker));
+}
+
+bool GroupMakers::settle(const Patience& patience) {
+  PatientWait wait(patience);
+  return wait.until([this] {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(makers_, [](const auto& maker) { return maker->is_idle(); });
+  });
+}
+
+void GroupMakers::finish() {
+  for (const auto& maker : makers_) maker->finish();
 }
 
 }  // namespace hymn

@@ -4,9 +4,11 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/patience.hpp"
 #include "topology/cpu_set.hpp"
@@ -29,6 +31,8 @@ class GroupMaker {
   /// Returns when all that was added has been made; at once when it is called by what is made.
   /// False: the patience has ended before.
   bool settle(const Patience& patience);
+  /// Nothing is being made.
+  bool is_idle();
   /// Waits for all that was added, as long as it takes, and ends the thread. Nothing may be added
   /// any more.
   void finish();
@@ -44,6 +48,24 @@ class GroupMaker {
   bool busy_ = false;  // with one that is not in waiting_ any more
   bool ending_ = false;
   std::thread thread_;
+};
+
+/// The same without an order, for what only some ranks make, each in an order of its own: nothing
+/// waits for anything that was added before. Any thread may call anything, but finish() is for one.
+class GroupMakers {
+ public:
+  explicit GroupMakers(CpuSet cpus) : cpus_(std::move(cpus)) {}
+
+  void add(std::function<void()> make);
+  bool settle(const Patience& patience);
+  void finish();
+
+ private:
+  std::unique_ptr<GroupMaker> take_idle();
+
+  CpuSet cpus_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<GroupMaker>> makers_;
 };
 
 }  // namespace hymn

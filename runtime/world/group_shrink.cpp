@@ -96,7 +96,7 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
                             .uid = verdict.new_uid,
                             .parent = old.uid,
                             .epoch = old.epoch + 1,
-                            .tag = old.tag},
+                            .tag = TaggedGroups::is_automatic(old.tag) ? "" : old.tag},
                            options);
   } catch (const std::exception& error) {
     std::vector<int> lost;

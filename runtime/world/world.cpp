@@ -70,6 +70,15 @@ Future<ProcessGroup> World::new_group_async(std::span<const int> ranks,
   return need(state_).groups().new_group_async(ranks, options);
 }
 
+ProcessGroup World::find_group(std::string_view tag, std::span<const int> ranks) {
+  return need(state_).groups().find(tag, ranks);
+}
+
+ProcessGroup World::find_or_create_group(std::string_view tag, std::span<const int> flat_ranks,
+                                         std::size_t group_size, const GroupOptions& options) {
+  return need(state_).groups().find_or_create(tag, flat_ranks, group_size, options);
+}
+
 std::vector<OperationMetrics> World::metrics() const {
   const CallMetrics* metrics = need(state_).context().metrics.get();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();

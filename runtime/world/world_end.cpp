@@ -111,6 +111,7 @@ void WorldState::destroy() {
   factory_.finish();
   for (const auto& weak : factory_.all())
     if (const auto group = weak.lock()) group->destroy();
+  factory_.let_go();
   if (!context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();

@@ -191,6 +191,67 @@ static void test_gpu_options(hymnWorld_t world) {
   CHECK_FAILS(hymnUsageError, "gpu is NULL", hymnWorldGpu(world, NULL));
 }
 
+static void check_sum(hymnGroup_t group, int expected) {
+  int64_t sum = 1;
+  CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));
+  CHECK(sum == expected);
+}
+
+// Only the last two ranks call; rank 0 asks in vain.
+static void test_local_sync(hymnWorld_t world, int rank, int size) {
+  const int first = size > 1 ? size - 2 : 0;
+  const int ranks[] = {size - 1, first};
+  const size_t n = size > 1 ? 2 : 1;
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.local_sync = 1;
+  hymnGroup_t group = NULL;
+  if (rank >= first) {
+    CHECK_OK(hymnGroupCreate(world, ranks, n, &options, &group));
+    check_sum(group, (int)n);
+    CHECK_OK(hymnGroupFree(group));
+  } else if (rank == 0) {
+    CHECK_OK(hymnGroupCreate(world, ranks, n, &options, &group));
+    CHECK(group == NULL);
+  }
+}
+
+static void test_tags(hymnWorld_t world, int rank, int size) {
+  int ranks[max_ranks];
+  for (int i = 0; i < size; ++i) ranks[i] = i;
+  const size_t n = (size_t)size;
+  const char* tag = NULL;
+  hymnGroup_t all = NULL, found = NULL, own = NULL;
+  CHECK_OK(hymnWorldGroup(world, &all));
+  CHECK_OK(hymnGroupTag(all, &tag));
+  CHECK(strcmp(tag, "") == 0);
+  CHECK_OK(hymnGroupFind(world, "", ranks, n, &found));
+  check_sum(found, size);
+  CHECK_OK(hymnGroupFree(found));
+  CHECK_OK(hymnGroupFind(world, "c", ranks, n, &found));
+  CHECK(found == NULL);
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.tag = "c";
+  CHECK_OK(hymnGroupCreate(world, ranks, n, &options, &own));
+  CHECK_OK(hymnGroupFree(own));  // the handle: the group lives
+  CHECK_OK(hymnGroupFind(world, "c", ranks, n, &found));
+  check_sum(found, size);
+  CHECK_OK(hymnGroupTag(found, &tag));
+  CHECK(strcmp(tag, "c") == 0);
+  CHECK_OK(hymnGroupDestroy(found));
+  CHECK_OK(hymnGroupFree(found));
+  CHECK_OK(hymnGroupFind(world, "c", ranks, n, &found));
+  CHECK(found == NULL);
+  CHECK_OK(hymnGroupFindOrCreate(world, "one", ranks, n, 1, NULL, &own));
+  int member = -1;
+  CHECK_OK(hymnGroupToGlobal(own, 0, &member));
+  CHECK(member == rank);
+  CHECK_OK(hymnGroupFree(own));
+  CHECK_FAILS(hymnUsageError, "are not groups of",
+              hymnGroupFindOrCreate(world, "one", ranks, n, n + 1, NULL, &own));
+  CHECK_FAILS(hymnUsageError, "tag is NULL", hymnGroupFind(world, NULL, ranks, n, &found));
+  CHECK_FAILS(hymnUsageError, "tag is NULL", hymnGroupTag(all, NULL));
+}
+
 void test_groups(hymnWorld_t world) {
   int rank = -1, size = -1;
   CHECK_OK(hymnWorldRank(world, &rank));
@@ -201,4 +262,6 @@ void test_groups(hymnWorld_t world) {
   test_uses(world);
   test_reproducibility(world);
   test_gpu_options(world);
+  test_local_sync(world, rank, size);
+  test_tags(world, rank, size);
 }

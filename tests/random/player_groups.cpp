@@ -82,10 +82,17 @@ GroupOptions Player::draw_options(const Step& step) {
 void Player::make(const Step& step) {
   settle();
   const ScriptGroup& script = script_.groups[step.made];
-  const GroupOptions options = draw_options(step);
+  GroupOptions options = draw_options(step);
+  options.local_sync = common_.one_in(3);
   World& world = *worlds_[script.world];
   Seat& seat = seats_[step.made];
+  const bool is_outside = options.local_sync && !is_member(step.made);
+  if (is_outside && own_.one_in(2)) return;
   ++calls_;
+  if (is_outside) {
+    EXPECT_FALSE(world.new_group(script.members, options).valid());
+    return;
+  }
   if (own_.one_in(2)) {
     seat.group = world.new_group(script.members, options);
     EXPECT_EQ(seat.group.membership().ranks, script.members);

@@ -117,6 +117,29 @@ TEST(Identity, ShrunkGroupsAreApartFromAllThatLive) {
   });
 }
 
+TEST(Identity, LocalGroupsAreApartFromAllThatLive) {
+  on_every_path([](World& world, const GroupOptions& options) {
+    GroupOptions local = options;
+    local.local_sync = true;
+    std::vector<ProcessGroup> groups;
+    for (int i = 0; i < 3; ++i) {
+      groups.push_back(fresh_group(world, local));
+      groups.push_back(fresh_group(world, options));
+    }
+    for (int i = 0; i < 2; ++i) {
+      ProcessGroup shrunk = groups.front().shrink();
+      groups.erase(groups.begin());
+      groups.push_back(std::move(shrunk));
+    }
+    // As late as a group can be that is counted.
+    groups.push_back(group_with_uid(world, control::first_local_uid - 1, options));
+    auto all = pointers_to(groups);
+    all.push_back(&world.group());
+    expect_apart(all);
+    EXPECT_EQ(world.dropped_messages(), 0u);
+  });
+}
+
 // The message is short, so that its send ends without a receiver.
 TEST(Identity, WhatADeadGroupWasSentReachesNoOther) {
   on_every_path([](World& world, const GroupOptions& options) {
@@ -186,10 +209,10 @@ TEST(Identity, AMessageThatComesTooLateReachesNoOther) {
   });
 }
 
-// Otherwise it would take the numbers of groups that survivors make.
+// Otherwise it would take the numbers of groups that members make alone.
 TEST(Identity, GroupsAreCountedOnlySoFar) {
   on_ranks([](World& world) {
-    detail::WorldState::of(world).groups().skip_uids_to(control::first_shrunk_uid);
+    detail::WorldState::of(world).groups().skip_uids_to(control::first_local_uid);
     EXPECT_THROW(static_cast<void>(fresh_group(world)), ResourceError);
     expect_apart({&world.group()});
   });

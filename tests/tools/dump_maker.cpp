@@ -183,8 +183,8 @@ DumpMaker& DumpMaker::in_call(const std::string& name, double seconds) {
   return *this;
 }
 
-DumpMaker& DumpMaker::making(const std::string& kind, int uid, const std::vector<int>& ranks,
-                             double seconds, double given_up) {
+DumpMaker& DumpMaker::making(const std::string& kind, std::uint64_t uid,
+                             const std::vector<int>& ranks, double seconds, double given_up) {
   json_["making"] = {{"kind", kind},
                      {"uid", uid},
                      {"ranks", ranks},

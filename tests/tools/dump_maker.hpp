@@ -48,8 +48,8 @@ class DumpMaker {
   DumpMaker& peer(int rank, const std::string& state, const std::string& detail = "");
   DumpMaker& in_call(const std::string& name, double seconds);
   /// It has been at that for so many seconds; `given_up`: so many before the dump; negative: not.
-  DumpMaker& making(const std::string& kind, int uid, const std::vector<int>& ranks, double seconds,
-                    double given_up = -1);
+  DumpMaker& making(const std::string& kind, std::uint64_t uid, const std::vector<int>& ranks,
+                    double seconds, double given_up = -1);
   /// It has run out of input, and follows the others from now on.
   DumpMaker& shadows(const std::string& uid);
   DumpMaker& aborted(const std::string& uid, const std::string& reason);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "control/coordinator.hpp"
 #include "tests/tools/trace_cases.hpp"
 
 namespace hymn::test {
@@ -39,6 +40,16 @@ TEST(TraceMaking, NamesWhoHasNotComeToANewGroup) {
             "(nodeB, pid 4713)\n"
             "     it has made no call on any group\n"
             "     next: see what keeps rank 2: gdb -p 4713 on nodeB\n");
+}
+
+// Its leader, which is to draw its number, has not come.
+TEST(TraceMaking, OfMembersAlone) {
+  std::vector<DumpMaker> makers = live_dumps(4);
+  for (const int rank : {1, 2})
+    makers[rank].making("new_group", control::undrawn_uid(0, 4), {0, 1, 2}, 4.2);
+  EXPECT_THAT(verdict_text(makers),
+              HasSubstr("1. making: making a group of ranks 0-2 has waited 4.2 s on ranks 1-2; "
+                        "missing: rank 0 ("));
 }
 
 TEST(TraceMaking, TellsOfOneThatIsStopped) {

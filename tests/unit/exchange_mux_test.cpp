@@ -220,5 +220,20 @@ TEST(NumberSet, JoinsNeighbours) {
   EXPECT_FALSE(set.contains(~std::uint64_t{0} - 1));
 }
 
+// Each of several that count has numbers far from those of the others.
+TEST(NumberSet, ForgetsNoGapBetweenThoseThatCount) {
+  const auto first_of = [](std::uint64_t one) { return 2 * one * NumberSet::far_apart; };
+  NumberSet set;
+  set.add(0);
+  for (std::uint64_t i = 0; i <= 2 * NumberSet::most_ranges; ++i)
+    set.add(first_of(i % 2 + 1) + i / 2 * 2);
+  EXPECT_LE(set.ranges(), NumberSet::most_ranges);
+  EXPECT_FALSE(set.contains(1));
+  EXPECT_FALSE(set.contains(first_of(1) - 1));
+  EXPECT_TRUE(set.contains(first_of(1) + 1)) << "the lowest gap of the first";
+  EXPECT_FALSE(set.contains(first_of(2) - 1));
+  EXPECT_FALSE(set.contains(first_of(2) + 2 * NumberSet::most_ranges));
+}
+
 }  // namespace
 }  // namespace hymn::test

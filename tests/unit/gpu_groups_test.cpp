@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -334,6 +335,29 @@ TEST_P(GpuGroups, LazySubgroupsHaveTheirOwn) {
     EXPECT_EQ(world.group().comm_split_count(), 0u);
   });
   EXPECT_EQ(gpus.count("init"), size() + 2);
+  EXPECT_EQ(gpus.count("split"), 0);
+}
+
+// Ranks outside would have to take part in a split of what all have.
+TEST_P(GpuGroups, WhatMembersMakeAloneIsNeverSplit) {
+  if (size() < 2) return;
+  for (const NcclInit init : {NcclInit::lazy, NcclInit::eager}) {
+    const int inits = gpus.count("init");
+    gpus.run(
+        [this](World& world) {
+          Buffer buffer(gpus, world.rank(), {1});
+          world.group().all_reduce(buffer.view());
+          std::vector<int> all(static_cast<std::size_t>(size()));
+          std::iota(all.begin(), all.end(), 0);
+          world.new_group(all, {.local_sync = true}).all_reduce(buffer.view());
+          world.new_group(all, {.tag = "all"}).all_reduce(buffer.view());
+          if (world.rank() < 2)
+            world.new_group({0, 1}, {.local_sync = true}).all_reduce(buffer.view());
+          EXPECT_EQ(world.group().comm_split_count(), 0u);
+        },
+        {}, with(init));
+    EXPECT_EQ(gpus.count("init"), inits + 3 * size() + 2);
+  }
   EXPECT_EQ(gpus.count("split"), 0);
 }
 

@@ -27,5 +27,20 @@ TEST(GroupMaker, IsNotSettledWhileOneIsBeingMade) {
   may_go_on = true;
 }
 
+TEST(GroupMakers, NothingWaitsForWhatWasAddedBefore) {
+  std::atomic<bool> may_go_on{false};
+  std::atomic<int> made{0};
+  GroupMakers makers{CpuSet()};
+  for (int i = 0; i < 3; ++i)
+    makers.add([&] {
+      while (!may_go_on) std::this_thread::yield();
+      ++made;
+    });
+  makers.add([&] { may_go_on = true; });
+  EXPECT_TRUE(makers.settle({.purpose = "waiting for groups"}));
+  EXPECT_EQ(made, 3);
+  makers.finish();
+}
+
 }  // namespace
 }  // namespace hymn::test

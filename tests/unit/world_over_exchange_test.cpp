@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <deque>
 #include <future>
@@ -119,6 +120,16 @@ void try_messages(World& world) {
   require(in_first == first && in_second == second, "batch");
 }
 
+void try_pairs(World& world) {
+  for (int low = 0; low < world.size(); ++low) {
+    for (int high = low + 1; high < world.size(); ++high) {
+      if (world.rank() != low && world.rank() != high) continue;
+      ProcessGroup pair = world.new_group({high, low}, {.local_sync = true});
+      try_reductions(pair, 7);
+    }
+  }
+}
+
 void exercise(World& world) {
   ProcessGroup& group = world.group();
   const Explanation why = group.explain(Request::barrier());
@@ -135,6 +146,7 @@ void exercise(World& world) {
     try_reductions(even, 7);
     try_moves(even, 7);
   }
+  try_pairs(world);
   std::vector<float> values(500, 1.0f);
   Work work = group.all_reduce_async(values);
   group.barrier();
@@ -143,10 +155,10 @@ void exercise(World& world) {
 }
 
 /// Runs one rank; its complaint, or "".
-std::string run_rank(std::shared_ptr<Exchange> exchange) {
+std::string run_rank(std::shared_ptr<Exchange> exchange, void (*body)(World&) = exercise) {
   try {
     World world = World::over(std::move(exchange));
-    exercise(world);
+    body(world);
     world.destroy();
     if (mpi_is_initialised()) return "MPI was initialised";
   } catch (const std::exception& error) {
@@ -212,6 +224,58 @@ TEST(WorldOverExchange, OfProcessesWithSockets) {
       EXPECT_EQ(::waitpid(child, &status, 0), child);
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << ranks << " ranks";
     }
+  }
+}
+
+// Ranks outside have no handle of it that anybody destroys.
+TEST(WorldOverExchange, AGroupWithATagDoesNotKeepItsWorld) {
+  const auto post = std::make_shared<SlowPost>(2, 1u);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto exchange = std::make_shared<SlowExchange>(post, rank);
+      World::over(exchange).new_group({0}, {.tag = "first"});
+      EXPECT_EQ(exchange.use_count(), 1);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Of three ranks the last is killed; its sockets break.
+void lose_last(World& world) {
+  world.group().barrier();
+  if (world.rank() == 2) ::raise(SIGKILL);
+  const GroupOptions options{.init_timeout = std::chrono::seconds(1), .local_sync = true};
+  try {
+    world.new_group({0, 1, 2}, options);
+    throw std::runtime_error("a group of the dead was made");
+  } catch (const PeerError& error) {
+    require(error.context().missing == std::vector{2}, std::string("naming in: ") + error.what());
+  }
+  ProcessGroup pair = world.new_group({0, 1}, options);
+  try_reductions(pair, 7);
+}
+
+TEST(WorldOverExchange, WhoDiesWhileMembersMakeAGroupIsNamed) {
+  const auto sockets = connect_all(3);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 3; ++rank) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close_others(sockets, rank);
+      const std::string complaint =
+          run_rank(std::make_shared<SocketExchange>(rank, sockets[as_size(rank)]), lose_last);
+      if (!complaint.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, complaint.c_str());
+      ::_exit(complaint.empty() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  close_others(sockets, -1);
+  for (const pid_t child : children) {
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    const bool is_last = child == children.back();
+    EXPECT_TRUE(is_last ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
 }
 

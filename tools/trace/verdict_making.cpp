@@ -12,15 +12,15 @@ namespace hymn::trace {
 namespace {
 
 // The words of the library's own reports.
-std::string purpose_of(const Wait& wait) {
+std::string purpose_of(const Case& all, const Wait& wait) {
   if (wait.op == "shrink")
     return fmt::format("shrinking group '{}'",
                        wait.group == nullptr ? wait.making->uid : wait.group->label);
   if (wait.op == "end") return "ending the world";
-  std::vector<int> ranks = wait.ranks();
-  if (!wait.making->ranks) return fmt::format("making group {}", wait.making->uid);
-  ranks.assign(wait.making->ranks->begin(), wait.making->ranks->end());
-  return fmt::format("making group {} of {}", wait.making->uid, ranks_text(ranks));
+  const std::string group = group_made(all.job, *wait.making);
+  if (!wait.making->ranks) return fmt::format("making {}", group);
+  const std::vector<int> ranks(wait.making->ranks->begin(), wait.making->ranks->end());
+  return fmt::format("making {} of {}", group, ranks_text(ranks));
 }
 
 std::string whom_it_lacks(const Case& all, const Wait& wait) {
@@ -34,7 +34,7 @@ Finding making_finding(const Case& all, const Wait& wait) {
   Finding finding = finding_about(FindingKind::making, wait);
   finding.culprits = wait.missing.empty() ? wait.unknown : wait.missing;
   finding.title =
-      fmt::format("{} has waited {} on {}{}", purpose_of(wait), seconds_text(wait.longest),
+      fmt::format("{} has waited {} on {}{}", purpose_of(all, wait), seconds_text(wait.longest),
                   ranks_text(finding.waiting), whom_it_lacks(all, wait));
   if (finding.culprits.empty()) {
     finding.advice =

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
+#include "control/coordinator.hpp"
 #include "tools/trace/pairs.hpp"
 #include "tools/trace/words.hpp"
 
@@ -223,8 +225,9 @@ class OpenMakings {
       wait.name = "the end of the world";
     } else {
       const std::vector<int> members = members_of(wait);
-      wait.name = fmt::format("new_group{} (group {})",
-                              members.empty() ? "" : " of " + ranks_text(members), making.uid);
+      wait.name =
+          fmt::format("new_group{} ({})", members.empty() ? "" : " of " + ranks_text(members),
+                      group_made(job_, making));
     }
   }
 
@@ -241,6 +244,14 @@ const MakingReport* making_of(const Dump& dump) {
   const auto& given_up = dump.making->given_up_ns;
   const bool is_old = given_up && seconds_between(*given_up, dump.time_ns) > just_given_up;
   return is_old ? nullptr : &*dump.making;
+}
+
+std::string group_made(const Job& job, const MakingReport& making) {
+  std::uint64_t uid = 0;
+  const char* const end = making.uid.data() + making.uid.size();
+  const bool is_number = std::from_chars(making.uid.data(), end, uid).ec == std::errc();
+  return is_number && control::is_undrawn(uid, job.world_size()) ? "a group"
+                                                                 : "group " + making.uid;
 }
 
 bool is_tested(const Dump& dump, const Entry& entry) {

@@ -43,6 +43,8 @@ struct Wait {
 
 /// What the rank was making when its dump was made, or had just given up. None: nothing.
 const MakingReport* making_of(const Dump& dump);
+/// "group 3"; "a group": its members make it alone, and its number is still to be drawn.
+std::string group_made(const Job& job, const MakingReport& making);
 /// Whether the rank does not wait in this operation, but tests it again and again.
 bool is_tested(const Dump& dump, const Entry& entry);
 

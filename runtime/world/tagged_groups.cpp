@@ -1,0 +1,104 @@
+#include "runtime/world/tagged_groups.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hymn::detail {
+
+std::string TaggedGroups::tag_of(std::uint64_t uid) { return fmt::format("{}{}", automatic, uid); }
+
+// On ranks outside a group ends without a word.
+void TaggedGroups::enter(const Group& group) {
+  std::vector<Group> ended;
+  const std::lock_guard lock(mutex_);
+  auto& entries = entries_[group->members().membership().tag];
+  std::erase_if(entries, [&](Entry& entry) {
+    if (entry.kept == nullptr || !entry.kept->health().is_destroyed()) return false;
+    ended.push_back(std::move(entry.kept));
+    return true;
+  });
+  entries.push_back({group.get(), group});
+}
+
+void TaggedGroups::clear() {
+  decltype(entries_) ended;
+  const std::lock_guard lock(mutex_);
+  ended.swap(entries_);
+}
+
+// What is kept must not end under the lock.
+void TaggedGroups::forget(const GroupState& group) {
+  Group kept;
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(group.members().membership().tag);
+  if (found == entries_.end()) return;
+  std::erase_if(found->second, [&](Entry& entry) {
+    if (entry.group != &group) return false;
+    kept = std::move(entry.kept);
+    return true;
+  });
+  if (found->second.empty()) entries_.erase(found);
+}
+
+TaggedGroups::Group TaggedGroups::find(std::string_view tag, std::span<const int> ranks) {
+  std::vector<Group> seen;
+  const std::lock_guard lock(mutex_);
+  return find_locked(tag, ranks, seen);
+}
+
+TaggedGroups::Group TaggedGroups::find_locked(std::string_view tag, std::span<const int> ranks,
+                                              std::vector<Group>& seen) {
+  const auto found = entries_.find(tag);
+  if (found == entries_.end()) return nullptr;
+  for (auto entry = found->second.rbegin(); entry != found->second.rend(); ++entry) {
+    const Group& group = seen.emplace_back(entry->living.lock());
+    if (group != nullptr && !group->health().is_destroyed() &&
+        std::ranges::equal(group->members().ranks(), ranks))
+      return group;
+  }
+  return nullptr;
+}
+
+TaggedGroups::Group TaggedGroups::find_or_make(const std::string& tag,
+                                               const std::vector<int>& ranks,
+                                               const Patience& patience,
+                                               const std::function<Group()>& make) {
+  const Name name(tag, ranks);
+  std::vector<Group> seen;
+  std::unique_lock lock(mutex_);
+  PatientWait wait(patience);
+  const bool is_free =
+      wait.until(lock, changed_, [&] { return std::ranges::find(making_, name) == making_.end(); });
+  if (!is_free)
+    throw TimeoutError(
+        fmt::format("{}: another thread of this rank has been making it for {:.3f} s",
+                    patience.purpose, std::chrono::duration<double>(wait.waited()).count()),
+        wait.waited(), patience.context);
+  if (Group known = find_locked(tag, ranks, seen)) return known;
+  making_.push_back(name);
+  lock.unlock();
+  Group made;
+  std::exception_ptr error;
+  try {
+    made = make();
+    keep(made);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  std::erase(making_, name);
+  changed_.notify_all();
+  if (error) std::rethrow_exception(error);
+  return made;
+}
+
+void TaggedGroups::keep(const Group& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(group->members().membership().tag);
+  if (found == entries_.end()) return;
+  for (Entry& entry : found->second)
+    if (entry.group == group.get()) entry.kept = group;
+}
+
+}  // namespace hymn::detail
