@@ -4,6 +4,8 @@
 #include <atomic>
 #include <limits>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "hymn/process_group.hpp"
 #include "runtime/group/gpu_waits.hpp"
@@ -73,6 +75,22 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
   void destroy();
 
+  /// Where the group was given up, what is in flight here ends. Before the application hears of
+  /// that by a call: then its buffers may be gone.
+  void end_given_up();
+  /// Makes a call: where that throws, this comes before.
+  template <class Call>
+  auto ending_what_is_given_up(Call call) {
+    try {
+      return call();
+    } catch (...) {
+      end_given_up();
+      throw;
+    }
+  }
+  /// As end_given_up(), but for WorkState::tell() of those that this has ended, which is to follow.
+  std::vector<std::shared_ptr<WorkState>> end_untold();
+
  private:
   friend class WorkStarter;
 
@@ -81,6 +99,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     const CallOptions& options;
     const void* site;
   };
+  RecvStatus run_to_its_end(const Request& request, const CallOptions& options, const void* site);
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
   /// Throws where members are gone without whom the call cannot be.
@@ -93,8 +112,12 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
-  /// True when everything in flight has completed.
+  /// Of this group, on this rank; the oldest first.
+  std::vector<std::shared_ptr<WorkState>> works_in_flight() const;
+  /// Ends everything in flight; true when all of it has completed.
   bool drain();
+  /// Until the group's timeout; true when all have ended, successfully or not.
+  bool await_all(std::span<const std::shared_ptr<WorkState>> works);
 
   std::shared_ptr<WorldContext> world_;
   GroupOptions options_;
