@@ -10,7 +10,6 @@
 #include "collectives/validate.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/work_starter.hpp"
-#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 
@@ -113,7 +112,7 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
 }
 
 RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site) {
-  return ending_what_is_given_up([&] { return run_to_its_end(request, options, site); });
+  return works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site); });
 }
 
 RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& options,
@@ -243,7 +242,7 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
     health_.abort(failure);
   else
     health_.note_failed_message(failure);
-  end_given_up();
+  works_.end_given_up();
   error = with_context(error, members_.context(title_of(call)));
   if (watched.is_on) watch_.note_ended(call, watched, error);
   std::rethrow_exception(error);
@@ -259,64 +258,14 @@ Explanation GroupState::explain(const Request& given) const {
   return means_.selector->explain(checked(given, matched, peer));
 }
 
-void GroupState::end_given_up() {
-  for (const auto& work : end_untold()) work->tell();
-}
-
-std::vector<std::shared_ptr<WorkState>> GroupState::end_untold() {
-  if (!health_.is_aborted() || !world_->life.may_end_works()) return {};
-  auto mine = works_in_flight();
-  std::erase_if(mine, [](const auto& work) { return !work->end_given_up(); });
-  return mine;
-}
-
-std::vector<std::shared_ptr<WorkState>> GroupState::works_in_flight() const {
-  return world_->engine->pending([this](const WorkState& work) { return &work.group() == this; });
-}
-
 void GroupState::destroy() {
   if (world_->life.is_copied() || !health_.begin_to_end()) return;
   record_.line().flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   if (members_.is_member()) {
-    const bool drained = drain();
+    const bool drained = works_.drain();
     watch_.end_hooks(timeout());
     world_->groups.group_ended(*this, drained && !health_.is_aborted());
   }
-}
-
-bool GroupState::drain() {
-  const auto mine = works_in_flight();
-  if (mine.empty()) return true;
-  const bool unwound = world_->life.is_unwound();
-  // Others may wait for this rank: it does not keep them.
-  const bool all = !unwound && await_all(mine);
-  if (unwound) health_.leave_because_of_failure();
-  const auto forsaken = std::find_if(mine.begin(), mine.end(), [](const auto& work) {
-    return work->is_ordered() && !work->is_completed();
-  });
-  if (!unwound && forsaken != mine.end()) health_.leave_before((*forsaken)->title());
-  for (const auto& work : mine)
-    work->abandon(
-        health_.is_aborted()
-            ? health_.abort_failure().reason
-            : fmt::format("group '{}' was destroyed before this completed", members_.label()));
-  return all;
-}
-
-bool GroupState::await_all(std::span<const std::shared_ptr<WorkState>> works) {
-  const Clock& clock = world_->clock();
-  const Deadline deadline = Deadline::after(timeout(), clock.now());
-  bool all = true;
-  for (const auto& work : works) {
-    try {
-      WorkWait(*work).wait(deadline.is_never() ? Timeout::none()
-                                               : Timeout(deadline.when() - clock.now()));
-    } catch (const std::exception&) {
-      // Told by the work itself to whoever looks at it.
-      all = all && work->is_completed();
-    }
-  }
-  return all;
 }
 
 }  // namespace hymn::detail

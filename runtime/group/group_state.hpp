@@ -4,8 +4,6 @@
 #include <atomic>
 #include <limits>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "hymn/process_group.hpp"
 #include "runtime/group/gpu_waits.hpp"
@@ -18,6 +16,7 @@
 #include "runtime/group/group_members.hpp"
 #include "runtime/group/group_record.hpp"
 #include "runtime/group/group_watch.hpp"
+#include "runtime/group/group_works.hpp"
 
 namespace hymn::detail {
 
@@ -62,6 +61,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const GroupHealth& health() const { return health_; }
   const GroupInquiry& inquiry() const { return inquiry_; }
   GroupBuffers& buffers() { return buffers_; }
+  GroupWorks& works() { return works_; }
 
   Timeout timeout() const { return timeout_.load(); }
   void set_timeout(Timeout timeout);
@@ -74,22 +74,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   Explanation explain(const Request& request) const;
 
   void destroy();
-
-  /// Where the group was given up, what is in flight here ends. Before the application hears of
-  /// that by a call: then its buffers may be gone.
-  void end_given_up();
-  /// Makes a call: where that throws, this comes before.
-  template <class Call>
-  auto ending_what_is_given_up(Call call) {
-    try {
-      return call();
-    } catch (...) {
-      end_given_up();
-      throw;
-    }
-  }
-  /// As end_given_up(), but for WorkState::tell() of those that this has ended, which is to follow.
-  std::vector<std::shared_ptr<WorkState>> end_untold();
 
  private:
   friend class WorkStarter;
@@ -112,12 +96,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
-  /// Of this group, on this rank; the oldest first.
-  std::vector<std::shared_ptr<WorkState>> works_in_flight() const;
-  /// Ends everything in flight; true when all of it has completed.
-  bool drain();
-  /// Until the group's timeout; true when all have ended, successfully or not.
-  bool await_all(std::span<const std::shared_ptr<WorkState>> works);
 
   std::shared_ptr<WorldContext> world_;
   GroupOptions options_;
@@ -132,6 +110,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GpuWaits gpu_;
   GroupChecks checks_;
   GroupBuffers buffers_;
+  GroupWorks works_{*this};
 };
 
 /// What stands behind a ProcessGroup. Throws UsageError for an empty one.

@@ -60,12 +60,12 @@ Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
 void ProcessGroup::abort(const std::string& reason) {
   detail::GroupState& state = need(state_);
   state.health().abort_for(reason);
-  state.end_given_up();
+  state.works().end_given_up();
 }
 bool ProcessGroup::is_aborted() const {
   detail::GroupState& state = need(state_);
   if (!state.health().is_aborted()) return false;
-  state.end_given_up();
+  state.works().end_given_up();
   return true;
 }
 

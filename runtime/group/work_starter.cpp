@@ -8,7 +8,7 @@
 namespace hymn::detail {
 
 std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
-  return group_.ending_what_is_given_up([&] {
+  return group_.works().ending_what_is_given_up([&] {
     const GroupState::Asked asked{request, options_, site_};
     const bool member = group_.admit(request.type);
     auto work = make_work(request.type);
@@ -59,7 +59,7 @@ std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request>
 
 std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
                                                        std::span<const Request> requests) {
-  return group_.ending_what_is_given_up([&] {
+  return group_.works().ending_what_is_given_up([&] {
     const bool member = group_.admit(type);
     auto work = make_work(type);
     if (member) {
@@ -129,7 +129,7 @@ void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallCo
   }
   group_.world_->engine->add(work);
   // Another thread may have been told meanwhile, when this was not in flight yet.
-  group_.end_given_up();
+  group_.works().end_given_up();
 }
 
 }  // namespace hymn::detail

@@ -41,7 +41,7 @@ void WorkState::start() {
     if (must_abort_group(clean)) group_->health().abort(failure);
     parts_.fail_unstarted();
     parts_.show_retired();
-    group_->end_given_up();
+    group_->works().end_given_up();
     const auto error = with_context(caught, group_->members().context(title()));
     if (group_->watch().is_watched()) group_->watch().note_ended(*this, error);
     group_->watch().tell_ended();
@@ -161,7 +161,8 @@ bool WorkState::end_given_up() {
 }
 
 void WorkState::conclude() {
-  const auto others = error_ ? group_->end_untold() : std::vector<std::shared_ptr<WorkState>>();
+  const auto others =
+      error_ ? group_->works().end_untold() : std::vector<std::shared_ptr<WorkState>>();
   tell();
   for (const auto& other : others) other->tell();
 }
