@@ -375,7 +375,8 @@ class HYMN_API ProcessGroup {
   /// Gives the group up on all its ranks: whatever is in flight, here and there, ends with an
   /// AbortedError that carries the reason, as does every later call. From any thread, also while
   /// others wait in calls; only a call that blocks inside MPI (Timeout::none(), docs/timeouts.md)
-  /// cannot be ended so.
+  /// cannot be ended so. What is in flight on this rank has completed when it returns, or when
+  /// is_aborted() has returned true, on a thread that may make calls of the group.
   void abort(const std::string& reason);
   bool is_aborted() const;
 

@@ -28,11 +28,17 @@ struct RecvStatus {
 /// is.
 ///
 /// Dropping it neither cancels the operation nor waits for it: the operation completes when
-/// somebody waits for anything, ProcessGroup::wait_for_pending_works() among others, its buffers
-/// must stay valid until then, and how it ended is told to no one but the group's hooks, unless the
-/// group was given up. Compilers warn about a Work that is not used; where it is meant to be
-/// dropped, write
-/// `(void)`.
+/// somebody waits for anything, ProcessGroup::wait_for_pending_works() among others, and how it
+/// ended is told to no one but the group's hooks, unless the group was given up. Compilers warn
+/// about a Work that is not used; where it is meant to be dropped, write `(void)`.
+///
+/// Its buffers must stay valid until it has completed, also where the handle was dropped. When a
+/// rank hears that the group was given up, by an exception or by any other answer of hymn's, all
+/// that it had in flight there has completed, successfully or not, and no step of any of it is
+/// taken any more. What of a failed operation may still use the buffers depends on its path():
+/// nothing where hymn itself moves the data (threads, exchange, shm, hierarchical), MPI, NCCL or
+/// the GPU elsewhere; docs/errors.md has a table. Operations of groups that were not given up are
+/// still in flight, whatever failed elsewhere.
 class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 takes it here
  public:
   Work() = default;

@@ -183,11 +183,22 @@ void GroupHealth::abort_for(const std::string& reason) {
 }
 
 void GroupHealth::leave_because_of_failure() {
-  const GroupFailure cause = world_.failures.cause();
-  if (cause.missing.empty() || is_aborted()) return;
-  const GroupFailure failure{
-      fmt::format("rank {} leaves because of an error: {}", world_.rank(), cause.reason),
-      cause.missing};
+  const GroupFailure cause =
+      world_.life.is_leaving() ? world_.cause_of_leaving() : world_.failures.cause();
+  if (cause.missing.empty()) return;
+  world_.failures.note(cause);
+  leave({fmt::format("rank {} leaves because of an error: {}", world_.rank(), cause.reason),
+         cause.missing});
+}
+
+void GroupHealth::leave_before(const std::string& title) {
+  leave({fmt::format("rank {} has destroyed group '{}' before {} completed", world_.rank(),
+                     members_.label(), title),
+         {world_.rank()}});
+}
+
+void GroupHealth::leave(const GroupFailure& failure) {
+  if (is_aborted()) return;
   abort_here(failure);
   world_.peers.announce_abort(members_.uid(), failure);
 }

@@ -38,8 +38,11 @@ class GroupHealth {
   void abort_to_shrink();
   /// Another rank has given it up.
   void abort_here(const GroupFailure& failure);
-  /// Those who take part in what is in flight learn whose fault it is that it will not complete.
+  /// This rank breaks off, and something is in flight: those who take part in it learn whose fault
+  /// it is that it will not complete.
   void leave_because_of_failure();
+  /// The same where this rank ends the group, and the collective `title` has not completed.
+  void leave_before(const std::string& title);
   bool is_aborted() const { return health_.load(std::memory_order_acquire) == Health::aborted; }
   GroupFailure abort_failure() const;
   std::exception_ptr aborted_error(const std::string& operation) const;
@@ -83,6 +86,7 @@ class GroupHealth {
   void require_usable(const std::string& operation) const;
 
  private:
+  void leave(const GroupFailure& failure);
   std::string describe_gone(const std::vector<PeerNews>& gone) const;
   GroupFailure failure_of(const std::vector<PeerNews>& gone) const;
   std::exception_ptr aborted_by(GroupFailure failure, const std::string& operation) const;

@@ -10,7 +10,6 @@
 #include "collectives/validate.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/work_starter.hpp"
-#include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 namespace {
@@ -125,7 +124,12 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
   }
 }
 
-RecvStatus GroupState::run(const Request& given, const CallOptions& options, const void* site) {
+RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site) {
+  return works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site); });
+}
+
+RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& options,
+                                      const void* site) {
   if (options.stream != nullptr) [[unlikely]] {
     WorkStarter(*this, options, site).start(given);
     return {};
@@ -251,6 +255,7 @@ void GroupState::give_up(Operation& operation, const Call& call, const WatchedCa
     health_.abort(failure);
   else
     health_.note_failed_message(failure);
+  works_.end_given_up();
   error = with_context(error, members_.context(title_of(call)));
   if (watched.is_on) watch_.note_ended(call, watched, error);
   std::rethrow_exception(error);
@@ -270,33 +275,10 @@ void GroupState::destroy() {
   if (world_->life.is_copied() || !health_.begin_to_end()) return;
   record_.line().flags.fetch_or(GroupLine::ended, std::memory_order_acq_rel);
   if (members_.is_member()) {
-    const bool drained = drain();
+    const bool drained = works_.drain();
     watch_.end_hooks(timeout());
     world_->groups.group_ended(*this, drained && !health_.is_aborted());
   }
-}
-
-bool GroupState::drain() {
-  bool all = true;
-  ProgressEngine& engine = *world_->engine;
-  const auto mine = engine.pending([this](const WorkState& work) { return &work.group() == this; });
-  // A rank that leaves by an exception may be the one that everybody waits for.
-  const Timeout patience = world_->life.is_leaving() ? Timeout(Duration::zero()) : timeout();
-  const Deadline deadline = Deadline::after(patience, world_->clock().now());
-  if (!mine.empty() && world_->life.is_leaving()) health_.leave_because_of_failure();
-  for (const auto& work : mine) {
-    try {
-      const Duration left =
-          deadline.is_never() ? Duration::zero() : deadline.when() - world_->clock().now();
-      WorkWait(*work).wait(deadline.is_never() ? Timeout::none() : Timeout(left));
-    } catch (const std::exception&) {
-      // Told by the work itself to whoever looks at it.
-      if (!work->is_completed()) all = false;
-      work->abandon(
-          fmt::format("group '{}' was destroyed before this completed", members_.label()));
-    }
-  }
-  return all;
 }
 
 }  // namespace hymn::detail

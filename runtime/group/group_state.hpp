@@ -16,6 +16,7 @@
 #include "runtime/group/group_members.hpp"
 #include "runtime/group/group_record.hpp"
 #include "runtime/group/group_watch.hpp"
+#include "runtime/group/group_works.hpp"
 
 namespace hymn::detail {
 
@@ -60,6 +61,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const GroupHealth& health() const { return health_; }
   const GroupInquiry& inquiry() const { return inquiry_; }
   GroupBuffers& buffers() { return buffers_; }
+  GroupWorks& works() { return works_; }
 
   Timeout timeout() const { return timeout_.load(); }
   void set_timeout(Timeout timeout);
@@ -81,6 +83,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     const CallOptions& options;
     const void* site;
   };
+  RecvStatus run_to_its_end(const Request& request, const CallOptions& options, const void* site);
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
   /// Throws where members are gone without whom the call cannot be.
@@ -93,8 +96,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.
   [[noreturn]] void give_up(Operation& operation, const Call& call, const WatchedCall& watched);
-  /// True when everything in flight has completed.
-  bool drain();
 
   std::shared_ptr<WorldContext> world_;
   GroupOptions options_;
@@ -109,6 +110,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GpuWaits gpu_;
   GroupChecks checks_;
   GroupBuffers buffers_;
+  GroupWorks works_{*this};
 };
 
 /// What stands behind a ProcessGroup. Throws UsageError for an empty one.

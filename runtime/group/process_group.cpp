@@ -77,8 +77,17 @@ Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                   .start_batch(operations));
 }
 
-void ProcessGroup::abort(const std::string& reason) { need(state_).health().abort_for(reason); }
-bool ProcessGroup::is_aborted() const { return need(state_).health().is_aborted(); }
+void ProcessGroup::abort(const std::string& reason) {
+  detail::GroupState& state = need(state_);
+  state.health().abort_for(reason);
+  state.works().end_given_up();
+}
+bool ProcessGroup::is_aborted() const {
+  detail::GroupState& state = need(state_);
+  if (!state.health().is_aborted()) return false;
+  state.works().end_given_up();
+  return true;
+}
 
 ProcessGroup ProcessGroup::shrink() {
   detail::GroupState& state = need(state_);

@@ -8,15 +8,17 @@
 namespace hymn::detail {
 
 std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
-  const GroupState::Asked asked{request, options_, site_};
-  const bool member = group_.admit(request.type);
-  auto work = make_work(request.type);
-  if (member) {
-    add_part(*work, ordered(request));
-    prepare_parts(*work, &asked);
-  }
-  launch(work);
-  return work;
+  return group_.works().ending_what_is_given_up([&] {
+    const GroupState::Asked asked{request, options_, site_};
+    const bool member = group_.admit(request.type);
+    auto work = make_work(request.type);
+    if (member) {
+      add_part(*work, ordered(request));
+      prepare_parts(*work, &asked);
+    }
+    launch(work);
+    return work;
+  });
 }
 
 std::shared_ptr<WorkState> WorkStarter::make_work(OpType type) const {
@@ -57,15 +59,17 @@ std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request>
 
 std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
                                                        std::span<const Request> requests) {
-  const bool member = group_.admit(type);
-  auto work = make_work(type);
-  if (member) {
-    for (const Request& request : requests) add_part(*work, ordered(request));
-    prepare_parts(*work, nullptr);
-  }
-  if (is_collective(type)) work->parts().coalesce(work.get());
-  launch(work);
-  return work;
+  return group_.works().ending_what_is_given_up([&] {
+    const bool member = group_.admit(type);
+    auto work = make_work(type);
+    if (member) {
+      for (const Request& request : requests) add_part(*work, ordered(request));
+      prepare_parts(*work, nullptr);
+    }
+    if (is_collective(type)) work->parts().coalesce(work.get());
+    launch(work);
+    return work;
+  });
 }
 
 void WorkStarter::add_part(WorkState& work, const Request& given) const {
@@ -124,6 +128,8 @@ void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallCo
     return;
   }
   group_.world_->engine->add(work);
+  // Another thread may have been told meanwhile, when this was not in flight yet.
+  group_.works().end_given_up();
 }
 
 }  // namespace hymn::detail

@@ -41,6 +41,7 @@ void WorkState::start() {
     if (must_abort_group(clean)) group_->health().abort(failure);
     parts_.fail_unstarted();
     parts_.show_retired();
+    group_->works().end_given_up();
     const auto error = with_context(caught, group_->members().context(title()));
     if (group_->watch().is_watched()) group_->watch().note_ended(*this, error);
     group_->watch().tell_ended();
@@ -57,7 +58,7 @@ bool WorkState::step(long nanoseconds) {
       lock.lock();
     else if (!lock.try_lock())
       return is_completed();
-    if (is_completed()) return true;
+    if (has_ended()) return is_completed();
     if (!advance(nanoseconds)) return false;
   }
   conclude();
@@ -72,7 +73,7 @@ bool WorkState::advance(long nanoseconds) {
   if (!group_->health().is_sound() || !group_->world().life.is_open()) [[unlikely]] {
     if (was_aborted) {
       parts_.give_up(group_->health().abort_failure().reason);
-      finish(Ended::badly, group_->health().aborted_error(title()));
+      finish(Ended::failed, group_->health().aborted_error(title()));
       return true;
     }
     if (auto error = parts_.hopeless()) {
@@ -120,13 +121,13 @@ void WorkState::fail(std::exception_ptr error) {
     group_->health().abort(failure);
   else
     group_->health().note_failed_message(failure);
-  finish(Ended::badly, with_context(error, group_->members().context(title())));
+  finish(Ended::failed, with_context(error, group_->members().context(title())));
 }
 
 void WorkState::fail_unless_ended(std::exception_ptr error) {
   {
     std::lock_guard lock(step_mutex_);
-    if (!is_completed()) fail(std::move(error));
+    if (!has_ended()) fail(std::move(error));
   }
   conclude();
 }
@@ -145,16 +146,30 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
 void WorkState::abandon(const std::string& reason) {
   {
     std::lock_guard lock(step_mutex_);
-    if (is_completed()) return;
+    if (has_ended()) return;
     group_->health().note_given_up();
     if (!parts_.give_up(reason)) group_->world().life.mark_failed();
-    finish(Ended::badly,
+    finish(Ended::failed,
            std::make_exception_ptr(AbortedError(reason, group_->members().context(title()))));
   }
-  conclude();
+  tell();
+}
+
+bool WorkState::end_given_up() {
+  const std::lock_guard lock(step_mutex_);
+  return !has_ended() && advance(0);
 }
 
 void WorkState::conclude() {
+  const auto others =
+      error_ ? group_->works().end_untold() : std::vector<std::shared_ptr<WorkState>>();
+  tell();
+  for (const auto& other : others) other->tell();
+}
+
+void WorkState::tell() {
+  Ended untold = Ended::failed;
+  ended_.compare_exchange_strong(untold, Ended::badly, std::memory_order_acq_rel);
   const auto removed = group_->world().engine->remove(*this);
   std::shared_ptr<FutureState<std::vector<BufferView>>> state;
   {

@@ -31,9 +31,18 @@ class WorkState {
   /// at it. Where its parts can park, and nothing can be done, it may sleep for up to
   /// `nanoseconds`.
   bool step(long nanoseconds = 0);
-  bool is_completed() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
-  /// Gives it up with an AbortedError.
+  bool is_completed() const {
+    const Ended ended = ended_.load(std::memory_order_acquire);
+    return ended == Ended::well || ended == Ended::badly;
+  }
+  /// Gives it up with an AbortedError, without a step.
   void abandon(const std::string& reason);
+  /// The group was given up, and the application does not know yet: takes the last step, and fails
+  /// it if that does not complete it. True when this has ended it: tell() is to follow.
+  bool end_given_up();
+  /// Once it has ended, outside of its lock: what was chained to the result may look at this very
+  /// work, which may be gone when this returns but for who holds it.
+  void tell();
 
   std::exception_ptr error() const { return is_completed() ? error_ : nullptr; }
   std::vector<BufferView> result() const;
@@ -65,7 +74,8 @@ class WorkState {
  private:
   friend class hymn::WorksInFlight;
   friend class WorkWait;
-  enum class Ended : unsigned char { no, well, badly };
+  /// `failed`: nobody hears of it before all that is in flight on a group given up has ended.
+  enum class Ended : unsigned char { no, well, failed, badly };
 
   /// Under the step lock: true when it has ended now.
   bool advance(long nanoseconds);
@@ -75,9 +85,9 @@ class WorkState {
   void fail_unless_ended(std::exception_ptr error);
   /// Without it the ranks of the group would be out of step.
   bool must_abort_group(bool clean) const;
+  bool has_ended() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
   void finish(Ended how, std::exception_ptr error);
-  /// Once it has ended, outside of its lock: what was chained to the result may look at this very
-  /// work, which may be gone when this returns but for who holds it.
+  /// As tell(), but where the group was given up all that is in flight on it ends first.
   void conclude();
   void settle(FutureState<std::vector<BufferView>>& state) const;
   /// Throws its error, or that there is no `what` yet.

@@ -44,6 +44,12 @@ WorldContext::WorldContext(WorldSettings chosen, Means means)
 
 WorldContext::~WorldContext() = default;
 
+GroupFailure WorldContext::cause_of_leaving() const {
+  GroupFailure failure = failures.cause();
+  if (!failure.missing.empty()) return failure;
+  return {"an exception has come out of the scope of its World", {rank()}};
+}
+
 Patience WorldContext::patience(std::string purpose, Timeout timeout) const {
   Patience patience;
   patience.deadline = Deadline::after(timeout, clock().now());

@@ -41,6 +41,8 @@ struct WorldContext {
   const Clock& clock() const { return *settings.clock; }
   CallRing& ring() { return recorder.ring(); }
   const CallRing& ring() const { return recorder.ring(); }
+  /// Whose failure it is that this rank breaks off: its own, unless it has seen another's.
+  GroupFailure cause_of_leaving() const;
   /// Of a thread that waits: it moves what is in flight meanwhile.
   Patience patience(std::string purpose, Timeout timeout) const;
   /// The same for what all of these make together: throws a PeerError soon after one of them is

@@ -27,7 +27,9 @@ class WorldLife {
   }
   /// Whether this thread may step works, be it to end them: what MPI was finalized under fails at
   /// its next step, on any thread.
-  bool may_end_works() const { return !is_copied() && (may_drive() || !exchange_->is_open()); }
+  bool may_end_works() const {
+    return !is_copied() && !is_unwound() && (may_drive() || !exchange_->is_open());
+  }
   /// False once nothing can be sent any more: MPI has been finalized, or this is another process.
   bool is_open() const { return !is_copied() && exchange_->is_open(); }
   /// This process is a child made by fork() of the one that has the world. Nothing of it may be
@@ -44,6 +46,10 @@ class WorldLife {
   /// This rank leaves because of an exception: it will not wait for its peers at the end.
   void mark_leaving() { leaving_.store(true, std::memory_order_release); }
   bool is_leaving() const { return leaving_.load(std::memory_order_acquire); }
+  /// An exception has come out of this rank's function: what was on its stack is gone, and with it,
+  /// perhaps, the buffers of what is in flight. So it is where the rank is_leaving().
+  void mark_unwound() { unwound_.store(true, std::memory_order_release); }
+  bool is_unwound() const { return is_leaving() || unwound_.load(std::memory_order_acquire); }
   /// True for the first who asks: nobody may use the world from now on.
   bool begin_to_end() { return !destroyed_.exchange(true, std::memory_order_acq_rel); }
   bool is_destroyed() const { return destroyed_.load(std::memory_order_acquire); }
@@ -54,6 +60,7 @@ class WorldLife {
   std::vector<const Mechanism*> gates_;  ///< those that have one
   std::atomic<bool> failed_{false};
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> unwound_{false};
   std::atomic<bool> destroyed_{false};
   std::atomic<bool> copied_{false};
   // In a child the world has ended, for all who ask.

@@ -28,6 +28,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
   group.record().line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
   MakingNote note(world_.recorder, old.uid, old.ranks, MakingKind::shrink);
   if (!group.health().is_aborted()) group.health().abort_to_shrink();
+  group.works().end_given_up();
   const TimePoint began = world_.clock().now();
   const Patience patient = patience(group, old.uid, old.ranks);
   while (true) {

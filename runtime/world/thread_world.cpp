@@ -126,9 +126,11 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
                                                     common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
     guard(*hub, rank, ending, [&] { rank_main(world); });
+    if (!ending.error) return;
     // It is not on its way any more, by which the world would know of it.
-    if (ending.error && !ending.skipped && !ending.released)
-      detail::WorldState::of(world).control().note_exception(ending.text);
+    detail::WorldState& state = detail::WorldState::of(world);
+    state.context().life.mark_unwound();
+    if (!ending.skipped && !ending.released) state.control().note_exception(ending.text);
   });
   return ending;
 }

@@ -65,10 +65,11 @@ void WorldControl::say_goodbye() {
   Watchdog* const watchdog = world_.incidents.watchdog();
   const bool breaks_off = world_.life.is_leaving() || has_thrown_;
   // What this rank knows is gone soon.
-  if (watchdog != nullptr && breaks_off) watchdog->dump({"error", cause_of_leaving().reason});
+  if (watchdog != nullptr && breaks_off)
+    watchdog->dump({"error", world_.cause_of_leaving().reason});
   if (watchdog != nullptr) watchdog->leave();
   // Who waits for this rank must not take it for the culprit, unless it is.
-  const GroupFailure failure = breaks_off ? cause_of_leaving() : world_.failures.seen();
+  const GroupFailure failure = breaks_off ? world_.cause_of_leaving() : world_.failures.seen();
   world_.peers.post(
       control::Goodbye{world_.registry.marks(), failure.reason, failure.missing, breaks_off});
   const std::uint32_t because =
@@ -78,12 +79,6 @@ void WorldControl::say_goodbye() {
                                    : because + static_cast<std::uint32_t>(failure.missing.front()));
   // Nobody is waited for who might hear it meanwhile.
   if (breaks_off && world_.peers.has_control()) plane_->flush();
-}
-
-GroupFailure WorldControl::cause_of_leaving() const {
-  const GroupFailure failure = world_.failures.cause();
-  if (!failure.missing.empty()) return failure;
-  return {"an exception has come out of the scope of its World", {world_.rank()}};
 }
 
 void WorldControl::note_exception(std::string_view what) {

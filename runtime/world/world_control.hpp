@@ -30,8 +30,6 @@ class WorldControl {
   void end();
 
  private:
-  GroupFailure cause_of_leaving() const;
-
   WorldContext& world_;
   ControlPlane* plane_;
   bool has_thrown_ = false;

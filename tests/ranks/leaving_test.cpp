@@ -27,6 +27,18 @@ struct Leaver {
   bool is_me;
 };
 
+/// The group was given up by this rank, for this reason; all say so, whoever has heard it first.
+void expect_named(int who, ProcessGroup& group, std::string_view why,
+                  std::source_location where = std::source_location::current()) {
+  std::vector<double> values(1000, 1.0);
+  const auto call = [&] {
+    group.all_reduce(values);
+    group.all_reduce(values);  // its part of the first may have been done
+  };
+  const Error error = failure_of(call, {"rank " + std::to_string(who) + " ", why}, where);
+  EXPECT_EQ(error.context().missing, std::vector<int>{who}) << where.line() << ": " << error.what();
+}
+
 void leave_by_an_exception(World& world) {
   const auto fail = [&] {
     const World own(std::move(world));
@@ -215,6 +227,36 @@ RANK_TEST(Leaving, ByAnExceptionIsWaitedForByNobody) {
   failure_of([&] { world.group().barrier(); }, {"it has ended its world because of an error"});
   world.destroy();
   EXPECT_LT(std::chrono::steady_clock::now() - began, at_once);
+}
+
+// With a collective in flight, too; and what was on its stack is gone by then.
+RANK_TEST(Leaving, ByAnExceptionIsNamedByWhatItHasInFlight) {
+  NEEDS_RANKS(3);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  if (leaver.is_me) {
+    await_tokens_of_all_others(world);
+    std::vector<double> values(1000, 1.0);
+    (void)group.all_reduce_async(values);
+    return leave_by_an_exception(world);
+  }
+  send_token(world, leaver.rank);
+  expect_named(leaver.rank, group, "an exception has come out of the scope of its World");
+}
+
+RANK_TEST(Leaving, BeforeACallHasCompletedIsNamed) {
+  NEEDS_RANKS(3);
+  const Leaver leaver(world);
+  ProcessGroup group = fresh_group(world, "forsaken", 100ms);
+  if (leaver.is_me) {
+    std::vector<double> values(1000, 1.0);
+    (void)group.all_reduce_async(values);
+    group.destroy();
+    for (int rank = 0; rank < leaver.rank; ++rank) send_token(world, rank);
+    return;
+  }
+  await_token(world, leaver.rank);
+  expect_named(leaver.rank, group, "has destroyed group");
 }
 
 RANK_TEST(Leaving, ByAnExceptionIsNotWaitedForInNewGroups) {

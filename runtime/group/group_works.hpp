@@ -1,0 +1,47 @@
+// What a group has in flight on this rank, and how all of it ends.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hymn::detail {
+
+class GroupState;
+class WorkState;
+
+/// Thread-safe.
+class GroupWorks {
+ public:
+  explicit GroupWorks(GroupState& group) : group_(group) {}
+
+  /// Where the group was given up, all of it ends. Before the application hears of that by a call:
+  /// then its buffers may be gone.
+  void end_given_up();
+  /// As end_given_up(), but for WorkState::tell() of those that this has ended, which is to follow.
+  std::vector<std::shared_ptr<WorkState>> end_untold();
+  /// Makes a call: where that throws, end_given_up() comes before.
+  template <class Call>
+  auto ending_what_is_given_up(Call call) {
+    try {
+      return call();
+    } catch (...) {
+      end_given_up();
+      throw;
+    }
+  }
+
+  /// The group is destroyed: waits for all of it, up to the group's timeout, and gives up the rest.
+  /// True when all has completed.
+  bool drain();
+
+ private:
+  /// The oldest first.
+  std::vector<std::shared_ptr<WorkState>> all() const;
+  /// True when all have ended, successfully or not.
+  bool await_all(std::span<const std::shared_ptr<WorkState>> works);
+
+  GroupState& group_;
+};
+
+}  // namespace hymn::detail
