@@ -69,11 +69,6 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
   return options.timeout.is_set() ? options.timeout : timeout();
 }
 
-std::uint64_t GroupState::meeting() const {
-  const std::uint64_t last = record_.met();
-  return last > record_.collective_sequence() && !health_.is_aborted() ? last : 0;
-}
-
 bool GroupState::admit(OpType type) {
   if (health_.is_destroyed() || world_->life.is_destroyed()) [[unlikely]] {
     world_->life.require_here(members_.context(std::string(to_string(type))));

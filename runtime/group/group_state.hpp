@@ -66,8 +66,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   Timeout timeout() const { return timeout_.load(); }
   void set_timeout(Timeout timeout);
   Timeout limit_of(const CallOptions& options) const;
-  /// The collective for which this rank meets the others now, before it is entered; 0: none.
-  std::uint64_t meeting() const;
 
   /// `site`: where the call returns to in the user's code.
   RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr);

@@ -9,6 +9,15 @@
 #include "recorder/rank_list.hpp"
 
 namespace hymn::detail {
+namespace {
+
+/// The collective for which this rank meets the others now, before it is entered; 0: none.
+std::uint64_t meeting_of(const GroupState& group) {
+  const std::uint64_t last = group.record().met();
+  return last > group.record().collective_sequence() && !group.health().is_aborted() ? last : 0;
+}
+
+}  // namespace
 
 void WorldListener::peer_changed(const PeerNews& news) {
   groups_.visit_until([&news](GroupState& group) {
@@ -69,7 +78,7 @@ OwnWait WorldListener::own_wait() const {
   // Who meets the others before a collective has not entered it yet.
   std::optional<OwnWait> meeting;
   groups_.visit_until([&meeting](const GroupState& group) {
-    const std::uint64_t sequence = group.meeting();
+    const std::uint64_t sequence = meeting_of(group);
     if (sequence == 0) return false;
     meeting = {.uid = group.members().membership().uid,
                .sequence = sequence,
