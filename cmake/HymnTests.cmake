@@ -55,7 +55,7 @@ function(hymn_test_properties)
   # A table that somebody has tuned must not change the paths that tests take.
   list(PREPEND test_ENVIRONMENT HYMN_TUNING=off)
   list(APPEND test_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1 GTEST_COLOR=no
-              MPIRUN=${MPIEXEC_EXECUTABLE})
+              TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp MPIRUN=${MPIEXEC_EXECUTABLE})
   set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${timeout} LABELS "${test_LABELS}"
                        ENVIRONMENT "${test_ENVIRONMENT}")
   foreach(label IN LISTS test_LABELS)

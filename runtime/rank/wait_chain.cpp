@@ -136,6 +136,15 @@ std::vector<int> WaitChains::deadlock_of(const std::vector<ProgressReport>& circ
   return have_met(circle) ? ranks_of(circle) : std::vector<int>();
 }
 
+// The first on the way is who asks; each of the others has a link.
+bool WaitChains::end_at_a_test(WaitChain& chain, const std::vector<ProgressReport>& way) {
+  const auto tester = std::find_if(way.begin() + 1, way.end(), tests);
+  if (tester == way.end()) return false;
+  chain.links.resize(static_cast<std::size_t>(tester - way.begin()) - 1);
+  chain.ends = {*tester};
+  return true;
+}
+
 WaitChain WaitChains::follow(ProgressReport at) {
   WaitChain chain;
   std::vector<ProgressReport> way{{.rank = self_}};
@@ -151,6 +160,8 @@ WaitChain WaitChains::follow(ProgressReport at) {
         {at.rank, missing, at.awaited.any && missing.size() > 1, at.awaited.tests});
     const auto back = std::ranges::find_first_of(way, missing, {}, &ProgressReport::rank);
     if (back != way.end()) chain.circle = deadlock_of({back, way.end()});
+    // Who tests, instead of waiting, may do something else: all wait for that.
+    if (back != way.end() && chain.circle.empty() && end_at_a_test(chain, way)) return chain;
     // With a way out it is told who that is.
     if (back != way.end() && (!chain.circle.empty() || !chain.links.back().any)) return chain;
     std::ranges::remove_copy_if(

@@ -69,6 +69,7 @@ class WaitChains {
   bool have_met(std::span<const ProgressReport> waiting) const;
   /// Those who wait for each other for certain, where these waits lead round in a circle.
   std::vector<int> deadlock_of(const std::vector<ProgressReport>& circle) const;
+  static bool end_at_a_test(WaitChain& chain, const std::vector<ProgressReport>& way);
   /// The ways on from a circle with a wait that any of several could end: those who wait for each
   /// other whichever way they go; empty where one goes on, or that is not certain.
   std::vector<int> knot_around(const std::vector<ProgressReport>& circle) const;
