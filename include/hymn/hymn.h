@@ -67,9 +67,10 @@ HYMN_API hymnResult_t hymnWorldGroup(hymnWorld_t world, hymnGroup_t* group);
 /// list, a rank twice or out of range, other arguments on other members; hymnTimeoutError: a member
 /// did not come.
 ///
-/// With options->local_sync only the members call it, in any order relative to other groups; *group
-/// is NULL on a rank outside. With options->tag, too, only the members wait for each other, and
-/// what they get is the group of these ranks with this tag, if there is one.
+/// With options->local_sync only the members call it, and wait for each other: in any order
+/// relative to other groups in which no circle of ranks waits for each other; *group is NULL on a
+/// rank outside. With options->tag, too, only the members wait for each other, and what they get is
+/// the group of these ranks with this tag, if there is one.
 HYMN_API hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
                                       const hymnGroupOptions_t* options, hymnGroup_t* group);
 /// The group with this tag ("": none was given, which finds only that of all ranks) and these ranks

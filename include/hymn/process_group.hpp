@@ -376,7 +376,8 @@ class HYMN_API ProcessGroup {
   /// AbortedError that carries the reason, as does every later call. From any thread, also while
   /// others wait in calls; only a call that blocks inside MPI (Timeout::none(), docs/timeouts.md)
   /// cannot be ended so. What is in flight on this rank has completed when it returns, or when
-  /// is_aborted() has returned true, on a thread that may make calls of the group.
+  /// is_aborted() has returned true, on a thread that may make calls of the group: both run what
+  /// was chained to that (docs/threads.md).
   void abort(const std::string& reason);
   bool is_aborted() const;
 

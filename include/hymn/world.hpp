@@ -102,9 +102,10 @@ class HYMN_API World {
   /// for an empty list, a rank twice or out of range, or when the members' arguments differ;
   /// TimeoutError when a member does not arrive.
   ///
-  /// With GroupOptions::local_sync only the members call it, in any order relative to calls for
-  /// other groups, and from several threads where threads may call; a rank outside gets an empty
-  /// handle (ProcessGroup::valid() is false). Calls with the same ranks count one by one.
+  /// With GroupOptions::local_sync only the members call it, and wait for each other: in any order
+  /// relative to calls for other groups in which no circle of ranks waits for each other, and from
+  /// several threads where threads may call. A rank outside gets an empty handle
+  /// (ProcessGroup::valid() is false). Calls with the same ranks count one by one.
   ///
   /// With GroupOptions::tag, too, only the members wait for each other. Where there is a group of
   /// these ranks with this tag it is that; it lives, with or without handles, until it is destroyed
@@ -115,11 +116,13 @@ class HYMN_API World {
   }
 
   /// As new_group(), without waiting for the other members: the group is made by a hymn thread,
-  /// after all that were asked for before. Calls of both kinds count as calls of new_group in the
-  /// order that all ranks must keep; ranks may differ in the kind. Arguments that are wrong by
-  /// themselves are thrown here, everything else by the future, within the time that making a group
-  /// may take (GroupOptions::init_timeout). A continuation must not end the world. Over MPI below
-  /// MPI_THREAD_MULTIPLE there is no such thread: the group is made before this returns.
+  /// after all that were asked for before; those that members make alone (GroupOptions::local_sync,
+  /// GroupOptions::tag) beside each other, in no order. All other calls of both kinds count as
+  /// calls of new_group in the order that all ranks must keep; ranks may differ in the kind.
+  /// Arguments that are wrong by themselves are thrown here, everything else by the future, within
+  /// the time that making a group may take (GroupOptions::init_timeout). A continuation must not
+  /// end the world. Over MPI below MPI_THREAD_MULTIPLE there is no such thread: the group is made
+  /// before this returns.
   Future<ProcessGroup> new_group_async(std::span<const int> ranks,
                                        const GroupOptions& options = {});
   Future<ProcessGroup> new_group_async(std::initializer_list<int> ranks,

@@ -15,8 +15,12 @@ std::vector<std::shared_ptr<WorkState>> GroupWorks::all() const {
       [this](const WorkState& work) { return &work.group() == &group_; });
 }
 
-void GroupWorks::end_given_up() {
-  for (const auto& work : end_untold()) work->tell();
+void GroupWorks::end_given_up() { tell_all(end_untold()); }
+
+void GroupWorks::abandon(const std::string& reason) {
+  auto works = all();
+  std::erase_if(works, [&reason](const auto& work) { return !work->abandon(reason); });
+  tell_all(works);
 }
 
 std::vector<std::shared_ptr<WorkState>> GroupWorks::end_untold() {
@@ -44,7 +48,7 @@ bool GroupWorks::drain() {
       health.is_aborted()
           ? health.abort_failure().reason
           : fmt::format("group '{}' was destroyed before this completed", group_.members().label());
-  for (const auto& work : works) work->abandon(reason);
+  abandon(reason);
   return ended;
 }
 

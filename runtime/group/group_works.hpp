@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hymn::detail {
@@ -18,7 +19,8 @@ class GroupWorks {
   /// Where the group was given up, all of it ends. Before the application hears of that by a call:
   /// then its buffers may be gone.
   void end_given_up();
-  /// As end_given_up(), but for WorkState::tell() of those that this has ended, which is to follow.
+  /// The same without tell_all(), which is to follow with these: those that have ended, also on
+  /// other threads, and of which nobody knows yet.
   std::vector<std::shared_ptr<WorkState>> end_untold();
   /// Makes a call: where that throws, end_given_up() comes before.
   template <class Call>
@@ -31,6 +33,8 @@ class GroupWorks {
     }
   }
 
+  /// Gives all of it up without a step: its buffers may be gone.
+  void abandon(const std::string& reason);
   /// The group is destroyed: waits for all of it, up to the group's timeout, and gives up the rest.
   /// True when all has completed.
   bool drain();

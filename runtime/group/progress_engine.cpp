@@ -183,8 +183,10 @@ void ProgressEngine::run_own_thread() {
 
 void ProgressEngine::own_thread_failed(std::string_view why) {
   has_own_thread_.store(false, std::memory_order_release);
-  for (const auto& work : pending([](const detail::WorkState&) { return true; }))
-    work->abandon(fmt::format("the progress thread has failed: {}", why));
+  auto works = pending([](const detail::WorkState&) { return true; });
+  const std::string reason = fmt::format("the progress thread has failed: {}", why);
+  std::erase_if(works, [&reason](const auto& work) { return !work->abandon(reason); });
+  detail::tell_all(works);
 }
 
 std::vector<std::unique_ptr<AbandonedOperation>> ProgressEngine::shut_down() {

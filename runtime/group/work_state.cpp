@@ -136,41 +136,48 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
   if (how == Ended::well) statuses_ = parts_.statuses();
   error_ = std::move(error);
   parts_.show_retired();
-  // Before the next one may end.
-  if (group_->watch().is_watched()) [[unlikely]]
-    group_->watch().note_ended(*this, error_);
+  // Before the next one may end; of one that has failed, hooks hear when everybody may.
+  if (how == Ended::well && group_->watch().is_watched()) [[unlikely]]
+    group_->watch().note_ended(*this, nullptr);
   if (is_ordered()) group_->record().dequeue(*this, how == Ended::well);
   ended_.store(how, std::memory_order_release);
 }
 
-void WorkState::abandon(const std::string& reason) {
-  {
-    std::lock_guard lock(step_mutex_);
-    if (has_ended()) return;
+bool WorkState::abandon(const std::string& reason) {
+  const std::lock_guard lock(step_mutex_);
+  if (!has_ended()) {
     group_->health().note_given_up();
     if (!parts_.give_up(reason)) group_->world().life.mark_failed();
     finish(Ended::failed,
            std::make_exception_ptr(AbortedError(reason, group_->members().context(title()))));
   }
-  tell();
+  return is_untold();
 }
 
 bool WorkState::end_given_up() {
   const std::lock_guard lock(step_mutex_);
-  return !has_ended() && advance(0);
+  return has_ended() ? is_untold() : advance(0);
 }
 
 void WorkState::conclude() {
   const auto others =
       error_ ? group_->works().end_untold() : std::vector<std::shared_ptr<WorkState>>();
-  tell();
-  for (const auto& other : others) other->tell();
+  const auto removed = publish();
+  for (const auto& other : others) other->publish();
+  call_back();
+  for (const auto& other : others) other->call_back();
 }
 
-void WorkState::tell() {
-  Ended untold = Ended::failed;
-  ended_.compare_exchange_strong(untold, Ended::badly, std::memory_order_acq_rel);
-  const auto removed = group_->world().engine->remove(*this);
+std::shared_ptr<WorkState> WorkState::publish() {
+  if (is_untold()) {
+    const std::lock_guard lock(step_mutex_);
+    if (is_untold() && group_->watch().is_watched()) group_->watch().note_ended(*this, error_);
+    ended_.store(Ended::badly, std::memory_order_release);
+  }
+  return group_->world().engine->remove(*this);
+}
+
+void WorkState::call_back() {
   std::shared_ptr<FutureState<std::vector<BufferView>>> state;
   {
     // The future keeps this work alive to wait for it: let go, or neither would ever die.
@@ -182,6 +189,11 @@ void WorkState::tell() {
     settle(*state);
   }
   group_->watch().tell_ended();
+}
+
+void tell_all(std::span<const std::shared_ptr<WorkState>> works) {
+  for (const auto& work : works) work->publish();
+  for (const auto& work : works) work->call_back();
 }
 
 void WorkState::require_good_end(std::string_view what) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,14 +36,18 @@ class WorkState {
     const Ended ended = ended_.load(std::memory_order_acquire);
     return ended == Ended::well || ended == Ended::badly;
   }
-  /// Gives it up with an AbortedError, without a step.
-  void abandon(const std::string& reason);
+  /// Gives it up with an AbortedError, without a step. True: tell_all() is to follow, for it has
+  /// ended and nobody knows yet.
+  bool abandon(const std::string& reason);
   /// The group was given up, and the application does not know yet: takes the last step, and fails
-  /// it if that does not complete it. True when this has ended it: tell() is to follow.
+  /// it if that does not complete it. True as above.
   bool end_given_up();
-  /// Once it has ended, outside of its lock: what was chained to the result may look at this very
-  /// work, which may be gone when this returns but for who holds it.
-  void tell();
+  /// Once it has ended: from now on everybody sees it. Returns who has kept it in flight.
+  std::shared_ptr<WorkState> publish();
+  /// Calls what was chained to it, which may look at this very work, or wait for any other: they
+  /// have all been published that ended together. It may be gone when this returns but for who
+  /// holds it.
+  void call_back();
 
   std::exception_ptr error() const { return is_completed() ? error_ : nullptr; }
   std::vector<BufferView> result() const;
@@ -86,8 +91,10 @@ class WorkState {
   /// Without it the ranks of the group would be out of step.
   bool must_abort_group(bool clean) const;
   bool has_ended() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
+  bool is_untold() const { return ended_.load(std::memory_order_acquire) == Ended::failed; }
   void finish(Ended how, std::exception_ptr error);
-  /// As tell(), but where the group was given up all that is in flight on it ends first.
+  /// After a step that has ended it, outside of its lock: where the group was given up all that is
+  /// in flight on it ends with it.
   void conclude();
   void settle(FutureState<std::vector<BufferView>>& state) const;
   /// Throws its error, or that there is no `what` yet.
@@ -113,5 +120,8 @@ class WorkState {
   std::mutex future_mutex_;
   std::shared_ptr<FutureState<std::vector<BufferView>>> future_;
 };
+
+/// Publishes those that have ended, then calls back for each.
+void tell_all(std::span<const std::shared_ptr<WorkState>> works);
 
 }  // namespace hymn::detail

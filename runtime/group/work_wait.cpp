@@ -2,6 +2,7 @@
 
 #include "base/error_context.hpp"
 #include "base/waiter.hpp"
+#include "hymn/error.hpp"
 #include "runtime/group/group_state.hpp"
 
 namespace hymn::detail {
@@ -11,6 +12,10 @@ void WorkWait::require_driver() const {
   if (work_.is_completed()) return;
   const GroupMembers& members = work_.group().members();
   if (world_.life.is_copied()) world_.life.require_here(members.context(work_.title()));
+  // Nothing is stepped any more: it would wait for ever.
+  if (world_.life.is_unwound())
+    throw AbortedError("this rank leaves because of an error, and gives up what it has in flight",
+                       members.context(work_.title()));
   if (world_.engine->has_own_thread() || world_.life.may_end_works()) return;
   world_.life.require_drive(members.context(work_.title()));
 }

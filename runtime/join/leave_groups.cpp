@@ -33,6 +33,8 @@ void give_up_groups(std::span<const ProcessGroup> groups, const std::exception_p
     if (failure.missing.empty() && is_own_fault) failure.missing = {state.world().rank()};
     state.world().incidents.report({"abort", failure.reason});
     state.health().abort(failure);
+    // What the buffers belong to was left by an exception.
+    state.works().abandon(failure.reason);
   }
 }
 

@@ -301,6 +301,10 @@ void GroupFactory::enter(GroupState& group) {
     if (is_gone(news.state)) group.health().member_changed(news);
 }
 
+void GroupFactory::keep_tagged(const Group& group) {
+  if (!TaggedGroups::is_automatic(group->members().membership().tag)) tagged_.keep(group);
+}
+
 void GroupFactory::group_ended(const GroupState& group, bool clean) {
   tagged_.forget(group);
   std::lock_guard lock(mutex_);

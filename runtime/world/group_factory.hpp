@@ -51,6 +51,8 @@ class GroupFactory {
   /// The same, for the last time. Those who make the last groups with this rank may wait for what
   /// it has in flight.
   void finish();
+  /// One with a tag of the program's lives without handles, too.
+  void keep_tagged(const Group& group);
   /// All have been destroyed: none is kept any more.
   void let_go() { tagged_.clear(); }
   /// The next group gets this uid, no less than it would get; on all ranks alike.

@@ -88,6 +88,7 @@ ProcessGroup GroupFactory::find_or_create(std::string_view tag, std::span<const 
   if (group_size == 0 || flat_ranks.size() % group_size != 0)
     throw UsageError(fmt::format("{} ranks are not groups of {}", flat_ranks.size(), group_size),
                      context);
+  static_cast<void>(sorted(flat_ranks, context));  // those of others, too
   const auto own = std::ranges::find(flat_ranks, world_.rank());
   if (own == flat_ranks.end())
     throw UsageError(

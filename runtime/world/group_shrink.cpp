@@ -44,6 +44,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
       if (auto shrunk = make(group, *verdict)) {
         world_.failures.forget();
         note.set_made();
+        factory_.keep_tagged(shrunk);
         return ProcessGroup(std::move(shrunk));
       }
     } catch (...) {

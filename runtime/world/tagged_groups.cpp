@@ -82,7 +82,8 @@ TaggedGroups::Group TaggedGroups::find_or_make(const std::string& tag,
   std::exception_ptr error;
   try {
     made = make();
-    keep(made);
+    // On ranks outside there is nothing to find again.
+    if (made->members().is_member()) keep(made);
   } catch (...) {
     error = std::current_exception();
   }

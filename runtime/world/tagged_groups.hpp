@@ -38,6 +38,8 @@ class TaggedGroups {
   void forget(const GroupState& group);
   /// All have ended.
   void clear();
+  /// From now on it lives until it is destroyed or its world ends, with or without handles.
+  void keep(const Group& group);
   /// The one that lives, the latest if there are several; null: there is none.
   Group find(std::string_view tag, std::span<const int> ranks);
   /// The same; if there is none, what `make` returns, which lives from then on until it is
@@ -56,7 +58,6 @@ class TaggedGroups {
 
   /// `seen` are to be let go of without the lock: each may be the last handle of its group.
   Group find_locked(std::string_view tag, std::span<const int> ranks, std::vector<Group>& seen);
-  void keep(const Group& group);
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -123,5 +123,55 @@ RANK_TEST(GivenUp, NothingTouchesTheBuffersOfMessages) {
     if (promises_buffers(candidate.path)) give_up_a_receive(world, candidate.path);
 }
 
+/// Two receives for which nothing comes, on rank 0.
+struct Hopeless {
+  explicit Hopeless(ProcessGroup& group)
+      : first(group.irecv(view_of(words[0]), 1, 1)), second(group.irecv(view_of(words[1]), 1, 2)) {}
+  std::int32_t words[2] = {};
+  Work first;
+  Work second;
+};
+
+// All that ends together has ended when the first callback comes.
+RANK_TEST(GivenUp, AHookMayWaitForWhatHasEndedWithIt) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  if (world.rank() != 0) {
+    EXPECT_TRUE(is_aborted_within(group, at_once));
+    return;
+  }
+  Hopeless works(group);
+  int failed = 0;
+  group.on_completion([&](const CompletionInfo&) {
+    EXPECT_TRUE(works.first.is_completed() && works.second.is_completed());
+    EXPECT_THROW(works.second.wait(), AbortedError);
+    group.wait_for_pending_works();
+    if (++failed == 2) group.destroy();
+  });
+  group.abort("enough is enough");
+  EXPECT_EQ(failed, 2);
+}
+
+// Nor where the rank leaves its world by an exception, and nothing is stepped any more.
+RANK_TEST(GivenUp, AHookOfARankThatLeavesDoesNotWaitForEver) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world, "forsaken");
+  ProcessGroup other = fresh_group(world, "forsaken, too");
+  if (world.rank() != 0) return;
+  Hopeless elsewhere(other);
+  Hopeless works(group);
+  const auto began = std::chrono::steady_clock::now();
+  group.on_completion([&](const CompletionInfo&) {
+    EXPECT_THROW(works.second.wait(), AbortedError);
+    EXPECT_THROW(elsewhere.first.wait(), AbortedError);
+  });
+  const auto leave = [&] {
+    const World own(std::move(world));
+    throw std::runtime_error("an error of the application");
+  };
+  EXPECT_THROW(leave(), std::runtime_error);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -168,6 +168,9 @@ RANK_TEST(Tags, AShrunkGroupKeepsIts) {
   ProcessGroup shrunk = group.shrink();
   EXPECT_EQ(shrunk.membership().tag, "all");
   EXPECT_TRUE(same(world.find_group("all", everybody(world)), shrunk));
+  const std::uint64_t uid = shrunk.membership().uid;
+  shrunk = {};  // it lives without a handle, as the one before did
+  EXPECT_EQ(world.find_group("all", everybody(world)).membership().uid, uid);
   ProcessGroup of_all = fresh_group(world).shrink();
   EXPECT_TRUE(same(looked_up(world, of_all), of_all));
 }
@@ -182,6 +185,10 @@ RANK_TEST(Tags, BadArgumentsAreRefused) {
                {"groups of 0"});
   expect_error(ErrorKind::usage, [&] { (void)world.find_or_create_group("x", all, size + 1); },
                {"are not groups of"});
+  std::vector<int> twice = all;  // a rank in two of the groups
+  twice.insert(twice.end(), all.begin(), all.end());
+  expect_error(ErrorKind::usage, [&] { (void)world.find_or_create_group("x", twice, size); },
+               {"twice"});
   if (world.size() > 1)
     expect_error(
         ErrorKind::usage,
