@@ -247,10 +247,11 @@ RANK_TEST(Leaving, ByAnExceptionIsNamedByWhatItHasInFlight) {
 RANK_TEST(Leaving, BeforeACallHasCompletedIsNamed) {
   NEEDS_RANKS(3);
   const Leaver leaver(world);
-  ProcessGroup group = fresh_group(world, "forsaken", 100ms);
+  ProcessGroup group = fresh_group(world, "forsaken");
   if (leaver.is_me) {
     std::vector<double> values(1000, 1.0);
     (void)group.all_reduce_async(values);
+    group.set_timeout(100ms);  // of the end, not of the call
     group.destroy();
     for (int rank = 0; rank < leaver.rank; ++rank) send_token(world, rank);
     return;

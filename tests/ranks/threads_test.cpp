@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <numeric>
 #include <stdexcept>
@@ -26,9 +27,12 @@ void gather_three_by_three(World& world) {
 
 /// What run_ranks throws when `throws(rank)` ranks fail between two collectives.
 std::vector<RankFailure> failures_when(bool (*throws)(int rank)) {
+  std::barrier between(4);
   try {
-    run_ranks(4, [throws](World& world) {
+    run_ranks(4, [&, throws](World& world) {
       gather_three_by_three(world);
+      between
+          .arrive_and_wait();  // or one that is late is released from the first by who has thrown
       if (throws(world.rank()))
         throw std::runtime_error("no luck on " + std::to_string(world.rank()));
       gather_three_by_three(world);
