@@ -38,10 +38,10 @@ class WorkState {
   }
   /// Gives it up with an AbortedError, without a step. True: tell_all() is to follow, for it has
   /// ended and nobody knows yet.
-  bool abandon(const std::string& reason);
+  [[nodiscard]] bool abandon(const std::string& reason);
   /// The group was given up, and the application does not know yet: takes the last step, and fails
   /// it if that does not complete it. True as above.
-  bool end_given_up();
+  [[nodiscard]] bool end_given_up();
   /// Once it has ended: from now on everybody sees it. Returns who has kept it in flight.
   std::shared_ptr<WorkState> publish();
   /// Calls what was chained to it, which may look at this very work, or wait for any other: they

@@ -130,7 +130,8 @@ TEST(ManyWorks, ARoundStepsEachOnce) {
 
 TEST(ManyWorks, OneThatIsGivenUpIsForgotten) {
   with_works(3, OpType::send, [](GroupState& group, auto& works, Steps& steps) {
-    works[1]->abandon("enough");
+    ASSERT_TRUE(works[1]->abandon("enough"));
+    detail::tell_all(std::span(&works[1], 1));
     EXPECT_THROW(detail::WorkWait(*works[1]).wait({}), AbortedError);
     steps.open = 3;
     group.world().engine->step_all();
