@@ -11,6 +11,9 @@
 # compute much.
 set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE} -O0")
 set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_CXX_FLAGS_DEBUG} -O0")
+if(HYMN_SANITIZE)  # a report names lines of the library; of tests it names functions
+  string(APPEND CMAKE_CXX_FLAGS_DEBUG " -g0")
+endif()
 
 foreach(label IN ITEMS unit gpu threads mpi c programs launchers fault house package full)
   add_custom_target(hymn_tests_${label})

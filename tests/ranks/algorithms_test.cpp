@@ -42,15 +42,17 @@ void add_both_forms(std::vector<CallPlan>& plans, CallPlan plan) {
   }
 }
 
-/// Every cell with some length, and every length with some cells.
+/// Every cell with some length, and every length with some cells; some of both for a small effort.
 void add_sample(std::vector<CallPlan>& plans, OpType type, int ranks, Drawer& drawer) {
   static constexpr std::array<std::size_t, 6> some_lengths = {3, 17, 65, 257, 1000, 1025};
-  const std::size_t step = effort() == Effort::small ? 7 : 1;
+  const bool few = effort() == Effort::small;
+  const std::size_t cell_step = few ? 11 : 1;
+  const std::size_t length_step = few ? 3 : 1;
   const std::vector<Cell> cells = cells_of(type);
-  for (std::size_t i = drawer.below(step); i < cells.size(); i += step)
+  for (std::size_t i = drawer.below(cell_step); i < cells.size(); i += cell_step)
     plans.push_back(drawer.plan(type, cells[i], drawer.one_of(some_lengths), ranks));
-  for (const std::size_t length : lengths)
-    add_both_forms(plans, drawer.plan(type, drawer.one_of(cells), length, ranks));
+  for (std::size_t i = drawer.below(length_step); i < lengths.size(); i += length_step)
+    add_both_forms(plans, drawer.plan(type, drawer.one_of(cells), lengths[i], ranks));
 }
 
 void add_large(std::vector<CallPlan>& plans, OpType type, int ranks, Drawer& drawer) {
