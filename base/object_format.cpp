@@ -46,7 +46,10 @@ void ObjectWriter::put_bytes(std::span<const std::byte> bytes) {
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
 }
 
-void ObjectWriter::put_count(std::size_t count) { put(std::uint64_t{count}); }
+void ObjectWriter::put_count(std::size_t count) {
+  const std::uint64_t number = count;
+  put_bytes(std::as_bytes(std::span(&number, 1)));
+}
 
 void ObjectWriter::enter() {
   if (depth_ == max_object_depth)
@@ -65,7 +68,7 @@ void ObjectReader::get_bytes(std::span<std::byte> bytes) {
 
 std::size_t ObjectReader::get_count(std::size_t bytes_each) {
   std::uint64_t count = 0;
-  get(count);
+  get_bytes(std::as_writable_bytes(std::span(&count, 1)));
   if (count > left_.size() / bytes_each)
     fail(fmt::format("{} bytes are left of it for {} elements", left_.size(), count));
   return count;

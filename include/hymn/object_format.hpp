@@ -49,7 +49,7 @@ template <class T>
 struct ObjectFormat;
 
 /// So deep may values lie in each other: more is an error of the rank that sends them.
-inline constexpr int max_object_depth = 256;
+inline constexpr int max_object_depth = 1000;
 
 /// Puts values behind one another. Not thread-safe.
 class HYMN_API ObjectWriter {
@@ -70,14 +70,17 @@ class HYMN_API ObjectWriter {
     if (bytes_.size() == before) bytes_.push_back({});
   }
 
-  const std::vector<std::byte>& bytes() const { return bytes_; }
-  /// All of them; nothing is left.
+  /// Around each value: for formats that call none of another. Throws UsageError where values lie
+  /// too deep in each other.
+  void enter();
+  void leave() { --depth_; }
+
+  /// All bytes; nothing is left.
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
   template <class T>
   void put_one(const T& value);
-  void enter();
 
   std::vector<std::byte> bytes_;
   int depth_ = 0;
@@ -104,6 +107,10 @@ class HYMN_API ObjectReader {
     if (left_.size() == before) get_bytes(std::span(&padding_, 1));
   }
 
+  /// As ObjectWriter's; a PeerError here.
+  void enter();
+  void leave() { --depth_; }
+
   /// Bytes that have not been read.
   std::size_t left() const { return left_.size(); }
   /// Throws PeerError: the value is damaged, because of `what`. For formats that find out more.
@@ -112,7 +119,6 @@ class HYMN_API ObjectReader {
  private:
   template <class T>
   void get_one(T& value);
-  void enter();
 
   std::span<const std::byte> left_;
   std::byte padding_{};
@@ -345,7 +351,7 @@ void ObjectWriter::put_one(const T& value) {
                 "hymn::ObjectFormat (docs/objects.md). Pointers and views are not sent.");
   enter();
   ObjectFormat<T>::write(*this, value);
-  --depth_;
+  leave();
 }
 
 template <class T>
@@ -353,7 +359,7 @@ void ObjectReader::get_one(T& value) {
   static_assert(detail::HasObjectFormat<T>, "hymn does not know how to read values of this type");
   enter();
   ObjectFormat<T>::read(*this, value);
-  --depth_;
+  leave();
 }
 
 /// The value as bytes, with its type before it, as the calls of objects.hpp send it. For files and

@@ -186,7 +186,7 @@ RANK_TEST(Objects, WhoCannotPackIsNamedOnAllOthers) {
   std::vector<Picky> values(ranks_as_size(world));
   values.back().packs = false;
   expect_unpacked(world, bad, [&] { scatter_object(group, values, value, bad); });
-  NEEDS_RANKS(2);
+  if (world.size() == 1) return;
   if (world.rank() == bad)
     EXPECT_THROW(send_object(group, value, 0), std::domain_error);
   else if (world.rank() == 0)
@@ -214,7 +214,7 @@ RANK_TEST(Objects, WhatIsTooLargeIsRefusedOnAll) {
   refused([&] { broadcast_object(group, value, 0, few); });
   const std::vector<std::string> values(ranks_as_size(world), longer);
   refused([&] { scatter_object(group, values, value, 0, few); });
-  NEEDS_RANKS(2);
+  if (world.size() == 1) return;
   if (world.rank() == 0)
     expect_error(ErrorKind::usage, [&] { send_object(group, longer, 1, 0, few); });
   if (world.rank() == 1)
