@@ -80,6 +80,7 @@ std::vector<std::size_t> ObjectCall::require_all(std::span<const ObjectEnvelope>
 }
 
 void ObjectCall::require_room(std::uint64_t bytes, std::uint64_t max_bytes) const {
+  max_bytes = std::min<std::uint64_t>(max_bytes, PTRDIFF_MAX);  // what memory can be asked for
   if (bytes <= max_bytes) return;
   throw UsageError(
       fmt::format("{} bytes are to come to one rank in one call, which lets {} pass", bytes,

@@ -288,6 +288,60 @@ RANK_TEST(Objects, WhatIsNoObjectIsRefused) {
   expect_goes_on(group);
 }
 
+/// As a message begins: what is told of the value, and the value itself.
+std::vector<std::byte> first_message(const std::string& text) {
+  const std::vector<std::byte> value = pack_object(text);
+  ObjectWriter out;
+  out.put(std::uint32_t{0x656a626f}, std::uint32_t{0}, std::uint64_t{value.size()},
+          std::uint64_t{1000});
+  out.put_bytes(value);
+  return out.take();
+}
+
+RANK_TEST(Objects, DamagedMessagesAreRefused) {
+  NEEDS_RANKS(2);
+  ProcessGroup& group = world.group();
+  if (world.rank() > 1) return;
+  const std::vector<std::byte> right = first_message("text");
+  std::string text;
+  if (world.rank() == 1) {
+    group.send(right, 0);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      std::vector<std::byte> wrong = right;
+      wrong[i] ^= std::byte{0x81};
+      group.send(wrong, 0);
+      wrong.resize(i);
+      group.send(wrong, 0);
+    }
+    return;
+  }
+  recv_object(group, text, 1);
+  EXPECT_EQ(text, "text");
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < 2 * right.size(); ++i) try {
+      recv_object(group, text, 1);
+    } catch (const PeerError&) {
+      ++refused;
+    } catch (const UsageError&) {
+      ++refused;
+    }
+  EXPECT_EQ(refused, 2 * right.size() - 4 - 8) << "but for the letters, and the sender's limit";
+}
+
+RANK_TEST(Objects, WhoHasRunOutOfInputGivesNoValue) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  std::string text(world.rank() == 0 ? 10'000 : 0, 't');
+  Join::shadow_all({group}, [&] {
+    if (world.rank() != 0) return;
+    broadcast_object(group, text, 0);
+    expect_error(ErrorKind::peer, [&] { all_gather_object(group, text); },
+                 {"what rank 1 has sent does not belong to this call"});
+    broadcast_object(group, text, 0);
+  });
+  EXPECT_FALSE(group.is_aborted());
+}
+
 RANK_TEST(Objects, WrongCallsAreRefused) {
   ProcessGroup& group = world.group();
   std::string text = "text";
