@@ -67,6 +67,7 @@ PackedObjects packed(const T& value) {
   objects.add(value);
   return objects;
 }
+/// Whether this rank is the root; false also where no member is.
 HYMN_API bool is_root(const ProcessGroup& group, int root);
 
 // Each makes two operations of the group: what all must know first, then the values. On a rank
