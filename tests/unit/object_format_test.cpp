@@ -123,8 +123,7 @@ Bytes with_count(const T& value, std::uint64_t count) {
 
 // Before anything is allocated for them.
 TEST(ObjectFormat, NoCountIsBelieved) {
-  for (const std::uint64_t count :
-       {std::uint64_t{3}, std::uint64_t{1} << 34, std::uint64_t{1} << 61, UINT64_MAX}) {
+  for (const std::uint64_t count : {std::uint64_t{3}, std::uint64_t{1} << 61, UINT64_MAX}) {
     refusal<std::string>(with_count(std::string("ab"), count), ErrorKind::peer);
     refusal<std::vector<double>>(with_count(std::vector<double>(2), count), ErrorKind::peer);
     refusal<std::vector<Tree>>(with_count(std::vector<Tree>(2), count), ErrorKind::peer);
