@@ -43,3 +43,7 @@ if(HYMN_TESTS STREQUAL "AUTO")
 elseif(HYMN_TESTS)
   find_package(GTest REQUIRED)
 endif()
+if(HYMN_TESTS)
+  # What only include/hymn/objects_cereal.hpp needs.
+  find_package(cereal QUIET)
+endif()

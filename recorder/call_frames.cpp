@@ -178,7 +178,8 @@ std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
 /// A call site in hymn's own headers is not what anybody looks for.
 void drop_own_wrappers(std::vector<CallFrame>& frames) {
   const auto users = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
-    return !frame.file.ends_with("hymn/process_group.hpp");
+    return !frame.file.ends_with("hymn/process_group.hpp") &&
+           !frame.file.ends_with("hymn/objects.hpp");
   });
   if (users != frames.end()) frames.erase(frames.begin(), users);
 }

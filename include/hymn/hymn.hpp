@@ -1,4 +1,4 @@
-// Everything but the interop headers.
+// Everything but the headers that need other libraries.
 #pragma once
 
 #include "hymn/standard.hpp"  // first
@@ -8,6 +8,7 @@
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/mesh.hpp"           // IWYU pragma: export
+#include "hymn/objects.hpp"        // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
 #include "hymn/shard.hpp"          // IWYU pragma: export

@@ -71,6 +71,8 @@ void use_everything(World& world) {
   if (last.is_member()) last.barrier();
   work.wait();
   out.expect_from_all(world.rank());
+  const auto texts = all_gather_object(group, std::string(as_size(world.rank()), 'x'));
+  EXPECT_EQ(texts.back(), std::string(as_size(world.size() - 1), 'x'));
   group.barrier();
 }
 

@@ -322,6 +322,17 @@ RANK_TEST(FlightRecord, ACallOfAJoinsOwnTellsWhereTheJoinWasCalled) {
   EXPECT_TRUE(names_this_file(last_of(world))) << last_of(world)["frames"];
 }
 
+RANK_TEST(FlightRecord, ACallForObjectsIsItsTwoOperations) {
+  all_gather_object(world.group(), std::string("text"));
+  const Json entries = record_of(world)["entries"];
+  ASSERT_GE(entries.size(), 2u);
+  for (std::size_t i = entries.size() - 2; i < entries.size(); ++i) {
+    EXPECT_EQ(entries[i]["profiling_name"], "hymn:all_gather");
+    const std::string first = entries[i]["frames"][0].dump();
+    EXPECT_NE(first.find("flight_record_test.cpp"), std::string::npos) << first;
+  }
+}
+
 TEST(FlightRecord, CallersAreKeptWhereAsked) {
   const Variable frames("HYMN_RECORDER_FRAMES", "6");
   on_ranks([](World& world) {
