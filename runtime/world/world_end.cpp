@@ -108,10 +108,10 @@ void WorldState::destroy() {
   if (context_.life.is_destroyed()) return;
   require_no_callback(context_.rank());
   if (!context_.life.begin_to_end()) return;
-  factory_.finish();
-  for (const auto& weak : factory_.all())
+  groups_.finish();
+  for (const auto& weak : groups_.factory().all())
     if (const auto group = weak.lock()) group->destroy();
-  factory_.let_go();
+  groups_.factory().let_go();
   if (!context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();
