@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/tag_text.hpp"
 #include "recorder/making_note.hpp"
 #include "runtime/group/work_state.hpp"
 
@@ -17,24 +18,27 @@ GroupFactory::Group GroupFactory::make(Membership membership, const GroupOptions
 }
 
 GroupFactory::Group GroupFactory::make(Membership membership, const GroupOptions& options,
-                                       Timeout limit) {
+                                       Timeout limit, const std::function<void()>& in_vain) {
   if (!is_member(membership)) {
     meeting_.stand_by(membership, options, limit);
     return keep(std::move(membership), options, {});
   }
-  MakingNote note(world_.recorder, membership.uid, membership.ranks);
-  GroupMeans means = meet(membership, options, limit);
+  MakingNote note(world_.recorder, membership.uid, membership.ranks, MakingKind::new_group,
+                  membership.tag);
+  GroupMeans means = meet(membership, options, limit, in_vain);
   auto group = keep(std::move(membership), options, std::move(means));
   note.set_made();
   return group;
 }
 
 GroupMeans GroupFactory::meet(const Membership& membership, const GroupOptions& options,
-                              Timeout limit) {
+                              Timeout limit, const std::function<void()>& in_vain) {
   try {
     return meeting_.hold(membership, options, limit);
   } catch (...) {
-    meeting_.give_up(membership, fmt::format("group {}", membership.uid));
+    if (in_vain) in_vain();
+    meeting_.give_up(membership,
+                     fmt::format("group {}{}", membership.uid, with_tag(membership.tag)));
   }
 }
 
@@ -54,8 +58,9 @@ GroupFactory::Group GroupFactory::keep(Membership membership, const GroupOptions
 GroupFactory::Group GroupFactory::find_or_make(const Membership& membership,
                                                const GroupOptions& options,
                                                const std::function<Group()>& make) {
-  const std::string purpose = fmt::format("making the group '{}' of ranks [{}]", membership.tag,
-                                          fmt::join(membership.ranks, ", "));
+  const std::string purpose =
+      fmt::format("making the group '{}' of ranks [{}]", shown_tag(membership.tag),
+                  fmt::join(membership.ranks, ", "));
   return tagged_.find_or_make(membership.tag, membership.ranks,
                               world_.patience(purpose, world_.settings.making_limit(options)),
                               make);
@@ -87,6 +92,19 @@ void GroupFactory::forget_group(const GroupState& group) {
   tagged_.forget(group);
   const std::lock_guard lock(mutex_);
   groups_.erase(key_of(group));
+}
+
+std::exception_ptr GroupFactory::destroy_all() {
+  std::exception_ptr first;
+  for (const auto& weak : all()) {
+    try {
+      if (const auto group = weak.lock()) group->destroy();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  tagged_.clear();
+  return first;
 }
 
 std::vector<std::weak_ptr<GroupState>> GroupFactory::all() {

@@ -1,6 +1,7 @@
 // Makes the groups of a world, with the other members of each, and knows those that live.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,7 +29,10 @@ class GroupFactory {
   bool is_member(const Membership& membership) const;
 
   Group make(Membership membership, const GroupOptions& options);
-  Group make(Membership membership, const GroupOptions& options, Timeout limit);
+  /// `in_vain` is called as soon as this rank gives it up, before others are asked who has not
+  /// come.
+  Group make(Membership membership, const GroupOptions& options, Timeout limit,
+             const std::function<void()>& in_vain = {});
   /// One that has been met for; without means where this rank is outside, and need not meet.
   Group keep(Membership membership, const GroupOptions& options, GroupMeans means);
 
@@ -38,17 +42,17 @@ class GroupFactory {
                      const std::function<Group()>& make);
   /// One with a tag of the program's lives without handles, too.
   void keep_tagged(const Group& group);
-  /// All have been destroyed: none is kept any more.
-  void let_go() { tagged_.clear(); }
 
   /// As GroupOwner.
   void group_ended(const GroupState& group, bool clean);
   void forget_group(const GroupState& group);
-  /// Those that live.
-  std::vector<std::weak_ptr<GroupState>> all();
+  /// None is kept any more then. Returns the first error, in spite of which the others are, too.
+  std::exception_ptr destroy_all();
 
  private:
-  GroupMeans meet(const Membership& membership, const GroupOptions& options, Timeout limit);
+  std::vector<std::weak_ptr<GroupState>> all();
+  GroupMeans meet(const Membership& membership, const GroupOptions& options, Timeout limit,
+                  const std::function<void()>& in_vain);
   void enter(GroupState& group);
 
   WorldContext& world_;

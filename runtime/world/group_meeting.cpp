@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/tag_text.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/peer_use.hpp"
@@ -31,6 +32,12 @@ Membership suspects(const TimeoutError& error, const Membership& membership) {
   return asked;
 }
 
+// For messages.
+std::string name_of(const Membership& membership) {
+  return fmt::format("group {} of ranks [{}]{}", membership.uid, fmt::join(membership.ranks, ", "),
+                     with_tag(membership.tag));
+}
+
 }  // namespace
 
 GroupMeans GroupMeeting::hold(const Membership& membership, const GroupOptions& options,
@@ -44,9 +51,7 @@ void GroupMeeting::stand_by(const Membership& membership, const GroupOptions& op
                             Timeout limit) {
   means_.mux.pass_over(membership.uid);
   const Patience standing =
-      world_.patience(fmt::format("standing by while group {} of ranks [{}] is made",
-                                  membership.uid, fmt::join(membership.ranks, ", ")),
-                      limit);
+      world_.patience(fmt::format("standing by while {} is made", name_of(membership)), limit);
   for (const auto& mechanism : means_.mechanisms)
     mechanism->stand_by(membership, options, standing);
 }
@@ -99,9 +104,7 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
                 .shape = shape,
                 .exchange = exchange,
                 .patience = world_.making_patience(
-                    fmt::format("making the communicator of group {} of ranks [{}]", membership.uid,
-                                fmt::join(membership.ranks, ", ")),
-                    limit, membership.ranks),
+                    "making the communicator of " + name_of(membership), limit, membership.ranks),
                 .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
                 .options = options,
                 .logger = world_.logger};
@@ -156,9 +159,7 @@ GroupMeeting::Agreement GroupMeeting::agree(Exchange& exchange, const Membership
     packer.bytes(mechanism->offer(membership, options));
   const auto said =
       all_gather(exchange, membership.ranks, tag_group, packer.packed(),
-                 world_.making_patience(fmt::format("making group {} of ranks [{}]", membership.uid,
-                                                    fmt::join(membership.ranks, ", ")),
-                                        making, membership.ranks));
+                 world_.making_patience("making " + name_of(membership), making, membership.ranks));
   Agreement agreement;
   agreement.offers.resize(means_.mechanisms.size());
   LayoutReader layout;
@@ -193,8 +194,7 @@ std::vector<std::vector<Bytes>> GroupMeeting::answer(Exchange& exchange,
     packer.bytes(means_.mechanisms[i]->answer(membership, offers[i], soon));
   const auto said =
       all_gather(exchange, membership.ranks, tag_group, packer.packed(),
-                 world_.making_patience(fmt::format("making group {}", membership.uid), limit,
-                                        membership.ranks));
+                 world_.making_patience("making " + name_of(membership), limit, membership.ranks));
   std::vector<std::vector<Bytes>> answers(means_.mechanisms.size());
   for (const Bytes& word : said) {
     Unpacker unpacker(word);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/meeting.hpp"
+#include "base/tag_text.hpp"
 #include "control/coordinator.hpp"
 #include "recorder/making_note.hpp"
 
@@ -43,7 +44,8 @@ LocalGroups::Group LocalGroups::make_for_outsider(Membership membership,
 // Of groups with a tag there is only one at a time, if any: who makes it claims its number then.
 LocalNumbers::Claim LocalGroups::claim_for(const Membership& membership,
                                            const GroupOptions& options) {
-  if (!members_alone(options) || !options.tag.empty() || !factory_.is_member(membership)) return {};
+  if (!members_alone(options) || !options.tag.empty() || !factory_.is_member(membership))
+    return nullptr;
   return numbers_.claim({membership.ranks, membership.tag});
 }
 
@@ -51,42 +53,40 @@ LocalGroups::Group LocalGroups::make(Membership membership, const GroupOptions& 
                                      const LocalNumbers::Claim& claim) {
   const Timeout limit = world_.settings.making_limit(options);
   const TimePoint began = world_.clock().now();
-  const LocalName name{membership.ranks, membership.tag};
-  const LocalNumbers::Number number =
-      take_number(name, name.tag.empty() ? claim : numbers_.claim(name), limit);
+  const LocalNumbers::Claim own =
+      claim != nullptr ? claim : numbers_.claim({membership.ranks, membership.tag});
+  const LocalNumbers::Number number = take_number(*own, limit);
   membership.uid = number.uid;
-  try {
-    return factory_.make(std::move(membership), options,
-                         what_is_left(limit, world_.clock().now() - began));
-  } catch (...) {
-    if (name.leader() == world_.rank()) numbers_.withdraw(name, number.uid);
-    throw;
-  }
+  // Before others are asked, which takes its time, and in which the next may come.
+  const auto in_vain = [&] {
+    if (own->name.leader() == world_.rank()) numbers_.withdraw(own->name, number.uid);
+  };
+  return factory_.make(std::move(membership), options,
+                       what_is_left(limit, world_.clock().now() - began), in_vain);
 }
 
-LocalNumbers::Number LocalGroups::take_number(const LocalName& name,
-                                              const LocalNumbers::Claim& claim, Timeout limit) {
-  if (claim.number) return *claim.number;
+LocalNumbers::Number LocalGroups::take_number(LocalNumbers::Place& place, Timeout limit) {
+  const LocalName& name = place.name;
+  if (name.leader() == world_.rank()) return *numbers_.try_take(place);
   const std::uint64_t undrawn = control::undrawn_uid(name.leader(), world_.settings.size);
   const std::array awaited{name.leader()};
   try {
     const Patience patience =
-        world_.making_patience(fmt::format("making a group of ranks [{}], which they make alone",
-                                           fmt::join(name.ranks, ", ")),
+        world_.making_patience(fmt::format("making a group of ranks [{}]{}, which they make alone",
+                                           fmt::join(name.ranks, ", "), with_tag(name.tag)),
                                limit, name.ranks);
     const TimePoint began = patience.clock->now();
-    MakingNote note(world_.recorder, undrawn, name.ranks);
+    MakingNote note(world_.recorder, undrawn, name.ranks, MakingKind::new_group, name.tag);
     std::optional<LocalNumbers::Number> number;
     PatientWait(patience, awaited).until([&] {
-      number = numbers_.try_take(name, claim);
+      number = numbers_.try_take(place);
       return number.has_value();
     });
     if (!number) throw_missing(patience, {name.leader()}, began);
-    numbers_.give_back(name, claim);
     note.set_made();
     return std::move(*number);
   } catch (...) {
-    numbers_.give_back(name, claim);
+    numbers_.give_back(place);
     Membership leader;
     leader.ranks = {name.leader()};
     leader.uid = undrawn;

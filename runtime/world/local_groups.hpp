@@ -13,7 +13,7 @@ class LocalGroups {
   LocalGroups(WorldContext& world, GroupFactory& factory, ExchangeMux& mux)
       : world_(world), factory_(factory), numbers_(mux, world.rank(), world.settings.size) {}
 
-  /// The place of this call among those of its name, for make_or_find().
+  /// The place of this call among those of its name, for make_or_find(); null: it needs none yet.
   LocalNumbers::Claim claim_for(const Membership& membership, const GroupOptions& options);
   /// Null on a rank outside that did not need to call.
   Group make_or_find(Membership membership, const GroupOptions& options,
@@ -22,8 +22,7 @@ class LocalGroups {
  private:
   Group make(Membership membership, const GroupOptions& options, const LocalNumbers::Claim& claim);
   Group make_for_outsider(Membership membership, const GroupOptions& options);
-  LocalNumbers::Number take_number(const LocalName& name, const LocalNumbers::Claim& claim,
-                                   Timeout limit);
+  LocalNumbers::Number take_number(LocalNumbers::Place& place, Timeout limit);
 
   WorldContext& world_;
   GroupFactory& factory_;

@@ -109,9 +109,7 @@ void WorldState::destroy() {
   require_no_callback(context_.rank());
   if (!context_.life.begin_to_end()) return;
   groups_.finish();
-  for (const auto& weak : groups_.factory().all())
-    if (const auto group = weak.lock()) group->destroy();
-  groups_.factory().let_go();
+  const std::exception_ptr error = groups_.factory().destroy_all();
   if (!context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();
@@ -120,6 +118,7 @@ void WorldState::destroy() {
   keep_for_ever(context_.engine->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
   control_.end();
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace hymn::detail
