@@ -40,6 +40,8 @@ hymnResult_t hymnMeshCreate(hymnWorld_t world, const size_t* shape, const char* 
   return make_mesh(__func__, mesh, "mesh", [&] {
     hymn::World& of = *need(world, "world")->world;
     const std::span sizes(need(shape, "shape"), dimensions);
+    if (n == 0 && ranks != nullptr)
+      throw hymn::UsageError("the list of a mesh's ranks is empty: all ranks are NULL and 0");
     const std::span list(n == 0 ? ranks : need(ranks, "ranks"), n);
     return Mesh(of, {sizes.begin(), sizes.end()},
                 names_of(names, names == nullptr ? 0 : dimensions), {list.begin(), list.end()});

@@ -69,15 +69,24 @@ void GroupMaker::run() {
 
 // --- Many of them
 
+namespace {
+
+// What a thread may take for its end when what it has made is told.
+constexpr std::chrono::milliseconds last_steps{200};
+
+}  // namespace
+
 void GroupMakers::add(std::function<void()> make) {
   const auto task = std::make_shared<std::function<void()>>(std::move(make));
   if (!start(task)) (*task)();
 }
 
-// Under the lock, so that the thread has its place before it can end.
+// Under the lock, so that the thread has its place before it can end. Whoever has waited for one of
+// the groups may be here before its thread is gone.
 bool GroupMakers::start(const std::shared_ptr<std::function<void()>>& make) {
-  const std::lock_guard lock(mutex_);
-  if (running_.size() == most)
+  std::unique_lock lock(mutex_);
+  if (ending_) return false;
+  if (!changed_.wait_for(lock, last_steps, [this] { return running_.size() < most; }))
     throw ResourceError(fmt::format("{} groups are being made in the background already", most),
                         {.operation = "new_group_async", .remedy = "wait for some of them first"});
   const auto own = running_.emplace(running_.end());
@@ -88,6 +97,9 @@ bool GroupMakers::start(const std::shared_ptr<std::function<void()>>& make) {
   } catch (const ResourceError&) {
     running_.erase(own);
     return false;
+  } catch (...) {
+    running_.erase(own);
+    throw;
   }
 }
 
@@ -118,6 +130,7 @@ bool GroupMakers::settle(const Patience& patience) {
 void GroupMakers::finish() {
   {
     std::unique_lock lock(mutex_);
+    ending_ = true;
     changed_.wait(lock, [this] { return running_.empty(); });
   }
   join_ended();

@@ -1,6 +1,7 @@
 // Makes groups on a thread of its own, one after the other, while the application goes on.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -62,7 +63,8 @@ class GroupMakers {
   GroupMakers& operator=(const GroupMakers&) = delete;
   ~GroupMakers() { finish(); }
 
-  /// `make` must not throw. It is called here, before this returns, where no thread can be started.
+  /// `make` must not throw. It is called here, before this returns, where no thread can be started,
+  /// and once they have ended.
   /// Throws ResourceError where so many are being made already.
   void add(std::function<void()> make);
   /// Returns when all that was added has been made, and what that has added. As GroupMaker.
@@ -80,6 +82,7 @@ class GroupMakers {
   CpuSet cpus_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
+  bool ending_ = false;
   Threads running_;
   Threads ended_;  ///< as good as: they have let go of everything here
 };

@@ -56,8 +56,17 @@ void GroupMeeting::stand_by(const Membership& membership, const GroupOptions& op
     mechanism->stand_by(membership, options, standing);
 }
 
+// All of them, whatever one fails with: what they hold is shared with other members.
 void GroupMeeting::close(const Membership& membership, bool clean) {
-  for (const auto& mechanism : means_.mechanisms) mechanism->close(membership, clean);
+  std::exception_ptr error;
+  for (const auto& mechanism : means_.mechanisms) {
+    try {
+      mechanism->close(membership, clean);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 bool GroupMeeting::serves_own_threads() const {

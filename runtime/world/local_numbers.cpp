@@ -74,7 +74,7 @@ std::optional<LocalNumbers::Number> LocalNumbers::try_take(Place& place) {
   auto& tickets = waiting->second;
   auto& numbers = announced->second;
   const auto index = std::ranges::find(tickets, place.ticket) - tickets.begin();
-  if (index >= std::ssize(numbers)) return std::nullopt;
+  if (index == std::ssize(tickets) || index >= std::ssize(numbers)) return std::nullopt;
   Number number = std::move(numbers[static_cast<std::size_t>(index)]);
   // Both, so that the others keep theirs.
   numbers.erase(numbers.begin() + index);
@@ -120,9 +120,9 @@ void LocalNumbers::tell(int rank, const LocalName& name, std::uint64_t uid, bool
   Packer packer;
   packer.number(is_valid ? 1 : 0).number(uid).text(name.tag).number(name.ranks.size());
   for (const int member : name.ranks) packer.number(static_cast<std::uint64_t>(member));
-  ++unheard_[rank];
   try {
     world_->send(rank, tag_local, packer.packed());
+    ++unheard_[rank];
   } catch (const NetworkError&) {
     // That it is gone is found when all members are to meet.
   }

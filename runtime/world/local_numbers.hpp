@@ -31,7 +31,8 @@ struct LocalName {
 /// Any thread may call anything.
 class LocalNumbers {
  public:
-  /// So many words at most are on their way to a rank that does not hear them.
+  /// So many words are on their way to a rank that does not hear them when no further group is
+  /// begun with it; those that are being made may withdraw theirs.
   static constexpr std::size_t most_unheard = 4096;
 
   struct Number {

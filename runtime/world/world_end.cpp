@@ -110,7 +110,7 @@ void WorldState::destroy() {
   if (!context_.life.begin_to_end()) return;
   groups_.finish();
   const std::exception_ptr error = groups_.factory().destroy_all();
-  if (!context_.engine->is_drained()) context_.life.mark_failed();
+  if (error || !context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();
   const WorldEnd end = agree_to_end();

@@ -68,6 +68,7 @@ static void check_errors(hymnWorld_t world, size_t size) {
   shape[0] = size + 1;
   CHECK_FAILS(hymnUsageError, "do not make a mesh",
               hymnMeshCreate(world, shape, NULL, 2, &one, 1, &mesh));
+  CHECK_FAILS(hymnUsageError, "empty", hymnMeshCreate(world, shape, NULL, 2, &one, 0, &mesh));
   shape[0] = size;
   CHECK_OK(hymnMeshCreate(world, shape, NULL, 2, NULL, 0, &mesh));
   const char* name = NULL;

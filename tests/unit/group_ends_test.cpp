@@ -20,13 +20,17 @@ class Watching final : public Mechanism {
   struct Hooks {
     std::function<void()> closed = [] {};
     std::atomic<bool> is_shut_down = false;
+    std::atomic<WorldEnd> end = WorldEnd::clean;
     std::atomic<bool> is_gone = false;
   };
   explicit Watching(Hooks& hooks) : hooks_(hooks) {}
   ~Watching() override { hooks_.is_gone = true; }
   void open(NewGroup&, std::span<const Bytes>, std::span<const Bytes>) override {}
   void close(const Membership&, bool) override { hooks_.closed(); }
-  void shut_down(WorldEnd) override { hooks_.is_shut_down = true; }
+  void shut_down(WorldEnd end) override {
+    hooks_.is_shut_down = true;
+    hooks_.end = end;
+  }
 
  private:
   Hooks& hooks_;
@@ -48,8 +52,25 @@ TEST(GroupEnds, AWorldEndsEvenWhereItsGroupsCannotEndWell) {
     EXPECT_TRUE(world.new_group({0}, {.tag = "kept"}).is_member());
     EXPECT_THROW(world.destroy(), BackendError);
     EXPECT_TRUE(hooks.is_shut_down);
+    EXPECT_NE(hooks.end, WorldEnd::clean);
   }
   EXPECT_TRUE(hooks.is_gone);
+}
+
+// What other mechanisms share with other members is let go of even so.
+TEST(GroupEnds, OneThatFailsKeepsNoOtherFromClosing) {
+  std::array<Watching::Hooks, 2> hooks;
+  int closed = 0;
+  hooks[0].closed = [] { throw BackendError("no group can end", "toy", 1); };
+  hooks[1].closed = [&] { ++closed; };
+  detail::WorldParts parts({});
+  parts.exchange = std::make_shared<ThreadExchange>(std::make_shared<ThreadHub>(1), 0);
+  for (Watching::Hooks& each : hooks) parts.mechanisms.push_back(std::make_unique<Watching>(each));
+  World world(detail::WorldState::make(std::move(parts)));
+  ProcessGroup group = world.new_group({0});
+  EXPECT_THROW(group.destroy(), BackendError);
+  EXPECT_EQ(closed, 1);
+  EXPECT_THROW(world.destroy(), BackendError);  // which ends the group of all
 }
 
 // Rank 1 comes while rank 0 still finds out who has not: it must not take what was given up.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -87,6 +88,31 @@ TEST(GroupMakers, AreNotWithoutNumber) {
   may_go_on = true;
   EXPECT_TRUE(makers.settle({.purpose = "waiting for groups"}));
   EXPECT_NO_THROW(add());
+}
+
+// A program that keeps as many going as there may be waits for one before it begins the next.
+TEST(GroupMakers, WhoIsToldThatOneIsMadeMayBeginAnother) {
+  GroupMakers makers{CpuSet()};
+  std::atomic<bool> may_go_on{false};
+  for (std::size_t i = 1; i < GroupMakers::most; ++i)
+    makers.add([&] {
+      while (!may_go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  for (int i = 0; i < 100; ++i) {
+    std::promise<void> made;
+    makers.add([&] { made.set_value(); });
+    made.get_future().wait();
+  }
+  may_go_on = true;
+  makers.finish();
+}
+
+TEST(GroupMakers, MakeAtOnceWhatComesAfterTheirEnd) {
+  GroupMakers makers{CpuSet()};
+  makers.finish();
+  std::thread::id made_by;
+  makers.add([&] { made_by = std::this_thread::get_id(); });
+  EXPECT_EQ(made_by, std::this_thread::get_id());
 }
 
 // Whatever what is made has made itself, from its threads, while others wait for all of it.
