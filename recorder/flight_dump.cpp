@@ -112,6 +112,7 @@ void add_making(DumpJson& dump, const RecorderView& view, const StampClock& cloc
       {"kind", std::string(to_string(making->kind))},
       {"uid", making->uid},
       {"ranks", ranks ? DumpJson(*ranks) : DumpJson(nullptr)},
+      {"tag", making->tag},
       {"since_ns", clock.wall_ns(making->since)},
       {"given_up_ns", is_given_up ? DumpJson(clock.wall_ns(making->given_up)) : DumpJson(nullptr)}};
 }

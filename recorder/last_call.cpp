@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/tag_text.hpp"
 #include "control/coordinator.hpp"
 #include "recorder/call_facts.hpp"
 #include "recorder/recorder_clock.hpp"
@@ -195,8 +196,8 @@ std::string describe_last_call(const RecorderView& view, const CallWords& words)
         describe_calls(view, words));
   const bool has_number = !control::is_undrawn(making->uid, view.header().world_size);
   const std::string group =
-      fmt::format("{}{}{}", has_number ? fmt::format("group {}", making->uid) : "a group",
-                  making->ranks.empty() ? "" : " of ranks ", making->ranks);
+      fmt::format("{}{}{}{}", has_number ? fmt::format("group {}", making->uid) : "a group",
+                  making->ranks.empty() ? "" : " of ranks ", making->ranks, with_tag(making->tag));
   const std::string makes = making->given_up != 0
                                 ? fmt::format("it has given up making {}", group)
                                 : fmt::format("it has been making {} for {:.1f} s", group,

@@ -92,7 +92,7 @@ constexpr std::string_view to_string(MakingKind kind) {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 10;
+  static constexpr std::uint32_t right_layout = 11;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;
@@ -136,12 +136,13 @@ struct RecorderHeader {
   /// The group that this rank is making or shrinking, where it waits for the others, plus one; at
   /// the end of the world, that of all ranks; 0: none.
   /// Since when, and when it has given that up, as stamps (0: it has not).
-  /// And with whom, as pack_ranks();
-  /// "" where that is too long.
+  /// And with whom, as pack_ranks(); "" where that is too long. Of a new group its tag, too, as
+  /// shown_tag().
   std::atomic<std::uint64_t> making_plus_one{0};
   std::atomic<std::uint64_t> making_since{0};
   std::atomic<std::uint64_t> making_given_up{0};
   SharedText<members_text> making_ranks{};
+  SharedText<64> making_tag{};
   std::atomic<MakingKind> making_kind{MakingKind::new_group};
   /// A thread of hymn's moves on what this rank has started.
   std::atomic<std::uint32_t> progress_thread{0};

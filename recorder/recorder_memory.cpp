@@ -7,6 +7,7 @@
 #include <array>
 #include <new>
 
+#include "base/tag_text.hpp"
 #include "hymn/error.hpp"
 #include "p2p/shm/reservation.hpp"
 #include "recorder/rank_list.hpp"
@@ -102,11 +103,12 @@ std::string RecorderMemory::members_text(std::span<const int> members) {
   return ranks.size() < RecorderHeader::members_text ? ranks : "";
 }
 
-void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> members,
-                                  MakingKind kind) {
+void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> members, MakingKind kind,
+                                  std::string_view tag) {
   header_->making_plus_one.store(0, std::memory_order_release);
   header_->making_kind.store(kind, std::memory_order_release);
   header_->making_ranks.store(members_text(members));
+  header_->making_tag.store(shown_tag(tag));
   header_->making_since.store(ClockReading::now().stamp, std::memory_order_release);
   header_->making_given_up.store(0, std::memory_order_release);
   header_->making_plus_one.store(uid + 1, std::memory_order_release);

@@ -100,7 +100,7 @@ class RecorderMemory {
   /// This rank begins to make a group, or has made it, or given that up. Of several threads that
   /// make groups the last to begin is told of. In the same way it shrinks one, or ends its world.
   void begin_making(std::uint64_t uid, std::span<const int> members,
-                    MakingKind kind = MakingKind::new_group);
+                    MakingKind kind = MakingKind::new_group, std::string_view tag = {});
   void end_making(std::uint64_t uid, bool is_made);
   /// A dump of this rank is being written.
   void note_dump();

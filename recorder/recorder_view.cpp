@@ -91,8 +91,9 @@ std::string RecorderView::members_of(std::uint64_t uid) const {
 std::optional<RecorderView::Making> RecorderView::making() const {
   const std::uint64_t plus_one = header_->making_plus_one.load(std::memory_order_acquire);
   if (plus_one == 0) return std::nullopt;
-  Making seen{header_->making_kind.load(), plus_one - 1, header_->making_ranks.load(),
-              header_->making_since.load(), header_->making_given_up.load()};
+  Making seen{header_->making_kind.load(),     plus_one - 1,
+              header_->making_ranks.load(),    header_->making_since.load(),
+              header_->making_given_up.load(), header_->making_tag.load()};
   // It may have been made meanwhile, and another begun.
   if (header_->making_plus_one.load(std::memory_order_acquire) != plus_one) return std::nullopt;
   return seen;

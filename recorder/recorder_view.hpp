@@ -59,6 +59,7 @@ class RecorderView {
     std::string ranks;  ///< as pack_ranks(); empty: they are not known
     std::uint64_t since = 0;
     std::uint64_t given_up = 0;  ///< 0: it was not
+    std::string tag;             ///< of a new group, as shown_tag(); empty: none
   };
   HYMN_PRIVATE std::optional<Making> making() const;
   struct Method {

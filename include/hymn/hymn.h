@@ -34,8 +34,8 @@ HYMN_API const char* hymnGetVersion(void);
 /// more ranks than MPI can see. hymn_mpi.h makes a world from a communicator instead.
 HYMN_API hymnResult_t hymnInit(hymnWorld_t* world, const hymnWorldOptions_t* options);
 /// Ends all groups of the world, then the world, and frees the handle even when an error is
-/// returned. Group handles stay to be freed, with any use of them a hymnUsageError. Another world
-/// may follow.
+/// returned, but where it is refused (in a callback) and may be tried again. Group handles stay to
+/// be freed, with any use of them a hymnUsageError. Another world may follow.
 HYMN_API hymnResult_t hymnFinalize(hymnWorld_t world);
 
 /// One rank of hymnThreadsRun. Anything but hymnSuccess says that this rank has failed.

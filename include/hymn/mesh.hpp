@@ -94,15 +94,19 @@ struct ExpandedGroup {
   std::size_t size = 0;    ///< of each
 };
 
-/// What names these ranks, as one group or in rows; this group; or this rank's group in a mesh. A
-/// tag that is not empty replaces theirs. Local. Throws UsageError: "group sizes must be identical"
-/// for rows that differ, "Only 1D mesh …" for a mesh of several dimensions without one.
+/// What names these ranks, as one group or in rows; this group; or this rank's group in a mesh, in
+/// its only dimension, or in the one that has this number or name. A tag that is not empty replaces
+/// theirs: expand_group(mesh, 0, "pipeline"). Local. Throws UsageError: "group sizes must be
+/// identical" for rows that differ, "Only 1D mesh …" for a mesh of several dimensions without one,
+/// "… no dimension 'x'" for a name that none has.
 HYMN_API ExpandedGroup expand_group(std::span<const int> ranks, std::string_view tag = {});
 HYMN_API ExpandedGroup expand_group(std::span<const std::vector<int>> rows,
                                     std::string_view tag = {});
 HYMN_API ExpandedGroup expand_group(const ProcessGroup& group, std::string_view tag = {});
-HYMN_API ExpandedGroup expand_group(const Mesh& mesh, std::string_view tag = {});
+HYMN_API ExpandedGroup expand_group(const Mesh& mesh);
 HYMN_API ExpandedGroup expand_group(const Mesh& mesh, std::size_t dimension,
+                                    std::string_view tag = {});
+HYMN_API ExpandedGroup expand_group(const Mesh& mesh, std::string_view dimension,
                                     std::string_view tag = {});
 
 }  // namespace hymn

@@ -239,8 +239,14 @@ hymnResult_t hymnFinalize(hymnWorld_t world) {
     if (!need(world, "world")->own) {
       throw hymn::UsageError("this world belongs to hymnThreadsRun and ends with its rank");
     }
-    world->world->destroy();  // in a callback it refuses to, and the handle stays
-    const std::unique_ptr<hymnWorld> handle(world);
+    std::unique_ptr<hymnWorld> handle(world);
+    try {
+      world->world->destroy();
+    } catch (...) {
+      if (!world->world->is_destroyed())
+        static_cast<void>(handle.release());  // it may be tried again
+      throw;
+    }
   });
 }
 

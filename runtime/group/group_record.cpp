@@ -73,20 +73,20 @@ std::uint64_t GroupRecord::add_refused(const Request& request, const void* site,
 
 void GroupRecord::enqueue(const WorkState& work) {
   std::lock_guard lock(mutex_);
-  ordered_.insert(ordered_.end(), work.sequence());
+  ordered_.insert(ordered_.end(), work.name().sequence);
   ordered_count_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 bool GroupRecord::is_next(const WorkState& work) const {
   std::lock_guard lock(mutex_);
-  return ordered_.empty() || *ordered_.begin() == work.sequence();
+  return ordered_.empty() || *ordered_.begin() == work.name().sequence;
 }
 
 void GroupRecord::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
-  if (ordered_.erase(work.sequence()) == 0) return;
+  if (ordered_.erase(work.name().sequence) == 0) return;
   if (well)
-    completed_works_ = std::max(completed_works_, work.last_sequence());
+    completed_works_ = std::max(completed_works_, last_sequence_of(work));
   else
     one_has_failed_ = true;
   if (one_has_failed_) return;

@@ -71,15 +71,15 @@ void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& err
   const TimePoint now = world_.clock().now();
   const std::size_t bytes = payload_of_parts(work);
   if (watches(Watch::metrics))
-    world_.metrics->add(work.parts().path(), work.type(), bytes, error == nullptr,
+    world_.metrics->add(work.parts().path(), work.name().type, bytes, error == nullptr,
                         now - work.started(), Duration::zero());
   if (!watches(Watch::hooks)) return;
   const int peer = work.parts().empty() ? -1 : work.parts().all().front()->request.get().peer;
-  CompletionInfo info{.type = work.type(),
-                      .name = profiling_name(work.type(), world_.rank(), peer),
+  CompletionInfo info{.type = work.name().type,
+                      .name = profiling_name(work.name().type, world_.rank(), peer),
                       .group = members_.label(),
-                      .sequence = work.sequence(),
-                      .p2p = !is_collective(work.type()),
+                      .sequence = work.name().sequence,
+                      .p2p = !is_collective(work.name().type),
                       .bytes = bytes,
                       .error = text_of(error)};
   if (world_.ring().timing()) info.active = now - work.started();
@@ -88,7 +88,7 @@ void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& err
 
 void GroupWatch::note_waited(const WorkState& work, Duration waited) {
   if (members_.is_member() && watches(Watch::metrics))
-    world_.metrics->add_waiting(work.parts().path(), work.type(), waited);
+    world_.metrics->add_waiting(work.parts().path(), work.name().type, waited);
 }
 
 void GroupWatch::tell_hooks() {

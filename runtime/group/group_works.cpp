@@ -38,12 +38,12 @@ bool GroupWorks::drain() {
   const bool ended = !unwound && await_all(works);
   GroupHealth& health = group_.health();
   const auto forsaken = std::find_if(works.begin(), works.end(), [](const auto& work) {
-    return work->is_ordered() && !work->is_completed();
+    return work->name().is_ordered() && !work->is_completed();
   });
   if (unwound)
     health.leave_because_of_failure();
   else if (forsaken != works.end())
-    health.leave_before((*forsaken)->title());
+    health.leave_before((*forsaken)->name().title());
   const std::string reason =
       health.is_aborted()
           ? health.abort_failure().reason

@@ -16,7 +16,7 @@ namespace hymn {
 namespace {
 
 ProgressEngine::Overdue overdue_of(const detail::WorkState& work) {
-  return {work.group().members().membership().uid, work.pending(), work.parts().are_on_host()};
+  return {work.group().members().membership().uid, pending_of(work), work.parts().are_on_host()};
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ std::vector<ProgressEngine::Overdue> ProgressEngine::take_overdue(TimePoint now)
     if (work->waiters().is_seen_to() || !work->is_overdue(now)) return;
     work->waiters().set_seen_to(true);
     const Overdue one = overdue_of(*work);
-    if (!work->is_ordered() && !one.on_host) messages.try_emplace(one.uid, one);
-    if (!work->is_ordered()) return;
+    if (!work->name().is_ordered() && !one.on_host) messages.try_emplace(one.uid, one);
+    if (!work->name().is_ordered()) return;
     const bool on_host = !newest.contains(one.uid) || newest[one.uid].on_host;
     newest[one.uid] = one;
     newest[one.uid].on_host = one.on_host && on_host;
@@ -120,8 +120,9 @@ std::optional<ProgressEngine::Overdue> ProgressEngine::still_overdue(const Overd
                                                                      TimePoint now) const {
   const auto is_meant = [&](const detail::WorkState& work) {
     if (work.group().members().membership().uid != one.uid) return false;
-    if (is_collective(one.op.type)) return work.is_ordered() && work.last_sequence() >= first;
-    return work.type() == one.op.type && work.sequence() == one.op.sequence;
+    if (is_collective(one.op.type))
+      return work.name().is_ordered() && last_sequence_of(work) >= first;
+    return work.name().type == one.op.type && work.name().sequence == one.op.sequence;
   };
   std::optional<Overdue> found;
   for_each_own([&](const auto& work) {
@@ -137,9 +138,10 @@ void ProgressEngine::look_what_is_driven(TimePoint now) {
 bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) const {
   bool found = false;
   for_each_own([&](const auto& work) {
-    found = found || (work->is_ordered() && work->group().members().membership().uid == uid &&
-                      work->sequence() <= sequence && sequence <= work->last_sequence() &&
-                      !work->is_completed() && work->waiters().is_undriven());
+    found =
+        found || (work->name().is_ordered() && work->group().members().membership().uid == uid &&
+                  work->name().sequence <= sequence && sequence <= last_sequence_of(*work) &&
+                  !work->is_completed() && work->waiters().is_undriven());
   });
   return found;
 }

@@ -35,8 +35,8 @@ Future<std::vector<BufferView>> Work::get_future() const {
   return state_->future(state_);
 }
 
-OpType Work::type() const { return need(state_).type(); }
-std::uint64_t Work::sequence() const { return need(state_).sequence(); }
+OpType Work::type() const { return need(state_).name().type; }
+std::uint64_t Work::sequence() const { return need(state_).name().sequence; }
 std::string_view Work::path() const { return need(state_).parts().path(); }
 std::string_view Work::algorithm() const { return need(state_).parts().algorithm(); }
 

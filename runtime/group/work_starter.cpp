@@ -22,8 +22,8 @@ std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
 }
 
 std::shared_ptr<WorkState> WorkStarter::make_work(OpType type) const {
-  return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_), type,
-                                     group_.record_.next_sequence(type));
+  return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_),
+                                     WorkName{type, group_.record_.next_sequence(type)});
 }
 
 // What stays in order with a stream says so itself, for it outlives the call.
@@ -85,7 +85,7 @@ void WorkStarter::add_part(WorkState& work, const Request& given) const {
 // All of them are right by themselves: only now a member that is gone may be the end of the group.
 void WorkStarter::prepare_parts(WorkState& work, const GroupState::Asked* asked) const {
   if (!group_.health_.is_sound()) [[unlikely]]
-    group_.require_members(work.type(), asked);
+    group_.require_members(work.name().type, asked);
   for (const auto& part : work.parts().all())
     part->algorithm = &group_.prepare(part->storage, part->call);
 }
@@ -103,7 +103,7 @@ void WorkStarter::examine(const WorkState& work, const CallContext& note) const 
     for (const auto& part : work.parts().all())
       group_.gpu_.await_ready(*part->storage.get(), part->call, note.limit);
   } catch (...) {
-    group_.checks_.end_meeting(work.type());
+    group_.checks_.end_meeting(work.name().type);
     throw;
   }
 }
@@ -115,11 +115,11 @@ void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallCo
     part->record_id = group_.world_->ring().claim();
     group_.record_.fill(part->record_id, *part->call.request, part->call, part->algorithm, note);
   }
-  if (work->is_ordered() && group_.members_.is_member()) group_.record_.enqueue(*work);
+  if (work->name().is_ordered() && group_.members_.is_member()) group_.record_.enqueue(*work);
   try {
     work->start();
   } catch (...) {
-    if (work->is_ordered()) group_.record_.dequeue(*work, false);
+    if (work->name().is_ordered()) group_.record_.dequeue(*work, false);
     throw;
   }
   // Nothing to do on a rank outside the group: complete at once.

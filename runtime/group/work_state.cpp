@@ -6,6 +6,7 @@
 
 #include "base/callback_scope.hpp"
 #include "base/error_context.hpp"
+#include "runtime/group/call_title.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_wait.hpp"
 
@@ -18,16 +19,22 @@ constexpr int last_steps = 1000;
 
 }  // namespace
 
-WorkState::WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType type,
-                     std::uint64_t sequence)
-    : group_(std::move(group)),
-      limit_(limit),
-      type_(type),
-      sequence_(sequence),
-      parts_(*group_),
-      waiters_(parts_) {}
+WorkState::WorkState(std::shared_ptr<GroupState> group, Timeout limit, WorkName name)
+    : group_(std::move(group)), limit_(limit), name_(name), parts_(*group_), waiters_(parts_) {}
 
-std::string WorkState::title() const { return fmt::format("{} #{}", to_string(type_), sequence_); }
+std::string WorkName::title() const {
+  return title_of(PendingOp{.type = type, .sequence = sequence});
+}
+
+PendingOp pending_of(const WorkState& work) {
+  return work.parts().pending({.type = work.name().type, .sequence = work.name().sequence});
+}
+
+std::uint64_t last_sequence_of(const WorkState& work) {
+  const WorkName& name = work.name();
+  const bool is_numbered = name.is_ordered() && !work.parts().empty();
+  return is_numbered ? name.sequence + work.parts().size() - 1 : name.sequence;
+}
 
 void WorkState::start() {
   started_ = group_->world().clock().now();
@@ -35,14 +42,14 @@ void WorkState::start() {
   try {
     parts_.start();
   } catch (...) {
-    const auto caught = group_->health().explained(std::current_exception(), title());
-    const auto failure = group_->health().describe_failure(caught, title());
+    const auto caught = group_->health().explained(std::current_exception(), name_.title());
+    const auto failure = group_->health().describe_failure(caught, name_.title());
     const bool clean = parts_.give_up(failure.reason);
     if (must_abort_group(clean)) group_->health().abort(failure);
     parts_.fail_unstarted();
     parts_.show_retired();
     group_->works().end_given_up();
-    const auto error = with_context(caught, group_->members().context(title()));
+    const auto error = with_context(caught, group_->members().context(name_.title()));
     if (group_->watch().is_watched()) group_->watch().note_ended(*this, error);
     group_->watch().tell_ended();
     std::rethrow_exception(error);
@@ -73,7 +80,7 @@ bool WorkState::advance(long nanoseconds) {
   if (!group_->health().is_sound() || !group_->world().life.is_open()) [[unlikely]] {
     if (was_aborted) {
       parts_.give_up(group_->health().abort_failure().reason);
-      finish(Ended::failed, group_->health().aborted_error(title()));
+      finish(Ended::failed, group_->health().aborted_error(name_.title()));
       return true;
     }
     if (auto error = parts_.hopeless()) {
@@ -85,20 +92,21 @@ bool WorkState::advance(long nanoseconds) {
   if (waiters_.have_limits()) return false;
   const TimePoint now = group_->world().clock().now();
   if (!deadline_.expired(now)) {
-    auto error = is_ordered() ? group_->agreement().look_for_other_calls(started_, now) : nullptr;
+    auto error =
+        name_.is_ordered() ? group_->agreement().look_for_other_calls(started_, now) : nullptr;
     if (!error) return false;
     fail(std::move(error));
     return true;
   }
   for (int i = 0; i < last_steps; ++i)
     if (try_to_end(0)) return true;
-  fail(group_->inquiry().timeout_error(pending(), now - started_, limit_));
+  fail(group_->inquiry().timeout_error(pending_of(*this), now - started_, limit_));
   return true;
 }
 
 bool WorkState::try_to_end(long nanoseconds) {
   try {
-    if (!parts_.step(nanoseconds) || (is_ordered() && !group_->record().is_next(*this)))
+    if (!parts_.step(nanoseconds) || (name_.is_ordered() && !group_->record().is_next(*this)))
       return false;
     finish(Ended::well, nullptr);
   } catch (...) {
@@ -108,12 +116,12 @@ bool WorkState::try_to_end(long nanoseconds) {
 }
 
 bool WorkState::must_abort_group(bool clean) const {
-  return is_ordered() || !clean || group_->health().has_failed_members();
+  return name_.is_ordered() || !clean || group_->health().has_failed_members();
 }
 
 void WorkState::fail(std::exception_ptr error) {
-  error = group_->health().explained(std::move(error), title());
-  const auto failure = group_->health().describe_failure(error, title());
+  error = group_->health().explained(std::move(error), name_.title());
+  const auto failure = group_->health().describe_failure(error, name_.title());
   // Before anything is taken back: what comes then must be nobody else's.
   if (must_abort_group(true)) group_->health().abort(failure);
   const bool clean = parts_.give_up(failure.reason);
@@ -121,7 +129,7 @@ void WorkState::fail(std::exception_ptr error) {
     group_->health().abort(failure);
   else
     group_->health().note_failed_message(failure);
-  finish(Ended::failed, with_context(error, group_->members().context(title())));
+  finish(Ended::failed, with_context(error, group_->members().context(name_.title())));
 }
 
 void WorkState::fail_unless_ended(std::exception_ptr error) {
@@ -139,7 +147,7 @@ void WorkState::finish(Ended how, std::exception_ptr error) {
   // Before the next one may end; of one that has failed, hooks hear when everybody may.
   if (how == Ended::well && group_->watch().is_watched()) [[unlikely]]
     group_->watch().note_ended(*this, nullptr);
-  if (is_ordered()) group_->record().dequeue(*this, how == Ended::well);
+  if (name_.is_ordered()) group_->record().dequeue(*this, how == Ended::well);
   ended_.store(how, std::memory_order_release);
 }
 
@@ -149,7 +157,7 @@ bool WorkState::abandon(const std::string& reason) {
     group_->health().note_given_up();
     if (!parts_.give_up(reason)) group_->world().life.mark_failed();
     finish(Ended::failed,
-           std::make_exception_ptr(AbortedError(reason, group_->members().context(title()))));
+           std::make_exception_ptr(AbortedError(reason, group_->members().context(name_.title()))));
   }
   return is_untold();
 }
@@ -198,7 +206,7 @@ void tell_all(std::span<const std::shared_ptr<WorkState>> works) {
 
 void WorkState::require_good_end(std::string_view what) const {
   if (!is_completed()) {
-    ErrorContext context = group_->members().context(title());
+    ErrorContext context = group_->members().context(name_.title());
     context.remedy = "wait() first";
     throw UsageError(fmt::format("there is no {} yet", what), std::move(context));
   }

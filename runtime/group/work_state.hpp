@@ -20,10 +20,21 @@ class WorksInFlight;
 
 namespace hymn::detail {
 
+/// The type and the number of what a work carries out; of coalesced collectives, of the first.
+struct WorkName {
+  OpType type;
+  std::uint64_t sequence;
+
+  /// Those of a group end in the order in which they have started.
+  bool is_ordered() const { return is_collective(type); }
+  /// "all_reduce #41"
+  std::string title() const;
+};
+
 /// Who waits for it is a WorkWait.
 class WorkState {
  public:
-  WorkState(std::shared_ptr<GroupState> group, Timeout limit, OpType type, std::uint64_t sequence);
+  WorkState(std::shared_ptr<GroupState> group, Timeout limit, WorkName name);
 
   /// Starts all parts, which are there by then, and prepared. Throws, after giving up what has
   /// started, when one of them cannot start.
@@ -64,17 +75,8 @@ class WorkState {
   WorkParts& parts() { return parts_; }
   const WorkParts& parts() const { return parts_; }
   WorkWaiters& waiters() { return waiters_; }
-  OpType type() const { return type_; }
-  std::uint64_t sequence() const { return sequence_; }
-  /// Of its last part, where collectives were coalesced.
-  std::uint64_t last_sequence() const {
-    return is_ordered() && !parts_.empty() ? sequence_ + parts_.size() - 1 : sequence_;
-  }
-  bool is_ordered() const { return is_collective(type_); }
-  PendingOp pending() const { return parts_.pending({.type = type_, .sequence = sequence_}); }
+  const WorkName& name() const { return name_; }
   TimePoint started() const { return started_; }
-  /// "all_reduce #41"
-  std::string title() const;
 
  private:
   friend class hymn::WorksInFlight;
@@ -102,8 +104,7 @@ class WorkState {
 
   std::shared_ptr<GroupState> group_;
   Timeout limit_;
-  OpType type_;
-  std::uint64_t sequence_;
+  WorkName name_;
   TimePoint started_{};
   Deadline deadline_ = Deadline::never();
 
@@ -121,6 +122,10 @@ class WorkState {
   std::shared_ptr<FutureState<std::vector<BufferView>>> future_;
 };
 
+/// As far as it matters who takes part in what has not completed of it.
+PendingOp pending_of(const WorkState& work);
+/// Of its last part, where collectives were coalesced.
+std::uint64_t last_sequence_of(const WorkState& work);
 /// Publishes those that have ended, then calls back for each.
 void tell_all(std::span<const std::shared_ptr<WorkState>> works);
 

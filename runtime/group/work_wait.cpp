@@ -11,13 +11,13 @@ void WorkWait::require_driver() const {
   // Asked here first: a context is words, which cost more than the rest of a small call.
   if (work_.is_completed()) return;
   const GroupMembers& members = work_.group().members();
-  if (world_.life.is_copied()) world_.life.require_here(members.context(work_.title()));
+  if (world_.life.is_copied()) world_.life.require_here(members.context(work_.name().title()));
   // Nothing is stepped any more: it would wait for ever.
   if (world_.life.is_unwound())
     throw AbortedError("this rank leaves because of an error, and gives up what it has in flight",
-                       members.context(work_.title()));
+                       members.context(work_.name().title()));
   if (world_.engine->has_own_thread() || world_.life.may_end_works()) return;
-  world_.life.require_drive(members.context(work_.title()));
+  world_.life.require_drive(members.context(work_.name().title()));
 }
 
 bool WorkWait::test() {
@@ -69,7 +69,7 @@ Awaited WorkWait::awaited() const {
 
 void WorkWait::expire(Duration waited, Timeout limit) {
   const bool gives_up = world_.settings.config.blocking_wait;
-  auto error = work_.group().inquiry().timeout_error(work_.pending(), waited, limit, gives_up);
+  auto error = work_.group().inquiry().timeout_error(pending_of(work_), waited, limit, gives_up);
   if (!gives_up) std::rethrow_exception(error);
   work_.fail_unless_ended(std::move(error));
 }
@@ -94,7 +94,7 @@ void WorkWait::wait_on(void* stream) {
   try {
     require_own_stream(stream, work_.group().means().reach);
   } catch (...) {
-    rethrow_with(work_.group().members().context(work_.title()));
+    rethrow_with(work_.group().members().context(work_.name().title()));
   }
   await_enqueued();
   {

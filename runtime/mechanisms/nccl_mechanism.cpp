@@ -120,17 +120,17 @@ void NcclMechanism::placed(const JobMap& job) {
   const Gpu& gpu = job.machine().gpus[static_cast<std::size_t>(place)];
   const int index = index_in_driver(*libraries_.gpus, gpu);
   if (index < 0) return;
-  gpu_ = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
-  staging_ = std::make_shared<StagingArea>(gpu_);
-  nan_ = std::make_shared<cuda::DeviceNan>(gpu_);
-  casts_ = std::make_shared<cuda::GpuKernels>(gpu_);
-  gpu_name_ = fmt::format("{}/{}", job.host, place);
+  own_.gpu = std::make_shared<GpuDevice>(libraries_.gpus->cuda, index);
+  own_.staging = std::make_shared<StagingArea>(own_.gpu);
+  own_.nan = std::make_shared<cuda::DeviceNan>(own_.gpu);
+  own_.casts = std::make_shared<cuda::GpuKernels>(own_.gpu);
+  own_.name = fmt::format("{}/{}", job.host, place);
 }
 
 Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
   NcclOffer mine;
-  if (gpu_ == nullptr) return mine.packed();
-  mine.gpu = gpu_name_;
+  if (own_.gpu == nullptr) return mine.packed();
+  mine.gpu = own_.name;
   if (policy_of(options, path_).allows(paths::nccl)) {
     if (nccl_ == nullptr) nccl_ = &libraries_.nccl();
     mine.shares = nccl_->version >= first_sharing_version && wants_sharing();
@@ -159,13 +159,13 @@ void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span
     group.algorithms.push_back(std::make_unique<AbsentAlgorithm>(
         nccl_models::nccl, nccl_models::nccl.serves, std::move(refusal)));
   }
-  if (gpu_ == nullptr) {
+  if (own_.gpu == nullptr) {
     group.reach.why_not = "this rank has no GPU";
     return;
   }
-  group.reach.gpu = gpu_;
-  group.reach.nan = nan_;
-  auto staged = std::make_unique<StagedAlgorithm>(staging_, group.shape.rank);
+  group.reach.gpu = own_.gpu;
+  group.reach.nan = own_.nan;
+  auto staged = std::make_unique<StagedAlgorithm>(own_.staging, group.shape.rank);
   group.want_picker.push_back(
       [staged = staged.get()](AlgorithmPicker picker) { staged->carry_by(std::move(picker)); });
   group.algorithms.push_back(std::move(staged));
@@ -183,14 +183,14 @@ void NcclMechanism::open_nccl(NewGroup& group, const std::vector<NcclOffer>& off
   }
   connect(group, nccl);
   group.algorithms.push_back(make_nccl_algorithm(nccl, in_float32));
-  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, casts_));
+  if (in_float32) group.algorithms.push_back(make_float32_nccl_algorithm(nccl, own_.casts));
 }
 
 // A kernel that is loaded later might be so while a stream is captured.
 std::string NcclMechanism::find_casts() noexcept {
   try {
-    casts_->load();
-    return gpu_->lacks_stream_memory();
+    own_.casts->load();
+    return own_.gpu->lacks_stream_memory();
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -208,11 +208,11 @@ void NcclMechanism::require_casts(std::span<const int> members,
 
 std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) const {
   NcclParts nccl{.nccl = nccl_->functions,
-                 .enter_gpu = [gpu = gpu_] { gpu->make_current(); },
+                 .enter_gpu = [gpu = own_.gpu] { gpu->make_current(); },
                  .settings = settings_of(nccl_of(group.options))};
   return std::make_shared<NcclChannel>(NcclChannelParts{
       .nccl = std::move(nccl),
-      .gpu = gpu_,
+      .gpu = own_.gpu,
       .queue = queue_,
       .exchange = group.exchange,
       .members = group.membership.ranks,

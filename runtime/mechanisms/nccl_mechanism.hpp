@@ -37,9 +37,9 @@ class NcclMechanism final : public Mechanism {
   ~NcclMechanism() override;
 
   /// The rank's GPU, once ranks are placed; null: it has none.
-  const std::shared_ptr<GpuDevice>& gpu() const { return gpu_; }
+  const std::shared_ptr<GpuDevice>& gpu() const { return own_.gpu; }
   /// With memory of the host for its copies; null likewise.
-  const std::shared_ptr<StagingArea>& staging() const { return staging_; }
+  const std::shared_ptr<StagingArea>& staging() const { return own_.staging; }
   /// The order of what goes there.
   const std::shared_ptr<LaunchQueue>& queue() const { return queue_; }
 
@@ -61,6 +61,14 @@ class NcclMechanism final : public Mechanism {
   void shut_down(WorldEnd end) override;
 
  private:
+  /// The rank's GPU and what works there, once ranks are placed.
+  struct OwnGpu {
+    std::string name;                ///< the same exactly for ranks that share a GPU
+    std::shared_ptr<GpuDevice> gpu;  ///< null: this rank has none
+    std::shared_ptr<StagingArea> staging;
+    std::shared_ptr<cuda::DeviceNan> nan;
+    std::shared_ptr<cuda::GpuKernels> casts;  ///< for reductions in float32
+  };
   NcclOptions nccl_of(const GroupOptions& options) const;
   bool is_made_early(const GroupOptions& options) const {
     return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
@@ -86,12 +94,8 @@ class NcclMechanism final : public Mechanism {
   PathPolicy path_;
   NcclOptions defaults_;
   bool high_priority_;
-  std::string gpu_name_;            ///< the same exactly for ranks that share a GPU
-  std::shared_ptr<GpuDevice> gpu_;  ///< null: this rank has none
-  std::shared_ptr<StagingArea> staging_;
-  std::shared_ptr<cuda::DeviceNan> nan_;
-  std::shared_ptr<cuda::GpuKernels> casts_;  ///< for reductions in float32
-  const NcclLibrary* nccl_ = nullptr;        ///< null: not looked for yet
+  OwnGpu own_;
+  const NcclLibrary* nccl_ = nullptr;  ///< null: not looked for yet
   std::shared_ptr<LaunchQueue> queue_;
 
   std::mutex mutex_;                    // guards what follows

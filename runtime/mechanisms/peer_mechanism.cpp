@@ -148,36 +148,36 @@ bool PeerMechanism::ends_together() const {
 }
 
 void PeerMechanism::placed(const JobMap& job) {
-  rank_ = job.place().rank;
-  host_ = job.host;
-  host_name_ = fmt::format("{}, host {}", job.host_name, job.host);
+  home_.rank = job.place().rank;
+  home_.host = job.host;
+  home_.host_name = fmt::format("{}, host {}", job.host_name, job.host);
   for (const RankPlace& place : job.places) {
-    on_host_.insert(place.rank);
-    if (place.gpu >= 0) with_gpu_.insert(place.rank);
+    home_.on_host.insert(place.rank);
+    if (place.gpu >= 0) home_.with_gpu.insert(place.rank);
   }
 }
 
 std::vector<int> PeerMechanism::members_here(const Membership& membership) const {
   std::vector<int> here;
   for (const int member : membership.ranks)
-    if (on_host_.contains(member)) here.push_back(member);
+    if (home_.on_host.contains(member)) here.push_back(member);
   return here;
 }
 
 // By what this rank knows of its own host.
 std::string PeerMechanism::why_not(const Membership& membership) const {
   const std::vector<int> here = members_here(membership);
-  if (nccl_.gpu() == nullptr) return fmt::format("rank {} has no GPU", rank_);
+  if (nccl_.gpu() == nullptr) return fmt::format("rank {} has no GPU", home_.rank);
   if (cuda::kernel_image().empty()) return "this build of hymn has no GPU kernels";
   if (membership.ranks.size() < 2) return "one rank alone has no peer";
   if (compat_ == P2pCompat::c10d && here.size() < membership.ranks.size())
     return std::string(c10d_inside_a_host);
-  if (here.size() < 2) return fmt::format("rank {} is alone on its host", rank_);
+  if (here.size() < 2) return fmt::format("rank {} is alone on its host", home_.rank);
   if (here.size() > cuda::most_peers)
     return fmt::format("{} ranks of a host, and at most {} can work together", here.size(),
                        cuda::most_peers);
   for (const int member : here)
-    if (!with_gpu_.contains(member)) return fmt::format("rank {} has no GPU", member);
+    if (!home_.with_gpu.contains(member)) return fmt::format("rank {} has no GPU", member);
   return "";
 }
 
@@ -186,7 +186,7 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   const bool one_host = members_here(membership).size() == membership.ranks.size();
   mine.is_wanted = is_wanted(policy_of(options, path_), membership.ranks.size(), one_host);
   mine.has_gpu = nccl_.gpu() != nullptr;
-  mine.host = host_;
+  mine.host = home_.host;
   mine.why_not = why_not(membership);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
@@ -205,8 +205,8 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
     staging_buffer->write(offsetof(cuda::StagingHead, number),
                           std::as_bytes(std::span(&mine.number, 1)));
     mine.staging_buffer = staging_buffer->ticket();
-    mine.staging_buffer.rank = rank_;
-    mine.staging_buffer.host = host_name_;
+    mine.staging_buffer.rank = home_.rank;
+    mine.staging_buffer.host = home_.host_name;
     std::lock_guard lock(mutex_);
     offered_[membership.uid] = std::move(staging_buffer);
   } catch (const Error& error) {
@@ -292,13 +292,13 @@ std::string PeerMechanism::connect(const Membership& membership,
   std::vector<IpcStagingTicket> tickets;
   std::vector<std::uint32_t> numbers;
   for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (!on_host_.contains(membership.ranks[i])) continue;
+    if (!home_.on_host.contains(membership.ranks[i])) continue;
     tickets.push_back(offers[i].staging_buffer);
     numbers.push_back(offers[i].number);
   }
   const std::vector<int> here = members_here(membership);
   const auto me =
-      static_cast<std::size_t>(std::find(here.begin(), here.end(), rank_) - here.begin());
+      static_cast<std::size_t>(std::find(here.begin(), here.end(), home_.rank) - here.begin());
   auto staging_buffers = std::make_shared<PeerStagingBuffers>(nccl_.gpu());
   if (std::string why = staging_buffers->open(tickets, me); !why.empty()) return why;
   std::lock_guard lock(mutex_);

@@ -39,6 +39,14 @@ class PeerMechanism final : public Mechanism {
 
  private:
   struct PeerOffer;
+  /// Where this rank is, once ranks are placed.
+  struct Home {
+    int rank = -1;
+    int host = 0;  ///< in the world's layout
+    std::string host_name;
+    std::set<int> on_host;   ///< ranks of this host
+    std::set<int> with_gpu;  ///< those that have one
+  };
   /// What some ranks have to work with. Groups of the same ranks, in the same order, use it one
   /// after the other: to free it is dear, and others may still be reading.
   struct Reach {
@@ -80,11 +88,7 @@ class PeerMechanism final : public Mechanism {
   const PathPolicy path_;
   const P2pCompat compat_;
   std::shared_ptr<const TuningTable> tuning_;
-  int rank_ = -1;
-  int host_ = 0;  ///< in the world's layout
-  std::string host_name_;
-  std::set<int> on_host_;                                               ///< ranks of this host
-  std::set<int> with_gpu_;                                              ///< those that have one
+  Home home_;
   std::mutex mutex_;                                                    // guards what follows
   std::map<std::uint64_t, std::shared_ptr<IpcStagingBuffer>> offered_;  ///< by uid
   std::vector<std::shared_ptr<IpcStagingBuffer>> spare_;                ///< nobody has opened them

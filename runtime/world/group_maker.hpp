@@ -1,14 +1,15 @@
 // Makes groups on a thread of its own, one after the other, while the application goes on.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/patience.hpp"
 #include "topology/cpu_set.hpp"
@@ -26,19 +27,18 @@ class GroupMaker {
   ~GroupMaker() { finish(); }
 
   /// `make` is called after all that was added before; it must not throw. On this thread, before
-  /// this returns, where no other can be started.
+  /// this returns, where no other can be started, or it has ended.
   void add(std::function<void()> make);
   /// Returns when all that was added has been made; at once when it is called by what is made.
   /// False: the patience has ended before.
   bool settle(const Patience& patience);
-  /// Nothing is being made.
-  bool is_idle();
-  /// Waits for all that was added, as long as it takes, and ends the thread. Nothing may be added
-  /// any more.
+  /// Waits for all that was added, as long as it takes, and ends the thread.
   void finish();
 
  private:
   void run();
+  /// False: none can be started.
+  bool has_thread();
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   CpuSet cpus_;
@@ -51,21 +51,40 @@ class GroupMaker {
 };
 
 /// The same without an order, for what only some ranks make, each in an order of its own: nothing
-/// waits for anything that was added before. Any thread may call anything, but finish() is for one.
+/// waits for anything that was added before, so each has a thread of its own, which ends with it.
+/// Any thread may call anything, but finish() is for one, and for none of these threads.
 class GroupMakers {
  public:
-  explicit GroupMakers(CpuSet cpus) : cpus_(std::move(cpus)) {}
+  /// So many threads at once.
+  static constexpr std::size_t most = 256;
 
+  explicit GroupMakers(CpuSet cpus) : cpus_(std::move(cpus)) {}
+  GroupMakers(const GroupMakers&) = delete;
+  GroupMakers& operator=(const GroupMakers&) = delete;
+  ~GroupMakers() { finish(); }
+
+  /// `make` must not throw. It is called here, before this returns, where no thread can be started,
+  /// and once they have ended.
+  /// Throws ResourceError where so many are being made already.
   void add(std::function<void()> make);
+  /// Returns when all that was added has been made, and what that has added. As GroupMaker.
   bool settle(const Patience& patience);
   void finish();
 
  private:
-  std::unique_ptr<GroupMaker> take_idle();
+  using Threads = std::list<std::thread>;
+
+  /// False: no thread can be started.
+  bool start(const std::shared_ptr<std::function<void()>>& make);
+  void run(Threads::iterator own, std::function<void()>& make);
+  void join_ended();
 
   CpuSet cpus_;
   std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<GroupMaker>> makers_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  Threads running_;
+  Threads ended_;  ///< as good as: they have let go of everything here
 };
 
 }  // namespace hymn

@@ -23,7 +23,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
                             .operation = context.operation,
                             .remedy = "do not switch it off (HYMN_CONTROL)"});
   world_.life.require_drive(context);
-  factory_.settle();
+  groups_.settle();
   const Membership& old = group.members().membership();
   group.record().line().flags.fetch_or(GroupLine::shrunk, std::memory_order_acq_rel);
   MakingNote note(world_.recorder, old.uid, old.ranks, MakingKind::shrink);
@@ -44,7 +44,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
       if (auto shrunk = make(group, *verdict)) {
         world_.failures.forget();
         note.set_made();
-        factory_.keep_tagged(shrunk);
+        groups_.factory().keep_tagged(shrunk);
         return ProcessGroup(std::move(shrunk));
       }
     } catch (...) {
@@ -94,12 +94,12 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
   options.timeout = group.timeout();
   std::shared_ptr<GroupState> shrunk;
   try {
-    shrunk = factory_.make({.ranks = verdict.survivors,
-                            .uid = verdict.new_uid,
-                            .parent = old.uid,
-                            .epoch = old.epoch + 1,
-                            .tag = TaggedGroups::is_automatic(old.tag) ? "" : old.tag},
-                           options);
+    shrunk = groups_.factory().make({.ranks = verdict.survivors,
+                                     .uid = verdict.new_uid,
+                                     .parent = old.uid,
+                                     .epoch = old.epoch + 1,
+                                     .tag = TaggedGroups::is_automatic(old.tag) ? "" : old.tag},
+                                    options);
   } catch (const std::exception& error) {
     std::vector<int> lost;
     std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),

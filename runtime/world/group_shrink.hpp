@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "control/agent.hpp"
-#include "runtime/world/group_factory.hpp"
+#include "runtime/world/group_requests.hpp"
 
 namespace hymn::detail {
 
 class GroupShrink {
  public:
-  GroupShrink(WorldContext& world, GroupFactory& factory) : world_(world), factory_(factory) {}
+  GroupShrink(WorldContext& world, GroupRequests& groups) : world_(world), groups_(groups) {}
 
   /// As ProcessGroup::shrink().
   ProcessGroup shrink(GroupState& group);
@@ -30,7 +30,7 @@ class GroupShrink {
                                        const std::vector<int>& ranks, Duration waited) const;
 
   WorldContext& world_;
-  GroupFactory& factory_;
+  GroupRequests& groups_;
 };
 
 }  // namespace hymn::detail

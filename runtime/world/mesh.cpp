@@ -180,8 +180,10 @@ ExpandedGroup expand_group(const ProcessGroup& group, std::string_view tag) {
           membership.ranks.size()};
 }
 
-ExpandedGroup expand_group(const Mesh& mesh, std::string_view tag) {
-  return expand_group(mesh, mesh.only_dimension(), tag);
+ExpandedGroup expand_group(const Mesh& mesh) { return expand_group(mesh, mesh.only_dimension()); }
+
+ExpandedGroup expand_group(const Mesh& mesh, std::string_view dimension, std::string_view tag) {
+  return expand_group(mesh, mesh.dimension(dimension), tag);
 }
 
 ExpandedGroup expand_group(const Mesh& mesh, std::size_t dimension, std::string_view tag) {

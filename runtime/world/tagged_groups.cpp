@@ -67,16 +67,19 @@ TaggedGroups::Group TaggedGroups::find_or_make(const std::string& tag,
   const Name name(tag, ranks);
   std::vector<Group> seen;
   std::unique_lock lock(mutex_);
+  const auto maker = making_.find(name);
+  if (maker != making_.end() && maker->second == std::this_thread::get_id())
+    throw UsageError(patience.purpose + ": the thread that calls back is making it",
+                     {.remedy = "ask for it when it has been made"});
   PatientWait wait(patience);
-  const bool is_free =
-      wait.until(lock, changed_, [&] { return std::ranges::find(making_, name) == making_.end(); });
+  const bool is_free = wait.until(lock, changed_, [&] { return !making_.contains(name); });
   if (!is_free)
     throw TimeoutError(
         fmt::format("{}: another thread of this rank has been making it for {:.3f} s",
                     patience.purpose, std::chrono::duration<double>(wait.waited()).count()),
         wait.waited(), patience.context);
   if (Group known = find_locked(tag, ranks, seen)) return known;
-  making_.push_back(name);
+  making_.emplace(name, std::this_thread::get_id());
   lock.unlock();
   Group made;
   std::exception_ptr error;
@@ -88,7 +91,7 @@ TaggedGroups::Group TaggedGroups::find_or_make(const std::string& tag,
     error = std::current_exception();
   }
   lock.lock();
-  std::erase(making_, name);
+  making_.erase(name);
   changed_.notify_all();
   if (error) std::rethrow_exception(error);
   return made;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ class TaggedGroups {
   Group find(std::string_view tag, std::span<const int> ranks);
   /// The same; if there is none, what `make` returns, which lives from then on until it is
   /// destroyed or its world ends, with or without handles. Of several threads that ask for the same
-  /// at a time one makes it, and the others have patience.
+  /// at a time one makes it, and the others have patience. UsageError: a callback asks for what its
+  /// own thread is making.
   Group find_or_make(const std::string& tag, const std::vector<int>& ranks,
                      const Patience& patience, const std::function<Group()>& make);
 
@@ -55,6 +57,7 @@ class TaggedGroups {
     Group kept{};  ///< null: it ends with its last handle
   };
   using Name = std::pair<std::string, std::vector<int>>;
+  using Makers = std::map<Name, std::thread::id>;
 
   /// `seen` are to be let go of without the lock: each may be the last handle of its group.
   Group find_locked(std::string_view tag, std::span<const int> ranks, std::vector<Group>& seen);
@@ -62,7 +65,7 @@ class TaggedGroups {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, std::vector<Entry>, std::less<>> entries_;  ///< by tag, the latest last
-  std::vector<Name> making_;
+  Makers making_;
 };
 
 }  // namespace hymn::detail

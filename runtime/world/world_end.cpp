@@ -108,11 +108,9 @@ void WorldState::destroy() {
   if (context_.life.is_destroyed()) return;
   require_no_callback(context_.rank());
   if (!context_.life.begin_to_end()) return;
-  factory_.finish();
-  for (const auto& weak : factory_.all())
-    if (const auto group = weak.lock()) group->destroy();
-  factory_.let_go();
-  if (!context_.engine->is_drained()) context_.life.mark_failed();
+  groups_.finish();
+  const std::exception_ptr error = groups_.factory().destroy_all();
+  if (error || !context_.engine->is_drained()) context_.life.mark_failed();
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();
   const WorldEnd end = agree_to_end();
@@ -120,6 +118,7 @@ void WorldState::destroy() {
   keep_for_ever(context_.engine->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);
   control_.end();
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace hymn::detail

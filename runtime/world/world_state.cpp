@@ -56,10 +56,10 @@ WorldState::WorldState(WorldParts parts)
                 .control = plane_.get(),
                 .groups = *this,
                 .counts = parts.options.metrics || writes_metrics(parts.config)}),
-      factory_(context_,
-               {.mux = *mux_, .mechanisms = mechanisms_, .job = met_.job, .tuning = met_.tuning},
-               known_groups_),
-      shrink_(context_, factory_),
+      groups_(context_,
+              {.mux = *mux_, .mechanisms = mechanisms_, .job = met_.job, .tuning = met_.tuning},
+              known_groups_),
+      shrink_(context_, groups_),
       long_waits_(context_, known_groups_),
       overdue_works_(context_, known_groups_),
       listener_(context_, met_.job, known_groups_, long_waits_),
@@ -88,7 +88,7 @@ void WorldState::begin() {
     control_.start(*exchange_, meeting.arrivals(), meeting.secret(), listener_, [this] { beat(); });
     has_met = true;
     start_working();
-    default_group_ = factory_.make_default_group();
+    default_group_ = groups_.make_default_group();
     WorldGreeting(context_, met_, mechanisms_, default_group_).tell();
   } catch (const ConfigError&) {
     // All ranks have found it, and all are here.
@@ -124,7 +124,7 @@ void WorldState::start_working() {
       own_thread, helpers);
   context_.recorder.set_progress_thread(own_thread);
   context_.watched_engine.store(context_.engine.get(), std::memory_order_release);
-  factory_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);
+  groups_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);
 }
 
 int WorldState::gpu() const {

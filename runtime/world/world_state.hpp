@@ -11,7 +11,7 @@
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/world_context.hpp"
 #include "runtime/mechanisms/nccl_mechanism.hpp"
-#include "runtime/world/group_factory.hpp"
+#include "runtime/world/group_requests.hpp"
 #include "runtime/world/group_shrink.hpp"
 #include "runtime/world/known_groups.hpp"
 #include "runtime/world/long_waits.hpp"
@@ -67,7 +67,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   /// What its groups share.
   WorldContext& context() { return context_; }
   const WorldContext& context() const { return context_; }
-  GroupFactory& groups() { return factory_; }
+  GroupRequests& groups() { return groups_; }
   WorldControl& control() { return control_; }
   const JobMap& job_map() const { return met_.job; }
   /// As World::gpu().
@@ -95,9 +95,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   WorldEnd agree_to_end();
   std::uint64_t left_over() const;
   void group_ended(const GroupState& group, bool clean) override {
-    factory_.group_ended(group, clean);
+    groups_.factory().group_ended(group, clean);
   }
-  void forget_group(const GroupState& group) override { factory_.forget_group(group); }
+  void forget_group(const GroupState& group) override { groups_.factory().forget_group(group); }
   ProcessGroup shrink(GroupState& group) override { return shrink_.shrink(group); }
 
   std::shared_ptr<ExchangeMux> mux_;    ///< over which each group has an exchange of its own
@@ -108,7 +108,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   WorldContext context_;
   std::unique_ptr<MetricsFile> metrics_file_;
   KnownGroups known_groups_;
-  GroupFactory factory_;
+  GroupRequests groups_;
   GroupShrink shrink_;
   LongWaits long_waits_;
   OverdueWorks overdue_works_;

@@ -79,6 +79,7 @@ int main(void) {
   test_work(world);
   test_errors(world);
   test_join(world);
+  test_mesh(world);
   test_coalesced(world);
   CHECK_OK(hymnFinalize(world));
 

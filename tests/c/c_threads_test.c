@@ -16,6 +16,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_work(world);
   test_errors(world);
   test_join(world);
+  test_mesh(world);
   test_coalesced(world);
   int64_t sum = rank + 1;
   CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));

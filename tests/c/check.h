@@ -36,4 +36,5 @@ void test_point_to_point(hymnWorld_t world);
 void test_work(hymnWorld_t world);
 void test_errors(hymnWorld_t world);
 void test_join(hymnWorld_t world);
+void test_mesh(hymnWorld_t world);
 void test_coalesced(hymnWorld_t world);

@@ -204,6 +204,33 @@ RANK_TEST(LocalSync, AsyncOfTheSameRanksKeepTheirOrder) {
   expect_in_step(world);
 }
 
+// Rank 1 hears of the number of the first while it waits in the second, on the same thread.
+RANK_TEST(LocalSync, OneIsMadeByWhatRunsWhileAnotherIs) {
+  NEEDS_RANKS(2);
+  if (!any_thread_may_call()) return;
+  const std::vector<int> pair = {0, 1};
+  std::vector<ProcessGroup> groups(2);
+  if (world.rank() == 1) {
+    const Future<void> inner =
+        world.group().barrier_async().get_future().then([&](const std::vector<BufferView>&) {
+          groups[1] = world.new_group(pair, members_within(20s));
+        });
+    groups[0] = world.new_group(pair, members_within(20s));
+    inner.get();
+  } else {
+    if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+    world.group().barrier();
+  }
+  if (world.rank() == 0) {
+    const Future<ProcessGroup> outer = world.new_group_async(pair, members_only);
+    const Future<ProcessGroup> inner = world.new_group_async(pair, members_only);
+    groups = {outer.get(), inner.get()};
+  }
+  if (world.rank() < 2)
+    for (const ProcessGroup& group : groups) expect_group_works(group);
+  expect_in_step(world);
+}
+
 RANK_TEST(LocalSync, ManyComeAndGo) {
   NEEDS_RANKS(2);
   for (int i = 0; i < 200 && world.rank() < 2; ++i) {

@@ -81,6 +81,17 @@ RANK_TEST(Expand, test_expand_device_mesh_tuple) {
   expect_expanded(expand_group(mesh, 1, "bla"), "bla", {rank / 2 * 2, rank / 2 * 2 + 1}, 2);
 }
 
+RANK_TEST(Expand, ADimensionIsKnownByItsName) {
+  const std::vector<int> all = everybody(world);
+  const Mesh mesh(world, {1, all.size()}, {"dp", "tp"});
+  expect_expanded(expand_group(mesh, "tp"), mesh.tag(1), all, all.size());
+  expect_expanded(expand_group(mesh, "dp"), mesh.tag(0), {world.rank()}, 1);
+  expect_expanded(expand_group(mesh, "tp", "bla"), "bla", all, all.size());
+  expect_expanded(expand_group(mesh["tp"], "tp"), mesh.tag(1), all, all.size());
+  expect_error(ErrorKind::usage, [&] { (void)expand_group(mesh["tp"], "bla"); },
+               {"no dimension 'bla'"});
+}
+
 // --- Meshes
 
 RANK_TEST(Mesh, KnowsWhereThisRankIs) {

@@ -10,6 +10,8 @@
 namespace hymn::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 bool same(const ProcessGroup& one, const ProcessGroup& other) {
   return one.valid() && other.valid() && one.membership().uid == other.membership().uid;
 }
@@ -173,6 +175,46 @@ RANK_TEST(Tags, AShrunkGroupKeepsIts) {
   EXPECT_EQ(world.find_group("all", everybody(world)).membership().uid, uid);
   ProcessGroup of_all = fresh_group(world).shrink();
   EXPECT_TRUE(same(looked_up(world, of_all), of_all));
+}
+
+// It would wait for itself.
+RANK_TEST(Tags, ACallbackIsToldThatItsThreadMakesTheGroup) {
+  NEEDS_RANKS(2);
+  if (world.rank() == 1) {
+    const Future<void> inner =
+        world.group().barrier_async().get_future().then([&](const std::vector<BufferView>&) {
+          (void)world.find_or_create_group("pair", {0, 1}, 2);
+        });
+    expect_group_works(world.find_or_create_group("pair", {0, 1}, 2));
+    expect_error(ErrorKind::usage, [&] { inner.get(); }, {"'pair'", "calls back"});
+  } else {
+    if (world.rank() == 0) std::this_thread::sleep_for(50ms);
+    world.group().barrier();
+    if (world.rank() == 0) expect_group_works(world.find_or_create_group("pair", {0, 1}, 2));
+  }
+  world.group().barrier();
+}
+
+// Each of them waits for the other, which makes another group.
+RANK_TEST(Tags, WhoAsksForAnotherIsToldSo) {
+  NEEDS_RANKS(2);
+  const std::string longer(200, 'z');
+  if (world.rank() < 2) {
+    const GroupOptions options{.init_timeout = world.rank() == 0 ? 300ms : 900ms,
+                               .local_sync = true,
+                               .tag = world.rank() == 0 ? "one" : "other" + longer};
+    const Error error = failure_of([&] { world.new_group({0, 1}, options); }, {"making "});
+    EXPECT_EQ(error.kind(), ErrorKind::timeout);
+    const std::string text = error.what();
+    EXPECT_NE(text.find(world.rank() == 0 ? "with tag 'one'" : "with tag 'otherzz"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find(longer), std::string::npos) << text;
+    if (world.rank() == 0) {
+      EXPECT_NE(text.find("a group of ranks 0-1 with tag 'otherzz"), std::string::npos) << text;
+    }
+  }
+  world.group().barrier();
 }
 
 RANK_TEST(Tags, BadArgumentsAreRefused) {

@@ -193,6 +193,11 @@ DumpMaker& DumpMaker::making(const std::string& kind, std::uint64_t uid,
   return *this;
 }
 
+DumpMaker& DumpMaker::made_with_tag(const std::string& tag) {
+  json_["making"]["tag"] = tag;
+  return *this;
+}
+
 DumpMaker& DumpMaker::aborted(const std::string& uid, const std::string& reason) {
   json_["pg_config"][uid]["aborted"] = reason;
   return *this;

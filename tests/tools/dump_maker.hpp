@@ -50,6 +50,7 @@ class DumpMaker {
   /// It has been at that for so many seconds; `given_up`: so many before the dump; negative: not.
   DumpMaker& making(const std::string& kind, std::uint64_t uid, const std::vector<int>& ranks,
                     double seconds, double given_up = -1);
+  DumpMaker& made_with_tag(const std::string& tag);
   /// It has run out of input, and follows the others from now on.
   DumpMaker& shadows(const std::string& uid);
   DumpMaker& aborted(const std::string& uid, const std::string& reason);

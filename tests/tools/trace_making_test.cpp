@@ -52,6 +52,37 @@ TEST(TraceMaking, OfMembersAlone) {
                         "missing: rank 0 ("));
 }
 
+// What stands for a number that is not drawn yet is no number of a group: rank 0 is to lead two.
+TEST(TraceMaking, OfMembersAloneEachGroupIsTold) {
+  std::vector<DumpMaker> makers = live_dumps(4);
+  const std::uint64_t undrawn = control::undrawn_uid(0, 4);
+  makers[1].making("new_group", undrawn, {0, 1}, 4.2).made_with_tag("one");
+  makers[2].making("new_group", undrawn, {0, 2}, 4.1).made_with_tag("one");
+  makers[3].making("new_group", undrawn, {0, 2, 3}, 4.0);
+  const std::string text = verdict_text(makers);
+  EXPECT_THAT(text, HasSubstr("making a group of ranks 0-1 with tag 'one' has waited 4.2 s on rank "
+                              "1; missing: rank 0 ("));
+  EXPECT_THAT(text, HasSubstr("making a group of ranks 0, 2 with tag 'one' has waited 4.1 s on "
+                              "rank 2; missing: rank 0 ("));
+  EXPECT_THAT(text, HasSubstr("making a group of ranks 0, 2-3 has waited 4.0 s on rank 3; missing: "
+                              "ranks 0, 2\n"));
+  EXPECT_THAT(text, HasSubstr("it has been making a group of ranks 0, 2 with tag 'one' for 4.1 s"));
+  EXPECT_THAT(text, Not(HasSubstr(std::to_string(undrawn))));
+  const trace::Job job = job_of(makers);
+  const auto json = nlohmann::json::parse(trace::report_json(job, trace::judge(job), {}));
+  for (const auto& finding : json["findings"]) EXPECT_TRUE(finding["group"].is_null()) << finding;
+}
+
+// They differ in the tag alone.
+TEST(TraceMaking, OfDifferentTags) {
+  std::vector<DumpMaker> makers = live_dumps(2);
+  makers[0].making("new_group", control::first_local_uid, {0, 1}, 4.2).made_with_tag("one");
+  makers[1].making("new_group", control::undrawn_uid(0, 2), {0, 1}, 4.2).made_with_tag("other");
+  const std::string text = verdict_text(makers);
+  EXPECT_THAT(text, HasSubstr("rank 0 waits in new_group of ranks 0-1 with tag 'one' (group "));
+  EXPECT_THAT(text, HasSubstr("rank 1 waits in new_group of ranks 0-1 with tag 'other' (a group)"));
+}
+
 TEST(TraceMaking, TellsOfOneThatIsStopped) {
   std::vector<DumpMaker> makers = without_rank_2();
   makers[2].call("0", {.op = "barrier"}).peer(2, "stalled", "its process is stopped");

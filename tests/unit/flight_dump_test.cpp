@@ -169,6 +169,7 @@ TEST(FlightDump, TellsWhatIsMade) {
   EXPECT_EQ(making["kind"], "new_group");
   EXPECT_EQ(making["uid"], 4);
   EXPECT_EQ(making["ranks"], Json::parse("[0,2]"));
+  EXPECT_EQ(making["tag"], "");
   EXPECT_TRUE(making["given_up_ns"].is_null());
   EXPECT_LE(making["since_ns"], dumped()["time_ns"]);
   memory.end_making(4, false);
@@ -181,7 +182,9 @@ TEST(FlightDump, TellsWhatIsMade) {
   EXPECT_EQ(dumped()["making"]["kind"], "end");
   std::vector<int> scattered;
   for (int i = 0; i < 200; ++i) scattered.push_back(i * i);
-  memory.begin_making(5, scattered);
+  memory.begin_making(5, scattered, MakingKind::new_group, "hymn:mesh:" + std::string(100, '0'));
+  EXPECT_EQ(dumped()["making"]["tag"],
+            "hymn:mesh:" + std::string(19, '0') + "…" + std::string(16, '0'));
   EXPECT_TRUE(dumped()["making"]["ranks"].is_null()) << "there are too many";
 }
 

@@ -60,6 +60,12 @@ TEST_F(LastCall, TellsOfAShrinkThatIsNoMaking) {
             "it has given up shrinking group 'g7'; it has made no call in this world yet");
 }
 
+TEST_F(LastCall, TellsOfTheTagOfAGroup) {
+  memory_.begin_making(7, std::array{0, 1}, MakingKind::new_group, "x");
+  EXPECT_TRUE(described().starts_with("it has been making group 7 of ranks 0-1 with tag 'x' for "))
+      << described();
+}
+
 TEST_F(LastCall, OfWhoEndsItsWorldOnlyTheCallsAreTold) {
   memory_.begin_making(0, std::array{0, 1}, MakingKind::end);
   EXPECT_FALSE(unended_making(memory_.view()));

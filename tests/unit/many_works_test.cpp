@@ -48,8 +48,8 @@ class LateOperation final : public Operation {
 
 std::shared_ptr<WorkState> make_late(GroupState& group, Steps& steps, std::size_t index,
                                      OpType type) {
-  auto work =
-      std::make_shared<WorkState>(group.shared_from_this(), Timeout::none(), type, index + 1);
+  auto work = std::make_shared<WorkState>(group.shared_from_this(), Timeout::none(),
+                                          detail::WorkName{type, index + 1});
   Request request;
   request.type = type;
   auto part = std::make_unique<WorkPart>(request);

@@ -90,6 +90,7 @@ struct CallReport {
 struct MakingReport {
   std::string kind;  ///< "new_group", "shrink" or "end"
   std::string uid;   ///< of the group that is made, or shrunk
+  std::string tag;   ///< of a new group, a long one without its middle; "": none, or not told
   std::optional<std::vector<std::int64_t>> ranks;
   std::optional<std::int64_t> since_ns;
   std::optional<std::int64_t> given_up_ns;

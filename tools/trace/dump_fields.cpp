@@ -154,6 +154,7 @@ std::span<const Field<MakingReport>> making_fields() {
   static constexpr Field<MakingReport> fields[] = {
       {"kind", [](MakingReport& m, const Scalar& v) { m.kind = v.text(); }},
       {"uid", [](MakingReport& m, const Scalar& v) { m.uid = std::to_string(v.whole(0)); }},
+      {"tag", [](MakingReport& m, const Scalar& v) { m.tag = v.text(); }},
       {"since_ns", [](MakingReport& m, const Scalar& v) { m.since_ns = v.maybe_whole(); }},
       {"given_up_ns", [](MakingReport& m, const Scalar& v) { m.given_up_ns = v.maybe_whole(); }},
   };

@@ -90,7 +90,7 @@ void name_wait(Finding& finding, const Wait& wait) {
   if (wait.group != nullptr) {
     finding.group_uid = wait.group->uid;
     finding.group_label = wait.group->label;
-  } else if (wait.making->kind == "new_group") {
+  } else if (wait.making->kind == "new_group" && wait.is_numbered) {
     finding.group_uid = wait.making->uid;
     finding.group_label = wait.making->uid;
   }

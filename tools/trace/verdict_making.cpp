@@ -17,10 +17,7 @@ std::string purpose_of(const Case& all, const Wait& wait) {
     return fmt::format("shrinking group '{}'",
                        wait.group == nullptr ? wait.making->uid : wait.group->label);
   if (wait.op == "end") return "ending the world";
-  const std::string group = group_made(all.job, *wait.making);
-  if (!wait.making->ranks) return fmt::format("making {}", group);
-  const std::vector<int> ranks(wait.making->ranks->begin(), wait.making->ranks->end());
-  return fmt::format("making {} of {}", group, ranks_text(ranks));
+  return "making " + new_group_text(all.job, *wait.making);
 }
 
 std::string whom_it_lacks(const Case& all, const Wait& wait) {

@@ -1,11 +1,13 @@
 #include "tools/trace/waits.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
 
+#include "base/tag_text.hpp"
 #include "control/coordinator.hpp"
 #include "tools/trace/pairs.hpp"
 #include "tools/trace/words.hpp"
@@ -31,6 +33,18 @@ double waited(const Dump& dump, const Entry& entry) {
 
 Waiter waiter_in(const Dump& dump, const Entry& entry) {
   return {dump.rank, &entry, waited(dump, entry), entry.waited_for, is_tested(dump, entry)};
+}
+
+/// Its members make it alone, and its number is still to be drawn.
+bool has_no_number(const Job& job, const MakingReport& making) {
+  std::uint64_t uid = 0;
+  const char* const end = making.uid.data() + making.uid.size();
+  const bool is_number = std::from_chars(making.uid.data(), end, uid).ec == std::errc();
+  return is_number && control::is_undrawn(uid, job.world_size());
+}
+
+std::string group_made(const Job& job, const MakingReport& making) {
+  return has_no_number(job, making) ? "a group" : "group " + making.uid;
 }
 
 /// The open collectives of one group, by sequence.
@@ -148,6 +162,8 @@ Wait wait_for_partner(const Job& job, const Pair& pair, bool sender_waits) {
 
 /// What ranks make together: by kind and uid.
 class OpenMakings {
+  using Ranks = std::vector<std::int64_t>;
+
  public:
   explicit OpenMakings(const Job& job) : job_(job) {
     for (const Dump& dump : job.dumps())
@@ -164,7 +180,7 @@ class OpenMakings {
 
  private:
   void add(const Dump& dump, const MakingReport& making) {
-    Wait& wait = waits_[{making.kind, making.uid}];
+    Wait& wait = waits_[key_of(making)];
     if (wait.making == nullptr || !wait.making->ranks) wait.making = &making;
     const std::int64_t end = making.given_up_ns.value_or(dump.time_ns);
     const double seconds =
@@ -173,6 +189,13 @@ class OpenMakings {
     wait.longest = std::max(wait.longest, seconds);
     wait.is_fault |=
         seconds >= short_wait_seconds || making.given_up_ns || dump.trigger == "timeout";
+  }
+
+  // What stands for a number that is still to be drawn tells no more than who is to draw it.
+  std::pair<std::string, std::string> key_of(const MakingReport& making) const {
+    if (!has_no_number(job_, making)) return {making.kind, making.uid};
+    return {making.kind, fmt::format("{} [{}]{}", making.uid,
+                                     fmt::join(making.ranks.value_or(Ranks()), ","), making.tag)};
   }
 
   std::vector<int> members_of(const Wait& wait) const {
@@ -218,6 +241,7 @@ class OpenMakings {
   void name(Wait& wait) const {
     const MakingReport& making = *wait.making;
     wait.op = making.kind;
+    wait.is_numbered = !has_no_number(job_, making);
     if (is_shrink(wait)) {
       wait.group = job_.group(making.uid);
       wait.name = of_group("shrink", job_.label(making.uid));
@@ -226,8 +250,8 @@ class OpenMakings {
     } else {
       const std::vector<int> members = members_of(wait);
       wait.name =
-          fmt::format("new_group{} ({})", members.empty() ? "" : " of " + ranks_text(members),
-                      group_made(job_, making));
+          fmt::format("new_group{}{} ({})", members.empty() ? "" : " of " + ranks_text(members),
+                      with_tag(making.tag), group_made(job_, making));
     }
   }
 
@@ -246,12 +270,10 @@ const MakingReport* making_of(const Dump& dump) {
   return is_old ? nullptr : &*dump.making;
 }
 
-std::string group_made(const Job& job, const MakingReport& making) {
-  std::uint64_t uid = 0;
-  const char* const end = making.uid.data() + making.uid.size();
-  const bool is_number = std::from_chars(making.uid.data(), end, uid).ec == std::errc();
-  return is_number && control::is_undrawn(uid, job.world_size()) ? "a group"
-                                                                 : "group " + making.uid;
+std::string new_group_text(const Job& job, const MakingReport& making) {
+  std::string text = group_made(job, making);
+  if (making.ranks) text += " of " + ranks_text({making.ranks->begin(), making.ranks->end()});
+  return text + with_tag(making.tag);
 }
 
 bool is_tested(const Dump& dump, const Entry& entry) {

@@ -31,6 +31,7 @@ struct Wait {
   double longest = 0;           ///< seconds
   bool is_overtaken = false;    ///< somebody in it has gone on: it was started without blocking
   bool is_ending = false;       ///< others have just left it: the dumps came in between
+  bool is_numbered = true;      ///< not a group whose number is still to be drawn
   bool is_fault = false;        ///< too long, or failed, to be a job on its way
 
   std::vector<int> ranks() const;    ///< of the waiters
@@ -43,8 +44,9 @@ struct Wait {
 
 /// What the rank was making when its dump was made, or had just given up. None: nothing.
 const MakingReport* making_of(const Dump& dump);
-/// "group 3"; "a group": its members make it alone, and its number is still to be drawn.
-std::string group_made(const Job& job, const MakingReport& making);
+/// "group 3 of ranks 0-2"; "a group of ranks 0-2 with tag 'x'": its members make it alone, and its
+/// number is still to be drawn.
+std::string new_group_text(const Job& job, const MakingReport& making);
 /// Whether the rank does not wait in this operation, but tests it again and again.
 bool is_tested(const Dump& dump, const Entry& entry);
 

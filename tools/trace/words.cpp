@@ -64,9 +64,7 @@ std::string outside_text(const Job& job, const Dump& dump) {
 // "it has been making group 1 of ranks 0-2 for 3.0 s; last seen leaving …"
 std::string making_text(const Job& job, const Dump& dump, const MakingReport& making) {
   std::string what = "ending its world";
-  if (making.kind == "new_group") what = "making group " + making.uid;
-  if (making.kind == "new_group" && making.ranks)
-    what += " of " + ranks_text({making.ranks->begin(), making.ranks->end()});
+  if (making.kind == "new_group") what = "making " + new_group_text(job, making);
   if (making.kind == "shrink") what = fmt::format("shrinking group '{}'", job.label(making.uid));
   return making.given_up_ns
              ? fmt::format("it has given up {}; {}", what, outside_text(job, dump))
