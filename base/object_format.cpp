@@ -53,7 +53,7 @@ void ObjectWriter::put_count(std::size_t count) {
 
 void ObjectWriter::enter() {
   if (depth_ == max_object_depth)
-    throw UsageError(fmt::format("values lie more than {} deep in each other", max_object_depth),
+    throw UsageError(fmt::format("values are nested more than {} levels deep", max_object_depth),
                      {.remedy = "give the type a hymn::ObjectFormat that writes them one after the "
                                 "other"});
   ++depth_;
@@ -69,14 +69,14 @@ void ObjectReader::get_bytes(std::span<std::byte> bytes) {
 std::size_t ObjectReader::get_count(std::size_t bytes_each) {
   std::uint64_t count = 0;
   get_bytes(std::as_writable_bytes(std::span(&count, 1)));
-  if (count > left_.size() / bytes_each)
+  if (count > left_.size() / std::max<std::size_t>(bytes_each, 1))
     fail(fmt::format("{} bytes are left of it for {} elements", left_.size(), count));
   return count;
 }
 
 void ObjectReader::enter() {
   if (depth_ == max_object_depth)
-    fail(fmt::format("values lie more than {} deep in each other", max_object_depth));
+    fail(fmt::format("values are nested more than {} levels deep", max_object_depth));
   ++depth_;
 }
 
@@ -95,10 +95,11 @@ void detail::get_object_header(ObjectReader& in, const std::type_info& type, std
   std::uint64_t number = 0;
   in.get(mark, number);
   if (mark == reversed(object_mark)) in.fail("it comes from a machine with another byte order");
-  if (mark != object_mark) in.fail("it does not begin as one");
+  if (mark != object_mark) in.fail("it does not begin with the header");
   if (number != number_of(type, size))
-    throw UsageError(fmt::format("a value of another type than {} was sent", name_of(type)),
-                     {.remedy = "give values of the same type on all ranks"});
+    throw UsageError(
+        fmt::format("expected a value of type {}, but one of another type was sent", name_of(type)),
+        {.remedy = "give values of the same type on all ranks"});
 }
 
 }  // namespace hymn

@@ -8,7 +8,6 @@
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/mesh.hpp"           // IWYU pragma: export
-#include "hymn/objects.hpp"        // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
 #include "hymn/shard.hpp"          // IWYU pragma: export

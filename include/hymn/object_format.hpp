@@ -1,8 +1,8 @@
 // How a value of any type becomes bytes, and bytes a value. docs/objects.md has the format.
 //
-// Known are: types that can be copied byte by byte, std::string, std::optional, std::pair,
-// std::tuple, arrays, and the containers of the standard library that know their size; all of them
-// of each other, and of types of one's own. Such a type says what it is made of
+// Known are: types that can be copied byte by byte, std::string, std::optional, std::variant,
+// std::pair, std::tuple, arrays, and the containers of the standard library that know their size;
+// all of them of each other, and of types of one's own. Such a type says what it is made of
 //
 //     struct Particle {
 //       std::string name;
@@ -10,6 +10,7 @@
 //       static auto object_fields(auto& self) { return std::tie(self.name, self.place); }
 //     };
 //
+// (and so does each type that is derived from it, which would otherwise send its base's alone)
 // or, where it cannot be changed or is read in another way than it is written, gets a format:
 //
 //     template <>
@@ -25,105 +26,26 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <iterator>
 #include <optional>
 #include <span>
-#include <string>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "hymn/export.hpp"
+#include "hymn/object_stream.hpp"
 #include "hymn/standard_parts.hpp"
 
 namespace hymn {
-
-/// How a value of type T is written and read. What both throw is thrown by the call that they
-/// serve.
-template <class T>
-struct ObjectFormat;
-
-/// So deep may values lie in each other: more is an error of the rank that sends them.
-inline constexpr int max_object_depth = 1000;
-
-/// Puts values behind one another. Not thread-safe.
-class HYMN_API ObjectWriter {
- public:
-  /// Each in its format.
-  template <class... Values>
-  void put(const Values&... values) {
-    (put_one(values), ...);
-  }
-  void put_bytes(std::span<const std::byte> bytes);
-  /// Of elements that follow.
-  void put_count(std::size_t count);
-  /// One of these: takes a byte at least, so that a count can be checked before anything is read.
-  template <class T>
-  void put_element(const T& value) {
-    const std::size_t before = bytes_.size();
-    put_one(value);
-    if (bytes_.size() == before) bytes_.push_back({});
-  }
-
-  /// Around each value: for formats that call none of another. Throws UsageError where values lie
-  /// too deep in each other.
-  void enter();
-  void leave() { --depth_; }
-
-  /// All bytes; nothing is left.
-  std::vector<std::byte> take() { return std::move(bytes_); }
-
- private:
-  template <class T>
-  void put_one(const T& value);
-
-  std::vector<std::byte> bytes_;
-  int depth_ = 0;
-};
-
-/// Reads them back, from bytes that anybody may have written: what they do not hold is a PeerError.
-/// The bytes must outlive it. Not thread-safe.
-class HYMN_API ObjectReader {
- public:
-  explicit ObjectReader(std::span<const std::byte> bytes) : left_(bytes) {}
-
-  /// Each in its format.
-  template <class... Values>
-  void get(Values&... values) {
-    (get_one(values), ...);
-  }
-  void get_bytes(std::span<std::byte> bytes);
-  /// Of elements of which each takes so many bytes at least; no more than can follow.
-  std::size_t get_count(std::size_t bytes_each = 1);
-  template <class T>
-  void get_element(T& value) {
-    const std::size_t before = left_.size();
-    get_one(value);
-    if (left_.size() == before) get_bytes(std::span(&padding_, 1));
-  }
-
-  /// As ObjectWriter's; a PeerError here.
-  void enter();
-  void leave() { --depth_; }
-
-  /// Bytes that have not been read.
-  std::size_t left() const { return left_.size(); }
-  /// Throws PeerError: the value is damaged, because of `what`. For formats that find out more.
-  [[noreturn]] void fail(const std::string& what) const;
-
- private:
-  template <class T>
-  void get_one(T& value);
-
-  std::span<const std::byte> left_;
-  std::byte padding_{};
-  int depth_ = 0;
-};
 
 namespace detail {
 
@@ -133,21 +55,45 @@ concept HasObjectFields = requires(T& value, const T& given) {
   T::object_fields(given);
 };
 
+// An aggregate has members beside what it is derived from, and what contains its own type is more
+// than its elements (a JSON value is a number or a text as well).
 template <class T>
-concept GrowingRange =
-    std::ranges::range<T> && requires(T& values, typename T::value_type&& value) {
-      values.clear();
-      values.insert(values.end(), std::move(value));
-      { values.size() } -> std::convertible_to<std::size_t>;
-    };
-
-template <class T>
-concept TupleLike = requires { std::tuple_size<T>::value; };
+concept GrowingRange = std::ranges::range<T> && !std::is_aggregate_v<T> &&
+                       requires(T& values, typename T::value_type&& value) {
+                         requires !std::same_as<typename T::value_type, T>;
+                         values.clear();
+                         values.insert(values.end(), std::move(value));
+                         { values.size() } -> std::convertible_to<std::size_t>;
+                       };
 
 template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <class T>
+inline constexpr bool is_variant = false;
+template <class... T>
+inline constexpr bool is_variant<std::variant<T...>> = true;
+
+template <class T>
+inline constexpr bool is_array = std::is_array_v<T>;
+template <class T, std::size_t size>
+inline constexpr bool is_array<std::array<T, size>> = true;
+
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class T, class U>
+inline constexpr bool is_tuple<std::pair<T, U>> = true;
+
+/// It means something to its own process alone, though it can be copied byte by byte.
+template <class T>
+concept LocalObject =
+    std::ranges::range<T> || std::input_or_output_iterator<T> || std::is_pointer_v<T> ||
+    std::is_null_pointer_v<T> || std::is_member_pointer_v<T> || std::same_as<T, std::error_code> ||
+    std::same_as<T, std::error_condition>;
 
 /// What is done with a type that says nothing itself.
 enum class ObjectKind : unsigned char {
@@ -155,6 +101,7 @@ enum class ObjectKind : unsigned char {
   fields,
   boolean,
   optional,
+  variant,
   container,
   array,
   tuple,
@@ -169,16 +116,15 @@ consteval ObjectKind object_kind_of() {
     return ObjectKind::boolean;
   else if constexpr (is_optional<T>)
     return ObjectKind::optional;
+  else if constexpr (is_variant<T>)
+    return ObjectKind::variant;
   else if constexpr (GrowingRange<T>)
     return ObjectKind::container;
-  else if constexpr (std::is_array_v<T> || (TupleLike<T> && std::ranges::range<T>))
+  else if constexpr (is_array<T>)
     return ObjectKind::array;
-  else if constexpr (TupleLike<T>)
+  else if constexpr (is_tuple<T>)
     return ObjectKind::tuple;
-  else if constexpr (std::ranges::range<T> || std::is_pointer_v<T> || std::is_null_pointer_v<T> ||
-                     std::is_member_pointer_v<T>)
-    return ObjectKind::none;
-  else if constexpr (std::is_trivially_copyable_v<T>)
+  else if constexpr (!LocalObject<T> && std::is_trivially_copyable_v<T>)
     return ObjectKind::bytes;
   else
     return ObjectKind::none;
@@ -201,8 +147,12 @@ struct BytesFormat {
 /// Elements that lie behind one another, and can be copied at once.
 template <class Range>
 concept CopiedAtOnce = std::ranges::contiguous_range<Range> &&
+                       std::ranges::output_range<Range, std::ranges::range_value_t<Range>> &&
                        std::derived_from<ObjectFormat<std::ranges::range_value_t<Range>>,
                                          BytesFormat<std::ranges::range_value_t<Range>>>;
+template <class Range>
+concept GrownAtOnce =
+    CopiedAtOnce<Range> && requires(Range& values, std::size_t size) { values.resize(size); };
 
 template <class Range>
 std::span<const std::byte> bytes_of(const Range& values) {
@@ -278,6 +228,31 @@ struct ObjectFormat<T> {
   }
 };
 
+template <class... T>
+struct ObjectFormat<std::variant<T...>> {
+  using Variant = std::variant<T...>;
+  static_assert(sizeof...(T) < 256);
+
+  static void write(ObjectWriter& out, const Variant& value) {
+    out.put(static_cast<std::uint8_t>(value.index()));  // none has the last of them: refused below
+    std::visit([&](const auto& alternative) { out.put(alternative); }, value);
+  }
+  static void read(ObjectReader& in, Variant& value) {
+    std::uint8_t index = 0;
+    in.get(index);
+    read_alternative(in, value, index, std::index_sequence_for<T...>());
+  }
+
+ private:
+  template <std::size_t... indexes>
+  static void read_alternative(ObjectReader& in, Variant& value, std::size_t index,
+                               std::index_sequence<indexes...>) {
+    const bool is_known =
+        ((index == indexes && (in.get(value.template emplace<indexes>()), true)) || ...);
+    if (!is_known) in.fail("a variant has no such alternative");
+  }
+};
+
 template <class T>
   requires(detail::object_kind<T> == detail::ObjectKind::array)
 struct ObjectFormat<T> {
@@ -302,22 +277,24 @@ struct ObjectFormat<T> {
 
   static void write(ObjectWriter& out, const T& values) {
     out.put_count(values.size());
-    if constexpr (detail::CopiedAtOnce<T>)
+    if constexpr (detail::GrownAtOnce<T>)
       out.put_bytes(detail::bytes_of(values));
     else
       for (const typename T::value_type& value : values) out.put_element(value);
   }
   static void read(ObjectReader& in, T& values) {
     values.clear();
-    if constexpr (detail::CopiedAtOnce<T>) {
+    if constexpr (detail::GrownAtOnce<T>) {
       values.resize(in.get_count(sizeof(Element)));
       in.get_bytes(detail::writable_bytes_of(values));
     } else {
       // Without room made for all of them: an element may need more memory than bytes.
-      for (std::size_t left = in.get_count(); left > 0; --left) {
+      const std::size_t count = in.get_count();
+      for (std::size_t i = 0; i < count; ++i) {
         Element value{};
         in.get_element(value);
         values.insert(values.end(), std::move(value));
+        if (values.size() == i) in.fail("a key is in there twice");
       }
     }
   }
@@ -333,9 +310,6 @@ concept Object = std::default_initializable<T> && std::movable<T> &&
 
 namespace detail {
 
-template <class T>
-concept HasObjectFormat = requires { sizeof(ObjectFormat<T>); };
-
 /// The beginning of the bytes of a value: this, and a number for its type.
 inline constexpr std::size_t object_header_bytes = 16;
 HYMN_API void put_object_header(ObjectWriter& out, const std::type_info& type, std::size_t size);
@@ -344,27 +318,9 @@ HYMN_API void get_object_header(ObjectReader& in, const std::type_info& type, st
 
 }  // namespace detail
 
-template <class T>
-void ObjectWriter::put_one(const T& value) {
-  static_assert(detail::HasObjectFormat<T>,
-                "hymn does not know how to send values of this type: give it object_fields(), or a "
-                "hymn::ObjectFormat (docs/objects.md). Pointers and views are not sent.");
-  enter();
-  ObjectFormat<T>::write(*this, value);
-  leave();
-}
-
-template <class T>
-void ObjectReader::get_one(T& value) {
-  static_assert(detail::HasObjectFormat<T>, "hymn does not know how to read values of this type");
-  enter();
-  ObjectFormat<T>::read(*this, value);
-  leave();
-}
-
 /// The value as bytes, with its type before it, as the calls of objects.hpp send it. For files and
 /// stores, too, that are read by the same program on the same kind of machine. Throws UsageError
-/// where values lie deeper in each other than max_object_depth, and what the type's format throws.
+/// where values are nested more deeply than max_object_depth, and what the type's format throws.
 template <Object T>
 std::vector<std::byte> pack_object(const T& value) {
   ObjectWriter out;

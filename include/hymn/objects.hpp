@@ -167,7 +167,8 @@ HYMN_INLINE void scatter_object(const ProcessGroup& group,
   if (!received.bytes.empty()) value = detail::unpacked<T>(received.context, received.bytes, root);
 }
 
-/// To be received by recv_object() alone. One message up to 4 KiB, two above.
+/// To be received by recv_object() alone. One message up to 4056 bytes of value, two above: where
+/// the second fails the group is given up, for the receiver waits for it.
 template <Object T>
 HYMN_INLINE void send_object(const ProcessGroup& group, const T& value, int destination,
                              int tag = 0, const ObjectOptions& options = {}) {

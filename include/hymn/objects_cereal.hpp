@@ -15,19 +15,32 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "hymn/objects.hpp"
 
 namespace hymn {
 
-/// An archive of cereal's that ends in the bytes of an object.
+/// An archive of cereal's that ends in the bytes of an object. What takes no bytes takes one, so
+/// that no count is larger than the bytes behind it.
 class CerealWriter : public cereal::OutputArchive<CerealWriter, cereal::AllowEmptyClassElision> {
  public:
   explicit CerealWriter(ObjectWriter& out) : OutputArchive(this), out_(out) {}
   ObjectWriter& out() { return out_; }
 
+  void begin() {
+    out_.enter();
+    begun_.push_back(out_.size());
+  }
+  void end() {
+    out_.pad(begun_.back());
+    begun_.pop_back();
+    out_.leave();
+  }
+
  private:
   ObjectWriter& out_;
+  std::vector<std::size_t> begun_;
 };
 
 /// And one that begins there, and believes no size that it reads. What is wrong is a PeerError.
@@ -36,27 +49,38 @@ class CerealReader : public cereal::InputArchive<CerealReader, cereal::AllowEmpt
   explicit CerealReader(ObjectReader& in) : InputArchive(this), in_(in) {}
   ObjectReader& in() { return in_; }
 
+  void begin() {
+    in_.enter();
+    begun_.push_back(in_.left());
+  }
+  void end() {
+    in_.skip_padding(begun_.back());
+    begun_.pop_back();
+    in_.leave();
+  }
+
  private:
   ObjectReader& in_;
+  std::vector<std::size_t> begun_;
 };
 
 // What cereal looks for beside an archive.
 
 template <class T>
 void prologue(CerealWriter& archive, const T& /*value*/) {
-  archive.out().enter();
+  archive.begin();
 }
 template <class T>
 void epilogue(CerealWriter& archive, const T& /*value*/) {
-  archive.out().leave();
+  archive.end();
 }
 template <class T>
 void prologue(CerealReader& archive, const T& /*value*/) {
-  archive.in().enter();
+  archive.begin();
 }
 template <class T>
 void epilogue(CerealReader& archive, const T& /*value*/) {
-  archive.in().leave();
+  archive.end();
 }
 
 template <class T>

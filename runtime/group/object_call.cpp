@@ -49,7 +49,8 @@ void ObjectCall::require(const ObjectEnvelope& envelope, int source,
   if (envelope.mark == ObjectEnvelope::right_mark) {
     switch (envelope.outcome) {
       case Outcome::packed:
-        return;
+        if (envelope.bytes >= object_header_bytes) return;
+        break;
       case Outcome::too_large:
         require_room(envelope.bytes, envelope.max_bytes);
         break;
@@ -83,7 +84,7 @@ void ObjectCall::require_room(std::uint64_t bytes, std::uint64_t max_bytes) cons
   max_bytes = std::min<std::uint64_t>(max_bytes, PTRDIFF_MAX);  // what memory can be asked for
   if (bytes <= max_bytes) return;
   throw UsageError(
-      fmt::format("{} bytes are to come to one rank in one call, which lets {} pass", bytes,
+      fmt::format("{} bytes would come to one rank in one call, more than its limit of {}", bytes,
                   max_bytes),
       context("send less at a time, or give a larger ObjectOptions::max_bytes on all ranks"));
 }

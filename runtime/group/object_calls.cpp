@@ -68,7 +68,7 @@ ReceivedObjects all_gather_objects(const ProcessGroup& group, const PackedObject
 ReceivedObjects gather_objects(const ProcessGroup& group, const PackedObjects& objects, int root,
                                const ObjectOptions& options) {
   const ObjectCall call(group, "gather_object", options, __builtin_return_address(0));
-  call.require_root(root);
+  if (call.is_member()) call.require_root(root);
   const std::vector<ObjectEnvelope> envelopes = call.all_envelopes(objects);
   const std::vector<std::size_t> counts = call.require_all(envelopes, objects.error);
   if (!call.is_member()) return {};

@@ -32,9 +32,10 @@ void send_packed(const ProcessGroup& group, const PackedObjects& object, int des
   const std::size_t here = first.bytes_here();
   std::copy_n(object.bytes.begin(), here, first.begin.begin());
   call.run(Request::send(first.view(here), destination, tag));
+  if (!call.is_member()) return;
   call.require(first.envelope, group.rank(), object.error);
   const std::span<const std::byte> rest = std::span(object.bytes).subspan(here);
-  if (!call.is_member() || rest.empty()) return;
+  if (rest.empty()) return;
   call.in_step([&] { call.run(Request::send(bytes_view(rest), destination, tag)); });
 }
 

@@ -1,6 +1,7 @@
 // Values of any type and size.
 #include "hymn/objects.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -201,7 +202,7 @@ RANK_TEST(Objects, WhatIsTooLargeIsRefusedOnAll) {
   const std::string text(400, 't');
   const std::string longer(500, 't');
   const auto refused = [&](const std::function<void()>& call) {
-    expect_error(ErrorKind::usage, call, {"which lets 500 pass", "max_bytes", "default_pg"});
+    expect_error(ErrorKind::usage, call, {"limit of 500", "max_bytes", "default_pg"});
     expect_goes_on(group);
   };
   refused([&] { all_gather_object(group, longer, few); });
@@ -306,6 +307,9 @@ RANK_TEST(Objects, DamagedMessagesAreRefused) {
   std::string text;
   if (world.rank() == 1) {
     group.send(right, 0);
+    std::vector<std::byte> nothing(right.begin(), right.begin() + 24);  // an envelope that says so
+    std::fill_n(nothing.begin() + 8, 8, std::byte{});
+    group.send(nothing, 0);
     for (std::size_t i = 0; i < right.size(); ++i) {
       std::vector<std::byte> wrong = right;
       wrong[i] ^= std::byte{0x81};
@@ -317,6 +321,7 @@ RANK_TEST(Objects, DamagedMessagesAreRefused) {
   }
   recv_object(group, text, 1);
   EXPECT_EQ(text, "text");
+  expect_error(ErrorKind::peer, [&] { recv_object(group, text, 1); }, {"rank 1"});
   std::size_t refused = 0;
   for (std::size_t i = 0; i < 2 * right.size(); ++i) try {
       recv_object(group, text, 1);

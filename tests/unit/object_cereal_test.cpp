@@ -62,6 +62,20 @@ struct Odd {
   }
 };
 
+/// Takes no bytes in cereal.
+struct Empty {
+  std::string why = "not copied byte by byte";
+  template <class Archive>
+  void serialize(Archive&) {}
+};
+struct Empties {
+  std::vector<Empty> empties;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(empties);
+  }
+};
+
 struct Chain {
   std::unique_ptr<Chain> next;
   template <class Archive>
@@ -110,6 +124,13 @@ TEST(ObjectCereal, ValuesComeBack) {
   expect_scene(unpack_object<Scene>(pack_object(scene())));
   EXPECT_EQ(unpack_object<Odd>(pack_object(Odd{4})).number, 5);
   EXPECT_EQ(unpack_object<std::vector<Odd>>(pack_object(std::vector<Odd>{{4}}))[0].number, 5);
+}
+
+TEST(ObjectCereal, WhatTakesNoBytesIsCounted) {
+  for (const std::size_t count : {0u, 1u, 3u, 100u})
+    EXPECT_EQ(
+        unpack_object<Empties>(pack_object(Empties{std::vector<Empty>(count)})).empties.size(),
+        count);
 }
 
 TEST(ObjectCereal, TravelsAsAnyOther) {

@@ -7,8 +7,12 @@
 #include <complex>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <random>
+#include <set>
 #include <string_view>
+#include <system_error>
+#include <variant>
 
 #include "hymn/error.hpp"
 #include "tests/support/object_samples.hpp"
@@ -40,6 +44,9 @@ TEST(ObjectFormat, ValuesComeBack) {
   expect_comes_back(std::array<std::string, 0>{});
   expect_comes_back(std::vector<std::tuple<>>(5));
   expect_comes_back(Nothing());
+  using Setting = std::variant<std::monostate, bool, double, std::string>;
+  expect_comes_back(
+      std::map<std::string, Setting>{{"a", 1.5}, {"b", "text"}, {"c", true}, {"", {}}});
   expect_comes_back(tree_sample());
   expect_comes_back(everything_sample());
 }
@@ -50,6 +57,7 @@ TEST(ObjectFormat, OnlyWhatIsMadeOfValuesIsTaken) {
   static_assert(!Object<std::string_view> && !Object<std::span<const int>>);
   static_assert(!Object<std::initializer_list<int>> && !Object<int Point::*>);
   static_assert(!Object<std::shared_ptr<int>> && !Object<int[3]>);
+  static_assert(!Object<std::error_code> && !Object<std::vector<int>::iterator>);
 }
 
 /// The bytes behind the header.
@@ -88,9 +96,60 @@ std::string refusal(const Bytes& bytes, ErrorKind kind) {
   return "";
 }
 
+/// A map, and more: its elements are not all that it is.
+struct Versioned : std::map<int, int> {
+  int version = 0;
+};
+/// As the values of libraries for JSON: a list of its own kind, or a number.
+struct Json {
+  using value_type = Json;
+  std::vector<Json> list{};
+  double number = 0;
+  auto begin() const { return list.begin(); }
+  auto end() const { return list.end(); }
+  auto size() const { return list.size(); }
+  void clear() { list.clear(); }
+  auto insert(std::vector<Json>::const_iterator at, Json&& one) {
+    return list.insert(at, std::move(one));
+  }
+};
+
+TEST(ObjectFormat, WhatIsMoreThanItsElementsIsNoContainer) {
+  static_assert(!Object<Versioned> && !Object<Json>);
+  static_assert(Object<std::map<int, int>> && Object<std::set<std::string>>);
+}
+
+TEST(ObjectFormat, AVariantHasOneOfItsAlternatives) {
+  using Either = std::variant<int, std::string>;
+  Bytes bytes = pack_object(Either("text"));
+  EXPECT_EQ(std::get<std::string>(unpack_object<Either>(bytes)), "text");
+  bytes[detail::object_header_bytes] = std::byte{2};
+  EXPECT_NE(refusal<Either>(bytes, ErrorKind::peer).find("alternative"), std::string::npos);
+}
+
+TEST(ObjectFormat, NoKeyIsThereTwice) {
+  Bytes bytes = pack_object(std::set<char>{'a', 'b'});
+  bytes.back() = std::byte{'a'};
+  EXPECT_NE(refusal<std::set<char>>(bytes, ErrorKind::peer).find("twice"), std::string::npos);
+}
+
+TEST(ObjectFormat, WhatFailedInsideIsNoLongerNested) {
+  ObjectReader in({});
+  for (int i = 0; i < 2 * max_object_depth; ++i) {
+    int value = 0;
+    EXPECT_THROW(in.get(value), PeerError);
+  }
+  try {
+    in.get_count(0);
+    ADD_FAILURE() << "there is no count";
+  } catch (const PeerError& error) {
+    EXPECT_EQ(error.problem().find("nested"), std::string::npos) << error.problem();
+  }
+}
+
 TEST(ObjectFormat, AnotherTypeIsRefused) {
   EXPECT_EQ(refusal<float>(pack_object(1), ErrorKind::usage),
-            "a value of another type than float was sent");
+            "expected a value of type float, but one of another type was sent");
   EXPECT_NE(refusal<long>(pack_object(1LL), ErrorKind::usage), "");
   EXPECT_NE(refusal<Point>(pack_object(tree_sample()), ErrorKind::usage).find("Point"),
             std::string::npos);
