@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "hymn/objects.hpp"
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"

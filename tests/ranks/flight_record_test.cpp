@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "hymn/objects.hpp"
 #include "tests/support/flight_records.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/variable.hpp"
