@@ -172,7 +172,8 @@ class HYMN_API World {
   std::string metrics_prometheus() const;
 
   /// Ends all groups as ProcessGroup::destroy does, then the world. Any use afterwards is an error;
-  /// a new World may be made in the same process.
+  /// a new World may be made in the same process. Throws the first error with which a group has
+  /// ended, when all has ended; UsageError in a callback, where nothing has.
   void destroy();
   bool is_destroyed() const;
 
