@@ -258,8 +258,9 @@ RANK_TEST(Objects, AnotherTypeIsRefusedByWhoGetsIt) {
   if (world.rank() == 0)
     broadcast();
   else
-    expect_error(ErrorKind::usage, broadcast,
-                 {"expected a value of type std::vector<int", "broadcast_object, the value of rank 0"});
+    expect_error(
+        ErrorKind::usage, broadcast,
+        {"expected a value of type std::vector<int", "broadcast_object, the value of rank 0"});
   EXPECT_EQ(numbers, (std::vector<int>{1, 2})) << "is as it was";
   expect_goes_on(group);
 }
