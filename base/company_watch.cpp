@@ -27,6 +27,9 @@ void CompanyWatch::look(TimePoint now) {
     broken_since_ = now;
   }
   if (gone_.empty() || now - broken_since_ < way_of_words) return;
+  // Who was lost may have been found again.
+  std::erase_if(gone_, [this](int rank) { return !company_.is_hopeless(rank); });
+  if (gone_.empty()) return;
   std::vector<std::string> words;
   std::ranges::transform(gone_, std::back_inserter(words), company_.tell_of);
   ErrorContext context = context_;

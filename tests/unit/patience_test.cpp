@@ -191,6 +191,32 @@ TEST(CompanyWatch, TellsWhoIsGoneWhenTheirLastWordsHaveHadTimeToCome) {
   }
 }
 
+TEST(CompanyWatch, GoesOnWaitingForWhoIsFoundAgain) {
+  std::set<int> gone{1};
+  CompanyWatch watch({.ranks = {0, 1, 2},
+                      .is_hopeless = [&](int rank) { return gone.contains(rank); },
+                      .tell_of =
+                          [&](int rank) {
+                            return gone.contains(rank) ? "rank " + std::to_string(rank) + " is lost"
+                                                       : std::string();
+                          }},
+                     "making it", {.rank = 0});
+  const TimePoint began{};
+  watch.look(began);
+  watch.look(began + 1s);
+  gone.clear();
+  EXPECT_NO_THROW(watch.look(began + 2s));
+  gone = {2};
+  EXPECT_NO_THROW(watch.look(began + 3s));
+  EXPECT_NO_THROW(watch.look(began + 3s + 99ms)) << "its words are on their way";
+  try {
+    watch.look(began + 4s);
+    ADD_FAILURE() << "nothing is thrown";
+  } catch (const PeerError& error) {
+    EXPECT_EQ(error.problem(), "making it: rank 2 is lost");
+  }
+}
+
 TEST(CompanyWatch, TellsWhoIsHeldWhenTimeIsUp) {
   const TimeoutError error("waited for rank(s) 0", 2s, {.rank = 1, .missing = {0}});
   const auto told = with_known(error, {.ranks = {0, 1, 2}, .tell_of = [](int rank) {
