@@ -122,6 +122,15 @@ HYMN_API hymnResult_t hymnWorkWait(hymnWork_t work);
 /// limit. When they pass: hymnTimeoutError; the operation stays in flight and can be waited for
 /// again.
 HYMN_API hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds);
+/// As MPI_Waitall: waits until all `n` have completed, NULLs left out, and then returns the error
+/// of the first, in their order, that has failed. `seconds`: HYMN_TIMEOUT_DEFAULT lets each take as
+/// long as its own limit; otherwise as hymnWorkWaitTimeout, for all together. Frees no handle.
+HYMN_API hymnResult_t hymnWaitAll(hymnWork_t* works, size_t n, double seconds);
+/// As MPI_Waitany: waits until one of the `n` has completed, successfully or not (hymnWorkError),
+/// and gives its index: the least, where several have. NULLs are left out: set a handle to NULL,
+/// once it is freed, or the next call gives it again. hymnUsageError where all are NULL. `seconds`
+/// as above.
+HYMN_API hymnResult_t hymnWaitAny(hymnWork_t* works, size_t n, double seconds, size_t* index);
 /// What is enqueued on the stream from now on waits for the operation. As Work::wait_on().
 HYMN_API hymnResult_t hymnWorkWaitOn(hymnWork_t work, hymnStream_t stream);
 /// *error is why the operation failed, with the text in hymnGetLastError; hymnSuccess while it is

@@ -3,10 +3,13 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <span>
 #include <vector>
 
+#include "hymn/export.hpp"
 #include "hymn/future.hpp"
 #include "hymn/request.hpp"
 #include "hymn/standard_parts.hpp"
@@ -91,7 +94,20 @@ class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 t
   std::string_view algorithm() const;
 
  private:
+  friend std::size_t wait_any(std::span<Work> works, Timeout timeout);
+
   std::shared_ptr<detail::WorkState> state_;
 };
+
+/// As MPI_Waitall: waits until all of them have completed; empty handles are left out. Throws, when
+/// all have completed, the error of the first, in their order, that has failed. Each may take as
+/// long as its own limit lets it; with `timeout` set, all together that long, whatever their own
+/// limits: then TimeoutError, and what has not completed stays in flight.
+HYMN_API void wait_all(std::span<Work> works, Timeout timeout = {});
+/// As MPI_Waitany: waits until one of them has completed, successfully or not (see Work::error()),
+/// and returns its index: the least, where several have. Empty handles are left out; UsageError
+/// where there is no other. A handle is not emptied: do so (`works[i] = {}`), or the next call
+/// returns it again. `timeout` as in Work::wait(): TimeoutError, and all stay in flight.
+HYMN_API std::size_t wait_any(std::span<Work> works, Timeout timeout = {});
 
 }  // namespace hymn

@@ -59,10 +59,6 @@ hymnResult_t code_of_first(const RanksFailed& failed) noexcept {
   }
 }
 
-Timeout option_timeout(double seconds) {
-  return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
-}
-
 std::optional<Reproducibility> option_level(int level) {
   if (level == hymnReproducibleDefault) return std::nullopt;
   // Whatever number the caller's memory held.
@@ -194,6 +190,10 @@ Timeout timeout_of(double seconds) {
   // More than any clock can count is as good as none.
   if (seconds < 0 || seconds > 9e9) return Timeout::none();
   return std::chrono::duration<double>(seconds);
+}
+
+Timeout option_timeout(double seconds) {
+  return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
 }
 
 WorldOptions world_options(const hymnWorldOptions_t* options) {

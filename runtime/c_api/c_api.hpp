@@ -76,6 +76,8 @@ hymnWorld_t make_world(World&& world);
 WorldOptions world_options(const hymnWorldOptions_t* options);
 /// Negative: none. NaN is refused.
 Timeout timeout_of(double seconds);
+/// The same, where HYMN_TIMEOUT_DEFAULT is unset.
+Timeout option_timeout(double seconds);
 
 ReduceOp reduce_op(hymnOp_t op);
 hymnOp_t op_value(const ReduceOp& op);

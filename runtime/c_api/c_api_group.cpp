@@ -1,5 +1,6 @@
 // The C API: groups and works.
 #include <chrono>
+#include <vector>
 
 #include "runtime/c_api/c_api.hpp"
 
@@ -15,6 +16,15 @@ hymnResult_t query_group(const char* function, hymnGroup_t group, T* result, con
     need(result, name);
     *result = get(need(group, "group")->group);
   });
+}
+
+/// NULLs are empty.
+std::vector<hymn::Work> works_of(const hymnWork_t* works, std::size_t n) {
+  if (n > 0) need(works, "works");
+  std::vector<hymn::Work> all(n);
+  for (std::size_t i = 0; i < n; ++i)
+    if (works[i] != nullptr) all[i] = works[i]->work;
+  return all;
 }
 
 double seconds_of(hymn::Timeout timeout) {
@@ -103,6 +113,21 @@ hymnResult_t hymnWorkWait(hymnWork_t work) {
 
 hymnResult_t hymnWorkWaitTimeout(hymnWork_t work, double seconds) {
   return guarded(__func__, [&] { need(work, "work")->work.wait(timeout_of(seconds)); });
+}
+
+hymnResult_t hymnWaitAll(hymnWork_t* works, size_t n, double seconds) {
+  return guarded(__func__, [&] {
+    std::vector<hymn::Work> all = works_of(works, n);
+    hymn::wait_all(all, option_timeout(seconds));
+  });
+}
+
+hymnResult_t hymnWaitAny(hymnWork_t* works, size_t n, double seconds, size_t* index) {
+  return guarded(__func__, [&] {
+    need(index, "index");
+    std::vector<hymn::Work> all = works_of(works, n);
+    *index = hymn::wait_any(all, option_timeout(seconds));
+  });
 }
 
 hymnResult_t hymnWorkWaitOn(hymnWork_t work, hymnStream_t stream) {

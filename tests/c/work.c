@@ -92,6 +92,40 @@ static void test_wait_again(const Member* at) {
   CHECK_OK(hymnWorkFree(work));
 }
 
+// Rank 0 waits for three receives; rank 1 answers the second, then the others.
+static void test_wait_for_several(const Member* at) {
+  enum { several = 3 };
+  int32_t values[several] = {10, 11, 12}, nothing = 0;
+  if (at->rank == 1) {
+    for (int round = 0; round < 2; ++round) {
+      CHECK_OK(hymnRecv(&nothing, 1, hymnInt32, 0, ready, at->group, NULL, NULL));
+      for (int i = 0; i < several; ++i)
+        if ((i == 1) == (round == 0))
+          CHECK_OK(hymnSend(&values[i], 1, hymnInt32, 0, data + 1 + i, at->group, NULL));
+    }
+  }
+  if (at->rank != 0) return;
+  hymnWork_t works[several + 1] = {NULL, NULL, NULL, NULL};
+  int32_t in[several] = {0, 0, 0};
+  size_t index = 77;
+  CHECK_OK(hymnWaitAll(works, several + 1, HYMN_TIMEOUT_DEFAULT));
+  CHECK_OK(hymnWaitAll(NULL, 0, HYMN_TIMEOUT_DEFAULT));
+  CHECK_FAILS(hymnUsageError, "no operation", hymnWaitAny(works, several, 1, &index));
+  CHECK_FAILS(hymnUsageError, "works is NULL", hymnWaitAll(NULL, 1, 1));
+  CHECK_FAILS(hymnUsageError, "index is NULL", hymnWaitAny(works, several, 1, NULL));
+  for (int i = 0; i < several; ++i)
+    CHECK_OK(hymnIRecv(&in[i], 1, hymnInt32, 1, data + 1 + i, at->group, NULL, &works[i]));
+  CHECK_FAILS(hymnTimeoutError, "recv", hymnWaitAny(works, several + 1, 0.05, &index));
+  CHECK_FAILS(hymnTimeoutError, "recv", hymnWaitAll(works, several + 1, 0.05));
+  CHECK_OK(hymnSend(&nothing, 1, hymnInt32, 1, ready, at->group, NULL));
+  CHECK_OK(hymnWaitAny(works, several + 1, HYMN_TIMEOUT_DEFAULT, &index));
+  CHECK(index == 1 && in[1] == 11);
+  CHECK_OK(hymnSend(&nothing, 1, hymnInt32, 1, ready, at->group, NULL));
+  CHECK_OK(hymnWaitAll(works, several + 1, HYMN_TIMEOUT_NONE));
+  CHECK(in[0] == 10 && in[2] == 12);
+  for (int i = 0; i < several; ++i) CHECK_OK(hymnWorkFree(works[i]));
+}
+
 // A receive that runs into the group's limit is its own matter; a collective takes the group with
 // it, and all that is pending in it.
 static void test_given_up(hymnWorld_t world, const Member* at) {
@@ -139,6 +173,7 @@ void test_work(hymnWorld_t world) {
   test_outstanding(&at);
   if (at.size < 2) return;
   test_wait_again(&at);
+  test_wait_for_several(&at);
   test_given_up(world, &at);
   CHECK_OK(hymnBarrier(at.group, NULL));
 }

@@ -244,6 +244,100 @@ TEST(Work, ProgressThreadCompletesItWhileNobodyWaits) {
       {.progress_thread = true});
 }
 
+// --- Several of them
+
+RANK_TEST(WaitAll, OfAllThatThereIs) {
+  ProcessGroup& group = world.group();
+  std::vector<std::vector<int>> values(50, std::vector<int>(3, 1));
+  std::vector<Work> works(50);
+  for (std::size_t i = 0; i < values.size(); i += 2) works[i] = group.all_reduce_async(values[i]);
+  wait_all(works);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], std::vector<int>(3, i % 2 == 0 ? world.size() : 1));
+  wait_all(works, 1ms);  // nothing is left to wait for
+  wait_all({});
+}
+
+// Rank 0 is not sent what it waits for before it has told that its patience has ended.
+RANK_TEST(WaitAll, TogetherForAsLongAsIsSaid) {
+  NEEDS_RANKS(2);
+  ProcessGroup& group = world.group();
+  std::array<int, 3> values{};
+  if (world.rank() == 1) {
+    group.recv(values, 0);
+    for (int tag = 0; tag < 3; ++tag) group.send(values, 0, tag);
+  }
+  if (world.rank() != 0) return;
+  std::array<std::array<int, 3>, 3> in{};
+  std::vector<Work> works;
+  for (int tag = 0; tag < 3; ++tag) works.push_back(group.recv_async(in[tag], 1, tag));
+  const auto began = std::chrono::steady_clock::now();
+  expect_error(ErrorKind::timeout, [&] { wait_all(works, 60ms); }, {"recv", "rank 1"});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  EXPECT_FALSE(works[2].is_completed());
+  group.send(values, 1);
+  wait_all(works, Timeout::none());
+  EXPECT_TRUE(works[2].is_completed());
+}
+
+RANK_TEST(WaitAll, ThrowsTheFirstErrorWhenAllHaveEnded) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  ProcessGroup other = fresh_group(world);
+  std::vector<int> values(4, 1);
+  std::vector<int> never(4, 1);
+  std::vector<Work> works;
+  if (world.rank() == 0) works.push_back(group.all_reduce_async(never));
+  works.push_back(other.all_reduce_async(values));
+  if (world.rank() != 0) {
+    wait_all(works);
+    return;
+  }
+  group.abort("it is enough");
+  expect_error(ErrorKind::aborted, [&] { wait_all(works); }, {"it is enough"});
+  EXPECT_TRUE(works[1].is_completed());
+  EXPECT_EQ(values, std::vector<int>(4, world.size()));
+}
+
+RANK_TEST(WaitAny, IsTheOneThatHasCompleted) {
+  NEEDS_RANKS(2);
+  ProcessGroup& group = world.group();
+  std::array<int, 1> value{};
+  constexpr std::array order = {1, 2, 0};
+  if (world.rank() == 1)
+    for (const int tag : order) {
+      group.recv(value, 0);  // when it has said that nothing has come yet
+      value[0] = 10 + tag;
+      group.send(value, 0, tag);
+    }
+  if (world.rank() != 0) return;
+  std::array<std::array<int, 1>, 3> in{};
+  std::array<Work, 4> works;
+  for (int tag = 0; tag < 3; ++tag) works[tag] = group.recv_async(in[tag], 1, tag);
+  expect_error(ErrorKind::timeout, [&] { (void)wait_any(works, 20ms); },
+               {"recv", "rank 1", "any other of the 3"});
+  for (const int tag : order) {
+    group.send(value, 1);
+    ASSERT_EQ(wait_any(works), static_cast<std::size_t>(tag));
+    EXPECT_EQ(in[static_cast<std::size_t>(tag)][0], 10 + tag);
+    works[static_cast<std::size_t>(tag)] = {};
+  }
+  expect_error(ErrorKind::usage, [&] { (void)wait_any(works); }, {"no operation"});
+}
+
+RANK_TEST(WaitAny, TellsOfOneThatHasFailed) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  if (world.rank() != 0) return;
+  std::vector<int> values(4);
+  std::array works = {world.group().recv_async(values, 1, 77), group.all_reduce_async(values)};
+  group.abort("it is enough");
+  EXPECT_EQ(wait_any(works), 1u);
+  EXPECT_NE(works[1].error(), nullptr);
+  EXPECT_FALSE(works[0].is_completed());
+  expect_error(ErrorKind::timeout, [&] { works[0].wait(1ms); });
+}
+
 RANK_TEST(Work, EmptyHandleIsNoWork) {
   Work none;
   EXPECT_FALSE(none.valid());
