@@ -11,6 +11,8 @@ namespace {
 
 // What was said before somebody was lost is here by then.
 constexpr Duration way_of_words = std::chrono::milliseconds(100);
+// Who has ended its world may have finished what others still are at, on cores that they share.
+constexpr Duration way_of_last_words = std::chrono::seconds(10);
 // To look takes longer than a turn of a waiting thread.
 constexpr Duration time_between_polls = std::chrono::milliseconds(1);
 
@@ -21,19 +23,28 @@ void CompanyWatch::look(TimePoint now) {
   if (!last_look_) last_look_ = now;
   if (now - *last_look_ < time_between_polls) return;
   last_look_ = now;
+  if (has_lasted(failed_, company_.is_hopeless, way_of_words, now)) tell(failed_.ranks);
+  if (has_lasted(left_, company_.has_left, way_of_last_words, now)) tell(left_.ranks);
+}
+
+bool CompanyWatch::has_lasted(Absence& absence, const std::function<bool(int)>& is_gone,
+                              Duration grace, TimePoint now) const {
   // Those who go after the first may go because of them.
-  if (gone_.empty()) {
-    std::ranges::copy_if(company_.ranks, std::back_inserter(gone_), company_.is_hopeless);
-    broken_since_ = now;
+  if (absence.ranks.empty()) {
+    std::ranges::copy_if(company_.ranks, std::back_inserter(absence.ranks), is_gone);
+    absence.since = now;
   }
-  if (gone_.empty() || now - broken_since_ < way_of_words) return;
+  if (absence.ranks.empty() || now - absence.since < grace) return false;
   // Who was lost may have been found again.
-  std::erase_if(gone_, [this](int rank) { return !company_.is_hopeless(rank); });
-  if (gone_.empty()) return;
+  std::erase_if(absence.ranks, [&](int rank) { return !is_gone(rank); });
+  return !absence.ranks.empty();
+}
+
+void CompanyWatch::tell(const std::vector<int>& gone) const {
   std::vector<std::string> words;
-  std::ranges::transform(gone_, std::back_inserter(words), company_.tell_of);
+  std::ranges::transform(gone, std::back_inserter(words), company_.tell_of);
   ErrorContext context = context_;
-  context.missing = gone_;
+  context.missing = gone;
   context.remedy = "find out why it has ended, and go on with the ranks that are left";
   throw PeerError(fmt::format("{}: {}", purpose_, fmt::join(words, "; ")), std::move(context));
 }

@@ -16,14 +16,16 @@ struct Company {
   std::vector<int> ranks{};
   /// As Patience::is_hopeless.
   std::function<bool(int rank)> is_hopeless{};
+  /// It has ended its world in good order, and says no more than what is on its way.
+  std::function<bool(int rank)> has_left = [](int) { return false; };
   /// Why nothing comes from a rank: "rank 1 (vm, pid 7) is dead: …", "… is stopped"; empty: not
   /// known.
   std::function<std::string(int rank)> tell_of{};
 };
 
 /// To be called again and again by who waits for one of them (Patience::meanwhile): throws a
-/// PeerError that tells which were the first that are hopeless, when a word of who is waited for,
-/// which may have been on its way, has had time to come.
+/// PeerError that tells which were the first that are hopeless, or have left, when a word of who is
+/// waited for, which may have been on its way, has had time to come.
 class CompanyWatch {
  public:
   CompanyWatch(Company company, std::string purpose, ErrorContext context)
@@ -33,12 +35,22 @@ class CompanyWatch {
   void look(TimePoint now);
 
  private:
+  /// The first that were seen to be gone in one way, and since when.
+  struct Absence {
+    std::vector<int> ranks;
+    TimePoint since{};
+  };
+  /// Looks which of the company are, and whether they have been for so long.
+  bool has_lasted(Absence& absence, const std::function<bool(int)>& is_gone, Duration grace,
+                  TimePoint now) const;
+  [[noreturn]] void tell(const std::vector<int>& gone) const;
+
   Company company_;
   std::string purpose_;
   ErrorContext context_;
   std::optional<TimePoint> last_look_;
-  std::vector<int> gone_;  ///< the first that were seen to be
-  TimePoint broken_since_{};
+  Absence failed_;
+  Absence left_;
 };
 
 /// The same error, which names those of whom it is known why nothing comes from them: who has not

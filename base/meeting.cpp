@@ -194,6 +194,21 @@ void throw_missing(const Patience& patience, const std::vector<int>& missing, Ti
                      waited, std::move(context));
 }
 
+namespace {
+
+[[noreturn]] void throw_missed(const Patience& patience, const std::vector<int>& missing, int first,
+                               TimePoint started) {
+  ErrorContext context = patience.context;
+  context.missing = missing;
+  context.remedy = "come sooner, or give those that wait a longer limit";
+  throw MissedMeeting(fmt::format("{}: rank {} has given it up before this rank came, after it had "
+                                  "waited for rank(s) {}",
+                                  patience.purpose, first, fmt::join(missing, ", ")),
+                      patience.clock->now() - started, std::move(context));
+}
+
+}  // namespace
+
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience) {
   const TimePoint started = patience.clock->now();
   auto message = receive_until(exchange, from, tag, patience);
@@ -237,7 +252,10 @@ std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, 
   const auto message = hear_first(exchange, members, tag, longer);
   if (!message) throw_missing(patience, {members.front()}, started);
   Unpacker verdict(message->bytes);
-  Verdict::unpack(verdict).raise(patience, started);
+  const Verdict last = Verdict::unpack(verdict);
+  if (last.gone.empty() && std::ranges::count(last.missing, exchange.rank()) > 0)
+    throw_missed(patience, last.missing, members.front(), started);
+  last.raise(patience, started);
   if (const std::uint64_t count = verdict.number(); count != members.size()) {
     ErrorContext context = patience.context;
     context.remedy = "make the same calls, with the same ranks, on all ranks";

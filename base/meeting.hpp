@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/patience.hpp"
+#include "hymn/error.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn {
@@ -19,13 +20,20 @@ using Bytes = std::vector<std::byte>;
 [[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
                                 TimePoint started);
 
+/// The others have given the meeting up before this rank came: it had no part in it.
+class MissedMeeting : public TimeoutError {
+ public:
+  using TimeoutError::TimeoutError;
+};
+
 /// The next message with this tag from this rank. Throws TimeoutError naming the rank that did not
 /// send.
 ExchangeMessage receive(Exchange& exchange, int from, std::uint64_t tag, const Patience& patience);
 
 /// Every member's bytes, in the order of `members` (global ranks, the same list on all of them,
 /// this rank among them). Throws TimeoutError naming the members that did not come (in its context,
-/// too), on all that did, and UsageError where ranks gather different members.
+/// too), on all that did; MissedMeeting on those that come later; and UsageError where ranks gather
+/// different members.
 std::vector<Bytes> all_gather(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
                               std::span<const std::byte> mine, const Patience& patience);
 

@@ -59,8 +59,9 @@ class HYMN_API Mesh {
   /// In a mesh of one dimension.
   ProcessGroup group() const { return group(only_dimension()); }
 
-  /// The part of the mesh in which this rank is that has these dimensions, in their order here; its
-  /// groups are those of this mesh. Local. Throws UsageError outside.
+  /// The part of the mesh in which this rank is that has these dimensions, in the mesh's order;
+  /// its groups are those of this mesh. Local. Throws UsageError outside, and for a name given
+  /// twice.
   Mesh sub_mesh(std::span<const std::string> names) const;
   Mesh operator[](const std::string& name) const { return sub_mesh(std::span(&name, 1)); }
 

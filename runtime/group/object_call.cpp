@@ -10,6 +10,13 @@ namespace hymn::detail {
 
 using Outcome = ObjectEnvelope::Outcome;
 
+namespace {
+
+constexpr const char* remedy_of_room =
+    "send less at a time, or give a larger ObjectOptions::max_bytes on all ranks";
+
+}  // namespace
+
 ErrorContext ObjectCall::context(std::string remedy) const {
   ErrorContext context = state_.members().context(name_);
   context.remedy = std::move(remedy);
@@ -52,8 +59,9 @@ void ObjectCall::require(const ObjectEnvelope& envelope, int source,
         if (envelope.bytes >= object_header_bytes) return;
         break;
       case Outcome::too_large:
-        require_room(envelope.bytes, envelope.max_bytes);
-        break;
+        throw UsageError(fmt::format("rank {} was to send {} bytes, more than its own limit of {}",
+                                     source, envelope.bytes, envelope.max_bytes),
+                         context(remedy_of_room));
       case Outcome::failed:
         throw PeerError(
             fmt::format("rank {} could not pack what it was to send; nothing was sent", source),
@@ -84,9 +92,9 @@ void ObjectCall::require_room(std::uint64_t bytes, std::uint64_t max_bytes) cons
   max_bytes = std::min<std::uint64_t>(max_bytes, PTRDIFF_MAX);  // what memory can be asked for
   if (bytes <= max_bytes) return;
   throw UsageError(
-      fmt::format("{} bytes would come to one rank in one call, more than its limit of {}", bytes,
+      fmt::format("{} bytes would come to one rank in one call, more than the limit of {}", bytes,
                   max_bytes),
-      context("send less at a time, or give a larger ObjectOptions::max_bytes on all ranks"));
+      context(remedy_of_room));
 }
 
 void ObjectCall::give_up(std::exception_ptr error) const {

@@ -70,6 +70,10 @@ bool PeerDirectory::is_hopeless(int rank) const {
   return hymn::has_failed(news.state) || (is_gone(news.state) && news.broke_off);
 }
 
+bool PeerDirectory::has_left(int rank) const {
+  return agent_ && agent_->news_of(rank).state == PeerState::left;
+}
+
 bool PeerDirectory::is_over(int rank) const {
   if (persons_.empty()) return early_ && early_->has_ended(rank);
   const auto index = static_cast<std::size_t>(rank);
@@ -79,6 +83,7 @@ bool PeerDirectory::is_over(int rank) const {
 Company PeerDirectory::company(std::vector<int> ranks) const {
   return {.ranks = std::move(ranks),
           .is_hopeless = [this](int rank) { return is_hopeless(rank); },
+          .has_left = [this](int rank) { return has_left(rank); },
           .tell_of = [this](int rank) { return tell_of(rank); }};
 }
 

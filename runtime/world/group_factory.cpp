@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/meeting.hpp"
 #include "base/tag_text.hpp"
 #include "recorder/making_note.hpp"
 #include "runtime/group/work_state.hpp"
@@ -35,6 +36,10 @@ GroupMeans GroupFactory::meet(const Membership& membership, const GroupOptions& 
                               Timeout limit, const std::function<void()>& in_vain) {
   try {
     return meeting_.hold(membership, options, limit);
+  } catch (const MissedMeeting&) {
+    if (!in_vain) meeting_.give_up(membership, fmt::format("group {}", membership.uid));
+    meeting_.close(membership, false);
+    throw;
   } catch (...) {
     if (in_vain) in_vain();
     meeting_.give_up(membership,

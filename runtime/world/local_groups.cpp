@@ -55,14 +55,21 @@ LocalGroups::Group LocalGroups::make(Membership membership, const GroupOptions& 
   const TimePoint began = world_.clock().now();
   const LocalNumbers::Claim own =
       claim != nullptr ? claim : numbers_.claim({membership.ranks, membership.tag});
-  const LocalNumbers::Number number = take_number(*own, limit);
-  membership.uid = number.uid;
-  // Before others are asked, which takes its time, and in which the next may come.
-  const auto in_vain = [&] {
-    if (own->name.leader() == world_.rank()) numbers_.withdraw(own->name, number.uid);
-  };
-  return factory_.make(std::move(membership), options,
-                       what_is_left(limit, world_.clock().now() - began), in_vain);
+  const auto left = [&] { return what_is_left(limit, world_.clock().now() - began); };
+  while (true) {
+    const LocalNumbers::Number number = take_number(*own, left());
+    membership.uid = number.uid;
+    // Before others are asked, which takes its time, and in which the next may come.
+    const auto in_vain = [&] {
+      if (own->name.leader() == world_.rank()) numbers_.withdraw(own->name, number.uid);
+    };
+    try {
+      return factory_.make(membership, options, left(), in_vain);
+    } catch (const MissedMeeting&) {
+      // It was withdrawn before this rank came, who has not heard so yet: the next one counts.
+      numbers_.wait_again(*own);
+    }
+  }
 }
 
 LocalNumbers::Number LocalGroups::take_number(LocalNumbers::Place& place, Timeout limit) {

@@ -54,6 +54,12 @@ LocalNumbers::Claim LocalNumbers::claim(LocalName name) {
   return claim;
 }
 
+void LocalNumbers::wait_again(const Place& place) {
+  const std::lock_guard lock(mutex_);
+  auto& tickets = waiting_[place.name];
+  tickets.insert(std::ranges::upper_bound(tickets, place.ticket), place.ticket);
+}
+
 void LocalNumbers::give_back(Place& place) noexcept {
   const std::lock_guard lock(mutex_);
   if (place.number) withdraw_locked(place.name, place.number->uid);

@@ -60,6 +60,8 @@ class LocalNumbers {
   /// The number of the claimed place, once its leader has told it, whether or not those before it
   /// have been taken: a call may wait for one that the same thread has begun after it. Never waits.
   std::optional<Number> try_take(Place& place);
+  /// What was taken with it was withdrawn: it waits for the next one, before those that came later.
+  void wait_again(const Place& place);
   /// Nobody waits with it any more. What this rank leads, and has not taken, is withdrawn.
   void give_back(Place& place) noexcept;
   /// This rank has given the group up: who has not taken the number yet is not to wait for it.

@@ -77,8 +77,11 @@ std::size_t Mesh::dimension(std::string_view name) const {
   const auto found = std::ranges::find(names_, name);
   if (found == names_.end())
     throw UsageError(
-        fmt::format("the mesh has no dimension '{}', only ['{}']", name, fmt::join(names_, "', '")),
-        {.operation = "Mesh"});
+        std::ranges::all_of(names_, &std::string::empty)
+            ? fmt::format("there is no dimension '{}': those of the mesh have no names", name)
+            : fmt::format("the mesh has no dimension '{}', only ['{}']", name,
+                          fmt::join(names_, "', '")),
+        {.operation = "Mesh", .remedy = "give names when the mesh is made, and one of them here"});
   return static_cast<std::size_t>(found - names_.begin());
 }
 
@@ -138,7 +141,12 @@ Mesh Mesh::sub_mesh(std::span<const std::string> names) const {
   part.world_ = world_;
   part.root_ = root_;
   std::vector<bool> stays(shape_.size(), false);
-  for (const std::string& name : names) stays[dimension(name)] = true;
+  for (const std::string& name : names) {
+    if (stays[dimension(name)])
+      throw UsageError(fmt::format("the dimension '{}' is given twice", name),
+                       {.operation = "Mesh", .remedy = "give each dimension once"});
+    stays[dimension(name)] = true;
+  }
   for (std::size_t d = 0; d < shape_.size(); ++d) {
     if (!stays[d]) continue;
     part.shape_.push_back(shape_[d]);

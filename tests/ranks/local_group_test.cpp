@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
+#include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
 
@@ -310,6 +312,26 @@ RANK_TEST(LocalSync, WhoHasComeIsNotNamed) {
   world.group().barrier();
   if (world.rank() == 2) expect_group_works(world.new_group({1, 2}, members_only));
   if (other.joinable()) other.join();
+  expect_in_step(world);
+}
+
+// All hear of it while they make another one; that it was in vain may be on its way for longer than
+// what tells them to go on.
+RANK_TEST(LocalSync, WhatHasBeenHeardOfButWasInVainIsNotTaken) {
+  NEEDS_RANKS(2);
+  for (int i = 0; i < 3; ++i) {
+    std::optional<Future<ProcessGroup>> vain;
+    if (world.rank() == 0) vain = world.new_group_async(everybody(world), members_within(200ms));
+    world.group().barrier();
+    GroupOptions other = members_only;
+    other.tag = "other";
+    expect_group_works(world.new_group(everybody(world), other));
+    if (vain) {
+      expect_error(ErrorKind::timeout, [&] { (void)vain->get(); }, {"making group"});
+    }
+    world.group().barrier();
+    expect_group_works(world.new_group(everybody(world), members_within(20s)));
+  }
   expect_in_step(world);
 }
 

@@ -181,6 +181,22 @@ TEST_F(LocalNumbersTest, WhatIsWithdrawnIsNotTaken) {
   EXPECT_EQ(taken(1, pair), 0u) << "it has been taken before";
 }
 
+// The word that it is withdrawn is still on its way when the first call takes it.
+TEST_F(LocalNumbersTest, WhoHasTakenWhatWasWithdrawnIsServedBeforeLaterCalls) {
+  const LocalName pair{{0, 1}, ""};
+  const auto first = of(1).claim(pair);
+  const auto second = of(1).claim(pair);
+  const std::uint64_t vain = announced(0, pair);
+  EXPECT_EQ(of(1).try_take(*first)->uid, vain);
+  of(0).withdraw(pair, vain);
+  of(1).wait_again(*first);
+  EXPECT_FALSE(of(1).try_take(*first));
+  const std::uint64_t good = announced(0, pair);
+  const std::uint64_t later = announced(0, pair);
+  EXPECT_EQ(of(1).try_take(*second)->uid, later);
+  EXPECT_EQ(of(1).try_take(*first)->uid, good);
+}
+
 // Others of the group may send before this rank asks for it.
 TEST_F(LocalNumbersTest, WhatComesForTheGroupIsKept) {
   const LocalName pair{{0, 1}, ""};

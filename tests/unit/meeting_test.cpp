@@ -270,6 +270,24 @@ TEST(AllGather, MissingRanksAreNamedToAllThatCame) {
               AllOf(HasSubstr("timeout"), HasSubstr("rank(s) 2, 4"), HasSubstr("[rank 3]")));
 }
 
+TEST(AllGather, WhoComesAfterTheOthersHaveGivenUpHearsSo) {
+  Ranks ranks(3);
+  const std::vector<int> members = {0, 1, 2};
+  auto one = ranks.gather_aside(1, members, 3s);
+  wait_for_message_to(ranks, 1, 0);
+  const Patience patience = ranks.patience(0, 3s);
+  ranks.clock(0).set_step(1s);
+  EXPECT_THROW(all_gather(ranks.exchange(0), members, meeting_tag, {}, patience), TimeoutError);
+  try {
+    all_gather(ranks.exchange(2), members, meeting_tag, {}, ranks.patience(2, 3s));
+    FAIL() << "gathered";
+  } catch (const MissedMeeting& error) {
+    EXPECT_THAT(error.problem(), HasSubstr("rank 0 has given it up before this rank came"));
+    EXPECT_EQ(error.context().missing, std::vector{2});
+  }
+  EXPECT_THAT(one.get(), AllOf(HasSubstr("waited"), HasSubstr("rank(s) 2")));
+}
+
 TEST(AllGather, AMissingFirstRankIsNamedAfterSomeGrace) {
   Ranks ranks(2);
   const Patience patience = ranks.patience(1, 2s);

@@ -191,6 +191,30 @@ TEST(CompanyWatch, TellsWhoIsGoneWhenTheirLastWordsHaveHadTimeToCome) {
   }
 }
 
+TEST(CompanyWatch, WaitsLongerForTheWordsOfWhoHasLeft) {
+  std::set<int> dead;
+  CompanyWatch watch({.ranks = {0, 1, 2},
+                      .is_hopeless = [&](int rank) { return dead.contains(rank); },
+                      .has_left = [](int rank) { return rank == 1; },
+                      .tell_of = [](int rank) { return "rank " + std::to_string(rank); }},
+                     "making it", {.rank = 0});
+  const TimePoint began{};
+  watch.look(began);
+  watch.look(began + 1s);
+  EXPECT_NO_THROW(watch.look(began + 10s));
+  const auto told_at = [&](Duration when) -> std::string {
+    try {
+      watch.look(began + when);
+    } catch (const PeerError& error) {
+      return error.problem();
+    }
+    return "";
+  };
+  EXPECT_EQ(told_at(11s + 1ms), "making it: rank 1");
+  dead = {2};
+  EXPECT_EQ(told_at(11s + 500ms), "making it: rank 1");
+}
+
 TEST(CompanyWatch, GoesOnWaitingForWhoIsFoundAgain) {
   std::set<int> gone{1};
   CompanyWatch watch({.ranks = {0, 1, 2},
