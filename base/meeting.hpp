@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 [[noreturn]] void throw_missing(const Patience& patience, const std::vector<int>& missing,
                                 TimePoint started);
 
-/// The others have given the meeting up before this rank came: it had no part in it.
+/// The others have given the meeting up before this rank came.
 class MissedMeeting : public TimeoutError {
  public:
   using TimeoutError::TimeoutError;

@@ -94,6 +94,7 @@ class [[nodiscard, gnu::visibility("default")]] Work {  // HYMN_API, as g++ 12 t
   std::string_view algorithm() const;
 
  private:
+  friend void wait_all(std::span<Work> works, Timeout timeout);
   friend std::size_t wait_any(std::span<Work> works, Timeout timeout);
 
   std::shared_ptr<detail::WorkState> state_;

@@ -1,12 +1,12 @@
 #include "hymn/work.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <vector>
 
 #include "hymn/error.hpp"
-#include "runtime/group/any_work_wait.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_wait.hpp"
+#include "runtime/group/works_wait.hpp"
 
 namespace hymn {
 namespace {
@@ -41,35 +41,26 @@ Future<std::vector<BufferView>> Work::get_future() const {
 }
 
 void wait_all(std::span<Work> works, Timeout timeout) {
-  const bool is_limited = timeout.is_set() && !timeout.is_none();
-  const Deadline deadline = Deadline::after(timeout);
-  std::exception_ptr first_error;
-  for (Work& work : works) {
-    if (!work.valid()) continue;
-    try {
-      work.wait(is_limited ? Timeout(deadline.when() - std::chrono::steady_clock::now()) : timeout);
-    } catch (...) {
-      if (!work.is_completed()) throw;  // it has not ended: it was not, or no longer, waited for
-      if (!first_error) first_error = std::current_exception();
-    }
-  }
-  if (first_error) std::rethrow_exception(first_error);
+  // Callbacks of the program's may drop handles while this waits.
+  const std::vector<Work> kept(works.begin(), works.end());
+  std::vector<detail::WorkState*> all;
+  for (const Work& work : kept)
+    if (work.valid()) all.push_back(work.state_.get());
+  detail::WorksWait(std::move(all), timeout).all();
 }
 
 std::size_t wait_any(std::span<Work> works, Timeout timeout) {
+  const std::vector<Work> kept(works.begin(), works.end());
   std::vector<detail::WorkState*> all;
   std::vector<std::size_t> indexes;
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    if (!works[i].valid()) continue;
-    if (works[i].is_completed()) return i;
-    all.push_back(works[i].state_.get());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i].valid()) continue;
+    if (kept[i].is_completed()) return i;
+    all.push_back(kept[i].state_.get());
     indexes.push_back(i);
   }
   if (all.empty()) throw UsageError("there is no operation to wait for", {.operation = "wait_any"});
-  // Handles may be dropped, by this program's callbacks, while this waits.
-  const std::vector<Work> kept(works.begin(), works.end());
-  detail::AnyWorkWait wait(all, timeout);
-  const auto found = std::ranges::find(all, &wait.wait());
+  const auto found = std::ranges::find(all, &detail::WorksWait(all, timeout).any());
   return indexes[static_cast<std::size_t>(found - all.begin())];
 }
 

@@ -81,7 +81,7 @@ class WorkState {
  private:
   friend class hymn::WorksInFlight;
   friend class WorkWait;
-  friend class AnyWorkWait;
+  friend class WorksWait;
   /// `failed`: nobody hears of it before all that is in flight on a group given up has ended.
   enum class Ended : unsigned char { no, well, failed, badly };
 

@@ -21,11 +21,15 @@ void WorkWait::require_driver() const {
 }
 
 bool WorkWait::test() {
+  move_on();
+  return work_.is_completed();
+}
+
+bool WorkWait::move_on() {
   require_driver();
   // Others may wait for what is not being waited for here.
-  if (!work_.is_completed() && !(world_.life.may_drive() && work_.step()))
-    world_.engine->step_some();
-  return work_.is_completed();
+  if (work_.is_completed() || (world_.life.may_drive() && work_.step())) return true;
+  return world_.engine->step_some();
 }
 
 void WorkWait::wait(Timeout timeout) {

@@ -12,6 +12,10 @@ class WorkWait {
 
   /// Moves everything in flight forward; whether the work has completed.
   bool test();
+  /// Likewise; false: there is so much of it that some of it was left for the next time.
+  bool move_on();
+  /// Throws where nobody would ever move it forward.
+  void require_driver() const;
   /// Waits for at most `timeout`; unset: the operation's own limit. Throws as Work::wait says.
   void wait(Timeout timeout);
   /// Of one that is ordered by a stream: moves it on until all of it is on the stream, or it has
@@ -21,8 +25,6 @@ class WorkWait {
   void wait_on(void* stream);
 
  private:
-  /// Throws where nobody would ever move it forward.
-  void require_driver() const;
   /// Until it has completed, or that has passed; false: it has.
   bool wait_until(Deadline deadline);
   bool may_step() const { return world_.life.may_end_works(); }

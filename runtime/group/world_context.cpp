@@ -75,15 +75,27 @@ Patience WorldContext::patience(std::string purpose, Timeout timeout) const {
 
 Patience WorldContext::making_patience(std::string purpose, Timeout timeout,
                                        std::vector<int> ranks) const {
+  return watching_patience(std::move(purpose), timeout, peers.company(std::move(ranks)));
+}
+
+Patience WorldContext::completing_patience(std::string purpose, Timeout timeout,
+                                           std::vector<int> ranks) const {
+  Company company = peers.company(std::move(ranks));
+  company.has_left = [](int) { return false; };
+  return watching_patience(std::move(purpose), timeout, std::move(company));
+}
+
+Patience WorldContext::watching_patience(std::string purpose, Timeout timeout,
+                                         Company company) const {
   Patience patience = this->patience(std::move(purpose), timeout);
   patience.long_wait = inquiry.long_wait(patience.purpose);
   patience.is_hopeless = nullptr;  // the watch looks at all of them
-  patience.meanwhile = [go_on = std::move(patience.meanwhile),
-                        watch = CompanyWatch(peers.company(std::move(ranks)), patience.purpose,
-                                             patience.context)]() mutable {
-    go_on();
-    watch();
-  };
+  patience.meanwhile =
+      [go_on = std::move(patience.meanwhile),
+       watch = CompanyWatch(std::move(company), patience.purpose, patience.context)]() mutable {
+        go_on();
+        watch();
+      };
   return patience;
 }
 

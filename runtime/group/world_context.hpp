@@ -48,6 +48,9 @@ struct WorldContext {
   /// The same for what all of these make together: throws a PeerError soon after one of them is
   /// gone.
   Patience making_patience(std::string purpose, Timeout timeout, std::vector<int> ranks) const;
+  /// When all of them have met: one that has ended its world since may have done its part.
+  Patience completing_patience(std::string purpose, Timeout timeout, std::vector<int> ranks) const;
+  Patience watching_patience(std::string purpose, Timeout timeout, Company company) const;
 
   const WorldSettings settings;
   const Logger logger;

@@ -44,7 +44,13 @@ GroupMeans GroupMeeting::hold(const Membership& membership, const GroupOptions& 
                               Timeout limit) {
   std::shared_ptr<Exchange> exchange = means_.mux.channel(membership.uid);
   Agreement agreement = agree(*exchange, membership, options, limit);
-  return find_means(std::move(exchange), membership, options, std::move(agreement), limit);
+  // From here on all have met: who is late now has been waited for in this call.
+  try {
+    agreement.answers = answer(*exchange, membership, agreement.offers, limit);
+    return find_means(std::move(exchange), membership, options, std::move(agreement), limit);
+  } catch (const MissedMeeting& late) {
+    throw TimeoutError(late.problem(), late.waited(), late.context());
+  }
 }
 
 void GroupMeeting::stand_by(const Membership& membership, const GroupOptions& options,
@@ -89,6 +95,9 @@ void GroupMeeting::give_up(const Membership& membership, const std::string& what
   } catch (const ConfigError&) {
     close(membership, true);  // all members have found it
     throw;
+  } catch (const MissedMeeting& late) {
+    world_.incidents.report({"timeout", fmt::format("making {}: this rank was late", what)});
+    throw TimeoutError(late.problem(), late.waited(), context_of(late));
   } catch (const TimeoutError& error) {
     world_.incidents.report({"timeout", fmt::format("making {}: not all have come", what)});
     const TimeoutError told = world_.inquiry.with_missing(error, suspects(error, membership));
@@ -112,7 +121,7 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
   NewGroup made{.membership = membership,
                 .shape = shape,
                 .exchange = exchange,
-                .patience = world_.making_patience(
+                .patience = world_.completing_patience(
                     "making the communicator of " + name_of(membership), limit, membership.ranks),
                 .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
                 .options = options,
@@ -187,7 +196,6 @@ GroupMeeting::Agreement GroupMeeting::agree(Exchange& exchange, const Membership
     for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
   }
   agreement.layout = layout.layout();
-  agreement.answers = answer(exchange, membership, agreement.offers, making);
   return agreement;
 }
 
@@ -201,9 +209,9 @@ std::vector<std::vector<Bytes>> GroupMeeting::answer(Exchange& exchange,
   Packer packer;
   for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)
     packer.bytes(means_.mechanisms[i]->answer(membership, offers[i], soon));
-  const auto said =
-      all_gather(exchange, membership.ranks, tag_group, packer.packed(),
-                 world_.making_patience("making " + name_of(membership), limit, membership.ranks));
+  const auto said = all_gather(
+      exchange, membership.ranks, tag_group, packer.packed(),
+      world_.completing_patience("making " + name_of(membership), limit, membership.ranks));
   std::vector<std::vector<Bytes>> answers(means_.mechanisms.size());
   for (const Bytes& word : said) {
     Unpacker unpacker(word);

@@ -102,8 +102,9 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
                                     options);
   } catch (const std::exception& error) {
     std::vector<int> lost;
-    std::copy_if(verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
-                 [this](int rank) { return world_.peers.is_hopeless(rank); });
+    std::copy_if(
+        verdict.survivors.begin(), verdict.survivors.end(), std::back_inserter(lost),
+        [this](int rank) { return world_.peers.is_hopeless(rank) || world_.peers.has_left(rank); });
     world_.peers.announce_abort(verdict.new_uid, {error.what(), lost});
     if (lost.empty()) throw;
     return nullptr;

@@ -280,6 +280,20 @@ RANK_TEST(WaitAll, TogetherForAsLongAsIsSaid) {
   EXPECT_TRUE(works[2].is_completed());
 }
 
+// The limits of the operations, which pass meanwhile, are not looked at: not that of the one whose
+// turn has not come, either.
+RANK_TEST(WaitAll, WhateverTheirOwnLimits) {
+  NEEDS_RANKS(2);
+  std::array groups = {fresh_group(world), fresh_group(world)};
+  for (ProcessGroup& group : groups) group.set_timeout(100ms);
+  std::array<std::vector<int>, 2> values = {std::vector<int>(3, 1), std::vector<int>(3, 1)};
+  if (world.rank() == 1) std::this_thread::sleep_for(400ms);
+  std::array<Work, 2> works;
+  for (std::size_t i = 0; i < works.size(); ++i) works[i] = groups[i].all_reduce_async(values[i]);
+  wait_all(works, 30s);
+  for (const auto& each : values) EXPECT_EQ(each, std::vector<int>(3, world.size()));
+}
+
 RANK_TEST(WaitAll, ThrowsTheFirstErrorWhenAllHaveEnded) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world);
