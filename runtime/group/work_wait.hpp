@@ -1,6 +1,7 @@
 // A thread that waits for a work, or looks whether it has completed.
 #pragma once
 
+#include "runtime/group/group_state.hpp"
 #include "runtime/group/work_state.hpp"
 
 namespace hymn::detail {

@@ -9,6 +9,7 @@
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
