@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -88,6 +89,7 @@ TEST(GroupMakers, AreNotWithoutNumber) {
   may_go_on = true;
   EXPECT_TRUE(makers.settle({.purpose = "waiting for groups"}));
   EXPECT_NO_THROW(add());
+  makers.finish();
 }
 
 // A program that keeps as many going as there may be waits for one before it begins the next.
@@ -99,9 +101,9 @@ TEST(GroupMakers, WhoIsToldThatOneIsMadeMayBeginAnother) {
       while (!may_go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
   for (int i = 0; i < 100; ++i) {
-    std::promise<void> made;
-    makers.add([&] { made.set_value(); });
-    made.get_future().wait();
+    const auto made = std::make_shared<std::promise<void>>();
+    makers.add([made] { made->set_value(); });
+    made->get_future().wait();
   }
   may_go_on = true;
   makers.finish();
