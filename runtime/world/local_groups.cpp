@@ -67,7 +67,7 @@ LocalGroups::Group LocalGroups::make(Membership membership, const GroupOptions& 
       return factory_.make(membership, options, left(), in_vain);
     } catch (const MissedMeeting&) {
       // It was withdrawn before this rank came, who has not heard so yet: the next one counts.
-      if (left() == shortest_limit)
+      if (Deadline::after(limit, began).expired(world_.clock().now()))
         factory_.meeting().give_up(membership, fmt::format("group {}", membership.uid));
       numbers_.wait_again(*own);
     }
