@@ -47,6 +47,10 @@ typedef hymnResult_t (*hymnRankMain_t)(hymnWorld_t world, void* user);
 HYMN_API hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
                                      const hymnWorldOptions_t* options);
 
+/// The world of the rank whose thread this is: for callbacks that are given none. A rank's thread
+/// is the one on which hymnThreadsRun has called rank_main. hymnUsageError on any other.
+HYMN_API hymnResult_t hymnWorldCurrent(hymnWorld_t* world);
+
 /// This rank, and the number of ranks.
 HYMN_API hymnResult_t hymnWorldRank(hymnWorld_t world, int* rank);
 HYMN_API hymnResult_t hymnWorldSize(hymnWorld_t world, int* size);
@@ -292,6 +296,14 @@ HYMN_API hymnResult_t hymnICollectiveList(hymnCollective_t collective, const hym
 /// Returns when every member has called it.
 HYMN_API hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream);
 HYMN_API hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+/// A barrier that all members' GPUs take part in: before it is over, these have come to the end of
+/// what their default stream (or `stream`) held at the call. The ids are those of the rank's own
+/// GPU (hymnWorldGpu), one at most; n = 0: hymnBarrier. hymnUsageError: any other GPU, or no list
+/// ("Invalid function argument"); hymnUnsupportedError: the group works on no GPU.
+HYMN_API hymnResult_t hymnBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                           hymnStream_t stream);
+HYMN_API hymnResult_t hymnIBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                            hymnStream_t stream, hymnWork_t* work);
 
 // --- Point to point: between two members, matched by sender and tag (0 to HYMN_MAX_TAG) --------
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
+#include "runtime/group/device_barrier.hpp"
 #include "runtime/group/work_starter.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
@@ -113,6 +114,24 @@ hymnResult_t recv(const Call& call, void* buf, size_t count, hymnDataType_t dtyp
                   int tag) {
   return call.carry_out(
       [&](const ProcessGroup&) { return Request::recv(output(buf, count, dtype), source, tag); });
+}
+
+hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
+  return guarded(call.function, [&] {
+    using hymn::detail::GroupState;
+    GroupState& group = GroupState::need_of(call.checked_group());
+    if (n > 0 && device_ids == nullptr)
+      throw hymn::UsageError(
+          fmt::format("Invalid function argument: device_ids is NULL, but n is {}", n));
+    const hymn::CallOptions options =
+        hymn::detail::on_devices(group, std::span(device_ids, n), {.stream = call.stream});
+    const auto start = [&] {
+      return hymn::Work(
+          hymn::detail::WorkStarter(group, options, call.site).start(Request::barrier()));
+    };
+    if (call.asynchronous) return call.hand_out(start);
+    start().wait();
+  });
 }
 
 hymn::P2POp one_of_batch(const hymnP2POp_t& op) {
@@ -249,6 +268,15 @@ hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream) {
 }
 hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
   return carry_out(starting(__func__, group, stream, work), hymnCollectiveBarrier, {});
+}
+
+hymnResult_t hymnBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                  hymnStream_t stream) {
+  return barrier_on(blocking(__func__, group, stream), device_ids, n);
+}
+hymnResult_t hymnIBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                   hymnStream_t stream, hymnWork_t* work) {
+  return barrier_on(starting(__func__, group, stream, work), device_ids, n);
 }
 
 hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination, int tag,

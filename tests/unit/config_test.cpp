@@ -41,7 +41,7 @@ std::string refusal_of(const std::vector<std::string>& environment) {
 
 TEST(Config, DefaultsOfAnEmptyEnvironment) {
   const Config config = Config::parse({});
-  EXPECT_EQ(config.timeout, Timeout(30min));
+  EXPECT_EQ(config.timeout, Timeout());
   EXPECT_EQ(config.log_level, LogLevel::warning);
   EXPECT_FALSE(config.progress_thread);
   EXPECT_EQ(config.mpi_thread_level, ThreadLevel::multiple);
@@ -244,7 +244,7 @@ TEST(Config, SeveralVariablesAtOnce) {
 TEST(Config, VariablesOfOthersArePassedOver) {
   const Config config = Config::parse({"PATH=/usr/bin", "HYMNAL=a book", "hymn_timeout=abc",
                                        "MY_HYMN_TIMEOUT=abc", "=", "", "TIMEOUT=abc"});
-  EXPECT_EQ(config.timeout, Timeout(30min));
+  EXPECT_EQ(config.timeout, Timeout());
 }
 
 TEST(Config, UnknownVariablesAreRefusedWithTheNearestOne) {
@@ -308,7 +308,7 @@ TEST(Config, DescribesEveryVariable) {
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_TIMEOUT", "1.5", ""},
       {"HYMN_INIT_TIMEOUT", "", ""},
       {"HYMN_ON_FAILURE", "clean_up", "clean_up"},
       {"HYMN_BLOCKING_WAIT", "0", "0"},
