@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
-#include "runtime/group/work_starter.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 using hymn::InputBlocks;
@@ -113,20 +112,6 @@ hymnResult_t recv(const Call& call, void* buf, size_t count, hymnDataType_t dtyp
                   int tag) {
   return call.carry_out(
       [&](const ProcessGroup&) { return Request::recv(output(buf, count, dtype), source, tag); });
-}
-
-hymn::P2POp one_of_batch(const hymnP2POp_t& op) {
-  if (op.sendbuf != nullptr && op.recvbuf != nullptr) {
-    throw hymn::UsageError("an operation of a batch has both a sendbuf and a recvbuf");
-  }
-  if (op.sendbuf == nullptr && op.recvbuf == nullptr) {
-    throw hymn::UsageError("an operation of a batch has neither a sendbuf nor a recvbuf",
-                           {.remedy = "give the address of anything where no elements are moved"});
-  }
-  if (op.sendbuf != nullptr) {
-    return hymn::P2POp::send(input(op.sendbuf, op.count, op.dtype), op.peer, op.tag);
-  }
-  return hymn::P2POp::recv(output(op.recvbuf, op.count, op.dtype), op.peer, op.tag);
 }
 
 }  // namespace
@@ -269,20 +254,4 @@ hymnResult_t hymnRecv(void* buf, size_t count, hymnDataType_t dtype, int source,
 hymnResult_t hymnIRecv(void* buf, size_t count, hymnDataType_t dtype, int source, int tag,
                        hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
   return recv(starting(__func__, group, stream, work), buf, count, dtype, source, tag);
-}
-
-hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hymnStream_t stream,
-                        hymnWork_t* work) {
-  const Call call = starting(__func__, group, stream, work);
-  return guarded(__func__, [&] {
-    ProcessGroup& target = call.checked_group();
-    if (n > 0) need(ops, "ops");
-    std::vector<hymn::P2POp> batch;
-    for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] {
-      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(target),
-                                                  {.stream = call.stream}, call.site)
-                            .start_batch(batch));
-    });
-  });
 }
