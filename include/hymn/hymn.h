@@ -307,7 +307,7 @@ HYMN_API hymnResult_t hymnIBarrierOnDevices(const int* device_ids, size_t n, hym
 
 // --- Point to point: between two members, matched by sender and tag (0 to HYMN_MAX_TAG) --------
 
-/// Sends to another member; sending to oneself is refused.
+/// Sends to another member; to itself a rank sends in a batch alone (hymnIBatch).
 HYMN_API hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination,
                                int tag, hymnGroup_t group, hymnStream_t stream);
 HYMN_API hymnResult_t hymnISend(const void* buf, size_t count, hymnDataType_t dtype,
@@ -329,9 +329,32 @@ typedef struct {
   int peer;
   int tag;
 } hymnP2POp_t;
-/// Starts all `n` of them together, as one Work that completes when all have.
+/// Starts all `n` of them together, as one Work that completes when all have. A rank may send to
+/// itself here: the batch then holds the send and the receive from the own rank, matched by tag and
+/// order, and the one is copied to the other. hymnUsageError, before anything is sent: one of them
+/// has no other (a receive from HYMN_ANY_SOURCE takes none), is longer than its buffer, or overlaps
+/// it.
 HYMN_API hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group,
                                  hymnStream_t stream, hymnWork_t* work);
+
+/// As MPI_Sendrecv: sends and receives as one batch, so that neither waits for the other. The rank
+/// itself may be both peers, with one tag. hymnUsageError: the buffers overlap. `status` may be
+/// NULL, and tells nothing on a stream.
+HYMN_API hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                                   int destination, int sendtag, void* recvbuf, size_t recvcount,
+                                   hymnDataType_t recvtype, int source, int recvtag,
+                                   hymnGroup_t group, hymnStream_t stream,
+                                   hymnRecvStatus_t* status);
+HYMN_API hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                                    int destination, int sendtag, void* recvbuf, size_t recvcount,
+                                    hymnDataType_t recvtype, int source, int recvtag,
+                                    hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+/// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
+/// hymnUnsupportedError in the memory of a GPU.
+HYMN_API hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype,
+                                          int destination, int sendtag, int source, int recvtag,
+                                          hymnGroup_t group, hymnStream_t stream,
+                                          hymnRecvStatus_t* status);
 
 #ifdef __cplusplus
 }

@@ -451,7 +451,26 @@ class HYMN_API ProcessGroup {
     return start(Request::recv(out, source, tag), options);
   }
   /// Starts all of them together; the Work completes when all have.
+  ///
+  /// A rank may send to itself here, and here alone: the batch then holds the send and the receive
+  /// from the own rank, matched by tag and order, and the one is copied to the other. Throws
+  /// UsageError, before anything is sent, where one of them has no other (a receive from any source
+  /// takes none), is longer than its buffer, or overlaps it; UnsupportedError in the memory of a
+  /// GPU.
   Work batch_isend_irecv(std::span<const P2POp> operations, const CallOptions& options = {});
+
+  /// As MPI_Sendrecv: sends and receives as one batch, so that neither waits for the other. Peers,
+  /// tags and sizes may differ; the rank itself may be both peers, with one tag. Throws UsageError
+  /// where the buffers overlap. On a stream (CallOptions::stream) the status tells nothing.
+  RecvStatus sendrecv(ConstBufferView in, int destination, int send_tag, BufferView out, int source,
+                      int recv_tag, const CallOptions& options = {});
+  /// Only starts it: Work::statuses() tells what came.
+  Work sendrecv_async(ConstBufferView in, int destination, int send_tag, BufferView out, int source,
+                      int recv_tag, const CallOptions& options = {});
+  /// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
+  /// Throws UnsupportedError for a buffer in the memory of a GPU.
+  RecvStatus sendrecv_replace(BufferView inout, int destination, int send_tag, int source,
+                              int recv_tag, const CallOptions& options = {});
 
   // --- Failures
 

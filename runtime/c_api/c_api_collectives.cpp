@@ -134,20 +134,6 @@ hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
   });
 }
 
-hymn::P2POp one_of_batch(const hymnP2POp_t& op) {
-  if (op.sendbuf != nullptr && op.recvbuf != nullptr) {
-    throw hymn::UsageError("an operation of a batch has both a sendbuf and a recvbuf");
-  }
-  if (op.sendbuf == nullptr && op.recvbuf == nullptr) {
-    throw hymn::UsageError("an operation of a batch has neither a sendbuf nor a recvbuf",
-                           {.remedy = "give the address of anything where no elements are moved"});
-  }
-  if (op.sendbuf != nullptr) {
-    return hymn::P2POp::send(input(op.sendbuf, op.count, op.dtype), op.peer, op.tag);
-  }
-  return hymn::P2POp::recv(output(op.recvbuf, op.count, op.dtype), op.peer, op.tag);
-}
-
 }  // namespace
 
 hymnResult_t hymnAllReduce(const void* sendbuf, void* recvbuf, size_t count, hymnDataType_t dtype,
@@ -297,20 +283,4 @@ hymnResult_t hymnRecv(void* buf, size_t count, hymnDataType_t dtype, int source,
 hymnResult_t hymnIRecv(void* buf, size_t count, hymnDataType_t dtype, int source, int tag,
                        hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
   return recv(starting(__func__, group, stream, work), buf, count, dtype, source, tag);
-}
-
-hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hymnStream_t stream,
-                        hymnWork_t* work) {
-  const Call call = starting(__func__, group, stream, work);
-  return guarded(__func__, [&] {
-    ProcessGroup& target = call.checked_group();
-    if (n > 0) need(ops, "ops");
-    std::vector<hymn::P2POp> batch;
-    for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] {
-      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(target),
-                                                  {.stream = call.stream}, call.site)
-                            .start_batch(batch));
-    });
-  });
 }

@@ -114,11 +114,11 @@ void GroupState::require_members(OpType type, const Asked* asked) {
 }
 
 const Request& GroupState::checked(const Request& request, std::shared_ptr<const Request>& matched,
-                                   int& peer) const {
+                                   int& peer, ToItself to_itself) const {
   try {
     if (request.type == OpType::all_gather) matched = match_complex_views(request);
     const Request& used = matched ? *matched : request;
-    peer = members_.peer_of(used);
+    peer = members_.peer_of(used, to_itself);
     // Without a GPU this costs a branch: then no pointer has to be asked for.
     MemoryQuery* const memory = world_->settings.memory;
     if (memory == nullptr && used.domain.kind == OrderingDomain::Kind::host &&

@@ -4,6 +4,7 @@
 
 #include "runtime/group/device_barrier.hpp"
 #include "runtime/group/group_state.hpp"
+#include "runtime/group/send_recv.hpp"
 #include "runtime/group/work_starter.hpp"
 #include "runtime/group/world_context.hpp"
 
@@ -97,6 +98,23 @@ CallOptions ProcessGroup::on_devices(std::span<const int> device_ids,
 }
 void ProcessGroup::refuse_device_id(std::int64_t device_id) const {
   detail::refuse_device_id(need(state_), device_id);
+}
+
+RecvStatus ProcessGroup::sendrecv(ConstBufferView in, int destination, int send_tag, BufferView out,
+                                  int source, int recv_tag, const CallOptions& options) {
+  return detail::SendRecv(need(state_), options, __builtin_return_address(0))
+      .run(P2POp::send(in, destination, send_tag), P2POp::recv(out, source, recv_tag));
+}
+Work ProcessGroup::sendrecv_async(ConstBufferView in, int destination, int send_tag, BufferView out,
+                                  int source, int recv_tag, const CallOptions& options) {
+  return Work(detail::WorkStarter(need(state_), options, __builtin_return_address(0))
+                  .start_sendrecv(P2POp::send(in, destination, send_tag),
+                                  P2POp::recv(out, source, recv_tag)));
+}
+RecvStatus ProcessGroup::sendrecv_replace(BufferView inout, int destination, int send_tag,
+                                          int source, int recv_tag, const CallOptions& options) {
+  return detail::SendRecv(need(state_), options, __builtin_return_address(0))
+      .replace(P2POp::send(inout, destination, send_tag), P2POp::recv(inout, source, recv_tag));
 }
 
 void ProcessGroup::abort(const std::string& reason) {

@@ -53,8 +53,45 @@ static void test_ring(const Member* at) {
   CHECK_OK(hymnWorkFree(work));
 }
 
+// Everybody sends to itself in a batch, and around the ring as one call.
+static void test_sendrecv(const Member* at) {
+  const int next = (at->rank + 1) % at->size, before = (at->rank + at->size - 1) % at->size;
+  const int64_t out[2] = {at->rank, at->rank};
+  int64_t in[3] = {-1, -1, -1};
+  hymnWork_t work = NULL;
+  hymnRecvStatus_t status = {-1, -1, 0};
+  const hymnP2POp_t ops[] = {
+      {out, NULL, 2, hymnInt64, at->rank, data},
+      {NULL, in, 3, hymnInt64, at->rank, data},
+  };
+  CHECK_OK(hymnIBatch(ops, 2, at->group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(status.source == at->rank && status.count == 2 && in[1] == at->rank && in[2] == -1);
+  CHECK_OK(hymnWorkFree(work));
+  CHECK_FAILS(hymnUsageError, "in one batch", hymnIBatch(ops, 1, at->group, NULL, &work));
+  CHECK_FAILS(hymnUsageError, "itself",
+              hymnSend(out, 1, hymnInt64, at->rank, data, at->group, NULL));
+  CHECK_OK(hymnSendrecv(out, 1, hymnInt64, next, data, in, 3, hymnInt64, before, data, at->group,
+                        NULL, &status));
+  CHECK(status.source == before && status.count == 1 && in[0] == before);
+  CHECK_OK(hymnISendrecv(out, 2, hymnInt64, before, data, in, 3, hymnInt64, next, data, at->group,
+                         NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(status.source == next && status.count == 2 && in[1] == next);
+  CHECK_OK(hymnWorkFree(work));
+  in[0] = at->rank;
+  CHECK_OK(hymnSendrecvReplace(in, 1, hymnInt64, next, data, before, data, at->group, NULL, NULL));
+  CHECK(in[0] == before);
+  CHECK_FAILS(hymnUsageError, "overlaps",
+              hymnSendrecv(in, 2, hymnInt64, next, data, in + 1, 2, hymnInt64, before, data,
+                           at->group, NULL, NULL));
+}
+
 void test_point_to_point(hymnWorld_t world) {
   const Member at = member_of(world);
+  test_sendrecv(&at);
   if (at.size < 2) return;
   test_any_source(&at);
   // What the ring sends to rank 0 must not be taken for an answer to "any source".
