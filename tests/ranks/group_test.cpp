@@ -58,7 +58,7 @@ RANK_TEST(Group, EvenAndOddRanks) {
   expect_sum_over_members(world.group(), world.rank());
 }
 
-RANK_TEST(Group, PairsOfFourSumToOneAndFive) {
+RANK_TEST(Group, test_subpg) {
   NEEDS_RANKS(4);
   ProcessGroup low = world.new_group({0, 1});
   ProcessGroup high = world.new_group({2, 3});
@@ -270,7 +270,7 @@ RANK_TEST(Group, ManyAtOnce) {
   for (ProcessGroup& group : groups) expect_sum_over_members(group, world.rank());
 }
 
-RANK_TEST(Group, UsedFromAThreadOfItsRank) {
+RANK_TEST(Group, test_using_pg_from_another_thread) {
   if (!any_thread_may_call()) GTEST_SKIP() << "MPI did not grant MPI_THREAD_MULTIPLE";
   std::vector<float> values(64, static_cast<float>(world.rank()));
   std::thread([&] { world.group().all_reduce(values); }).join();
