@@ -108,7 +108,7 @@ class Dump : public ::testing::Test {
 
 // --- On request
 
-TEST_F(Dump, ByAPipe) {
+TEST_F(Dump, test_dump_pipe) {
   start("finished");
   ASSERT_TRUE(job_.wait_for("ready0"));
   ASSERT_TRUE(job_.wait_for("ready1"));
@@ -184,7 +184,7 @@ TEST_F(Dump, OfARankThatWasStoppedAndContinued) {
 
 // --- On failures
 
-TEST_F(Dump, OnATimeoutOfARankWhosePeerHasEndedWell) {
+TEST_F(Dump, test_timeout_dumps) {
   start("left_alone", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
   const std::string output = job_.output();
   EXPECT_EQ(job_.status(0), ended_by_abort) << output;
@@ -194,7 +194,7 @@ TEST_F(Dump, OnATimeoutOfARankWhosePeerHasEndedWell) {
   expect_verdict(1, {"rank 1", "all_reduce #2", "left"});
 }
 
-TEST_F(Dump, OnATimeoutWithTimes) {
+TEST_F(Dump, test_timeout_dumps_with_times) {
   start("timed", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
   const std::string output = job_.output();
   EXPECT_EQ(job_.status(0), ended_by_abort) << output;
@@ -206,7 +206,7 @@ TEST_F(Dump, OnATimeoutWithTimes) {
   EXPECT_FALSE(job_.has("dump1"));
 }
 
-TEST_F(Dump, OnATimeoutOfARankWhosePeerSleeps) {
+TEST_F(Dump, test_timeout_dumps_on_stuck_ranks) {
   start("asleep", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
   const std::string output = job_.output();
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(job_.status(rank), ended_by_abort) << output;
@@ -218,7 +218,7 @@ TEST_F(Dump, OnATimeoutOfARankWhosePeerSleeps) {
   expect_verdict(1, {"missing: rank 1", "never entered all_reduce #2"});
 }
 
-TEST_F(Dump, OnAnExitWithoutAnEnd) {
+TEST_F(Dump, test_nccl_errors_dump) {
   start("exits", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=10");
   const std::string output = job_.output();
   EXPECT_EQ(job_.status(0), ended_by_abort) << output;

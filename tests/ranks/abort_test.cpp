@@ -66,7 +66,7 @@ bool stays_away(World& world, ProcessGroup& group) {
   return true;
 }
 
-RANK_TEST(Abort, ReleasesBlockingCollectives) {
+RANK_TEST(Abort, test_abort_pg) {
   NEEDS_RANKS(2);
   Buffer buffer(DataType::float32, 1000);
   expect_released(world, [&](ProcessGroup& group) {

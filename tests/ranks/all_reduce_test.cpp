@@ -51,14 +51,14 @@ RANK_TEST(AllReduce, EveryCount) {
       check_all_reduce(world.group(), world.rank(), dtype, kind, count);
 }
 
-RANK_TEST(AllReduce, ThreeByThreeOfRanks) {
+RANK_TEST(AllReduce, test_all_reduce) {
   const auto ranks = static_cast<float>(world.size());
   std::vector<float> ones(9, static_cast<float>(world.rank()));
   world.group().all_reduce(ones);
   EXPECT_EQ(ones, std::vector<float>(9, (ranks - 1) * ranks / 2));
 }
 
-RANK_TEST(AllReduce, OneNumberByEachOperation) {
+RANK_TEST(AllReduce, test_all_reduce_ops) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(world.size()));
   std::iota(numbers.begin(), numbers.end(), 1);
   const auto check = [&](ReduceOp op, auto fold) {

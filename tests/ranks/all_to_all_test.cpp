@@ -89,21 +89,41 @@ RANK_TEST(AllToAll, OnlyOneSends) {
   }
 }
 
-RANK_TEST(AllToAll, RowsOfTwo) {
-  // Row i of the result comes from rank i; the same with sizes given and without.
-  const std::vector<std::int64_t> in(2 * ranks_as_size(world), world.rank());
-  std::vector<std::int64_t> expected;
+using Numbers = std::vector<std::int64_t>;
+
+/// Rows of two, one for each rank: row i of the result comes from rank i.
+void check_rows_of_two(World& world, void (*exchange)(ProcessGroup&, const Numbers&, Numbers&)) {
+  const Numbers in(2 * ranks_as_size(world), world.rank());
+  Numbers expected;
   for (int rank = 0; rank < world.size(); ++rank) expected.insert(expected.end(), 2, rank);
-  std::vector<std::int64_t> out(in.size());
-  world.group().all_to_all(in, out);
+  Numbers out(in.size());
+  exchange(world.group(), in, out);
   EXPECT_EQ(out, expected);
-  const std::vector<std::size_t> twos(ranks_as_size(world), 2);
-  std::vector<std::int64_t> again(in.size());
-  world.group().all_to_all(in, twos, again, twos);
-  EXPECT_EQ(again, expected);
 }
 
-RANK_TEST(AllToAll, ListOfThreeByThree) {
+RANK_TEST(AllToAll, test_all_to_all_single_none) {
+  check_rows_of_two(world, [](ProcessGroup& group, const Numbers& in, Numbers& out) {
+    group.all_to_all(in, out);
+  });
+}
+
+RANK_TEST(AllToAll, test_all_to_all_single_list) {
+  check_rows_of_two(world, [](ProcessGroup& group, const Numbers& in, Numbers& out) {
+    const std::vector<std::size_t> sizes(as_size(group.size()), 2);
+    group.all_to_all(in, sizes, out, sizes);
+  });
+}
+
+// Sizes that were computed, in a buffer.
+RANK_TEST(AllToAll, test_all_to_all_single_tensor) {
+  check_rows_of_two(world, [](ProcessGroup& group, const Numbers& in, Numbers& out) {
+    std::vector<std::uint64_t> sizes(as_size(group.size()), group.rank() == 0 ? 2 : 0);
+    group.all_reduce(sizes);
+    group.all_to_all(in, sizes, out, sizes);
+  });
+}
+
+RANK_TEST(AllToAll, test_all_to_all) {
   const int ranks = world.size();
   std::vector<std::vector<float>> in;
   for (int to = 0; to < ranks; ++to)

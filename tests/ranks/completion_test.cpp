@@ -62,7 +62,20 @@ RANK_TEST(CompletionHook, IsToldOfBlockingCalls) {
   EXPECT_EQ(told[1].sequence, group.collective_sequence());
 }
 
-RANK_TEST(CompletionHook, MixedOperationsInOrder) {
+RANK_TEST(CompletionHook, test_on_completion_hook_broadcast) {
+  world.enable_timing();
+  ProcessGroup group = fresh_group(world);
+  const Listener listener(group);
+  std::vector<float> values(6, static_cast<float>(world.rank()));
+  for (int i = 0; i < 2; ++i) group.broadcast_async(values, 0).wait();
+  group.destroy();
+  const auto told = listener.told();
+  EXPECT_EQ(told.size(), 2u);
+  for (const CompletionInfo& info : told) EXPECT_GT(info.active.value_or(0s), 0s);
+  EXPECT_EQ(values, std::vector<float>(6));
+}
+
+RANK_TEST(CompletionHook, test_on_completion_hook_mixed_ops) {
   world.enable_timing();
   ProcessGroup group = fresh_group(world);
   const Listener listener(group);
@@ -91,7 +104,7 @@ RANK_TEST(CompletionHook, MixedOperationsInOrder) {
   EXPECT_EQ(values, std::vector<float>(6, sum * n));
 }
 
-RANK_TEST(CompletionHook, LastSequenceIsTheCount) {
+RANK_TEST(CompletionHook, test_on_completion_hook_seq) {
   ProcessGroup group = fresh_group(world);
   const Listener listener(group);
   std::int32_t value = 1;

@@ -44,8 +44,8 @@ void check_while_active(World& world, bool timing) {
   if (waits) second.wait();
 }
 
-RANK_TEST(FlightRecord, WhileActive) { check_while_active(world, false); }
-RANK_TEST(FlightRecord, WhileActiveWithTimes) { check_while_active(world, true); }
+RANK_TEST(FlightRecord, test_trace_while_active) { check_while_active(world, false); }
+RANK_TEST(FlightRecord, test_trace_while_active_with_times) { check_while_active(world, true); }
 
 void check_while_stuck(World& world, bool timing) {
   NEEDS_RANKS(2);
@@ -87,8 +87,12 @@ void check_while_stuck_where_threads_may(World& world, bool timing) {
   if (any_thread_may_call()) check_while_stuck(world, timing);
 }
 
-RANK_TEST(FlightRecord, WhileStuck) { check_while_stuck_where_threads_may(world, false); }
-RANK_TEST(FlightRecord, WhileStuckWithTimes) { check_while_stuck_where_threads_may(world, true); }
+RANK_TEST(FlightRecord, test_trace_while_stuck) {
+  check_while_stuck_where_threads_may(world, false);
+}
+RANK_TEST(FlightRecord, test_trace_while_stuck_with_times) {
+  check_while_stuck_where_threads_may(world, true);
+}
 
 /// The entries of this group that are marked, and how many there are.
 std::pair<std::vector<std::uint64_t>, std::size_t> shadowed_in(const World& world,

@@ -92,12 +92,14 @@ void check_short(World& world, bool timing, bool collectives) {
   EXPECT_GT(last["duration_ms"], 0.0);
 }
 
-RANK_TEST(FlightRecord, Short) { check_short(world, false, true); }
-RANK_TEST(FlightRecord, ShortWithTimes) { check_short(world, true, true); }
-RANK_TEST(FlightRecord, ShortWithoutCalls) { check_short(world, false, false); }
-RANK_TEST(FlightRecord, ShortWithTimesWithoutCalls) { check_short(world, true, false); }
+RANK_TEST(FlightRecord, test_short) { check_short(world, false, true); }
+RANK_TEST(FlightRecord, test_short_with_times) { check_short(world, true, true); }
+RANK_TEST(FlightRecord, test_short_without_collectives) { check_short(world, false, false); }
+RANK_TEST(FlightRecord, test_short_with_times_without_collectives) {
+  check_short(world, true, false);
+}
 
-TEST(FlightRecord, Long) {
+TEST(FlightRecord, test_long) {
   const Variable size("HYMN_RECORDER_SIZE", "10");
   on_ranks([](World& world) {
     ProcessGroup& group = world.group();
@@ -148,7 +150,7 @@ TEST(FlightRecord, Long) {
   });
 }
 
-TEST(FlightRecord, WhileAllWorksAreRetired) {
+TEST(FlightRecord, test_trace_while_all_works_retired) {
   const Variable size("HYMN_RECORDER_SIZE", "10");
   on_ranks([](World& world) {
     for (int i = 0; i < 12; ++i) {
@@ -222,10 +224,10 @@ void check_send_and_recv(World& world, const std::vector<std::vector<std::int64_
   }
 }
 
-RANK_TEST(FlightRecord, SendAndRecv) {
+RANK_TEST(FlightRecord, test_individual_send_recv) {
   check_send_and_recv(world, {{2, 3}, {5, 5}, {8}, {2, 3, 4}}, false);
 }
-RANK_TEST(FlightRecord, SendAndRecvWithTimes) {
+RANK_TEST(FlightRecord, test_individual_send_recv_with_times) {
   check_send_and_recv(world, {{2, 3}, {5, 5}}, true);
 }
 

@@ -72,6 +72,16 @@ RANK_TEST(Gather, UnevenAsAList) {
   }
 }
 
+RANK_TEST(Gather, test_gather) {
+  const bool here = world.rank() == 0;
+  std::vector<std::vector<float>> out(here ? ranks_as_size(world) : 0, std::vector<float>(9));
+  const std::vector<BufferView> views(out.begin(), out.end());
+  const std::vector<float> in(9, static_cast<float>(world.rank()));
+  world.group().gather(in, views, 0);
+  for (std::size_t rank = 0; rank < out.size(); ++rank)
+    EXPECT_EQ(out[rank], std::vector(9, static_cast<float>(rank)));
+}
+
 // --- scatter
 // --------------------------------------------------------------------------------------
 
@@ -118,6 +128,16 @@ RANK_TEST(Scatter, ListAndUnevenFromEveryRoot) {
   }
 }
 
+RANK_TEST(Scatter, test_scatter) {
+  std::vector<std::vector<float>> in;
+  for (int rank = 0; world.rank() == 0 && rank < world.size(); ++rank)
+    in.emplace_back(9, static_cast<float>(rank));
+  const std::vector<ConstBufferView> views(in.begin(), in.end());
+  std::vector<float> out(9);
+  world.group().scatter(views, out, 0);
+  EXPECT_EQ(out, std::vector(9, static_cast<float>(world.rank())));
+}
+
 // --- all_gather
 // -----------------------------------------------------------------------------------
 
@@ -159,7 +179,7 @@ RANK_TEST(AllGather, ListAndUneven) {
   flat.expect_from_all();
 }
 
-RANK_TEST(AllGather, ThreeByThreeOfEveryRank) {
+RANK_TEST(AllGather, test_allgather) {
   const std::vector<float> in(9, static_cast<float>(world.rank()));
   std::vector<std::vector<float>> out(ranks_as_size(world), std::vector<float>(9));
   const std::vector<BufferView> views(out.begin(), out.end());
@@ -271,9 +291,10 @@ RANK_TEST(ReduceScatter, ListAndUneven) {
   }
 }
 
-RANK_TEST(ReduceScatter, ThreeByThreeOfRanks) {
-  std::vector<float> in;
-  for (int rank = 0; rank < world.size(); ++rank) in.insert(in.end(), 9, static_cast<float>(rank));
+RANK_TEST(ReduceScatter, test_reduce_scatter) {
+  std::vector<std::vector<float>> list;
+  for (int rank = 0; rank < world.size(); ++rank) list.emplace_back(9, static_cast<float>(rank));
+  const std::vector<ConstBufferView> in(list.begin(), list.end());
   std::vector<float> out(9);
   world.group().reduce_scatter(in, out);
   EXPECT_EQ(out, std::vector(9, static_cast<float>(world.rank() * world.size())));

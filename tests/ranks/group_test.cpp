@@ -59,7 +59,7 @@ RANK_TEST(Group, EvenAndOddRanks) {
   expect_sum_over_members(world.group(), world.rank());
 }
 
-RANK_TEST(Group, PairsOfFourSumToOneAndFive) {
+RANK_TEST(Group, test_subpg) {
   NEEDS_RANKS(4);
   ProcessGroup low = world.new_group({0, 1});
   ProcessGroup high = world.new_group({2, 3});
@@ -276,45 +276,6 @@ TEST(Group, test_nccl_warn_not_in_group_debug_off) { expect_warnings(CheckLevel:
 TEST(Group, test_nccl_warn_not_in_group_debug_info) { expect_warnings(CheckLevel::info); }
 TEST(Group, test_nccl_warn_not_in_group_debug_detail) { expect_warnings(CheckLevel::detail); }
 
-/// What each rank of the world says that the number of collectives of its group is.
-std::vector<std::uint64_t> numbers_everywhere(World& world, const ProcessGroup& group) {
-  std::vector<std::uint64_t> numbers(ranks_as_size(world));
-  const std::uint64_t own = group.collective_sequence();
-  world.group().all_gather(view_of(own), numbers);
-  return numbers;
-}
-
-RANK_TEST(Group, test_sequence_num_set_nccl_new_group) {
-  NEEDS_RANKS(2);
-  ProcessGroup group = world.new_group({0, 1});
-  const std::vector<std::uint64_t> numbers = numbers_everywhere(world, group);
-  EXPECT_EQ(numbers[0], 0u);
-  EXPECT_EQ(numbers[1], numbers[0]);
-}
-
-RANK_TEST(Group, test_sequence_num_incremented_nccl_subgroup) {
-  NEEDS_RANKS(4);
-  ProcessGroup group = world.new_group({0, 1, 2});
-  constexpr std::uint64_t calls = 10;
-  if (group.is_member())
-    for (std::uint64_t i = 0; i < calls; ++i) group.barrier();
-  const auto first_of = [&] {
-    std::vector<std::uint64_t> numbers = numbers_everywhere(world, group);
-    numbers.resize(3);
-    return numbers;
-  };
-  EXPECT_EQ(first_of(), std::vector(3, calls));
-  // Rank 1 is ahead by one until the others have come.
-  std::int32_t value = 1;
-  Work early;
-  if (world.rank() == 1) early = group.all_reduce_async(view_of(value));
-  EXPECT_EQ(first_of(), (std::vector<std::uint64_t>{calls, calls + 1, calls}));
-  if (world.rank() == 1) early.wait();
-  if (world.rank() == 0 || world.rank() == 2) group.all_reduce(view_of(value));
-  EXPECT_EQ(value, group.is_member() ? 3 : 1);
-  EXPECT_EQ(first_of(), std::vector(3, calls + 1));
-}
-
 RANK_TEST(Group, RootOutsideIsRefused) {
   NEEDS_RANKS(3);
   ProcessGroup group = all_but_the_first(world);
@@ -349,7 +310,7 @@ RANK_TEST(Group, ManyAtOnce) {
   for (ProcessGroup& group : groups) expect_sum_over_members(group, world.rank());
 }
 
-RANK_TEST(Group, UsedFromAThreadOfItsRank) {
+RANK_TEST(Group, test_using_pg_from_another_thread) {
   if (!any_thread_may_call()) GTEST_SKIP() << "MPI did not grant MPI_THREAD_MULTIPLE";
   std::vector<float> values(64, static_cast<float>(world.rank()));
   std::thread([&] { world.group().all_reduce(values); }).join();

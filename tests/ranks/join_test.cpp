@@ -168,27 +168,27 @@ RANK_TEST(Join, RootsAreStoodInFor) {
   EXPECT_EQ(from_first(), std::pair(0, 0)) << "outside of a run";
 }
 
-RANK_TEST(Join, MainHooksShadow) { run_case(world, {}); }
+RANK_TEST(Join, test_single_joinable_main_hooks) { run_case(world, {}); }
 
-RANK_TEST(Join, PostHooksRunOnAllRanks) {
+RANK_TEST(Join, test_single_joinable_post_hooks) {
   run_case(world, {.shadowing = {.all_reduces = 0, .post_hooks = true}});
 }
 
-RANK_TEST(Join, MainAndPostHooks) { run_case(world, {.shadowing = {.post_hooks = true}}); }
+RANK_TEST(Join, test_single_joinable) { run_case(world, {.shadowing = {.post_hooks = true}}); }
 
-RANK_TEST(Join, OfSeveralJoinables) {
+RANK_TEST(Join, test_multiple_joinables) {
   run_case(world, {.joinables = 3, .shadowing = {.post_hooks = true}});
 }
 
-RANK_TEST(Join, DisabledOfOneJoinable) {
+RANK_TEST(Join, test_single_joinable_disable) {
   run_case(world, {.uneven_inputs = false, .options = {.enable = false}});
 }
 
-RANK_TEST(Join, DisabledOfSeveralJoinables) {
+RANK_TEST(Join, test_multiple_joinable_disable) {
   run_case(world, {.uneven_inputs = false, .joinables = 3, .options = {.enable = false}});
 }
 
-RANK_TEST(Join, ArgumentsReachTheHooks) { run_case(world, {.shadowing = {.all_reduces = 2}}); }
+RANK_TEST(Join, test_join_kwargs) { run_case(world, {.shadowing = {.all_reduces = 2}}); }
 
 RANK_TEST(Join, EvenInputsNeedNoShadow) {
   run_case(world, {.uneven_inputs = false,
@@ -212,12 +212,12 @@ void expect_early_termination(World& world, std::size_t joinables) {
   expect_world_works(world);
 }
 
-RANK_TEST(Join, ThrowsOnEarlyTermination) {
+RANK_TEST(Join, test_single_joinable_throw) {
   NEEDS_RANKS(2);
   expect_early_termination(world, 1);
 }
 
-RANK_TEST(Join, ThrowsOnEarlyTerminationOfSeveralJoinables) {
+RANK_TEST(Join, test_multiple_joinables_throw) {
   NEEDS_RANKS(2);
   expect_early_termination(world, 3);
 }

@@ -35,6 +35,58 @@ void expect_ended(ProcessGroup& group) {
   EXPECT_EQ(one, 1);
 }
 
+// --- As torch.distributed does it
+
+/// Starts a sum on it, and does not wait.
+void sum_a_hundred(ProcessGroup& group, std::vector<float>& values) {
+  values.assign(100, 1.0f);
+  (void)group.all_reduce_async(values);
+}
+
+RANK_TEST(Lifecycle, test_close_pg) {
+  ProcessGroup group = world.group();
+  std::vector<float> values;
+  sum_a_hundred(group, values);
+  world.destroy();
+  EXPECT_EQ(values, std::vector<float>(100, static_cast<float>(group.size())));
+  expect_ended(group);
+}
+
+RANK_TEST(Lifecycle, test_abort_in_destroy_pg) {
+  ProcessGroup group = world.new_group(all_ranks(world));
+  std::vector<float> values;
+  sum_a_hundred(group, values);
+  group.destroy();
+  expect_ended(group);
+  expect_count_of_ranks(world.group());
+}
+
+RANK_TEST(Lifecycle, test_destruct_before_terminate_pg) {
+  const std::vector<float> sums(100, static_cast<float>(world.size()));
+  std::vector<float> values;
+  {
+    World dropped = std::move(world);
+    sum_a_hundred(dropped.group(), values);
+  }
+  EXPECT_EQ(values, sums);
+}
+
+RANK_TEST(Lifecycle, test_close_multi_pg_unordered) {
+  NEEDS_RANKS(2);
+  expect_count_of_ranks(world.group());
+  std::vector<ProcessGroup> pairs = {world.new_group({0, 1}), world.new_group({0, 1})};
+  for (ProcessGroup& pair : pairs)
+    if (pair.is_member()) expect_count_of_ranks(pair);
+  if (world.rank() == 0) std::swap(pairs[0], pairs[1]);
+  while (!pairs.empty()) {
+    pairs.back().destroy();
+    pairs.pop_back();
+  }
+  world.destroy();
+}
+
+// --- Ends
+
 RANK_TEST(Lifecycle, GroupsEndInAnotherOrderOnEachRank) {
   std::vector<ProcessGroup> groups;
   for (int i = 0; i < 4; ++i) groups.push_back(world.new_group(all_ranks(world)));

@@ -33,6 +33,21 @@ RANK_TEST(NanCheck, RefusesWhereTheNanIs) {
   EXPECT_EQ(group.collective_sequence(), 1u);
 }
 
+/// Every rank holds one somewhere among 10 by 10 of its rank.
+template <class T>
+void check_nan_assert(World& world, const char* type) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  std::vector<T> values(100, T(static_cast<float>(world.rank())));
+  values[static_cast<std::size_t>(world.rank() * 37 % 100)] = T(nan);
+  expect_refused(group, ErrorKind::usage, "all_reduce", [&] { group.all_reduce(values); },
+                 {"NaN", type});
+  group.destroy();
+}
+
+RANK_TEST(NanCheck, test_nan_assert_float16) { check_nan_assert<float16>(world, "float16"); }
+RANK_TEST(NanCheck, test_nan_assert_float32) { check_nan_assert<float>(world, "float32"); }
+RANK_TEST(NanCheck, test_nan_assert_float64) { check_nan_assert<double>(world, "float64"); }
+
 RANK_TEST(NanCheck, LooksOnlyAtWhatIsSent) {
   ProcessGroup group = fresh_group(world, {.nan_check = true});
   const std::size_t ranks = ranks_as_size(world);

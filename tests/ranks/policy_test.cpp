@@ -113,7 +113,7 @@ TEST(Policy, CleanUpLeavesWhatIsInTime) {
   });
 }
 
-TEST(BlockingWait, AWaitThatPassesGivesTheGroupUp) {
+TEST(BlockingWait, test_nccl_blocking_wait_with_barrier) {
   const Variable blocking("HYMN_BLOCKING_WAIT", "1");
   on_ranks([](World& world) {
     NEEDS_RANKS(2);
@@ -132,6 +132,38 @@ TEST(BlockingWait, AWaitThatPassesGivesTheGroupUp) {
     EXPECT_TRUE(is_aborted_within(group, at_once));
     failure_of([&] { group.barrier(); }, {"rank 0", "barrier #1"});
     expect_world_works(world);
+  });
+}
+
+// Rank 0 alone makes a call that the others do not make, and gives it up at once.
+TEST(BlockingWait, test_nccl_timeout) {
+  const Variable blocking("HYMN_BLOCKING_WAIT", "1");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "failing");
+    std::vector<float> values(10, 1.0f);
+    group.all_reduce_async(values).wait(5s);
+    if (world.rank() == 0)
+      expect_error(ErrorKind::timeout, [&] { group.all_reduce_async(values).wait(100ms); },
+                   {"timeout"});
+    world.group().barrier();
+  });
+}
+
+// All but rank 0 make a call, and hear why when they make another.
+TEST(BlockingWait, test_nccl_propagate_error_reason) {
+  const Variable blocking("HYMN_BLOCKING_WAIT", "1");
+  on_ranks([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world, "failing");
+    group.barrier_async().wait(5s);
+    if (world.rank() != 0) {
+      float value = 1;
+      failure_of([&] { group.all_reduce_async(view_of(value)).wait(300ms); }, {"all_reduce #2"});
+      expect_error(ErrorKind::aborted, [&] { group.all_reduce_async(view_of(value)).wait(); },
+                   {"aborted", "all_reduce #2"});
+    }
+    world.group().barrier();
   });
 }
 

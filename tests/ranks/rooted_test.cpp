@@ -32,7 +32,7 @@ RANK_TEST(Broadcast, EveryCount) {
   }
 }
 
-RANK_TEST(Broadcast, ThreeByThreeOfTheRoot) {
+RANK_TEST(Broadcast, test_broadcast) {
   for (int root = 0; root < world.size(); ++root) {
     std::vector<float> ones(9, static_cast<float>(world.rank()));
     world.group().broadcast(ones, root);

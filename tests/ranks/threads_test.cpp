@@ -53,7 +53,7 @@ std::vector<RankFailure> failures_when(bool (*throws)(int rank)) {
   return {};
 }
 
-TEST(RunRanks, ErrorOnRankZero) {
+TEST(RunRanks, test_collective_error_on_rank_zero) {
   const auto failures = failures_when([](int rank) { return rank == 0; });
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].rank, 0);
@@ -61,13 +61,13 @@ TEST(RunRanks, ErrorOnRankZero) {
   EXPECT_THROW(std::rethrow_exception(failures[0].error), std::runtime_error);
 }
 
-TEST(RunRanks, ErrorOnAnotherRank) {
+TEST(RunRanks, test_collective_error_on_rank_non_zero) {
   const auto failures = failures_when([](int rank) { return rank == 1; });
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].rank, 1);
 }
 
-TEST(RunRanks, SeveralErrorsLowestFirst) {
+TEST(RunRanks, test_collective_error_on_rank_non_zero_all) {
   const auto failures = failures_when([](int rank) { return rank > 0; });
   ASSERT_EQ(failures.size(), 3u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(failures[as_size(i)].rank, i + 1);
@@ -148,7 +148,7 @@ TEST(RunRanks, ThrowsWhatIsNoException) {
                RanksFailed);
 }
 
-TEST(RunRanks, SkipIsPassedOn) {
+TEST(RunRanks, test_skip) {
   try {
     run_ranks(4, [](World& world) {
       if (world.rank() == 3) throw RankSkipped("nothing to do");

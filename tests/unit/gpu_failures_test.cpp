@@ -176,6 +176,41 @@ TEST_F(GpuFailures, AnAbortThatHangsHoldsNobody) {
   EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
 }
 
+// The other rank comes long after the limit. A stream that waits holds no thread, and nobody is
+// told before a thread waits.
+TEST_F(GpuFailures, test_nccl_errors_nonblocking) {
+  Config config;
+  config.on_failure = OnFailure::report;
+  gpus.run(
+      [this](World& world) {
+        const int me = world.rank();
+        Buffer buffer(gpus, me, {1});
+        Buffer next(gpus, me, {10});
+        ProcessGroup group = world.new_group({0, 1});
+        group.all_reduce(buffer.view());
+        void* const stream = gpus.make_stream(me);
+        const auto start = [&](const Buffer& values) {
+          Work work = group.all_reduce_async(values.view(), {}, {.timeout = milliseconds(50)});
+          work.wait_on(stream);
+          return work;
+        };
+        std::vector<Work> works;
+        if (me == 0) {
+          works = {start(buffer), start(next)};
+          std::this_thread::sleep_for(milliseconds(500));
+          EXPECT_FALSE(group.is_aborted());
+          for (const Work& work : works) EXPECT_FALSE(work.is_completed());
+        }
+        world.group().barrier();
+        if (me == 1) works = {start(buffer), start(next)};
+        EXPECT_TRUE(gpus.synchronize(stream));
+        EXPECT_EQ(buffer.values(), Ints{4});
+        EXPECT_EQ(next.values(), Ints{20});
+        world.group().barrier();
+      },
+      {}, config);
+}
+
 // --- Errors of the libraries
 
 TEST_F(GpuFailures, ErrorsThatNcclFindsLaterAreThrown) {

@@ -52,7 +52,7 @@ TEST(GpuPath, IsNotMissedWhereAnotherPathIsLeft) {
 }
 
 // A machine without GPUs, whatever this one has.
-TEST(GpuPath, EveryRankOfAWorldIsTold) {
+TEST(GpuPath, test_init_no_gpus) {
   setenv("HYMN_GPU", "none", 1);
   const auto ask = [](const WorldOptions& options, const auto& rank_main) {
     return config_error_of([&] {
@@ -65,7 +65,7 @@ TEST(GpuPath, EveryRankOfAWorldIsTold) {
     });
   };
   EXPECT_THAT(ask({.path = "nccl"}, [](World&) { ADD_FAILURE() << "there is a world"; }),
-              HasSubstr("no GPUs found"));
+              HasSubstr("only supported with GPUs, no GPUs found"));
   EXPECT_THAT(ask({}, [](World& world) { world.new_group({0, 1}, {.path = "nccl"}); }),
               HasSubstr("no GPUs found"));
   run_ranks(2, [](World& world) {
