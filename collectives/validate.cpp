@@ -298,6 +298,7 @@ void validate(const Request& request, GroupShape shape, int root) {
       break;
     case OpType::send:
     case OpType::recv:
+    case OpType::probe:
       validate_tag(request);
       break;
     case OpType::broadcast:

@@ -356,6 +356,19 @@ HYMN_API hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_
                                           hymnGroup_t group, hymnStream_t stream,
                                           hymnRecvStatus_t* status);
 
+/// A message that waits to be received.
+typedef struct {
+  int source;
+  int tag;
+  size_t bytes;
+} hymnMessageInfo_t;
+/// As MPI_Probe: waits until a message has come that hymnRecv from `source` (or HYMN_ANY_SOURCE)
+/// with this tag would take, and tells of it. It is left there. As ProcessGroup::probe().
+HYMN_API hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t* info);
+/// As MPI_Iprobe: the same without waiting; *found is 0, and *info as it was, where none has come.
+HYMN_API hymnResult_t hymnIprobe(int source, int tag, hymnGroup_t group, int* found,
+                                 hymnMessageInfo_t* info);
+
 #ifdef __cplusplus
 }
 #endif

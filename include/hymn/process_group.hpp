@@ -472,6 +472,17 @@ class HYMN_API ProcessGroup {
   RecvStatus sendrecv_replace(BufferView inout, int destination, int send_tag, int source,
                               int recv_tag, const CallOptions& options = {});
 
+  /// As MPI_Probe: waits, within the limit, until a message has come that recv(…, source, tag)
+  /// would take, and tells of it; `source` may be any_source. It is left there: recv(…,
+  /// info.source, info.tag) takes it, unless another thread of the rank does so first. Receives
+  /// that wait already have their messages first. What comes in the memory of a GPU is not seen,
+  /// nor are elements of MPI types whose layout MPI alone knows, unless MPI carries all messages of
+  /// the group.
+  MessageInfo probe(int source, int tag = 0, const CallOptions& options = {});
+  /// As MPI_Iprobe: the same without waiting; nothing where none has come. It moves what is in
+  /// flight on this rank. Throws where a message can come no more: PeerError, AbortedError.
+  std::optional<MessageInfo> iprobe(int source, int tag = 0);
+
   // --- Failures
 
   /// Gives the group up on all its ranks: whatever is in flight, here and there, ends with an

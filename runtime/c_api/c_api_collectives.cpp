@@ -47,6 +47,7 @@ constexpr std::optional<hymnCollective_t> c_value(OpType type) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
+#include "runtime/group/message_probe.hpp"
 #include "runtime/group/send_recv.hpp"
 #include "runtime/group/work_starter.hpp"
 
@@ -85,5 +86,28 @@ hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, 
     tell(status, hymn::detail::SendRecv(state_of(call), {.stream = stream}, call.site)
                      .replace(P2POp::send(input(buf, count, dtype), destination, sendtag),
                               P2POp::recv(output(buf, count, dtype), source, recvtag)));
+  });
+}
+
+hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t* info) {
+  const Call call = blocking(__func__, group, nullptr);
+  return guarded(__func__, [&] {
+    need(info, "info");
+    const hymn::detail::MessageProbe probe(state_of(call), source, tag);
+    const hymn::MessageInfo found = probe.wait({}, call.site);
+    *info = {found.source, found.tag, found.bytes};
+  });
+}
+
+hymnResult_t hymnIprobe(int source, int tag, hymnGroup_t group, int* found,
+                        hymnMessageInfo_t* info) {
+  const Call call = blocking(__func__, group, nullptr);
+  return guarded(__func__, [&] {
+    *need(found, "found") = 0;
+    need(info, "info");
+    const auto seen = hymn::detail::MessageProbe(state_of(call), source, tag).look();
+    if (!seen) return;
+    *found = 1;
+    *info = {seen->source, seen->tag, seen->bytes};
   });
 }

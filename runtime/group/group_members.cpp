@@ -50,7 +50,7 @@ int GroupMembers::group_rank(int global_rank) const {
 
 int GroupMembers::find_peer(const Request& request, ToItself to_itself) const {
   const bool is_p2p = !is_collective(request.type);
-  if (request.type == OpType::recv && request.peer == any_source) return any_source;
+  if (awaits_message(request.type) && request.peer == any_source) return any_source;
   const int peer = find_rank(request.peer);
   if (peer < 0)
     throw UsageError(

@@ -194,7 +194,7 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   if (is_collective(request.type)) record_.note_completed(call.sequence);
   if (watched.is_on) [[unlikely]]
     watch_.note_ended(call, watched, nullptr);
-  return request.type == OpType::recv ? members_.to_global(storage.get()->status()) : RecvStatus{};
+  return awaits_message(request.type) ? members_.to_global(storage.get()->status()) : RecvStatus{};
 }
 
 Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {

@@ -74,6 +74,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void destroy();
 
  private:
+  friend class MessageProbe;
   friend class WorkStarter;
 
   struct Asked {

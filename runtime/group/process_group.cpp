@@ -4,6 +4,7 @@
 
 #include "runtime/group/device_barrier.hpp"
 #include "runtime/group/group_state.hpp"
+#include "runtime/group/message_probe.hpp"
 #include "runtime/group/send_recv.hpp"
 #include "runtime/group/work_starter.hpp"
 #include "runtime/group/world_context.hpp"
@@ -115,6 +116,13 @@ RecvStatus ProcessGroup::sendrecv_replace(BufferView inout, int destination, int
                                           int source, int recv_tag, const CallOptions& options) {
   return detail::SendRecv(need(state_), options, __builtin_return_address(0))
       .replace(P2POp::send(inout, destination, send_tag), P2POp::recv(inout, source, recv_tag));
+}
+
+MessageInfo ProcessGroup::probe(int source, int tag, const CallOptions& options) {
+  return detail::MessageProbe(need(state_), source, tag).wait(options, __builtin_return_address(0));
+}
+std::optional<MessageInfo> ProcessGroup::iprobe(int source, int tag) {
+  return detail::MessageProbe(need(state_), source, tag).look();
 }
 
 void ProcessGroup::abort(const std::string& reason) {

@@ -89,10 +89,36 @@ static void test_sendrecv(const Member* at) {
                            at->group, NULL, NULL));
 }
 
+// Rank 0 makes room for just what waits.
+static void test_probe(const Member* at) {
+  int32_t buf[max_ranks] = {0};
+  hymnMessageInfo_t info = {-7, -7, 0};
+  hymnRecvStatus_t status = {-1, -1, 0};
+  int found = -1;
+  CHECK_OK(hymnIprobe(HYMN_ANY_SOURCE, ready, at->group, &found, &info));
+  CHECK(found == 0 && info.source == -7);
+  CHECK_OK(hymnBarrier(at->group, NULL));
+  if (at->rank == 1) CHECK_OK(hymnSend(buf, 3, hymnInt32, 0, ready, at->group, NULL));
+  if (at->rank == 0) {
+    CHECK_OK(hymnProbe(HYMN_ANY_SOURCE, ready, at->group, &info));
+    CHECK(info.source == 1 && info.tag == ready && info.bytes == 3 * sizeof(int32_t));
+    CHECK_OK(hymnIprobe(1, ready, at->group, &found, &info));
+    CHECK(found == 1 && info.bytes == 3 * sizeof(int32_t));
+    CHECK_OK(hymnRecv(buf, info.bytes / sizeof(int32_t), hymnInt32, info.source, info.tag,
+                      at->group, NULL, &status));
+    CHECK(status.source == 1 && status.count == 3);
+  }
+  CHECK_FAILS(hymnUsageError, "itself", hymnProbe(at->rank, ready, at->group, &info));
+  CHECK_FAILS(hymnUsageError, "info is NULL", hymnProbe(1 - at->rank, ready, at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "found is NULL",
+              hymnIprobe(1 - at->rank, ready, at->group, NULL, &info));
+}
+
 void test_point_to_point(hymnWorld_t world) {
   const Member at = member_of(world);
   test_sendrecv(&at);
   if (at.size < 2) return;
+  test_probe(&at);
   test_any_source(&at);
   // What the ring sends to rank 0 must not be taken for an answer to "any source".
   CHECK_OK(hymnBarrier(at.group, NULL));

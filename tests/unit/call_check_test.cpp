@@ -39,6 +39,7 @@ TEST(CallFacts, NameOperationsAsProfilersDo) {
   EXPECT_EQ(profiling_name(OpType::all_to_all, 0, -1), "hymn:all_to_all");
   EXPECT_EQ(profiling_name(OpType::send, 4, 6), "hymn:send 4->6");
   EXPECT_EQ(profiling_name(OpType::recv, 4, any_source), "hymn:recv 4<-any");
+  EXPECT_EQ(profiling_name(OpType::probe, 4, 6), "hymn:probe 4<-6");
 }
 
 TEST(CallFacts, PayloadIsWhatARankGivesOrGets) {
