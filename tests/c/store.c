@@ -25,7 +25,7 @@ static void check_calls(hymnStore_t store) {
   CHECK_OK(hymnStoreAdd(store, "n", 40, &number));
   CHECK_OK(hymnStoreAdd(store, "n", 2, &number));
   CHECK(number == 42);
-  CHECK_FAILS(hymnStoreError, "'a'", hymnStoreAdd(store, "a", 1, &number));
+  CHECK_FAILS(hymnStoreError, "a'", hymnStoreAdd(store, "a", 1, &number));
 
   CHECK_OK(hymnStoreCheck(store, both, 2, &there));
   CHECK(there == 0);
@@ -148,7 +148,8 @@ static void check_errors(void) {
   CHECK_FAILS(hymnUsageError, "bytes is NULL", hymnStoreGet(store, "a", 0.01, NULL, 0, NULL));
   CHECK_FAILS(hymnUsageError, "value is NULL", hymnStoreGet(store, "a", 0.01, NULL, 4, &bytes));
   CHECK_FAILS(hymnUsageError, "no TCP store", hymnStoreTcpPort(store, &out));
-  CHECK_FAILS(hymnUsageError, "unset", hymnStoreSetTimeout(store, HYMN_TIMEOUT_DEFAULT));
+  CHECK_FAILS(hymnUsageError, "a default timeout",
+              hymnStoreSetTimeout(store, HYMN_TIMEOUT_DEFAULT));
   CHECK_OK(hymnStoreSetTimeout(store, HYMN_TIMEOUT_NONE));
   CHECK_OK(hymnStoreGetTimeout(store, &seconds));
   CHECK(seconds == HYMN_TIMEOUT_NONE);
