@@ -233,22 +233,6 @@ RANK_TEST(C10d, test_allgather_float8) {
   }
 }
 
-// In the list, given, or both: a complex number is two real ones.
-RANK_TEST(C10d, test_tensor_dtype_complex) {
-  for (const bool list_has_complex : {false, true})
-    for (const bool gives_complex : {false, true}) {
-      Floats mine = {static_cast<float>(world.rank()), -1};
-      std::vector<Floats> gathered(ranks_as_size(world), Floats(2));
-      std::vector<BufferView> list(gathered.begin(), gathered.end());
-      if (list_has_complex) list.back() = BufferView(list.back().data, 1, DataType::complex64);
-      world.group().all_gather(gives_complex ? ConstBufferView(mine.data(), 1, DataType::complex64)
-                                             : ConstBufferView(mine),
-                               list);
-      for (int rank = 0; rank < world.size(); ++rank)
-        EXPECT_EQ(gathered[as_size(rank)], (Floats{static_cast<float>(rank), -1}));
-    }
-}
-
 // --- The collectives
 
 RANK_TEST(C10d, test_reduce_scatter_base_k) {
