@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 namespace hymn::test {
 namespace {
@@ -50,6 +51,23 @@ FaultPlan pair_of(const JobPlan& job, std::size_t death, const std::string& path
                     {deaths[death + 1], state_for(path, number + 1), path, second}});
 }
 
+/// torch.distributed's tests of these names: rank 1 of three fails while the others wait.
+std::vector<FaultPlan> plans_of_torch() {
+  constexpr std::pair<const char*, const char*> deaths[] = {
+      {"test_nccl_errors_blocking_clean_exit", "exit0"},
+      {"test_nccl_errors_blocking_nonzero_exit", "exit1"},
+      {"test_nccl_errors_blocking_abort", "abort"},
+      {"test_nccl_errors_blocking_sigkill", "kill"},
+      {"test_nccl_errors_blocking_sigterm", "term"},
+      {"test_nccl_errors_blocking_other_cases", "never"}};
+  std::vector<FaultPlan> plans;
+  for (const auto& [name, death] : deaths) {
+    plans.push_back(plan(job_on({3}), {{death, "asynchronous", "shm", 1}}));
+    plans.back().name = name;
+  }
+  return plans;
+}
+
 const std::vector<std::string> local_paths = {"shm", "mpi", "mpi_p2p"};
 
 }  // namespace
@@ -64,7 +82,7 @@ std::vector<int> FaultPlan::survivors(std::size_t scene) const {
 void PrintTo(const FaultPlan& plan, std::ostream* out) { *out << plan.name; }
 
 std::vector<FaultPlan> local_plans() {
-  std::vector<FaultPlan> plans;
+  std::vector<FaultPlan> plans = plans_of_torch();
   std::size_t number = 0;
   for (const std::string& path : local_paths)
     for (std::size_t death = 0; death < all_deaths().size(); death += 2) {

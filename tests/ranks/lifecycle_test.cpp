@@ -52,6 +52,14 @@ RANK_TEST(Lifecycle, test_close_pg) {
   expect_ended(group);
 }
 
+RANK_TEST(Lifecycle, test_pass_default_pg) {
+  ProcessGroup default_group = world.group();
+  EXPECT_FALSE(world.is_destroyed());
+  world.destroy();
+  EXPECT_TRUE(world.is_destroyed());
+  expect_ended(default_group);
+}
+
 RANK_TEST(Lifecycle, test_abort_in_destroy_pg) {
   ProcessGroup group = world.new_group(all_ranks(world));
   std::vector<float> values;

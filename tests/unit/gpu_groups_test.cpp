@@ -434,6 +434,31 @@ TEST_P(GpuGroups, WhatMembersMakeAloneIsNeverSplit) {
   EXPECT_EQ(gpus.count("split"), 0);
 }
 
+// --- Ends
+
+/// Makes two groups of all ranks, uses so many of them, and leaves all to the end of the world.
+void leave_twins(ToyGpus& gpus, World& world, std::size_t used) {
+  Buffer buffer(gpus, world.rank(), {1});
+  world.group().all_reduce_async(buffer.view()).wait();
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<ProcessGroup> twins = {world.new_group(all), world.new_group(all)};
+  for (std::size_t i = 2 - used; i < 2; ++i) twins[i].all_reduce_async(buffer.view()).wait();
+  EXPECT_EQ(world.group().comm_split_count(), used);
+  world.destroy();
+  for (ProcessGroup& twin : twins) EXPECT_THROW(twin.all_reduce(buffer.view()), UsageError);
+}
+
+TEST_P(GpuGroups, test_abort_in_destroy_multi_pgs) {
+  gpus.run([this](World& world) { leave_twins(gpus, world, 2); });
+  EXPECT_EQ(gpus.count("destroy"), 3 * size());
+}
+
+TEST_P(GpuGroups, test_abort_in_destroy_mixed_empty_pgs) {
+  gpus.run([this](World& world) { leave_twins(gpus, world, 1); });
+  EXPECT_EQ(gpus.count("destroy"), 2 * size());
+}
+
 // --- Order
 
 TEST_P(GpuGroups, LaunchesKeepTheOrderOfTheCalls) {
