@@ -9,9 +9,9 @@
 namespace hymn::test {
 namespace {
 
-using Floats = std::vector<float>;
+using Elements = std::vector<float>;
 
-Floats ten_of(int value) { return Floats(10, static_cast<float>(value)); }
+Elements ten_of(int value) { return Elements(10, static_cast<float>(value)); }
 
 // --- In sub-groups of ranks 0 and 1, and of 2 and 3; roots and peers are global ranks
 
@@ -23,19 +23,19 @@ ProcessGroup own_half(World& world) {
 }
 
 int even_of_half(const World& world) { return world.rank() / 2 * 2; }
-bool is_even(const World& world) { return world.rank() % 2 == 0; }
+bool is_even_rank(const World& world) { return world.rank() % 2 == 0; }
 
 RANK_TEST(C10d, test_gather_subgroup) {
   NEEDS_RANKS(4);
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world);
-  std::vector<Floats> gathered(is_even(world) ? 2 : 0, ten_of(-1));
+  std::vector<Elements> gathered(is_even_rank(world) ? 2 : 0, ten_of(-1));
   const std::vector<BufferView> outputs(gathered.begin(), gathered.end());
-  const Floats mine = ten_of(world.rank());
+  const Elements mine = ten_of(world.rank());
   half.gather(mine, outputs, root);
-  if (is_even(world)) {
-    EXPECT_EQ(gathered, (std::vector<Floats>{ten_of(root), ten_of(root + 1)}));
+  if (is_even_rank(world)) {
+    EXPECT_EQ(gathered, (std::vector<Elements>{ten_of(root), ten_of(root + 1)}));
   }
 }
 
@@ -44,9 +44,9 @@ RANK_TEST(C10d, test_reduce_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world);
-  Floats x = ten_of(world.rank());
+  Elements x = ten_of(world.rank());
   half.reduce(x, root);
-  if (is_even(world)) {
+  if (is_even_rank(world)) {
     EXPECT_EQ(x, ten_of(root + root + 1));
   }
 }
@@ -55,11 +55,11 @@ void check_messages_in_half(World& world, bool async) {
   NEEDS_RANKS(4);
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
-  Floats x = ten_of(is_even(world) ? -1 : world.rank());
+  Elements x = ten_of(is_even_rank(world) ? -1 : world.rank());
   const int peer = world.rank() ^ 1;
   if (async)
-    (is_even(world) ? half.irecv(x, peer) : half.isend(x, peer)).wait();
-  else if (is_even(world))
+    (is_even_rank(world) ? half.irecv(x, peer) : half.isend(x, peer)).wait();
+  else if (is_even_rank(world))
     half.recv(x, peer);
   else
     half.send(x, peer);
@@ -74,7 +74,7 @@ RANK_TEST(C10d, test_broadcast_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world) + 1;
-  Floats x = ten_of(is_even(world) ? -1 : root);
+  Elements x = ten_of(is_even_rank(world) ? -1 : root);
   half.broadcast(x, root);
   EXPECT_EQ(x, ten_of(root));
 }
@@ -84,10 +84,10 @@ RANK_TEST(C10d, test_scatter_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world) + 1;
-  std::vector<Floats> given;
-  if (!is_even(world)) given = {ten_of(root - 1), ten_of(root)};
+  std::vector<Elements> given;
+  if (!is_even_rank(world)) given = {ten_of(root - 1), ten_of(root)};
   const std::vector<ConstBufferView> inputs(given.begin(), given.end());
-  Floats x = ten_of(-1);
+  Elements x = ten_of(-1);
   half.scatter(inputs, x, root);
   EXPECT_EQ(x, ten_of(world.rank()));
 }
@@ -139,7 +139,7 @@ RANK_TEST(C10d, test_nncl_rank_membership) {
   expect_error(ErrorKind::usage, [&] { (void)group.global_rank(0); }, {"not registered"});
 }
 
-Floats filled_with(std::size_t count, float value) { return Floats(count, value); }
+Elements filled_with(std::size_t count, float value) { return Elements(count, value); }
 
 // --- Element types
 
@@ -172,15 +172,15 @@ RANK_TEST(C10d, test_reduce_scatter_base_k) {
 }
 
 RANK_TEST(C10d, test_allgather_base) {
-  const Floats ones = filled_with(100, 1);
-  Floats out(100 * ranks_as_size(world));
+  const Elements ones = filled_with(100, 1);
+  Elements out(100 * ranks_as_size(world));
   world.group().all_gather(ones, out);
   EXPECT_EQ(out, filled_with(out.size(), 1));
 }
 
 RANK_TEST(C10d, test_all_to_all_single) {
-  const Floats ones = filled_with(2 * ranks_as_size(world), 1);
-  Floats out(ones.size());
+  const Elements ones = filled_with(2 * ranks_as_size(world), 1);
+  Elements out(ones.size());
   world.group().all_to_all(ones, out);
   EXPECT_EQ(out, ones);
 }
@@ -188,28 +188,28 @@ RANK_TEST(C10d, test_all_to_all_single) {
 RANK_TEST(C10d, test_collectives) {
   ProcessGroup& group = world.group();
   const auto ranks = static_cast<float>(world.size());
-  const Floats ones = filled_with(100, 1);
-  Floats reduced = ones;
+  const Elements ones = filled_with(100, 1);
+  Elements reduced = ones;
   group.reduce(reduced, 0);
   if (world.rank() == 0) {
     EXPECT_EQ(reduced, filled_with(100, ranks));
   }
-  Floats shared = filled_with(100, static_cast<float>(world.rank()));
+  Elements shared = filled_with(100, static_cast<float>(world.rank()));
   group.broadcast(shared, 0);
   EXPECT_EQ(shared, filled_with(100, 0));
   shared = ones;
   group.all_reduce(shared);
   EXPECT_EQ(shared, filled_with(100, ranks));
-  std::vector<Floats> lists(ranks_as_size(world), Floats(100));
+  std::vector<Elements> lists(ranks_as_size(world), Elements(100));
   const std::vector<BufferView> outputs(lists.begin(), lists.end());
   group.all_gather(ones, outputs);
-  EXPECT_EQ(lists, std::vector<Floats>(lists.size(), ones));
+  EXPECT_EQ(lists, std::vector<Elements>(lists.size(), ones));
   const std::vector<ConstBufferView> inputs(lists.begin(), lists.end());
   group.reduce_scatter(inputs, shared);
   EXPECT_EQ(shared, filled_with(100, ranks));
   group.scatter(world.rank() == 0 ? inputs : std::vector<ConstBufferView>(), shared, 0);
   EXPECT_EQ(shared, ones);
-  std::vector<Floats> swapped(lists.size(), Floats(100));
+  std::vector<Elements> swapped(lists.size(), Elements(100));
   const std::vector<BufferView> others(swapped.begin(), swapped.end());
   group.all_to_all(inputs, others);
   EXPECT_EQ(swapped, lists);
