@@ -38,8 +38,11 @@ const std::array variables = {
     Variable{
         "HYMN_TIMEOUT",
         "How long an operation may take, in seconds, unless its group or call says otherwise; "
-        "none: for ever, as plain MPI.",
-        [](Config& c, std::string_view n, std::string_view v) { c.timeout = parse_timeout(n, v); },
+        "none: for ever, as plain MPI; empty: 600 in groups whose members all have a GPU, and 1800 "
+        "elsewhere.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.timeout = v.empty() ? Timeout() : parse_timeout(n, v);
+        },
         [](const Config& c) { return print_timeout(c.timeout); }},
     Variable{"HYMN_INIT_TIMEOUT",
              "How long creating a world or a group may take, in seconds; none: for ever; "

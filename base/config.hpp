@@ -56,7 +56,11 @@ struct MetricsPlace {
 /// The settings of a world, read from the environment once, when the world is made. What each one
 /// means is told by the table in config.cpp, which `hymn info` prints.
 struct Config {
-  Timeout timeout = std::chrono::minutes(30);
+  /// Of operations where nothing else is said, and where all members of a group have a GPU.
+  static constexpr Timeout usual_timeout = std::chrono::minutes(30);
+  static constexpr Timeout usual_gpu_timeout = std::chrono::minutes(10);
+
+  Timeout timeout;  ///< unset: one of these
   LogLevel log_level = LogLevel::warning;
   bool progress_thread = false;
   ThreadLevel mpi_thread_level = ThreadLevel::multiple;

@@ -27,10 +27,23 @@ if(HYMN_SANITIZE)
   set(timeout_factor 5)
 endif()
 
-set(test_headers <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
+# What nearly all tests include, compiled once: for programs, and for the libraries of tests, which
+# compute much and are optimised.
 add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
-hymn_set_up_program(hymn_test_headers hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
-hymn_precompile(hymn_test_headers ${test_headers})
+add_library(hymn_optimised_test_headers OBJECT EXCLUDE_FROM_ALL
+            "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
+target_compile_options(hymn_optimised_test_headers PRIVATE -O1)
+foreach(headers IN ITEMS hymn_test_headers hymn_optimised_test_headers)
+  hymn_set_up_program(${headers} hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
+  hymn_precompile(${headers} <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
+endforeach()
+
+# hymn_set_up_tests(TARGET): a library of tests that compute much.
+function(hymn_set_up_tests target)
+  target_compile_options(${target} PRIVATE -O1)
+  target_link_libraries(${target} PRIVATE hymn_flags PUBLIC fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
+  target_precompile_headers(${target} REUSE_FROM hymn_optimised_test_headers)
+endfunction()
 
 # hymn_test_program(NAME … SOURCES … [LINKS …]) builds a program that several ctests may run.
 function(hymn_test_program)

@@ -8,11 +8,14 @@
 namespace hymn {
 
 struct LocatedRequest {
-  /// All its views say that they are in that memory. What is on the host is ordered by no stream.
-  LocatedRequest(const Request& given, MemoryKind memory)
+  explicit LocatedRequest(const Request& given)
       : inputs(given.inputs.views().begin(), given.inputs.views().end()),
         outputs(given.outputs.views().begin(), given.outputs.views().end()),
         request(given) {
+    point_to_views();
+  }
+  /// All its views say that they are in that memory. What is on the host is ordered by no stream.
+  LocatedRequest(const Request& given, MemoryKind memory) : LocatedRequest(given) {
     for (ConstBufferView& view : inputs) view.memory = memory;
     for (BufferView& view : outputs) view.memory = memory;
     if (memory == MemoryKind::host) request.domain = {};

@@ -27,6 +27,8 @@ class OpTypes {
 };
 
 inline constexpr OpTypes send_and_recv = {OpType::send, OpType::recv};
+/// All that is done with messages where they can be looked at before they are received.
+inline constexpr OpTypes all_of_messages = send_and_recv | OpTypes{OpType::probe};
 
 /// All for which `belongs` is true.
 template <class Belongs>

@@ -58,6 +58,14 @@ bool are_apart(const ConstBufferView& in, const BufferView& out) {
   return from < to ? to - from >= in.count * element : from - to >= out.count * element;
 }
 
+/// What a rank other than the root passes on the root's side, of which counts and dtypes are looked
+/// at.
+template <class View>
+bool may_be_ignored(const Blocks<View>& side, DataType dtype) {
+  return side.layout() != Layout::counted && side.layout() != Layout::list &&
+         (side.flat().data == nullptr || side.flat().dtype == dtype);
+}
+
 }  // namespace
 
 bool is_plainly_right(const Request& request, GroupShape shape, int root) {
@@ -65,14 +73,13 @@ bool is_plainly_right(const Request& request, GroupShape shape, int root) {
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
   if (request.op.kind() == ReduceKind::opaque) return false;
-  // What a rank other than the root passes on the root's side is not looked at, but for counts.
   if (shape.rank != root) {
     if (!uses_outputs(request.type, /*is_root=*/false))
       return request.inputs.layout() == usual.inputs && is_plain(in) && is_own_type(in.dtype) &&
-             request.outputs.layout() != Layout::counted;
+             may_be_ignored(request.outputs, in.dtype);
     if (!uses_inputs(request.type, /*is_root=*/false))
       return request.outputs.layout() == usual.outputs && is_plain(out) && is_own_type(out.dtype) &&
-             request.inputs.layout() != Layout::counted;
+             may_be_ignored(request.inputs, out.dtype);
   }
   if (usual.inputs == Layout::none || request.inputs.layout() != usual.inputs ||
       request.outputs.layout() != usual.outputs || !is_plain(in) || !is_plain(out) ||

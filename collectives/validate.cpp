@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "collectives/located_request.hpp"
 #include "collectives/validate_view.hpp"
 #include "hymn/process_group.hpp"
 
@@ -78,18 +79,27 @@ void validate_views(std::string_view side, const Blocks<View>& blocks) {
   for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view));
 }
 
-void require_one_dtype(std::span<const ConstBufferView> inputs,
-                       std::span<const BufferView> outputs) {
-  const DataType dtype =
-      inputs.empty() ? (outputs.empty() ? DataType::uint8 : outputs[0].dtype) : inputs[0].dtype;
-  auto check = [dtype](DataType other) {
-    if (other != dtype)
-      throw UsageError(fmt::format("buffers with different dtypes in one call: {} and {}",
-                                   to_string(dtype), to_string(other)),
+template <class View>
+void require_dtype(DataType dtype, std::span<const View> views, bool is_used) {
+  for (const View& view : views) {
+    const bool counts = is_used || (view.data != nullptr && view.count != 0);
+    if (counts && view.dtype != dtype)
+      throw UsageError(fmt::format("tensors with different dtypes in one call: {} and {}",
+                                   to_string(dtype), to_string(view.dtype)),
                        {.remedy = "give all buffers of a call the same dtype"});
-  };
-  for (const auto& view : inputs) check(view.dtype);
-  for (const auto& view : outputs) check(view.dtype);
+  }
+}
+
+/// Of the side that does not count here those buffers, too, that hold something: who is not the
+/// root need not wait for the root to find out.
+void require_one_dtype(const Request& request, bool has_input, bool has_output) {
+  const auto inputs = request.inputs.views();
+  const auto outputs = request.outputs.views();
+  if (inputs.empty() && outputs.empty()) return;
+  const bool by_input = !inputs.empty() && (has_input || outputs.empty());
+  const DataType dtype = by_input ? inputs.front().dtype : outputs.front().dtype;
+  require_dtype(dtype, inputs, has_input);
+  require_dtype(dtype, outputs, has_output);
 }
 
 /// The input may be the output's own block, exactly, or must lie apart from the output.
@@ -176,6 +186,28 @@ void require_defined(OpType type, ReduceKind kind) {
         {.remedy = "take the sum, and divide it by the number of ranks that are in it"});
 }
 
+/// What a complex number is made of; any other type is its own.
+constexpr DataType part_of(DataType dtype) {
+  return dtype == DataType::complex64    ? DataType::float32
+         : dtype == DataType::complex128 ? DataType::float64
+                                         : dtype;
+}
+
+/// The same memory as numbers of that type: complex ones as their parts, or the other way round.
+template <class View>
+void describe_as(DataType dtype, std::string_view side, View& view) {
+  if (view.dtype == dtype) return;
+  validate_view(side, view);  // before its count is doubled
+  const bool to_parts = part_of(dtype) == dtype;
+  if (!to_parts && view.count % 2 != 0)
+    throw UsageError(
+        fmt::format("{} real elements are not a whole number of complex ones", view.count));
+  view.count = to_parts ? view.count * 2 : view.count / 2;
+  view.dtype = dtype;
+  view.shape = {};
+  view.strides = {};
+}
+
 void validate_tag(const Request& request) {
   if (request.tag < 0 || request.tag > ProcessGroup::max_tag)
     throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
@@ -188,33 +220,28 @@ std::string why_undefined(OpType type, ReduceKind kind) {
   return is_prefix && kind == ReduceKind::avg ? "by how many ranks to divide differs" : "";
 }
 
-std::unique_ptr<const Request> match_complex_views(const Request& request) {
-  if (request.type != OpType::all_gather) return nullptr;
-  auto real_of = [](DataType dtype) {
-    return dtype == DataType::complex64    ? DataType::float32
-           : dtype == DataType::complex128 ? DataType::float64
-                                           : dtype;
-  };
+std::shared_ptr<const Request> match_complex_views(const Request& request) {
+  if (request.type != OpType::all_gather || request.inputs.views().empty()) return nullptr;
+  const auto outputs = request.outputs.views();
   const DataType in = request.inputs.dtype();
   const DataType out = request.outputs.dtype();
-  if (in == out || real_of(in) != real_of(out)) return nullptr;
-  ConstBufferView view = request.inputs.flat();
-  const bool widen = real_of(out) == out;  // a complex input is looked at as pairs of reals
-  validate_view("input", view);            // before its count is doubled
-  if (!widen && view.count % 2 != 0)
-    throw UsageError(
-        fmt::format("{} real elements are not a whole number of complex ones", view.count));
-  view.count = widen ? view.count * 2 : view.count / 2;
-  view.dtype = out;
-  view.shape = {};
-  view.strides = {};
-  auto matched = std::make_unique<Request>(request);
-  matched->inputs = InputBlocks::whole(view);
-  return matched;
+  const auto is_alike = [out](const BufferView& view) { return view.dtype == out; };
+  const bool is_mixed = !std::ranges::all_of(outputs, is_alike);
+  if (in == out && !is_mixed) return nullptr;
+  const auto has_its_parts = [in](const BufferView& view) {
+    return part_of(view.dtype) == part_of(in);
+  };
+  if (!std::ranges::all_of(outputs, has_its_parts)) return nullptr;
+  const auto matched = std::make_shared<LocatedRequest>(request);
+  describe_as(is_mixed ? part_of(in) : out, "input", matched->inputs.front());
+  if (is_mixed)
+    for (BufferView& view : matched->outputs) describe_as(part_of(in), "output", view);
+  matched->point_to_views();
+  return {matched, &matched->request};
 }
 
 void validate(const Request& request, GroupShape shape, int root) {
-  // What a rank other than the root passes on the root's side is not looked at.
+  // Of what a rank other than the root passes on the root's side only the dtype is looked at.
   const bool has_input = uses_inputs(request.type, shape.rank == root);
   const bool has_output = uses_outputs(request.type, shape.rank == root);
   static constexpr InputBlocks no_inputs;
@@ -223,7 +250,7 @@ void validate(const Request& request, GroupShape shape, int root) {
   const OutputBlocks& outputs = has_output ? request.outputs : no_outputs;
   validate_views("input", inputs);
   validate_views("output", outputs);
-  require_one_dtype(inputs.views(), outputs.views());
+  require_one_dtype(request, has_input, has_output);
   if (reduces(request.type) && request.op.kind() == ReduceKind::opaque &&
       request.op.handle() == nullptr)
     throw UsageError("the operation of another library has no handle");
@@ -271,6 +298,7 @@ void validate(const Request& request, GroupShape shape, int root) {
       break;
     case OpType::send:
     case OpType::recv:
+    case OpType::probe:
       validate_tag(request);
       break;
     case OpType::broadcast:

@@ -17,8 +17,9 @@ void validate(const Request& request, GroupShape shape, int root);
 /// Why there is no such reduction, of whatever type: empty where there is one.
 HYMN_PRIVATE std::string why_undefined(OpType type, ReduceKind kind);
 
-/// all_gather may be given a complex buffer on one side and its real view on the other: the input
-/// is then described as the outputs are. Null: the request needs no change.
-std::unique_ptr<const Request> match_complex_views(const Request& request);
+/// all_gather may be given complex buffers and real views of such: then the input is described as
+/// the outputs are, or all of them as their parts where those of a list differ. Null: the request
+/// needs no change.
+std::shared_ptr<const Request> match_complex_views(const Request& request);
 
 }  // namespace hymn

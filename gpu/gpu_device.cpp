@@ -118,6 +118,19 @@ void GpuDevice::destroy_stream(Stream stream) noexcept {
   cuda_.pop_context.pointer(&popped);
 }
 
+Stream GpuDevice::stream_behind_default() {
+  const Stream own = stream(false);
+  const Event held = mark(nullptr);
+  try {
+    wait_on(own, held);
+  } catch (...) {
+    give_back(held);
+    throw;
+  }
+  give_back(held);
+  return own;
+}
+
 void GpuDevice::require_own(Stream stream) {
   // Of the default streams it tells whose the thread's context is: they are used from there.
   Context found = nullptr;

@@ -49,6 +49,9 @@ class GpuDevice {
   /// Another one, for who has to have one alone.
   HYMN_PRIVATE cuda_api::Stream make_stream(bool high_priority);
   HYMN_PRIVATE void destroy_stream(cuda_api::Stream stream) noexcept;
+  /// hymn's own, too: what it is given from now on comes after what the GPU's legacy default stream
+  /// holds now.
+  cuda_api::Stream stream_behind_default();
   /// Throws UsageError for a stream of another GPU, or of another context than the primary one.
   void require_own(cuda_api::Stream stream);
   /// Whether what is enqueued there goes into a graph instead.

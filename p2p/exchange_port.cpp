@@ -44,6 +44,24 @@ class Route {
     std::lock_guard lock(mutex_);
     remove(receive);
   }
+  /// As MessagePort::probe(). What waits has been taken from the exchange, which cannot be looked
+  /// into, and is kept here.
+  std::optional<RecvStatus> probe(int peer, MessageTag tag) {
+    std::lock_guard lock(mutex_);
+    const std::uint64_t wanted = exchange_tag(tag);
+    match_in_order(wanted);
+    if (find_kept(peer, wanted) == kept_.end()) {
+      auto message = exchange_->try_receive(exchange_rank(peer), wanted);
+      if (!message) return std::nullopt;
+      kept_.push_back({wanted, std::move(*message)});
+      match_in_order(wanted);  // a receive may have waited for just this one
+    }
+    const auto found = find_kept(peer, wanted);
+    if (found == kept_.end()) return std::nullopt;
+    return RecvStatus{.source = member_of(found->message.source),
+                      .tag = static_cast<int>(tag.value),
+                      .count = found->message.bytes.size()};
+  }
   /// Gives the messages that have come to `mine`, and to those that were posted before them and
   /// match the same; then, when all of `mine` have been completed, forgets them, tells the status
   /// of the last, and returns true. Throws the error of one that has failed.
@@ -61,6 +79,10 @@ class Route {
   }
 
  private:
+  struct Kept {
+    std::uint64_t tag;
+    ExchangeMessage message;
+  };
   using Queues = std::map<std::pair<std::uint64_t, int>, std::deque<std::shared_ptr<Posted>>>;
 
   static std::pair<std::uint64_t, int> queue_of(const Posted& receive) {
@@ -92,12 +114,24 @@ class Route {
   }
   /// False: its message has not come.
   bool take(const std::shared_ptr<Posted>& posted) {
-    const auto message =
-        exchange_->try_receive(exchange_rank(posted->peer), exchange_tag(posted->tag));
+    const auto message = take_message(posted->peer, exchange_tag(posted->tag));
     if (!message) return false;
     complete(*posted, *message);
     remove(posted);
     return true;
+  }
+  /// What has been kept came before what the exchange has.
+  std::optional<ExchangeMessage> take_message(int peer, std::uint64_t tag) {
+    const auto kept = find_kept(peer, tag);
+    if (kept == kept_.end()) return exchange_->try_receive(exchange_rank(peer), tag);
+    ExchangeMessage message = std::move(kept->message);
+    kept_.erase(kept);
+    return message;
+  }
+  std::deque<Kept>::iterator find_kept(int peer, std::uint64_t tag) {
+    return std::ranges::find_if(kept_, [&](const Kept& kept) {
+      return kept.tag == tag && (peer == any_source || kept.message.source == exchange_rank(peer));
+    });
   }
   void remove(const std::shared_ptr<Posted>& posted) {
     const auto queue = posted_.find(queue_of(*posted));
@@ -110,6 +144,9 @@ class Route {
   }
   int exchange_rank(int peer) const {
     return peer == any_source ? Exchange::from_anyone : ranks_[static_cast<std::size_t>(peer)];
+  }
+  int member_of(int rank) const {
+    return static_cast<int>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
   }
   void complete(Posted& receive, const ExchangeMessage& message) const {
     receive.complete = true;
@@ -128,9 +165,8 @@ class Route {
     }
     if (!message.bytes.empty())
       std::memcpy(receive.view.data, message.bytes.data(), message.bytes.size());
-    const auto source = std::lower_bound(ranks_.begin(), ranks_.end(), message.source);
     receive.status = {
-        .source = static_cast<int>(source - ranks_.begin()),
+        .source = member_of(message.source),
         .tag = static_cast<int>(receive.tag.value),
         .count = message.bytes.size() / std::max<std::size_t>(receive.view.element_bytes(), 1)};
   }
@@ -139,7 +175,8 @@ class Route {
   std::vector<int> ranks_;
   std::mutex mutex_;
   std::uint64_t next_ = 0;
-  Queues posted_;  ///< by tag and sender; none of them empty
+  std::deque<Kept> kept_;  ///< what a probe has found
+  Queues posted_;          ///< by tag and sender; none of them empty
 };
 
 class ExchangeTransfers final : public Transfers {
@@ -183,6 +220,9 @@ class ExchangePort final : public MessagePort {
 
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ExchangeTransfers>(route_); }
+  std::optional<RecvStatus> probe(int peer, MessageTag tag) override {
+    return route_->probe(peer, tag);
+  }
 
  private:
   std::shared_ptr<Route> route_;

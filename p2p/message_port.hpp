@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -69,6 +70,12 @@ class MessagePort {
   /// Whether it can carry elements of this request's types.
   virtual Verdict can_carry(const Request& request) const = 0;
   virtual std::unique_ptr<Transfers> open() = 0;
+  /// What a receive of the user's from `peer`, which may be any_source, would get first, if it has
+  /// come: its group rank and tag, and its bytes as the count. It stays where it is; receives that
+  /// wait already have theirs first. Only asked of ports that carry the user's messages.
+  virtual std::optional<RecvStatus> probe(int /*peer*/, MessageTag /*tag*/) {
+    throw UnsupportedError("messages of collectives alone come here");
+  }
   /// Operation::can_park(), park() and awaited() of an operation over this port.
   virtual bool can_park() const { return false; }
   virtual bool park(Operation& operation, long /*nanoseconds*/) { return operation.step(); }

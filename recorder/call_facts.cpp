@@ -90,7 +90,7 @@ std::string describe(const CallFacts& facts) {
 std::string profiling_name(OpType type, int rank, int peer) {
   const std::string_view name = to_string(type);
   if (type == OpType::send) return fmt::format("hymn:{} {}->{}", name, rank, name_of_rank(peer));
-  if (type == OpType::recv) return fmt::format("hymn:{} {}<-{}", name, rank, name_of_rank(peer));
+  if (awaits_message(type)) return fmt::format("hymn:{} {}<-{}", name, rank, name_of_rank(peer));
   return fmt::format("hymn:{}", name);
 }
 

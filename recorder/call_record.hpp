@@ -108,8 +108,7 @@ constexpr std::uint32_t& tag_place(CallRecord& call) {
   return (call.type == OpType::send ? call.output : call.input).shape[0];
 }
 constexpr std::uint32_t tag_of(const CallRecord& call) {
-  return is_message(call.type) ? (call.type == OpType::send ? call.output : call.input).shape[0]
-                               : 0;
+  return has_tag(call.type) ? (call.type == OpType::send ? call.output : call.input).shape[0] : 0;
 }
 
 }  // namespace hymn

@@ -29,16 +29,19 @@ std::uint64_t wait_began(const CallRecord& call) {
 std::string message_words(const CallRecord& call) {
   const bool sends = call.type == OpType::send;
   const CallSide& side = sends ? call.input : call.output;
-  return fmt::format(
-      "of {} {} {} {} with tag {}", side.count, to_string(side.dtype), sends ? "to" : "from",
-      call.peer == any_source ? "any rank" : fmt::format("rank {}", call.peer), tag_of(call));
+  const std::string what = call.type == OpType::probe
+                               ? "for a message"
+                               : fmt::format("of {} {}", side.count, to_string(side.dtype));
+  return fmt::format("{} {} {} with tag {}", what, sends ? "to" : "from",
+                     call.peer == any_source ? "any rank" : fmt::format("rank {}", call.peer),
+                     tag_of(call));
 }
 
 std::string title_of(const CallRecord& call, const CallWords& words) {
   std::string title = fmt::format("{} #{}", to_string(call.type), call.sequence);
-  if (is_message(call.type)) title += fmt::format(" {},", message_words(call));
-  title += fmt::format("{}group '{}'", is_message(call.type) ? " " : " of ",
-                       words.label(call.group_uid));
+  if (has_tag(call.type)) title += fmt::format(" {},", message_words(call));
+  title +=
+      fmt::format("{}group '{}'", has_tag(call.type) ? " " : " of ", words.label(call.group_uid));
   if (words.sites == nullptr || call.site == 0) return title;
   return fmt::format("{} at {}", title, site_text(call.site, *words.sites));
 }
@@ -86,7 +89,7 @@ std::string describe_calls(const RecorderView& view, const CallWords& words) {
 }  // namespace
 
 std::string describe_call(const CallRecord& call) {
-  if (!is_message(call.type)) return describe(facts_of(call));
+  if (!has_tag(call.type)) return describe(facts_of(call));
   return fmt::format("{} {}", to_string(call.type), message_words(call));
 }
 
@@ -153,7 +156,7 @@ OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
   awaited.tests = call.state == CallState::failed && !call.waited_for;
   if (call.state == CallState::failed)
     awaited.ended = std::max<std::uint64_t>(milliseconds_since(call.completed), 1);
-  if (is_message(call.type)) {
+  if (has_tag(call.type)) {
     awaited.any = call.peer == any_source;
     awaited.ranks = awaited.any ? view.members_of(call.group_uid) : std::to_string(call.peer);
   } else if (is_collective(call.type)) {

@@ -27,6 +27,7 @@ constexpr double bytes_moved(OpType type, int ranks) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       return 0;
   }
   return 0;

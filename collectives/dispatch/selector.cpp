@@ -63,7 +63,7 @@ std::uint64_t Selector::key(const Request& request) const {
   if (count >> count_bits != 0 || request.inputs.layout() == Layout::counted ||
       request.outputs.layout() == Layout::counted || request.inputs.dtype() == DataType::opaque ||
       request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque ||
-      request.tag != 0 || (request.type == OpType::recv && request.peer == any_source))
+      request.tag != 0 || (awaits_message(request.type) && request.peer == any_source))
     return 0;
   // Each at its place, and not one after the other: then none has to wait for the one before.
   const auto at = [](auto value, unsigned place) {

@@ -192,6 +192,7 @@ void inprocess_part(const PeerCalls& peers, GroupShape shape, const Call& mine) 
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       throw Error(ErrorKind::internal, fmt::format("ranks that are threads have no collective {}",
                                                    to_string(request.type)));
   }

@@ -24,7 +24,7 @@ double seconds(const PlanQuery& query, const PlanContext& context) {
                  bytes_on_cores(query.type, context), bandwidth);
 }
 
-constexpr OpTypes all = usual_collectives | send_and_recv;
+constexpr OpTypes all = usual_collectives | all_of_messages;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// send and recv: one message.
+// send, recv and probe: one message.
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/port_operation.hpp"
@@ -29,13 +29,37 @@ class SendRecvOperation final : public PortOperation {
   std::unique_ptr<Transfers> transfers_;
 };
 
+/// Sends nothing, and takes nothing: there is nothing to give up.
+class PortProbeOperation final : public PortOperation {
+ public:
+  PortProbeOperation(MessagePort& port, const Call& call)
+      : PortOperation(port, call), port_(port), tag_(MessageTag::of_user(call.request->tag)) {}
+
+  void start() override {}
+  bool step() override {
+    found_ = port_.probe(call_.peer, tag_);
+    return found_.has_value();
+  }
+  RecvStatus status() const override { return found_.value_or(RecvStatus{}); }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
+    return nullptr;
+  }
+
+ private:
+  MessagePort& port_;
+  MessageTag tag_;
+  std::optional<RecvStatus> found_;
+};
+
 class SendRecv final : public Algorithm {
  public:
   SendRecv(const AlgorithmModel& model, std::shared_ptr<MessagePort> port)
-      : Algorithm(model, send_and_recv), port_(std::move(port)) {}
+      : Algorithm(model, all_of_messages), port_(std::move(port)) {}
 
   Verdict can_run(const Request& request) const override { return port_->can_carry(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
+    if (call.request->type == OpType::probe)
+      return storage.emplace<PortProbeOperation>(*port_, call);
     return storage.emplace<SendRecvOperation>(*port_, call);
   }
 

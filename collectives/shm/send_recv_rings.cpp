@@ -1,4 +1,4 @@
-// send and recv over the mail of a channel, without touching the heap.
+// send, recv and probe over the mail of a channel, without touching the heap.
 
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm/shm_models.hpp"
@@ -61,12 +61,43 @@ class RecvOperation final : public Operation {
   std::size_t element_bytes_;
 };
 
+/// Sends nothing, and takes nothing: there is nothing to give up.
+class RingProbeOperation final : public Operation {
+ public:
+  RingProbeOperation(ShmMail& mail, const Call& call)
+      : mail_(mail), from_(call.peer), tag_(mail_tag(MessageTag::of_user(call.request->tag))) {}
+  void start() override { mail_.channel().note_core(mail_.channel().count_message()); }
+  bool step() override {
+    found_ = mail_.probe(from_, tag_);
+    return found_.has_value();
+  }
+  Awaited awaited() const override {
+    if (from_ == any_source) return mail_.channel().awaited();
+    mail_.channel().note_core_now();
+    return mail_.channel().where_is(from_);
+  }
+  bool can_park() const override { return true; }
+  bool park(long nanoseconds) override { return park_on(mail_.channel(), *this, nanoseconds); }
+  RecvStatus status() const override { return found_ ? status_of(*found_, tag_) : RecvStatus{}; }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
+    return nullptr;
+  }
+
+ private:
+  ShmMail& mail_;
+  int from_;
+  std::uint64_t tag_;
+  std::optional<MailNotice> found_;
+};
+
 class SendRecvRings final : public Algorithm {
  public:
   explicit SendRecvRings(std::shared_ptr<ShmMail> mail)
-      : Algorithm(shm_models::rings, send_and_recv), mail_(std::move(mail)) {}
+      : Algorithm(shm_models::rings, all_of_messages), mail_(std::move(mail)) {}
   Verdict can_run(const Request& request) const override { return can_move_bytes(request); }
   Operation& prepare(OperationStorage& storage, const Call& call) override {
+    if (call.request->type == OpType::probe)
+      return storage.emplace<RingProbeOperation>(*mail_, call);
     if (call.request->type == OpType::send) return storage.emplace<SendOperation>(*mail_, call);
     return storage.emplace<RecvOperation>(*mail_, call);
   }

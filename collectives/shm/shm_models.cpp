@@ -167,7 +167,7 @@ const AlgorithmModel flags{.path = paths::shm,
 const AlgorithmModel rings{
     .path = paths::shm,
     .method = "rings",
-    .serves = OpTypes{OpType::gather, OpType::scatter, OpType::all_to_all} | send_and_recv,
+    .serves = OpTypes{OpType::gather, OpType::scatter, OpType::all_to_all} | all_of_messages,
     .can_run = can_share,
     .seconds = seconds<slots_cost>};
 const AlgorithmModel pairwise{.path = paths::shm,

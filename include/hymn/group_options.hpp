@@ -28,10 +28,11 @@ struct CallOptions {
 /// Options of a group.
 struct GroupOptions {
   std::string description{};  ///< shown in messages; "undefined" unless given
-  /// For every operation; unset: the world's. A group made with Timeout::none() on all its ranks,
-  /// in a world in which no ranks share memory, makes MPI's plain blocking calls, which are faster;
-  /// as in MPI, all its ranks must then use the same form of a call, blocking or not, and the same
-  /// timeout of their own. See docs/timeouts.md.
+  /// For every operation; unset: the world's, or else HYMN_TIMEOUT, or else 10 minutes where all
+  /// members have a GPU, and 30 minutes elsewhere. A group made with Timeout::none() on all its
+  /// ranks, in a world in which no ranks share memory, makes MPI's plain blocking calls, which are
+  /// faster; as in MPI, all its ranks must then use the same form of a call, blocking or not, and
+  /// the same timeout of their own. See docs/timeouts.md.
   Timeout timeout{};
   /// For creating this group; unset: as WorldOptions::init_timeout.
   Timeout init_timeout{};

@@ -47,6 +47,10 @@ typedef hymnResult_t (*hymnRankMain_t)(hymnWorld_t world, void* user);
 HYMN_API hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
                                      const hymnWorldOptions_t* options);
 
+/// The world of the rank whose thread this is: for callbacks that are given none. A rank's thread
+/// is the one on which hymnThreadsRun has called rank_main. hymnUsageError on any other.
+HYMN_API hymnResult_t hymnWorldCurrent(hymnWorld_t* world);
+
 /// This rank, and the number of ranks.
 HYMN_API hymnResult_t hymnWorldRank(hymnWorld_t world, int* rank);
 HYMN_API hymnResult_t hymnWorldSize(hymnWorld_t world, int* size);
@@ -292,10 +296,18 @@ HYMN_API hymnResult_t hymnICollectiveList(hymnCollective_t collective, const hym
 /// Returns when every member has called it.
 HYMN_API hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream);
 HYMN_API hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+/// A barrier that all members' GPUs take part in: before it is over, these have come to the end of
+/// what their default stream (or `stream`) held at the call. The ids are those of the rank's own
+/// GPU (hymnWorldGpu), one at most; n = 0: hymnBarrier. hymnUsageError: any other GPU, or no list
+/// ("Invalid function argument"); hymnUnsupportedError: the group works on no GPU.
+HYMN_API hymnResult_t hymnBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                           hymnStream_t stream);
+HYMN_API hymnResult_t hymnIBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                            hymnStream_t stream, hymnWork_t* work);
 
 // --- Point to point: between two members, matched by sender and tag (0 to HYMN_MAX_TAG) --------
 
-/// Sends to another member; sending to oneself is refused.
+/// Sends to another member; to itself a rank sends in a batch alone (hymnIBatch).
 HYMN_API hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination,
                                int tag, hymnGroup_t group, hymnStream_t stream);
 HYMN_API hymnResult_t hymnISend(const void* buf, size_t count, hymnDataType_t dtype,
@@ -317,9 +329,45 @@ typedef struct {
   int peer;
   int tag;
 } hymnP2POp_t;
-/// Starts all `n` of them together, as one Work that completes when all have.
+/// Starts all `n` of them together, as one Work that completes when all have. A rank may send to
+/// itself here: the batch then holds the send and the receive from the own rank, matched by tag and
+/// order, and the one is copied to the other. hymnUsageError, before anything is sent: one of them
+/// has no other (a receive from HYMN_ANY_SOURCE takes none), is longer than its buffer, or overlaps
+/// it.
 HYMN_API hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group,
                                  hymnStream_t stream, hymnWork_t* work);
+
+/// As MPI_Sendrecv: sends and receives as one batch, so that neither waits for the other. The rank
+/// itself may be both peers, with one tag. hymnUsageError: the buffers overlap. `status` may be
+/// NULL, and tells nothing on a stream.
+HYMN_API hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                                   int destination, int sendtag, void* recvbuf, size_t recvcount,
+                                   hymnDataType_t recvtype, int source, int recvtag,
+                                   hymnGroup_t group, hymnStream_t stream,
+                                   hymnRecvStatus_t* status);
+HYMN_API hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                                    int destination, int sendtag, void* recvbuf, size_t recvcount,
+                                    hymnDataType_t recvtype, int source, int recvtag,
+                                    hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+/// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
+/// hymnUnsupportedError in the memory of a GPU.
+HYMN_API hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype,
+                                          int destination, int sendtag, int source, int recvtag,
+                                          hymnGroup_t group, hymnStream_t stream,
+                                          hymnRecvStatus_t* status);
+
+/// A message that waits to be received.
+typedef struct {
+  int source;
+  int tag;
+  size_t bytes;
+} hymnMessageInfo_t;
+/// As MPI_Probe: waits until a message has come that hymnRecv from `source` (or HYMN_ANY_SOURCE)
+/// with this tag would take, and tells of it. It is left there. As ProcessGroup::probe().
+HYMN_API hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t* info);
+/// As MPI_Iprobe: the same without waiting; *found is 0, and *info as it was, where none has come.
+HYMN_API hymnResult_t hymnIprobe(int source, int tag, hymnGroup_t group, int* found,
+                                 hymnMessageInfo_t* info);
 
 #ifdef __cplusplus
 }

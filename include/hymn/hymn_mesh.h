@@ -42,6 +42,31 @@ HYMN_API hymnResult_t hymnMeshRank(hymnMesh_t mesh, size_t dimension, int* rank)
 /// hymnUsageError outside; otherwise as hymnGroupCreate.
 HYMN_API hymnResult_t hymnMeshGroup(hymnMesh_t mesh, size_t dimension, hymnGroup_t* group);
 
+/// The rank that is `distance` places further in that dimension, as MPI_Cart_shift; -1 beyond the
+/// edge of one that is not periodic. hymnUsageError outside.
+HYMN_API hymnResult_t hymnMeshNeighbour(hymnMesh_t mesh, size_t dimension, int distance,
+                                        int periodic, int* rank);
+
+/// What a rank exchanges with its neighbours in one dimension: [0] is of the previous rank, [1] of
+/// the next one.
+typedef struct {
+  size_t dimension;
+  const void* send[2];   ///< faces
+  size_t sendcounts[2];  ///< elements
+  void* recv[2];         ///< halos, into which the neighbours' faces come
+  size_t recvcounts[2];
+  hymnDataType_t dtype;
+  int periodic;  ///< not 0: the first and the last rank of the dimension are neighbours, too
+} hymnHalo_t;
+/// Exchanges faces with all neighbours as one batch: all ranks of the mesh give the same dimensions
+/// in the same order. Beyond an edge nothing is sent, and the halo stays as it is; a rank that is
+/// its own neighbour copies. As Mesh::exchange_halos().
+HYMN_API hymnResult_t hymnMeshExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
+                                            hymnStream_t stream);
+/// Only starts it; `halos` is copied.
+HYMN_API hymnResult_t hymnMeshIExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
+                                             hymnStream_t stream, hymnWork_t* work);
+
 #ifdef __cplusplus
 }
 #endif

@@ -151,6 +151,7 @@ typedef struct {
                                ///< once, < 0 as NCCL does, 0 as HYMN_NCCL_REDUCE_IN_FLOAT32
   int local_sync;              ///< not 0: only the members make the group; ranks outside get NULL
   const char* tag;  ///< the same ranks with the same tag are the same group; NULL, "": a new one
+  double nccl_timeout_seconds;  ///< of no effect but a warning: give timeout_seconds
 } hymnGroupOptions_t;
 #define HYMN_GROUP_OPTIONS_INIT \
   {sizeof(hymnGroupOptions_t),  \
@@ -168,4 +169,5 @@ typedef struct {
    0,                           \
    0,                           \
    0,                           \
-   NULL}
+   NULL,                        \
+   HYMN_TIMEOUT_DEFAULT}

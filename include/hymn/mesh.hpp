@@ -4,6 +4,7 @@
 #include "hymn/standard.hpp"  // first
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,17 @@ class World;
 namespace detail {
 class WorldState;
 }
+
+/// What a rank exchanges with its two neighbours in one dimension of a mesh: faces of what it has,
+/// and the halos into which those of the neighbours come. Views of nothing send and take nothing.
+struct Halo {
+  std::size_t dimension = 0;
+  ConstBufferView to_previous{};
+  BufferView from_previous{};
+  ConstBufferView to_next{};
+  BufferView from_next{};
+  bool periodic = false;  ///< the first and the last rank of the dimension are neighbours, too
+};
 
 /// A grid of ranks in any number of dimensions, which may have names:
 /// Mesh(world, {2, 4}, {"dp", "tp"}).
@@ -58,6 +70,23 @@ class HYMN_API Mesh {
   ProcessGroup group(std::string_view name) const { return group(dimension(name)); }
   /// In a mesh of one dimension.
   ProcessGroup group() const { return group(only_dimension()); }
+
+  /// As MPI_Cart_shift: the global rank that is so many places further in that dimension; nothing
+  /// beyond the edge of one that is not periodic. Throws UsageError outside.
+  std::optional<int> neighbour(std::size_t dimension, int distance, bool periodic = false) const;
+
+  /// Exchanges faces with all neighbours, as one batch (docs/messages.md): all ranks of the mesh
+  /// give the same dimensions in the same order. What a rank sends to its next one in a dimension
+  /// comes into that one's from_previous, which has room for it, and the other way round; beyond an
+  /// edge nothing is sent, and the halo stays as it is. A rank that is its own neighbour copies.
+  /// The first call makes halo_group(). Throws UsageError outside; otherwise as
+  /// batch_isend_irecv().
+  void exchange_halos(std::span<const Halo> halos, const CallOptions& options = {}) const;
+  /// Only starts it. Work::statuses() tells what came, of each halo first from the next.
+  Work exchange_halos_async(std::span<const Halo> halos, const CallOptions& options = {}) const;
+  /// The group of all ranks of the mesh that carries the halos: for its limit, hooks and end. Made
+  /// as those of the dimensions.
+  ProcessGroup halo_group() const;
 
   /// The part of the mesh in which this rank is that has these dimensions, in the mesh's order;
   /// its groups are those of this mesh. Local. Throws UsageError outside, and for a name given

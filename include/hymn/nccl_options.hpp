@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "hymn/export.hpp"
+#include "hymn/timeout.hpp"
 
 namespace hymn {
 
@@ -38,6 +39,9 @@ struct NcclOptions {
   /// at each hop (FSDP's reduce_dtype=float32). It takes twice the traffic and, while it goes on,
   /// twice the bytes of the input on the GPU. A ConfigError where a member's GPU or build cannot.
   std::optional<bool> reduce_in_float32{};
+  /// Of no effect, as in other libraries that have one here: GroupOptions::timeout is the limit of
+  /// all paths alike. Where this is set and that is not, a warning says so.
+  Timeout timeout{};
 };
 
 }  // namespace hymn

@@ -27,6 +27,7 @@ enum class OpType : std::uint8_t {
   send,
   recv,
   batch,  ///< several sends and receives as one
+  probe,  ///< waits for a message, and leaves it to be received
 };
 
 /// What an operation has on one of its sides.
@@ -124,6 +125,8 @@ constexpr OpTraits define(OpType type) {
       return {.name = "recv", .output = whole};
     case OpType::batch:
       return {.name = "batch"};
+    case OpType::probe:
+      return {.name = "probe"};
   }
   return {};
 }
@@ -141,6 +144,12 @@ constexpr bool is_collective(OpType type) { return traits_of(type).collective; }
 
 /// True for a single send or receive; not for a batch of them.
 constexpr bool is_message(OpType type) { return type == OpType::send || type == OpType::recv; }
+
+/// True for those that end when a message has come, perhaps from any source.
+constexpr bool awaits_message(OpType type) { return type == OpType::recv || type == OpType::probe; }
+
+/// True for what one other rank takes part in, and a tag tells apart.
+constexpr bool has_tag(OpType type) { return is_message(type) || type == OpType::probe; }
 
 /// True for the collectives that combine values.
 constexpr bool reduces(OpType type) { return traits_of(type).reduces; }

@@ -3,6 +3,9 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +65,9 @@ struct Membership {
 /// as are all other faults of a call, before anything is sent (UsageError, UnsupportedError). Calls
 /// by a rank that is not a member warn and do nothing; calls on a destroyed group are a UsageError,
 /// calls on a group that was given up an AbortedError.
+///
+/// The asynchronous twin of a call takes what the call takes, and returns a Work; lists and counts
+/// are copied.
 ///
 /// Thread safety: where MPI carries the group, as the level of thread support that MPI granted says
 /// (docs/threads.md); with ranks as threads, from any thread. Two threads that call collectives on
@@ -150,6 +156,10 @@ class HYMN_API ProcessGroup {
                                 const CallOptions& options = {}) {
     return start(Request::reduce(in, out, root, op), options);
   }
+  HYMN_INLINE Work reduce_async(BufferView inout, int root, ReduceOp op = {},
+                                const CallOptions& options = {}) {
+    return start(Request::reduce(inout, inout, root, op), options);
+  }
 
   /// `out` counts on the root only: size() times in.count elements, in rank order.
   HYMN_INLINE void gather(ConstBufferView in, BufferView out, int root,
@@ -170,6 +180,15 @@ class HYMN_API ProcessGroup {
                                 const CallOptions& options = {}) {
     return start(Request::gather(in, OutputBlocks::equal(out), root), options);
   }
+  HYMN_INLINE Work gather_async(ConstBufferView in, std::span<const BufferView> out, int root,
+                                const CallOptions& options = {}) {
+    return start(Request::gather(in, list_or_none<OutputBlocks>(out), root), options);
+  }
+  HYMN_INLINE Work gather_async(ConstBufferView in, BufferView out,
+                                std::span<const std::size_t> counts, int root,
+                                const CallOptions& options = {}) {
+    return start(Request::gather(in, OutputBlocks::counted(out, counts), root), options);
+  }
 
   /// `in` counts on the root only: size() times out.count elements, in rank order.
   HYMN_INLINE void scatter(ConstBufferView in, BufferView out, int root,
@@ -187,6 +206,14 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE Work scatter_async(ConstBufferView in, BufferView out, int root,
                                  const CallOptions& options = {}) {
     return start(Request::scatter(InputBlocks::equal(in), out, root), options);
+  }
+  HYMN_INLINE Work scatter_async(std::span<const ConstBufferView> in, BufferView out, int root,
+                                 const CallOptions& options = {}) {
+    return start(Request::scatter(list_or_none<InputBlocks>(in), out, root), options);
+  }
+  HYMN_INLINE Work scatter_async(ConstBufferView in, std::span<const std::size_t> counts,
+                                 BufferView out, int root, const CallOptions& options = {}) {
+    return start(Request::scatter(InputBlocks::counted(in, counts), out, root), options);
   }
 
   /// Blocks may be given in three forms: equal, by counts, or as a list. All ranks of a call give
@@ -208,6 +235,15 @@ class HYMN_API ProcessGroup {
                                     const CallOptions& options = {}) {
     return start(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }
+  HYMN_INLINE Work all_gather_async(ConstBufferView in, std::span<const BufferView> out,
+                                    const CallOptions& options = {}) {
+    return start(Request::all_gather(in, OutputBlocks::list(out)), options);
+  }
+  HYMN_INLINE Work all_gather_async(ConstBufferView in, BufferView out,
+                                    std::span<const std::size_t> counts,
+                                    const CallOptions& options = {}) {
+    return start(Request::all_gather(in, OutputBlocks::counted(out, counts)), options);
+  }
 
   HYMN_INLINE void reduce_scatter(ConstBufferView in, BufferView out, ReduceOp op = {},
                                   const CallOptions& options = {}) {
@@ -226,6 +262,15 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE Work reduce_scatter_async(ConstBufferView in, BufferView out, ReduceOp op = {},
                                         const CallOptions& options = {}) {
     return start(Request::reduce_scatter(InputBlocks::equal(in), out, op), options);
+  }
+  HYMN_INLINE Work reduce_scatter_async(std::span<const ConstBufferView> in, BufferView out,
+                                        ReduceOp op = {}, const CallOptions& options = {}) {
+    return start(Request::reduce_scatter(InputBlocks::list(in), out, op), options);
+  }
+  HYMN_INLINE Work reduce_scatter_async(ConstBufferView in, std::span<const std::size_t> counts,
+                                        BufferView out, ReduceOp op = {},
+                                        const CallOptions& options = {}) {
+    return start(Request::reduce_scatter(InputBlocks::counted(in, counts), out, op), options);
   }
 
   /// Prefix reductions: `out` receives the reduction of the inputs of group ranks 0 … rank(), none
@@ -286,10 +331,48 @@ class HYMN_API ProcessGroup {
                                     const CallOptions& options = {}) {
     return start(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::equal(out)), options);
   }
+  HYMN_INLINE Work all_to_all_async(std::span<const ConstBufferView> in,
+                                    std::span<const BufferView> out,
+                                    const CallOptions& options = {}) {
+    return start(Request::all_to_all(InputBlocks::list(in), OutputBlocks::list(out)), options);
+  }
+  HYMN_INLINE Work all_to_all_async(ConstBufferView in, std::span<const std::size_t> in_counts,
+                                    BufferView out, std::span<const std::size_t> out_counts,
+                                    const CallOptions& options = {}) {
+    return start(Request::all_to_all(InputBlocks::counted(in, in_counts),
+                                     OutputBlocks::counted(out, out_counts)),
+                 options);
+  }
 
   HYMN_INLINE void barrier(const CallOptions& options = {}) { run(Request::barrier(), options); }
   HYMN_INLINE Work barrier_async(const CallOptions& options = {}) {
     return start(Request::barrier(), options);
+  }
+  /// A barrier that all members' GPUs take part in: before it is over, these have come to the end
+  /// of what their default stream (or the one of the options) held at the call. The ids are those
+  /// of the rank's own GPU (World::gpu()), one at most; none: a barrier as above. Throws UsageError
+  /// for any other GPU, and "Invalid function argument" for a number in the place of the list;
+  /// UnsupportedError where the group works on no GPU.
+  HYMN_INLINE void barrier(std::span<const int> device_ids, const CallOptions& options = {}) {
+    start(Request::barrier(), on_devices(device_ids, options)).wait();
+  }
+  HYMN_INLINE void barrier(std::initializer_list<int> device_ids, const CallOptions& options = {}) {
+    barrier(std::span<const int>(device_ids.begin(), device_ids.size()), options);
+  }
+  HYMN_INLINE Work barrier_async(std::span<const int> device_ids, const CallOptions& options = {}) {
+    return start(Request::barrier(), on_devices(device_ids, options));
+  }
+  HYMN_INLINE Work barrier_async(std::initializer_list<int> device_ids,
+                                 const CallOptions& options = {}) {
+    return barrier_async(std::span<const int>(device_ids.begin(), device_ids.size()), options);
+  }
+  template <std::integral Number>
+  void barrier(Number device_id, const CallOptions& = {}) {
+    refuse_device_id(device_id);
+  }
+  template <std::integral Number>
+  void barrier_async(Number device_id, const CallOptions& = {}) {
+    refuse_device_id(device_id);
   }
 
   // --- Coalesced: several collectives as one
@@ -368,7 +451,37 @@ class HYMN_API ProcessGroup {
     return start(Request::recv(out, source, tag), options);
   }
   /// Starts all of them together; the Work completes when all have.
+  ///
+  /// A rank may send to itself here, and here alone: the batch then holds the send and the receive
+  /// from the own rank, matched by tag and order, and the one is copied to the other. Throws
+  /// UsageError, before anything is sent, where one of them has no other (a receive from any source
+  /// takes none), is longer than its buffer, or overlaps it; UnsupportedError in the memory of a
+  /// GPU.
   Work batch_isend_irecv(std::span<const P2POp> operations, const CallOptions& options = {});
+
+  /// As MPI_Sendrecv: sends and receives as one batch, so that neither waits for the other. Peers,
+  /// tags and sizes may differ; the rank itself may be both peers, with one tag. Throws UsageError
+  /// where the buffers overlap. On a stream (CallOptions::stream) the status tells nothing.
+  RecvStatus sendrecv(ConstBufferView in, int destination, int send_tag, BufferView out, int source,
+                      int recv_tag, const CallOptions& options = {});
+  /// Only starts it: Work::statuses() tells what came.
+  Work sendrecv_async(ConstBufferView in, int destination, int send_tag, BufferView out, int source,
+                      int recv_tag, const CallOptions& options = {});
+  /// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
+  /// Throws UnsupportedError for a buffer in the memory of a GPU.
+  RecvStatus sendrecv_replace(BufferView inout, int destination, int send_tag, int source,
+                              int recv_tag, const CallOptions& options = {});
+
+  /// As MPI_Probe: waits, within the limit, until a message has come that recv(…, source, tag)
+  /// would take, and tells of it; `source` may be any_source. It is left there: recv(…,
+  /// info.source, info.tag) takes it, unless another thread of the rank does so first. Receives
+  /// that wait already have their messages first. What comes in the memory of a GPU is not seen,
+  /// nor are elements of MPI types whose layout MPI alone knows, unless MPI carries all messages of
+  /// the group.
+  MessageInfo probe(int source, int tag = 0, const CallOptions& options = {});
+  /// As MPI_Iprobe: the same without waiting; nothing where none has come. It moves what is in
+  /// flight on this rank. Throws where a message can come no more: PeerError, AbortedError.
+  std::optional<MessageInfo> iprobe(int source, int tag = 0);
 
   // --- Failures
 
@@ -416,9 +529,13 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE void run_coalesced(std::size_t count, const CallOptions& options, Build&& build) {
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) requests.push_back(build(i));
+    require_one_dtype(requests);
     Work work = start_coalesced(requests, options);
     if (options.stream == nullptr) work.wait();
   }
+  void require_one_dtype(std::span<const Request> requests) const;
+  CallOptions on_devices(std::span<const int> device_ids, const CallOptions& options) const;
+  [[noreturn]] void refuse_device_id(std::int64_t device_id) const;
   /// Lists of different lengths are refused.
   template <class View>
   static const View& at(std::span<const View> views, std::size_t index) {

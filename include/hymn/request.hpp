@@ -13,8 +13,8 @@
 
 namespace hymn {
 
-/// recv: take a message from whoever sends first. Fails with a PeerError where none has come and a
-/// member has died, for that may have been the sender; and where all others have left.
+/// recv and probe: take a message from whoever sends first. Fails with a PeerError where none has
+/// come and a member has died, for that may have been the sender; and where all others have left.
 inline constexpr int any_source = -1;
 
 /// How the blocks that concern each rank lie in memory.
@@ -208,6 +208,11 @@ struct Request {
   }
   static constexpr Request recv(BufferView out, int source, int tag = 0) {
     return Request(OpType::recv, {}, OutputBlocks::whole(out), source, tag);
+  }
+
+  /// Waits for a message that recv would take.
+  static constexpr Request probe(int source, int tag = 0) {
+    return Request(OpType::probe, {}, {}, source, tag);
   }
 
   constexpr Request() = default;

@@ -11,7 +11,8 @@ using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::steady_clock::time_point;
 
 /// How long an operation may take: a duration, "none" (for ever), or unset (the next default up:
-/// call, then group, then HYMN_TIMEOUT). A duration of zero or less has expired at once.
+/// call, then group, then world, then HYMN_TIMEOUT). A duration of zero or less has expired at
+/// once.
 class Timeout {
  public:
   constexpr Timeout() = default;  // unset

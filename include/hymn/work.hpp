@@ -27,6 +27,13 @@ struct RecvStatus {
   std::size_t count = 0;  ///< elements received; may be fewer than the buffer holds
 };
 
+/// A message that waits to be received.
+struct MessageInfo {
+  int source = -1;  ///< global rank of the sender
+  int tag = 0;
+  std::size_t bytes = 0;
+};
+
 /// A shared handle to one asynchronous operation. Safe to use from several threads where the group
 /// is.
 ///

@@ -16,12 +16,15 @@
 
 namespace hymn {
 
+class Store;
+
 namespace detail {
 class WorldState;
 }
 
 struct WorldOptions {
-  /// Default of all groups; unset: HYMN_TIMEOUT.
+  /// Default of all groups, and of the world's store; unset: HYMN_TIMEOUT, or else what suits the
+  /// group: GroupOptions::timeout.
   Timeout timeout{};
   /// For creating the world and groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
   Timeout init_timeout{};
@@ -73,6 +76,11 @@ class HYMN_API World {
 
   /// From anything that can carry small messages; MPI is neither needed nor touched.
   static World over(std::shared_ptr<Exchange> exchange, const WorldOptions& options = {});
+
+  /// The world of the rank whose thread this is: for callbacks that are given none, such as a
+  /// backward pass. A rank's thread is the one on which run_ranks has called its function. Throws
+  /// UsageError on any other.
+  static World& current();
 
   explicit World(std::shared_ptr<detail::WorldState> state);
   World(World&&) noexcept;
@@ -149,6 +157,13 @@ class HYMN_API World {
     return find_or_create_group(tag, std::span<const int>(flat_ranks.begin(), flat_ranks.size()),
                                 group_size, options);
   }
+
+  /// The world's own store, for what ranks tell each other under keys. Its timeout() is the
+  /// world's. All ranks call it; the first call of each waits for the others, within the limit on
+  /// making groups. Ranks that are threads share memory, processes reach rank 0 over TCP
+  /// (HYMN_INTERFACE), where the values are kept until that rank's world ends. Throws StoreError
+  /// where rank 0 can serve none, TimeoutError when a rank does not come, NetworkError.
+  std::shared_ptr<Store> store();
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the
   /// format): the groups, and the last HYMN_RECORDER_SIZE calls. Local. Any thread may ask at any

@@ -170,6 +170,20 @@ class MpiPort final : public MessagePort {
   explicit MpiPort(std::shared_ptr<MpiChannel> channel) : channel_(std::move(channel)) {}
   Verdict can_carry(const Request& request) const override { return knows_types(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<MpiTransfers>(channel_); }
+  std::optional<RecvStatus> probe(int peer, MessageTag tag) override {
+    MpiGate::Entry entry(*channel_->gate);
+    int found = 0;
+    MPI_Status status;
+    check_mpi(PMPI_Iprobe(peer == any_source ? MPI_ANY_SOURCE : peer, static_cast<int>(tag.value),
+                          channel_->communicator, &found, &status),
+              "MPI_Iprobe");
+    if (found == 0) return std::nullopt;
+    MPI_Count bytes = 0;
+    check_mpi(PMPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+    return RecvStatus{.source = status.MPI_SOURCE,
+                      .tag = status.MPI_TAG,
+                      .count = static_cast<std::size_t>(bytes)};
+  }
 
  private:
   std::shared_ptr<MpiChannel> channel_;

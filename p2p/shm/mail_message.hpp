@@ -49,4 +49,11 @@ inline RecvStatus status_of(const Receiving& receive, std::size_t element_bytes)
           .count = receive.bytes / std::max<std::size_t>(element_bytes, 1)};
 }
 
+/// Of a message that waits: its bytes are counted.
+inline RecvStatus status_of(const MailNotice& notice, std::uint64_t tag) {
+  return {.source = notice.source,
+          .tag = static_cast<int>(tag & (user_mail_tag - 1)),
+          .count = notice.bytes};
+}
+
 }  // namespace hymn

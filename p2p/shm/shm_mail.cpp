@@ -220,6 +220,45 @@ ShmMail::Parcel& ShmMail::put_aside(int source, const MessageHead& head) {
   }
 }
 
+std::optional<MailNotice> ShmMail::probe(int from, std::uint64_t tag) {
+  {
+    std::lock_guard lock(lock_);
+    const auto sources = static_cast<int>(in_.size());
+    for (int i = 0; i < sources; ++i) {
+      const int source = from != any_source ? from : (static_cast<int>(next_source_) + i) % sources;
+      if (source != channel_->rank())
+        if (const auto found = find_from(source, tag)) return found;
+      if (from != any_source) break;
+    }
+  }
+  channel_->throw_if_aborted();
+  return std::nullopt;
+}
+
+// What comes first and is not asked for bars the way, and is put aside; what is asked for stays in
+// the ring.
+std::optional<MailNotice> ShmMail::find_from(int source, std::uint64_t tag) {
+  for (const Parcel& parcel : parcels_)
+    if (parcel.source == source && parcel.tag == tag) return MailNotice{source, parcel.bytes};
+  Inbox& in = in_[static_cast<std::size_t>(source)];
+  MessageHead head;
+  std::size_t moved = 0;
+  while (moved < RingPipes::most_at_once) {
+    if (in.in_message && !pull_rest(in, nullptr)) return std::nullopt;
+    if (!in.reader.look(head)) return std::nullopt;
+    if (head.tag == tag && !has_match(source, tag)) return MailNotice{source, head.bytes};
+    begin_message(source, head, nullptr);
+    moved += head.bytes + ring_cell_bytes;
+  }
+  return std::nullopt;
+}
+
+bool ShmMail::has_match(int source, std::uint64_t tag) const {
+  for (const Receiving* node = first_awaited_; node != nullptr; node = node->next)
+    if (node->tag == tag && (node->from == source || node->from == any_source)) return true;
+  return false;
+}
+
 bool ShmMail::is_awaited(int source) const {
   for (const Receiving* node = first_awaited_; node != nullptr; node = node->next)
     if (node->from == source || node->from == any_source) return true;

@@ -4,6 +4,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "p2p/shm/channel.hpp"
@@ -51,6 +52,12 @@ struct Receiving {
   void check() const;
 };
 
+/// A message that waits to be received.
+struct MailNotice {
+  int source = -1;
+  std::size_t bytes = 0;
+};
+
 /// Thread-safe. Nothing waits but for the lock.
 class ShmMail {
  public:
@@ -65,6 +72,9 @@ class ShmMail {
   /// message that must be put aside is longer than memory.
   bool step(Sending& message);
   bool step(Receiving& receive);
+  /// The first message that a receive from there with that tag would get, if it has come; receives
+  /// that were started before have theirs first. Throws as step().
+  std::optional<MailNotice> probe(int from, std::uint64_t tag);
   /// Afterwards nobody touches it. False: the peer has got a part of the message and waits for the
   /// rest, so that the channel is of no more use.
   bool withdraw(Sending& message) noexcept;
@@ -102,7 +112,9 @@ class ShmMail {
   bool pull_rest(Inbox& in, const Receiving* mine);
   void begin_message(int source, const MessageHead& head, const Receiving* mine);
   Parcel& put_aside(int source, const MessageHead& head);
+  std::optional<MailNotice> find_from(int source, std::uint64_t tag);
   bool is_awaited(int source) const;
+  bool has_match(int source, std::uint64_t tag) const;
   Receiving* take_match(int source, std::uint64_t tag);
   /// `place` is where the list points to it.
   void take_out(Receiving** place);

@@ -63,6 +63,10 @@ class ShmPort final : public MessagePort {
   explicit ShmPort(std::shared_ptr<ShmMail> mail) : mail_(std::move(mail)) {}
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
+  std::optional<RecvStatus> probe(int peer, MessageTag tag) override {
+    const auto found = mail_->probe(peer, mail_tag(tag));
+    return found ? std::optional(status_of(*found, mail_tag(tag))) : std::nullopt;
+  }
   bool can_park() const override { return true; }
   bool park(Operation& operation, long nanoseconds) override {
     return park_on(mail_->channel(), operation, nanoseconds);

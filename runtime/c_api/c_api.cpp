@@ -18,6 +18,9 @@ namespace {
 // A fixed place: recording an error must work when memory has run out.
 thread_local std::array<char, 4096> last_error{};
 
+/// While hymnThreadsRun calls a rank's function.
+thread_local hymnWorld_t handle_of_thread = nullptr;
+
 constexpr std::array descriptions{
     "success",
     "usage error: the call is wrong, nothing was sent",
@@ -95,6 +98,7 @@ NcclOptions nccl_options_of(const hymnGroupOptions_t& given) {
   if (given.nccl_net != nullptr) nccl.net_name = given.nccl_net;
   nccl.blocking = option_switch(given.nccl_blocking);
   nccl.reduce_in_float32 = option_switch(given.nccl_reduce_in_float32);
+  nccl.timeout = option_timeout(given.nccl_timeout_seconds);
   return nccl;
 }
 
@@ -196,6 +200,11 @@ Timeout option_timeout(double seconds) {
   return seconds == HYMN_TIMEOUT_DEFAULT ? Timeout() : timeout_of(seconds);
 }
 
+double seconds_of(Timeout timeout) {
+  if (!timeout.is_set() || timeout.is_none()) return HYMN_TIMEOUT_NONE;
+  return std::chrono::duration<double>(timeout.duration()).count();
+}
+
 WorldOptions world_options(const hymnWorldOptions_t* options) {
   const hymnWorldOptions_t given = read_options(options, "hymnWorldOptions_t");
   WorldOptions result;
@@ -256,9 +265,18 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
     if (rank_main == nullptr) throw_null("rank_main");
     auto run_rank = [&](World& world) {
       const std::unique_ptr<hymnWorld> handle(adopt_world(std::make_unique<hymnWorld>(), &world));
+      handle_of_thread = handle.get();
       require_success("rank_main", rank_main(handle.get(), user));
     };
     hymn::run_ranks(ranks, run_rank, world_options(options));
+  });
+}
+
+hymnResult_t hymnWorldCurrent(hymnWorld_t* world) {
+  return guarded(__func__, [&] {
+    *need(world, "world") = nullptr;
+    static_cast<void>(World::current());  // throws where there is none
+    *world = handle_of_thread;
   });
 }
 

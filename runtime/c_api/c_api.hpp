@@ -78,6 +78,8 @@ WorldOptions world_options(const hymnWorldOptions_t* options);
 Timeout timeout_of(double seconds);
 /// The same, where HYMN_TIMEOUT_DEFAULT is unset.
 Timeout option_timeout(double seconds);
+/// And back.
+double seconds_of(Timeout timeout);
 
 ReduceOp reduce_op(hymnOp_t op);
 hymnOp_t op_value(const ReduceOp& op);

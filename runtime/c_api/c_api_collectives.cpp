@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
+#include "runtime/group/device_barrier.hpp"
 #include "runtime/group/work_starter.hpp"
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
@@ -46,6 +47,7 @@ constexpr std::optional<hymnCollective_t> c_value(OpType type) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   return std::nullopt;
@@ -115,18 +117,22 @@ hymnResult_t recv(const Call& call, void* buf, size_t count, hymnDataType_t dtyp
       [&](const ProcessGroup&) { return Request::recv(output(buf, count, dtype), source, tag); });
 }
 
-hymn::P2POp one_of_batch(const hymnP2POp_t& op) {
-  if (op.sendbuf != nullptr && op.recvbuf != nullptr) {
-    throw hymn::UsageError("an operation of a batch has both a sendbuf and a recvbuf");
-  }
-  if (op.sendbuf == nullptr && op.recvbuf == nullptr) {
-    throw hymn::UsageError("an operation of a batch has neither a sendbuf nor a recvbuf",
-                           {.remedy = "give the address of anything where no elements are moved"});
-  }
-  if (op.sendbuf != nullptr) {
-    return hymn::P2POp::send(input(op.sendbuf, op.count, op.dtype), op.peer, op.tag);
-  }
-  return hymn::P2POp::recv(output(op.recvbuf, op.count, op.dtype), op.peer, op.tag);
+hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
+  return guarded(call.function, [&] {
+    using hymn::detail::GroupState;
+    GroupState& group = GroupState::need_of(call.checked_group());
+    if (n > 0 && device_ids == nullptr)
+      throw hymn::UsageError(
+          fmt::format("Invalid function argument: device_ids is NULL, but n is {}", n));
+    const hymn::CallOptions options =
+        hymn::detail::on_devices(group, std::span(device_ids, n), {.stream = call.stream});
+    const auto start = [&] {
+      return hymn::Work(
+          hymn::detail::WorkStarter(group, options, call.site).start(Request::barrier()));
+    };
+    if (call.asynchronous) return call.hand_out(start);
+    start().wait();
+  });
 }
 
 }  // namespace
@@ -251,6 +257,15 @@ hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* wo
   return carry_out(starting(__func__, group, stream, work), hymnCollectiveBarrier, {});
 }
 
+hymnResult_t hymnBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                  hymnStream_t stream) {
+  return barrier_on(blocking(__func__, group, stream), device_ids, n);
+}
+hymnResult_t hymnIBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
+                                   hymnStream_t stream, hymnWork_t* work) {
+  return barrier_on(starting(__func__, group, stream, work), device_ids, n);
+}
+
 hymnResult_t hymnSend(const void* buf, size_t count, hymnDataType_t dtype, int destination, int tag,
                       hymnGroup_t group, hymnStream_t stream) {
   return send(blocking(__func__, group, stream), buf, count, dtype, destination, tag);
@@ -269,20 +284,4 @@ hymnResult_t hymnRecv(void* buf, size_t count, hymnDataType_t dtype, int source,
 hymnResult_t hymnIRecv(void* buf, size_t count, hymnDataType_t dtype, int source, int tag,
                        hymnGroup_t group, hymnStream_t stream, hymnWork_t* work) {
   return recv(starting(__func__, group, stream, work), buf, count, dtype, source, tag);
-}
-
-hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hymnStream_t stream,
-                        hymnWork_t* work) {
-  const Call call = starting(__func__, group, stream, work);
-  return guarded(__func__, [&] {
-    ProcessGroup& target = call.checked_group();
-    if (n > 0) need(ops, "ops");
-    std::vector<hymn::P2POp> batch;
-    for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] {
-      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(target),
-                                                  {.stream = call.stream}, call.site)
-                            .start_batch(batch));
-    });
-  });
 }

@@ -1,5 +1,4 @@
 // The C API: groups and works.
-#include <chrono>
 #include <vector>
 
 #include "runtime/c_api/c_api.hpp"
@@ -25,11 +24,6 @@ std::vector<hymn::Work> works_of(const hymnWork_t* works, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
     if (works[i] != nullptr) all[i] = works[i]->work;
   return all;
-}
-
-double seconds_of(hymn::Timeout timeout) {
-  if (!timeout.is_set() || timeout.is_none()) return HYMN_TIMEOUT_NONE;
-  return std::chrono::duration<double>(timeout.duration()).count();
 }
 
 }  // namespace

@@ -33,6 +33,21 @@ hymnResult_t query_mesh(const char* function, hymnMesh_t mesh, T* result, const 
   return guarded(function, [&] { *need(result, name) = get(need(mesh, "mesh")->mesh); });
 }
 
+std::vector<hymn::Halo> halos_of(const hymnHalo_t* halos, std::size_t n) {
+  if (n > 0) need(halos, "halos");
+  std::vector<hymn::Halo> all;
+  for (const hymnHalo_t& halo : std::span(halos, n)) {
+    const auto sent = [&](int side) {
+      return input(halo.send[side], halo.sendcounts[side], halo.dtype);
+    };
+    const auto taken = [&](int side) {
+      return output(halo.recv[side], halo.recvcounts[side], halo.dtype);
+    };
+    all.push_back({halo.dimension, sent(0), taken(0), sent(1), taken(1), halo.periodic != 0});
+  }
+  return all;
+}
+
 }  // namespace
 
 hymnResult_t hymnMeshCreate(hymnWorld_t world, const size_t* shape, const char* const* names,
@@ -103,5 +118,30 @@ hymnResult_t hymnMeshGroup(hymnMesh_t mesh, size_t dimension, hymnGroup_t* group
     handle->group = need(mesh, "mesh")->mesh.group(dimension);
     handle->is_shared = true;
     *group = handle.release();
+  });
+}
+
+hymnResult_t hymnMeshNeighbour(hymnMesh_t mesh, size_t dimension, int distance, int periodic,
+                               int* rank) {
+  return query_mesh(__func__, mesh, rank, "rank", [=](const Mesh& of) {
+    return of.neighbour(dimension, distance, periodic != 0).value_or(-1);
+  });
+}
+
+hymnResult_t hymnMeshExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
+                                   hymnStream_t stream) {
+  return guarded(__func__, [&] {
+    need(mesh, "mesh")->mesh.exchange_halos(halos_of(halos, n), {.stream = stream});
+  });
+}
+
+hymnResult_t hymnMeshIExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
+                                    hymnStream_t stream, hymnWork_t* work) {
+  return guarded(__func__, [&] {
+    *need(work, "work") = nullptr;
+    const std::vector<hymn::Halo> all = halos_of(halos, n);
+    auto handle = std::make_unique<hymnWork>();  // first: a started operation must not get lost
+    handle->work = need(mesh, "mesh")->mesh.exchange_halos_async(all, {.stream = stream});
+    *work = handle.release();
   });
 }

@@ -30,6 +30,24 @@ bool tells_blocks(const Blocks<View>& blocks, GroupShape shape, int root) {
   return blocks.layout() == Layout::list && (root < 0 || shape.rank == root);
 }
 
+Counts shape_of(const Request& request) {
+  const auto shape =
+      all_have_outputs(request.type) ? request.outputs.flat().shape : request.inputs.flat().shape;
+  return {shape.begin(), shape.end()};
+}
+
+std::optional<std::string> find_other_shape(std::span<const CheckedCall> calls,
+                                            std::span<const int> ranks) {
+  const auto says = [](const CheckedCall& call) { return !call.shape.empty(); };
+  const auto first = std::ranges::find_if(calls, says);
+  const auto other = std::ranges::find_if(
+      calls, [&](const CheckedCall& call) { return says(call) && call.shape != first->shape; });
+  if (other == calls.end()) return std::nullopt;
+  return fmt::format("the shape is [{}] on rank {}, but [{}] on rank {}",
+                     fmt::join(first->shape, ", "), ranks[first - calls.begin()],
+                     fmt::join(other->shape, ", "), ranks[other - calls.begin()]);
+}
+
 std::uint64_t at(const Counts& counts, std::size_t member) {
   return counts.size() == 1 ? counts.front() : counts[member];
 }
@@ -49,6 +67,7 @@ Counts unpack_counts(Unpacker& unpacker) {
 
 CheckedCall CheckedCall::of(const Request& request, GroupShape shape, int root) {
   CheckedCall call{.facts = facts_of(request)};
+  if (!call.facts.is_uneven()) call.shape = shape_of(request);
   // What another library's elements amount to is its own affair.
   if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
   const auto own = [](const auto& blocks) { return Counts{blocks.total_count()}; };
@@ -74,6 +93,7 @@ void CheckedCall::pack(Packer& packer) const {
   packer.number(static_cast<std::uint64_t>(facts.form));
   pack_counts(packer, gives);
   pack_counts(packer, takes);
+  pack_counts(packer, shape);
 }
 
 CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
@@ -86,6 +106,7 @@ CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
   call.facts.form = static_cast<Layout>(unpacker.number());
   call.gives = unpack_counts(unpacker);
   call.takes = unpack_counts(unpacker);
+  call.shape = unpack_counts(unpacker);
   return call;
 }
 
@@ -104,7 +125,7 @@ std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
                            ranks[taker], given, taken);
     }
   }
-  return std::nullopt;
+  return find_other_shape(calls, ranks);
 }
 
 std::string tell_calls(std::span<const std::string> words, std::span<const int> ranks) {

@@ -20,6 +20,8 @@ struct CheckedCall {
   /// rank does not say, or all blocks are equal.
   std::vector<std::uint64_t> gives{};
   std::vector<std::uint64_t> takes{};
+  /// Of the buffer that every rank has, where all are to be alike; empty: this rank does not say.
+  std::vector<std::uint64_t> shape{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;
 
   /// `root`: the request's peer as a group rank.
@@ -28,8 +30,8 @@ struct CheckedCall {
   static CheckedCall unpack(Unpacker& unpacker);
 };
 
-/// Why the calls of all members do not fit together: a sentence on blocks, or empty where `facts`
-/// tell enough. nullopt: they fit.
+/// Why the calls of all members do not fit together: a sentence on blocks or shapes, or empty where
+/// `facts` tell enough. nullopt: they fit.
 std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
                                        std::span<const int> ranks);
 

@@ -46,7 +46,7 @@ bool GoneMembers::is_missed(const Gone& gone, const PendingOp& op, TimePoint now
 std::vector<PeerNews> GoneMembers::missed_by(const PendingOp& op, TimePoint now) const {
   std::lock_guard lock(mutex_);
   std::vector<PeerNews> missed;
-  if (op.type == OpType::recv && op.peer == any_source) {
+  if (awaits_message(op.type) && op.peer == any_source) {
     // Whoever has failed may have been the one that was to send: nothing tells.
     for (const Gone& gone : gone_)
       if (has_failed(gone.news.state) && now - gone.since >= way_of_unknown)

@@ -76,7 +76,7 @@ class GroupHealth {
   /// Whether what such a call completes with may have been meant for a receive before it, which was
   /// given up with the group.
   bool may_take_wrongly(OpType type) const {
-    return type == OpType::recv && has_given_up_.load(std::memory_order_seq_cst);
+    return awaits_message(type) && has_given_up_.load(std::memory_order_seq_cst);
   }
 
   /// True for the first who asks: nobody may use the group from now on.

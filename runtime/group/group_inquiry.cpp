@@ -114,7 +114,7 @@ MissingRanks GroupInquiry::find_missing(const PendingOp& op, std::vector<Progres
                                      : "";
     words.push_back(fmt::format("{}{}: {}", world_.peers.name_of(report.rank), how, report.doing));
   }
-  missing.any = op.type == OpType::recv && op.peer == any_source;
+  missing.any = awaits_message(op.type) && op.peer == any_source;
   missing.undriven = collective && all_entered && !absent.empty();
   missing.reports = std::move(absent);
   if (!words.empty())
@@ -188,7 +188,7 @@ Duration GroupInquiry::time_in_wait(const PendingOp& op, Duration in_flight) con
 }
 
 PendingOp GroupInquiry::pending_in(const CallRecord& call) const {
-  const int peer = is_message(call.type) && call.peer >= 0 ? members_.find_rank(call.peer) : -1;
+  const int peer = has_tag(call.type) && call.peer >= 0 ? members_.find_rank(call.peer) : -1;
   return {call.type, call.sequence, peer};
 }
 

@@ -21,6 +21,7 @@ struct GroupMeans {
   /// non-blocking ones of another rank, so this is settled among the members when the group is
   /// made, and never by what one rank alone sees.
   bool blocks = false;
+  bool on_gpus = false;  ///< all members have a GPU
 
   /// Communicators of NCCL that were split from this group's on this rank.
   std::uint64_t comm_splits() const { return nccl ? nccl->splits() : 0; }

@@ -48,18 +48,19 @@ int GroupMembers::group_rank(int global_rank) const {
   return found;
 }
 
-int GroupMembers::find_peer(const Request& request) const {
+int GroupMembers::find_peer(const Request& request, ToItself to_itself) const {
   const bool is_p2p = !is_collective(request.type);
-  if (request.type == OpType::recv && request.peer == any_source) return any_source;
+  if (awaits_message(request.type) && request.peer == any_source) return any_source;
   const int peer = find_rank(request.peer);
   if (peer < 0)
     throw UsageError(
         fmt::format("{} {} is not part of group '{}' of ranks [{}]", is_p2p ? "peer" : "root",
                     request.peer, label(), fmt::join(membership_.ranks, ", ")),
         {.remedy = "give a global rank that is a member of the group"});
-  if (is_p2p && peer == shape_.rank)
-    throw UsageError("a rank cannot send to, or receive from, itself",
-                     {.remedy = "copy the buffer instead"});
+  if (is_p2p && peer == shape_.rank && to_itself == ToItself::refused)
+    throw UsageError(
+        "a rank cannot send to, or receive from, itself",
+        {.remedy = "copy the buffer instead, or give the send and its recv in one batch"});
   return peer;
 }
 

@@ -8,6 +8,9 @@
 
 namespace hymn::detail {
 
+/// Whether a message may go to the rank that sends it: in a batch alone.
+enum class ToItself : bool { refused, allowed };
+
 /// Fixed when the group is made.
 class GroupMembers {
  public:
@@ -28,9 +31,9 @@ class GroupMembers {
   /// -1: it is not a member.
   int find_rank(int global_rank) const;
   /// The group rank of the request's root, or of its peer; any_source; -1: it has neither.
-  int peer_of(const Request& request) const {
+  int peer_of(const Request& request, ToItself to_itself = ToItself::refused) const {
     const bool has_one = !is_collective(request.type) || has_root(request.type);
-    return has_one ? find_peer(request) : -1;
+    return has_one ? find_peer(request, to_itself) : -1;
   }
   RecvStatus to_global(RecvStatus status) const;
   /// The group as messages name it.
@@ -38,7 +41,7 @@ class GroupMembers {
   ErrorContext context(std::string operation) const;
 
  private:
-  int find_peer(const Request& request) const;
+  int find_peer(const Request& request, ToItself to_itself) const;
 
   Membership membership_;
   std::string description_;

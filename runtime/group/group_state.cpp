@@ -23,6 +23,19 @@ void require_support(Selector& selector, const GroupMembers& members, const Requ
   }
 }
 
+Timeout default_limit(const WorldSettings& settings, const GroupMeans& means) {
+  return means.on_gpus ? settings.gpu_timeout : settings.default_timeout;
+}
+
+void warn_of_ignored(const GroupOptions& options, const GroupMembers& members,
+                     const Logger& logger) {
+  if (options.nccl.timeout.is_set() && !options.timeout.is_set())
+    logger.warning(
+        fmt::format("the timeout in the NCCL options of group '{}' is ignored; remedy: give it as "
+                    "GroupOptions::timeout",
+                    members.label()));
+}
+
 }  // namespace
 
 GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membership,
@@ -31,7 +44,7 @@ GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membershi
       options_(std::move(options)),
       members_(std::move(membership), options_.description, world_->rank()),
       means_(std::move(means)),
-      timeout_(options_.timeout.or_else(world_->settings.default_timeout)),
+      timeout_(options_.timeout.or_else(default_limit(world_->settings, means_))),
       record_(members_.uid(), world_->ring(),
               world_->recorder.take_line(members_.uid(), members_.description(), members_.ranks(),
                                          members_.is_member())),
@@ -42,6 +55,7 @@ GroupState::GroupState(std::shared_ptr<WorldContext> world, Membership membershi
       gpu_(*world_, members_, health_, means_.reach),
       checks_({*world_, members_, means_, record_, watch_, inquiry_, gpu_, health_}),
       buffers_(*world_, members_, means_, record_, gpu_, health_) {
+  warn_of_ignored(options_, members_, world_->logger);
   record_.show_timeout(timeout());
   world_->registry.add(members_.membership(), members_.label(), members_.description(),
                        record_.line());
@@ -100,11 +114,11 @@ void GroupState::require_members(OpType type, const Asked* asked) {
 }
 
 const Request& GroupState::checked(const Request& request, std::shared_ptr<const Request>& matched,
-                                   int& peer) const {
+                                   int& peer, ToItself to_itself) const {
   try {
     if (request.type == OpType::all_gather) matched = match_complex_views(request);
     const Request& used = matched ? *matched : request;
-    peer = members_.peer_of(used);
+    peer = members_.peer_of(used, to_itself);
     // Without a GPU this costs a branch: then no pointer has to be asked for.
     MemoryQuery* const memory = world_->settings.memory;
     if (memory == nullptr && used.domain.kind == OrderingDomain::Kind::host &&
@@ -180,7 +194,7 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   if (is_collective(request.type)) record_.note_completed(call.sequence);
   if (watched.is_on) [[unlikely]]
     watch_.note_ended(call, watched, nullptr);
-  return request.type == OpType::recv ? members_.to_global(storage.get()->status()) : RecvStatus{};
+  return awaits_message(request.type) ? members_.to_global(storage.get()->status()) : RecvStatus{};
 }
 
 Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {

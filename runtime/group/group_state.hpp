@@ -74,6 +74,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void destroy();
 
  private:
+  friend class MessageProbe;
   friend class WorkStarter;
 
   struct Asked {
@@ -87,8 +88,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
-  const Request& checked(const Request& request, std::shared_ptr<const Request>& matched,
-                         int& peer) const;
+  const Request& checked(const Request& request, std::shared_ptr<const Request>& matched, int& peer,
+                         ToItself to_itself = ToItself::refused) const;
   Algorithm& prepare(OperationStorage& storage, const Call& call);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.
   bool drive(Operation& operation, Timeout limit, const Call& call);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "runtime/group/device_barrier.hpp"
 #include "runtime/group/group_state.hpp"
+#include "runtime/group/message_probe.hpp"
+#include "runtime/group/send_recv.hpp"
 #include "runtime/group/work_starter.hpp"
 #include "runtime/group/world_context.hpp"
 
@@ -75,6 +78,51 @@ Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                                      const CallOptions& options) {
   return Work(detail::WorkStarter(need(state_), options, __builtin_return_address(0))
                   .start_batch(operations));
+}
+
+void ProcessGroup::require_one_dtype(std::span<const Request> requests) const {
+  for (const Request& request : requests) {
+    const DataType first = requests.front().inputs.dtype();
+    if (request.inputs.dtype() == first) continue;
+    ErrorContext where =
+        need(state_).members().context(fmt::format("{}_coalesced", to_string(request.type)));
+    where.remedy = "give all buffers of a call the same dtype, or use start_coalesced";
+    throw UsageError(fmt::format("tensors with different dtypes in one call: {} and {}",
+                                 to_string(first), to_string(request.inputs.dtype())),
+                     std::move(where));
+  }
+}
+
+CallOptions ProcessGroup::on_devices(std::span<const int> device_ids,
+                                     const CallOptions& options) const {
+  return detail::on_devices(need(state_), device_ids, options);
+}
+void ProcessGroup::refuse_device_id(std::int64_t device_id) const {
+  detail::refuse_device_id(need(state_), device_id);
+}
+
+RecvStatus ProcessGroup::sendrecv(ConstBufferView in, int destination, int send_tag, BufferView out,
+                                  int source, int recv_tag, const CallOptions& options) {
+  return detail::SendRecv(need(state_), options, __builtin_return_address(0))
+      .run(P2POp::send(in, destination, send_tag), P2POp::recv(out, source, recv_tag));
+}
+Work ProcessGroup::sendrecv_async(ConstBufferView in, int destination, int send_tag, BufferView out,
+                                  int source, int recv_tag, const CallOptions& options) {
+  return Work(detail::WorkStarter(need(state_), options, __builtin_return_address(0))
+                  .start_sendrecv(P2POp::send(in, destination, send_tag),
+                                  P2POp::recv(out, source, recv_tag)));
+}
+RecvStatus ProcessGroup::sendrecv_replace(BufferView inout, int destination, int send_tag,
+                                          int source, int recv_tag, const CallOptions& options) {
+  return detail::SendRecv(need(state_), options, __builtin_return_address(0))
+      .replace(P2POp::send(inout, destination, send_tag), P2POp::recv(inout, source, recv_tag));
+}
+
+MessageInfo ProcessGroup::probe(int source, int tag, const CallOptions& options) {
+  return detail::MessageProbe(need(state_), source, tag).wait(options, __builtin_return_address(0));
+}
+std::optional<MessageInfo> ProcessGroup::iprobe(int source, int tag) {
+  return detail::MessageProbe(need(state_), source, tag).look();
 }
 
 void ProcessGroup::abort(const std::string& reason) {

@@ -46,7 +46,7 @@ void wait_all(std::span<Work> works, Timeout timeout) {
   std::vector<detail::WorkState*> all;
   for (const Work& work : kept)
     if (work.valid()) all.push_back(work.state_.get());
-  detail::WorksWait(std::move(all), timeout).all();
+  detail::WorksWait(std::move(all), timeout, detail::WorksWait::For::all).all();
 }
 
 std::size_t wait_any(std::span<Work> works, Timeout timeout) {
@@ -60,7 +60,8 @@ std::size_t wait_any(std::span<Work> works, Timeout timeout) {
     indexes.push_back(i);
   }
   if (all.empty()) throw UsageError("there is no operation to wait for", {.operation = "wait_any"});
-  const auto found = std::ranges::find(all, &detail::WorksWait(all, timeout).any());
+  detail::WorksWait wait(all, timeout, detail::WorksWait::For::any);
+  const auto found = std::ranges::find(all, &wait.any());
   return indexes[static_cast<std::size_t>(found - all.begin())];
 }
 

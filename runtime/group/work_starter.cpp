@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
+#include "collectives/validate_view.hpp"
+#include "runtime/group/self_messages.hpp"
 #include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
@@ -45,6 +47,29 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
   return start_together(OpType::batch, requests);
 }
 
+std::shared_ptr<WorkState> WorkStarter::start_sendrecv(const P2POp& send, const P2POp& recv) {
+  const ConstBufferView out(recv.request.outputs.flat());
+  if (group_.members_.is_member() && overlap(send.request.inputs.flat(), out))
+    throw UsageError("what is sent overlaps what is received",
+                     {.rank = group_.world_->rank(),
+                      .group = group_.members_.label(),
+                      .operation = "sendrecv",
+                      .remedy = "give buffers that lie apart, or call sendrecv_replace"});
+  const P2POp both[] = {recv, send};
+  return start_batch(both);
+}
+
+void WorkStarter::require_on_host(const Request& request) const {
+  int peer = -1;
+  std::shared_ptr<const Request> matched;
+  if (group_.checked(request, matched, peer, ToItself::allowed).memory() != MemoryKind::device)
+    return;
+  ErrorContext where = group_.members_.context(std::string(to_string(request.type)));
+  where.remedy = "call sendrecv with two buffers";
+  throw UnsupportedError("a copy is made of what is sent, but not in the memory of a GPU",
+                         std::move(where));
+}
+
 std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request> requests) {
   if (requests.empty())
     throw UsageError("there is nothing to coalesce", group_.members_.context("start_coalesced"));
@@ -64,6 +89,7 @@ std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
     auto work = make_work(type);
     if (member) {
       for (const Request& request : requests) add_part(*work, ordered(request));
+      if (type == OpType::batch) prepare_self_messages(work->parts(), group_.members_);
       prepare_parts(*work, nullptr);
     }
     if (is_collective(type)) work->parts().coalesce(work.get());
@@ -75,7 +101,9 @@ std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
 void WorkStarter::add_part(WorkState& work, const Request& given) const {
   int peer = -1;
   std::shared_ptr<const Request> matched;
-  auto part = std::make_unique<WorkPart>(group_.checked(given, matched, peer));
+  const bool is_batch = work.name().type == OpType::batch;
+  auto part = std::make_unique<WorkPart>(
+      group_.checked(given, matched, peer, is_batch ? ToItself::allowed : ToItself::refused));
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence = group_.record_.next_sequence(given.type) + work.parts().size();
@@ -86,8 +114,19 @@ void WorkStarter::add_part(WorkState& work, const Request& given) const {
 void WorkStarter::prepare_parts(WorkState& work, const GroupState::Asked* asked) const {
   if (!group_.health_.is_sound()) [[unlikely]]
     group_.require_members(work.name().type, asked);
-  for (const auto& part : work.parts().all())
-    part->algorithm = &group_.prepare(part->storage, part->call);
+  for (const auto& part : work.parts().all()) {
+    // What a rank sends to itself is there already, and counts as that which carries the others.
+    const bool is_there = part->storage.get() != nullptr;
+    part->algorithm = is_there ? &pick(part->call) : &group_.prepare(part->storage, part->call);
+  }
+}
+
+Algorithm& WorkStarter::pick(const Call& call) const {
+  try {
+    return group_.means_.selector->pick(*call.request);
+  } catch (...) {
+    rethrow_with(group_.members_.context(title_of(call)));
+  }
 }
 
 void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {

@@ -18,6 +18,11 @@ class WorkStarter {
 
   std::shared_ptr<WorkState> start(const Request& request);
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations);
+  /// As one batch. Throws UsageError where the buffers overlap.
+  std::shared_ptr<WorkState> start_sendrecv(const P2POp& send, const P2POp& recv);
+  /// Throws what is wrong with a send or recv, and UnsupportedError where its buffer is in the
+  /// memory of a GPU.
+  void require_on_host(const Request& request) const;
   std::shared_ptr<WorkState> start_coalesced(std::span<const Request> requests);
 
  private:
@@ -28,6 +33,7 @@ class WorkStarter {
   void add_part(WorkState& work, const Request& request) const;
   /// After all parts of the work were added; `asked` as in GroupState::require_members().
   void prepare_parts(WorkState& work, const GroupState::Asked* asked) const;
+  Algorithm& pick(const Call& call) const;
   void launch(const std::shared_ptr<WorkState>& work) const;
   void examine(const WorkState& work, const CallContext& note) const;
   void carry_out(const std::shared_ptr<WorkState>& work, const CallContext& note) const;

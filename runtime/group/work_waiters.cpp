@@ -9,17 +9,17 @@ constexpr Duration undriven_after = std::chrono::milliseconds(500);
 }  // namespace
 
 void WorkWaiters::add() {
-  if (all_.fetch_add(1) == 0) parts_.show_waited_for(true);
+  if (sure_.fetch_add(1) == 0) parts_.show_waited_for(true);
 }
 
 void WorkWaiters::remove(bool has_ended) {
-  if (all_.fetch_sub(1) != 1 || has_ended) return;
+  if (sure_.fetch_sub(1) != 1 || has_ended) return;
   // Another may come meanwhile: what is recorded last is what holds.
   bool waited_for = true;
   do {
-    waited_for = all_.load() != 0;
+    waited_for = sure_.load() != 0;
     parts_.show_waited_for(waited_for);
-  } while (waited_for != (all_.load() != 0));
+  } while (waited_for != (sure_.load() != 0));
 }
 
 void WorkWaiters::remove_limit() {

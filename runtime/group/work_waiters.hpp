@@ -18,7 +18,13 @@ class WorkWaiters {
   /// A thread has come to wait, or gone; the records tell whether there is one.
   void add();
   void remove(bool has_ended);
-  bool there_are() const { return all_.load(std::memory_order_relaxed) != 0; }
+  /// The same of one that waits for any of several: it may go on without this one, as who tests
+  /// may, so that the records tell of no wait.
+  void add_to_any() { any_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_from_any() { any_.fetch_sub(1, std::memory_order_relaxed); }
+  bool there_are() const {
+    return sure_.load(std::memory_order_relaxed) != 0 || any_.load(std::memory_order_relaxed) != 0;
+  }
 
   /// The same of those with a limit of their own: meanwhile the operation's own is not looked at.
   void add_limit() { limits_.fetch_add(1, std::memory_order_relaxed); }
@@ -41,7 +47,8 @@ class WorkWaiters {
 
  private:
   const WorkParts& parts_;
-  std::atomic<int> all_{0};
+  std::atomic<int> sure_{0};
+  std::atomic<int> any_{0};
   std::atomic<int> limits_{0};
   std::atomic<bool> is_seen_to_{false};
   std::atomic<std::uint32_t> steps_{0};

@@ -16,8 +16,11 @@ WorldContext& world_of(const WorkState* work) { return work->group().world(); }
 
 }  // namespace
 
-WorksWait::WorksWait(std::vector<WorkState*> works, Timeout timeout)
-    : works_(std::move(works)), timeout_(timeout), began_(std::chrono::steady_clock::now()) {
+WorksWait::WorksWait(std::vector<WorkState*> works, Timeout timeout, For waits_for)
+    : works_(std::move(works)),
+      timeout_(timeout),
+      needs_all_(waits_for == For::all || works_.size() == 1),
+      began_(std::chrono::steady_clock::now()) {
   for (WorkState* work : works_) {
     const auto is_of_same = [&](const WorkState* other) {
       return &world_of(other) == &world_of(work);
@@ -25,7 +28,7 @@ WorksWait::WorksWait(std::vector<WorkState*> works, Timeout timeout)
     if (std::ranges::none_of(one_of_each_world_, is_of_same)) one_of_each_world_.push_back(work);
   }
   for (WorkState* work : works_) {
-    work->waiters_.add();
+    needs_all_ ? work->waiters_.add() : work->waiters_.add_to_any();
     if (timeout_.is_set()) work->waiters_.add_limit();
   }
 }
@@ -33,7 +36,7 @@ WorksWait::WorksWait(std::vector<WorkState*> works, Timeout timeout)
 WorksWait::~WorksWait() {
   for (WorkState* work : works_) {
     if (timeout_.is_set()) work->waiters_.remove_limit();
-    work->waiters_.remove(work->is_completed());
+    needs_all_ ? work->waiters_.remove(work->is_completed()) : work->waiters_.remove_from_any();
   }
 }
 

@@ -10,8 +10,9 @@ namespace hymn::detail {
 /// By the thread that makes it.
 class WorksWait {
  public:
+  enum class For : unsigned char { all, any };
   /// All of them until this has ended. With a limit that of none of them is looked at meanwhile.
-  WorksWait(std::vector<WorkState*> works, Timeout timeout);
+  WorksWait(std::vector<WorkState*> works, Timeout timeout, For waits_for);
   ~WorksWait();
   WorksWait(const WorksWait&) = delete;
   WorksWait& operator=(const WorksWait&) = delete;
@@ -33,6 +34,7 @@ class WorksWait {
   const std::vector<WorkState*> works_;
   std::vector<WorkState*> one_of_each_world_;
   const Timeout timeout_;
+  const bool needs_all_;
   const TimePoint began_;
 };
 

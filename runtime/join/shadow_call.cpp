@@ -149,6 +149,7 @@ Request ShadowCall::request_for(const MadeCall& made, bool is_root) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   refuse(call, "it is no collective", "use joinables, whose hooks can make the call");

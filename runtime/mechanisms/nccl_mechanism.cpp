@@ -226,24 +226,30 @@ std::shared_ptr<NcclChannel> NcclMechanism::make_channel(const NewGroup& group) 
 // By what all members see alike: their options, and what the group of all ranks is like.
 void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel) {
   const Patience& patience = group.patience;
-  const bool is_early = is_made_early(group.options);
-  if (splits_early(group.membership, group.options)) {
+  const NcclInit init = init_of(group.options);
+  const bool is_twin = is_split(group.membership, group.options) &&
+                       world_->parts().members == channel->parts().members;
+  if (splits_early(group.membership, group.options))
     channel->split_from(world_, patience);
-  } else if (is_early) {
-    channel->make(patience, nccl_of(group.options).init == NcclInit::eager);
-  } else if (world_ != nullptr && group.membership.epoch == 0 && !members_alone(group.options) &&
-             world_->parts().members == channel->parts().members) {
+  else if (init == NcclInit::eager)
+    channel->make(patience, true);
+  else if (is_twin)
     channel->set_twin(world_);
-  }
+  else if (init == NcclInit::background)
+    channel->make(patience, false);
   if (group.membership.uid != 0) return;
   std::lock_guard lock(mutex_);
   world_ = channel;
-  world_is_early_ = is_early;
+  world_is_early_ = init == NcclInit::eager;
 }
 
 // What is left of a group that has shrunk cannot be split from one that has lost ranks.
+bool NcclMechanism::is_split(const Membership& membership, const GroupOptions& options) const {
+  return world_ != nullptr && membership.epoch == 0 && !members_alone(options);
+}
+
 bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
-  return world_ != nullptr && world_is_early_ && membership.epoch == 0 && !members_alone(options) &&
+  return world_is_early_ && is_split(membership, options) &&
          policy_of(options, path_).allows(paths::nccl);
 }
 

@@ -70,8 +70,8 @@ class NcclMechanism final : public Mechanism {
     std::shared_ptr<cuda::GpuKernels> casts;  ///< for reductions in float32
   };
   NcclOptions nccl_of(const GroupOptions& options) const;
-  bool is_made_early(const GroupOptions& options) const {
-    return nccl_of(options).init.value_or(NcclInit::lazy) != NcclInit::lazy;
+  NcclInit init_of(const GroupOptions& options) const {
+    return nccl_of(options).init.value_or(NcclInit::lazy);
   }
   struct NcclOffer;
   /// What each member has told of its NCCL.
@@ -86,8 +86,10 @@ class NcclMechanism final : public Mechanism {
   void open_nccl(NewGroup& group, const std::vector<NcclOffer>& offers);
   std::shared_ptr<NcclChannel> make_channel(const NewGroup& group) const;
   void connect(const NewGroup& group, const std::shared_ptr<NcclChannel>& channel);
-  /// Whether groups with these options are split from the world's group when they are made: all its
-  /// ranks know.
+  /// Whether groups with these options are split from the world's group, if they are its ranks.
+  bool is_split(const Membership& membership, const GroupOptions& options) const;
+  /// Whether they are split from it when they are made, whoever their members are: all its ranks
+  /// know.
   bool splits_early(const Membership& membership, const GroupOptions& options) const;
 
   GpuLibraries libraries_;
@@ -100,7 +102,8 @@ class NcclMechanism final : public Mechanism {
 
   std::mutex mutex_;                    // guards what follows
   std::shared_ptr<NcclChannel> world_;  ///< of the group of all ranks
-  bool world_is_early_ = false;         ///< stays as it is when the world has been made
+  /// It was there when the world was made, for all to split; stays as it is then.
+  bool world_is_early_ = false;
   std::map<std::uint64_t, std::shared_ptr<NcclChannel>> open_;  ///< by uid
   std::vector<std::shared_ptr<NcclChannel>> ending_;
 };

@@ -49,7 +49,7 @@ void add_absent(Algorithms& algorithms, const std::string& reason) {
     algorithms.push_back(std::make_unique<AbsentAlgorithm>(model, serves, reason));
   };
   add(shm_models::pairwise, shm_models::pairwise.serves);
-  add(shm_models::rings, send_and_recv);
+  add(shm_models::rings, all_of_messages);
 }
 
 /// With peers by group rank, where only some members are on this host.

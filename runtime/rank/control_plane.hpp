@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/agent.hpp"
+#include "hymn/store.hpp"
 #include "recorder/recorder_memory.hpp"
 
 namespace hymn {
@@ -56,6 +57,8 @@ class ControlPlane {
   /// Waits, for half a second at most, until what was posted is on its way. Not from the thread of
   /// the control plane.
   virtual void flush() {}
+  /// One that all ranks of this process share; null: they are processes.
+  virtual std::shared_ptr<Store> shared_store() { return nullptr; }
   /// What another rank has recorded, dead or alive; null where that cannot be read.
   virtual const PeerRecorder* recorder_of(int /*rank*/) const { return nullptr; }
   /// What another rank records now; nothing where that cannot be read.

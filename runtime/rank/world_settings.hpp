@@ -23,6 +23,7 @@ struct WorldSettings {
   const Clock* clock;
   MemoryQuery* memory;  ///< of pointers; null: no GPU can be used
   Timeout default_timeout;
+  Timeout gpu_timeout;   ///< the same for groups whose members all have a GPU
   Timeout init_timeout;  ///< unset: as the limit of operations
   PathPolicy path;
   AlgoPolicy algo;

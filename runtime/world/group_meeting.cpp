@@ -118,6 +118,7 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
   shape.reproducibility = options.reproducibility.value_or(world_.settings.reproducibility);
   const PathPolicy path = policy_of(options, world_.settings.path);
   require_gpu_path(path, agreement.layout);
+  const bool on_gpus = agreement.layout.ranks_without_gpu() == 0;
   NewGroup made{.membership = membership,
                 .shape = shape,
                 .exchange = exchange,
@@ -152,7 +153,8 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
           .reach = std::move(made.reach),
           .nccl = made.given<NcclChannel>(),
           .exchange = std::move(exchange),
-          .blocks = agreement.blocks};
+          .blocks = agreement.blocks,
+          .on_gpus = on_gpus};
 }
 
 // The members of a new group compare what they were called with, and learn where each other are and

@@ -152,7 +152,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
         {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
   const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
                             .or_else(options.timeout)
-                            .or_else(parts.config.timeout);
+                            .or_else(parts.config.timeout)
+                            .or_else(Config::usual_timeout);
   const auto exchange = std::make_shared<MpiExchange>(
       duplicate(communicator, *gate, limit, parts.early, parts.config), gate);
   if (everybody) check_launcher(exchange->size());

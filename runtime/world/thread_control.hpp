@@ -7,8 +7,8 @@
 
 namespace hymn {
 
-/// Where ranks that are threads of one process find each other's records. Each puts its own before
-/// the control plane begins.
+/// Where ranks that are threads of one process find each other's records, and what they keep for
+/// each other. Each puts its own record before the control plane begins.
 class RecordTable {
  public:
   explicit RecordTable(int ranks) : records_(static_cast<std::size_t>(ranks)) {}
@@ -16,6 +16,7 @@ class RecordTable {
     const std::lock_guard lock(mutex_);
     records_[static_cast<std::size_t>(rank)] = std::move(record);
   }
+  const std::shared_ptr<Store>& store() const { return store_; }
   std::optional<RecorderView> view_of(int rank) const {
     const std::lock_guard lock(mutex_);
     const SharedRecord& record = records_[static_cast<std::size_t>(rank)];
@@ -26,6 +27,7 @@ class RecordTable {
  private:
   mutable std::mutex mutex_;
   std::vector<SharedRecord> records_;
+  const std::shared_ptr<Store> store_ = std::make_shared<HashStore>();
 };
 
 class ThreadControl final : public ControlPlane {
@@ -48,6 +50,7 @@ class ThreadControl final : public ControlPlane {
     in_process_coordinator_->post(rank_, message);
   }
   std::optional<RecorderView> view_of(int rank) const override { return records_->view_of(rank); }
+  std::shared_ptr<Store> shared_store() override { return records_->store(); }
   void close() override {
     pulse_->remove(rank_);
     in_process_coordinator_->disconnect(rank_);

@@ -61,6 +61,17 @@ class ThreadRegions final : public RegionSource {
   int rank_;
 };
 
+thread_local World* world_of_thread = nullptr;
+
+/// While a rank's function runs.
+class Inside {
+ public:
+  explicit Inside(World& world) { world_of_thread = &world; }
+  ~Inside() { world_of_thread = nullptr; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
 /// How one rank's function ended.
 struct Ending {
   std::exception_ptr error;
@@ -125,7 +136,10 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     parts.control = std::make_unique<ThreadControl>(common.in_process_coordinator, common.pulse,
                                                     common.records, rank);
     World world(detail::WorldState::make(std::move(parts)));
-    guard(*hub, rank, ending, [&] { rank_main(world); });
+    guard(*hub, rank, ending, [&] {
+      const Inside inside(world);
+      rank_main(world);
+    });
     if (!ending.error) return;
     // It is not on its way any more, by which the world would know of it.
     detail::WorldState& state = detail::WorldState::of(world);
@@ -160,6 +174,13 @@ std::string describe(const std::vector<RankFailure>& failures) {
 }
 
 }  // namespace
+
+World& World::current() {
+  if (world_of_thread == nullptr)
+    throw UsageError("this thread is no rank's: run_ranks has not called a rank's function on it",
+                     {.remedy = "ask on the rank's own thread, and hand the World on from there"});
+  return *world_of_thread;
+}
 
 RankSkipped::~RankSkipped() = default;
 

@@ -79,6 +79,8 @@ ProcessGroup World::find_or_create_group(std::string_view tag, std::span<const i
   return need(state_).groups().find_or_create(tag, flat_ranks, group_size, options);
 }
 
+std::shared_ptr<Store> World::store() { return need(state_).store(); }
+
 std::vector<OperationMetrics> World::metrics() const {
   const CallMetrics* metrics = need(state_).context().metrics.get();
   return metrics == nullptr ? std::vector<OperationMetrics>() : metrics->all();

@@ -61,6 +61,14 @@ void WorldControl::start(Exchange& exchange, const std::vector<Arrival>& arrival
   world_.incidents.watchdog()->beat();  // whoever has a world can be asked for its dump
 }
 
+std::shared_ptr<Store> WorldControl::store(Exchange& exchange, bool one_host) {
+  const ErrorContext context{.rank = world_.rank(), .operation = "store"};
+  world_.life.require_here(context);
+  if (world_.life.is_destroyed()) throw UsageError("the world has been destroyed", context);
+  world_.life.require_drive(context);
+  return store_.get(exchange, plane_ == nullptr ? nullptr : plane_->shared_store(), one_host);
+}
+
 void WorldControl::say_goodbye() {
   Watchdog* const watchdog = world_.incidents.watchdog();
   const bool breaks_off = world_.life.is_leaving() || has_thrown_;
@@ -96,6 +104,7 @@ void WorldControl::leave_unmade(const Error& error) {
 }
 
 void WorldControl::end() {
+  store_.end();
   Watchdog* const watchdog = world_.incidents.watchdog();
   if (watchdog != nullptr) watchdog->end();
   if (!world_.peers.has_control()) return;

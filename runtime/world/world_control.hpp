@@ -9,13 +9,15 @@
 
 #include "runtime/group/world_context.hpp"
 #include "runtime/rank/control_plane.hpp"
+#include "runtime/world/world_store.hpp"
 
 namespace hymn::detail {
 
 class WorldControl {
  public:
   /// `plane`: null: there is none.
-  WorldControl(WorldContext& world, ControlPlane* plane) : world_(world), plane_(plane) {}
+  WorldControl(WorldContext& world, ControlPlane* plane)
+      : world_(world), plane_(plane), store_(world) {}
 
   /// Collective over the exchange. `beat` is called by the thread of the control plane, where it
   /// has one.
@@ -27,12 +29,15 @@ class WorldControl {
   void note_exception(std::string_view what);
   /// The world does not come to be on this rank, because of this.
   void leave_unmade(const Error& error);
+  /// As World::store().
+  std::shared_ptr<Store> store(Exchange& exchange, bool one_host);
   void end();
 
  private:
   WorldContext& world_;
   ControlPlane* plane_;
   bool has_thrown_ = false;
+  WorldStore store_;
 };
 
 }  // namespace hymn::detail

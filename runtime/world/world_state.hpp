@@ -69,6 +69,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   const WorldContext& context() const { return context_; }
   GroupRequests& groups() { return groups_; }
   WorldControl& control() { return control_; }
+  std::shared_ptr<Store> store() {
+    return control_.store(*exchange_, met_.job.world.hosts.size() == 1);
+  }
   const JobMap& job_map() const { return met_.job; }
   /// As World::gpu().
   int gpu() const;

@@ -18,6 +18,10 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_join(world);
   test_mesh(world);
   test_coalesced(world);
+  test_store(world);
+  hymnWorld_t current = NULL;
+  CHECK_OK(hymnWorldCurrent(&current));
+  CHECK(current == world);
   int64_t sum = rank + 1;
   CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));
   results[rank] = sum;
@@ -45,6 +49,9 @@ static hymnResult_t invent_a_code(hymnWorld_t world, void* user) {
 
 int main(void) {
   int64_t results[ranks] = {0};
+  hymnWorld_t none = NULL;
+  CHECK_FAILS(hymnUsageError, "no rank's", hymnWorldCurrent(&none));
+  CHECK(none == NULL);
   CHECK_OK(hymnThreadsRun(ranks, add_up, results, NULL));
   for (int i = 0; i < ranks; ++i) CHECK(results[i] == 6);
 

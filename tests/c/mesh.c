@@ -82,11 +82,43 @@ static void check_errors(hymnWorld_t world, size_t size) {
   CHECK_FAILS(hymnUsageError, "mesh is NULL", hymnMeshFree(NULL));
 }
 
+// A ring of all ranks, whose first and last are neighbours; and the same with edges.
+static void check_halos(hymnWorld_t world, int rank, int size) {
+  const size_t shape[] = {(size_t)size};
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  const int32_t faces[3] = {10 * rank, 10 * rank + 1, 10 * rank + 2};
+  int32_t from_before[2] = {-1, -1}, from_next[1] = {-1};
+  hymnMesh_t mesh = NULL;
+  hymnWork_t work = NULL;
+  int at = -2;
+  hymnHalo_t halo = {0, {faces, faces + 1}, {1, 2}, {from_before, from_next}, {2, 1}, hymnInt32, 1};
+  CHECK_OK(hymnMeshCreate(world, shape, NULL, 1, NULL, 0, &mesh));
+  CHECK_OK(hymnMeshNeighbour(mesh, 0, 1, 1, &at));
+  CHECK(at == next);
+  CHECK_OK(hymnMeshNeighbour(mesh, 0, size, 0, &at));
+  CHECK(at == -1);
+  CHECK_OK(hymnMeshExchangeHalos(mesh, &halo, 1, NULL));
+  CHECK(from_before[0] == 10 * before + 1 && from_before[1] == 10 * before + 2);
+  CHECK(from_next[0] == 10 * next);
+  from_before[0] = from_next[0] = -1;
+  halo.periodic = 0;
+  CHECK_OK(hymnMeshIExchangeHalos(mesh, &halo, 1, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+  CHECK(from_before[0] == (rank == 0 ? -1 : 10 * before + 1));
+  CHECK(from_next[0] == (rank == size - 1 ? -1 : 10 * next));
+  halo.dimension = 1;
+  CHECK_FAILS(hymnUsageError, "dimension 1", hymnMeshExchangeHalos(mesh, &halo, 1, NULL));
+  CHECK_FAILS(hymnUsageError, "halos is NULL", hymnMeshExchangeHalos(mesh, NULL, 1, NULL));
+  CHECK_OK(hymnMeshFree(mesh));
+}
+
 void test_mesh(hymnWorld_t world) {
   int rank = -1, size = -1, place = 7;
   CHECK_OK(hymnWorldRank(world, &rank));
   CHECK_OK(hymnWorldSize(world, &size));
   check_errors(world, (size_t)size);
+  check_halos(world, rank, size);
   const size_t shape[] = {(size_t)size / 2, 2};
   if (shape[0] == 0) return;
   int ranks[64];

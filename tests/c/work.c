@@ -53,9 +53,72 @@ static void test_ring(const Member* at) {
   CHECK_OK(hymnWorkFree(work));
 }
 
+// Everybody sends to itself in a batch, and around the ring as one call.
+static void test_sendrecv(const Member* at) {
+  const int next = (at->rank + 1) % at->size, before = (at->rank + at->size - 1) % at->size;
+  const int64_t out[2] = {at->rank, at->rank};
+  int64_t in[3] = {-1, -1, -1};
+  hymnWork_t work = NULL;
+  hymnRecvStatus_t status = {-1, -1, 0};
+  const hymnP2POp_t ops[] = {
+      {out, NULL, 2, hymnInt64, at->rank, data},
+      {NULL, in, 3, hymnInt64, at->rank, data},
+  };
+  CHECK_OK(hymnIBatch(ops, 2, at->group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(status.source == at->rank && status.count == 2 && in[1] == at->rank && in[2] == -1);
+  CHECK_OK(hymnWorkFree(work));
+  CHECK_FAILS(hymnUsageError, "in one batch", hymnIBatch(ops, 1, at->group, NULL, &work));
+  CHECK_FAILS(hymnUsageError, "itself",
+              hymnSend(out, 1, hymnInt64, at->rank, data, at->group, NULL));
+  CHECK_OK(hymnSendrecv(out, 1, hymnInt64, next, data, in, 3, hymnInt64, before, data, at->group,
+                        NULL, &status));
+  CHECK(status.source == before && status.count == 1 && in[0] == before);
+  CHECK_OK(hymnISendrecv(out, 2, hymnInt64, before, data, in, 3, hymnInt64, next, data, at->group,
+                         NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkStatus(work, 0, &status));
+  CHECK(status.source == next && status.count == 2 && in[1] == next);
+  CHECK_OK(hymnWorkFree(work));
+  in[0] = at->rank;
+  CHECK_OK(hymnSendrecvReplace(in, 1, hymnInt64, next, data, before, data, at->group, NULL, NULL));
+  CHECK(in[0] == before);
+  CHECK_FAILS(hymnUsageError, "overlaps",
+              hymnSendrecv(in, 2, hymnInt64, next, data, in + 1, 2, hymnInt64, before, data,
+                           at->group, NULL, NULL));
+}
+
+// Rank 0 makes room for just what waits.
+static void test_probe(const Member* at) {
+  int32_t buf[max_ranks] = {0};
+  hymnMessageInfo_t info = {-7, -7, 0};
+  hymnRecvStatus_t status = {-1, -1, 0};
+  int found = -1;
+  CHECK_OK(hymnIprobe(HYMN_ANY_SOURCE, ready, at->group, &found, &info));
+  CHECK(found == 0 && info.source == -7);
+  CHECK_OK(hymnBarrier(at->group, NULL));
+  if (at->rank == 1) CHECK_OK(hymnSend(buf, 3, hymnInt32, 0, ready, at->group, NULL));
+  if (at->rank == 0) {
+    CHECK_OK(hymnProbe(HYMN_ANY_SOURCE, ready, at->group, &info));
+    CHECK(info.source == 1 && info.tag == ready && info.bytes == 3 * sizeof(int32_t));
+    CHECK_OK(hymnIprobe(1, ready, at->group, &found, &info));
+    CHECK(found == 1 && info.bytes == 3 * sizeof(int32_t));
+    CHECK_OK(hymnRecv(buf, info.bytes / sizeof(int32_t), hymnInt32, info.source, info.tag,
+                      at->group, NULL, &status));
+    CHECK(status.source == 1 && status.count == 3);
+  }
+  CHECK_FAILS(hymnUsageError, "itself", hymnProbe(at->rank, ready, at->group, &info));
+  CHECK_FAILS(hymnUsageError, "info is NULL", hymnProbe(1 - at->rank, ready, at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "found is NULL",
+              hymnIprobe(1 - at->rank, ready, at->group, NULL, &info));
+}
+
 void test_point_to_point(hymnWorld_t world) {
   const Member at = member_of(world);
+  test_sendrecv(&at);
   if (at.size < 2) return;
+  test_probe(&at);
   test_any_source(&at);
   // What the ring sends to rank 0 must not be taken for an answer to "any source".
   CHECK_OK(hymnBarrier(at.group, NULL));

@@ -156,6 +156,7 @@ bool run_by_name(ProcessGroup& group, const Request& request) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   return false;
@@ -195,6 +196,7 @@ Work start_by_name(ProcessGroup& group, const Request& request) {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   return {};

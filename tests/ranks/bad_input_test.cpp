@@ -154,29 +154,51 @@ RANK_TEST(BadInput, PeersAndTagsOutOfRange) {
   }
 }
 
-RANK_TEST(BadInput, DifferentDtypesInOneCall) {
+RANK_TEST(BadInput, test_tensor_dtype_mismatch) {
   ProcessGroup& group = world.group();
   const std::size_t ranks = ranks_as_size(world);
   Buffer floats(DataType::float32, 4);
-  Buffer ints(DataType::int32, 4);
-  Buffer many_ints(DataType::int32, 4 * ranks);
-  constexpr std::string_view words = "buffers with different dtypes";
-  expect_refused(group, usage, "all_reduce", [&] { group.all_reduce(floats, ints); }, {words});
-  expect_refused(group, usage, "all_gather", [&] { group.all_gather(floats, many_ints); }, {words});
-  expect_refused(group, usage, "reduce_scatter", [&] { group.reduce_scatter(many_ints, floats); },
-                 {words});
+  Buffer halves(DataType::float16, 4);
   Buffer many_floats(DataType::float32, 4 * ranks);
-  expect_refused(group, usage, "all_to_all", [&] { group.all_to_all(many_ints, many_floats); },
-                 {words});
+  Buffer many_halves(DataType::float16, 4 * ranks);
+  const auto expect_found = [&](std::string_view operation, const std::function<void()>& call) {
+    expect_refused(group, usage, operation, call, {"tensors with different dtypes"});
+  };
+  expect_found("all_reduce", [&] { group.all_reduce(floats, halves); });
+  expect_found("scan", [&] { group.scan(floats, halves); });
+  expect_found("all_gather", [&] { group.all_gather(floats, many_halves); });
+  expect_found("reduce_scatter", [&] { group.reduce_scatter(many_halves, floats); });
+  expect_found("all_to_all", [&] { group.all_to_all(many_halves, many_floats); });
+  // Of rooted ones it is found on all ranks that have both sides.
+  expect_found("reduce", [&] { group.reduce(halves, floats, 0); });
+  expect_found("gather", [&] { group.gather(halves, many_floats, 0); });
+  expect_found("scatter", [&] { group.scatter(many_floats, halves, 0); });
+
+  ListBuffer whole(DataType::float32, std::vector<std::size_t>(ranks, 4));
+  const std::vector<BufferView> all = whole.views();
+  std::vector<BufferView> mixed = all;
+  mixed.back() = halves;
+  const std::vector<ConstBufferView> all_in(all.begin(), all.end());
+  const std::vector<ConstBufferView> mixed_in(mixed.begin(), mixed.end());
+  expect_found("all_gather", [&] { group.all_gather(halves, all); });
+  expect_found("gather", [&] { group.gather(halves, all, 0); });
+  expect_found("scatter", [&] { group.scatter(all_in, halves, 0); });
+  expect_found("reduce_scatter", [&] { group.reduce_scatter(all_in, halves); });
   if (ranks == 1) return;
-  // Within one list.
-  ListBuffer list(DataType::float32, std::vector<std::size_t>(ranks, 4));
-  std::vector<BufferView> views = list.views();
-  views.back() = ints;
-  expect_refused(group, usage, "all_gather", [&] { group.all_gather(floats, views); }, {words});
-  const std::vector<ConstBufferView> inputs(views.begin(), views.end());
-  expect_refused(group, usage, "reduce_scatter", [&] { group.reduce_scatter(inputs, floats); },
-                 {words});
+  expect_found("all_gather", [&] { group.all_gather(floats, mixed); });
+  expect_found("gather", [&] { group.gather(floats, mixed, 0); });
+  expect_found("scatter", [&] { group.scatter(mixed_in, floats, 0); });
+  expect_found("reduce_scatter", [&] { group.reduce_scatter(mixed_in, floats); });
+  expect_found("all_to_all", [&] { group.all_to_all(mixed_in, all); });
+  expect_found("all_to_all", [&] { group.all_to_all(all_in, mixed); });
+  expect_found("all_reduce_coalesced", [&] { group.all_reduce_coalesced(mixed); });
+  std::vector<BufferView> outs(ranks, many_floats);
+  outs.back() = many_halves;
+  expect_found("all_gather_coalesced", [&] { group.all_gather_coalesced(mixed_in, outs); });
+  // Beside the root there need not be anything, and what is empty has no dtype.
+  const bool is_root = world.rank() == 0;
+  group.gather(floats, is_root ? many_floats.view() : BufferView(), 0);
+  group.scatter(is_root ? ConstBufferView(many_floats) : ConstBufferView(), floats, 0);
 }
 
 RANK_TEST(BadInput, ListsOfTheWrongLength) {

@@ -1,7 +1,9 @@
 // What tests of torch.distributed on NCCL ask of any path, by their names (docs/seeds.md).
+#include <array>
 #include <numeric>
 #include <vector>
 
+#include "hymn/objects.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
@@ -139,9 +141,80 @@ RANK_TEST(C10d, test_nncl_rank_membership) {
   expect_error(ErrorKind::usage, [&] { (void)group.global_rank(0); }, {"not registered"});
 }
 
+// --- Numbers of calls
+
+/// Those of all members.
+std::vector<std::uint64_t> sequences(ProcessGroup& group, ProcessGroup& asking) {
+  return all_gather_object(asking, group.collective_sequence());
+}
+
+RANK_TEST(C10d, test_sequence_num_set_nccl_new_group) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = world.new_group({0, 1});
+  ProcessGroup asking = world.new_group({0, 1});
+  if (!group.is_member()) return;
+  EXPECT_EQ(sequences(group, asking), std::vector<std::uint64_t>(2, 0));
+}
+
+RANK_TEST(C10d, test_sequence_num_incremented_nccl_subgroup) {
+  NEEDS_RANKS(4);
+  ProcessGroup group = world.new_group({0, 1, 2});
+  ProcessGroup asking = world.new_group({0, 1, 2});
+  if (!group.is_member()) return;
+  std::int32_t t = 1;
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    group.all_reduce(view_of(t));
+    EXPECT_EQ(sequences(group, asking), std::vector(3, i));
+  }
+  // One has begun the next; the others lag behind it.
+  Work work;
+  if (group.rank() == 1) work = group.all_reduce_async(view_of(t));
+  EXPECT_EQ(sequences(group, asking), (std::vector<std::uint64_t>{10, 11, 10}));
+  if (group.rank() != 1) work = group.all_reduce_async(view_of(t));
+  work.wait();
+}
+
+// --- Several as one
+
 Elements filled_with(std::size_t count, float value) { return Elements(count, value); }
 
+RANK_TEST(C10d, test_all_reduce_coalesced_nccl) {
+  const auto ranks = static_cast<float>(world.size());
+  std::vector<Elements> tensors;
+  for (int i = 0; i < 5; ++i)
+    tensors.push_back(filled_with(as_size(60 + i), static_cast<float>(world.rank() + 1 + i)));
+  const std::vector<BufferView> views(tensors.begin(), tensors.end());
+  world.group().all_reduce_coalesced(views);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(tensors[as_size(i)],
+              filled_with(as_size(60 + i), ranks * (static_cast<float>(i) + (ranks + 1) / 2)));
+}
+
+RANK_TEST(C10d, test_all_reduce_coalesced) {
+  const int sum = world.size() * (world.size() - 1) / 2;
+  Elements t0 = filled_with(9, static_cast<float>(world.rank()));
+  Elements t1 = filled_with(9, static_cast<float>(2 * world.rank()));
+  world.group().all_reduce_coalesced(std::array<BufferView, 2>{t0, t1});
+  EXPECT_EQ(t0, filled_with(9, static_cast<float>(sum)));
+  EXPECT_EQ(t1, filled_with(9, static_cast<float>(2 * sum)));
+}
+
+RANK_TEST(C10d, test_allreduce_coalesced) {
+  Elements ones = filled_with(100, 1);
+  world.group().all_reduce_coalesced(std::array<BufferView, 1>{ones});
+  EXPECT_EQ(ones, filled_with(100, static_cast<float>(world.size())));
+}
+
 // --- Element types
+
+RANK_TEST(C10d, test_all_reduce_coalesced_nccl_float8_errors) {
+  std::vector<Buffer> tensors;
+  for (int i = 0; i < 5; ++i) tensors.emplace_back(DataType::float8_e4m3fn, as_size(60 + i));
+  const std::vector<BufferView> views(tensors.begin(), tensors.end());
+  expect_refused(world.group(), ErrorKind::unsupported, "all_reduce",
+                 [&] { world.group().all_reduce_coalesced(views); },
+                 {"float8_e4m3fn values are moved but never reduced"});
+}
 
 RANK_TEST(C10d, test_reduce_scatter_base_k_float8_errors) {
   Buffer in(DataType::float8_e4m3fn, 2 * ranks_as_size(world));

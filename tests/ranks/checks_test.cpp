@@ -1,5 +1,6 @@
 // Calls that differ from rank to rank, ranks that do not come, and NaNs: what the checks say.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -92,6 +93,24 @@ TEST(ChecksDetail, AnotherDtype) {
         return Request::all_reduce(view, view);
       },
       "all_reduce of 64 float32 with sum", "all_reduce of 64 int32 with sum");
+}
+
+TEST(ChecksDetail, AnotherShape) {
+  static constexpr std::array<std::int64_t, 2> wide{3, 4};
+  static constexpr std::array<std::int64_t, 2> high{4, 3};
+  in_detail([](World& world) {
+    NEEDS_RANKS(2);
+    ProcessGroup group = fresh_group(world);
+    Buffers buffers;
+    BufferView view = buffers.first(12);
+    view.shape = is_last(world) ? high : wide;
+    const std::string last = "but [4, 3] on rank " + std::to_string(world.size() - 1);
+    expect_error(ErrorKind::usage, [&] { group.all_reduce(view); },
+                 {"all_reduce of 12 float32 with sum", "the shape is [3, 4] on rank 0", last});
+    view.shape = wide;
+    group.all_reduce(view);
+    EXPECT_EQ(buffers.floats.front(), static_cast<float>(world.size()));
+  });
 }
 
 TEST(ChecksDetail, AnotherReduction) {

@@ -231,6 +231,27 @@ RANK_TEST(FlightRecord, test_individual_send_recv_with_times) {
   check_send_and_recv(world, {{2, 3}, {5, 5}}, true);
 }
 
+RANK_TEST(FlightRecord, AProbeIsRecorded) {
+  NEEDS_RANKS(2);
+  std::int32_t value = 0;
+  if (world.rank() == 1) world.group().send(view_of(value), 0, 5);
+  if (world.rank() == 0) {
+    while (!world.group().iprobe(1, 5)) continue;  // is not
+    (void)world.group().probe(any_source, 5);
+    const Json entries = record_of(world)["entries"];
+    EXPECT_EQ(entries.size(), 1u);
+    const Json& entry = entries.back();
+    EXPECT_EQ(entry["profiling_name"], "hymn:probe 0<-any");
+    EXPECT_EQ(entry["op"], "probe");
+    EXPECT_EQ(entry["peer"], -1);
+    EXPECT_EQ(entry["tag"], 5);
+    EXPECT_EQ(entry["is_p2p"], true);
+    EXPECT_EQ(entry["state"], "completed");
+    world.group().recv(view_of(value), 1, 5);
+  }
+  world.group().barrier();
+}
+
 RANK_TEST(FlightRecord, PartsOfABatchAreRecorded) {
   NEEDS_RANKS(2);
   if (world.rank() >= 2) return;

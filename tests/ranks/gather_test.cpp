@@ -4,6 +4,7 @@
 
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
+#include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 
 namespace hymn::test {
@@ -197,6 +198,43 @@ RANK_TEST(AllGather, MixesComplexWithItsRealView) {
     EXPECT_EQ(out[i], static_cast<float>(i / 10));
     EXPECT_EQ(out[i + 1], -1.0f);
   }
+}
+
+RANK_TEST(AllGather, test_tensor_dtype_complex) {
+  const auto me = static_cast<float>(world.rank());
+  const std::vector<float> reals{me, -me};
+  const std::vector<std::complex<float>> complex{{me, -me}};
+  const std::size_t ranks = ranks_as_size(world);
+  std::vector<std::vector<float>> out(ranks, std::vector<float>(2));
+  const std::vector<BufferView> views(out.begin(), out.end());
+  std::vector<std::complex<float>> one(1);
+  std::vector<BufferView> mixed = views;
+  mixed.back() = one;
+  const auto expect_gathered = [&](bool is_mixed) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const auto value = static_cast<float>(rank);
+      if (is_mixed && rank + 1 == ranks)
+        EXPECT_EQ(one.front(), std::complex<float>(value, -value));
+      else
+        EXPECT_EQ(out[rank], (std::vector<float>{value, -value}));
+    }
+    for (std::vector<float>& block : out) block = {9.0f, 9.0f};
+    one.front() = {9.0f, 9.0f};
+  };
+  ProcessGroup& group = world.group();
+  group.all_gather(complex, views);
+  expect_gathered(false);
+  group.all_gather(reals, mixed);
+  expect_gathered(true);
+  group.all_gather(complex, mixed);
+  expect_gathered(true);
+  group.all_gather_async(complex, mixed).wait();
+  expect_gathered(true);
+  // Other types are no views of each other.
+  std::vector<double> doubles(2);
+  mixed.back() = doubles;
+  expect_refused(group, ErrorKind::usage, "all_gather", [&] { group.all_gather(reals, mixed); },
+                 {"tensors with different dtypes", "float32 and float64"});
 }
 
 // --- reduce_scatter

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -217,24 +218,63 @@ RANK_TEST(Group, RootlessCollectivesOnASubgroup) {
   group.barrier();
 }
 
-TEST(Group, NonMembersAreWarned) {
+/// Each collective, on whoever is not in the group, and by what name it is told of.
+std::vector<std::string> call_all(ProcessGroup& group) {
+  std::vector<std::string> names;
+  float in = 1;
+  float out = 9;
+  const ConstBufferView give = view_of(in);
+  const BufferView take = view_of(out);
+  const std::array<BufferView, 1> takes{take};
+  for (const OpType type : all_op_types)
+    if (is_collective(type)) names.emplace_back(to_string(type));
+  group.all_reduce(give, take);
+  group.broadcast(take, 0);
+  group.reduce(give, take, 0);
+  group.gather(give, take, 0);
+  group.scatter(give, take, 0);
+  group.all_gather(give, take);
+  group.reduce_scatter(give, take);
+  group.scan(give, take);
+  group.exscan(give, take);
+  group.all_to_all(give, take);
+  group.barrier();
+  group.all_reduce_coalesced(takes);
+  group.all_gather_async(give, takes).wait();
+  EXPECT_EQ(out, 9.0f) << "nothing is done";
+  EXPECT_EQ(group.collective_sequence(), 0u);
+  return names;
+}
+
+void expect_warnings(CheckLevel checks) {
   std::mutex mutex;
-  std::set<int> outside;
+  std::map<int, std::vector<std::string>> outside;
   ::testing::internal::CaptureStderr();
-  on_ranks([&](World& world) {
-    ProcessGroup group = world.new_group({0}, {.description = "leaders"});
-    if (group.is_member()) return;
-    group.barrier();
-    std::lock_guard lock(mutex);
-    outside.insert(world.rank());
-  });
+  on_ranks(
+      [&](World& world) {
+        ProcessGroup group = world.new_group({0}, {.description = "leaders"});
+        if (group.is_member()) return;
+        std::vector<std::string> names = call_all(group);
+        std::lock_guard lock(mutex);
+        outside[world.rank()] = std::move(names);
+      },
+      {.checks = checks});
   const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(text.find("leaders") == std::string::npos, outside.empty()) << text;
-  for (const int rank : outside) {
-    EXPECT_NE(text.find("[" + std::to_string(rank) + "] warning"), std::string::npos) << text;
-    EXPECT_NE(text.find("barrier"), std::string::npos) << text;
-  }
+  for (const auto& [rank, names] : outside)
+    for (const std::string& name : names) {
+      const std::string me = std::to_string(rank);
+      EXPECT_NE(text.find("hymn[" + me + "] warning: " + name + " on group 'leaders"),
+                std::string::npos)
+          << text;
+      EXPECT_NE(text.find("is ignored: rank " + me + " is not a member"), std::string::npos)
+          << text;
+    }
 }
+
+TEST(Group, test_nccl_warn_not_in_group_debug_off) { expect_warnings(CheckLevel::off); }
+TEST(Group, test_nccl_warn_not_in_group_debug_info) { expect_warnings(CheckLevel::info); }
+TEST(Group, test_nccl_warn_not_in_group_debug_detail) { expect_warnings(CheckLevel::detail); }
 
 RANK_TEST(Group, RootOutsideIsRefused) {
   NEEDS_RANKS(3);

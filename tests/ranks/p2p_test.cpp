@@ -6,12 +6,10 @@
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/ring.hpp"
 
 namespace hymn::test {
 namespace {
-
-int next_of(const World& world) { return (world.rank() + 1) % world.size(); }
-int previous_of(const World& world) { return (world.rank() + world.size() - 1) % world.size(); }
 
 RANK_TEST(P2p, EveryDtypeRoundARing) {
   NEEDS_RANKS(2);

@@ -12,6 +12,7 @@
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
@@ -258,6 +259,46 @@ TEST(RunRanks, DifferentCallsAreToldApart) {
               },
               {.path = "threads"});
   }
+}
+
+// --- The world of a callback
+
+/// Twice its rank, and the sum of that of all: 12 of 4 ranks. It is given no world.
+int backward(int result) {
+  World& world = World::current();
+  EXPECT_EQ(2 * world.rank(), result);
+  world.group().all_reduce(view_of(result));
+  return result;
+}
+
+TEST(RunRanks, test_bwd_sees_fwd_pg) {
+  run_ranks(4, [](World& world) {
+    EXPECT_EQ(&World::current(), &world);
+    EXPECT_EQ(backward(2 * world.rank()), 12);
+    // A hook, and what is chained to a work, run on the rank's thread, too.
+    std::vector<int> seen;
+    ProcessGroup group = fresh_group(world);
+    group.on_completion(
+        [&seen](const CompletionInfo&) { seen.push_back(World::current().rank()); });
+    int value = 1;
+    group.all_reduce(view_of(value));
+    Work work = group.all_reduce_async(view_of(value));
+    (void)work.then([&seen](const auto&) { seen.push_back(World::current().rank()); });
+    work.wait();
+    group.wait_for_pending_works();
+    EXPECT_EQ(seen, std::vector(3, world.rank()));
+    world.group().barrier();
+  });
+}
+
+TEST(RunRanks, OnlyThreadsOfRanksHaveAWorldOfTheirOwn) {
+  const auto ask = [] { (void)World::current(); };
+  expect_error(ErrorKind::usage, ask, {"this thread is no rank's", "hand the World on"});
+  run_ranks(2, [&](World& world) {
+    std::thread([&] { expect_error(ErrorKind::usage, ask, {"this thread is no rank's"}); }).join();
+    world.group().barrier();
+  });
+  expect_error(ErrorKind::usage, ask, {"this thread is no rank's"});
 }
 
 }  // namespace

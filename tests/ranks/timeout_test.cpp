@@ -1,4 +1,5 @@
 // What happens when time runs out: of a wait, of a call, of a group.
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <string>
@@ -192,6 +193,34 @@ RANK_TEST(Timeout, NamesAllWhoWaitForEachOther) {
   }
   receive_in_ring(group, 20s);
   if (world.rank() != 0) send_in_ring(group);
+}
+
+// Who waits for any of several may go on without the one that another rank lacks.
+RANK_TEST(Timeout, NoDeadlockWithARankThatWaitsForAnyOfSeveral) {
+  NEEDS_RANKS(3);
+  ProcessGroup group = fresh_group(world, "either");
+  std::array<std::int32_t, 2> words{};
+  if (world.rank() == 0) {
+    std::array works = {group.irecv(view_of(words[0]), 1, 2), group.irecv(view_of(words[1]), 2, 2)};
+    EXPECT_EQ(wait_any(works), 1u);
+    group.send(view_of(words[1]), 1, 1);
+    works[0].wait();
+  } else if (world.rank() == 1) {
+    try {
+      group.recv(view_of(words[0]), 0, 1, {.timeout = 1s});
+      ADD_FAILURE() << "received what nobody has sent";
+    } catch (const TimeoutError& error) {
+      EXPECT_EQ(std::string(error.what()).find("deadlock"), std::string::npos) << error.what();
+      EXPECT_EQ(error.context().missing, std::vector<int>{0}) << error.what();
+    }
+    group.send(view_of(words[0]), 2, 1);
+    group.recv(view_of(words[0]), 0, 1);
+    group.send(view_of(words[0]), 0, 2);
+  } else if (world.rank() == 2) {
+    group.recv(view_of(words[0]), 1, 1);
+    group.send(view_of(words[0]), 0, 2);
+  }
+  group.barrier();
 }
 
 RANK_TEST(Timeout, NobodyEverComes) {

@@ -178,6 +178,7 @@ Request KnownCall::make_request() {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   ADD_FAILURE() << to_string(plan_.type) << " is no collective";
@@ -253,6 +254,7 @@ void KnownCall::fill_output(BufferView view) const {
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       return;
   }
 }

@@ -14,7 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool is_message(const MadeCall& call) { return call.op == "send" || call.op == "recv"; }
+bool is_message(const MadeCall& call) {
+  return call.op == "send" || call.op == "recv" || call.op == "probe";
+}
 
 bool reduces(const std::string& op) {
   return op == "all_reduce" || op == "reduce" || op == "reduce_scatter";

@@ -46,6 +46,20 @@ TEST(TraceChain, GoesThroughMessages) {
                                             "at solver.cpp:88 for rank 3"));
 }
 
+TEST(TraceChain, GoesThroughProbes) {
+  std::vector<DumpMaker> makers = two_groups();
+  makers[0].call("1", open_call());
+  makers[1].call("1", open_call());
+  MadeCall probe = recv_from(3, "scheduled");
+  probe.op = "probe";
+  makers[2].call("0", probe);
+  const std::vector<Finding> findings = findings_of(makers);
+  EXPECT_THAT(kinds_of(findings), ElementsAre(FindingKind::p2p, FindingKind::chain));
+  EXPECT_THAT(findings[1].culprits, ElementsAre(3));
+  EXPECT_THAT(findings[1].details, Contains("rank 2 waits in probe 2<-3 (#1) of group 'default_pg' "
+                                            "at solver.cpp:88 for rank 3"));
+}
+
 TEST(TraceChain, ALongOneIsToldWhole) {
   std::vector<DumpMaker> makers = make_dumps(6);
   for (int rank = 0; rank < 5; ++rank) {

@@ -48,6 +48,7 @@ Request request_of(OpType type, std::size_t count, int ranks, void* data, DataTy
     case OpType::send:
     case OpType::recv:
     case OpType::batch:
+    case OpType::probe:
       break;
   }
   return Request::barrier();

@@ -39,6 +39,7 @@ TEST(CallFacts, NameOperationsAsProfilersDo) {
   EXPECT_EQ(profiling_name(OpType::all_to_all, 0, -1), "hymn:all_to_all");
   EXPECT_EQ(profiling_name(OpType::send, 4, 6), "hymn:send 4->6");
   EXPECT_EQ(profiling_name(OpType::recv, 4, any_source), "hymn:recv 4<-any");
+  EXPECT_EQ(profiling_name(OpType::probe, 4, 6), "hymn:probe 4<-6");
 }
 
 TEST(CallFacts, PayloadIsWhatARankGivesOrGets) {
@@ -66,6 +67,41 @@ std::optional<std::string> misfit(const std::vector<Request>& requests, int root
     EXPECT_TRUE(unpacker.empty());
   }
   return find_misfit(calls, ranks);
+}
+
+TEST(CallCheck, ShapesThatAreGivenMustBeAlike) {
+  Buffers b;
+  const auto shaped = [&b](std::span<const std::int64_t> shape) {
+    Request request = Request::all_reduce(b.give(12), b.take(12));
+    ConstBufferView in = b.give(12);
+    in.shape = shape;
+    request.inputs = InputBlocks::whole(in);
+    return request;
+  };
+  static constexpr std::array<std::int64_t, 2> wide{3, 4};
+  static constexpr std::array<std::int64_t, 2> high{4, 3};
+  EXPECT_EQ(misfit({shaped(wide), shaped(wide)}), std::nullopt);
+  EXPECT_EQ(misfit({shaped({}), shaped(wide), shaped(wide)}), std::nullopt);
+  EXPECT_EQ(misfit({shaped({}), shaped(wide), shaped(high)}),
+            "the shape is [3, 4] on rank 11, but [4, 3] on rank 12");
+  // What rank 0 scatters has the shape of all parts, and does not count.
+  const auto scattered = [&b](std::span<const std::int64_t> shape) {
+    BufferView out = b.take(12);
+    out.shape = shape;
+    return Request::scatter(InputBlocks::equal(b.give(24)), out, 0);
+  };
+  EXPECT_EQ(misfit({scattered(wide), scattered(high)}, 0),
+            "the shape is [3, 4] on rank 10, but [4, 3] on rank 11");
+  // Parts of different sizes have different shapes.
+  const Counts counts = {2, 10};
+  const auto gathered = [&](std::size_t own, std::span<const std::int64_t> shape) {
+    ConstBufferView in = b.give(own);
+    in.shape = shape;
+    return Request::all_gather(in, OutputBlocks::counted(b.take(12), counts));
+  };
+  static constexpr std::array<std::int64_t, 1> two{2};
+  static constexpr std::array<std::int64_t, 2> ten{5, 2};
+  EXPECT_EQ(misfit({gathered(2, two), gathered(10, ten)}), std::nullopt);
 }
 
 TEST(CallCheck, FactsThatDifferAreEnough) {

@@ -41,7 +41,7 @@ std::string refusal_of(const std::vector<std::string>& environment) {
 
 TEST(Config, DefaultsOfAnEmptyEnvironment) {
   const Config config = Config::parse({});
-  EXPECT_EQ(config.timeout, Timeout(30min));
+  EXPECT_EQ(config.timeout, Timeout());
   EXPECT_EQ(config.log_level, LogLevel::warning);
   EXPECT_FALSE(config.progress_thread);
   EXPECT_EQ(config.mpi_thread_level, ThreadLevel::multiple);
@@ -55,8 +55,9 @@ TEST(Config, Timeout) {
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "0.25").timeout, Timeout(250ms));
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "2e-3").timeout, Timeout(2ms));
   EXPECT_EQ(parse_one("HYMN_TIMEOUT", "1e9").timeout, Timeout(1'000'000'000s));
-  for (const char* value : {"", "abc", "0", "-1", "-0.5", "1e10", "inf", "nan", "NONE", "60s",
-                            " 60", "60 ", "0x10", "1,5", "1e999"})
+  EXPECT_FALSE(parse_one("HYMN_TIMEOUT", "").timeout.is_set());
+  for (const char* value : {"abc", "0", "-1", "-0.5", "1e10", "inf", "nan", "NONE", "60s", " 60",
+                            "60 ", "0x10", "1,5", "1e999"})
     expect_malformed("HYMN_TIMEOUT", value);
 }
 
@@ -130,7 +131,7 @@ TEST(Config, InitTimeout) {
   EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "none").init_timeout, Timeout::none());
   EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "2.5").init_timeout, Timeout(2500ms));
   // It leaves the limit of operations alone.
-  EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "2.5").timeout, Timeout(30min));
+  EXPECT_EQ(parse_one("HYMN_INIT_TIMEOUT", "2.5").timeout, Timeout());
   for (const char* value :
        {"abc", "0", "-1", "2147483647", "4294967295", "inf", "nan", "NONE", "60s", " 60"})
     expect_malformed("HYMN_INIT_TIMEOUT", value);
@@ -248,7 +249,7 @@ TEST(Config, SeveralVariablesAtOnce) {
 TEST(Config, VariablesOfOthersArePassedOver) {
   const Config config = Config::parse({"PATH=/usr/bin", "HYMNAL=a book", "hymn_timeout=abc",
                                        "MY_HYMN_TIMEOUT=abc", "=", "", "TIMEOUT=abc"});
-  EXPECT_EQ(config.timeout, Timeout(30min));
+  EXPECT_EQ(config.timeout, Timeout());
 }
 
 TEST(Config, UnknownVariablesAreRefusedWithTheNearestOne) {
@@ -312,7 +313,7 @@ TEST(Config, DescribesEveryVariable) {
   const ScopedVariable path("HYMN_PATH", "mpi,exchange");
   const std::vector<Setting> settings = Config::from_environment().describe();
   const std::vector<std::array<std::string, 3>> expected = {
-      {"HYMN_TIMEOUT", "1.5", "1800"},
+      {"HYMN_TIMEOUT", "1.5", ""},
       {"HYMN_INIT_TIMEOUT", "", ""},
       {"HYMN_ON_FAILURE", "clean_up", "clean_up"},
       {"HYMN_BLOCKING_WAIT", "0", "0"},

@@ -23,6 +23,11 @@ class GpuGroups : public testing::TestWithParam<int> {
  protected:
   ~GpuGroups() override { EXPECT_THAT(gpus.violations(), IsEmpty()); }
   int size() const { return GetParam(); }
+  std::vector<int> everybody() const {
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   ToyGpus gpus{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuGroups, testing::Values(1, 2, 3, 4));
@@ -257,7 +262,7 @@ TEST_P(GpuGroups, SettingsReachNccl) {
 
 // --- Splits
 
-TEST_P(GpuGroups, GroupsOfTheSameRanksAreSplitAtTheirFirstUse) {
+TEST_P(GpuGroups, test_comm_split_optimization) {
   gpus.run([this](World& world) {
     const int me = world.rank();
     std::vector<int> all;
@@ -302,6 +307,74 @@ TEST_P(GpuGroups, EagerSubgroupsAreSplitByAllRanks) {
       {}, with(NcclInit::eager));
   EXPECT_EQ(gpus.count("init"), size());
   EXPECT_EQ(gpus.count("split"), size());
+}
+
+TEST_P(GpuGroups, test_comm_split_subgroup) {
+  gpus.run(
+      [this](World& world) {
+        ProcessGroup first = world.new_group({0});
+        EXPECT_EQ(world.group().comm_split_count(), 1u) << "at once, and on ranks outside, too";
+        Buffer buffer(gpus, world.rank(), {world.rank()});
+        if (first.is_member()) first.broadcast(buffer.view(), 0);
+        EXPECT_EQ(world.group().comm_split_count(), 1u);
+        EXPECT_EQ(buffer.values(), Ints{world.rank()});
+        world.group().barrier();
+      },
+      {}, with(NcclInit::eager));
+  EXPECT_EQ(gpus.count("split"), size());
+}
+
+TEST_P(GpuGroups, TwinsOfAnEagerWorldAreTwoSplits) {
+  gpus.run(
+      [this](World& world) {
+        ProcessGroup used = world.new_group(everybody());
+        ProcessGroup never_used = world.new_group(everybody());
+        EXPECT_EQ(world.group().comm_split_count(), 2u);
+        Buffer buffer(gpus, world.rank(), {1});
+        used.all_reduce(buffer.view());
+        EXPECT_EQ(buffer.values(), Ints{size()});
+        EXPECT_EQ(world.group().comm_split_count(), 2u);
+        world.group().barrier();
+      },
+      {}, with(NcclInit::eager));
+  EXPECT_EQ(gpus.count("split"), 2 * size());
+}
+
+TEST_P(GpuGroups, test_non_blocking_init) {
+  gpus.run([this](World& world) {
+    EXPECT_EQ(world.group().comm_split_count(), 0u);
+    Buffer buffer(gpus, world.rank(), {world.rank() + 1});
+    world.group().all_reduce_async(buffer.view()).wait();
+    ProcessGroup group = world.new_group(everybody());
+    EXPECT_EQ(world.group().comm_split_count(), 0u);
+    group.broadcast_async(buffer.view(), 0).wait();
+    EXPECT_EQ(world.group().comm_split_count(), 1u);
+  });
+}
+
+// The world's communicator is begun with the world, but nobody waits for it before it is used.
+TEST_P(GpuGroups, test_non_blocking_with_eager_init) {
+  for (const bool uses_world : {true, false}) {
+    const int splits = gpus.count("split");
+    gpus.run(
+        [&, this](World& world) {
+          EXPECT_EQ(world.group().comm_split_count(), 0u);
+          Buffer buffer(gpus, world.rank(), {world.rank()});
+          if (uses_world) world.group().all_reduce_async(buffer.view()).wait();
+          ProcessGroup group = world.new_group(everybody());
+          ProcessGroup never_used = world.new_group(everybody());
+          ProcessGroup part = world.new_group({0});
+          EXPECT_EQ(world.group().comm_split_count(), 0u) << "after creation";
+          group.broadcast_async(buffer.view(), 0).wait();
+          EXPECT_EQ(world.group().comm_split_count(), 1u) << "after the first use";
+          EXPECT_EQ(buffer.values(), Ints{uses_world ? size() * (size() - 1) / 2 : 0});
+          if (part.is_member() && size() > 1) part.all_reduce(buffer.view());
+          EXPECT_EQ(world.group().comm_split_count(), 1u) << "others have their own";
+          world.group().barrier();
+        },
+        {}, with(NcclInit::background));
+    EXPECT_EQ(gpus.count("split") - splits, size());
+  }
 }
 
 // What NCCL has been asked for, but has not settled, is in flight before it is on the stream.

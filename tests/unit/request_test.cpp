@@ -141,7 +141,7 @@ TEST(Request, SaysWhatIsAsked) {
 TEST(Request, CollectivesAreToldFromMessages) {
   EXPECT_TRUE(is_collective(OpType::all_reduce));
   EXPECT_TRUE(is_collective(OpType::barrier));
-  for (const OpType type : {OpType::send, OpType::recv, OpType::batch})
+  for (const OpType type : {OpType::send, OpType::recv, OpType::batch, OpType::probe})
     EXPECT_FALSE(is_collective(type));
 }
 

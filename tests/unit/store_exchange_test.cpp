@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "hymn/hymn.hpp"
 #include "hymn/store.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
@@ -88,6 +90,27 @@ TEST(ExchangeOverAStore, MakesAWorld) {
   const auto store = std::make_shared<HashStore>();
   expect_world([&] { return std::make_shared<PrefixStore>("first", store); });
   expect_world([&] { return std::make_shared<PrefixStore>("second", store); });
+}
+
+// A file that nobody writes to for a while, and a world that has nothing to do, live on.
+TEST(ExchangeOverAStore, test_file_store_check) {
+  constexpr int ranks = 2;
+  const TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto store = std::make_shared<FileStore>(folder.path("store"), ranks);
+      World world = World::over(exchange_over(store, rank, ranks), {.timeout = 1min});
+      EXPECT_EQ(world.rank(), rank);
+      EXPECT_EQ(world.size(), ranks);
+      std::this_thread::sleep_for(500ms);
+      std::int64_t sum = rank + 1;
+      world.group().all_reduce(view_of(sum));
+      EXPECT_EQ(sum, 3);
+      world.destroy();
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(std::filesystem::exists(folder.path("store"))) << "both have left";
 }
 
 TEST(ExchangeOverAStore, MakesAWorldOverTcp) {

@@ -29,7 +29,7 @@ Context context_of(int gpu) {
   return reinterpret_cast<Context>(static_cast<std::uintptr_t>(gpu) + 1);
 }
 
-/// The legacy and the per-thread default stream have no object.
+/// The legacy and the per-thread default stream have no object: nothing is ever on them.
 ToyStream* find_stream(Stream stream) {
   for (ToyStream& known : toy->streams)
     if (static_cast<void*>(&known) == static_cast<void*>(stream)) return &known;
@@ -108,8 +108,10 @@ Result destroy_event(Event event) {
 }
 Result record_event(Event event, Stream stream) {
   std::lock_guard lock(toy->mutex);
-  as_event(event)->happened = std::make_shared<bool>(false);
-  as_event(event)->is_captured = find_stream(stream)->is_capturing;
+  const ToyStream* const known = find_stream(stream);
+  as_event(event)->happened = std::make_shared<bool>(known == nullptr);
+  as_event(event)->is_captured = known != nullptr && known->is_capturing;
+  if (known == nullptr) return success;
   const auto now = [at = as_event(event)->milliseconds] {
     const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
     *at = std::chrono::duration<double, std::milli>(since_boot).count();

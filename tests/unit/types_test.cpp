@@ -14,7 +14,7 @@ namespace hymn {
 namespace {
 
 // A table has all enumerators, up to the last one.
-static_assert(all_op_types.back() == OpType::batch);
+static_assert(all_op_types.back() == OpType::probe);
 static_assert(all_reduce_kinds.back() == ReduceKind::opaque);
 static_assert(all_data_types.back() == DataType::opaque);
 
@@ -101,6 +101,8 @@ Request request_of(OpType type) {
       return Request::send(in, 0);
     case OpType::recv:
       return Request::recv(out, 0);
+    case OpType::probe:
+      return Request::probe(0);
     case OpType::batch:
       break;
   }
@@ -119,7 +121,7 @@ TEST(OpTraits, AreThoseOfTheRequests) {
     const OpTraits& traits = traits_of(type);
     EXPECT_EQ(traits.input, form_of(request.inputs.layout()));
     EXPECT_EQ(traits.output, form_of(request.outputs.layout()));
-    EXPECT_EQ(traits.root != RootRole::none || is_message(type), request.peer == 0);
+    EXPECT_EQ(traits.root != RootRole::none || has_tag(type), request.peer == 0);
     EXPECT_EQ(traits.one_buffer, type == OpType::broadcast);
     EXPECT_TRUE(traits.collective || !(traits.reduces || has_root(type)));
   }

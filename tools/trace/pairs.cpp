@@ -50,7 +50,10 @@ class Collector {
  private:
   void add(int rank, const Entry& entry) {
     const bool is_open = entry.state != EntryState::completed;
-    if (entry.op != "send" && entry.op != "recv") {
+    // One that waits lacks a send, as a receive does; one that does not has taken nothing.
+    const bool probes = entry.op == "probe";
+    if (probes && !is_open) return;
+    if (entry.op != "send" && entry.op != "recv" && !probes) {
       if (is_open) ++wild_[{entry.group, rank}].batches;
       return;
     }

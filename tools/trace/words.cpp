@@ -158,7 +158,7 @@ std::string call_name(const Entry& entry, int rank) {
   if (!entry.is_p2p) return fmt::format("{} #{}", entry.op, entry.collective_seq);
   if (!entry.peer) return fmt::format("{} (#{})", entry.op, entry.p2p_seq);
   const std::string peer = *entry.peer < 0 ? "any" : std::to_string(*entry.peer);
-  const std::string_view arrow = entry.op == "recv" ? "<-" : "->";
+  const std::string_view arrow = entry.op == "recv" || entry.op == "probe" ? "<-" : "->";
   return fmt::format("{} {}{}{} (#{})", entry.op, rank, arrow, peer, entry.p2p_seq);
 }
 

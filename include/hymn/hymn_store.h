@@ -1,0 +1,79 @@
+// hymn's C API: key-value stores, through which processes find each other before they have anything
+// better. docs/store.md tells which store is for what, and its limits.
+//
+// Keys are text. All calls may be made from any thread. Errors of all: hymnUsageError for a key or
+// value that is too large, hymnStoreError and hymnNetworkError where the store itself fails.
+// `seconds` is how long a call may wait: HYMN_TIMEOUT_DEFAULT as the store's own timeout, negative
+// for ever. When it passes: hymnStoreError, whose text names the missing keys.
+#pragma once
+
+#include "hymn/hymn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hymnStore* hymnStore_t;
+
+/// In the memory of this process, for its threads.
+HYMN_API hymnResult_t hymnStoreCreateHash(hymnStore_t* store);
+/// In a file that all processes see; it is made if it is not there. `users`: how many stores of
+/// this path there will be in all; the last of them to be freed removes the file. 0: it stays.
+HYMN_API hymnResult_t hymnStoreCreateFile(const char* path, int users, hymnStore_t* store);
+/// In the memory of one process, the server (is_server not 0), for all that reach it over TCP.
+/// `host`: the server's name or address; `port`: 0 lets a server choose. `token`: of
+/// hymnStoreMakeToken, the same for all; NULL: nobody has to prove anything, which is allowed on
+/// the loopback only. `seconds`: to find the server, and then the store's timeout.
+HYMN_API hymnResult_t hymnStoreCreateTcp(const char* host, int port, int is_server,
+                                         const char* token, double seconds, hymnStore_t* store);
+/// Another store with "prefix/" before every key; it may be freed before this one.
+HYMN_API hymnResult_t hymnStoreCreatePrefix(const char* prefix, hymnStore_t of, hymnStore_t* store);
+/// The world's own store, with the world's timeout. All ranks call it, and the first calls wait for
+/// each other: World::store().
+HYMN_API hymnResult_t hymnWorldStore(hymnWorld_t world, hymnStore_t* store);
+/// Frees the handle; what other handles and exchanges use of it stays.
+HYMN_API hymnResult_t hymnStoreFree(hymnStore_t store);
+
+/// A world of processes that have nothing but a store, each with the same contents. It is for
+/// finding each other, not for speed. Two worlds over one store need prefixes of their own.
+HYMN_API hymnResult_t hymnInitFromStore(hymnWorld_t* world, hymnStore_t store, int rank, int size,
+                                        const hymnWorldOptions_t* options);
+
+/// A new secret for one job: 64 hexadecimal digits and a 0 at their end.
+HYMN_API hymnResult_t hymnStoreMakeToken(char token[65]);
+/// Where a TCP store's server listens; hymnUsageError of any other store.
+HYMN_API hymnResult_t hymnStoreTcpPort(hymnStore_t store, int* port);
+
+HYMN_API hymnResult_t hymnStoreSet(hymnStore_t store, const char* key, const void* value,
+                                   size_t bytes);
+/// Waits until the key is there. *bytes is the size of its value, of which up to `capacity` bytes
+/// go to `value`.
+HYMN_API hymnResult_t hymnStoreGet(hymnStore_t store, const char* key, double seconds, void* value,
+                                   size_t capacity, size_t* bytes);
+/// Adds to a number, 0 where there is none, which is kept in decimal digits. hymnStoreError where
+/// the key holds anything else, or the sum does not fit 64 bits.
+HYMN_API hymnResult_t hymnStoreAdd(hymnStore_t store, const char* key, int64_t delta, int64_t* sum);
+/// Sets the key to `desired` if its value is `expected`; or, when that has no bytes, if it is not
+/// there. What is there afterwards comes as from hymnStoreGet, with no bytes where nothing is.
+HYMN_API hymnResult_t hymnStoreCompareSet(hymnStore_t store, const char* key, const void* expected,
+                                          size_t expected_bytes, const void* desired,
+                                          size_t desired_bytes, void* value, size_t capacity,
+                                          size_t* bytes);
+/// *was_there: 1 or 0; may be NULL.
+HYMN_API hymnResult_t hymnStoreDelete(hymnStore_t store, const char* key, int* was_there);
+/// Whether all are there now: 1 or 0.
+HYMN_API hymnResult_t hymnStoreCheck(hymnStore_t store, const char* const* keys, size_t n,
+                                     int* are_there);
+/// Until all are there, at the same time.
+HYMN_API hymnResult_t hymnStoreWait(hymnStore_t store, const char* const* keys, size_t n,
+                                    double seconds);
+/// Of the whole store, also through a prefix.
+HYMN_API hymnResult_t hymnStoreNumKeys(hymnStore_t store, int64_t* keys);
+/// 300 s at first. hymnUsageError for HYMN_TIMEOUT_DEFAULT.
+HYMN_API hymnResult_t hymnStoreSetTimeout(hymnStore_t store, double seconds);
+/// HYMN_TIMEOUT_NONE where there is none.
+HYMN_API hymnResult_t hymnStoreGetTimeout(hymnStore_t store, double* seconds);
+
+#ifdef __cplusplus
+}
+#endif

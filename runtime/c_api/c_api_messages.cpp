@@ -1,0 +1,113 @@
+// The C API: several messages of a group as one, and what waits to be received.
+#include <span>
+#include <vector>
+
+#include "runtime/c_api/c_api.hpp"
+#include "runtime/group/message_probe.hpp"
+#include "runtime/group/send_recv.hpp"
+#include "runtime/group/work_starter.hpp"
+
+using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
+using hymn::P2POp;
+
+namespace {
+
+P2POp one_of_batch(const hymnP2POp_t& op) {
+  if (op.sendbuf != nullptr && op.recvbuf != nullptr) {
+    throw hymn::UsageError("an operation of a batch has both a sendbuf and a recvbuf");
+  }
+  if (op.sendbuf == nullptr && op.recvbuf == nullptr) {
+    throw hymn::UsageError("an operation of a batch has neither a sendbuf nor a recvbuf",
+                           {.remedy = "give the address of anything where no elements are moved"});
+  }
+  if (op.sendbuf != nullptr) {
+    return P2POp::send(input(op.sendbuf, op.count, op.dtype), op.peer, op.tag);
+  }
+  return P2POp::recv(output(op.recvbuf, op.count, op.dtype), op.peer, op.tag);
+}
+
+hymn::detail::GroupState& state_of(const Call& call) {
+  return hymn::detail::GroupState::need_of(call.checked_group());
+}
+
+void tell(hymnRecvStatus_t* status, const hymn::RecvStatus& received) {
+  if (status != nullptr) *status = {received.source, received.tag, received.count};
+}
+
+}  // namespace
+
+hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hymnStream_t stream,
+                        hymnWork_t* work) {
+  const Call call = starting(__func__, group, stream, work);
+  return guarded(__func__, [&] {
+    hymn::detail::GroupState& state = state_of(call);
+    if (n > 0) need(ops, "ops");
+    std::vector<P2POp> batch;
+    for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
+    call.hand_out([&] {
+      return hymn::Work(
+          hymn::detail::WorkStarter(state, {.stream = stream}, call.site).start_batch(batch));
+    });
+  });
+}
+
+hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                          int destination, int sendtag, void* recvbuf, size_t recvcount,
+                          hymnDataType_t recvtype, int source, int recvtag, hymnGroup_t group,
+                          hymnStream_t stream, hymnRecvStatus_t* status) {
+  const Call call = blocking(__func__, group, stream);
+  return guarded(__func__, [&] {
+    tell(status, hymn::detail::SendRecv(state_of(call), {.stream = stream}, call.site)
+                     .run(P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag),
+                          P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag)));
+  });
+}
+
+hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
+                           int destination, int sendtag, void* recvbuf, size_t recvcount,
+                           hymnDataType_t recvtype, int source, int recvtag, hymnGroup_t group,
+                           hymnStream_t stream, hymnWork_t* work) {
+  const Call call = starting(__func__, group, stream, work);
+  return guarded(__func__, [&] {
+    hymn::detail::GroupState& state = state_of(call);
+    const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
+    const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
+    call.hand_out([&] {
+      return hymn::detail::SendRecv(state, {.stream = stream}, call.site).start(send, recv);
+    });
+  });
+}
+
+hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, int destination,
+                                 int sendtag, int source, int recvtag, hymnGroup_t group,
+                                 hymnStream_t stream, hymnRecvStatus_t* status) {
+  const Call call = blocking(__func__, group, stream);
+  return guarded(__func__, [&] {
+    tell(status, hymn::detail::SendRecv(state_of(call), {.stream = stream}, call.site)
+                     .replace(P2POp::send(input(buf, count, dtype), destination, sendtag),
+                              P2POp::recv(output(buf, count, dtype), source, recvtag)));
+  });
+}
+
+hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t* info) {
+  const Call call = blocking(__func__, group, nullptr);
+  return guarded(__func__, [&] {
+    need(info, "info");
+    const hymn::detail::MessageProbe probe(state_of(call), source, tag);
+    const hymn::MessageInfo found = probe.wait({}, call.site);
+    *info = {found.source, found.tag, found.bytes};
+  });
+}
+
+hymnResult_t hymnIprobe(int source, int tag, hymnGroup_t group, int* found,
+                        hymnMessageInfo_t* info) {
+  const Call call = blocking(__func__, group, nullptr);
+  return guarded(__func__, [&] {
+    *need(found, "found") = 0;
+    need(info, "info");
+    const auto seen = hymn::detail::MessageProbe(state_of(call), source, tag).look();
+    if (!seen) return;
+    *found = 1;
+    *info = {seen->source, seen->tag, seen->bytes};
+  });
+}
