@@ -1,7 +1,9 @@
 // What tests of torch.distributed on NCCL ask of any path, by their names (docs/seeds.md).
+#include <array>
 #include <numeric>
 #include <vector>
 
+#include "hymn/objects.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
@@ -9,9 +11,9 @@
 namespace hymn::test {
 namespace {
 
-using Floats = std::vector<float>;
+using Elements = std::vector<float>;
 
-Floats ten_of(int value) { return Floats(10, static_cast<float>(value)); }
+Elements ten_of(int value) { return Elements(10, static_cast<float>(value)); }
 
 // --- In sub-groups of ranks 0 and 1, and of 2 and 3; roots and peers are global ranks
 
@@ -23,19 +25,19 @@ ProcessGroup own_half(World& world) {
 }
 
 int even_of_half(const World& world) { return world.rank() / 2 * 2; }
-bool is_even(const World& world) { return world.rank() % 2 == 0; }
+bool is_even_rank(const World& world) { return world.rank() % 2 == 0; }
 
 RANK_TEST(C10d, test_gather_subgroup) {
   NEEDS_RANKS(4);
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world);
-  std::vector<Floats> gathered(is_even(world) ? 2 : 0, ten_of(-1));
+  std::vector<Elements> gathered(is_even_rank(world) ? 2 : 0, ten_of(-1));
   const std::vector<BufferView> outputs(gathered.begin(), gathered.end());
-  const Floats mine = ten_of(world.rank());
+  const Elements mine = ten_of(world.rank());
   half.gather(mine, outputs, root);
-  if (is_even(world)) {
-    EXPECT_EQ(gathered, (std::vector<Floats>{ten_of(root), ten_of(root + 1)}));
+  if (is_even_rank(world)) {
+    EXPECT_EQ(gathered, (std::vector<Elements>{ten_of(root), ten_of(root + 1)}));
   }
 }
 
@@ -44,9 +46,9 @@ RANK_TEST(C10d, test_reduce_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world);
-  Floats x = ten_of(world.rank());
+  Elements x = ten_of(world.rank());
   half.reduce(x, root);
-  if (is_even(world)) {
+  if (is_even_rank(world)) {
     EXPECT_EQ(x, ten_of(root + root + 1));
   }
 }
@@ -55,11 +57,11 @@ void check_messages_in_half(World& world, bool async) {
   NEEDS_RANKS(4);
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
-  Floats x = ten_of(is_even(world) ? -1 : world.rank());
+  Elements x = ten_of(is_even_rank(world) ? -1 : world.rank());
   const int peer = world.rank() ^ 1;
   if (async)
-    (is_even(world) ? half.irecv(x, peer) : half.isend(x, peer)).wait();
-  else if (is_even(world))
+    (is_even_rank(world) ? half.irecv(x, peer) : half.isend(x, peer)).wait();
+  else if (is_even_rank(world))
     half.recv(x, peer);
   else
     half.send(x, peer);
@@ -74,7 +76,7 @@ RANK_TEST(C10d, test_broadcast_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world) + 1;
-  Floats x = ten_of(is_even(world) ? -1 : root);
+  Elements x = ten_of(is_even_rank(world) ? -1 : root);
   half.broadcast(x, root);
   EXPECT_EQ(x, ten_of(root));
 }
@@ -84,10 +86,10 @@ RANK_TEST(C10d, test_scatter_subgroup) {
   ProcessGroup half = own_half(world);
   if (!half.valid()) return;
   const int root = even_of_half(world) + 1;
-  std::vector<Floats> given;
-  if (!is_even(world)) given = {ten_of(root - 1), ten_of(root)};
+  std::vector<Elements> given;
+  if (!is_even_rank(world)) given = {ten_of(root - 1), ten_of(root)};
   const std::vector<ConstBufferView> inputs(given.begin(), given.end());
-  Floats x = ten_of(-1);
+  Elements x = ten_of(-1);
   half.scatter(inputs, x, root);
   EXPECT_EQ(x, ten_of(world.rank()));
 }
@@ -139,9 +141,80 @@ RANK_TEST(C10d, test_nncl_rank_membership) {
   expect_error(ErrorKind::usage, [&] { (void)group.global_rank(0); }, {"not registered"});
 }
 
-Floats filled_with(std::size_t count, float value) { return Floats(count, value); }
+// --- Numbers of calls
+
+/// Those of all members.
+std::vector<std::uint64_t> sequences(ProcessGroup& group, ProcessGroup& asking) {
+  return all_gather_object(asking, group.collective_sequence());
+}
+
+RANK_TEST(C10d, test_sequence_num_set_nccl_new_group) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = world.new_group({0, 1});
+  ProcessGroup asking = world.new_group({0, 1});
+  if (!group.is_member()) return;
+  EXPECT_EQ(sequences(group, asking), std::vector<std::uint64_t>(2, 0));
+}
+
+RANK_TEST(C10d, test_sequence_num_incremented_nccl_subgroup) {
+  NEEDS_RANKS(4);
+  ProcessGroup group = world.new_group({0, 1, 2});
+  ProcessGroup asking = world.new_group({0, 1, 2});
+  if (!group.is_member()) return;
+  std::int32_t t = 1;
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    group.all_reduce(view_of(t));
+    EXPECT_EQ(sequences(group, asking), std::vector(3, i));
+  }
+  // One has begun the next; the others lag behind it.
+  Work work;
+  if (group.rank() == 1) work = group.all_reduce_async(view_of(t));
+  EXPECT_EQ(sequences(group, asking), (std::vector<std::uint64_t>{10, 11, 10}));
+  if (group.rank() != 1) work = group.all_reduce_async(view_of(t));
+  work.wait();
+}
+
+// --- Several as one
+
+Elements filled_with(std::size_t count, float value) { return Elements(count, value); }
+
+RANK_TEST(C10d, test_all_reduce_coalesced_nccl) {
+  const auto ranks = static_cast<float>(world.size());
+  std::vector<Elements> tensors;
+  for (int i = 0; i < 5; ++i)
+    tensors.push_back(filled_with(as_size(60 + i), static_cast<float>(world.rank() + 1 + i)));
+  const std::vector<BufferView> views(tensors.begin(), tensors.end());
+  world.group().all_reduce_coalesced(views);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(tensors[as_size(i)],
+              filled_with(as_size(60 + i), ranks * (static_cast<float>(i) + (ranks + 1) / 2)));
+}
+
+RANK_TEST(C10d, test_all_reduce_coalesced) {
+  const int sum = world.size() * (world.size() - 1) / 2;
+  Elements t0 = filled_with(9, static_cast<float>(world.rank()));
+  Elements t1 = filled_with(9, static_cast<float>(2 * world.rank()));
+  world.group().all_reduce_coalesced(std::array<BufferView, 2>{t0, t1});
+  EXPECT_EQ(t0, filled_with(9, static_cast<float>(sum)));
+  EXPECT_EQ(t1, filled_with(9, static_cast<float>(2 * sum)));
+}
+
+RANK_TEST(C10d, test_allreduce_coalesced) {
+  Elements ones = filled_with(100, 1);
+  world.group().all_reduce_coalesced(std::array<BufferView, 1>{ones});
+  EXPECT_EQ(ones, filled_with(100, static_cast<float>(world.size())));
+}
 
 // --- Element types
+
+RANK_TEST(C10d, test_all_reduce_coalesced_nccl_float8_errors) {
+  std::vector<Buffer> tensors;
+  for (int i = 0; i < 5; ++i) tensors.emplace_back(DataType::float8_e4m3fn, as_size(60 + i));
+  const std::vector<BufferView> views(tensors.begin(), tensors.end());
+  expect_refused(world.group(), ErrorKind::unsupported, "all_reduce",
+                 [&] { world.group().all_reduce_coalesced(views); },
+                 {"float8_e4m3fn values are moved but never reduced"});
+}
 
 RANK_TEST(C10d, test_reduce_scatter_base_k_float8_errors) {
   Buffer in(DataType::float8_e4m3fn, 2 * ranks_as_size(world));
@@ -172,15 +245,15 @@ RANK_TEST(C10d, test_reduce_scatter_base_k) {
 }
 
 RANK_TEST(C10d, test_allgather_base) {
-  const Floats ones = filled_with(100, 1);
-  Floats out(100 * ranks_as_size(world));
+  const Elements ones = filled_with(100, 1);
+  Elements out(100 * ranks_as_size(world));
   world.group().all_gather(ones, out);
   EXPECT_EQ(out, filled_with(out.size(), 1));
 }
 
 RANK_TEST(C10d, test_all_to_all_single) {
-  const Floats ones = filled_with(2 * ranks_as_size(world), 1);
-  Floats out(ones.size());
+  const Elements ones = filled_with(2 * ranks_as_size(world), 1);
+  Elements out(ones.size());
   world.group().all_to_all(ones, out);
   EXPECT_EQ(out, ones);
 }
@@ -188,28 +261,28 @@ RANK_TEST(C10d, test_all_to_all_single) {
 RANK_TEST(C10d, test_collectives) {
   ProcessGroup& group = world.group();
   const auto ranks = static_cast<float>(world.size());
-  const Floats ones = filled_with(100, 1);
-  Floats reduced = ones;
+  const Elements ones = filled_with(100, 1);
+  Elements reduced = ones;
   group.reduce(reduced, 0);
   if (world.rank() == 0) {
     EXPECT_EQ(reduced, filled_with(100, ranks));
   }
-  Floats shared = filled_with(100, static_cast<float>(world.rank()));
+  Elements shared = filled_with(100, static_cast<float>(world.rank()));
   group.broadcast(shared, 0);
   EXPECT_EQ(shared, filled_with(100, 0));
   shared = ones;
   group.all_reduce(shared);
   EXPECT_EQ(shared, filled_with(100, ranks));
-  std::vector<Floats> lists(ranks_as_size(world), Floats(100));
+  std::vector<Elements> lists(ranks_as_size(world), Elements(100));
   const std::vector<BufferView> outputs(lists.begin(), lists.end());
   group.all_gather(ones, outputs);
-  EXPECT_EQ(lists, std::vector<Floats>(lists.size(), ones));
+  EXPECT_EQ(lists, std::vector<Elements>(lists.size(), ones));
   const std::vector<ConstBufferView> inputs(lists.begin(), lists.end());
   group.reduce_scatter(inputs, shared);
   EXPECT_EQ(shared, filled_with(100, ranks));
   group.scatter(world.rank() == 0 ? inputs : std::vector<ConstBufferView>(), shared, 0);
   EXPECT_EQ(shared, ones);
-  std::vector<Floats> swapped(lists.size(), Floats(100));
+  std::vector<Elements> swapped(lists.size(), Elements(100));
   const std::vector<BufferView> others(swapped.begin(), swapped.end());
   group.all_to_all(inputs, others);
   EXPECT_EQ(swapped, lists);
