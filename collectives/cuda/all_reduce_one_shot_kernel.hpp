@@ -12,7 +12,6 @@ HYMN_KERNEL_BODY void all_reduce_one_shot(const KernelThread& at, const PeerTeam
   const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   stage_all(at, meeting, team, call);
-  meeting.show_factor(call.factor);
   if (!meeting.meet(PeerPhase::staged)) return;
   fold_packs<Reduction>(at, meeting, team.size, 0, call.output, call.bytes);
   meeting.finish();

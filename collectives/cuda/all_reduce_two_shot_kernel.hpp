@@ -27,11 +27,10 @@ struct TwoShotPiece {
   /// False: it was given up.
   template <class Reduction>
   HYMN_KERNEL_BODY bool reduce(const KernelThread& at, const PeerTeam& team,
-                               const PeerMeeting& meeting, std::uint32_t factor) const {
+                               const PeerMeeting& meeting) const {
     std::byte* const own = meeting.slot(team.rank);
     for (unsigned rank = 0; rank < team.size; ++rank)
       copy_packs(at, own, input, begin(rank, team.size), begin(rank + 1, team.size), bytes);
-    meeting.show_factor(factor);
     if (!meeting.meet(PeerPhase::staged)) return false;
     const auto store = [&](std::uint64_t i, Pack result) {
       *reinterpret_cast<Pack*>(own + i * pack_bytes) = result;
@@ -66,7 +65,7 @@ HYMN_KERNEL_BODY void all_reduce_two_shot(const KernelThread& at, const PeerTeam
                              .output = static_cast<std::byte*>(call.output) + done,
                              .bytes = bytes,
                              .packs = packs_in(most)};
-    if (!piece.reduce<Reduction>(at, team, meeting, call.factor)) return;
+    if (!piece.reduce<Reduction>(at, team, meeting)) return;
     done += bytes;
     if (done == call.bytes) break;
     meeting.next();

@@ -42,18 +42,21 @@ struct CastElements {
 
 inline constexpr unsigned cast_at_once = pack_bytes / sizeof(std::uint16_t);
 
-/// As a reduction takes what a rank gives: `count` elements, times the rank's factor where it has
-/// one.
-template <class Reduction>
+/// What a rank gives to a reduction: `count` elements, where `is_scaled` times its factor, of which
+/// these are the bits of a float.
+template <class Type, bool is_scaled>
 HYMN_KERNEL_BODY void widen(const KernelThread& at, const void* narrow, float* wide,
                             std::uint64_t count, std::uint32_t factor) {
-  using Element = typename Reduction::Element;
+  using Element = typename Type::Element;
   const auto* const from = static_cast<const Element*>(narrow);
   for (std::uint64_t i = at.index() * cast_at_once; i < count; i += at.stride() * cast_at_once) {
     CastElements<Element, cast_at_once> given;
     CastElements<float, cast_at_once> result;
     given.load(from + i, count - i);
-    for (unsigned k = 0; k < cast_at_once; ++k) result.of[k] = Reduction::load(given.of[k], factor);
+    for (unsigned k = 0; k < cast_at_once; ++k) {
+      const float element = Type::widen(given.of[k]);
+      result.of[k] = is_scaled ? multiply(element, std::bit_cast<float>(factor)) : element;
+    }
     result.store(wide + i, count - i);
   }
 }
@@ -77,11 +80,11 @@ HYMN_KERNEL_BODY void narrow(const KernelThread& at, const float* wide, void* na
 
 // HYMN_WIDEN_KERNELS(KERNEL) and HYMN_NARROW_KERNELS(KERNEL) are KERNEL(name, body) for each of
 // them.
-#define HYMN_WIDEN_KERNELS(KERNEL)                             \
-  KERNEL(hymn_widen_float16, widen<Sum<Float16>>)              \
-  KERNEL(hymn_widen_bfloat16, widen<Sum<Bfloat16>>)            \
-  KERNEL(hymn_widen_float16_scaled, widen<PremulSum<Float16>>) \
-  KERNEL(hymn_widen_bfloat16_scaled, widen<PremulSum<Bfloat16>>)
+#define HYMN_WIDEN_KERNELS(KERNEL)                          \
+  KERNEL(hymn_widen_float16, (widen<Float16, false>))       \
+  KERNEL(hymn_widen_bfloat16, (widen<Bfloat16, false>))     \
+  KERNEL(hymn_widen_float16_scaled, (widen<Float16, true>)) \
+  KERNEL(hymn_widen_bfloat16_scaled, (widen<Bfloat16, true>))
 #define HYMN_NARROW_KERNELS(KERNEL)                              \
   KERNEL(hymn_narrow_float16, narrow<Sum<Float16>>)              \
   KERNEL(hymn_narrow_bfloat16, narrow<Sum<Bfloat16>>)            \

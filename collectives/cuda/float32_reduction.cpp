@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "collectives/cuda/pack.hpp"
-#include "collectives/cuda/peer_launch.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -31,6 +31,12 @@ Kernels kernels_for(DataType dtype, ReduceKind kind) {
             is_averaged ? "hymn_narrow_float16_averaged" : "hymn_narrow_float16"};
   return {is_scaled ? "hymn_widen_bfloat16_scaled" : "hymn_widen_bfloat16",
           is_averaged ? "hymn_narrow_bfloat16_averaged" : "hymn_narrow_bfloat16"};
+}
+
+/// Those of a float, of premul_sum.
+std::uint32_t factor_bits(const ReduceOp& op) {
+  if (op.kind() != ReduceKind::premul_sum) return 0;
+  return std::bit_cast<std::uint32_t>(static_cast<float>(op.factor()));
 }
 
 /// What is left for the steps between widening and narrowing: factors and quotients are theirs.
@@ -88,7 +94,7 @@ const Request& Float32Reduction::begin(cuda_api::Stream stream) {
   inner_ = widened();
   kernels_->launch(kernels_for(in.dtype, request_.op.kind()).widen, blocks_to_convert(in.bytes()),
                    stream, in.data, static_cast<float*>(wide().data), std::uint64_t{in.count},
-                   factor_bits(in.dtype, request_.op));
+                   factor_bits(request_.op));
   return inner_;
 }
 

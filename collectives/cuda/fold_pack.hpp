@@ -22,12 +22,11 @@ HYMN_KERNEL_BODY void fold_at_once(const PeerMeeting& meeting, unsigned ranks, s
     Pack packs[count];
     HYMN_UNROLLED
     for (unsigned k = 0; k < count; ++k) packs[k] = *reinterpret_cast<const Pack*>(from + k * step);
-    const std::uint32_t factor = Reduction::has_factor ? meeting.factor(rank) : 0;
     HYMN_UNROLLED
     for (unsigned k = 0; k < count; ++k) {
       const auto elements = std::bit_cast<Elements>(packs[k]);
       for (unsigned i = 0; i < width; ++i) {
-        const auto given = Reduction::load(elements.of[i], factor);
+        const auto given = Reduction::load(elements.of[i]);
         folded[k][i] = rank > 0 ? Reduction::combine(folded[k][i], given) : Reduction::first(given);
       }
     }

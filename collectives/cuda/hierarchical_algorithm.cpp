@@ -69,10 +69,7 @@ class HierarchicalPeer final : public Algorithm {
     Verdict kernels =
         peer_can_run(request, PeerMethod::two_shot, made_of.shape.size, made_of.slot_bytes);
     if (!kernels.ok) return kernels;
-    const DataType dtype = request.inputs.dtype();
-    const ReduceKind kind = between_hosts(request.op.kind());
-    Verdict steps = can_reduce_by_hosts(dtype, kind);
-    return steps.ok ? bridge_->can_carry(dtype, kind) : steps;
+    return bridge_->can_carry(request.inputs.dtype(), request.op.kind());
   }
   Reproducibility promises(const Request&) const override { return bridge_->promises(); }
 
@@ -85,8 +82,7 @@ class HierarchicalPeer final : public Algorithm {
         request.domain.kind != OrderingDomain::Kind::host &&
         channel_->gpu().is_capturing(static_cast<cuda_api::Stream>(request.domain.stream));
     std::unique_ptr<InterHostAllReduce> inter_host =
-        bridge_->prepare(shares_of(shares, made_of.shape.rank, out),
-                         ReduceOp::of(between_hosts(request.op.kind())), call, is_captured);
+        bridge_->prepare(shares_of(shares, made_of.shape.rank, out), request.op, call, is_captured);
     return storage.emplace<HierarchicalOperation>(channel_, shares, std::move(inter_host), request);
   }
 

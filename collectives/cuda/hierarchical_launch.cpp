@@ -42,7 +42,6 @@ void HierarchicalLaunch::launch(OpType type, const void* from, void* to, std::si
   call.input = from;
   call.output = to;
   call.bytes = call.stride = bytes;
-  call.factor = factor_bits(dtype, request().op);
   call.root = HostShares::tail_carrier;
   // The first kernel looks; where it has failed the others do not run.
   call.has_crossed = std::exchange(has_crossed_, false) ? 1 : 0;

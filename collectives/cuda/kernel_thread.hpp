@@ -118,6 +118,14 @@ HYMN_KERNEL_BODY float add(float a, float b) {
 #endif
 }
 
+HYMN_KERNEL_BODY double add(double a, double b) {
+#ifdef __CUDACC__
+  return __dadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
 HYMN_KERNEL_BODY float multiply(float a, float b) {
 #ifdef __CUDACC__
   return __fmul_rn(a, b);

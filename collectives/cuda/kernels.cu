@@ -39,12 +39,3 @@ HYMN_NARROW_KERNELS(HYMN_NARROW_KERNEL)
     body(this_kernel_thread(), team, call);                                          \
   }
 HYMN_PEER_KERNELS(HYMN_PEER_KERNEL)
-
-#define HYMN_MESSAGE_KERNEL(name, body)                                \
-  extern "C" __global__ void __launch_bounds__(cuda::threads_of_block) \
-      name(const __grid_constant__ cuda::PeerTeam team,                \
-           const __grid_constant__ cuda::MessagesCall call) {          \
-    using namespace hymn::cuda;                                        \
-    body(this_kernel_thread(), team, call);                            \
-  }
-HYMN_MESSAGE_KERNELS(HYMN_MESSAGE_KERNEL)

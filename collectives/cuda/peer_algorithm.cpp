@@ -21,7 +21,7 @@ class PeerOperation final : public GpuOperation {
     queue().remove(launch_);
     channel_->abort();
     if (has_landed() || launch_.event() == nullptr) return nullptr;
-    return std::make_unique<AbandonedPeerOperation<PeerChannel>>(channel_, launch_.event());
+    return std::make_unique<AbandonedPeerOperation>(channel_, launch_.event());
   }
 
  private:
@@ -31,20 +31,18 @@ class PeerOperation final : public GpuOperation {
   PeerLaunch launch_;
 };
 
-/// A method, and what it carries of what its model serves.
 struct PeerPart {
   const AlgorithmModel& model;
-  OpTypes serves;
   PeerMethod method;
 };
-const PeerPart peer_parts[] = {{peer_models::one_shot, {OpType::all_reduce}, PeerMethod::one_shot},
-                               {peer_models::two_shot, {OpType::all_reduce}, PeerMethod::two_shot},
-                               {peer_models::windows, through_windows, PeerMethod::windows}};
+const PeerPart peer_parts[] = {{peer_models::one_shot, PeerMethod::one_shot},
+                               {peer_models::two_shot, PeerMethod::two_shot},
+                               {peer_models::windows, PeerMethod::windows}};
 
 class PeerAlgorithm final : public Algorithm {
  public:
   PeerAlgorithm(const PeerPart& part, std::shared_ptr<PeerChannel> channel)
-      : Algorithm(part.model, part.serves), method_(part.method), channel_(std::move(channel)) {}
+      : Algorithm(part.model), method_(part.method), channel_(std::move(channel)) {}
   Verdict can_run(const Request& request) const override {
     const PeerChannelParts& made_of = channel_->parts();
     return peer_can_run(request, method_, made_of.shape.size, made_of.slot_bytes);
@@ -69,7 +67,7 @@ void add_peer_algorithms(Algorithms& algorithms, const std::shared_ptr<PeerChann
 
 void add_no_peer_algorithms(Algorithms& algorithms, const std::string& reason) {
   for (const PeerPart& part : peer_parts)
-    algorithms.push_back(std::make_unique<AbsentAlgorithm>(part.model, part.serves, reason));
+    algorithms.push_back(std::make_unique<AbsentAlgorithm>(part.model, part.model.serves, reason));
 }
 
 }  // namespace hymn

@@ -31,7 +31,6 @@ PeerChannel::PeerChannel(PeerChannelParts parts)
   const auto& staging_buffers = parts_.staging_buffers->addresses();
   std::copy(staging_buffers.begin(), staging_buffers.end(), team_.staging_buffers);
   team_.slot_bytes = parts_.slot_bytes;
-  team_.box_bytes = parts_.box_bytes;
   team_.rank = static_cast<std::uint32_t>(parts_.shape.rank);
   team_.size = static_cast<std::uint32_t>(parts_.shape.size);
   team_.aborted = &words_->aborted;
@@ -47,7 +46,7 @@ std::string PeerChannel::probe(const std::vector<std::uint32_t>& numbers, Deadli
   const cuda_api::Stream stream = gpu().stream(false);
   PeerCall call{};
   call.output = words_->probes.data();
-  call.factor = numbers[team_.rank];
+  call.number = numbers[team_.rank];
   constexpr unsigned one_block = 1;
   kernels_.launch("hymn_probe_peers", one_block, stream, team_, call);
   const cuda_api::Event event = gpu().mark(stream);
@@ -77,7 +76,7 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
                          cuda_api::Stream stream, bool is_captured) {
   if (last_ != nullptr && !is_captured && stream != last_stream_) gpu().wait_on(stream, last_);
   PeerCall limited = call;
-  limited.limit = limit_in_kernel(is_captured);
+  limited.limit = is_captured ? 0 : static_cast<std::uint64_t>(parts_.limit.count());
   limited.checks_first = follows_ && follows_(is_captured) ? 1 : 0;
   kernels_.launch(name, blocks_for(packs, parts_.most_blocks), stream, team_, limited);
   if (last_ != nullptr) gpu().give_back(std::exchange(last_, nullptr));
@@ -85,15 +84,8 @@ void PeerChannel::launch(const char* name, const PeerCall& call, std::uint64_t p
   last_stream_ = stream;
 }
 
-void PeerChannel::launch(const MessagesCall& call, unsigned lines, cuda_api::Stream stream,
-                         bool is_captured) {
-  MessagesCall limited = call;
-  limited.limit = limit_in_kernel(is_captured);
-  kernels_.launch("hymn_messages", lines * message_blocks, stream, team_, limited);
-}
-
 void PeerChannel::check() const {
-  const std::uint32_t status = load(words_->status.why);
+  const std::uint32_t status = load(words_->status);
   const auto why = static_cast<PeerFailure>(status & 0xff);
   if (why != PeerFailure::none) throw_failure(why, parts_.members[status >> 8 & 0xff]);
   if (load(words_->aborted) != 0)
@@ -101,23 +93,10 @@ void PeerChannel::check() const {
 }
 
 void PeerChannel::throw_failure(PeerFailure why, int peer) const {
-  constexpr const char* same_count = "give the same count on both sides";
   switch (why) {
     case PeerFailure::not_crossed:
       throw AbortedError(
           "the data from other hosts has not arrived complete: a rank there has failed");
-    case PeerFailure::wrong_size: {
-      const PeerStatus& status = words_->status;
-      const std::uint64_t sent = load(status.sent[0]) | std::uint64_t{load(status.sent[1])} << 32;
-      throw UsageError(
-          fmt::format("rank {} has sent {} bytes where a different number was to be received", peer,
-                      sent),
-          {.remedy = same_count});
-    }
-    case PeerFailure::refused:
-      throw UsageError(
-          fmt::format("rank {} was to receive a different number of bytes than it was sent", peer),
-          {.remedy = same_count});
     case PeerFailure::aborted:
       if (peer == parts_.members[team_.rank])  // nobody was waited for
         throw AbortedError("the group's work on peer memory was given up");
@@ -133,7 +112,7 @@ void PeerChannel::throw_failure(PeerFailure why, int peer) const {
 }
 
 bool PeerChannel::is_sound() const {
-  return load(words_->status.why) == 0 && load(words_->aborted) == 0;
+  return load(words_->status) == 0 && load(words_->aborted) == 0;
 }
 
 void PeerChannel::abort() noexcept {

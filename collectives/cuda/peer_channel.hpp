@@ -29,7 +29,6 @@ struct PeerChannelParts {
   std::vector<int> members;                             ///< global ranks, for errors
   GroupShape shape;
   std::size_t slot_bytes = 0;
-  std::size_t box_bytes = 0;  ///< where the staging buffers have boxes for messages
   unsigned most_blocks = cuda::most_peer_blocks;  ///< of a kernel; the same on all
   Duration limit{};                               ///< for what kernels wait; zero: none
   bool high_priority = false;
@@ -65,14 +64,8 @@ class PeerChannel {
   void launch(const char* name, const cuda::PeerCall& call, std::uint64_t packs,
               cuda_api::Stream stream, bool is_captured);
 
-  /// Enqueues the kernel of messages; those that it follows must come before it. Throws
-  /// BackendError.
-  void launch(const cuda::MessagesCall& call, unsigned lines, cuda_api::Stream stream,
-              bool is_captured);
-
   /// Throws what has become of kernels that have ended: TimeoutError or AbortedError, naming the
-  /// rank that did not come; UsageError for a message of a wrong size; and AbortedError when it was
-  /// given up here. Thread-safe.
+  /// rank that did not come; and AbortedError when it was given up here. Thread-safe.
   void check() const;
   /// Whether check() would throw nothing. Thread-safe.
   bool is_sound() const;
@@ -83,14 +76,10 @@ class PeerChannel {
   /// In pinned memory.
   struct Words {
     std::uint32_t aborted;
-    cuda::PeerStatus status;
+    std::uint32_t status;
     std::array<cuda::PeerProbe, cuda::most_peers> probes;
   };
   std::string wrong_in(const std::vector<std::uint32_t>& numbers) const;
-  /// Of what waits in a kernel; 0: none.
-  std::uint64_t limit_in_kernel(bool is_captured) const {
-    return is_captured ? 0 : static_cast<std::uint64_t>(parts_.limit.count());
-  }
   [[noreturn]] void throw_failure(cuda::PeerFailure why, int peer) const;
 
   const PeerChannelParts parts_;

@@ -9,36 +9,25 @@
 #include "collectives/cuda/barrier_kernel.hpp"
 #include "collectives/cuda/broadcast_kernel.hpp"
 #include "collectives/cuda/gather_kernel.hpp"
-#include "collectives/cuda/messages_kernel.hpp"
+#include "collectives/cuda/peer_cells.hpp"
 #include "collectives/cuda/probe_peers_kernel.hpp"
 #include "collectives/cuda/reduce_kernel.hpp"
 #include "collectives/cuda/reduce_scatter_kernel.hpp"
 #include "collectives/cuda/reductions.hpp"
 #include "collectives/cuda/scatter_kernel.hpp"
 
-// HYMN_PEER_KERNELS(KERNEL) is KERNEL(name, body) for each of them that takes a PeerCall, and
-// HYMN_MESSAGE_KERNELS(KERNEL) for that which takes a MessagesCall.
-#define HYMN_PEER_REDUCTIONS(KERNEL, method, type, Type)      \
-  KERNEL(hymn_##method##_##type##_sum, method<Sum<Type>>)     \
-  KERNEL(hymn_##method##_##type##_min, method<Min<Type>>)     \
-  KERNEL(hymn_##method##_##type##_max, method<Max<Type>>)     \
-  KERNEL(hymn_##method##_##type##_avg, method<Average<Type>>) \
-  KERNEL(hymn_##method##_##type##_premul_sum, method<PremulSum<Type>>)
-#define HYMN_PEER_TYPES(KERNEL, method)                    \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, float32, Float32)   \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, float16, Float16)   \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, bfloat16, Bfloat16) \
-  HYMN_PEER_REDUCTIONS(KERNEL, method, int32, Int32)
-#define HYMN_PEER_KERNELS(KERNEL)              \
-  HYMN_PEER_TYPES(KERNEL, all_reduce_one_shot) \
-  HYMN_PEER_TYPES(KERNEL, all_reduce_two_shot) \
-  HYMN_PEER_TYPES(KERNEL, reduce)              \
-  HYMN_PEER_TYPES(KERNEL, reduce_scatter)      \
-  KERNEL(hymn_all_gather, all_gather)          \
-  KERNEL(hymn_all_to_all, all_to_all)          \
-  KERNEL(hymn_barrier, barrier)                \
-  KERNEL(hymn_broadcast, broadcast)            \
-  KERNEL(hymn_gather, gather)                  \
-  KERNEL(hymn_probe_peers, probe_peers)        \
+// HYMN_PEER_KERNELS(KERNEL) is KERNEL(name, body) for each of them.
+#define HYMN_PEER_REDUCTION(type, Type, kind, Kind, KERNEL, method) \
+  KERNEL(hymn_##method##_##type##_##kind, method<Kind<Type>>)
+#define HYMN_PEER_KERNELS(KERNEL)                                   \
+  HYMN_PEER_CELLS(HYMN_PEER_REDUCTION, KERNEL, all_reduce_one_shot) \
+  HYMN_PEER_CELLS(HYMN_PEER_REDUCTION, KERNEL, all_reduce_two_shot) \
+  HYMN_PEER_CELLS(HYMN_PEER_REDUCTION, KERNEL, reduce)              \
+  HYMN_PEER_CELLS(HYMN_PEER_REDUCTION, KERNEL, reduce_scatter)      \
+  KERNEL(hymn_all_gather, all_gather)                               \
+  KERNEL(hymn_all_to_all, all_to_all)                               \
+  KERNEL(hymn_barrier, barrier)                                     \
+  KERNEL(hymn_broadcast, broadcast)                                 \
+  KERNEL(hymn_gather, gather)                                       \
+  KERNEL(hymn_probe_peers, probe_peers)                             \
   KERNEL(hymn_scatter, scatter)
-#define HYMN_MESSAGE_KERNELS(KERNEL) KERNEL(hymn_messages, messages)

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <type_traits>
 
 #include "base/kept_name.hpp"
@@ -42,14 +41,10 @@ T* advanced(T* data, std::size_t bytes) {
 const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind) {
   const std::string_view name = method_of(type, method);
   if (!reduces(type)) return kept_name(fmt::format("hymn_{}", name)).c_str();
+  if (!has_peer_cell(dtype, kind))
+    throw Error(ErrorKind::internal,
+                fmt::format("there is no kernel for {} of {}", to_string(kind), to_string(dtype)));
   return kept_name(fmt::format("hymn_{}_{}_{}", name, to_string(dtype), to_string(kind))).c_str();
-}
-
-std::uint32_t factor_bits(DataType dtype, const ReduceOp& op) {
-  if (op.kind() != ReduceKind::premul_sum) return 0;
-  if (dtype == DataType::int32)
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(op.factor()));
-  return std::bit_cast<std::uint32_t>(static_cast<float>(op.factor()));
 }
 
 Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::size_t slot_bytes) {
@@ -79,7 +74,6 @@ void PeerLaunch::enqueue() {
       peer_piece_bytes(request().type, method_, shape.size, channel_.parts().slot_bytes);
   const std::size_t bytes = bytes_of_call(request(), shape.size);
   PeerCall call{};
-  call.factor = factor_bits(in.dtype, request().op);
   call.root = static_cast<std::uint32_t>(std::max(root_, 0));
   call.stride = bytes;
   std::size_t done = 0;

@@ -11,9 +11,8 @@ namespace hymn {
 /// answer.
 Verdict peer_can_run(const Request& request, PeerMethod method, int ranks, std::size_t slot_bytes);
 
-/// The kernel's name, and its factor of premul_sum as bits of the accumulator.
+/// The name of the kernel for that. Throws where there is none, which peer_can_run() tells before.
 const char* kernel_name(OpType type, PeerMethod method, DataType dtype, ReduceKind kind);
-std::uint32_t factor_bits(DataType dtype, const ReduceOp& op);
 
 /// One request on its way to the GPU.
 class PeerLaunch final : public GpuLaunch {

@@ -64,14 +64,6 @@ class PeerMeeting {
     return team_.staging_buffers[rank] + staging_data + parity() * team_.slot_bytes;
   }
 
-  HYMN_KERNEL_BODY void show_factor(std::uint32_t factor) const {
-    if (at_.thread == 0) head(team_.rank).factors[parity()][at_.block] = factor;
-  }
-  /// What the rank has shown, once it has been met.
-  HYMN_KERNEL_BODY std::uint32_t factor(unsigned rank) const {
-    return head(rank).factors[parity()][at_.block];
-  }
-
  private:
   HYMN_KERNEL_BODY unsigned parity() const { return number_ % 2; }
   HYMN_KERNEL_BODY StagingHead& head(unsigned rank) const { return staging_head(team_, rank); }

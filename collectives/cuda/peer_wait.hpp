@@ -30,10 +30,9 @@ class PeerWait {
   HYMN_KERNEL_BODY bool is_aborted() const { return load_acquire_system(team_.aborted) != 0; }
 
   /// Waits until a word of this rank's staging buffer, which the peer writes, has come to that
-  /// number: what the peer has written before can be read then. False: it was given up; also when
-  /// `refused`, another one of these, is not 0.
-  HYMN_KERNEL_BODY bool until(const std::uint32_t* word, std::uint32_t number, unsigned peer,
-                              const std::uint32_t* refused = nullptr) const {
+  /// number: what the peer has written before can be read then. False: it was given up.
+  HYMN_KERNEL_BODY bool until(const std::uint32_t* word, std::uint32_t number,
+                              unsigned peer) const {
     // Looking at the host's memory and the clock takes longer than most peers do.
     constexpr unsigned spins_between_checks = 64;
     for (unsigned spins = 1;; ++spins) {
@@ -41,8 +40,6 @@ class PeerWait {
       if (static_cast<std::int32_t>(load_acquire_system(word) - number) >= 0) return true;
       if (spins % spins_between_checks == 0) {
         if (has_failed()) return false;  // another block
-        if (refused != nullptr && load_acquire_system(refused) != 0)
-          return give_up(PeerFailure::refused, peer);
         if (is_aborted()) return give_up(PeerFailure::aborted, peer);
         if (limit_ != 0 && nanoseconds() - since_ > limit_)
           return give_up(PeerFailure::timed_out, peer);
@@ -54,7 +51,7 @@ class PeerWait {
   /// No kernel of this rank begins any more. Several blocks may say why: one of them is heard.
   HYMN_KERNEL_BODY bool give_up(PeerFailure why, unsigned peer) const {
     store_release_system(&staging_head(team_, team_.rank).failed, 1);
-    store_release_system(&team_.status->why, static_cast<std::uint32_t>(why) | peer << 8);
+    store_release_system(team_.status, static_cast<std::uint32_t>(why) | peer << 8);
     return false;
   }
 

@@ -12,7 +12,6 @@ HYMN_KERNEL_BODY void reduce(const KernelThread& at, const PeerTeam& team, const
   const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   stage_all(at, meeting, team, call);
-  meeting.show_factor(call.factor);
   if (!meeting.meet(PeerPhase::staged)) return;
   if (team.rank == call.root)
     fold_packs<Reduction>(at, meeting, team.size, 0, call.output, call.bytes);

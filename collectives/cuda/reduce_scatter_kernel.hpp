@@ -12,7 +12,6 @@ HYMN_KERNEL_BODY void reduce_scatter(const KernelThread& at, const PeerTeam& tea
   const PeerMeeting meeting(at, team, call);
   if (!meeting.begin()) return;
   stage_blocks(at, meeting, team, call);
-  meeting.show_factor(call.factor);
   if (!meeting.meet(PeerPhase::staged)) return;
   fold_packs<Reduction>(at, meeting, team.size, team.rank * block_stride(call.bytes), call.output,
                         call.bytes);

@@ -15,12 +15,18 @@ namespace hymn::cuda {
 
 // --- Types: what they are in memory, and in what they are accumulated.
 
-struct Float32 {
-  using Element = float;
-  using Accumulator = float;
-  HYMN_KERNEL_BODY static float widen(float value) { return value; }
-  HYMN_KERNEL_BODY static float narrow(float value) { return value; }
+/// Accumulated as what it is.
+template <class T>
+struct AsItIs {
+  using Element = T;
+  using Accumulator = T;
+  HYMN_KERNEL_BODY static T widen(T value) { return value; }
+  HYMN_KERNEL_BODY static T narrow(T value) { return value; }
 };
+using Float32 = AsItIs<float>;
+using Float64 = AsItIs<double>;
+using Int32 = AsItIs<std::int32_t>;
+using Int64 = AsItIs<std::int64_t>;
 
 struct Float16 {
   using Element = std::uint16_t;
@@ -40,32 +46,16 @@ struct Bfloat16 {
   }
 };
 
-/// Sums wrap, so that they are made of unsigned numbers.
-struct Int32 {
-  using Element = std::int32_t;
-  using Accumulator = std::int32_t;
-  HYMN_KERNEL_BODY static std::int32_t widen(std::int32_t value) { return value; }
-  HYMN_KERNEL_BODY static std::int32_t narrow(std::int32_t value) { return value; }
-};
-
-HYMN_KERNEL_BODY std::int32_t add(std::int32_t a, std::int32_t b) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
-}
-HYMN_KERNEL_BODY std::int32_t multiply(std::int32_t a, std::int32_t b) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+/// Sums of integers wrap, so that they are made of unsigned numbers.
+template <class Integer>
+  requires std::is_integral_v<Integer>
+HYMN_KERNEL_BODY Integer add(Integer a, Integer b) {
+  using Unsigned = std::make_unsigned_t<Integer>;
+  return static_cast<Integer>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
 }
 
-// --- Which of two comes first. Floats are ordered by their bits: -0 before +0, and a NaN, of which
-// there is one, is the result of whatever it takes part in.
-
-struct IntegerOrder {
-  HYMN_KERNEL_BODY static std::int32_t least(std::int32_t a, std::int32_t b) {
-    return a < b ? a : b;
-  }
-  HYMN_KERNEL_BODY static std::int32_t greatest(std::int32_t a, std::int32_t b) {
-    return a < b ? b : a;
-  }
-};
+// --- Which of two floats comes first, by their bits: -0 before +0, and a NaN, of which there is
+// one, is the result of whatever it takes part in.
 
 struct FloatOrder {
   HYMN_KERNEL_BODY static float least(float a, float b) {
@@ -89,21 +79,14 @@ struct FloatOrder {
   }
 };
 
-template <class Type>
-using OrderOf =
-    std::conditional_t<std::is_same_v<typename Type::Accumulator, float>, FloatOrder, IntegerOrder>;
-
-// --- Reductions of any of these types.
+// --- Reductions of these types.
 
 /// What most of them have in common.
 template <class Type>
 struct Plain {
   using Element = typename Type::Element;
   using Accumulator = typename Type::Accumulator;
-  static constexpr bool has_factor = false;
-  HYMN_KERNEL_BODY static Accumulator load(Element element, std::uint32_t) {
-    return Type::widen(element);
-  }
+  HYMN_KERNEL_BODY static Accumulator load(Element element) { return Type::widen(element); }
   HYMN_KERNEL_BODY static Accumulator first(Accumulator given) { return given; }
   HYMN_KERNEL_BODY static Element store(Accumulator result, unsigned) {
     return Type::narrow(result);
@@ -116,56 +99,35 @@ struct Sum : Plain<Type> {
   HYMN_KERNEL_BODY static Accumulator combine(Accumulator a, Accumulator b) { return add(a, b); }
 };
 
-/// A NaN becomes *the* NaN with one rank, too.
+/// The order, and quotients, are those of floats alone.
 template <class Type>
+concept AccumulatedInFloat32 = std::is_same_v<typename Type::Accumulator, float>;
+
+/// A NaN becomes *the* NaN with one rank, too.
+template <AccumulatedInFloat32 Type>
 struct Min : Plain<Type> {
   using typename Plain<Type>::Accumulator;
   HYMN_KERNEL_BODY static Accumulator combine(Accumulator a, Accumulator b) {
-    return OrderOf<Type>::least(a, b);
+    return FloatOrder::least(a, b);
   }
   HYMN_KERNEL_BODY static Accumulator first(Accumulator given) { return combine(given, given); }
 };
 
-template <class Type>
+template <AccumulatedInFloat32 Type>
 struct Max : Plain<Type> {
   using typename Plain<Type>::Accumulator;
   HYMN_KERNEL_BODY static Accumulator combine(Accumulator a, Accumulator b) {
-    return OrderOf<Type>::greatest(a, b);
+    return FloatOrder::greatest(a, b);
   }
   HYMN_KERNEL_BODY static Accumulator first(Accumulator given) { return combine(given, given); }
 };
 
-/// Each rank's elements times its own factor.
-template <class Type>
-struct PremulSum : Sum<Type> {
-  using typename Plain<Type>::Element;
-  using typename Plain<Type>::Accumulator;
-  static constexpr bool has_factor = true;
-  HYMN_KERNEL_BODY static Accumulator load(Element element, std::uint32_t factor) {
-    return multiply(Type::widen(element), std::bit_cast<Accumulator>(factor));
-  }
-};
-
-template <class Type>
+template <AccumulatedInFloat32 Type>
 struct Average : Sum<Type> {
   using typename Plain<Type>::Element;
   using typename Plain<Type>::Accumulator;
   HYMN_KERNEL_BODY static Element store(Accumulator sum, unsigned ranks) {
     return Type::narrow(divide(sum, static_cast<float>(ranks)));
-  }
-};
-
-/// The sum is exact, the quotient rounded toward zero.
-template <>
-struct Average<Int32> {
-  using Element = std::int32_t;
-  using Accumulator = std::int64_t;
-  static constexpr bool has_factor = false;
-  HYMN_KERNEL_BODY static Accumulator load(Element element, std::uint32_t) { return element; }
-  HYMN_KERNEL_BODY static Accumulator first(Accumulator given) { return given; }
-  HYMN_KERNEL_BODY static Accumulator combine(Accumulator a, Accumulator b) { return a + b; }
-  HYMN_KERNEL_BODY static Element store(Accumulator sum, unsigned ranks) {
-    return static_cast<Element>(sum / static_cast<Accumulator>(ranks));
   }
 };
 

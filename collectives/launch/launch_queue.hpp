@@ -4,7 +4,7 @@
 // Communicators whose collectives are launched in different orders on different GPUs may wait for
 // each other for ever. Programs make their calls in one order on all ranks, so this is the order in
 // which they were started, also where a later group's communicator is ready sooner. Messages need
-// only keep their order on their stream, or between two ranks: between them, and between messages
+// only keep their order on their stream: between them, and between messages
 // and collectives, ranks need not agree.
 #pragma once
 
@@ -52,8 +52,6 @@ class GpuLaunch {
   virtual cuda_api::Stream own_stream() = 0;
   /// It has its place in the order.
   virtual void begin() {}
-  /// What are launched one after the other have the same. Null: the collectives of all groups.
-  virtual const void* lane() const { return is_message() ? stream_ : nullptr; }
   /// What it is a part of that is carried out as one; null: it stands alone.
   virtual const void* coalesced_in() const { return nullptr; }
   /// How many of these follow each other from this one on, itself included.
@@ -76,6 +74,8 @@ class GpuLaunch {
  private:
   friend class LaunchQueue;
   bool is_message() const { return !is_collective(request_.type); }
+  /// What are launched one after the other have the same. Null: the collectives of all groups.
+  const void* lane() const { return is_message() ? stream_ : nullptr; }
 
   const Request& request_;
   cuda_api::Stream stream_ = nullptr;

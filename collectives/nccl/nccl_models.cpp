@@ -10,7 +10,6 @@
 #include "collectives/costs/traffic.hpp"
 #include "collectives/cuda/float32_reduction.hpp"
 #include "collectives/cuda/peer_models.hpp"
-#include "collectives/cuda/peer_rules.hpp"
 #include "collectives/nccl/nccl_types.hpp"
 
 namespace hymn::nccl_models {
@@ -76,10 +75,7 @@ double float32_seconds(const PlanQuery& query, const PlanContext& context) {
 
 Verdict hierarchical_can_run(const PlanQuery& query, const PlanContext& context) {
   Verdict inside = peer_models::can_reduce_by_host(query, context);
-  if (!inside.ok) return inside;
-  PlanQuery between = query;
-  between.op = between_hosts(query.op);
-  return can_run(between, context);
+  return inside.ok ? can_run(query, context) : inside;
 }
 
 double hierarchical_seconds(const PlanQuery& query, const PlanContext& context) {

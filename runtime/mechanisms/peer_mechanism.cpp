@@ -11,7 +11,6 @@
 #include "base/keep_for_ever.hpp"
 #include "collectives/cuda/hierarchical_algorithm.hpp"
 #include "collectives/cuda/kernel_image.hpp"
-#include "collectives/cuda/message_algorithm.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
 #include "collectives/cuda/peer_models.hpp"
 #include "collectives/cuda/peer_rules.hpp"
@@ -130,18 +129,6 @@ bool PeerMechanism::is_wanted(const PathPolicy& path, std::size_t ranks, bool on
   return tuning_ != nullptr && tuning_->knows(paths::cuda_p2p, static_cast<int>(ranks), one_host);
 }
 
-std::string PeerMechanism::why_no_messages(const GroupOptions& options) const {
-  switch (peer_use(policy_of(options, path_), compat_)) {
-    case PeerUse::named:
-      return "";
-    case PeerUse::c10d:
-      return std::string(c10d_carries);
-    case PeerUse::measured:
-      break;
-  }
-  return "messages take it only where HYMN_PATH names cuda_p2p";
-}
-
 bool PeerMechanism::ends_together() const {
   if (is_wanted(path_, /*ranks=*/2, /*one_host=*/true)) return true;
   return path_.allows(paths::cuda_p2p) && tuning_ != nullptr && tuning_->knows(paths::cuda_p2p);
@@ -190,17 +177,16 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   mine.why_not = why_not(membership);
   if (!mine.is_wanted || !mine.why_not.empty()) return mine.packed();
   try {
-    const std::size_t boxes = one_host && why_no_messages(options).empty() ? peer_box_bytes : 0;
-    const std::size_t bytes = cuda::staging_bytes(peer_slot_bytes, boxes, membership.ranks.size());
     std::shared_ptr<IpcStagingBuffer> staging_buffer;
     {
       std::lock_guard lock(mutex_);
-      if (const Reach* const reach = set_aside(membership, bytes)) mine.made_for = reach->made_for;
-      staging_buffer = take_spare(bytes);
+      if (const Reach* const reach = set_aside(membership)) mine.made_for = reach->made_for;
+      staging_buffer = take_spare();
     }
     // Another rank may have nothing set aside, or something else.
     if (staging_buffer == nullptr)
-      staging_buffer = std::make_shared<IpcStagingBuffer>(nccl_.gpu(), bytes);
+      staging_buffer =
+          std::make_shared<IpcStagingBuffer>(nccl_.gpu(), cuda::staging_bytes(peer_slot_bytes));
     mine.number = random_word();
     staging_buffer->write(offsetof(cuda::StagingHead, number),
                           std::as_bytes(std::span(&mine.number, 1)));
@@ -241,11 +227,10 @@ Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes>
   return packer.packed();
 }
 
-const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership,
-                                                     std::size_t staging_bytes) {
+const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membership) {
   auto oldest = idle_.end();
   for (auto each = idle_.begin(); each != idle_.end(); ++each)
-    if (each->ranks == membership.ranks && each->channel->parts().own->bytes() >= staging_bytes &&
+    if (each->ranks == membership.ranks &&
         (oldest == idle_.end() || each->made_for < oldest->made_for))
       oldest = each;
   if (oldest == idle_.end()) return nullptr;
@@ -254,14 +239,10 @@ const PeerMechanism::Reach* PeerMechanism::set_aside(const Membership& membershi
   return &reach;
 }
 
-std::shared_ptr<IpcStagingBuffer> PeerMechanism::take_spare(std::size_t staging_bytes) {
-  const auto found =
-      std::find_if(spare_.begin(), spare_.end(), [staging_bytes](const auto& staging_buffer) {
-        return staging_buffer->bytes() >= staging_bytes;
-      });
-  if (found == spare_.end()) return nullptr;
-  std::shared_ptr<IpcStagingBuffer> staging_buffer = std::move(*found);
-  spare_.erase(found);
+std::shared_ptr<IpcStagingBuffer> PeerMechanism::take_spare() {
+  if (spare_.empty()) return nullptr;
+  std::shared_ptr<IpcStagingBuffer> staging_buffer = std::move(spare_.back());
+  spare_.pop_back();
   return staging_buffer;
 }
 
@@ -269,19 +250,12 @@ void PeerMechanism::put_back(std::uint64_t uid) {
   if (auto found = set_aside_.extract(uid)) idle_.push_back(std::move(found.mapped()));
 }
 
-// The group before may have left messages that nobody was to receive. Its kernels have ended
-// everywhere, or not all would have set the same aside, and no others begin before all have
-// answered: so counts of messages begin anew.
 bool PeerMechanism::takes_up(const Membership& membership, const std::vector<PeerOffer>& offers) {
   const auto& first = offers.front().made_for;
   if (!first || std::any_of(offers.begin(), offers.end(),
                             [&](const PeerOffer& o) { return o.made_for != first; }))
     return false;
   std::lock_guard lock(mutex_);
-  constexpr decltype(cuda::StagingHead::messages) none{};
-  set_aside_.at(membership.uid)
-      .channel->parts()
-      .own->write(offsetof(cuda::StagingHead, messages), std::as_bytes(std::span(none)));
   spare_.push_back(std::move(offered_.extract(membership.uid).mapped()));
   open_[membership.uid] = std::move(set_aside_.extract(membership.uid).mapped());
   return true;
@@ -310,7 +284,6 @@ std::string PeerMechanism::connect(const Membership& membership,
       .members = here,
       .shape = {.rank = static_cast<int>(me), .size = static_cast<int>(here.size())},
       .slot_bytes = peer_slot_bytes,
-      .box_bytes = peer_box_bytes,
       .most_blocks = blocks_that_fit(tickets)});
   std::string why = channel->probe(numbers, Deadline::after(patience));
   if (why.empty()) open_[membership.uid] = {membership.uid, membership.ranks, channel};
@@ -344,26 +317,14 @@ void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
   if (hosts.hosts() > 1) {
     const std::string apart = fmt::format("the ranks are on {} hosts", hosts.hosts());
     add_no_peer_algorithms(group.algorithms, apart);
-    add_messages(group, nullptr, apart);
     add_hierarchical(group, hosts, channel, reason);
     return;
   }
-  add_messages(group, channel, reason);
   if (channel != nullptr)
     add_peer_algorithms(group.algorithms, channel);
   else
     add_no_peer_algorithms(group.algorithms, reason);
   add_hierarchical(group, hosts, nullptr, "all ranks are on one host");
-}
-
-// Messages have no costs: where the setting names this path it comes before the others.
-void PeerMechanism::add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
-                                 std::string reason) const {
-  if (std::string why_not = why_no_messages(group.options); !why_not.empty())
-    reason = std::move(why_not);
-  const bool is_usable = reason.empty();
-  group.algorithms.insert(group.algorithms.begin(),
-                          make_peer_messages(is_usable ? channel : nullptr, std::move(reason)));
 }
 
 void PeerMechanism::add_hierarchical(NewGroup& group, const HostMap& hosts,

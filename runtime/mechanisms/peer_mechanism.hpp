@@ -57,17 +57,15 @@ class PeerMechanism final : public Mechanism {
   /// Whether groups of so many ranks, all on one host or not, get staging buffers with this
   /// setting.
   bool is_wanted(const PathPolicy& path, std::size_t ranks, bool one_host) const;
-  /// Why messages of groups with these options do not go through staging buffers; empty: they may.
-  std::string why_no_messages(const GroupOptions& options) const;
   /// The members on this rank's host, by ascending rank.
   std::vector<int> members_here(const Membership& membership) const;
   /// Why this rank has nothing to offer to such a group; empty: it has.
   std::string why_not(const Membership& membership) const;
   /// Of those that no group uses, one that such a group could use; it is set aside for it. Under
   /// the mutex.
-  const Reach* set_aside(const Membership& membership, std::size_t staging_bytes);
-  /// Null: there is none so large. Under the mutex.
-  std::shared_ptr<IpcStagingBuffer> take_spare(std::size_t staging_bytes);
+  const Reach* set_aside(const Membership& membership);
+  /// Null: there is none. Under the mutex.
+  std::shared_ptr<IpcStagingBuffer> take_spare();
   /// What was set aside for that group, if there is any, may be used by others. Under the mutex.
   void put_back(std::uint64_t uid);
   /// Whether all have set the same aside: then it is the group's.
@@ -75,9 +73,6 @@ class PeerMechanism final : public Mechanism {
   /// Opens what was offered, and tries it. Returns why it cannot be used; empty: it can.
   std::string connect(const Membership& membership, const std::vector<PeerOffer>& offers,
                       Duration patience);
-  /// The candidate for messages. `channel` null: it can do nothing, for that reason.
-  void add_messages(NewGroup& group, const std::shared_ptr<PeerChannel>& channel,
-                    std::string reason) const;
   /// The candidates of a group on several hosts. `channel` null: they can do nothing, for that
   /// reason.
   void add_hierarchical(NewGroup& group, const HostMap& hosts,

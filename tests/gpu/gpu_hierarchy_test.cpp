@@ -12,12 +12,11 @@
 #include "hymn/error.hpp"
 #include "runtime/world/thread_world.hpp"
 #include "tests/gpu/real_gpu.hpp"
+#include "tests/support/all_are.hpp"
 #include "topology/read_machine.hpp"
 
 namespace hymn::test {
 namespace {
-
-using ::testing::Each;
 
 std::vector<PretendedRank> on_two_hosts(int ranks_each) {
   const auto machine = std::make_shared<const Machine>(read_this_machine());
@@ -43,7 +42,7 @@ TEST(GpuHierarchyThroughTheHost, SumsAreRightAtAnySize) {
     world.group().barrier();
     for (const RealBuffer<float>& buffer : buffers) {
       world.group().all_reduce(buffer.view(), ReduceOp::sum, {.timeout = std::chrono::seconds(30)});
-      EXPECT_THAT(buffer.values(), Each(10.0F)) << buffer.view().count << " elements";
+      EXPECT_TRUE(all_are(buffer.values(), 10.0F)) << buffer.view().count << " elements";
     }
     std::uint64_t carried = 0;
     for (const AlgorithmUse& use : world.group().uses())

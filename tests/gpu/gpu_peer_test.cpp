@@ -10,6 +10,7 @@
 #include "collectives/cuda/kernel_image.hpp"
 #include "hymn/error.hpp"
 #include "tests/gpu/real_gpu.hpp"
+#include "tests/support/all_are.hpp"
 
 namespace hymn::test {
 namespace {
@@ -51,11 +52,11 @@ TEST_P(GpuPeer, AllReduceOfAnySize) {
     meet_on_the_host(world);
     for (const RealBuffer<float>& buffer : buffers) {
       group.all_reduce(buffer.view());
-      EXPECT_THAT(buffer.values(), Each(sum)) << buffer.view().count << " elements";
+      EXPECT_TRUE(all_are(buffer.values(), sum)) << buffer.view().count << " elements";
     }
     for (const RealBuffer<bfloat16>& half : halves) {
       group.all_reduce(half.view(), ReduceOp::max);
-      EXPECT_THAT(half.values(), Each(bfloat16(static_cast<float>(world.size()))));
+      EXPECT_TRUE(all_are(half.values(), bfloat16(static_cast<float>(world.size()))));
     }
     meet_on_the_host(world);
   });
@@ -89,8 +90,8 @@ TEST_P(GpuPeer, RootedOnesGoThroughTheStagingBuffers) {
     const RealBuffer<int> result(std::vector<int>(1001, -1));
     const RealBuffer<int> all(std::vector<int>(1001 * size, -1));
     meet_on_the_host(world);
-    group.reduce(mine.view(), result.view(), root, ReduceOp::max);
-    EXPECT_THAT(result.values(), Each(is_root ? root : -1));
+    group.reduce(mine.view(), result.view(), root);
+    EXPECT_THAT(result.values(), Each(is_root ? root * world.size() / 2 : -1));
     group.gather(mine.view(), all.view(), root);
     const std::vector<int> found = all.values();
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -139,54 +140,6 @@ TEST_P(GpuPeer, BarriersOnStreamsGoThroughTheStagingBuffers) {
   });
 }
 
-/// Round the ring, at the same time: small ones, and those that the boxes do not hold; also as one
-/// batch on a stream, and from a graph.
-TEST_P(GpuPeer, MessagesGoThroughTheStagingBuffers) {
-  run_ranks(GetParam(), [](World& world) {
-    ProcessGroup group = group_of_all(world);
-    const int me = world.rank();
-    const int next = (me + 1) % world.size();
-    const int before = (me + world.size() - 1) % world.size();
-    const GpuDevice::Entry entry(real_gpu());
-    const RealStream stream;
-    std::list<RealBuffer<int>> buffers;
-    std::vector<std::pair<RealBuffer<int>*, RealBuffer<int>*>> pairs;
-    for (const std::size_t count : {1, 3, 4097, (1 << 20) + 1}) {
-      RealBuffer<int>& out = buffers.emplace_back(std::vector<int>(count, me));
-      pairs.emplace_back(&out, &buffers.emplace_back(std::vector<int>(count, -1)));
-    }
-    meet_on_the_host(world);
-    for (const auto& [out, in] : pairs) {
-      Work sent = group.isend(out->view(), next);
-      group.recv(in->view(), before);
-      sent.wait();
-      EXPECT_THAT(in->values(), Each(before));
-    }
-    const auto send_back = [&] {
-      std::vector<P2POp> all;
-      for (const auto& [out, in] : pairs) {
-        all.push_back(P2POp::send(in->view(), before));
-        all.push_back(P2POp::recv(out->view(), next));
-      }
-      return group.batch_isend_irecv(all, {.stream = stream.get()});
-    };
-    Work back = send_back();
-    stream.synchronize();
-    back.wait();
-    for (const auto& [out, in] : pairs) EXPECT_THAT(out->values(), Each(me));
-    meet_on_the_host(world);
-    RealCapture capture(stream);
-    (void)send_back();
-    capture.end();
-    meet_on_the_host(world);
-    for (int launch = 0; launch < 3; ++launch) capture.launch();
-    stream.synchronize();
-    for (const auto& [out, in] : pairs) EXPECT_THAT(out->values(), Each(me));
-    for (const AlgorithmUse& use : group.uses()) EXPECT_EQ(use.path, "cuda_p2p");
-    meet_on_the_host(world);
-  });
-}
-
 /// Rank 0's kernel waits on the GPU for one that never comes: it must end with its call.
 TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
   if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
@@ -196,21 +149,6 @@ TEST(GpuPeerDeath, AKernelWhosePeerDoesNotComeEnds) {
     if (world.rank() == 0) {
       EXPECT_THROW(group.all_reduce(buffer.view(), ReduceOp::sum,
                                     {.timeout = std::chrono::milliseconds(200)}),
-                   TimeoutError);
-      const GpuDevice::Entry entry(real_gpu());
-      call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());
-    }
-    world.group().barrier();
-  });
-}
-
-TEST(GpuPeerDeath, AReceiveWhosePeerDoesNotSendEnds) {
-  if (cuda::kernel_image().empty()) GTEST_SKIP() << "hymn was built without nvcc";
-  run_ranks(2, [](World& world) {
-    ProcessGroup group = world.new_group({0, 1}, through_staging);
-    const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
-    if (world.rank() == 0) {
-      EXPECT_THROW(group.recv(buffer.view(), 1, 0, {.timeout = std::chrono::milliseconds(200)}),
                    TimeoutError);
       const GpuDevice::Entry entry(real_gpu());
       call_driver("cuCtxSynchronize", real_gpu().cuda().synchronize.pointer());

@@ -17,8 +17,5 @@ HostPeerKernel find_host_peer_kernel(std::string_view name);
 /// Returns when all blocks have ended.
 void run_on_host(HostPeerKernel kernel, unsigned blocks, const cuda::PeerTeam& team,
                  const cuda::PeerCall& call);
-/// The same for the kernel of messages.
-void run_messages_on_host(unsigned blocks, const cuda::PeerTeam& team,
-                          const cuda::MessagesCall& call);
 
 }  // namespace hymn::test

@@ -86,8 +86,8 @@ void check_casts(const std::vector<std::uint16_t>& patterns) {
   std::vector<std::uint16_t> out(count + 2, 0x1234);
   constexpr unsigned blocks = 3;
   for (unsigned block = 0; block < blocks; ++block)
-    cuda::widen<cuda::Sum<Type>>({.block = block, .blocks = blocks}, in.data() + 1, wide.data(),
-                                 count, 0);
+    cuda::widen<Type, false>({.block = block, .blocks = blocks}, in.data() + 1, wide.data(), count,
+                             0);
   for (unsigned block = 0; block < blocks; ++block)
     cuda::narrow<cuda::Sum<Type>>({.block = block, .blocks = blocks}, wide.data(), out.data() + 1,
                                   count, 1);
@@ -147,8 +147,8 @@ TEST(CastKernels, FactorsAndQuotientsAreRoundedInFloat32) {
   const std::vector<std::uint16_t> in = {0x3f80, 0x3f81, 0xc2f7};  // 1, 1.0078125, -123.5
   std::vector<float> wide(in.size());
   const float factor = 0.3f;
-  cuda::widen<cuda::PremulSum<cuda::Bfloat16>>({}, in.data(), wide.data(), in.size(),
-                                               std::bit_cast<std::uint32_t>(factor));
+  cuda::widen<cuda::Bfloat16, true>({}, in.data(), wide.data(), in.size(),
+                                    std::bit_cast<std::uint32_t>(factor));
   EXPECT_EQ(wide, (std::vector<float>{0.3f, 1.0078125f * 0.3f, -123.5f * 0.3f}));
   std::vector<std::uint16_t> out(in.size());
   const std::vector<float> totals = {3, 1, 10};

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "collectives/cuda/kernel_image.hpp"
+#include "collectives/cuda/peer_rules.hpp"
 #include "hymn/error.hpp"
+#include "tests/support/all_are.hpp"
 #include "tests/unit/peer_candidate.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
@@ -43,7 +45,7 @@ TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
   gpus.run(
       [&](World& world) {
         ProcessGroup& group = world.group();
-        constexpr std::size_t largest = std::size_t{5} << 20;
+        constexpr std::size_t largest = peer_slot_bytes + sizeof(float);
         ToyBuffer<float> buffer(gpus, world.rank(), Floats(largest / sizeof(float)));
         for (const std::size_t bytes : {std::size_t{4} << 10, largest}) {
           const BufferView view(buffer.data(), bytes / sizeof(float), DataType::float32,
@@ -52,7 +54,7 @@ TEST_F(PeerGroups, SmallOnesGoInOneShotAndLargerOnesInTwo) {
           EXPECT_EQ(group.explain(Request::all_reduce(view, view)).algorithm,
                     bytes == 4096 ? "all_reduce_one_shot" : "all_reduce_two_shot");
           group.all_reduce(view);
-          EXPECT_THAT(std::span(buffer.data(), view.count), Each(10.0F));
+          EXPECT_TRUE(all_are(std::span(buffer.data(), view.count), 10.0F));
         }
         group.barrier();  // memory is freed when all kernels have ended
       },
@@ -142,6 +144,28 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
         world.group().barrier();
       },
       {}, config());
+}
+
+// Nothing of peer memory carries messages: they go as where there is none.
+TEST_F(PeerGroups, MessagesGoByOtherPaths) {
+  for (const std::string_view other : {"nccl", "staged"}) {
+    ToyGpus gpus(2);
+    const std::string path = "cuda_p2p," + std::string(other) + ",threads";
+    gpus.run(
+        [&](World& world) {
+          ToyBuffer<float> buffer(gpus, world.rank(), Floats(5, value_of(world)));
+          if (world.rank() == 0)
+            world.group().send(buffer.view(), 1);
+          else
+            world.group().recv(buffer.view(), 0);
+          EXPECT_THAT(buffer.values(), Each(1.0F));
+          ASSERT_EQ(world.group().uses().size(), 1u);
+          EXPECT_EQ(world.group().uses()[0].path, other);
+          world.group().barrier();
+        },
+        {}, config(path.c_str()));
+    EXPECT_THAT(gpus.violations(), IsEmpty());
+  }
 }
 
 // --- Barriers on streams

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <random>
 
+#include "collectives/cuda/peer_rules.hpp"
 #include "collectives/reduce/find_nan.hpp"
 #include "collectives/reduce/reducer.hpp"
 #include "tests/unit/peer_scene.hpp"
@@ -23,13 +25,15 @@ using Bytes = std::vector<std::byte>;
 /// Small numbers with fractions, and now and then any bits at all: infinities, NaNs, subnormals.
 template <class T>
 T draw(Random& random) {
-  const auto bits = static_cast<std::uint32_t>(random());
+  const std::uint64_t bits = random();
   if (random() % 16 != 0) {
     const auto number = static_cast<float>(static_cast<int>(bits % 4096) - 2048) / 64;
     if constexpr (!std::is_integral_v<T>) return T(number);
   }
   if constexpr (sizeof(T) == 2)
     return std::bit_cast<T>(static_cast<std::uint16_t>(bits));
+  else if constexpr (sizeof(T) == 4)
+    return std::bit_cast<T>(static_cast<std::uint32_t>(bits));
   else
     return std::bit_cast<T>(bits);
 }
@@ -44,7 +48,9 @@ void fill(std::byte* to, std::size_t count, DataType dtype, Random& random) {
   if (dtype == DataType::float32) fill_as(float());
   if (dtype == DataType::float16) fill_as(float16());
   if (dtype == DataType::bfloat16) fill_as(bfloat16());
+  if (dtype == DataType::float64) fill_as(double());
   if (dtype == DataType::int32) fill_as(std::int32_t());
+  if (dtype == DataType::int64) fill_as(std::int64_t());
 }
 
 bool is_nan(const std::byte* element, DataType dtype) { return find_nan(element, 1, dtype) == 0; }
@@ -58,19 +64,13 @@ std::string difference(const std::byte* got, const std::byte* wanted, std::size_
     const std::byte* const b = wanted + i * bytes;
     if (std::memcmp(a, b, bytes) == 0) continue;
     if (!is_order && is_nan(a, dtype) && is_nan(b, dtype)) continue;
-    std::uint32_t x = 0;
-    std::uint32_t y = 0;
+    std::uint64_t x = 0;
+    std::uint64_t y = 0;
     std::memcpy(&x, a, bytes);
     std::memcpy(&y, b, bytes);
     return fmt::format("element {} of {} is {:#x}, not {:#x}", i, count, x, y);
   }
   return "";
-}
-
-std::uint32_t factor_bits(DataType dtype, double factor) {
-  if (dtype == DataType::int32)
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(factor));
-  return std::bit_cast<std::uint32_t>(static_cast<float>(factor));
 }
 
 /// One reduction among all ranks of a scene.
@@ -104,7 +104,6 @@ class ReductionBuffers {
       inputs_.push_back(Bytes(bytes_ * blocks + 32));
       outputs_.push_back(Bytes(bytes_ + 32, std::byte{0x5a}));
       fill(at(inputs_.back()), what.count * blocks, what.dtype, random);
-      factors_.push_back(static_cast<double>(rank) - 1.0);
     }
     given_ = inputs_;
   }
@@ -114,15 +113,12 @@ class ReductionBuffers {
     launch.call.input = at(inputs_[rank]);
     launch.call.output = what_.in_place ? at(inputs_[rank]) : at(outputs_[rank]);
     launch.call.bytes = launch.call.stride = bytes_;
-    launch.call.factor = factor_bits(what_.dtype, factors_[rank]);
     launch.call.root = what_.root(ranks_);
     return launch;
   }
 
   std::string wrong() {
-    const ReduceOp op =
-        what_.kind == ReduceKind::premul_sum ? ReduceOp::premul_sum(1) : ReduceOp::of(what_.kind);
-    const Reducer reducer = reducer_for(what_.dtype, op);
+    const Reducer reducer = reducer_for(what_.dtype, ReduceOp::of(what_.kind));
     for (unsigned rank = 0; rank < ranks_; ++rank) {
       if (!what_.is_for(rank, ranks_)) {
         if (!is_untouched(rank))
@@ -134,7 +130,7 @@ class ReductionBuffers {
         inputs.push_back(at(given) + (what_.scatters() ? rank * bytes_ : 0));
       Bytes wanted(bytes_);
       reduce_all(reducer, inputs.data(), static_cast<int>(ranks_), wanted.data(), what_.count,
-                 factors_.data());
+                 nullptr);
       Bytes& output = what_.in_place ? inputs_[rank] : outputs_[rank];
       const bool is_order = what_.kind == ReduceKind::min || what_.kind == ReduceKind::max;
       std::string wrong = difference(at(output), wanted.data(), what_.count, what_.dtype, is_order);
@@ -168,7 +164,6 @@ class ReductionBuffers {
   std::vector<Bytes> inputs_;
   std::vector<Bytes> given_;  ///< in their first state
   std::vector<Bytes> outputs_;
-  std::vector<double> factors_;
 };
 
 /// Runs them one after the other, without any rank waiting for others in between.
@@ -192,19 +187,24 @@ std::string wrong_of(PeerScene& scene, const std::vector<Reduction>& reductions)
 
 const std::vector<std::string> methods = {"all_reduce_one_shot", "all_reduce_two_shot", "reduce",
                                           "reduce_scatter"};
-const std::vector<DataType> dtypes = {DataType::float32, DataType::float16, DataType::bfloat16,
-                                      DataType::int32};
-const std::vector<ReduceKind> kinds = {ReduceKind::sum, ReduceKind::min, ReduceKind::max,
-                                       ReduceKind::avg, ReduceKind::premul_sum};
+
+TEST(PeerCells, HaveAKernelForEveryMethodAndNothingElseHasOne) {
+  for (const std::string& method : methods)
+    for (const DataType dtype : all_data_types)
+      for (const ReduceKind kind : all_reduce_kinds) {
+        const std::string kernel = Reduction{method, dtype, kind, 1}.kernel();
+        EXPECT_EQ(find_host_peer_kernel(kernel) != nullptr, has_peer_cell(dtype, kind)) << kernel;
+      }
+}
 
 class PeerKernels : public testing::TestWithParam<unsigned> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, PeerKernels, testing::Range(1u, 9u));
+INSTANTIATE_TEST_SUITE_P(Ranks, PeerKernels, testing::ValuesIn(peer_ranks));
 
 TEST_P(PeerKernels, ReduceAsTheHostDoes) {
   std::vector<Reduction> reductions;
   for (const std::string& method : methods)
-    for (const DataType dtype : dtypes)
-      for (const ReduceKind kind : kinds) reductions.push_back({method, dtype, kind, 777, 2});
+    for (const PeerCell& cell : peer_cells)
+      reductions.push_back({method, cell.dtype, cell.kind, 777, 2});
   PeerScene scene(GetParam(), slot_bytes);
   EXPECT_EQ(wrong_of(scene, reductions), "");
 }
@@ -228,16 +228,17 @@ TEST_P(PeerKernels, ReduceAnyNumberOfElementsAnywhere) {
 TEST_P(PeerKernels, UseTheSlotsAgain) {
   Random random(3);
   std::vector<Reduction> reductions;
-  const std::size_t most = small_slot_bytes / sizeof(float) / GetParam() - 4;
   std::uint32_t pieces = 0;
   for (int i = 0; i < 60; ++i) {
     const std::string& method = methods[random() % methods.size()];
     const bool is_any_size = method == "all_reduce_two_shot";
-    const Reduction& added = reductions.emplace_back(
-        Reduction{method, dtypes[random() % dtypes.size()], kinds[random() % kinds.size()],
-                  random() % (is_any_size ? 4 * small_slot_bytes / sizeof(float) : most),
-                  static_cast<unsigned>(1 + random() % 4)});
-    const std::size_t bytes = added.count * size_of(added.dtype);
+    const PeerCell& cell = peer_cells[random() % std::size(peer_cells)];
+    const std::size_t most =
+        is_any_size ? 4 * small_slot_bytes : small_slot_bytes / GetParam() - 16;
+    const std::size_t count = random() % (most / size_of(cell.dtype));
+    const auto blocks = static_cast<unsigned>(1 + random() % 4);
+    reductions.push_back({method, cell.dtype, cell.kind, count, blocks});
+    const std::size_t bytes = count * size_of(cell.dtype);
     pieces += is_any_size && bytes > small_slot_bytes
                   ? static_cast<std::uint32_t>((bytes + small_slot_bytes - 1) / small_slot_bytes)
                   : 1;
@@ -260,8 +261,8 @@ TEST_P(PeerKernels, TwoShotTakesMoreThanASlot) {
        {small_slot_bytes + 2, 2 * small_slot_bytes, 5 * small_slot_bytes - 1000})
     for (const std::size_t shift : {0, 2})
       for (const bool in_place : {false, true})
-        reductions.push_back({"all_reduce_two_shot", DataType::bfloat16, ReduceKind::premul_sum,
-                              bytes / 2, 3, in_place, shift});
+        reductions.push_back({"all_reduce_two_shot", DataType::bfloat16, ReduceKind::avg, bytes / 2,
+                              3, in_place, shift});
   PeerScene scene(GetParam(), small_slot_bytes);
   EXPECT_EQ(wrong_of(scene, reductions), "");
 }

@@ -59,7 +59,7 @@ struct Moved {
 };
 
 class PeerMoves : public testing::TestWithParam<unsigned> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, PeerMoves, testing::Range(1u, 9u));
+INSTANTIATE_TEST_SUITE_P(Ranks, PeerMoves, testing::ValuesIn(peer_ranks));
 
 TEST_P(PeerMoves, AllGather) {
   const unsigned ranks = GetParam();

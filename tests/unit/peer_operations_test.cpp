@@ -13,6 +13,7 @@
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_algorithm.hpp"
+#include "collectives/cuda/peer_launch.hpp"
 #include "collectives/launch/launch_queue.hpp"
 #include "hymn/error.hpp"
 #include "tests/unit/eventually.hpp"
@@ -213,16 +214,6 @@ TEST_F(PeerOperations, WhatIsLargerThanASlotGoesInPieces) {
   for (const Floats& mine : values) EXPECT_EQ(mine, wanted);
 }
 
-TEST_F(PeerOperations, EveryRankHasItsOwnFactor) {
-  std::vector<Floats> values(ranks, Floats(5, 1.0F));
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    start(rank, one_shot,
-          Request::all_reduce(values[rank], values[rank],
-                              ReduceOp::premul_sum(static_cast<double>(rank) + 0.5)));
-  ASSERT_TRUE(finish_all());
-  for (const Floats& mine : values) EXPECT_THAT(mine, Each(4.5F));
-}
-
 TEST_F(PeerOperations, TheOthersGoThroughTheStagingBuffers) {
   std::vector<Floats> gathered(ranks, Floats(6));
   std::vector<Floats> scattered(ranks, Floats(2));
@@ -352,16 +343,27 @@ TEST(PeerRules, ReasonsAreTold) {
             "the ranks are on 2 hosts");
 }
 
+// Whoever comes so far with what is not in the table launches nothing.
+TEST(PeerRules, WhatTheTableHasNotHasNoName) {
+  const auto name = [](DataType dtype, ReduceKind kind) {
+    return std::string(kernel_name(OpType::reduce, PeerMethod::windows, dtype, kind));
+  };
+  EXPECT_EQ(name(DataType::float64, ReduceKind::sum), "hymn_reduce_float64_sum");
+  EXPECT_THROW(name(DataType::float64, ReduceKind::max), Error);
+  EXPECT_THROW(name(DataType::uint8, ReduceKind::sum), Error);
+}
+
 TEST_F(PeerOperations, WhatNoKernelHasIsRefused) {
   std::vector<double> doubles(3);
   Floats large(slot_bytes / sizeof(float) + 1);
   const auto refusal = [&](std::size_t method, const Request& request) {
     return algorithms[0][method]->can_run(request).reason;
   };
-  EXPECT_EQ(refusal(one_shot, Request::all_reduce(doubles, doubles)),
-            "there is no kernel for float64");
+  EXPECT_EQ(refusal(one_shot, Request::all_reduce(doubles, doubles)), "");
+  EXPECT_EQ(refusal(one_shot, Request::all_reduce(doubles, doubles, ReduceOp::max)),
+            "there is no kernel for max of float64");
   EXPECT_EQ(refusal(two_shot, Request::all_reduce(large, large, ReduceOp::product)),
-            "there is no kernel for product");
+            "there is no kernel for product of float32");
   EXPECT_EQ(refusal(one_shot, Request::all_reduce(large, large)),
             "it is larger than the 1024 bytes of a staging buffer");
   EXPECT_EQ(refusal(two_shot, Request::all_reduce(large, large)), "");

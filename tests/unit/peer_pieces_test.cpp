@@ -7,6 +7,7 @@
 
 #include "collectives/cuda/kernel_image.hpp"
 #include "collectives/cuda/peer_rules.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
 namespace hymn::test {
@@ -16,7 +17,9 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using Ints = std::vector<std::int32_t>;
 
-constexpr int rank_count = 3;
+// What fills a staging buffer takes sanitizers long.
+constexpr int rank_count = sanitized ? 2 : 3;
+constexpr int last = rank_count - 1;
 
 class PeerPieces : public testing::Test {
  protected:
@@ -119,17 +122,17 @@ TEST_F(PeerPieces, ReduceScatter) {
 TEST_F(PeerPieces, GatherAndScatter) {
   run([&](World& world) {
     const int me = world.rank();
-    const bool is_root = me == 2;
+    const bool is_root = me == last;
     ToyBuffer<std::int32_t> mine(gpus, me, block(me, 0, in_pieces));
     ToyBuffer<std::int32_t> all(gpus, me, Ints(is_root ? rank_count * in_pieces : 0));
-    world.group().gather(mine.view(), is_root ? all.view() : BufferView{}, 2);
+    world.group().gather(mine.view(), is_root ? all.view() : BufferView{}, last);
     if (is_root) {
       EXPECT_TRUE(all.values() == to_one(0, in_pieces));
     }
     ToyBuffer<std::int32_t> blocks(gpus, me, is_root ? from_one(me, block_in_pieces) : Ints());
     ToyBuffer<std::int32_t> part(gpus, me, Ints(block_in_pieces));
-    world.group().scatter(is_root ? blocks.view() : BufferView{}, part.view(), 2);
-    EXPECT_TRUE(part.values() == block(2, me, block_in_pieces));
+    world.group().scatter(is_root ? blocks.view() : BufferView{}, part.view(), last);
+    EXPECT_TRUE(part.values() == block(last, me, block_in_pieces));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "collectives/costs/cost_table.hpp"
 #include "collectives/costs/traffic.hpp"
 #include "collectives/cuda/peer_models.hpp"
+#include "collectives/cuda/peer_rules.hpp"
 #include "collectives/inprocess/inprocess_model.hpp"
 #include "collectives/mpi/mpi_model.hpp"
 #include "collectives/nccl/nccl_models.hpp"
@@ -142,26 +143,24 @@ TEST(Planner, WhatTheKernelsLackGoesToNccl) {
   const PlanContext context = nvswitch8();
   PlanQuery query = on_device(64 * KiB);
   query.dtype = DataType::int64;
+  query.op = ReduceKind::max;
   EXPECT_EQ(best(query, context), "nccl nccl");
-  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for int64");
-  query = on_device(64 * KiB);
-  query.op = ReduceKind::product;
+  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for max of int64");
+  query.dtype = DataType::float32;
+  query.op = ReduceKind::premul_sum;
   EXPECT_EQ(best(query, context), "nccl nccl");
-  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context), "there is no kernel for product");
+  EXPECT_EQ(refusal_by_path("cuda_p2p", query, context),
+            "there is no kernel for premul_sum of float32");
 }
 
-TEST(Planner, TheKernelsTakeAnyLengthAndFourTypes) {
+TEST(Planner, TheKernelsTakeAnyLengthAndAllOfTheirTable) {
   const PlanContext context = nvswitch8();
   EXPECT_EQ(best(on_device(64 * KiB + 2), context), "cuda_p2p one_shot");
-  for (const DataType dtype :
-       {DataType::float32, DataType::float16, DataType::bfloat16, DataType::int32})
-    for (const ReduceKind op : {ReduceKind::sum, ReduceKind::avg, ReduceKind::min, ReduceKind::max,
-                                ReduceKind::premul_sum}) {
-      PlanQuery query = on_device(64 * KiB);
-      query.dtype = dtype;
-      query.op = op;
-      EXPECT_EQ(best(query, context), "cuda_p2p one_shot");
-    }
+  for (const PeerCell& cell : peer_cells) {
+    PlanQuery query = on_device(64 * KiB, cell.kind);
+    query.dtype = cell.dtype;
+    EXPECT_EQ(best(query, context), "cuda_p2p one_shot");
+  }
 }
 
 std::string windows_refusal(const PlanQuery& query, const PlanContext& context) {

@@ -55,14 +55,7 @@ Launcher with_peers(HostPeerKernel kernel) {
   };
 }
 
-ToyTask send_and_receive(unsigned blocks, void** arguments) {
-  return {.aside = [blocks, team = argument<cuda::PeerTeam>(arguments, 0),
-                    call = argument<cuda::MessagesCall>(arguments, 1)] {
-    run_messages_on_host(blocks, team, call);
-  }};
-}
-
-#define HYMN_TOY_CAST(name, body) {#name, cast(&cuda::body)},
+#define HYMN_TOY_CAST(name, body) {#name, cast(body)},
 std::map<std::string, Launcher>& launchers() {
   using namespace cuda;  // NOLINT: the names in the lists
   static std::map<std::string, Launcher> all = {
@@ -72,7 +65,6 @@ std::map<std::string, Launcher>& launchers() {
       {"hymn_find_nan_bfloat16", find_nan<std::uint16_t, 0x7f80>},
       {"hymn_find_nan_float32", find_nan<std::uint32_t, 0x7f800000>},
       {"hymn_find_nan_float64", find_nan<std::uint64_t, 0x7ff0000000000000>},
-      {"hymn_messages", send_and_receive},
   };
   return all;
 }
