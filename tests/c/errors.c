@@ -80,6 +80,15 @@ static void test_bad_arguments(hymnGroup_t group, int size) {
   CHECK_FAILS(hymnUsageError, "null",
               hymnIAllReduce(NULL, out, 2, hymnInt32, hymnSum, group, NULL, &work));
   CHECK(work == NULL);
+  const int gpu = 0;
+  CHECK_FAILS(hymnUsageError, "Invalid function argument",
+              hymnBarrierOnDevices(NULL, 2, group, NULL));
+  CHECK_FAILS(hymnUnsupportedError, "works on no GPU", hymnBarrierOnDevices(&gpu, 1, group, NULL));
+  CHECK_FAILS(hymnUsageError, "work is NULL", hymnIBarrierOnDevices(&gpu, 1, group, NULL, NULL));
+  CHECK_OK(hymnBarrierOnDevices(NULL, 0, group, NULL));
+  CHECK_OK(hymnIBarrierOnDevices(NULL, 0, group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
   CHECK(out[0] == 0 && out[1] == 0);
 }
 

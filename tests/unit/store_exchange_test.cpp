@@ -107,6 +107,11 @@ TEST(ExchangeOverAStore, test_file_store_check) {
       std::int64_t sum = rank + 1;
       world.group().all_reduce(view_of(sum));
       EXPECT_EQ(sum, 3);
+      // Its own store is another one, over TCP.
+      world.store()->set("of " + std::to_string(rank), "here");
+      EXPECT_EQ(world.store()->get_text("of " + std::to_string(1 - rank)), "here");
+      EXPECT_FALSE(store->check({"of 0"}));
+      world.group().barrier();
       world.destroy();
     });
   for (std::thread& thread : threads) thread.join();
