@@ -19,6 +19,7 @@ struct CallFacts {
   ReduceKind kind = ReduceKind::sum;
   std::int32_t root = -1;      ///< global rank; -1: there is none
   Layout form = Layout::none;  ///< of the blocks
+  std::size_t coalesced = 0;   ///< buffers of as many calls, made as one; 0: it stands alone
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 
   /// Blocks of given sizes, which may differ.
@@ -26,7 +27,8 @@ struct CallFacts {
 };
 
 CallFacts facts_of(const CallRecord& call);
-CallFacts facts_of(const Request& request);
+/// `coalesced`: of several calls, the whole.
+CallFacts facts_of(const Request& request, bool coalesced = false);
 
 /// A hash over the facts.
 std::uint64_t signature_of(const CallFacts& facts);
@@ -37,6 +39,10 @@ std::string describe(const CallFacts& facts);
 
 /// "hymn:all_reduce", "hymn:send 1->0", "hymn:recv 0<-any"; `rank` is this one.
 std::string profiling_name(OpType type, int rank, int peer);
+/// The same, and of coalesced calls "hymn:all_reduce_coalesced",
+/// "hymn:all_gather_into_tensor_coalesced", "hymn:reduce_scatter_tensor_coalesced".
+std::string profiling_name(const CallRecord& call, int rank);
+std::string coalesced_name(OpType type);
 
 /// Bytes that this rank gives; those that it gets, where it gives nothing. Of a collective's
 /// rooted forms only the side that every rank has.

@@ -20,10 +20,11 @@ struct CheckedCall {
   /// rank does not say, or all blocks are equal.
   std::vector<std::uint64_t> gives{};
   std::vector<std::uint64_t> takes{};
+  /// Of coalesced calls, elements of each buffer; empty: members may differ in them.
+  std::vector<std::uint64_t> each{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;
 
-  /// `root`: the request's peer as a group rank.
-  static CheckedCall of(const Request& request, GroupShape shape, int root);
+  static CheckedCall of(const Call& call, GroupShape shape);
   void pack(Packer& packer) const;
   static CheckedCall unpack(Unpacker& unpacker);
 };

@@ -74,7 +74,7 @@ void GroupChecks::require_numbers(const Call& call, Timeout limit) {
 }
 
 void GroupChecks::announce(const Call& call) {
-  const CallFacts facts = facts_of(*call.request);
+  const CallFacts facts = facts_of(*call.request, call.coalesced != 0);
   group_.world.peers.post(control::EnteredCall{.uid = group_.members.uid(),
                                                .sequence = call.sequence,
                                                .signature = signature_of(facts),
@@ -92,7 +92,7 @@ void GroupChecks::compare(const Call& call, const CallContext& note) {
     return std::any_of(gone.begin(), gone.end(),
                        [rank](const PeerNews& news) { return news.rank == rank; });
   };
-  const CheckedCall mine = CheckedCall::of(*call.request, group_.members.shape(), call.peer);
+  const CheckedCall mine = CheckedCall::of(call, group_.members.shape());
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.
