@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/call_label.hpp"
 #include "hymn/error.hpp"
@@ -108,17 +109,18 @@ void require_one_whole(std::span<const Request* const> requests, GroupShape shap
   ranges.require_apart();
 }
 
-WholeRequest::WholeRequest(std::span<const Request* const> requests) : request_(*requests.front()) {
-  inputs_.reserve(requests.size());
-  outputs_.reserve(requests.size());
+OwnedRequest whole_of(std::span<const Request* const> requests) {
+  std::vector<ConstBufferView> inputs;
+  std::vector<BufferView> outputs;
+  inputs.reserve(requests.size());
+  outputs.reserve(requests.size());
   for (const Request* request : requests) {
     const auto in = request->inputs.views();
     const auto out = request->outputs.views();
-    inputs_.insert(inputs_.end(), in.begin(), in.end());
-    outputs_.insert(outputs_.end(), out.begin(), out.end());
+    inputs.insert(inputs.end(), in.begin(), in.end());
+    outputs.insert(outputs.end(), out.begin(), out.end());
   }
-  request_.inputs = inputs_.empty() ? InputBlocks() : InputBlocks::list(inputs_);
-  request_.outputs = outputs_.empty() ? OutputBlocks() : OutputBlocks::list(outputs_);
+  return OwnedRequest(*requests.front(), std::move(inputs), std::move(outputs));
 }
 
 bool have_given_blocks(std::span<const Request* const> requests) {

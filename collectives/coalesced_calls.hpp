@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/owned_request.hpp"
 
 namespace hymn {
 
@@ -18,18 +19,7 @@ void require_one_whole(std::span<const Request* const> requests, GroupShape shap
 
 /// All buffers of all calls as the lists of one request: what is recorded of them, and checked. It
 /// cannot be carried out.
-class WholeRequest {
- public:
-  explicit WholeRequest(std::span<const Request* const> requests);
-  WholeRequest(const WholeRequest&) = delete;
-  WholeRequest& operator=(const WholeRequest&) = delete;
-  const Request& get() const { return request_; }
-
- private:
-  std::vector<ConstBufferView> inputs_;
-  std::vector<BufferView> outputs_;
-  Request request_;
-};
+OwnedRequest whole_of(std::span<const Request* const> requests);
 
 /// Whether blocks of given sizes, or lists of them, are among them.
 bool have_given_blocks(std::span<const Request* const> requests);

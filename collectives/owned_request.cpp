@@ -1,6 +1,7 @@
 #include "collectives/owned_request.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace hymn {
 namespace {
@@ -58,6 +59,15 @@ OwnedRequest::OwnedRequest(const Request& request)
   if (have_shapes(request.inputs) || have_shapes(request.outputs)) own_shapes();
   request_.inputs = request_.inputs.with_lists(inputs_, input_counts_);
   request_.outputs = request_.outputs.with_lists(outputs_, output_counts_);
+}
+
+OwnedRequest::OwnedRequest(const Request& call, std::vector<ConstBufferView> inputs,
+                           std::vector<BufferView> outputs)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), request_(call) {
+  request_.inputs = inputs_.empty() ? InputBlocks() : InputBlocks::list(inputs_);
+  request_.outputs = outputs_.empty() ? OutputBlocks() : OutputBlocks::list(outputs_);
+  if (!have_shapes(request_.inputs) && !have_shapes(request_.outputs)) return;
+  own_shapes();
 }
 
 // Each vector's memory stays where it is when the outer one grows.

@@ -12,6 +12,9 @@ namespace hymn {
 class OwnedRequest {
  public:
   explicit OwnedRequest(const Request& request);
+  /// The same call over these lists, which it takes over; an empty one: it has nothing on that side.
+  OwnedRequest(const Request& call, std::vector<ConstBufferView> inputs,
+               std::vector<BufferView> outputs);
   OwnedRequest(const OwnedRequest&) = delete;
   OwnedRequest& operator=(const OwnedRequest&) = delete;
   const Request& get() const { return request_; }

@@ -1,6 +1,9 @@
 #include "recorder/call_facts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "collectives/coalesced_calls.hpp"
 
 namespace hymn {
 namespace {
@@ -42,7 +45,7 @@ CallFacts facts_of(const CallRecord& call) {
   if (call.coalesced) {
     facts.form = Layout::none;
     facts.coalesced = own.buffers;
-    if (differ) facts.count = 0;
+    facts.count = differ ? 0 : has_blocks(call.type) ? blocks.count : own.count;
   } else if (facts.is_uneven()) {
     facts.count = has_root(call.type) || both ? 0 : blocks.count;
   }
@@ -61,7 +64,24 @@ CallFacts facts_of(const Request& request, bool coalesced) {
   call.peer = request.peer;
   call.input = side_of(request.inputs);
   call.output = side_of(request.outputs);
-  return facts_of(call);
+  CallFacts facts = facts_of(call);
+  if (coalesced && facts.count != 0) facts.cut = cut_of(counts_of_calls(request));
+  return facts;
+}
+
+std::uint64_t cut_of(std::span<const std::uint64_t> counts) {
+  if (counts.empty()) return 0;
+  Hash hash;
+  for (const std::uint64_t count : counts) hash.add(count);
+  return hash.value();
+}
+
+std::string tell_cut(std::span<const std::uint64_t> counts) {
+  constexpr std::size_t most = 16;
+  if (counts.empty()) return {};
+  const bool all = counts.size() <= most;
+  return fmt::format(": {}{}", fmt::join(counts.first(all ? counts.size() : most), ", "),
+                     all ? "" : ", …");
 }
 
 std::uint64_t signature_of(const CallFacts& facts) {
@@ -73,6 +93,7 @@ std::uint64_t signature_of(const CallFacts& facts) {
   hash.add(static_cast<std::uint64_t>(facts.root) + 1);
   hash.add(static_cast<std::uint64_t>(facts.form));
   if (facts.coalesced != 0) hash.add(facts.coalesced);
+  if (facts.cut != 0) hash.add(facts.cut);
   return hash.value();
 }
 

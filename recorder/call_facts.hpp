@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "recorder/call_record.hpp"
@@ -20,6 +21,7 @@ struct CallFacts {
   std::int32_t root = -1;      ///< global rank; -1: there is none
   Layout form = Layout::none;  ///< of the blocks
   std::size_t coalesced = 0;   ///< buffers of as many calls, made as one; 0: it stands alone
+  std::uint64_t cut = 0;       ///< of these, how the elements are cut into buffers; 0: not known
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 
   /// Blocks of given sizes, which may differ.
@@ -29,6 +31,10 @@ struct CallFacts {
 CallFacts facts_of(const CallRecord& call);
 /// `coalesced`: of several calls, the whole.
 CallFacts facts_of(const Request& request, bool coalesced = false);
+
+/// CallFacts::cut of buffers of so many elements, and in words: ": 5, 3".
+std::uint64_t cut_of(std::span<const std::uint64_t> counts);
+std::string tell_cut(std::span<const std::uint64_t> counts);
 
 /// A hash over the facts.
 std::uint64_t signature_of(const CallFacts& facts);

@@ -129,7 +129,32 @@ std::span<const std::uint64_t> take_words(std::span<const std::uint64_t>& words,
   return taken;
 }
 
+/// On the side that all members know alike.
+std::vector<std::uint64_t> cut_counts(const SeenCall& call) {
+  if (!call.coalesced) return {};
+  const bool by_output = has_output_blocks(call.type) || all_have_outputs(call.type);
+  return by_output ? counts_of_buffers(call.output, call.counts.output)
+                   : counts_of_buffers(call.input, call.counts.input);
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> counts_of_buffers(const CallSide& side,
+                                             const std::vector<std::uint64_t>& kept) {
+  if (side.layout == Layout::none || side.buffers == 0) return {};
+  return side.even ? std::vector(side.buffers, side.count / side.buffers) : kept;
+}
+
+CallFacts facts_of(const SeenCall& call) {
+  CallFacts facts = facts_of(static_cast<const CallRecord&>(call));
+  if (facts.count != 0) facts.cut = cut_of(cut_counts(call));
+  return facts;
+}
+
+std::string describe(const SeenCall& call) {
+  const CallFacts facts = facts_of(call);
+  return describe(facts) + (facts.cut != 0 ? tell_cut(cut_counts(call)) : "");
+}
 
 CallSnapshot look_at_calls(const GroupLine& line, const CallRing& ring, std::uint64_t uid,
                            std::uint64_t sequence) {

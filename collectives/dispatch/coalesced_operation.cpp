@@ -7,6 +7,7 @@
 #include "collectives/call_label.hpp"
 #include "collectives/coalesced_calls.hpp"
 #include "collectives/owned_request.hpp"
+#include "hymn/error.hpp"
 
 namespace hymn {
 
@@ -80,7 +81,7 @@ class Cutter {
 CoalescedOperation::CoalescedOperation(Selector& selector, const CoalescedPlan& plan,
                                        const Call& call) {
   const std::uint64_t label = whole_label(plan.requests, call.peer);
-  for (const auto& requests : Cutter(plan).cut()) {
+  const auto add = [&](std::span<const Request* const> requests) {
     Part& part = *parts_.emplace_back(std::make_unique<Part>());
     part.call = call;
     part.call.coalesced = 0;
@@ -89,6 +90,16 @@ CoalescedOperation::CoalescedOperation(Selector& selector, const CoalescedPlan& 
     part.call.coalesced_in = plan.whole;
     part.call.request = &part_request(part, requests, plan.shape, call.peer);
     part.algorithm = &selector.pick(*part.call.request);
+  };
+  for (const auto& requests : Cutter(plan).cut()) {
+    try {
+      add(requests);
+    } catch (const UnsupportedError&) {
+      // What is allowed may carry small calls only: then one by one.
+      if (requests.size() == 1) throw;
+      parts_.pop_back();
+      for (std::size_t i = 0; i < requests.size(); ++i) add(std::span(requests).subspan(i, 1));
+    }
   }
   for (std::size_t i = parts_.size(); i-- > 0;) {
     Part& part = *parts_[i];

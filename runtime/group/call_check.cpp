@@ -53,6 +53,7 @@ CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
   const int root = made.peer;
   CheckedCall call{.facts = facts_of(request, made.coalesced != 0)};
   if (made.coalesced != 0) {
+    call.facts.cut = 0;  // that is told buffer by buffer
     call.each = counts_of_calls(request);
     return call;
   }

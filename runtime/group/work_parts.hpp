@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/dispatch/coalesced_operation.hpp"
@@ -18,6 +19,9 @@ class GroupState;
 
 struct WorkPart {
   explicit WorkPart(const Request& given) : request(given) {}
+  /// `make` returns an OwnedRequest.
+  template <class Make>
+  explicit WorkPart(std::in_place_t, Make&& make) : request(make()) {}
   OwnedRequest request;  ///< of coalesced ones, the whole
   Call call;
   Algorithm* algorithm = nullptr;  ///< of several, the first

@@ -104,22 +104,21 @@ std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request>
 }
 
 void WorkStarter::add_whole(WorkState& work, std::span<const Request> given) const {
-  std::vector<Request> requests;
+  std::vector<Request> on_stream;
+  if (options_.stream != nullptr)
+    for (const Request& request : given) on_stream.push_back(ordered(request));
+  const std::span<const Request> requests = on_stream.empty() ? given : on_stream;
   std::vector<std::shared_ptr<const Request>> matched(given.size());
-  std::vector<const Request*> checked;
+  std::vector<const Request*> checked(given.size());
   int root = -1;
-  requests.reserve(given.size());
-  checked.reserve(given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    requests.push_back(ordered(given[i]));
-    checked.push_back(&group_.checked(requests.back(), matched[i], root));
-  }
+  for (std::size_t i = 0; i < given.size(); ++i)
+    checked[i] = &group_.checked(requests[i], matched[i], root);
   try {
     require_one_whole(checked, group_.members_.shape(), root);
   } catch (...) {
     rethrow_with(group_.members_.context(work.name().title()));
   }
-  auto part = std::make_unique<WorkPart>(WholeRequest(checked).get());
+  auto part = std::make_unique<WorkPart>(std::in_place, [&] { return whole_of(checked); });
   part->call.request = &part->request.get();
   part->call.peer = root;
   part->call.sequence = work.name().sequence;

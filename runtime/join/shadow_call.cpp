@@ -73,13 +73,6 @@ bool tells_blocks(const CallRecord& record) {
 
 namespace {
 
-/// Elements of each buffer; where not all are alike, as many as are kept.
-std::vector<std::uint64_t> counts_of_buffers(const CallSide& side,
-                                             const std::vector<std::uint64_t>& kept) {
-  if (side.layout == Layout::none || side.buffers == 0) return {};
-  return side.even ? std::vector(side.buffers, side.count / side.buffers) : kept;
-}
-
 void make_single(CallSide& side, SideForm form, std::uint64_t count) {
   side.layout = form == SideForm::blocks ? Layout::equal : Layout::whole;
   side.count = count;

@@ -1,6 +1,7 @@
 // Coalesced collectives on every road that data can take: small ones in bundles, large ones and
 // those over blocks of given sizes beside them.
 #include <array>
+#include <chrono>
 #include <memory>
 
 #include "tests/support/errors.hpp"
@@ -60,6 +61,7 @@ RANK_TEST(CoalescedRoads, AnotherSplitIsFound) {
     if (road.path == "mpi") continue;  // its collectives carry nothing of hymn's
     SCOPED_TRACE(to_string(road));
     ProcessGroup group = world.new_group(everybody(world), forced(road));
+    group.set_timeout(std::chrono::seconds(20));
     std::vector<std::int32_t> values(8, 1);
     const std::size_t first = is_last ? 3 : 5;
     const std::array requests{
@@ -70,7 +72,7 @@ RANK_TEST(CoalescedRoads, AnotherSplitIsFound) {
       group.start_coalesced(requests).wait();
       for (int turn = 0; turn < 2; ++turn) group.barrier();
     });
-    EXPECT_NE(text, "") << "nobody has told rank " << world.rank();
+    EXPECT_TRUE(text.find("differ") != std::string::npos) << text;
   }
 }
 
