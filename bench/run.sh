@@ -45,6 +45,8 @@ keep overhead-2-ranks-threads scripts/mpirun -n 2 $pinned build/bin/bench_overhe
 keep overhead-4-ranks scripts/mpirun -n 4 build/bin/bench_overhead
 keep crowd-3-ranks scripts/mpirun -n 3 build/bin/bench_oversubscribed
 # shellcheck disable=SC2086
+keep coalesced-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_coalesced
+keep coalesced-4-ranks scripts/mpirun -n 4 build/bin/bench_coalesced
 keep join-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_join
 keep join-4-ranks scripts/mpirun -n 4 build/bin/bench_join
 

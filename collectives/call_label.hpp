@@ -10,6 +10,10 @@
 
 namespace hymn {
 
+/// Of the side that all members have.
+inline DataType dtype_of(const Request& request) {
+  return all_have_outputs(request.type) ? request.outputs.dtype() : request.inputs.dtype();
+}
 /// Elements that all members know alike, where some blocks are given by counts or lists; 0: each
 /// knows its own only.
 std::uint64_t count_of_blocks(const Request& request);
@@ -38,6 +42,10 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
                              static_cast<std::uint64_t>(dtype) << 4 |
                              static_cast<std::uint64_t>(request.op.kind());
   return count * label_factor ^ rest;
+}
+/// The same of a call, which may be a part of several.
+inline std::uint64_t call_label(const Call& call) {
+  return call_label(*call.request, call.peer) ^ call.whole_label;
 }
 static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
 

@@ -14,10 +14,18 @@ struct Call {
   const Request* request = nullptr;
   int peer = -1;               ///< the request's peer as a *group* rank (or any_source)
   std::uint64_t sequence = 0;  ///< counts collectives, or sends and receives, from 1
-  /// Of calls that were started as one: how many of them, from this one on, the same algorithm
-  /// carries one behind the other. All members give the same.
+  /// Of a collective: counts what the group's operations have sent messages for, from 1. It runs
+  /// ahead of `sequence` where calls that were made as one are carried out in several parts.
+  std::uint64_t order = 0;
+  /// As how many calls it was given that were made as one; 0: it stands alone.
+  std::size_t coalesced = 0;
+  bool in_given_blocks = false;  ///< of these some are cut into blocks of given sizes
+  /// Of a part of such calls: what all of them ask for, to be mixed into its label.
+  std::uint64_t whole_label = 0;
+  /// Of parts of such calls: how many of them, from this one on, the same algorithm carries one
+  /// behind the other. All members give the same.
   std::size_t together = 1;
-  const void* coalesced_in = nullptr;  ///< the same for all of these; null: it stands alone
+  const void* coalesced_in = nullptr;  ///< the same for all of these; null: it is no part
 };
 
 /// Room for one operation without touching the heap.

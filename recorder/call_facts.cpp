@@ -1,6 +1,9 @@
 #include "recorder/call_facts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "collectives/coalesced_calls.hpp"
 
 namespace hymn {
 namespace {
@@ -36,9 +39,14 @@ CallFacts facts_of(const CallRecord& call) {
   // The others give an output or none, as they like.
   if (!has_blocks(call.type) && !uses_outputs(call.type, /*is_root=*/false))
     facts.form = Layout::none;
-  if (facts.is_uneven()) {
-    // Where both sides have blocks, or the root alone has them, counts may differ.
-    const bool both = has_input_blocks(call.type) && has_output_blocks(call.type);
+  // Where both sides have blocks, or the root alone has them, counts may differ.
+  const bool both = has_input_blocks(call.type) && has_output_blocks(call.type);
+  const bool differ = both || (has_root(call.type) && has_blocks(call.type));
+  if (call.coalesced) {
+    facts.form = Layout::none;
+    facts.coalesced = own.buffers;
+    facts.count = differ ? 0 : has_blocks(call.type) ? blocks.count : own.count;
+  } else if (facts.is_uneven()) {
     facts.count = has_root(call.type) || both ? 0 : blocks.count;
   }
   // One rank's elements may be several of another's.
@@ -48,14 +56,32 @@ CallFacts facts_of(const CallRecord& call) {
   return facts;
 }
 
-CallFacts facts_of(const Request& request) {
+CallFacts facts_of(const Request& request, bool coalesced) {
   CallRecord call;
+  call.coalesced = coalesced;
   call.type = request.type;
   call.kind = request.op.kind();
   call.peer = request.peer;
   call.input = side_of(request.inputs);
   call.output = side_of(request.outputs);
-  return facts_of(call);
+  CallFacts facts = facts_of(call);
+  if (coalesced && facts.count != 0) facts.cut = cut_of(counts_of_calls(request));
+  return facts;
+}
+
+std::uint64_t cut_of(std::span<const std::uint64_t> counts) {
+  if (counts.empty()) return 0;
+  Hash hash;
+  for (const std::uint64_t count : counts) hash.add(count);
+  return hash.value();
+}
+
+std::string tell_cut(std::span<const std::uint64_t> counts) {
+  constexpr std::size_t most = 16;
+  if (counts.empty()) return {};
+  const bool all = counts.size() <= most;
+  return fmt::format(": {}{}", fmt::join(counts.first(all ? counts.size() : most), ", "),
+                     all ? "" : ", …");
 }
 
 std::uint64_t signature_of(const CallFacts& facts) {
@@ -66,6 +92,8 @@ std::uint64_t signature_of(const CallFacts& facts) {
   hash.add(static_cast<std::uint64_t>(facts.kind));
   hash.add(static_cast<std::uint64_t>(facts.root) + 1);
   hash.add(static_cast<std::uint64_t>(facts.form));
+  if (facts.coalesced != 0) hash.add(facts.coalesced);
+  if (facts.cut != 0) hash.add(facts.cut);
   return hash.value();
 }
 
@@ -74,8 +102,8 @@ std::uint64_t signature_of(const CallRecord& call) { return signature_of(facts_o
 std::string describe(const CallFacts& facts) {
   std::string words(to_string(facts.type));
   if (facts.type == OpType::barrier) return words;
-  const bool counts_differ =
-      facts.count == 0 && (facts.is_uneven() || facts.dtype == DataType::opaque);
+  const bool counts_differ = facts.count == 0 && (facts.is_uneven() || facts.coalesced != 0 ||
+                                                  facts.dtype == DataType::opaque);
   words += counts_differ ? fmt::format(" of {}", to_string(facts.dtype))
                          : fmt::format(" of {} {}", facts.count, to_string(facts.dtype));
   if (reduces(facts.type)) words += fmt::format(" with {}", to_string(facts.kind));
@@ -84,6 +112,7 @@ std::string describe(const CallFacts& facts) {
     words += fmt::format(" {} root {}", to_root ? "to" : "from", facts.root);
   if (facts.form == Layout::counted) words += " in blocks of given counts";
   if (facts.form == Layout::list) words += " in a list of buffers";
+  if (facts.coalesced != 0) words += fmt::format(", {} buffers coalesced", facts.coalesced);
   return words;
 }
 
@@ -92,6 +121,18 @@ std::string profiling_name(OpType type, int rank, int peer) {
   if (type == OpType::send) return fmt::format("hymn:{} {}->{}", name, rank, name_of_rank(peer));
   if (awaits_message(type)) return fmt::format("hymn:{} {}<-{}", name, rank, name_of_rank(peer));
   return fmt::format("hymn:{}", name);
+}
+
+std::string profiling_name(const CallRecord& call, int rank) {
+  return call.coalesced ? coalesced_name(call.type) : profiling_name(call.type, rank, call.peer);
+}
+
+// As the functions over flat buffers are called in torch.distributed.
+std::string coalesced_name(OpType type) {
+  const std::string_view form = type == OpType::all_gather       ? "_into_tensor"
+                                : type == OpType::reduce_scatter ? "_tensor"
+                                                                 : "";
+  return fmt::format("hymn:{}{}_coalesced", to_string(type), form);
 }
 
 std::size_t payload_of(const Request& request) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "recorder/call_record.hpp"
@@ -19,6 +20,8 @@ struct CallFacts {
   ReduceKind kind = ReduceKind::sum;
   std::int32_t root = -1;      ///< global rank; -1: there is none
   Layout form = Layout::none;  ///< of the blocks
+  std::size_t coalesced = 0;   ///< buffers of as many calls, made as one; 0: it stands alone
+  std::uint64_t cut = 0;       ///< of these, how the elements are cut into buffers; 0: not known
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 
   /// Blocks of given sizes, which may differ.
@@ -26,7 +29,12 @@ struct CallFacts {
 };
 
 CallFacts facts_of(const CallRecord& call);
-CallFacts facts_of(const Request& request);
+/// `coalesced`: of several calls, the whole.
+CallFacts facts_of(const Request& request, bool coalesced = false);
+
+/// CallFacts::cut of buffers of so many elements, and in words: ": 5, 3".
+std::uint64_t cut_of(std::span<const std::uint64_t> counts);
+std::string tell_cut(std::span<const std::uint64_t> counts);
 
 /// A hash over the facts.
 std::uint64_t signature_of(const CallFacts& facts);
@@ -37,6 +45,10 @@ std::string describe(const CallFacts& facts);
 
 /// "hymn:all_reduce", "hymn:send 1->0", "hymn:recv 0<-any"; `rank` is this one.
 std::string profiling_name(OpType type, int rank, int peer);
+/// The same, and of coalesced calls "hymn:all_reduce_coalesced",
+/// "hymn:all_gather_into_tensor_coalesced", "hymn:reduce_scatter_tensor_coalesced".
+std::string profiling_name(const CallRecord& call, int rank);
+std::string coalesced_name(OpType type);
 
 /// Bytes that this rank gives; those that it gets, where it gives nothing. Of a collective's
 /// rooted forms only the side that every rank has.

@@ -1,6 +1,7 @@
 // What is recorded of one call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -32,6 +33,14 @@ struct BlockCounts {
   std::vector<std::uint64_t> input{};
   std::vector<std::uint64_t> output{};
   friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
+};
+
+/// The dimensions of the buffers of a call of which a side has_own_shapes().
+struct CallShapes {
+  using Shape = std::vector<std::uint64_t>;
+  std::vector<Shape> input{};
+  std::vector<Shape> output{};
+  friend bool operator==(const CallShapes&, const CallShapes&) = default;
 };
 
 /// Blocks whose sizes do not follow from their number and the count of elements.
@@ -69,6 +78,21 @@ CallSide side_of(const Blocks<View>& blocks) {
   return side;
 }
 
+/// Whether what side_of() keeps does not tell the shape of every buffer.
+template <class View>
+bool has_own_shapes(const Blocks<View>& blocks) {
+  const auto views = blocks.views();
+  if (views.empty()) return false;
+  const auto& first = views.front().shape;
+  if (blocks.layout() != Layout::list) return first.size() > 3;
+  for (const View& view : views) {
+    if (view.shape.size() > 3) return true;
+    if ((view.shape.size() > 1 || first.size() > 1) && !std::ranges::equal(view.shape, first))
+      return true;
+  }
+  return false;
+}
+
 /// One call as it was made: who, what, its place in every count, and when. Times are stamps
 /// (stamp.hpp); 0: not yet, or not recorded.
 struct CallRecord {
@@ -83,13 +107,15 @@ struct CallRecord {
   OpType type = OpType::barrier;
   ReduceKind kind = ReduceKind::sum;
   CallState state = CallState::scheduled;
-  bool on_gpu = false;       ///< its buffers are in the memory of a GPU, or a stream orders it
-  bool coalesced = false;    ///< started as one with others
-  bool shadowed = false;     ///< made beside the others by a rank that has run out of input
-  bool retired = false;      ///< it has ended, and nothing of it is in flight any more
-  bool waited_for = true;    ///< a thread waits in it, or did to its end; false: it was started
-  bool undriven = false;     ///< it is in flight, and nothing has moved it on for a while
-  std::int32_t peer = -1;    ///< global rank: the root, or the other side of a send or receive
+  bool on_gpu = false;        ///< its buffers are in the memory of a GPU, or a stream orders it
+  bool coalesced = false;     ///< several calls that were made as one: its buffers are theirs
+  bool given_blocks = false;  ///< of these some are cut into blocks of given sizes
+  bool own_shapes = false;    ///< the shapes of its buffers are kept, as far as there is room
+  bool shadowed = false;      ///< made beside the others by a rank that has run out of input
+  bool retired = false;       ///< it has ended, and nothing of it is in flight any more
+  bool waited_for = true;     ///< a thread waits in it, or did to its end; false: it was started
+  bool undriven = false;      ///< it is in flight, and nothing has moved it on for a while
+  std::int32_t peer = -1;     ///< global rank: the root, or the other side of a send or receive
   std::uint16_t method = 0;  ///< which algorithm of which path, by the recorder's table; 0: unknown
   CallSide input{};
   CallSide output{};

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace hymn {
@@ -97,44 +98,87 @@ void CallRing::store_frames(std::uint64_t id, std::uint64_t site) {
   }
 }
 
-void CallRing::keep_counts(std::uint64_t id, const Request& request) {
-  if (!is_on() || size_.counts == 0) return;
-  if (entry_of(id).version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: claim()
-  std::atomic<std::uint64_t>* const words = counts_of(id);
-  std::size_t kept = 0;
-  bool fit = true;
-  const auto keep = [&](const auto& blocks) -> std::uint64_t {
-    if (!has_own_sizes(side_of(blocks))) return 0;
-    const std::size_t before = kept;
-    const auto add = [&](std::size_t count) {
-      fit = fit && kept < size_.counts;
-      if (fit) words[++kept].store(count, std::memory_order_release);
-    };
-    if (blocks.layout() == Layout::counted)
-      for (const std::size_t count : blocks.counts()) add(count);
-    else
-      for (const auto& view : blocks.views()) add(view.count);
-    return kept - before;
-  };
-  const std::uint64_t inputs = keep(request.inputs);
-  const std::uint64_t outputs = keep(request.outputs);
-  words[0].store(fit ? inputs | outputs << 32 : 0, std::memory_order_release);
+namespace {
+
+using Words = std::vector<std::uint64_t>;
+
+template <class View>
+Words words_of_sizes(const Blocks<View>& blocks) {
+  if (!has_own_sizes(side_of(blocks))) return {};
+  if (blocks.layout() == Layout::counted)
+    return Words(blocks.counts().begin(), blocks.counts().end());
+  Words words;
+  for (const View& view : blocks.views()) words.push_back(view.count);
+  return words;
 }
 
-BlockCounts CallRing::read_counts(std::uint64_t id, const CallRecord& call) const {
-  BlockCounts counts;
-  const bool is_kept = has_own_sizes(call.input) || has_own_sizes(call.output);
-  if (!is_kept || size_.counts == 0) return counts;
-  const std::atomic<std::uint64_t>* word = counts_of(id);
-  const std::uint64_t sizes = (word++)->load(std::memory_order_acquire);
-  const std::uint64_t inputs = sizes & 0xffff'ffff;
-  const std::uint64_t outputs = sizes >> 32;
-  if (inputs + outputs > size_.counts) return counts;
-  for (std::uint64_t i = 0; i < inputs; ++i)
-    counts.input.push_back((word++)->load(std::memory_order_acquire));
-  for (std::uint64_t i = 0; i < outputs; ++i)
-    counts.output.push_back((word++)->load(std::memory_order_acquire));
-  return counts;
+/// A flat buffer has one dimension.
+template <class View>
+Words words_of_shapes(const Blocks<View>& blocks) {
+  Words words;
+  for (const View& view : blocks.views()) {
+    words.push_back(view.shape.empty() ? 1 : view.shape.size());
+    if (view.shape.empty()) words.push_back(view.count);
+    for (const std::int64_t dimension : view.shape)
+      words.push_back(static_cast<std::uint64_t>(dimension));
+  }
+  return words;
+}
+
+std::vector<CallShapes::Shape> read_shapes(std::span<const std::uint64_t>& words,
+                                           std::size_t buffers) {
+  std::vector<CallShapes::Shape> shapes;
+  for (; buffers > 0 && !words.empty() && words.front() < words.size(); --buffers) {
+    const auto shape = words.subspan(1, words.front());
+    shapes.emplace_back(shape.begin(), shape.end());
+    words = words.subspan(shape.size() + 1);
+  }
+  return shapes;
+}
+
+}  // namespace
+
+void CallRing::keep_sizes(std::uint64_t id, const Request& request) {
+  if (!is_on() || size_.counts == 0) return;
+  if (entry_of(id).version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: claim()
+  const bool shaped = has_own_shapes(request.inputs) || has_own_shapes(request.outputs);
+  Words inputs = words_of_sizes(request.inputs);
+  Words outputs = words_of_sizes(request.outputs);
+  Words shapes = shaped ? words_of_shapes(request.inputs) : Words();
+  Words more = shaped ? words_of_shapes(request.outputs) : Words();
+  SizesWord word{.same = inputs == outputs && shapes == more};
+  if (word.same) outputs = more = {};
+  if (inputs.size() + outputs.size() > size_.counts) inputs = outputs = {};
+  shapes.insert(shapes.end(), more.begin(), more.end());
+  if (inputs.size() + outputs.size() + shapes.size() > size_.counts) shapes = {};
+  word.inputs = inputs.size();
+  word.outputs = outputs.size();
+  word.shapes = shapes.size();
+  std::atomic<std::uint64_t>* to = counts_of(id);
+  (to++)->store(word.packed(), std::memory_order_release);
+  for (const Words& words : {inputs, outputs, shapes})
+    for (const std::uint64_t each : words) (to++)->store(each, std::memory_order_release);
+}
+
+void CallRing::read_sizes(std::uint64_t id, const CallRecord& call, BlockCounts& counts,
+                          CallShapes& shapes) const {
+  const bool is_kept = call.own_shapes || has_own_sizes(call.input) || has_own_sizes(call.output);
+  if (!is_kept || size_.counts == 0) return;
+  const std::atomic<std::uint64_t>* from = counts_of(id);
+  const SizesWord word = SizesWord::of((from++)->load(std::memory_order_acquire));
+  if (word.words() > size_.counts) return;
+  Words words(word.words());
+  for (std::uint64_t& each : words) each = (from++)->load(std::memory_order_acquire);
+  std::span<const std::uint64_t> rest = words;
+  const auto take = [&rest](std::size_t count) {
+    const auto taken = rest.first(count);
+    rest = rest.subspan(count);
+    return Words(taken.begin(), taken.end());
+  };
+  counts.input = take(word.inputs);
+  counts.output = word.same ? counts.input : take(word.outputs);
+  shapes.input = read_shapes(rest, call.input.buffers);
+  shapes.output = word.same ? shapes.input : read_shapes(rest, call.output.buffers);
 }
 
 std::uint64_t CallRing::stamp_of(std::uint64_t word, std::uint64_t id,
@@ -176,8 +220,8 @@ void CallRing::change_flags(std::uint64_t id, std::uint64_t set, std::uint64_t c
 }
 
 std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
-                                         std::vector<std::uint64_t>* frames,
-                                         BlockCounts* counts) const {
+                                         std::vector<std::uint64_t>* frames, BlockCounts* counts,
+                                         CallShapes* shapes) const {
   if (!is_on() || record_id < first_id()) return std::nullopt;
   const Entry& entry = entry_of(record_id);
   const std::uint64_t wanted = 2 * (record_id + 1);
@@ -203,7 +247,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.sequence = words[2];
   const std::uint64_t kinds = words[3];
   call.type = static_cast<OpType>(kinds & 0xff);
-  call.kind = static_cast<ReduceKind>((kinds >> 8) & 0xff);
+  call.kind = static_cast<ReduceKind>((kinds >> 8) & 0x7f);
   call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(kinds >> 32));
   call.method = static_cast<std::uint16_t>(words[6] >> 44);
   call.shadowed = ((words[6] >> 60) & 1) != 0;
@@ -222,8 +266,11 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   };
   side(call.input, kinds >> 16, words[4], words[6], words[7]);
   side(call.output, kinds >> 24, words[5], words[6] >> 22, words[8]);
+  call.given_blocks = ((kinds >> 15) & 1) != 0;
+  call.own_shapes = words[6] >> 63 != 0;
   BlockCounts sizes;
-  if (counts != nullptr) sizes = read_counts(record_id, call);
+  CallShapes dimensions;
+  if (counts != nullptr || shapes != nullptr) read_sizes(record_id, call, sizes, dimensions);
   if (entry.version.load(std::memory_order_acquire) != wanted ||
       StateWord::id_of(state) != record_id)
     return std::nullopt;
@@ -247,6 +294,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   if (call.state == CallState::scheduled) call.started = 0;
   if (frames != nullptr) *frames = std::move(addresses);
   if (counts != nullptr) *counts = std::move(sizes);
+  if (shapes != nullptr) *shapes = std::move(dimensions);
   return call;
 }
 

@@ -56,9 +56,9 @@ class CallRing {
   /// takes an id and its place, with locked instructions once several threads have called; the
   /// second only stores. Every claim is filled.
   std::uint64_t claim();
-  /// Between the two, for a call with blocks that have sizes of their own: keeps these, or that
-  /// there are more than there is room for.
-  void keep_counts(std::uint64_t record_id, const Request& request);
+  /// Between the two, for a call whose blocks have sizes of their own, or its buffers shapes: keeps
+  /// these, or that there are more than there is room for.
+  void keep_sizes(std::uint64_t record_id, const Request& request);
   /// `call` says when it was created and, if that is known by now, started; and what will not
   /// change.
   void fill(std::uint64_t record_id, const CallRecord& call);
@@ -81,11 +81,11 @@ class CallRing {
   /// The oldest record that may still be there.
   std::uint64_t first_id() const;
   /// Empty when the record was overwritten, is being written, or never was. `frames` receives the
-  /// return addresses of the call, innermost first; `counts` the sizes of its blocks, empty where
-  /// they are not kept.
+  /// return addresses of the call, innermost first; `counts` the sizes of its blocks and `shapes`
+  /// the dimensions of its buffers, empty where they are not kept.
   std::optional<CallRecord> read(std::uint64_t record_id,
                                  std::vector<std::uint64_t>* frames = nullptr,
-                                 BlockCounts* counts = nullptr) const;
+                                 BlockCounts* counts = nullptr, CallShapes* shapes = nullptr) const;
 
  private:
   static constexpr std::size_t word_count = 12;
@@ -116,6 +116,21 @@ class CallRing {
       return static_cast<CallState>(word >> 1 & 3);
     }
   };
+  /// How many there are: of the input's blocks, of the output's, and words of shapes.
+  struct SizesWord {
+    std::size_t inputs = 0;
+    std::size_t outputs = 0;
+    std::size_t shapes = 0;
+    bool same = false;  ///< the output's are the input's, and kept once
+
+    static SizesWord of(std::uint64_t word) {
+      return {word & 0xffff, word >> 16 & 0xffff, word >> 32 & 0xff'ffff, word >> 63 != 0};
+    }
+    std::uint64_t packed() const {
+      return inputs | outputs << 16 | shapes << 32 | std::uint64_t{same} << 63;
+    }
+    std::size_t words() const { return inputs + outputs + shapes; }
+  };
   static constexpr std::size_t created_word = 10;
   static constexpr unsigned round_bits = 12;
   struct Memory {
@@ -134,7 +149,8 @@ class CallRing {
   std::atomic<std::uint64_t>* frames_of(std::uint64_t id) const {
     return first_frame_ + (id & mask_) * size_.frames;
   }
-  /// How many there are of the input, and shifted by 32 of the output; then these, then those.
+  /// A SizesWord; then the sizes of the input's blocks, those of the output's, and for each buffer
+  /// of the input, and of the output, the number of its dimensions and these.
   std::atomic<std::uint64_t>* counts_of(std::uint64_t id) const {
     return first_count_ + (id & mask_) * words_of_counts(size_);
   }
@@ -153,7 +169,8 @@ class CallRing {
   }
   static std::size_t slots_of(Size size);
   void store_frames(std::uint64_t id, std::uint64_t site);
-  BlockCounts read_counts(std::uint64_t id, const CallRecord& call) const;
+  void read_sizes(std::uint64_t id, const CallRecord& call, BlockCounts& counts,
+                  CallShapes& shapes) const;
   std::uint64_t stamp_of(std::uint64_t word, std::uint64_t id, std::uint64_t created) const;
 
   Memory* memory_;
@@ -190,7 +207,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   if (entry.version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: see claim()
   const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t kinds = number(call.type) | number(call.kind) << 8 |
-                              number(call.input.dtype) << 16 | number(call.output.dtype) << 24 |
+                              number(call.given_blocks) << 15 | number(call.input.dtype) << 16 |
+                              number(call.output.dtype) << 24 |
                               number(static_cast<std::uint32_t>(call.peer)) << 32;
   const auto form = [&](const CallSide& side) {
     return number(side.layout) | number(side.dimensions) << 3 | number(side.even) << 5 |
@@ -209,7 +227,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
                                  call.output.count,
                                  form(call.input) | form(call.output) << 22 |
                                      number(call.method) << 44 | number(call.shadowed) << 60 |
-                                     number(call.on_gpu) << 61 | number(call.coalesced) << 62,
+                                     number(call.on_gpu) << 61 | number(call.coalesced) << 62 |
+                                     number(call.own_shapes) << 63,
                                  shape(call.input),
                                  shape(call.output),
                                  number(call.timeout_ns),

@@ -53,9 +53,9 @@ void read_calls(CallSnapshot& snapshot, const CallRing& ring, std::uint64_t uid,
   cut(calls);
 }
 
-// A call is five words, and then the sizes of its blocks: those of the input, those of the output.
+// A call is six words, and then the sizes of its blocks: those of the input, those of the output.
 
-constexpr std::size_t words_of_call = 5;
+constexpr std::size_t words_of_call = 6;
 using SnapshotWords = std::array<std::uint64_t, words_of_call>;
 constexpr std::uint64_t most_sizes = 0xffff;  // of a call, as HYMN_RECORDER_COUNTS
 std::size_t inputs_in(const SnapshotWords& words) { return (words[4] >> 32) & most_sizes; }
@@ -69,10 +69,14 @@ SnapshotWords words_of(const SeenCall& call) {
   const auto form = [&](const CallSide& side) {
     return number(side.layout) | number(side.even) << 8;
   };
-  return {call.sequence, kinds, call.input.count, call.output.count,
+  return {call.sequence,
+          kinds,
+          call.input.count,
+          call.output.count,
           form(call.input) | form(call.output) << 16 | number(call.on_gpu) << 9 |
-              number(call.coalesced) << 10 | number(call.counts.input.size()) << 32 |
-              number(call.counts.output.size()) << 48};
+              number(call.coalesced) << 10 | number(call.given_blocks) << 11 |
+              number(call.counts.input.size()) << 32 | number(call.counts.output.size()) << 48,
+          call.coalesced ? number(call.input.buffers) | number(call.output.buffers) << 16 : 0};
 }
 
 CallSide side_of(std::uint64_t count, std::uint64_t dtype, std::uint64_t form) {
@@ -99,6 +103,11 @@ SeenCall call_of(const SnapshotWords& words, BlockCounts counts) {
   call.output = side_of(words[3], words[1] >> 24, words[4] >> 16);
   call.on_gpu = ((words[4] >> 9) & 1) != 0;
   call.coalesced = ((words[4] >> 10) & 1) != 0;
+  call.given_blocks = ((words[4] >> 11) & 1) != 0;
+  if (call.coalesced) {
+    call.input.buffers = static_cast<std::uint16_t>(words[5]);
+    call.output.buffers = static_cast<std::uint16_t>(words[5] >> 16);
+  }
   const bool is_possible_call = is_collective(call.type) &&
                                 static_cast<std::size_t>(call.kind) < reduce_kind_count &&
                                 is_possible(call.input) && is_possible(call.output);
@@ -120,7 +129,32 @@ std::span<const std::uint64_t> take_words(std::span<const std::uint64_t>& words,
   return taken;
 }
 
+/// On the side that all members know alike.
+std::vector<std::uint64_t> cut_counts(const SeenCall& call) {
+  if (!call.coalesced) return {};
+  const bool by_output = has_output_blocks(call.type) || all_have_outputs(call.type);
+  return by_output ? counts_of_buffers(call.output, call.counts.output)
+                   : counts_of_buffers(call.input, call.counts.input);
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> counts_of_buffers(const CallSide& side,
+                                             const std::vector<std::uint64_t>& kept) {
+  if (side.layout == Layout::none || side.buffers == 0) return {};
+  return side.even ? std::vector(side.buffers, side.count / side.buffers) : kept;
+}
+
+CallFacts facts_of(const SeenCall& call) {
+  CallFacts facts = facts_of(static_cast<const CallRecord&>(call));
+  if (facts.count != 0) facts.cut = cut_of(cut_counts(call));
+  return facts;
+}
+
+std::string describe(const SeenCall& call) {
+  const CallFacts facts = facts_of(call);
+  return describe(facts) + (facts.cut != 0 ? tell_cut(cut_counts(call)) : "");
+}
 
 CallSnapshot look_at_calls(const GroupLine& line, const CallRing& ring, std::uint64_t uid,
                            std::uint64_t sequence) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/peer_news.hpp"
+#include "recorder/call_facts.hpp"
 #include "recorder/call_ring.hpp"
 #include "recorder/recorder_layout.hpp"
 
@@ -19,6 +20,13 @@ struct SeenCall : CallRecord {
   BlockCounts counts;
   friend bool operator==(const SeenCall&, const SeenCall&) = default;
 };
+
+/// Elements of each buffer of one side of a coalesced call; empty where they were not kept.
+std::vector<std::uint64_t> counts_of_buffers(const CallSide& side,
+                                             const std::vector<std::uint64_t>& kept);
+/// As of the record alone, and how a coalesced call is cut.
+CallFacts facts_of(const SeenCall& call);
+std::string describe(const SeenCall& call);
 
 struct CallSnapshot {
   /// No more are shown at once; nor after the first more than have so many sizes of blocks.

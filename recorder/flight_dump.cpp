@@ -81,12 +81,15 @@ DumpJson entries_json(const EntryWriter& writer, const Groups& groups, bool only
   DumpJson entries = DumpJson::array();
   const std::uint64_t end = ring.next_id();
   std::vector<std::uint64_t> callers;
+  BlockCounts counts;
+  CallShapes shapes;
   for (std::uint64_t id = ring.first_id(); id < end; ++id) {
-    const auto call = ring.read(id, &callers);
+    const auto call = ring.read(id, &callers, &counts, &shapes);
     if (!call || (only_active && call->retired)) continue;
     const auto group = groups.find(call->group_uid);
-    entries.push_back(writer.write(
-        *call, callers, group == groups.end() ? std::string() : group->second.description()));
+    entries.push_back(
+        writer.write(*call, {callers, counts, shapes},
+                     group == groups.end() ? std::string() : group->second.description()));
   }
   return entries;
 }
@@ -125,7 +128,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
   const StampClock clock({header.made_stamp, header.made_steady_ns, header.made_wall_ns}, now);
   const std::uint64_t job = header.job.load(std::memory_order_acquire);
   DumpJson dump = {
-      {"version", "1.3"},
+      {"version", "1.4"},
       {"hymn_version", version()},
       {"job", job == 0 ? std::string() : fmt::format("{:016x}", job)},
       {"rank", header.rank},

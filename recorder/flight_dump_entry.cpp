@@ -29,24 +29,29 @@ DumpJson dimensions(const CallSide& side, std::uint64_t count) {
   return sizes;
 }
 
-// A list of buffers that are all alike is told buffer by buffer, another one by its total.
-void add_side(DumpJson& entry, const std::string& name, const CallSide& side) {
+/// Of each buffer; null: of all together, for no more is known.
+DumpJson sizes_json(const CallSide& side, const std::vector<std::uint64_t>& counts,
+                    const std::vector<CallShapes::Shape>& shapes) {
   DumpJson sizes = DumpJson::array();
-  DumpJson types = DumpJson::array();
-  const bool alike = side.layout == Layout::list && side.even && side.buffers > 0 &&
-                     side.count % side.buffers == 0;
-  const unsigned told = side.layout == Layout::none || side.buffers == 0 ? 0u
-                        : alike                                          ? unsigned{side.buffers}
-                                                                         : 1u;
-  for (unsigned i = 0; i < told; ++i) {
-    const bool whole = side.layout != Layout::list;
-    sizes.push_back(alike   ? dimensions(side, side.count / side.buffers)
-                    : whole ? dimensions(side, side.count)
-                            : DumpJson::array({side.count}));
-    types.push_back(std::string(to_string(side.dtype)));
+  if (side.layout == Layout::none || side.buffers == 0) return sizes;
+  if (shapes.size() == side.buffers) {
+    for (const CallShapes::Shape& shape : shapes) sizes.push_back(shape);
+  } else if (side.layout != Layout::list) {
+    sizes.push_back(dimensions(side, side.count));
+  } else if (side.even && side.count % side.buffers == 0) {
+    for (unsigned i = 0; i < side.buffers; ++i)
+      sizes.push_back(dimensions(side, side.count / side.buffers));
+  } else if (counts.size() == side.buffers) {
+    for (const std::uint64_t count : counts) sizes.push_back(DumpJson::array({count}));
+  } else {
+    sizes.push_back(DumpJson::array({side.count}));
   }
+  return sizes;
+}
+
+void add_side(DumpJson& entry, const std::string& name, const CallSide& side, DumpJson sizes) {
+  entry[name + "_dtypes"] = DumpJson(sizes.size(), std::string(to_string(side.dtype)));
   entry[name + "_sizes"] = std::move(sizes);
-  entry[name + "_dtypes"] = std::move(types);
 }
 
 DumpJson frame_json(const CallFrame& frame) {
@@ -71,14 +76,14 @@ DumpJson timeout_ms(std::int64_t timeout_ns) {
   return static_cast<double>(timeout_ns) / ns_per_ms;
 }
 
-DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint64_t>& callers,
+DumpJson EntryWriter::write(const CallRecord& call, const EntryDetails& details,
                             const std::string& description) const {
   const bool p2p = !is_collective(call.type);
   DumpJson entry = {
       {"record_id", call.record_id},
       {"pg_id", call.group_uid},
       {"process_group", {std::to_string(call.group_uid), description}},
-      {"profiling_name", profiling_name(call.type, view.header().rank, call.peer)},
+      {"profiling_name", profiling_name(call, view.header().rank)},
       {"op", std::string(hymn::to_string(call.type))},
   };
   if (reduces(call.type)) entry["reduce_op"] = std::string(hymn::to_string(call.kind));
@@ -89,9 +94,14 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
   entry["collective_seq_id"] = p2p ? 0 : call.sequence;
   entry["p2p_seq_id"] = p2p ? call.sequence : 0;
   entry["op_id"] = call.op_id;
+  DumpJson inputs = sizes_json(call.input, details.counts.input, details.shapes.input);
+  DumpJson outputs = sizes_json(call.output, details.counts.output, details.shapes.output);
   // A message has one buffer, which is shown on both sides.
-  add_side(entry, "input", call.type == OpType::recv ? call.output : call.input);
-  add_side(entry, "output", call.type == OpType::send ? call.input : call.output);
+  if (call.type == OpType::recv) inputs = outputs;
+  if (call.type == OpType::send) outputs = inputs;
+  add_side(entry, "input", call.type == OpType::recv ? call.output : call.input, std::move(inputs));
+  add_side(entry, "output", call.type == OpType::send ? call.input : call.output,
+           std::move(outputs));
   if (!p2p) entry["signature"] = fmt::format("{:016x}", signature_of(call));
   entry["state"] = std::string(to_string(call.state));
   const auto time = [&](std::uint64_t stamp) {
@@ -108,6 +118,7 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
   if (call.state != CallState::completed) entry["waited_for"] = call.waited_for;
   if (call.undriven) entry["undriven"] = true;
   if (call.on_gpu) entry["on_gpu"] = true;
+  if (call.coalesced) entry["coalesced"] = true;
   if (call.shadowed) entry["shadowed"] = true;
   const RecorderView::Method method = view.method(call.method);
   if (!method.name.empty()) {
@@ -121,8 +132,8 @@ DumpJson EntryWriter::write(const CallRecord& call, const std::vector<std::uint6
     else
       for (const CallFrame& frame : frames_at(address, frames)) places.push_back(frame_json(frame));
   };
-  if (callers.empty() && call.site != 0) add(call.site);
-  for (const std::uint64_t address : callers) add(address);
+  if (details.callers.empty() && call.site != 0) add(call.site);
+  for (const std::uint64_t address : details.callers) add(address);
   entry["frames"] = std::move(places);
   return entry;
 }

@@ -12,6 +12,13 @@ namespace hymn {
 // Its members keep the order in which they were added: people read dumps, too.
 using DumpJson = nlohmann::ordered_json;
 
+/// What is kept of a call beside its record.
+struct EntryDetails {
+  const std::vector<std::uint64_t>& callers;
+  const BlockCounts& counts;
+  const CallShapes& shapes;
+};
+
 /// What all entries of one dump share.
 struct EntryWriter {
   const RecorderView& view;
@@ -19,7 +26,7 @@ struct EntryWriter {
   const FrameSource& frames;
   bool symbols = true;
 
-  DumpJson write(const CallRecord& call, const std::vector<std::uint64_t>& callers,
+  DumpJson write(const CallRecord& call, const EntryDetails& details,
                  const std::string& description) const;
 };
 

@@ -83,7 +83,7 @@ class StagedInterHostAllReduce final : public InterHostAllReduce {
     for (const BufferView& share : shares_) count += share.count;
     const BufferView all(copies_.data, count, shares_.front().dtype);
     request_ = Request::all_reduce(all, all, op_);
-    call_ = {.request = &request_, .sequence = outer_.sequence};
+    call_ = {.request = &request_, .sequence = outer_.sequence, .order = outer_.order};
     carrier_->prepare(carried_, call_).start();
   }
 

@@ -90,6 +90,11 @@ Algorithm& Selector::pick(const Request& request) {
   return *algorithms_[answer];
 }
 
+bool Selector::knows_gpus() const {
+  return std::ranges::any_of(
+      algorithms_, [](const auto& algorithm) { return algorithm->takes(MemoryKind::device); });
+}
+
 bool Selector::is_allowed(std::size_t index, OpType type) const {
   return (allowed_[index] >> static_cast<unsigned>(type) & 1u) != 0;
 }

@@ -34,6 +34,9 @@ class Selector {
   /// path, the path setting counts for nothing where it leaves nothing.
   Algorithm& pick(const Request& request);
   Explanation explain(const Request& request) const;
+  /// Whether the group has members with GPUs: where the buffers of others lie is not known then.
+  /// The same on all members.
+  bool knows_gpus() const;
   /// Of those that have been given collectives. Any thread may ask.
   std::vector<AlgorithmUse> uses() const;
 

@@ -29,7 +29,7 @@ HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>&
       shared_(hierarchy),
       hierarchy_(*hierarchy),
       request_(*call.request),
-      sequence_(call.sequence),
+      order_(call.order),
       root_(call.peer) {
   const HostMap& map = hierarchy_.map();
   const OpType type = request_.type;
@@ -58,7 +58,7 @@ bool HierarchicalCollective::open() {
   const HostMap& map = hierarchy_.map();
   const std::size_t unit = std::max(element_bytes_, reducer_.accumulator_bytes);
   if (PiecePlan::bytes_of(request_, map, unit) > Hierarchy::small_bytes) {
-    if (!hierarchy_.agree_on_slots(sequence_)) return false;
+    if (!hierarchy_.agree_on_slots(order_)) return false;
     slots_ = hierarchy_.large_slots();
   }
   plan_ = PiecePlan::make(request_, map, root_, unit, slots_.bytes);

@@ -74,9 +74,7 @@ class HierarchicalCollective final : public ShmOperation {
   /// UsageError when the label of a member that has shown the piece is for another call.
   void require_same_call(int member, std::size_t piece) const;
   Hierarchy::Flags& my_flags() const { return hierarchy_.flags(channel().rank()); }
-  MessageTag tag(unsigned phase) const {
-    return MessageTag::of_collective(sequence_, phase, label());
-  }
+  MessageTag tag(unsigned phase) const { return MessageTag::of_collective(order_, phase, label()); }
 
   /// Calls visit(user, packed, count) for each run of a piece that lies in one on both sides: in
   /// the user's buffer, and in a slot; in elements.
@@ -86,7 +84,7 @@ class HierarchicalCollective final : public ShmOperation {
   const std::shared_ptr<Hierarchy>& shared_;
   Hierarchy& hierarchy_;
   const Request& request_;
-  std::uint64_t sequence_;
+  std::uint64_t order_;
   int root_;                // group rank, or -1
   int root_host_ = -1;      // of a rooted collective
   int source_ = everybody;  // whose input it is, of the members here

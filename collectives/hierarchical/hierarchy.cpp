@@ -55,11 +55,11 @@ bool Hierarchy::may_use_slot(std::uint64_t piece) {
 
 // Hosts may have different amounts of memory, but all must cut alike. So the first member on each
 // host tells the others what its host has, and then its neighbours what the least is.
-bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
+bool Hierarchy::agree_on_slots(std::uint64_t order) {
   if (large_.bytes != 0) return true;
   const std::size_t usable = channel().usable_bytes(parts_.areas.large);
   if (usable == ShmChannel::unknown_bytes) return false;
-  if (channel().rank() == 0 && !exchange_sizes(sequence, usable / (2 * slots))) return false;
+  if (channel().rank() == 0 && !exchange_sizes(order, usable / (2 * slots))) return false;
   const std::uint64_t agreed = flags(0).agreed.load(std::memory_order_acquire);
   if (agreed == 0) return false;
   const std::size_t bytes = (agreed - 1) / 64 * 64;
@@ -67,10 +67,10 @@ bool Hierarchy::agree_on_slots(std::uint64_t sequence) {
   return true;
 }
 
-bool Hierarchy::exchange_sizes(std::uint64_t sequence, std::size_t bytes) {
+bool Hierarchy::exchange_sizes(std::uint64_t order, std::size_t bytes) {
   const auto mine = static_cast<std::size_t>(map_.my_host());
   if (!agreement_) {
-    const MessageTag tag = MessageTag::of_collective(sequence, agreement_phase, 0);
+    const MessageTag tag = MessageTag::of_collective(order, agreement_phase, 0);
     sizes_.assign(static_cast<std::size_t>(map_.hosts()), 0);
     sizes_[mine] = bytes;
     agreement_ = port().open();

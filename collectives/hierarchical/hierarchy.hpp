@@ -102,7 +102,7 @@ class Hierarchy {
 
   /// True once all members of the group know how large a large slot is; called by all in the same
   /// call until then. large_slots() then has at least a small one's bytes, or is the small ones.
-  bool agree_on_slots(std::uint64_t sequence);
+  bool agree_on_slots(std::uint64_t order);
   Slots large_slots() const { return large_; }
 
   /// A leader's own memory and messages for one piece.
@@ -129,7 +129,7 @@ class Hierarchy {
     const int area = kind.large ? parts_.areas.large : parts_.areas.small;
     return parts_.channel->at<std::byte>(member, area) + index * kind.bytes;
   }
-  bool exchange_sizes(std::uint64_t sequence, std::size_t bytes);
+  bool exchange_sizes(std::uint64_t order, std::size_t bytes);
 
   HierarchyParts parts_;
   HostMap map_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/call_label.hpp"
 #include "collectives/inprocess/parts.hpp"
 #include "hymn/error.hpp"
 
@@ -14,6 +15,14 @@ namespace {
   throw UsageError(fmt::format("{}: {} differs: {} here, {} on group rank {}",
                                to_string(mine.request->type), what, here, there, member),
                    {.remedy = "make the same call on every rank of the group"});
+}
+
+[[noreturn]] void disagree_on_whole(const Call& mine, int member) {
+  throw UsageError(
+      fmt::format("{}: what is coalesced differs here and on group rank {}",
+                  to_string(mine.request->type), member),
+      {.remedy = "coalesce the same calls, with the same counts and in the same order, "
+                 "on every rank of the group"});
 }
 
 void require_equal(const Call& mine, int member, std::string_view what, std::string_view here,
@@ -51,11 +60,6 @@ void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, in
                   there.outputs.block(shape.rank, shape.size).count);
 }
 
-/// The dtype that a call is about; scatter and gather have one side on some ranks only.
-DataType dtype_of(const Request& request) {
-  return all_have_outputs(request.type) ? request.outputs.dtype() : request.inputs.dtype();
-}
-
 }  // namespace
 
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine) {
@@ -71,6 +75,7 @@ void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine)
     if (mine.peer != peers.peer(member))
       disagree(mine, member, "root", std::to_string(here.peer), std::to_string(there.peer));
     check_counts(peers, shape, mine, member);
+    if (mine.whole_label != peers.whole_label(member)) disagree_on_whole(mine, member);
   }
 }
 

@@ -11,12 +11,13 @@ class PeerCalls {
  public:
   PeerCalls(const ThreadBoard::Visit& visit, int size) : visit_(visit), size_(size) {}
   int size() const { return size_; }
-  const Request& request(int member) const {
-    return *static_cast<const Call*>(visit_.shown_by(member))->request;
-  }
-  int peer(int member) const { return static_cast<const Call*>(visit_.shown_by(member))->peer; }
+  const Request& request(int member) const { return *call(member).request; }
+  int peer(int member) const { return call(member).peer; }
+  std::uint64_t whole_label(int member) const { return call(member).whole_label; }
 
  private:
+  const Call& call(int member) const { return *static_cast<const Call*>(visit_.shown_by(member)); }
+
   const ThreadBoard::Visit& visit_;
   int size_;
 };

@@ -17,9 +17,9 @@ class PortOperation : public Operation {
 
  protected:
   /// The first thing that a collective does when it is started.
-  void enter() { label_ = port_->add_call(call_label(*call_.request, call_.peer)); }
+  void enter() { label_ = port_->add_call(call_label(call_)); }
   MessageTag tag(unsigned phase) const {
-    return MessageTag::of_collective(call_.sequence, phase, label_);
+    return MessageTag::of_collective(call_.order, phase, label_);
   }
 
   Call call_;

@@ -14,10 +14,7 @@ namespace hymn {
 class ShmOperation : public Operation {
  public:
   ShmOperation(ShmChannel& channel, const Call& call)
-      : channel_(&channel),
-        called_(call.request),
-        root_(call.peer),
-        label_(call_label(*call.request, call.peer)) {}
+      : channel_(&channel), called_(call.request), root_(call.peer), label_(call_label(call)) {}
 
   void start() override {
     ticket_ = channel_->take_ticket();

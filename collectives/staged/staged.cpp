@@ -96,10 +96,12 @@ class Copies {
 /// What must stay until the GPU and whoever carries the request have let go of it. The request that
 /// was given may be gone by then.
 struct Staging {
-  Staging(std::shared_ptr<StagingArea> staging_area, const Request& given, bool is_root, int peer)
-      : area(std::move(staging_area)), copies(*area, given, is_root) {
+  Staging(std::shared_ptr<StagingArea> staging_area, const Call& given, bool is_root)
+      : area(std::move(staging_area)), copies(*area, *given.request, is_root) {
     call.request = &copies.request();
-    call.peer = peer;
+    call.peer = given.peer;
+    call.order = given.order;
+    call.whole_label = given.whole_label;
   }
   ~Staging() {
     if (event != nullptr) area->gpu->give_back(event);
@@ -231,7 +233,7 @@ Operation& StagedAlgorithm::prepare(OperationStorage& storage, const Call& call)
       area_->gpu->is_capturing(static_cast<Stream>(request.domain.stream)))
     throw UnsupportedError("a CUDA graph cannot capture what is staged through host memory",
                            {.remedy = "leave it out of the capture"});
-  auto staging = std::make_unique<Staging>(area_, request, call.peer == rank_, call.peer);
+  auto staging = std::make_unique<Staging>(area_, call, call.peer == rank_);
   Algorithm& carrier = pick_(staging->copies.request());
   return storage.emplace<StagedOperation>(std::move(staging), call, carrier);
 }

@@ -1,4 +1,5 @@
-// hymn's C API for several collectives as one: as ProcessGroup::start_coalesced().
+// hymn's C API for several calls as one: as ProcessGroup::start_coalesced() and
+// hymn::CoalescingScope (docs/coalescing.md).
 #pragma once
 
 #include "hymn/hymn.h"
@@ -18,10 +19,12 @@ typedef struct {
   int root;
 } hymnCollectiveCall_t;
 
-/// Makes `n` collectives of one kind together, which count and are recorded one by one. NCCL is
-/// given all that it carries in one group call, so that it launches them at once. All members give
-/// the same ones in the same order: coalesced calls do not match single ones. hymnUsageError, with
-/// none of them started: there are none, or one of them is wrong.
+/// Makes `n` collectives of one kind, type, reduction and root together, as one operation with one
+/// number and one record. Small ones in host memory travel together; NCCL is given all that it
+/// carries in one group call, so that it launches them at once. All members give the same ones in
+/// the same order: coalesced calls do not match single ones. hymnUsageError, with none of them
+/// started: there are none, one of them is wrong, they are not alike, or one writes what another
+/// one uses.
 HYMN_API hymnResult_t hymnCoalesced(hymnCollective_t collective, const hymnCollectiveCall_t* calls,
                                     size_t n, hymnGroup_t group, hymnStream_t stream);
 /// Only starts them, as one hymnWork_t that completes when all have; `calls` is copied.
@@ -52,6 +55,21 @@ HYMN_API hymnResult_t hymnCoalescedv(hymnCollective_t collective,
 HYMN_API hymnResult_t hymnICoalescedv(hymnCollective_t collective,
                                       const hymnCollectivevCall_t* calls, size_t n,
                                       hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
+
+/// What this thread calls on `group` between hymnCoalesceBegin and hymnCoalesceEnd is kept, and
+/// started as one at the end: collectives of one kind, or sends and receives, with `stream` for all
+/// of them. Until then calls return at once, without a result; what a starting call (hymnI…) gives
+/// cannot be waited for, only freed. hymnUsageError for a second begin on a group whose scope this
+/// thread has not ended.
+HYMN_API hymnResult_t hymnCoalesceBegin(hymnGroup_t group, hymnStream_t stream);
+/// Carries out what was kept, and waits for it, unless a stream orders it. hymnUsageError where
+/// this thread has not begun, and as the calls; then nothing was sent, and the scope has ended all
+/// the same.
+HYMN_API hymnResult_t hymnCoalesceEnd(hymnGroup_t group);
+/// Only starts it, as one hymnWork_t. Where nothing was kept it cannot be waited for, only freed.
+HYMN_API hymnResult_t hymnICoalesceEnd(hymnGroup_t group, hymnWork_t* work);
+/// Ends the scope, and forgets what was kept: nothing is sent.
+HYMN_API hymnResult_t hymnCoalesceCancel(hymnGroup_t group);
 
 #ifdef __cplusplus
 }

@@ -529,11 +529,9 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE void run_coalesced(std::size_t count, const CallOptions& options, Build&& build) {
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) requests.push_back(build(i));
-    require_one_dtype(requests);
     Work work = start_coalesced(requests, options);
     if (options.stream == nullptr) work.wait();
   }
-  void require_one_dtype(std::span<const Request> requests) const;
   CallOptions on_devices(std::span<const int> device_ids, const CallOptions& options) const;
   [[noreturn]] void refuse_device_id(std::int64_t device_id) const;
   /// Lists of different lengths are refused.

@@ -29,7 +29,58 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
   });
 }
 
+hymn::detail::GroupState& state_of(const Call& call) {
+  return hymn::detail::GroupState::need_of(call.checked_group());
+}
+
+/// Of this thread, which ends.
+std::unique_ptr<hymn::detail::CapturedCalls> captured(hymn::detail::GroupState& state) {
+  auto& scopes = state.works().scopes();
+  if (hymn::detail::CapturedCalls* const calls = scopes.of_this_thread())
+    return scopes.close(*calls);
+  hymn::ErrorContext where = state.members().context("coalesce");
+  where.remedy = "call hymnCoalesceBegin first, on the same thread";
+  throw hymn::UsageError("this thread has begun no coalescing scope on this group",
+                         std::move(where));
+}
+
+hymnResult_t end_scope(const Call& call) {
+  return guarded(call.function, [&] {
+    hymn::detail::GroupState& state = state_of(call);
+    const auto calls = captured(state);
+    const hymn::CallOptions options{.stream = calls->stream()};
+    const auto start = [&] {
+      return hymn::Work(
+          hymn::detail::WorkStarter(state, options, call.site).start_captured(*calls));
+    };
+    if (call.asynchronous) return call.hand_out(start);
+    hymn::Work work = start();
+    if (work.valid() && options.stream == nullptr) work.wait();
+  });
+}
+
 }  // namespace
+
+hymnResult_t hymnCoalesceBegin(hymnGroup_t group, hymnStream_t stream) {
+  const char* const function = __func__;
+  return guarded(function, [&] {
+    hymn::detail::GroupState& state = state_of(blocking(function, group, stream));
+    (void)state.works().scopes().open({.stream = stream}, state.members());
+  });
+}
+
+hymnResult_t hymnCoalesceEnd(hymnGroup_t group) {
+  return end_scope(blocking(__func__, group, nullptr));
+}
+
+hymnResult_t hymnICoalesceEnd(hymnGroup_t group, hymnWork_t* work) {
+  return end_scope(starting(__func__, group, nullptr, work));
+}
+
+hymnResult_t hymnCoalesceCancel(hymnGroup_t group) {
+  const char* const function = __func__;
+  return guarded(function, [&] { (void)captured(state_of(blocking(function, group, nullptr))); });
+}
 
 hymnResult_t hymnCoalesced(hymnCollective_t collective, const hymnCollectiveCall_t* calls, size_t n,
                            hymnGroup_t group, hymnStream_t stream) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/coalesced_calls.hpp"
 #include "recorder/call_frames.hpp"
 
 namespace hymn {
@@ -65,8 +66,15 @@ Counts unpack_counts(Unpacker& unpacker) {
 
 }  // namespace
 
-CheckedCall CheckedCall::of(const Request& request, GroupShape shape, int root) {
-  CheckedCall call{.facts = facts_of(request)};
+CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
+  const Request& request = *made.request;
+  const int root = made.peer;
+  CheckedCall call{.facts = facts_of(request, made.coalesced != 0)};
+  if (made.coalesced != 0) {
+    call.facts.cut = 0;  // that is told buffer by buffer
+    call.each = counts_of_calls(request);
+    return call;
+  }
   if (!call.facts.is_uneven()) call.shape = shape_of(request);
   // What another library's elements amount to is its own affair.
   if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
@@ -91,9 +99,11 @@ void CheckedCall::pack(Packer& packer) const {
   packer.number(static_cast<std::uint64_t>(facts.kind));
   packer.number(static_cast<std::uint64_t>(facts.root + 1));
   packer.number(static_cast<std::uint64_t>(facts.form));
+  packer.number(facts.coalesced);
   pack_counts(packer, gives);
   pack_counts(packer, takes);
   pack_counts(packer, shape);
+  pack_counts(packer, each);
 }
 
 CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
@@ -104,16 +114,37 @@ CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
   call.facts.kind = static_cast<ReduceKind>(unpacker.number());
   call.facts.root = static_cast<std::int32_t>(unpacker.number()) - 1;
   call.facts.form = static_cast<Layout>(unpacker.number());
+  call.facts.coalesced = unpacker.number();
   call.gives = unpack_counts(unpacker);
   call.takes = unpack_counts(unpacker);
   call.shape = unpack_counts(unpacker);
+  call.each = unpack_counts(unpacker);
   return call;
 }
+
+namespace {
+
+/// As many are coalesced everywhere, of as many elements together.
+std::optional<std::string> find_other_buffer(std::span<const CheckedCall> calls,
+                                             std::span<const int> ranks) {
+  const Counts& first = calls.front().each;
+  for (std::size_t member = 1; member < calls.size(); ++member) {
+    const Counts& other = calls[member].each;
+    const auto [here, there] = std::ranges::mismatch(first, other);
+    if (here == first.end() || there == other.end()) continue;
+    return fmt::format("buffer {} of those coalesced has {} elements on rank {} and {} on rank {}",
+                       here - first.begin() + 1, *here, ranks.front(), *there, ranks[member]);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
                                        std::span<const int> ranks) {
   for (const CheckedCall& call : calls)
     if (call.facts != calls.front().facts) return "";
+  if (auto misfit = find_other_buffer(calls, ranks)) return misfit;
   for (std::size_t giver = 0; giver < calls.size(); ++giver) {
     if (calls[giver].gives.empty()) continue;
     for (std::size_t taker = 0; taker < calls.size(); ++taker) {

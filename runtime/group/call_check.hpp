@@ -22,10 +22,11 @@ struct CheckedCall {
   std::vector<std::uint64_t> takes{};
   /// Of the buffer that every rank has, where all are to be alike; empty: this rank does not say.
   std::vector<std::uint64_t> shape{};
+  /// Of coalesced calls, elements of each buffer; empty: members may differ in them.
+  std::vector<std::uint64_t> each{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;
 
-  /// `root`: the request's peer as a group rank.
-  static CheckedCall of(const Request& request, GroupShape shape, int root);
+  static CheckedCall of(const Call& call, GroupShape shape);
   void pack(Packer& packer) const;
   static CheckedCall unpack(Unpacker& unpacker);
 };

@@ -71,8 +71,7 @@ std::string GroupAgreement::tell_calls_of(std::span<const MembersCalls> all,
     const SeenCall* const call = seen_at(member.snapshot, sequence);
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
-    words.push_back(
-        with_site(describe(facts_of(*call)), world_.records.site_of(member.rank, call->site)));
+    words.push_back(with_site(describe(*call), world_.records.site_of(member.rank, call->site)));
   }
   return fmt::format("in #{} {}", sequence, hymn::tell_calls(words, ranks));
 }
@@ -120,7 +119,7 @@ void GroupAgreement::announce_latest() {
     world_.peers.post(control::EnteredCall{.uid = members_.uid(),
                                            .sequence = call.sequence,
                                            .signature = signature_of(facts),
-                                           .words = describe(facts)});
+                                           .words = describe(call)});
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error_context.hpp"
 #include "base/meeting.hpp"
+#include "collectives/coalesced_calls.hpp"
 #include "collectives/reduce/find_nan.hpp"
 #include "p2p/exchange_port.hpp"
 #include "runtime/group/call_check.hpp"
@@ -74,11 +75,12 @@ void GroupChecks::require_numbers(const Call& call, Timeout limit) {
 }
 
 void GroupChecks::announce(const Call& call) {
-  const CallFacts facts = facts_of(*call.request);
+  const CallFacts facts = facts_of(*call.request, call.coalesced != 0);
+  const std::string cut = facts.cut != 0 ? tell_cut(counts_of_calls(*call.request)) : "";
   group_.world.peers.post(control::EnteredCall{.uid = group_.members.uid(),
                                                .sequence = call.sequence,
                                                .signature = signature_of(facts),
-                                               .words = describe(facts)});
+                                               .words = describe(facts) + cut});
 }
 
 void GroupChecks::compare(const Call& call, const CallContext& note) {
@@ -92,7 +94,7 @@ void GroupChecks::compare(const Call& call, const CallContext& note) {
     return std::any_of(gone.begin(), gone.end(),
                        [rank](const PeerNews& news) { return news.rank == rank; });
   };
-  const CheckedCall mine = CheckedCall::of(*call.request, group_.members.shape(), call.peer);
+  const CheckedCall mine = CheckedCall::of(call, group_.members.shape());
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.

@@ -44,7 +44,8 @@ void GroupRecord::fill(std::uint64_t record_id, const Request& request, const Ca
   made.shadowed = is_collective(request.type) &&
                   (line_->flags.load(std::memory_order_relaxed) & GroupLine::shadows) != 0;
   made.on_gpu = request.memory() == MemoryKind::device;
-  made.coalesced = call.coalesced_in != nullptr;
+  made.coalesced = call.coalesced != 0;
+  made.given_blocks = call.in_given_blocks;
   made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
@@ -57,8 +58,9 @@ void GroupRecord::fill(std::uint64_t record_id, const Request& request, const Ca
   }
   made.waited_for = !note.in_background;
   made.site = reinterpret_cast<std::uintptr_t>(note.site);
-  if (has_own_sizes(made.input) || has_own_sizes(made.output)) [[unlikely]]
-    ring_.keep_counts(record_id, request);
+  made.own_shapes = has_own_shapes(request.inputs) || has_own_shapes(request.outputs);
+  if (made.own_shapes || has_own_sizes(made.input) || has_own_sizes(made.output)) [[unlikely]]
+    ring_.keep_sizes(record_id, request);
   ring_.fill(record_id, made);
 }
 
@@ -86,7 +88,7 @@ void GroupRecord::dequeue(const WorkState& work, bool well) {
   std::lock_guard lock(mutex_);
   if (ordered_.erase(work.name().sequence) == 0) return;
   if (well)
-    completed_works_ = std::max(completed_works_, last_sequence_of(work));
+    completed_works_ = std::max(completed_works_, work.name().sequence);
   else
     one_has_failed_ = true;
   if (one_has_failed_) return;

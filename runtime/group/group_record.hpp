@@ -51,6 +51,13 @@ class GroupRecord {
     return take_sequence(type);
   }
 
+  /// What the next collective sends messages for: Call::order.
+  std::uint64_t next_order() const {
+    return collective_sequence() + 1 + extra_parts_.load(std::memory_order_relaxed);
+  }
+  /// The collective whose number was taken last is carried out in so many more parts than one.
+  void add_parts(std::size_t more) { extra_parts_.fetch_add(more, std::memory_order_relaxed); }
+
   void fill(std::uint64_t record_id, const Request& request, const Call& call,
             const Algorithm* algorithm, const CallContext& note);
   /// For what does not even start, since members are gone: dumps tell of it. Its number.
@@ -77,6 +84,7 @@ class GroupRecord {
   CallRing& ring_;
   GroupLineLease line_;  // the counts are there
   std::atomic<bool> in_shadow_{false};
+  std::atomic<std::uint64_t> extra_parts_{0};
   // Those in flight; stays above 0 when one has failed, for no later one completes the count.
   std::atomic<std::size_t> ordered_count_{0};
   mutable std::mutex mutex_;           // guards what follows

@@ -134,6 +134,9 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
 }
 
 RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site) {
+  if (works_.scopes().are_open() && WorkStarter(*this, options, site).capture({&request, 1}))
+      [[unlikely]]
+    return {};
   return works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site); });
 }
 
@@ -152,6 +155,7 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
     require_members(given.type, &asked);
   call.request = &request;
   call.sequence = record_.next_sequence(request.type);
+  call.order = record_.next_order();
   OperationStorage storage;
   Algorithm& algorithm = prepare(storage, call);
   WatchedCall watched;

@@ -23,6 +23,14 @@ std::size_t payload_of_parts(const WorkState& work) {
   return bytes;
 }
 
+std::string hook_name(const WorkState& work, int rank) {
+  const OpType type = work.name().type;
+  if (work.parts().empty()) return profiling_name(type, rank, -1);
+  const WorkPart& first = *work.parts().all().front();
+  return first.call.coalesced != 0 ? coalesced_name(type)
+                                   : profiling_name(type, rank, first.request.get().peer);
+}
+
 }  // namespace
 
 unsigned GroupWatch::watch_from(const GroupOptions& options) const {
@@ -74,9 +82,8 @@ void GroupWatch::note_ended(const WorkState& work, const std::exception_ptr& err
     world_.metrics->add(work.parts().path(), work.name().type, bytes, error == nullptr,
                         now - work.started(), Duration::zero());
   if (!watches(Watch::hooks)) return;
-  const int peer = work.parts().empty() ? -1 : work.parts().all().front()->request.get().peer;
   CompletionInfo info{.type = work.name().type,
-                      .name = profiling_name(work.name().type, world_.rank(), peer),
+                      .name = hook_name(work, world_.rank()),
                       .group = members_.label(),
                       .sequence = work.name().sequence,
                       .p2p = !is_collective(work.name().type),

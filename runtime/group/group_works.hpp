@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/group/coalescing_scopes.hpp"
+
 namespace hymn::detail {
 
 class GroupState;
@@ -16,6 +18,8 @@ class GroupWorks {
  public:
   explicit GroupWorks(GroupState& group) : group_(group) {}
 
+  /// What is to be in flight when they end.
+  CoalescingScopes& scopes() { return scopes_; }
   /// Where the group was given up, all of it ends. Before the application hears of that by a call:
   /// then its buffers may be gone.
   void end_given_up();
@@ -46,6 +50,7 @@ class GroupWorks {
   bool await_all(std::span<const std::shared_ptr<WorkState>> works);
 
   GroupState& group_;
+  CoalescingScopes scopes_;
 };
 
 }  // namespace hymn::detail

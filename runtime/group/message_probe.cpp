@@ -11,10 +11,12 @@ MessageInfo info_of(const RecvStatus& status) { return {status.source, status.ta
 }  // namespace
 
 MessageInfo MessageProbe::wait(const CallOptions& options, const void* site) const {
+  group_.works().scopes().require_none("probe", group_.members());
   return info_of(group_.run(request_, options, site));
 }
 
 std::optional<MessageInfo> MessageProbe::look() const {
+  group_.works().scopes().require_none("iprobe", group_.members());
   auto found = group_.works().ending_what_is_given_up([this] { return look_once(); });
   if (!found && !group_.world().engine->is_idle()) group_.world().engine->step_some();
   return found;

@@ -80,19 +80,6 @@ Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> operations,
                   .start_batch(operations));
 }
 
-void ProcessGroup::require_one_dtype(std::span<const Request> requests) const {
-  for (const Request& request : requests) {
-    const DataType first = requests.front().inputs.dtype();
-    if (request.inputs.dtype() == first) continue;
-    ErrorContext where =
-        need(state_).members().context(fmt::format("{}_coalesced", to_string(request.type)));
-    where.remedy = "give all buffers of a call the same dtype, or use start_coalesced";
-    throw UsageError(fmt::format("tensors with different dtypes in one call: {} and {}",
-                                 to_string(first), to_string(request.inputs.dtype())),
-                     std::move(where));
-  }
-}
-
 CallOptions ProcessGroup::on_devices(std::span<const int> device_ids,
                                      const CallOptions& options) const {
   return detail::on_devices(need(state_), device_ids, options);

@@ -121,7 +121,7 @@ std::optional<ProgressEngine::Overdue> ProgressEngine::still_overdue(const Overd
   const auto is_meant = [&](const detail::WorkState& work) {
     if (work.group().members().membership().uid != one.uid) return false;
     if (is_collective(one.op.type))
-      return work.name().is_ordered() && last_sequence_of(work) >= first;
+      return work.name().is_ordered() && work.name().sequence >= first;
     return work.name().type == one.op.type && work.name().sequence == one.op.sequence;
   };
   std::optional<Overdue> found;
@@ -140,8 +140,8 @@ bool ProgressEngine::is_undriven(std::uint64_t uid, std::uint64_t sequence) cons
   for_each_own([&](const auto& work) {
     found =
         found || (work->name().is_ordered() && work->group().members().membership().uid == uid &&
-                  work->name().sequence <= sequence && sequence <= last_sequence_of(*work) &&
-                  !work->is_completed() && work->waiters().is_undriven());
+                  work->name().sequence == sequence && !work->is_completed() &&
+                  work->waiters().is_undriven());
   });
   return found;
 }

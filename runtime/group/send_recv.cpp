@@ -8,7 +8,9 @@
 namespace hymn::detail {
 namespace {
 
+// In a scope it is only begun at the end of that.
 RecvStatus received_by(Work& work) {
+  if (!work.valid()) return {};
   work.wait();
   const std::vector<RecvStatus> statuses = work.statuses();
   return statuses.empty() ? RecvStatus{} : statuses.front();
@@ -26,6 +28,7 @@ RecvStatus SendRecv::run(const P2POp& send, const P2POp& recv) const {
 }
 
 RecvStatus SendRecv::replace(const P2POp& send, const P2POp& recv) const {
+  group_.works().scopes().require_none("sendrecv_replace", group_.members());
   if (group_.members().is_member())  // others are only warned
     WorkStarter(group_, options_, site_).require_on_host(send.request);
   ConstBufferView view = send.request.inputs.flat();

@@ -12,7 +12,11 @@ namespace hymn {
 namespace {
 
 detail::WorkState& need(const std::shared_ptr<detail::WorkState>& state) {
-  if (!state) throw UsageError("this Work is empty", {.remedy = "take one from a group's call"});
+  if (!state)
+    throw UsageError(
+        "this Work is empty",
+        {.remedy = "take one from a group's call; calls inside a coalescing scope have "
+                   "none, but the scope's start() gives that of all"});
   return *state;
 }
 

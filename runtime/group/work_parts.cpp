@@ -7,30 +7,6 @@
 
 namespace hymn::detail {
 
-OwnedRequest::OwnedRequest(const Request& request)
-    : inputs_(request.inputs.layout() == Layout::list
-                  ? std::vector(request.inputs.views().begin(), request.inputs.views().end())
-                  : std::vector<ConstBufferView>()),
-      outputs_(request.outputs.layout() == Layout::list
-                   ? std::vector(request.outputs.views().begin(), request.outputs.views().end())
-                   : std::vector<BufferView>()),
-      input_counts_(request.inputs.counts().begin(), request.inputs.counts().end()),
-      output_counts_(request.outputs.counts().begin(), request.outputs.counts().end()),
-      request_(request) {
-  request_.inputs = request.inputs.with_lists(inputs_, input_counts_);
-  request_.outputs = request.outputs.with_lists(outputs_, output_counts_);
-}
-
-void WorkParts::coalesce(const void* work) {
-  if (parts_.size() < 2) return;
-  for (std::size_t i = parts_.size(); i-- > 0;) {
-    Call& call = parts_[i]->call;
-    call.coalesced_in = work;
-    const bool goes_on = i + 1 < parts_.size() && parts_[i + 1]->algorithm == parts_[i]->algorithm;
-    call.together = goes_on ? parts_[i + 1]->call.together + 1 : 1;
-  }
-}
-
 void WorkParts::start() {
   on_host_ = std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
     const Request& request = part->request.get();

@@ -1,12 +1,15 @@
 // The requests of a work, each with the operation that carries it out: one, or several of a batch.
+// Coalesced collectives are one, the whole of them.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "collectives/algorithm.hpp"
+#include "collectives/dispatch/coalesced_operation.hpp"
+#include "collectives/owned_request.hpp"
 #include "hymn/request.hpp"
 #include "runtime/group/gone_members.hpp"
 
@@ -14,29 +17,17 @@ namespace hymn::detail {
 
 class GroupState;
 
-/// A request that owns its lists and counts, so that it can outlive the call that made it.
-class OwnedRequest {
- public:
-  explicit OwnedRequest(const Request& request);
-  OwnedRequest(const OwnedRequest&) = delete;
-  OwnedRequest& operator=(const OwnedRequest&) = delete;
-  const Request& get() const { return request_; }
-
- private:
-  std::vector<ConstBufferView> inputs_;
-  std::vector<BufferView> outputs_;
-  std::vector<std::size_t> input_counts_;
-  std::vector<std::size_t> output_counts_;
-  Request request_;
-};
-
 struct WorkPart {
   explicit WorkPart(const Request& given) : request(given) {}
-  OwnedRequest request;
+  /// `make` returns an OwnedRequest.
+  template <class Make>
+  explicit WorkPart(std::in_place_t, Make&& make) : request(make()) {}
+  OwnedRequest request;  ///< of coalesced ones, the whole
   Call call;
-  Algorithm* algorithm = nullptr;
+  Algorithm* algorithm = nullptr;  ///< of several, the first
   OperationStorage storage;
-  std::atomic<bool> done = false;  ///< others look at it while it is stepped
+  CoalescedOperation* coalesced = nullptr;  ///< in there; null: it is a single call
+  std::atomic<bool> done = false;           ///< others look at it while it is stepped
   std::uint64_t record_id = 0;
 };
 
@@ -47,8 +38,6 @@ class WorkParts {
 
   /// Before start(); prepared by then.
   void add(std::unique_ptr<WorkPart> part) { parts_.push_back(std::move(part)); }
-  /// They are to be carried out as one, as far as the same algorithm carries them; `work` names it.
-  void coalesce(const void* work);
   /// Throws when one of them cannot start: then what has started is to be given up.
   void start();
   /// True when all have completed. Where can_park(), and nothing can be done, it may sleep for up

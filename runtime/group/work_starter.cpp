@@ -3,13 +3,44 @@
 #include <fmt/format.h>
 
 #include "base/error_context.hpp"
+#include "collectives/coalesced_calls.hpp"
 #include "collectives/validate_view.hpp"
+#include "runtime/group/call_title.hpp"
 #include "runtime/group/self_messages.hpp"
 #include "runtime/group/work_wait.hpp"
 
 namespace hymn::detail {
 
+// What a thread calls inside a scope of its own is started at the end of that.
+bool WorkStarter::capture(std::span<const Request> requests) const {
+  CapturedCalls* const calls = group_.works().scopes().of_this_thread();
+  if (calls == nullptr) return false;
+  return group_.works().ending_what_is_given_up([&] {
+    for (const Request& request : requests) {
+      if (!group_.admit(request.type)) continue;
+      int peer = -1;
+      std::shared_ptr<const Request> matched;
+      (void)group_.checked(ordered(request), matched, peer, ToItself::allowed);
+      try {
+        calls->add(request, options_);
+      } catch (...) {
+        rethrow_with(group_.members_.context(std::string(to_string(request.type))));
+      }
+    }
+    return true;
+  });
+}
+
+std::shared_ptr<WorkState> WorkStarter::start_captured(const CapturedCalls& calls) {
+  if (calls.requests().empty()) return nullptr;
+  if (!calls.are_messages()) return start_coalesced(calls.requests());
+  std::vector<P2POp> messages;
+  for (const Request& request : calls.requests()) messages.push_back({request});
+  return start_batch(messages);
+}
+
 std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
+  if (capture({&request, 1})) return nullptr;
   return group_.works().ending_what_is_given_up([&] {
     const GroupState::Asked asked{request, options_, site_};
     const bool member = group_.admit(request.type);
@@ -44,7 +75,18 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
                                    to_string(operation.request.type)),
                        group_.members_.context("batch"));
   }
-  return start_together(OpType::batch, requests);
+  if (capture(requests)) return nullptr;
+  return group_.works().ending_what_is_given_up([&] {
+    const bool member = group_.admit(OpType::batch);
+    auto work = make_work(OpType::batch);
+    if (member) {
+      for (const Request& request : requests) add_part(*work, ordered(request));
+      prepare_self_messages(work->parts(), group_.members_);
+      prepare_parts(*work, nullptr);
+    }
+    launch(work);
+    return work;
+  });
 }
 
 std::shared_ptr<WorkState> WorkStarter::start_sendrecv(const P2POp& send, const P2POp& recv) {
@@ -71,31 +113,63 @@ void WorkStarter::require_on_host(const Request& request) const {
 }
 
 std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request> requests) {
-  if (requests.empty())
-    throw UsageError("there is nothing to coalesce", group_.members_.context("start_coalesced"));
-  const OpType type = requests.front().type;
-  for (const Request& request : requests)
-    if (!is_collective(request.type) || request.type != type)
-      throw UsageError(fmt::format("collectives of one kind can be coalesced, but not {} and {}",
-                                   to_string(type), to_string(request.type)),
-                       group_.members_.context("start_coalesced"));
-  return start_together(type, requests);
-}
-
-std::shared_ptr<WorkState> WorkStarter::start_together(OpType type,
-                                                       std::span<const Request> requests) {
+  try {
+    require_one_kind(requests);
+  } catch (...) {
+    rethrow_with(group_.members_.context("start_coalesced"));
+  }
+  group_.works().scopes().require_none("start_coalesced", group_.members_);
   return group_.works().ending_what_is_given_up([&] {
+    const OpType type = requests.front().type;
     const bool member = group_.admit(type);
     auto work = make_work(type);
-    if (member) {
-      for (const Request& request : requests) add_part(*work, ordered(request));
-      if (type == OpType::batch) prepare_self_messages(work->parts(), group_.members_);
-      prepare_parts(*work, nullptr);
-    }
-    if (is_collective(type)) work->parts().coalesce(work.get());
+    if (member) add_whole(*work, requests);
     launch(work);
     return work;
   });
+}
+
+void WorkStarter::add_whole(WorkState& work, std::span<const Request> given) const {
+  std::vector<Request> on_stream;
+  if (options_.stream != nullptr)
+    for (const Request& request : given) on_stream.push_back(ordered(request));
+  const std::span<const Request> requests = on_stream.empty() ? given : on_stream;
+  std::vector<std::shared_ptr<const Request>> matched(given.size());
+  std::vector<const Request*> checked(given.size());
+  int root = -1;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    checked[i] = &group_.checked(requests[i], matched[i], root);
+  try {
+    require_one_whole(checked, group_.members_.shape(), root);
+  } catch (...) {
+    rethrow_with(group_.members_.context(work.name().title()));
+  }
+  auto part = std::make_unique<WorkPart>(std::in_place, [&] { return whole_of(checked); });
+  part->call.request = &part->request.get();
+  part->call.peer = root;
+  part->call.sequence = work.name().sequence;
+  part->call.order = group_.record_.next_order();
+  part->call.coalesced = given.size();
+  part->call.in_given_blocks = have_given_blocks(checked);
+  if (!group_.health_.is_sound()) [[unlikely]]
+    group_.require_members(work.name().type, nullptr);
+  prepare_whole(*part, checked);
+  work.parts().add(std::move(part));
+}
+
+// Where a member's buffers lie, in the memory of a GPU or not, the others do not know: so only a
+// group without GPUs bundles them.
+void WorkStarter::prepare_whole(WorkPart& part, std::span<const Request* const> requests) const {
+  const GroupShape shape = group_.members_.shape();
+  Selector& selector = *group_.means_.selector;
+  try {
+    const BundleLimits limits = selector.knows_gpus() ? BundleLimits{0, 0} : bundles_;
+    part.coalesced = &part.storage.emplace<CoalescedOperation>(
+        selector, CoalescedPlan{requests, shape, limits, &part}, part.call);
+    part.algorithm = &part.coalesced->first_algorithm();
+  } catch (...) {
+    rethrow_with(group_.members_.context(title_of(part.call)));
+  }
 }
 
 void WorkStarter::add_part(WorkState& work, const Request& given) const {
@@ -107,6 +181,7 @@ void WorkStarter::add_part(WorkState& work, const Request& given) const {
   part->call.request = &part->request.get();
   part->call.peer = peer;
   part->call.sequence = group_.record_.next_sequence(given.type) + work.parts().size();
+  part->call.order = group_.record_.next_order();
   work.parts().add(std::move(part));
 }
 
@@ -151,6 +226,10 @@ void WorkStarter::carry_out(const std::shared_ptr<WorkState>& work, const CallCo
   examine(*work, note);
   for (const auto& part : work->parts().all()) {
     part->call.sequence = group_.record_.take_sequence(part->call.request->type, *part->algorithm);
+    if (part->coalesced != nullptr) {
+      part->coalesced->count_uses();
+      group_.record_.add_parts(part->coalesced->parts() - 1);
+    }
     part->record_id = group_.world_->ring().claim();
     group_.record_.fill(part->record_id, *part->call.request, part->call, part->algorithm, note);
   }

@@ -16,6 +16,8 @@ class WorkStarter {
   WorkStarter(GroupState& group, const CallOptions& options, const void* site = nullptr)
       : group_(group), options_(options), site_(site) {}
 
+  // Null, with nothing started, inside a scope of this thread's on this group: it has captured the
+  // calls.
   std::shared_ptr<WorkState> start(const Request& request);
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations);
   /// As one batch. Throws UsageError where the buffers overlap.
@@ -24,10 +26,20 @@ class WorkStarter {
   /// memory of a GPU.
   void require_on_host(const Request& request) const;
   std::shared_ptr<WorkState> start_coalesced(std::span<const Request> requests);
+  /// True inside such a scope. Throws UsageError for what cannot be in it.
+  bool capture(std::span<const Request> requests) const;
+  /// What a scope that has ended has captured; null: nothing.
+  std::shared_ptr<WorkState> start_captured(const CapturedCalls& calls);
+  /// Of those that it coalesces; by default, what is fast.
+  WorkStarter& bundling(BundleLimits limits) {
+    bundles_ = limits;
+    return *this;
+  }
 
  private:
-  /// All requests as one work; none of them has started when one is refused.
-  std::shared_ptr<WorkState> start_together(OpType type, std::span<const Request> requests);
+  /// All coalesced requests as one part.
+  void add_whole(WorkState& work, std::span<const Request> requests) const;
+  void prepare_whole(WorkPart& part, std::span<const Request* const> requests) const;
   std::shared_ptr<WorkState> make_work(OpType type) const;
   Request ordered(const Request& request) const;
   void add_part(WorkState& work, const Request& request) const;
@@ -41,6 +53,7 @@ class WorkStarter {
   GroupState& group_;
   const CallOptions& options_;
   const void* site_;
+  BundleLimits bundles_{};
 };
 
 }  // namespace hymn::detail

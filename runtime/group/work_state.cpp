@@ -30,12 +30,6 @@ PendingOp pending_of(const WorkState& work) {
   return work.parts().pending({.type = work.name().type, .sequence = work.name().sequence});
 }
 
-std::uint64_t last_sequence_of(const WorkState& work) {
-  const WorkName& name = work.name();
-  const bool is_numbered = name.is_ordered() && !work.parts().empty();
-  return is_numbered ? name.sequence + work.parts().size() - 1 : name.sequence;
-}
-
 void WorkState::start() {
   started_ = group_->world().clock().now();
   deadline_ = Deadline::after(limit_, started_);

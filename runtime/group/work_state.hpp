@@ -20,7 +20,7 @@ class WorksInFlight;
 
 namespace hymn::detail {
 
-/// The type and the number of what a work carries out; of coalesced collectives, of the first.
+/// The type and the number of what a work carries out.
 struct WorkName {
   OpType type;
   std::uint64_t sequence;
@@ -125,8 +125,6 @@ class WorkState {
 
 /// As far as it matters who takes part in what has not completed of it.
 PendingOp pending_of(const WorkState& work);
-/// Of its last part, where collectives were coalesced.
-std::uint64_t last_sequence_of(const WorkState& work);
 /// Publishes those that have ended, then calls back for each.
 void tell_all(std::span<const std::shared_ptr<WorkState>> works);
 

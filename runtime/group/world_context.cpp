@@ -15,9 +15,11 @@ CallRing::Writers writers_under(const std::vector<std::unique_ptr<Mechanism>>& m
   return overlap ? CallRing::Writers::many : CallRing::Writers::one_at_a_time;
 }
 
-/// No call has more blocks than ranks, on either side.
+/// No call has more blocks than ranks, on either side; but coalesced ones any number of buffers.
 std::size_t counts_kept(const Config& config, int ranks) {
-  return ranks == 1 ? 0 : std::min(config.recorder_counts, 2 * static_cast<std::size_t>(ranks));
+  constexpr std::size_t for_coalesced = 32;
+  return std::min(config.recorder_counts,
+                  std::max(for_coalesced, 2 * static_cast<std::size_t>(ranks)));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ GroupShadow::~GroupShadow() {
   if (in_flight_.empty()) return;
   // MPI or NCCL may read and write them for nobody knows how long: they are kept for good.
   for (InFlight& one : in_flight_)
-    keep_for_ever(std::pair(std::move(one.call), std::move(one.on_gpu)));
+    keep_for_ever(std::pair(std::move(one.calls), std::move(one.on_gpu)));
 }
 
 void GroupShadow::require_free() {
@@ -149,7 +149,8 @@ bool GroupShadow::retire() {
   bool any = false;
   while (!in_flight_.empty() && in_flight_.front().work.test()) {
     if (const auto error = in_flight_.front().work.error()) std::rethrow_exception(error);
-    if (spare_.size() < most_spare) spare_.push_back(in_flight_.front().call->take_memory());
+    for (const auto& call : in_flight_.front().calls)
+      if (spare_.size() < most_spare) spare_.push_back(call->take_memory());
     if (in_flight_.front().on_gpu) in_flight_.front().on_gpu->give_back(spare_on_gpu_);
     in_flight_.pop_front();
     any = true;
@@ -181,23 +182,46 @@ void GroupShadow::refuse_silent(int rank) const {
                          std::move(where));
 }
 
-void GroupShadow::start(const MadeCall& made) {
+std::unique_ptr<ShadowCall> GroupShadow::shadow_of(const MadeCall& made) {
   ShadowMemory memory;
   if (!spare_.empty()) {
     memory = std::move(spare_.back());
     spare_.pop_back();
   }
-  auto call = std::make_unique<ShadowCall>(made, state_->world().rank(), state_->members().shape(),
-                                           options_, std::move(memory));
-  std::unique_ptr<ShadowOnGpu> on_gpu;
-  if (made.one->on_gpu && state_->means().reach.gpu)
-    on_gpu = std::make_unique<ShadowOnGpu>(*made.one, call->request(), state_->means().reach.gpu,
-                                           spare_on_gpu_);
-  const Request& request = on_gpu ? on_gpu->request() : call->request();
-  in_flight_.push_back({std::move(call), std::move(on_gpu), {}});
-  in_flight_.back().work = group_.start(request);
+  return std::make_unique<ShadowCall>(made, state_->world().rank(), state_->members().shape(),
+                                      options_, std::move(memory));
+}
+
+void GroupShadow::start(const MadeCall& made) {
+  if (made.one->coalesced) {
+    start_coalesced(*made.one);
+  } else {
+    auto call = shadow_of(made);
+    std::unique_ptr<ShadowOnGpu> on_gpu;
+    if (made.one->on_gpu && state_->means().reach.gpu)
+      on_gpu =
+          std::make_unique<ShadowOnGpu>(call->request(), state_->means().reach.gpu, spare_on_gpu_);
+    const Request& request = on_gpu ? on_gpu->request() : call->request();
+    InFlight& started = in_flight_.emplace_back();
+    started.calls.push_back(std::move(call));
+    started.on_gpu = std::move(on_gpu);
+    started.work = group_.start(request);
+  }
   wanted_ = Wanted::any;
   ++shadowed_;
+}
+
+void GroupShadow::start_coalesced(const SeenCall& whole) {
+  if (whole.on_gpu) refuse_on_gpu(whole);
+  std::vector<std::unique_ptr<ShadowCall>> calls;
+  std::vector<Request> requests;
+  for (const SeenCall& single : single_calls_of(whole)) {
+    calls.push_back(shadow_of({.one = &single}));
+    requests.push_back(calls.back()->request());
+  }
+  InFlight& started = in_flight_.emplace_back();
+  started.calls = std::move(calls);
+  started.work = group_.start_coalesced(requests);
 }
 
 void GroupShadow::require_hope(Duration idle) {

@@ -43,8 +43,8 @@ class GroupShadow {
 
  private:
   struct InFlight {
-    std::unique_ptr<ShadowCall> call;
-    std::unique_ptr<ShadowOnGpu> on_gpu;  // null: in host memory
+    std::vector<std::unique_ptr<ShadowCall>> calls;  // several, where they are coalesced
+    std::unique_ptr<ShadowOnGpu> on_gpu;             // null: in host memory
     Work work;
   };
   struct EndShadow {
@@ -64,6 +64,8 @@ class GroupShadow {
   std::optional<std::uint64_t> total() const;
   [[noreturn]] void refuse_silent(int rank) const;
   void start(const MadeCall& made);
+  void start_coalesced(const SeenCall& whole);
+  std::unique_ptr<ShadowCall> shadow_of(const MadeCall& made);
 
   ProcessGroup group_;
   GroupState* state_;

@@ -71,6 +71,40 @@ bool tells_blocks(const CallRecord& record) {
   return blocks != nullptr && blocks->layout != Layout::none;
 }
 
+namespace {
+
+void make_single(CallSide& side, SideForm form, std::uint64_t count) {
+  side.layout = form == SideForm::blocks ? Layout::equal : Layout::whole;
+  side.count = count;
+  side.buffers = 1;
+  side.even = true;
+}
+
+}  // namespace
+
+std::vector<SeenCall> single_calls_of(const SeenCall& coalesced) {
+  const OpTraits& traits = traits_of(coalesced.type);
+  if (coalesced.given_blocks || coalesced.type == OpType::barrier ||
+      (has_root(coalesced.type) && has_blocks(coalesced.type)))
+    refuse(
+        coalesced, "it is not recorded how its blocks lie",
+        "coalesce calls over equal blocks without a root, make them one by one, or use joinables");
+  const auto inputs = counts_of_buffers(coalesced.input, coalesced.counts.input);
+  const auto outputs = counts_of_buffers(coalesced.output, coalesced.counts.output);
+  if (inputs.size() != coalesced.input.buffers || outputs.size() != inputs.size())
+    refuse(coalesced, "it has more buffers than the flight recorder keeps sizes of",
+           "raise HYMN_RECORDER_COUNTS on all ranks, coalesce fewer calls, or use joinables");
+  std::vector<SeenCall> singles(inputs.size(), coalesced);
+  for (std::size_t i = 0; i < singles.size(); ++i) {
+    SeenCall& single = singles[i];
+    single.coalesced = single.own_shapes = false;
+    single.counts = {};
+    make_single(single.input, traits.input, inputs[i]);
+    make_single(single.output, traits.output, outputs[i]);
+  }
+  return singles;
+}
+
 ShadowCall::ShadowCall(const MadeCall& made, int rank, GroupShape shape,
                        const ShadowOptions& options, ShadowMemory memory)
     : shape_(shape), options_(options), dtype_(dtype_of(*made.one)), memory_(std::move(memory)) {

@@ -43,6 +43,10 @@ bool depends_on_all(const CallRecord& record);
 /// Whether it tells how the blocks lie of which only the root has any.
 bool tells_blocks(const CallRecord& record);
 
+/// The single calls of one that was coalesced. Throws UnsupportedError where the record does not
+/// tell them.
+std::vector<SeenCall> single_calls_of(const SeenCall& coalesced);
+
 /// Holds buffers of its own: inputs that change no result (where nothing is reduced, what the
 /// options say), and outputs that nobody looks at.
 class ShadowCall {

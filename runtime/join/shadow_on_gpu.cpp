@@ -40,15 +40,16 @@ void point_into(std::vector<View>& views, const Stretch& from, const DeviceMemor
 
 }  // namespace
 
-ShadowOnGpu::ShadowOnGpu(const CallRecord& record, const Request& on_host,
-                         std::shared_ptr<GpuDevice> gpu, std::vector<DeviceMemory>& spare)
+void refuse_on_gpu(const CallRecord& coalesced) {
+  throw UnsupportedError(fmt::format("{} #{} cannot be shadowed: coalesced calls on GPUs are not "
+                                     "made beside others",
+                                     describe(facts_of(coalesced)), coalesced.sequence),
+                         {.remedy = "make the calls one by one, or use joinables"});
+}
+
+ShadowOnGpu::ShadowOnGpu(const Request& on_host, std::shared_ptr<GpuDevice> gpu,
+                         std::vector<DeviceMemory>& spare)
     : gpu_(std::move(gpu)), located_(on_host, MemoryKind::device) {
-  if (record.coalesced)
-    throw UnsupportedError(
-        fmt::format("{} #{} cannot be shadowed: it was started together with others, and it is not "
-                    "recorded with which",
-                    describe(facts_of(record)), record.sequence),
-        {.remedy = "start it alone, or use joinables"});
   const Stretch outputs = stretch_of(located_.outputs);
   taken_ = take(outputs.bytes, spare);
   // The one buffer of a broadcast is a root's input.

@@ -11,12 +11,14 @@
 
 namespace hymn {
 
+/// Throws UnsupportedError.
+[[noreturn]] void refuse_on_gpu(const CallRecord& coalesced);
+
 class ShadowOnGpu {
  public:
   /// `on_host` as ShadowCall has made it of the record, with its inputs; `spare` is taken where it
-  /// is large enough. Waits for its copies, and for nothing else of the GPU. Throws
-  /// UnsupportedError for a call that was started together with others, and BackendError.
-  ShadowOnGpu(const CallRecord& record, const Request& on_host, std::shared_ptr<GpuDevice> gpu,
+  /// is large enough. Waits for its copies, and for nothing else of the GPU. Throws BackendError.
+  ShadowOnGpu(const Request& on_host, std::shared_ptr<GpuDevice> gpu,
               std::vector<DeviceMemory>& spare);
 
   /// The views in it are of this object's memory.

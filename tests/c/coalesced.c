@@ -24,22 +24,51 @@ static void carry_out(const Member* at, int asynchronous, hymnCollective_t colle
   CHECK_OK(hymnWorkFree(work));
 }
 
-// Of different types, sizes and reductions, the second one in place.
+// Of different sizes, the second one in place.
 static void test_reductions(const Member* at, int asynchronous) {
   const int n = at->size, last = n - 1;
   const int64_t in = at->rank + 1;
   int64_t out = -1;
-  float most[2] = {(float)at->rank, -0.5f};
+  int64_t twice[2] = {at->rank, 5};
   const hymnCollectiveCall_t all[calls] = {{&in, &out, 1, hymnInt64, hymnOpPremulSum(2), last},
-                                           {most, most, 2, hymnFloat32, hymnMax, last}};
+                                           {twice, twice, 2, hymnInt64, hymnOpPremulSum(2), last}};
   carry_out(at, asynchronous, hymnCollectiveAllReduce, all);
   CHECK(out == n * (n + 1));
-  CHECK(most[0] == (float)last && most[1] == -0.5f);
-  out = -1;
-  most[0] = (float)at->rank;
-  carry_out(at, asynchronous, hymnCollectiveReduce, all);
-  CHECK(out == (at->rank == last ? n * (n + 1) : -1));
-  if (at->rank == last) CHECK(most[0] == (float)last);
+  CHECK(twice[0] == n * last && twice[1] == 10 * n);
+  float most[2] = {(float)at->rank, -0.5f}, least[1] = {(float)-at->rank};
+  const hymnCollectiveCall_t others[calls] = {{most, most, 2, hymnFloat32, hymnMax, last},
+                                              {least, least, 1, hymnFloat32, hymnMax, last}};
+  carry_out(at, asynchronous, hymnCollectiveReduce, others);
+  if (at->rank == last) CHECK(most[0] == (float)last && most[1] == -0.5f && least[0] == 0);
+}
+
+// Calls between the beginning and the end are one.
+static void test_scope(const Member* at) {
+  int32_t first = 1, second[3] = {2, 2, 2};
+  CHECK_OK(hymnCoalesceBegin(at->group, NULL));
+  CHECK_OK(hymnAllReduce(&first, &first, 1, hymnInt32, hymnSum, at->group, NULL));
+  hymnWork_t inside = NULL;
+  CHECK_OK(hymnIAllReduce(second, second, 3, hymnInt32, hymnSum, at->group, NULL, &inside));
+  CHECK_FAILS(hymnUsageError, "inside a coalescing scope", hymnWorkWait(inside));
+  CHECK_OK(hymnWorkFree(inside));
+  CHECK(first == 1);
+  CHECK_FAILS(hymnUsageError, "do not nest", hymnCoalesceBegin(at->group, NULL));
+  CHECK_FAILS(hymnUsageError, "of one kind", hymnBarrier(at->group, NULL));
+  hymnWork_t work = NULL;
+  CHECK_OK(hymnICoalesceEnd(at->group, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+  CHECK(first == at->size && second[2] == 2 * at->size);
+  CHECK_FAILS(hymnUsageError, "has begun no coalescing scope", hymnCoalesceEnd(at->group));
+  CHECK_OK(hymnCoalesceBegin(at->group, NULL));
+  CHECK_OK(hymnAllReduce(&first, &first, 1, hymnInt32, hymnSum, at->group, NULL));
+  CHECK_OK(hymnCoalesceCancel(at->group));
+  CHECK(first == at->size);
+  first = 1;
+  CHECK_OK(hymnCoalesceBegin(at->group, NULL));
+  CHECK_OK(hymnAllReduce(&first, &first, 1, hymnInt32, hymnSum, at->group, NULL));
+  CHECK_OK(hymnCoalesceEnd(at->group));
+  CHECK(first == at->size);
 }
 
 // Rank i's block for rank j is 100 i + j, and its opposite in the second call.
@@ -72,11 +101,11 @@ static void test_blocks(const Member* at, int asynchronous) {
 static void test_others(const Member* at, int asynchronous) {
   const int last = at->size - 1;
   int8_t small = at->rank == last ? 7 : 0;
-  double large = at->rank == last ? 0.25 : 0;
+  int8_t others[2] = {at->rank == last ? 8 : 0, at->rank == last ? 9 : 0};
   const hymnCollectiveCall_t all[calls] = {{NULL, &small, 1, hymnInt8, 0, last},
-                                           {&large, &large, 1, hymnFloat64, 0, last}};
+                                           {others, others, 2, hymnInt8, 0, last}};
   carry_out(at, asynchronous, hymnCollectiveBroadcast, all);
-  CHECK(small == 7 && large == 0.25);
+  CHECK(small == 7 && others[0] == 8 && others[1] == 9);
   const hymnCollectiveCall_t nothing[calls] = {{NULL, NULL, 0, hymnInt8, 0, 0},
                                                {NULL, NULL, 0, hymnInt8, 0, 0}};
   carry_out(at, asynchronous, hymnCollectiveBarrier, nothing);
@@ -259,6 +288,7 @@ void test_coalesced(hymnWorld_t world) {
     test_uneven_blocks(&at, asynchronous);
     test_uneven_exchange(&at, asynchronous);
   }
+  test_scope(&at);
   test_misuse(&at);
   test_misuse_of_uneven_blocks(&at);
   test_buffers(&at);

@@ -33,7 +33,7 @@ void expect_valid(const Json& dump, int rank) {
   std::ifstream file(HYMN_SCHEMA);
   const Json schema = Json::parse(file);
   expect_required(dump, schema, "the dump");
-  EXPECT_EQ(dump["version"], "1.3");
+  EXPECT_EQ(dump["version"], "1.4");
   EXPECT_EQ(dump["rank"], rank);
   const auto& triggers = schema["properties"]["trigger"]["enum"];
   EXPECT_NE(std::find(triggers.begin(), triggers.end(), dump["trigger"]), triggers.end())

@@ -18,6 +18,17 @@ constexpr std::array<std::size_t, 8> primes = {3, 7, 13, 31, 127, 509, 4093, 655
 
 constexpr std::size_t most_bytes = std::size_t{4} << 20;
 
+DataType dtype_of(const Request& request) {
+  return all_have_outputs(request.type) ? request.outputs.dtype() : request.inputs.dtype();
+}
+
+/// Whether the two can be coalesced.
+bool is_like(const Request& one, const Request& other) {
+  return dtype_of(one) == dtype_of(other) &&
+         (!reduces(one.type) || one.op.kind() == other.op.kind()) &&
+         (!has_root(one.type) || one.peer == other.peer);
+}
+
 }  // namespace
 
 std::size_t draw_count(Drawer& drawer, std::size_t element_bytes, std::size_t parts) {
@@ -104,6 +115,10 @@ void Player::coalesced(const Step& step) {
   for (std::size_t number = 1 + common_.below(5); number > 0; --number)
     made.push_back(draw_call(step, type));
   if (!made.front()) return;
+  // What is not like the first is left out, on all ranks.
+  std::erase_if(made, [&first = made.front()->request()](const auto& call) {
+    return !is_like(first, call->request());
+  });
   ProcessGroup& group = this->group(step.group);
   Flight flight{.step = step.number, .group = step.group, .what = "coalesced"};
   std::vector<Request> requests;

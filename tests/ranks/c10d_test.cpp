@@ -178,44 +178,6 @@ RANK_TEST(C10d, test_sequence_num_incremented_nccl_subgroup) {
 
 Elements filled_with(std::size_t count, float value) { return Elements(count, value); }
 
-RANK_TEST(C10d, test_all_reduce_coalesced_nccl) {
-  const auto ranks = static_cast<float>(world.size());
-  std::vector<Elements> tensors;
-  for (int i = 0; i < 5; ++i)
-    tensors.push_back(filled_with(as_size(60 + i), static_cast<float>(world.rank() + 1 + i)));
-  const std::vector<BufferView> views(tensors.begin(), tensors.end());
-  world.group().all_reduce_coalesced(views);
-  for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(tensors[as_size(i)],
-              filled_with(as_size(60 + i), ranks * (static_cast<float>(i) + (ranks + 1) / 2)));
-}
-
-RANK_TEST(C10d, test_all_reduce_coalesced) {
-  const int sum = world.size() * (world.size() - 1) / 2;
-  Elements t0 = filled_with(9, static_cast<float>(world.rank()));
-  Elements t1 = filled_with(9, static_cast<float>(2 * world.rank()));
-  world.group().all_reduce_coalesced(std::array<BufferView, 2>{t0, t1});
-  EXPECT_EQ(t0, filled_with(9, static_cast<float>(sum)));
-  EXPECT_EQ(t1, filled_with(9, static_cast<float>(2 * sum)));
-}
-
-RANK_TEST(C10d, test_allreduce_coalesced) {
-  Elements ones = filled_with(100, 1);
-  world.group().all_reduce_coalesced(std::array<BufferView, 1>{ones});
-  EXPECT_EQ(ones, filled_with(100, static_cast<float>(world.size())));
-}
-
-// --- Element types
-
-RANK_TEST(C10d, test_all_reduce_coalesced_nccl_float8_errors) {
-  std::vector<Buffer> tensors;
-  for (int i = 0; i < 5; ++i) tensors.emplace_back(DataType::float8_e4m3fn, as_size(60 + i));
-  const std::vector<BufferView> views(tensors.begin(), tensors.end());
-  expect_refused(world.group(), ErrorKind::unsupported, "all_reduce",
-                 [&] { world.group().all_reduce_coalesced(views); },
-                 {"float8_e4m3fn values are moved but never reduced"});
-}
-
 RANK_TEST(C10d, test_reduce_scatter_base_k_float8_errors) {
   Buffer in(DataType::float8_e4m3fn, 2 * ranks_as_size(world));
   Buffer out(DataType::float8_e4m3fn, 2);

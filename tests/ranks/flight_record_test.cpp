@@ -33,7 +33,7 @@ void check_short(World& world, bool timing, bool collectives) {
     work.wait();
   }
   const Json record = record_of(world, {.collectives = collectives});
-  EXPECT_EQ(record["version"], "1.3");
+  EXPECT_EQ(record["version"], "1.4");
   EXPECT_EQ(record["hymn_version"], version());
   EXPECT_EQ(record["rank"], world.rank());
   EXPECT_EQ(record["written_by"], world.rank());

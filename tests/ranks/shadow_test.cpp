@@ -4,6 +4,8 @@
 #include <cmath>
 #include <random>
 
+#include "hymn/coalesce.hpp"
+#include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
 
@@ -240,6 +242,52 @@ RANK_TEST(Shadow, OfNothing) {
   int runs = 0;
   EXPECT_EQ(Join::shadow_all({first}, [&] { ++runs; }), 0u);
   EXPECT_EQ(runs, 1);
+}
+
+// Rank r makes r + 1 iterations, each of one coalesced all_reduce, broadcast and reduce_scatter.
+RANK_TEST(Shadow, OfCoalescedCalls) {
+  ProcessGroup& group = world.group();
+  const int last = world.size() - 1;
+  const std::uint64_t shadowed = Join::shadow_all({group}, [&] {
+    for (int iteration = 0; iteration <= world.rank(); ++iteration) {
+      const auto active = static_cast<float>(world.size() - iteration);
+      std::array<std::vector<float>, 2> sums{std::vector<float>(3, 1.0f),
+                                             std::vector<float>(5, 2.0f)};
+      coalesce(group, [&] {
+        for (auto& sum : sums) group.all_reduce(sum);
+      });
+      EXPECT_EQ(sums[0], std::vector<float>(3, active));
+      EXPECT_EQ(sums[1], std::vector<float>(5, 2.0f * active));
+      std::array<std::vector<float>, 2> given{std::vector<float>(4), std::vector<float>(4)};
+      if (world.rank() == last) given = {std::vector<float>(4, 7.0f), std::vector<float>(4, 8.0f)};
+      coalesce(group, [&] {
+        for (auto& one : given) group.broadcast(one, last);
+      });
+      EXPECT_EQ(given[1], std::vector<float>(4, 8.0f));
+      std::vector<float> all(2 * as_size(world.size()), 1.0f);
+      std::array<std::vector<float>, 2> parts{std::vector<float>(2), std::vector<float>(2)};
+      coalesce(group, [&] {
+        for (auto& part : parts) group.reduce_scatter(all, part);
+      });
+      EXPECT_EQ(parts[1], std::vector<float>(2, active));
+    }
+  });
+  EXPECT_EQ(shadowed, 3 * as_size(last - world.rank()));
+}
+
+// As records do not tell its blocks, it cannot be made beside the others.
+RANK_TEST(Shadow, OfCoalescedCallsOverGivenBlocksIsRefused) {
+  NEEDS_RANKS(2);
+  const std::vector<std::size_t> counts(as_size(world.size()), 1);
+  std::vector<float> all(counts.size());
+  std::array<float, 1> mine{1.0f};
+  const std::string text = error_text([&] {
+    Join::shadow_all({world.group()}, [&] {
+      if (world.rank() == 0) return;
+      coalesce(world.group(), [&] { world.group().all_gather(mine, all, counts); });
+    });
+  });
+  EXPECT_NE(text.find("not recorded how its blocks lie"), std::string::npos) << text;
 }
 
 /// The same on all ranks, from one number.

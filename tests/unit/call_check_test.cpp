@@ -40,6 +40,12 @@ TEST(CallFacts, NameOperationsAsProfilersDo) {
   EXPECT_EQ(profiling_name(OpType::send, 4, 6), "hymn:send 4->6");
   EXPECT_EQ(profiling_name(OpType::recv, 4, any_source), "hymn:recv 4<-any");
   EXPECT_EQ(profiling_name(OpType::probe, 4, 6), "hymn:probe 4<-6");
+  CallRecord call;
+  call.coalesced = true;
+  call.type = OpType::all_gather;
+  EXPECT_EQ(profiling_name(call, 0), "hymn:all_gather_into_tensor_coalesced");
+  call.type = OpType::reduce_scatter;
+  EXPECT_EQ(profiling_name(call, 0), "hymn:reduce_scatter_tensor_coalesced");
 }
 
 TEST(CallFacts, PayloadIsWhatARankGivesOrGets) {
@@ -57,7 +63,7 @@ std::optional<std::string> misfit(const std::vector<Request>& requests, int root
   for (const Request& request : requests) {
     const GroupShape shape{static_cast<int>(calls.size()), static_cast<int>(requests.size())};
     ranks.push_back(10 + shape.rank);
-    const CheckedCall call = CheckedCall::of(request, shape, root);
+    const CheckedCall call = CheckedCall::of({.request = &request, .peer = root}, shape);
     // As it arrives elsewhere.
     Packer packer;
     call.pack(packer);

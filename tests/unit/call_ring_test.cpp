@@ -267,7 +267,7 @@ TEST(CallRing, KeepsSizesOfBlocksAsFarAsThereIsRoom) {
     record.input = side_of(request.inputs);
     record.output = side_of(request.outputs);
     const std::uint64_t id = ring->claim();
-    ring->keep_counts(id, request);
+    ring->keep_sizes(id, request);
     ring->fill(id, record);
     BlockCounts counts;
     EXPECT_TRUE(ring->read(id, nullptr, &counts));

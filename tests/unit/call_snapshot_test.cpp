@@ -159,7 +159,7 @@ TEST(CallSnapshot, ShowsNoMoreSizesThanFitIntoAMessage) {
     CallRecord call = call_number(sequence);
     call.output = side_of(request.outputs);
     const std::uint64_t id = rank.ring->claim();
-    rank.ring->keep_counts(id, request);
+    rank.ring->keep_sizes(id, request);
     rank.ring->fill(id, call);
     rank.line.collectives = sequence;
   }

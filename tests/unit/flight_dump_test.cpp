@@ -85,6 +85,39 @@ TEST(FlightDump, TellsSizes) {
   EXPECT_EQ(entry["input_sizes"], Json::parse("[[25]]"));
 }
 
+TEST(FlightDump, TellsEveryBufferOfCoalescedCalls) {
+  std::array<float, 32> values{};
+  const std::array<std::int64_t, 4> four = {2, 2, 2, 2};
+  std::array<BufferView, 3> views = {BufferView(values).slice(0, 16),
+                                     BufferView(values).slice(16, 6),
+                                     BufferView(values).slice(22, 3)};
+  const auto entry_with = [&](std::size_t room) {
+    const Request whole = Request::all_reduce({}, {});
+    Request request = whole;
+    const std::array<ConstBufferView, 3> inputs = {views[0], views[1], views[2]};
+    request.inputs = InputBlocks::list(inputs);
+    request.outputs = OutputBlocks::list(views);
+    CallRecord call =
+        call_of(OpType::all_reduce, side_of(request.inputs), side_of(request.outputs));
+    call.coalesced = true;
+    call.own_shapes = has_own_shapes(request.inputs);
+    RecorderMemory memory({.rank = 4, .world_size = 8, .ring = {.entries = 1, .counts = room}});
+    const std::uint64_t id = memory.ring().claim();
+    memory.ring().keep_sizes(id, request);
+    memory.ring().fill(id, call);
+    return Json::parse(dump_json(memory.view(), {}))["entries"][0];
+  };
+  Json entry = entry_with(16);
+  EXPECT_EQ(entry["profiling_name"], "hymn:all_reduce_coalesced");
+  EXPECT_EQ(entry["input_sizes"], Json::parse("[[16],[6],[3]]"));
+  EXPECT_EQ(entry["output_sizes"], entry["input_sizes"]);
+  EXPECT_EQ(entry["input_dtypes"].size(), 3u);
+  views[0].shape = four;
+  EXPECT_EQ(entry_with(16)["output_sizes"], Json::parse("[[2,2,2,2],[6],[3]]"));
+  EXPECT_EQ(entry_with(11)["input_sizes"], Json::parse("[[16],[6],[3]]")) << "no room for shapes";
+  EXPECT_EQ(entry_with(2)["input_sizes"], Json::parse("[[25]]")) << "nor for sizes";
+}
+
 TEST(FlightDump, KeepsShapesOfViews) {
   std::array<float, 12> values{};
   BufferView view(values);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "hymn/coalesce.hpp"
 #include "tests/unit/toy_gpu_test.hpp"
 
 namespace hymn::test {
@@ -17,12 +18,12 @@ TEST_F(GpuCoalesced, AreOneGroupOfNccl) {
     const int me = world.rank();
     Buffer a(gpus, me, {me + 1});
     Buffer b(gpus, me, {10, 20});
-    ToyBuffer<double> c(gpus, me, {0.5});
+    Buffer c(gpus, me, {5});
     const std::array<BufferView, 3> views{a.view(), b.view(), c.view()};
     world.group().all_reduce_coalesced(views);
     EXPECT_EQ(a.values(), Ints{3});
     EXPECT_EQ(b.values(), (Ints{20, 40}));
-    EXPECT_EQ(c.values(), std::vector<double>{1.0});
+    EXPECT_EQ(c.values(), Ints{10});
     world.group().barrier();
   });
   EXPECT_EQ(gpus.count("group"), 2) << "one for each rank";
@@ -54,22 +55,51 @@ TEST_F(GpuCoalesced, OnStreamsAndInGraphs) {
   });
 }
 
-// What NCCL has not goes its own way between them.
-TEST_F(GpuCoalesced, MayBeCarriedByDifferentPaths) {
+TEST_F(GpuCoalesced, OfDifferentTypesAreRefused) {
   gpus.run([this](World& world) {
     const int me = world.rank();
     Buffer a(gpus, me, {1});
     ToyBuffer<bool> flag(gpus, me, {me == 1});
-    Buffer b(gpus, me, {2});
-    Buffer c(gpus, me, {3});
-    const std::array<BufferView, 4> views{a.view(), flag.view(), b.view(), c.view()};
-    world.group().all_reduce_coalesced(views);
-    EXPECT_EQ(a.values(), Ints{2});
-    EXPECT_TRUE(*flag.data());
-    EXPECT_EQ(c.values(), Ints{6});
+    const std::array<BufferView, 2> views{a.view(), flag.view()};
+    EXPECT_THAT(thrown_by<UsageError>([&] { world.group().all_reduce_coalesced(views); }),
+                HasSubstr("buffers with different dtypes in one coalesced call"));
     world.group().barrier();
   });
-  EXPECT_EQ(gpus.count("group"), 2) << "the last two, on each rank";
+  EXPECT_EQ(gpus.count("group"), 0);
+}
+
+TEST_F(GpuCoalesced, AScopeOnAStreamIsOneGroupOfNccl) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    void* const stream = gpus.make_stream(me);
+    Buffer a(gpus, me, {me + 1});
+    Buffer b(gpus, me, {10, 20});
+    const auto body = [&] {
+      world.group().all_reduce(a.view());
+      world.group().all_reduce(b.view(), {}, {.stream = stream});
+    };
+    coalesce(world.group(), body, {.stream = stream});
+    EXPECT_TRUE(gpus.synchronize(stream));
+    EXPECT_EQ(a.values(), Ints{3});
+    EXPECT_EQ(b.values(), (Ints{20, 40}));
+    EXPECT_EQ(world.group().collective_sequence(), 1u);
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.count("group"), 2) << "one for each rank";
+}
+
+TEST_F(GpuCoalesced, BroadcastsOfAnyTypesAreOneGroupOfNccl) {
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    Buffer a(gpus, me, {me, me});
+    ToyBuffer<double> b(gpus, me, {me + 0.5});
+    const std::array<BufferView, 2> views{a.view(), b.view()};
+    broadcast_coalesced(world.group(), views, 256, 1);
+    EXPECT_EQ(a.values(), (Ints{1, 1}));
+    EXPECT_EQ(b.values(), std::vector<double>{1.5});
+    world.group().barrier();
+  });
+  EXPECT_EQ(gpus.count("group"), 2) << "one for each rank";
 }
 
 // Another group's collectives must not come between them, nor be drawn into their group.

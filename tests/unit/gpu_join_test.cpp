@@ -74,7 +74,7 @@ TEST_F(GpuJoin, WhatWasCoalescedIsRefused) {
   } catch (const RanksFailed& failed) {
     text = failed.what();
   }
-  EXPECT_THAT(text, HasSubstr("it was started together with others"));
+  EXPECT_THAT(text, HasSubstr("coalesced calls on GPUs are not made beside others"));
 }
 
 }  // namespace

@@ -1,0 +1,154 @@
+#include "collectives/coalesced_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/call_label.hpp"
+#include "hymn/error.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr const char* one_scope_each = "coalesce those that are alike, and the others apart";
+
+[[noreturn]] void refuse_mixture(std::string_view what, std::string_view one,
+                                 std::string_view other) {
+  throw UsageError(
+      fmt::format("buffers with different {} in one coalesced call: {} and {}", what, one, other),
+      {.remedy = one_scope_each});
+}
+
+void require_like(const Request& one, const Request& other) {
+  if (dtype_of(one) != dtype_of(other))
+    refuse_mixture("dtypes", to_string(dtype_of(one)), to_string(dtype_of(other)));
+  if (reduces(one.type) && one.op.kind() != other.op.kind())
+    refuse_mixture("reductions", to_string(one.op.kind()), to_string(other.op.kind()));
+  if (has_root(one.type) && one.peer != other.peer)
+    refuse_mixture("roots", std::to_string(one.peer), std::to_string(other.peer));
+}
+
+/// Memory that a call uses.
+struct Range {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  std::size_t call;
+  bool is_written;
+};
+
+/// Those of all calls, by their beginnings.
+class Ranges {
+ public:
+  explicit Ranges(std::size_t calls) { ranges_.reserve(2 * calls); }
+
+  void add(const void* data, std::size_t bytes, std::size_t call, bool is_written) {
+    if (bytes == 0) return;
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    is_sorted_ = is_sorted_ && (ranges_.empty() || ranges_.back().begin <= begin);
+    ranges_.push_back({begin, begin + bytes, call, is_written});
+  }
+  void require_apart() {
+    if (!is_sorted_) std::ranges::sort(ranges_, {}, &Range::begin);
+    Range any{};      // of those before the one that ends last
+    Range written{};  // likewise
+    for (const Range& range : ranges_) {
+      const Range& before = range.is_written ? any : written;
+      if (before.end > range.begin && before.call != range.call) refuse(before.call, range.call);
+      if (range.end > any.end) any = range;
+      if (range.is_written && range.end > written.end) written = range;
+    }
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::size_t one, std::size_t other) {
+    throw UsageError(fmt::format("of coalesced calls #{} and #{} use the same memory, and one "
+                                 "writes it",
+                                 std::min(one, other) + 1, std::max(one, other) + 1),
+                     {.remedy = "make one after the other, or give each buffers of its own"});
+  }
+
+  std::vector<Range> ranges_;
+  bool is_sorted_ = true;
+};
+
+template <class View>
+bool is_given(const Blocks<View>& blocks) {
+  return blocks.layout() == Layout::counted || blocks.layout() == Layout::list;
+}
+
+}  // namespace
+
+void require_one_kind(std::span<const Request> requests) {
+  if (requests.empty()) throw UsageError("there is nothing to coalesce");
+  const OpType type = requests.front().type;
+  for (const Request& request : requests)
+    if (!is_collective(request.type) || request.type != type)
+      throw UsageError(fmt::format("collectives of one kind can be coalesced, but not {} and {}",
+                                   to_string(type), to_string(request.type)),
+                       {.remedy = one_scope_each});
+}
+
+void require_one_whole(std::span<const Request* const> requests, GroupShape shape, int root) {
+  const Request& first = *requests.front();
+  if (first.type == OpType::barrier) return;
+  const bool is_root = shape.rank == root;
+  Ranges ranges(requests.size());
+  for (std::size_t call = 0; call < requests.size(); ++call) {
+    const Request& request = *requests[call];
+    require_like(first, request);
+    const bool writes = uses_outputs(first.type, is_root);
+    if (writes)
+      for (const BufferView& view : request.outputs.views())
+        ranges.add(view.data, view.bytes(), call, true);
+    if (!uses_inputs(first.type, is_root)) continue;
+    for (const ConstBufferView& view : request.inputs.views())
+      if (!writes || view.data != request.outputs.flat().data)
+        ranges.add(view.data, view.bytes(), call, false);
+  }
+  ranges.require_apart();
+}
+
+OwnedRequest whole_of(std::span<const Request* const> requests) {
+  std::vector<ConstBufferView> inputs;
+  std::vector<BufferView> outputs;
+  inputs.reserve(requests.size());
+  outputs.reserve(requests.size());
+  for (const Request* request : requests) {
+    const auto in = request->inputs.views();
+    const auto out = request->outputs.views();
+    inputs.insert(inputs.end(), in.begin(), in.end());
+    outputs.insert(outputs.end(), out.begin(), out.end());
+  }
+  return OwnedRequest(*requests.front(), std::move(inputs), std::move(outputs));
+}
+
+bool have_given_blocks(std::span<const Request* const> requests) {
+  return std::ranges::any_of(requests, [](const Request* request) {
+    return is_given(request->inputs) || is_given(request->outputs);
+  });
+}
+
+std::vector<std::uint64_t> counts_of_calls(const Request& whole) {
+  const bool differ =
+      has_blocks(whole.type) &&
+      (has_root(whole.type) || (has_input_blocks(whole.type) && has_output_blocks(whole.type)));
+  std::vector<std::uint64_t> counts;
+  if (differ || dtype_of(whole) == DataType::opaque) return counts;
+  const auto add = [&counts](const auto& blocks) {
+    for (const auto& view : blocks.views()) counts.push_back(view.count);
+  };
+  if (has_output_blocks(whole.type) || all_have_outputs(whole.type))
+    add(whole.outputs);
+  else
+    add(whole.inputs);
+  return counts;
+}
+
+std::uint64_t whole_label(std::span<const Request* const> requests, int root) {
+  std::uint64_t label = label_factor;
+  for (const Request* request : requests) label = mix_in(label, call_label(*request, root));
+  return label | 1;
+}
+
+}  // namespace hymn
