@@ -166,7 +166,10 @@ TEST(HymnExplain, GpusOfSeveralHosts) {
 
 TEST(HymnExplain, OtherTypesAndOperationsOnGpus) {
   const std::string box = " --gpus --topo " + boxes + "nvswitch8.xml";
-  EXPECT_EQ(Plan("all_reduce --dtype int64" + box).planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(Plan("all_reduce --dtype int64" + box).planned(4 * KiB), "all_reduce_one_shot");
+  const Plan largest("all_reduce --dtype int64 --op max" + box);
+  EXPECT_EQ(largest.planned(4 * KiB), "all_reduce_nccl");
+  EXPECT_EQ(largest.reason(4 * KiB, "all_reduce_one_shot"), "there is no kernel for max of int64");
   EXPECT_EQ(Plan("all_reduce --dtype bfloat16 --op avg" + box).planned(4 * KiB),
             "all_reduce_one_shot");
   EXPECT_EQ(Plan("all_reduce --dtype int32 --op bxor" + box).planned(4 * KiB), "all_reduce_staged");

@@ -50,16 +50,15 @@ float element(int rank, std::size_t i) { return static_cast<float>((rank + 1) * 
 
 template <class T>
 std::vector<T> elements(int rank, std::size_t count) {
-  std::vector<T> values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back(T(element(rank, i)));
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = T(element(rank, i));
   return values;
 }
 template <class T>
 std::vector<T> sums(int ranks, std::size_t count, int divided_by = 1) {
-  std::vector<T> values;
+  std::vector<T> values(count);
   const auto factor = static_cast<float>(ranks * (ranks + 1) / 2) / static_cast<float>(divided_by);
-  for (std::size_t i = 0; i < count; ++i)
-    values.push_back(T(factor * static_cast<float>(i % 7 + 1)));
+  for (std::size_t i = 0; i < count; ++i) values[i] = T(factor * static_cast<float>(i % 7 + 1));
   return values;
 }
 

@@ -150,7 +150,7 @@ TEST_F(PeerGroups, BlocksThatAreNotEqualAreNotForTheKernels) {
 TEST_F(PeerGroups, MessagesGoByOtherPaths) {
   for (const std::string_view other : {"nccl", "staged"}) {
     ToyGpus gpus(2);
-    const std::string path = "cuda_p2p," + std::string(other) + ",threads";
+    const std::string path = "cuda_p2p," + std::string(other) + ",threads,exchange";
     gpus.run(
         [&](World& world) {
           ToyBuffer<float> buffer(gpus, world.rank(), Floats(5, value_of(world)));

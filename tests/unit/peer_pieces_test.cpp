@@ -51,7 +51,10 @@ std::int32_t value(int from, int to, std::size_t i) {
   return from * 1'000'003 + to * 10'007 + static_cast<std::int32_t>(i % 9973);
 }
 void append(Ints& all, int from, int to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) all.push_back(value(from, to, i));
+  const std::size_t begin = all.size();
+  all.resize(begin + count);
+  std::int32_t* const values = all.data() + begin;
+  for (std::size_t i = 0; i < count; ++i) values[i] = value(from, to, i);
 }
 Ints block(int from, int to, std::size_t count) {
   Ints values;
