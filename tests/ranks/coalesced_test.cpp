@@ -11,14 +11,25 @@ namespace {
 RANK_TEST(Coalesced, AllReductionsAreRight) {
   ProcessGroup& group = world.group();
   const std::uint64_t before = group.collective_sequence();
-  std::vector<std::int64_t> first(3, world.rank());
+  std::vector<float> first(3, static_cast<float>(world.rank()));
   std::vector<float> second(1000, 1.0f);
-  std::vector<std::int8_t> none;
+  std::vector<float> none;
   const std::array<BufferView, 3> views{first, second, none};
   group.all_reduce_coalesced(views);
-  EXPECT_EQ(first, std::vector<std::int64_t>(3, world.size() * (world.size() - 1) / 2));
+  EXPECT_EQ(first,
+            std::vector<float>(3, static_cast<float>(world.size() * (world.size() - 1) / 2)));
   EXPECT_EQ(second, std::vector<float>(1000, static_cast<float>(world.size())));
   EXPECT_EQ(group.collective_sequence(), before + 3) << "each of them counts";
+}
+
+RANK_TEST(Coalesced, RequestsMayHaveDifferentDtypes) {
+  std::vector<std::int64_t> first(3, world.rank());
+  std::vector<float> second(1000, 1.0f);
+  const std::array requests{Request::all_reduce(BufferView(first), BufferView(first)),
+                            Request::all_reduce(BufferView(second), BufferView(second))};
+  world.group().start_coalesced(requests).wait();
+  EXPECT_EQ(first, std::vector<std::int64_t>(3, world.size() * (world.size() - 1) / 2));
+  EXPECT_EQ(second, std::vector<float>(1000, static_cast<float>(world.size())));
 }
 
 RANK_TEST(Coalesced, GathersAndScattersAreRight) {

@@ -19,7 +19,7 @@ TEST_F(GpuCoalesced, AreOneGroupOfNccl) {
     Buffer b(gpus, me, {10, 20});
     ToyBuffer<double> c(gpus, me, {0.5});
     const std::array<BufferView, 3> views{a.view(), b.view(), c.view()};
-    world.group().all_reduce_coalesced(views);
+    all_reduce_together(world.group(), views);
     EXPECT_EQ(a.values(), Ints{3});
     EXPECT_EQ(b.values(), (Ints{20, 40}));
     EXPECT_EQ(c.values(), std::vector<double>{1.0});
@@ -63,7 +63,7 @@ TEST_F(GpuCoalesced, MayBeCarriedByDifferentPaths) {
     Buffer b(gpus, me, {2});
     Buffer c(gpus, me, {3});
     const std::array<BufferView, 4> views{a.view(), flag.view(), b.view(), c.view()};
-    world.group().all_reduce_coalesced(views);
+    all_reduce_together(world.group(), views);
     EXPECT_EQ(a.values(), Ints{2});
     EXPECT_TRUE(*flag.data());
     EXPECT_EQ(c.values(), Ints{6});

@@ -161,7 +161,7 @@ TEST_F(GpuFloat32, CoalescedCallsAreOneGroupOfNccl) {
     ToyBuffer<float16> b(gpus, me, given<float16>(me, 5));
     Buffer c(gpus, me, {me});
     const std::array<BufferView, 3> views{a.view(), b.view(), c.view()};
-    world.group().all_reduce_coalesced(views);
+    all_reduce_together(world.group(), views);
     EXPECT_EQ(a.values(), sums<bfloat16>(rounded_once<bfloat16>));
     EXPECT_EQ(b.values(), sums<float16>(rounded_once<float16>, 5));
     EXPECT_EQ(c.values(), Ints{6});
