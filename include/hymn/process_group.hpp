@@ -217,7 +217,8 @@ class HYMN_API ProcessGroup {
   }
 
   /// Blocks may be given in three forms: equal, by counts, or as a list. All ranks of a call give
-  /// them in the same.
+  /// them in the same. Complex buffers may stand beside real views of such memory (twice as many
+  /// elements), in one list, too.
   HYMN_INLINE void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }
