@@ -44,6 +44,9 @@ keep overhead-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_overhead
 keep overhead-2-ranks-threads scripts/mpirun -n 2 $pinned build/bin/bench_overhead multiple
 keep overhead-4-ranks scripts/mpirun -n 4 build/bin/bench_overhead
 keep crowd-3-ranks scripts/mpirun -n 3 build/bin/bench_oversubscribed
+keep prepared-1-rank scripts/mpirun -n 1 build/bin/bench_prepared
+# shellcheck disable=SC2086
+keep prepared-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_prepared
 # shellcheck disable=SC2086
 keep coalesced-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_coalesced
 keep coalesced-4-ranks scripts/mpirun -n 4 build/bin/bench_coalesced

@@ -15,6 +15,7 @@
 #include "hymn/explanation.hpp"
 #include "hymn/export.hpp"
 #include "hymn/group_options.hpp"
+#include "hymn/prepared_call.hpp"
 #include "hymn/registered_buffer.hpp"
 #include "hymn/standard_parts.hpp"
 #include "hymn/work.hpp"
@@ -94,7 +95,7 @@ class HYMN_API ProcessGroup {
   /// which of MPI's calls are made: see GroupOptions.
   void set_timeout(Timeout timeout);
 
-  /// The number of collectives (sends and receives) started so far.
+  /// The number of collectives (sends, receives and probes) started so far.
   std::uint64_t collective_sequence() const;
   std::uint64_t p2p_sequence() const;
 
@@ -117,6 +118,11 @@ class HYMN_API ProcessGroup {
   Work start(const Request& request, const CallOptions& options = {});
   /// How the request would be carried out; nothing is sent, and only this rank need call.
   Explanation explain(const Request& request) const;
+
+  /// Checks the request, and chooses its path, for all the calls that the handle will make. Only
+  /// this rank need prepare it, and nothing is sent. `options` are those of each call. Throws as
+  /// the call would before anything is sent.
+  PreparedCall prepare(const Request& request, const CallOptions& options = {}) const;
 
   // --- Collectives
   // ---------------------------------------------------------------------------------

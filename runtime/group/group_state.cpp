@@ -133,15 +133,17 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
   }
 }
 
-RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site) {
+RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site,
+                           const ReadyCall& ready) {
   if (works_.scopes().are_open() && WorkStarter(*this, options, site).capture({&request, 1}))
       [[unlikely]]
     return {};
-  return works_.ending_what_is_given_up([&] { return run_to_its_end(request, options, site); });
+  return works_.ending_what_is_given_up(
+      [&] { return run_to_its_end(request, options, site, ready); });
 }
 
 RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& options,
-                                      const void* site) {
+                                      const void* site, const ReadyCall& ready) {
   if (options.stream != nullptr) [[unlikely]] {
     WorkStarter(*this, options, site).start(given);
     return {};
@@ -150,14 +152,15 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   if (!admit(given.type)) return {};
   Call call;
   std::shared_ptr<const Request> matched;
-  const Request& request = checked(given, matched, call.peer);
+  if (ready.algorithm != nullptr) call.peer = ready.peer;
+  const Request& request = ready.algorithm != nullptr ? given : checked(given, matched, call.peer);
   if (!health_.is_sound()) [[unlikely]]
     require_members(given.type, &asked);
   call.request = &request;
   call.sequence = record_.next_sequence(request.type);
   call.order = record_.next_order();
   OperationStorage storage;
-  Algorithm& algorithm = prepare(storage, call);
+  Algorithm& algorithm = prepare(storage, call, ready.algorithm);
   WatchedCall watched;
   try {
     if (watch_.is_watched()) [[unlikely]]
@@ -201,9 +204,9 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   return awaits_message(request.type) ? members_.to_global(storage.get()->status()) : RecvStatus{};
 }
 
-Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call) {
+Algorithm& GroupState::prepare(OperationStorage& storage, const Call& call, Algorithm* chosen) {
   try {
-    Algorithm& algorithm = means_.selector->pick(*call.request);
+    Algorithm& algorithm = chosen != nullptr ? *chosen : means_.selector->pick(*call.request);
     algorithm.prepare(storage, call);
     return algorithm;
   } catch (...) {

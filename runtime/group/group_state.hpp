@@ -38,6 +38,12 @@ class AtomicTimeout {
   std::atomic<std::int64_t> nanoseconds_{none};
 };
 
+/// What is known of a call before it is made.
+struct ReadyCall {
+  int peer = -1;                   ///< as Call::peer
+  Algorithm* algorithm = nullptr;  ///< that carries it; null: nothing is known
+};
+
 // The parts that a blocking call touches are members, and not behind a pointer: it takes 0.2 us.
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
@@ -67,14 +73,16 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   void set_timeout(Timeout timeout);
   Timeout limit_of(const CallOptions& options) const;
 
-  /// `site`: where the call returns to in the user's code.
-  RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr);
+  /// `site`: where the call returns to in the user's code. `ready`: of a request that was checked.
+  RecvStatus run(const Request& request, const CallOptions& options, const void* site = nullptr,
+                 const ReadyCall& ready = {});
   Explanation explain(const Request& request) const;
 
   void destroy();
 
  private:
   friend class MessageProbe;
+  friend class PreparedState;
   friend class WorkStarter;
 
   struct Asked {
@@ -82,7 +90,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     const CallOptions& options;
     const void* site;
   };
-  RecvStatus run_to_its_end(const Request& request, const CallOptions& options, const void* site);
+  RecvStatus run_to_its_end(const Request& request, const CallOptions& options, const void* site,
+                            const ReadyCall& ready);
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
   /// Throws where members are gone without whom the call cannot be.
@@ -90,7 +99,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// The request as it will be carried out, in `matched` where it differs from what was given.
   const Request& checked(const Request& request, std::shared_ptr<const Request>& matched, int& peer,
                          ToItself to_itself = ToItself::refused) const;
-  Algorithm& prepare(OperationStorage& storage, const Call& call);
+  /// By `algorithm`, or where that is null by the one that is chosen now.
+  Algorithm& prepare(OperationStorage& storage, const Call& call, Algorithm* algorithm = nullptr);
   /// Until it has completed. Returns whether that may have taken more than some microseconds.
   bool drive(Operation& operation, Timeout limit, const Call& call);
   /// In a catch block: gives up the operation, and the group where that must be, and throws on.

@@ -76,6 +76,7 @@ int main(void) {
   test_collectives(group);
   test_groups(world);
   test_point_to_point(world);
+  test_prepared(world);
   test_work(world);
   test_errors(world);
   test_join(world);

@@ -13,6 +13,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_collectives(group);
   test_groups(world);
   test_point_to_point(world);
+  test_prepared(world);
   test_work(world);
   test_errors(world);
   test_join(world);

@@ -33,6 +33,7 @@
 void test_collectives(hymnGroup_t group);
 void test_groups(hymnWorld_t world);
 void test_point_to_point(hymnWorld_t world);
+void test_prepared(hymnWorld_t world);
 void test_work(hymnWorld_t world);
 void test_errors(hymnWorld_t world);
 void test_join(hymnWorld_t world);

@@ -175,10 +175,15 @@ RANK_TEST(Leaving, WhatItHasSentIsReceived) {
   // All the others know that it has left.
   std::int32_t never = 0;
   expect_left(leaver.rank, [&] { world.group().recv(view_of(never), leaver.rank, 1); });
+  expect_left(leaver.rank, [&] { (void)world.group().probe(leaver.rank, 1); });
+  expect_left(leaver.rank, [&] { (void)world.group().iprobe(leaver.rank, 1); });
+  EXPECT_EQ(world.group().probe(leaver.rank).bytes, sizeof(value));
+  EXPECT_TRUE(world.group().iprobe(leaver.rank).has_value());
   value = 0;
   world.group().recv(view_of(value), leaver.rank);
   EXPECT_EQ(value, 17);
   expect_left(leaver.rank, [&] { world.group().recv(view_of(never), leaver.rank); });
+  expect_left(leaver.rank, [&] { (void)world.group().probe(leaver.rank); });
   EXPECT_FALSE(world.group().is_aborted());  // messages between the others go on
   expect_group_works(rest);
 }
@@ -194,6 +199,8 @@ RANK_TEST(Leaving, FailsAReceiveFromAnyoneWhenAllHaveLeft) {
                                  {"it has ended its world"});
   EXPECT_EQ(error.kind(), ErrorKind::peer) << error.what();
   EXPECT_EQ(error.context().missing.size(), ranks_as_size(world) - 1) << error.what();
+  const auto probe = [&] { (void)world.group().probe(any_source); };
+  EXPECT_EQ(failure_of(probe, {"probe", "it has ended its world"}).kind(), ErrorKind::peer);
 }
 
 RANK_TEST(Leaving, AReceiveFromAnyoneGoesOnWhileOneIsLeft) {
