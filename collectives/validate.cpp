@@ -78,18 +78,33 @@ void validate_views(std::string_view side, const Blocks<View>& blocks) {
   for (const View& view : blocks.views()) validate_view(side, ConstBufferView(view));
 }
 
+std::size_t bytes_of_values(std::span<const ConstBufferView> inputs,
+                            std::span<const BufferView> outputs) {
+  if (!inputs.empty()) return inputs[0].element_bytes();
+  return outputs.empty() ? 0 : outputs[0].element_bytes();
+}
+
 void require_one_dtype(std::span<const ConstBufferView> inputs,
                        std::span<const BufferView> outputs) {
   const DataType dtype =
       inputs.empty() ? (outputs.empty() ? DataType::uint8 : outputs[0].dtype) : inputs[0].dtype;
+  const std::size_t bytes = bytes_of_values(inputs, outputs);
   auto check = [dtype](DataType other) {
     if (other != dtype)
       throw UsageError(fmt::format("buffers with different dtypes in one call: {} and {}",
                                    to_string(dtype), to_string(other)),
                        {.remedy = "give all buffers of a call the same dtype"});
   };
+  const auto check_size = [bytes](std::size_t other) {
+    if (other != bytes)
+      throw UsageError(fmt::format("values of {} and of {} bytes in one call", bytes, other),
+                       {.remedy = "give values of one type in a call"});
+  };
   for (const auto& view : inputs) check(view.dtype);
   for (const auto& view : outputs) check(view.dtype);
+  if (dtype != DataType::value) return;
+  for (const auto& view : inputs) check_size(view.element_bytes());
+  for (const auto& view : outputs) check_size(view.element_bytes());
 }
 
 /// The input may be the output's own block, exactly, or must lie apart from the output.
@@ -126,7 +141,7 @@ bool overlaps_any(std::span<const BufferView> sorted, const ConstBufferView& vie
 
 /// These need a copy of the input, and the layout of another library's type is not known here.
 void refuse_opaque_in_place(const Request& request) {
-  if (request.inputs.flat().opaque != nullptr && request.inputs.flat().count != 0)
+  if (request.inputs.flat().dtype == DataType::opaque && request.inputs.flat().count != 0)
     throw UnsupportedError("in-place calls are not possible with a type of another library",
                            {.remedy = "give an output that is separate from the input"});
 }
@@ -174,6 +189,19 @@ void require_defined(OpType type, ReduceKind kind) {
     throw UnsupportedError(
         fmt::format("{} of {} is not defined: {}", to_string(type), to_string(kind), reason),
         {.remedy = "take the sum, and divide it by the number of ranks that are in it"});
+}
+
+void require_usable(const ReduceOp& op, std::size_t element_bytes) {
+  if (op.kind() != ReduceKind::custom) return;
+  const CustomReduction* const custom = op.custom_reduction();
+  if (custom == nullptr || custom->function == nullptr)
+    throw UsageError("the custom reduction has no function",
+                     {.remedy = "take one from reduce_by, or fill a CustomReduction"});
+  if (custom->element_bytes != element_bytes)
+    throw UsageError(
+        fmt::format("the custom reduction is of values of {} bytes, the buffers' have {}",
+                    custom->element_bytes, element_bytes),
+        {.remedy = "give a reduction of the type that the buffers hold"});
 }
 
 void validate_tag(const Request& request) {
@@ -224,6 +252,7 @@ void validate(const Request& request, GroupShape shape, int root) {
   validate_views("input", inputs);
   validate_views("output", outputs);
   require_one_dtype(inputs.views(), outputs.views());
+  if (reduces(request.type)) require_usable(request.op, request.inputs.element_bytes());
   if (reduces(request.type) && request.op.kind() == ReduceKind::opaque &&
       request.op.handle() == nullptr)
     throw UsageError("the operation of another library has no handle");

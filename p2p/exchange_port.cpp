@@ -128,7 +128,7 @@ class Route {
     }
     if (!message.bytes.empty())
       std::memcpy(receive.view.data, message.bytes.data(), message.bytes.size());
-    const auto source = std::lower_bound(ranks_.begin(), ranks_.end(), message.source);
+    const auto source = std::ranges::find(ranks_, message.source);
     receive.status = {
         .source = static_cast<int>(source - ranks_.begin()),
         .tag = static_cast<int>(receive.tag.value),

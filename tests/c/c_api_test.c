@@ -81,6 +81,7 @@ int main(void) {
   test_join(world);
   test_mesh(world);
   test_coalesced(world);
+  test_values(world);
   CHECK_OK(hymnFinalize(world));
 
   // Again, with the plain blocking MPI calls.

@@ -18,6 +18,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_join(world);
   test_mesh(world);
   test_coalesced(world);
+  test_values(world);
   int64_t sum = rank + 1;
   CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));
   results[rank] = sum;

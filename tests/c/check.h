@@ -38,3 +38,4 @@ void test_errors(hymnWorld_t world);
 void test_join(hymnWorld_t world);
 void test_mesh(hymnWorld_t world);
 void test_coalesced(hymnWorld_t world);
+void test_values(hymnWorld_t world);
