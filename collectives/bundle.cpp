@@ -15,14 +15,15 @@ Layout flat_layout(SideForm form) {
   return form == SideForm::blocks ? Layout::equal : Layout::whole;
 }
 
-// Of prefixes a rank may get nothing; premul_sum has a factor of its own in each call.
+// Of prefixes a rank may get nothing; premul_sum and custom have a factor, or a function, of their
+// own in each call.
 bool can_be_bundled(const Request& request) {
   const OpTraits& traits = traits_of(request.type);
+  static_assert(ReduceKind::premul_sum < ReduceKind::custom && reduce_kind_count == 14);
   return traits.collective && !traits.prefix && traits.input != SideForm::none &&
          request.inputs.layout() == flat_layout(traits.input) &&
          request.outputs.layout() == flat_layout(traits.output) &&
-         request.op.kind() != ReduceKind::premul_sum && request.op.kind() != ReduceKind::opaque &&
-         size_of(request.inputs.dtype()) != 0;
+         request.op.kind() < ReduceKind::premul_sum && size_of(request.inputs.dtype()) != 0;
 }
 
 std::size_t blocks_in(SideForm form, int members) {

@@ -36,9 +36,12 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
     if (form != 0) count = count_of_blocks(request);
   }
   const DataType dtype = by_output ? request.outputs.dtype() : request.inputs.dtype();
-  if (dtype == DataType::opaque) count = 0;  // one rank's elements may be several of another's
-  const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 |
-                             form << 12 | static_cast<std::uint64_t>(request.type) << 8 |
+  if (dtype == DataType::opaque) count = 0;   // one rank's elements may be several of another's
+  if (dtype == DataType::value) [[unlikely]]  // values of other sizes are others
+    count = count * label_factor +
+            (by_output ? request.outputs.element_bytes() : request.inputs.element_bytes());
+  const std::uint64_t rest = static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 17 |
+                             form << 13 | static_cast<std::uint64_t>(request.type) << 9 |
                              static_cast<std::uint64_t>(dtype) << 4 |
                              static_cast<std::uint64_t>(request.op.kind());
   return count * label_factor ^ rest;
@@ -47,7 +50,7 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
 inline std::uint64_t call_label(const Call& call) {
   return call_label(*call.request, call.peer) ^ call.whole_label;
 }
-static_assert(op_type_count <= 16 && data_type_count <= 16 && reduce_kind_count <= 16);
+static_assert(op_type_count <= 16 && data_type_count <= 32 && reduce_kind_count <= 16);
 
 /// UsageError: what group rank `member` calls, or has called before, does not fit to this call.
 /// Whoever knows what others call tells that instead (GroupHealth::explained).

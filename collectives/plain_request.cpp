@@ -72,7 +72,8 @@ bool is_plainly_right(const Request& request, GroupShape shape, int root) {
   const Layouts usual = usual_layouts[static_cast<std::size_t>(request.type)];
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
-  if (request.op.kind() == ReduceKind::opaque) return false;
+  if (request.op.kind() >= ReduceKind::custom) return false;
+  static_assert(ReduceKind::custom < ReduceKind::opaque && reduce_kind_count == 14);
   if (shape.rank != root) {
     if (!uses_outputs(request.type, /*is_root=*/false))
       return request.inputs.layout() == usual.inputs && is_plain(in) && is_own_type(in.dtype) &&

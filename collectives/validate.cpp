@@ -80,13 +80,17 @@ void validate_views(std::string_view side, const Blocks<View>& blocks) {
 }
 
 template <class View>
-void require_dtype(DataType dtype, std::span<const View> views, bool is_used) {
+void require_type(const ConstBufferView& first, std::span<const View> views, bool is_used) {
   for (const View& view : views) {
-    const bool counts = is_used || (view.data != nullptr && view.count != 0);
-    if (counts && view.dtype != dtype)
+    if (!is_used && (view.data == nullptr || view.count == 0)) continue;
+    if (view.dtype != first.dtype)
       throw UsageError(fmt::format("tensors with different dtypes in one call: {} and {}",
-                                   to_string(dtype), to_string(view.dtype)),
+                                   to_string(first.dtype), to_string(view.dtype)),
                        {.remedy = "give all buffers of a call the same dtype"});
+    if (view.dtype == DataType::value && view.element_bytes() != first.element_bytes())
+      throw UsageError(fmt::format("values of {} and of {} bytes in one call",
+                                   first.element_bytes(), view.element_bytes()),
+                       {.remedy = "give values of one type in a call"});
   }
 }
 
@@ -97,9 +101,9 @@ void require_one_dtype(const Request& request, bool has_input, bool has_output) 
   const auto outputs = request.outputs.views();
   if (inputs.empty() && outputs.empty()) return;
   const bool by_input = !inputs.empty() && (has_input || outputs.empty());
-  const DataType dtype = by_input ? inputs.front().dtype : outputs.front().dtype;
-  require_dtype(dtype, inputs, has_input);
-  require_dtype(dtype, outputs, has_output);
+  const ConstBufferView first = by_input ? inputs.front() : ConstBufferView(outputs.front());
+  require_type(first, inputs, has_input);
+  require_type(first, outputs, has_output);
 }
 
 /// The input may be the output's own block, exactly, or must lie apart from the output.
@@ -136,7 +140,7 @@ bool overlaps_any(std::span<const BufferView> sorted, const ConstBufferView& vie
 
 /// These need a copy of the input, and the layout of another library's type is not known here.
 void refuse_opaque_in_place(const Request& request) {
-  if (request.inputs.flat().opaque != nullptr && request.inputs.flat().count != 0)
+  if (request.inputs.flat().dtype == DataType::opaque && request.inputs.flat().count != 0)
     throw UnsupportedError("in-place calls are not possible with a type of another library",
                            {.remedy = "give an output that is separate from the input"});
 }
@@ -208,6 +212,19 @@ void describe_as(DataType dtype, std::string_view side, View& view) {
   view.strides = {};
 }
 
+void require_usable(const ReduceOp& op, std::size_t element_bytes) {
+  if (op.kind() != ReduceKind::custom) return;
+  const CustomReduction* const custom = op.custom_reduction();
+  if (custom == nullptr || custom->function == nullptr)
+    throw UsageError("the custom reduction has no function",
+                     {.remedy = "take one from reduce_by, or fill a CustomReduction"});
+  if (custom->element_bytes != element_bytes)
+    throw UsageError(
+        fmt::format("the custom reduction is of values of {} bytes, the buffers' have {}",
+                    custom->element_bytes, element_bytes),
+        {.remedy = "give a reduction of the type that the buffers hold"});
+}
+
 void validate_tag(const Request& request) {
   if (request.tag < 0 || request.tag > ProcessGroup::max_tag)
     throw UsageError(fmt::format("tag {} is not in 0 … {}", request.tag, ProcessGroup::max_tag));
@@ -251,6 +268,7 @@ void validate(const Request& request, GroupShape shape, int root) {
   validate_views("input", inputs);
   validate_views("output", outputs);
   require_one_dtype(request, has_input, has_output);
+  if (reduces(request.type)) require_usable(request.op, request.inputs.element_bytes());
   if (reduces(request.type) && request.op.kind() == ReduceKind::opaque &&
       request.op.handle() == nullptr)
     throw UsageError("the operation of another library has no handle");

@@ -10,8 +10,12 @@
 namespace hymn {
 namespace {
 
+/// Bytes: MPI counts them as an int.
+constexpr std::size_t largest_value = std::size_t{1} << 30;
+
 void validate_size(std::string_view side, const ConstBufferView& view) {
-  if ((view.dtype == DataType::opaque) != (view.opaque != nullptr))
+  const bool is_described = view.dtype == DataType::value || view.dtype == DataType::opaque;
+  if (is_described != (view.opaque != nullptr))
     throw UsageError(fmt::format(
         "the {} buffer's dtype is opaque without an OpaqueType, or the other way round", side));
   const std::size_t element = view.element_bytes();
@@ -19,7 +23,10 @@ void validate_size(std::string_view side, const ConstBufferView& view) {
     throw UsageError(fmt::format("the {} buffer's dtype is {}, which is not a valid one", side,
                                  static_cast<int>(view.dtype)),
                      {.remedy = "give one of hymn::DataType"});
-  if (view.opaque != nullptr && view.opaque->handle == nullptr)
+  if (view.dtype == DataType::value && (element == 0 || element > largest_value))
+    throw UsageError(fmt::format("the {} buffer's values have {} bytes each, where 1 to {} can be",
+                                 side, element, largest_value));
+  if (view.dtype == DataType::opaque && view.opaque->handle == nullptr)
     throw UsageError(fmt::format("the {} buffer's OpaqueType has no handle", side));
   // Multiplied, for a division would be felt in small calls. An element of no bytes counts as one.
   std::ptrdiff_t bytes = 0;

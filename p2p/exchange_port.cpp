@@ -146,7 +146,7 @@ class Route {
     return peer == any_source ? Exchange::from_anyone : ranks_[static_cast<std::size_t>(peer)];
   }
   int member_of(int rank) const {
-    return static_cast<int>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
+    return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
   }
   void complete(Posted& receive, const ExchangeMessage& message) const {
     receive.complete = true;

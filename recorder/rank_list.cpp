@@ -30,7 +30,8 @@ std::string pack_ranks(std::span<const int> ranks) {
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t end = i + 1;
     const int step = end < ranks.size() ? ranks[end] - ranks[i] : 1;
-    while (end < ranks.size() && ranks[end] - ranks[end - 1] == step) ++end;
+    // A series ascends; a group may be ordered otherwise.
+    while (step > 0 && end < ranks.size() && ranks[end] - ranks[end - 1] == step) ++end;
     // Two that are apart are no series: the second may begin one.
     if (step != 1 && end - i == 2) end = i + 1;
     if (!text.empty()) text += ',';

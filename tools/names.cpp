@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "tools/bad_arguments.hpp"
 
@@ -49,6 +50,8 @@ template <class Enum, std::size_t count>
 std::vector<Enum> own_of(const std::array<Enum, count>& all) {
   std::vector<Enum> own(all.begin(), all.end());
   std::erase(own, Enum::opaque);
+  if constexpr (std::is_same_v<Enum, DataType>) std::erase(own, Enum::value);
+  if constexpr (std::is_same_v<Enum, ReduceKind>) std::erase(own, Enum::custom);
   return own;
 }
 

@@ -9,7 +9,7 @@
 
 namespace hymn {
 
-/// Without "opaque", of which a command knows nothing.
+/// Without those of programs and other libraries, of which a command knows nothing.
 std::vector<std::string_view> dtype_names();
 std::vector<std::string_view> op_names();
 

@@ -14,7 +14,7 @@ namespace hymn {
 namespace {
 
 constexpr std::uint64_t answer_bits = 8;
-constexpr std::uint64_t count_bits = 32;
+constexpr std::uint64_t count_bits = 30;
 
 // What groups of this build may have. The setting is one for the whole job; which of these a group
 // has depends on where its members are.
@@ -55,14 +55,15 @@ Selector::Selector(Algorithms algorithms, SelectionRules rules, PlanContext cont
 }
 
 // All that an answer may depend on, in the upper bits; 0 when there is too much to remember: given
-// counts, tags, any source, the types of other libraries, very large counts.
+// counts, tags, any source, types and operations of the program or of other libraries, very large
+// counts.
 std::uint64_t Selector::key(const Request& request) const {
   const ConstBufferView& in = request.inputs.flat();
   const BufferView& out = request.outputs.flat();
   const std::size_t count = all_have_outputs(request.type) ? out.count : in.count;
   if (count >> count_bits != 0 || request.inputs.layout() == Layout::counted ||
-      request.outputs.layout() == Layout::counted || request.inputs.dtype() == DataType::opaque ||
-      request.outputs.dtype() == DataType::opaque || request.op.kind() == ReduceKind::opaque ||
+      request.outputs.layout() == Layout::counted || request.inputs.dtype() >= DataType::value ||
+      request.outputs.dtype() >= DataType::value || request.op.kind() >= ReduceKind::custom ||
       request.tag != 0 || (awaits_message(request.type) && request.peer == any_source))
     return 0;
   // Each at its place, and not one after the other: then none has to wait for the one before.
@@ -70,8 +71,8 @@ std::uint64_t Selector::key(const Request& request) const {
     return static_cast<std::uint64_t>(value) << (answer_bits + count_bits + place);
   };
   const std::uint64_t is_on_gpu = request.memory() == MemoryKind::device ? 1 : 0;
-  return is_on_gpu << 63 | std::uint64_t{1} << 62 | at(request.type, 18) |
-         at(request.op.kind(), 14) | at(request.inputs.dtype(), 10) |
+  return is_on_gpu << 63 | std::uint64_t{1} << 62 | at(request.type, 20) |
+         at(request.op.kind(), 16) | at(request.inputs.dtype(), 11) |
          at(request.outputs.dtype(), 6) | at(request.inputs.layout(), 3) |
          at(request.outputs.layout(), 0) | count << answer_bits;
 }

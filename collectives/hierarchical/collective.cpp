@@ -38,7 +38,7 @@ HierarchicalCollective::HierarchicalCollective(const std::shared_ptr<Hierarchy>&
   const bool is_root = root_ == hierarchy_.shape().rank;
   wants_ = type == OpType::reduce ? is_root : type != OpType::broadcast || !is_root;
   if (reduces(type)) reducer_ = reducer_for(request_.inputs.dtype(), request_.op);
-  if (type != OpType::barrier) element_bytes_ = size_of(request_.inputs.dtype());
+  if (type != OpType::barrier) element_bytes_ = request_.inputs.element_bytes();
 }
 
 std::unique_ptr<AbandonedOperation> HierarchicalCollective::abandon(

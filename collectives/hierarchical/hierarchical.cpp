@@ -24,13 +24,20 @@ class Hierarchical final : public Algorithm {
       return Verdict::no("the blocks are not equal parts of one buffer");
     if (request.inputs.dtype() == DataType::opaque)
       return Verdict::no("unknown MPI type: its layout is known to MPI alone");
+    if (request.inputs.dtype() == DataType::value)
+      if (Verdict whole = cuts_whole(request.inputs.element_bytes()); !whole.ok) return whole;
     if (reduces(request.type)) {
       Verdict verdict = can_reduce_in_memory(request);
       if (!verdict.ok) return verdict;
     }
+    const auto* custom = request.op.custom_reduction();
+    if (reduces(request.type) && custom != nullptr && !custom->commutative)
+      if (Verdict ordered = Hierarchy::can_scan(hierarchy_->map().in_rank_order()); !ordered.ok)
+        return ordered;
     if (is_prefix(request.type)) return Hierarchy::can_scan(hierarchy_->map().in_rank_order());
     if (!cuts_input && !cuts_output) return Verdict::yes();
-    return Hierarchy::has_room_for_blocks(hierarchy_->map().members());
+    return Hierarchy::has_room_for_blocks(hierarchy_->map().members(),
+                                          request.inputs.element_bytes());
   }
   // What a host comes to depends on who is there.
   Reproducibility promises(const Request&) const override { return Reproducibility::runs; }

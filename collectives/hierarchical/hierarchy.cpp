@@ -112,9 +112,9 @@ std::unique_ptr<AbandonedOperation> Hierarchy::abandon(const std::shared_ptr<Hie
   return abandoned;
 }
 
-Verdict Hierarchy::has_room_for_blocks(int ranks) {
-  constexpr std::size_t longest = 16;  // of elements and accumulators
-  constexpr std::size_t most = small_bytes / longest;
+Verdict Hierarchy::has_room_for_blocks(int ranks, std::size_t element_bytes) {
+  constexpr std::size_t longest = 16;  // of elements and accumulators that are numbers
+  const std::size_t most = small_bytes / std::max(longest, element_bytes);
   if (static_cast<std::size_t>(ranks) <= most) return Verdict::yes();
   return Verdict::no(fmt::format("more than {} ranks, each with a block of its own", most));
 }

@@ -49,8 +49,8 @@ class Hierarchy {
   static constexpr std::size_t slots = 8;
   static constexpr std::size_t small_bytes = 4096;  ///< of a slot that is always there
   static constexpr std::size_t large_bytes = 131072;
-  /// Whether a slot holds an element of each rank's block.
-  static Verdict has_room_for_blocks(int ranks);
+  /// Whether a slot holds an element of each rank's block; of numbers that is alike for all.
+  static Verdict has_room_for_blocks(int ranks, std::size_t element_bytes = 0);
   /// Whether what each host comes to, host by host, is in the order of the ranks.
   static Verdict can_scan(bool in_rank_order);
 

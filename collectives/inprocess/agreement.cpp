@@ -60,6 +60,12 @@ void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, in
                   there.outputs.block(shape.rank, shape.size).count);
 }
 
+/// Of one element of what a call is about.
+std::size_t bytes_of(const Request& request) {
+  return all_have_outputs(request.type) ? request.outputs.element_bytes()
+                                        : request.inputs.element_bytes();
+}
+
 }  // namespace
 
 void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine) {
@@ -69,6 +75,7 @@ void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine)
     require_equal(mine, member, "operation", to_string(here.type), to_string(there.type));
     if (here.type == OpType::barrier) continue;
     require_equal(mine, member, "dtype", to_string(dtype_of(here)), to_string(dtype_of(there)));
+    require_equal(mine, member, "size of an element", bytes_of(here), bytes_of(there));
     if (reduces(here.type))
       require_equal(mine, member, "reduction", to_string(here.op.kind()),
                     to_string(there.op.kind()));

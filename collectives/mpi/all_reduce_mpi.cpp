@@ -41,9 +41,9 @@ class AllReduceSteps {
         input_(call.request->inputs.flat()),
         output_(call.request->outputs.flat()),
         result_(result_of(call, shape)),
-        op_(call.request->op),
+        kind_(call.request->op.kind()),
         is_mere_copy_(is_mere_copy(*call.request, shape)),
-        reduction_(*call.request, input_.data, result_, input_.count, kept) {}
+        reduction_(*call.request, input_.data, result_, input_.count, channel, kept) {}
 
   template <class How>
   void call(How how) {
@@ -57,7 +57,7 @@ class AllReduceSteps {
     reduction_.finish(result_, reduction_.target(), output_.count, shape_.size);
     const void* const copy = result_;
     if (is_mere_copy_)
-      reduce_all(reducer_for(output_.dtype, op_), &copy, 1, result_, output_.count);
+      reduce_all(reducer_for(output_.dtype, ReduceOp::of(kind_)), &copy, 1, result_, output_.count);
   }
 
  private:
@@ -79,7 +79,7 @@ class AllReduceSteps {
   ConstBufferView input_;
   BufferView output_;
   void* result_;  // null: none on this rank
-  ReduceOp op_;
+  ReduceKind kind_;
   bool is_mere_copy_;
   MpiReduction reduction_;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/mpi/mpi_custom.hpp"
 #include "collectives/mpi/mpi_function.hpp"
 #include "collectives/mpi/mpi_model.hpp"
 #include "collectives/mpi/mpi_word.hpp"
@@ -20,6 +21,7 @@ struct MpiKept {
   std::unique_ptr<std::byte[]> received;  ///< results that are not received in place
   std::vector<int> counts;
   std::vector<int> displacements;
+  std::unique_ptr<MpiCustom> custom;  ///< null: it reduces by none
 };
 
 /// The operation behind every MPI collective. `Steps` is the collective itself:

@@ -8,7 +8,7 @@ namespace hymn {
 void bring_into_place(const ConstBufferView& from, const BufferView& to, const MpiChannel& channel,
                       int group_rank) {
   if (from.data == to.data || from.count == 0) return;
-  if (from.opaque == nullptr) {
+  if (from.dtype != DataType::opaque) {
     std::memcpy(to.data, from.data, from.bytes());
     return;
   }

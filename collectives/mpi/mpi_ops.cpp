@@ -64,6 +64,7 @@ bool is_as_defined(Accumulator form, ReduceKind kind) {
     case ReduceKind::lxor:
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }

@@ -5,13 +5,19 @@
 namespace hymn {
 
 MpiReduction::MpiReduction(const Request& request, const void* input, void* output,
-                           std::size_t count, MpiKept& kept)
+                           std::size_t count, const MpiChannel& channel, MpiKept& kept)
     : source_(input), target_(output) {
   const ConstBufferView& view = request.inputs.views().front();
   bytes_ = view.element_bytes();
   if (request.op.kind() == ReduceKind::opaque) {
     type_ = mpi_type(view);
     op_ = op_from_pointer(request.op.handle());
+    return;
+  }
+  if (const auto* custom = request.op.custom_reduction()) {
+    kept.custom = std::make_unique<MpiCustom>(*custom, channel.gate);
+    type_ = kept.custom->type();
+    op_ = kept.custom->op();
     return;
   }
   reducer_ = reducer_for(view.dtype, request.op);

@@ -13,7 +13,7 @@ class MpiReduction {
  public:
   /// `input` holds `count` elements; `output` as many, or is null where this rank gets no result.
   MpiReduction(const Request& request, const void* input, void* output, std::size_t count,
-               MpiKept& kept);
+               const MpiChannel& channel, MpiKept& kept);
 
   /// What to send: accumulators, or the user's input.
   const void* source() const { return source_; }

@@ -18,7 +18,8 @@ class ReduceSteps {
         root_(call.peer),
         output_(shape.rank == call.peer ? call.request->outputs.flat().data : nullptr),
         count_(call.request->inputs.flat().count),
-        reduction_(*call.request, call.request->inputs.flat().data, output_, count_, kept) {}
+        reduction_(*call.request, call.request->inputs.flat().data, output_, count_, channel,
+                   kept) {}
 
   template <class How>
   void call(How how) {

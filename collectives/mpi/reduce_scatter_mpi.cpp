@@ -26,7 +26,7 @@ class ReduceScatterSteps {
         output_(call.request->outputs.flat()),
         // No result buffer of full size: accumulators, where needed, are staged.
         reduction_(*call.request, call.request->inputs.flat().data, nullptr,
-                   call.request->inputs.flat().count, kept),
+                   call.request->inputs.flat().count, channel, kept),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->inputs.counts());
     // MPI's own in-place form means something else. A result inside the input, or in accumulator

@@ -44,8 +44,7 @@ std::shared_ptr<NcclChannel> NcclChannel::pair_with(int group_rank) {
 std::shared_ptr<NcclChannel> NcclChannel::column_of(std::vector<int> members) {
   const int me = parts_.members[static_cast<std::size_t>(parts_.shape.rank)];
   NcclChannelParts parts = parts_;
-  parts.shape.rank =
-      static_cast<int>(std::lower_bound(members.begin(), members.end(), me) - members.begin());
+  parts.shape.rank = static_cast<int>(std::ranges::find(members, me) - members.begin());
   parts.shape.size = static_cast<int>(members.size());
   parts.members = std::move(members);
   parts.tag = parts.column_tag;

@@ -46,10 +46,13 @@ ElementBytes factor_as(DataType dtype, double factor) {
     case DataType::int64:
       return bytes_of(static_cast<std::int64_t>(factor));
     case DataType::boolean:
+    case DataType::int16:
+    case DataType::uint16:
     case DataType::complex64:
     case DataType::complex128:
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }

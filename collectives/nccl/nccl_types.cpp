@@ -14,7 +14,8 @@ bool is_integer(DataType dtype) { return traits_of(dtype).family == DataFamily::
 }  // namespace
 
 std::string nccl_refusal(DataType dtype, ReduceKind kind) {
-  if (!is_float(dtype) && !is_integer(dtype))
+  const bool is_short = dtype == DataType::int16 || dtype == DataType::uint16;
+  if (is_short || (!is_float(dtype) && !is_integer(dtype)))
     return fmt::format("NCCL cannot reduce {}", to_string(dtype));
   const ReduceFamily family = traits_of(kind).family;
   if (kind == ReduceKind::avg && is_integer(dtype))
@@ -54,10 +55,13 @@ nccl_api::DataType nccl_type(DataType dtype) {
     case DataType::float64:
       return nccl_api::float64;
     case DataType::boolean:
+    case DataType::int16:
+    case DataType::uint16:
     case DataType::complex64:
     case DataType::complex128:
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }

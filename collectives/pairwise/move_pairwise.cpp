@@ -60,7 +60,7 @@ class MovePairwiseOperation final : public PortOperation {
   }
   void copy(const ConstBufferView& from, const BufferView& to) {
     if (from.data == to.data || from.bytes() == 0) return;
-    if (from.opaque == nullptr) {
+    if (from.dtype != DataType::opaque) {
       std::memcpy(to.data, from.data, from.bytes());
     } else {
       // A type of another library may have gaps, which are not ours to write.

@@ -103,6 +103,7 @@ class ReducePairwiseOperation final : public PortOperation {
     if (!needs_spare()) return slice_of(call_.request->outputs.flat(), shape_.rank);
     const ConstBufferView mine = input_for(shape_.rank);
     BufferView spare(nullptr, mine.count, mine.dtype);
+    spare.opaque = mine.opaque;
     if (staging_)
       spare.data = staging_.get() + mine.bytes() * static_cast<std::size_t>(shape_.size - 1);
     return spare;

@@ -63,7 +63,8 @@ class ScanPairwiseOperation final : public PortOperation {
   bool is_first() const { return shape_.rank == 0; }
   bool is_last() const { return shape_.rank == shape_.size - 1; }
   std::size_t next_count() const {
-    return std::min(left_.count, piece_bytes / reducer_.accumulator_bytes);
+    return std::min(left_.count,
+                    std::max<std::size_t>(piece_bytes / reducer_.accumulator_bytes, 1));
   }
   /// What comes, and then goes: while one piece leaves, the next one comes.
   std::byte* passing() const { return rooms_.get() + (turn_ % 2) * room_bytes_; }

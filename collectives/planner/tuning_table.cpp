@@ -93,7 +93,7 @@ class Field {
   std::string place_;
 };
 
-bool is_known(DataType dtype) { return dtype != DataType::opaque; }
+bool is_known(DataType dtype) { return size_of(dtype) != 0; }
 
 TuningRow read_row(const Field& field) {
   TuningRow row;

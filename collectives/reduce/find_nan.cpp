@@ -87,12 +87,15 @@ std::size_t detail::find_nan_with(const NanKernels& kernels, const void* data, s
     case DataType::boolean:
     case DataType::int8:
     case DataType::uint8:
+    case DataType::int16:
+    case DataType::uint16:
     case DataType::int32:
     case DataType::uint32:
     case DataType::int64:
     case DataType::uint64:
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }

@@ -39,6 +39,7 @@ std::optional<Value> whole_number(ReduceKind kind) {
       return Limits::lowest();
     case ReduceKind::band:
       return static_cast<Value>(~Value{0});
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -65,6 +66,7 @@ std::optional<float> real_number(ReduceKind kind) {
     case ReduceKind::land:
     case ReduceKind::lor:
     case ReduceKind::lxor:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -102,6 +104,7 @@ std::optional<std::uint8_t> truth(ReduceKind kind) {
       return std::uint8_t{0};
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -130,6 +133,10 @@ bool fill_number(std::span<std::byte> memory, DataType dtype, double number) {
       return fill(memory, whole_number_of<std::int8_t>(number));
     case DataType::uint8:
       return fill(memory, whole_number_of<std::uint8_t>(number));
+    case DataType::int16:
+      return fill(memory, whole_number_of<std::int16_t>(number));
+    case DataType::uint16:
+      return fill(memory, whole_number_of<std::uint16_t>(number));
     case DataType::int32:
       return fill(memory, whole_number_of<std::int32_t>(number));
     case DataType::uint32:
@@ -154,6 +161,7 @@ bool fill_number(std::span<std::byte> memory, DataType dtype, double number) {
     case DataType::float8_e5m2:
       // No arithmetic is defined for these; zero has no bits.
       return number == 0 && fill(memory, whole_number_of<std::uint8_t>(number));
+    case DataType::value:
     case DataType::opaque:
       break;
   }
@@ -168,6 +176,10 @@ bool fill_identity(std::span<std::byte> memory, DataType dtype, ReduceKind kind)
       return fill(memory, whole_number<std::int8_t>(kind));
     case DataType::uint8:
       return fill(memory, whole_number<std::uint8_t>(kind));
+    case DataType::int16:
+      return fill(memory, whole_number<std::int16_t>(kind));
+    case DataType::uint16:
+      return fill(memory, whole_number<std::uint16_t>(kind));
     case DataType::int32:
       return fill(memory, whole_number<std::int32_t>(kind));
     case DataType::uint32:
@@ -190,6 +202,7 @@ bool fill_identity(std::span<std::byte> memory, DataType dtype, ReduceKind kind)
       return fill(memory, complex_number<double>(kind));
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }

@@ -91,6 +91,32 @@ struct Widen {
   }
 };
 
+template <class Wide>
+struct WideTruth {
+  template <class T>
+  Wide operator()(T value) const {
+    return value != 0 ? 1 : 0;
+  }
+};
+
+template <class Wide>
+struct ScaleWide {
+  Wide factor;
+  template <class T>
+  Wide operator()(T value) const {
+    using U = std::make_unsigned_t<Wide>;
+    return static_cast<Wide>(static_cast<U>(value) * static_cast<U>(factor));
+  }
+};
+
+template <class T>
+struct Narrow {
+  template <class Wide>
+  T operator()(Wide value) const {
+    return static_cast<T>(value);
+  }
+};
+
 /// Rounds toward zero, as division does.
 template <class T, class Wide>
 struct Average {
@@ -117,6 +143,39 @@ void load_average(void* accumulator, const void* input, std::size_t count, doubl
 template <class T, class Wide>
 void store_average(void* output, const void* accumulator, std::size_t count, int ranks) {
   map<T, Wide>(output, accumulator, count, Average<T, Wide>{static_cast<Wide>(ranks)});
+}
+
+template <class T, class Wide>
+void load(void* accumulator, const void* input, std::size_t count, double) {
+  map<Wide, T>(accumulator, input, count, Widen<Wide>{});
+}
+
+template <class T, class Wide>
+void load_wide_truth(void* accumulator, const void* input, std::size_t count, double) {
+  map<Wide, T>(accumulator, input, count, WideTruth<Wide>{});
+}
+
+template <class T, class Wide>
+void load_scaled_wide(void* accumulator, const void* input, std::size_t count, double factor) {
+  map<Wide, T>(accumulator, input, count, ScaleWide<Wide>{static_cast<Wide>(factor)});
+}
+
+template <class T, class Wide>
+void store(void* output, const void* accumulator, std::size_t count, int) {
+  map<T, Wide>(output, accumulator, count, Narrow<T>{});
+}
+
+/// What is combined in 32 bits, by the kernels of these. Of sums and products the lower 16 are the
+/// same as if they were made of 16.
+template <class T, class Wide, class Widest>
+void add_small_integer(detail::KernelTable& table, DataType dtype) {
+  detail::ConversionKernels& conversion = table.conversion(dtype);
+  conversion.load = load<T, Wide>;
+  conversion.load_scaled = load_scaled_wide<T, Wide>;
+  conversion.load_average = load_average<T, Widest>;
+  conversion.load_truth = load_wide_truth<T, Wide>;
+  conversion.store = store<T, Wide>;
+  conversion.store_average = store_average<T, Widest>;
 }
 
 template <class T, class Wide>
@@ -150,6 +209,8 @@ void add_integers(detail::KernelTable& table) {
   add_boolean(table);
   add_integer<std::int8_t, std::int64_t>(table, DataType::int8, Accumulator::int8);
   add_integer<std::uint8_t, std::uint64_t>(table, DataType::uint8, Accumulator::uint8);
+  add_small_integer<std::int16_t, std::int32_t, std::int64_t>(table, DataType::int16);
+  add_small_integer<std::uint16_t, std::uint32_t, std::uint64_t>(table, DataType::uint16);
   add_integer<std::int32_t, std::int64_t>(table, DataType::int32, Accumulator::int32);
   add_integer<std::uint32_t, std::uint64_t>(table, DataType::uint32, Accumulator::uint32);
   add_integer<std::int64_t, Int128>(table, DataType::int64, Accumulator::int64);

@@ -147,6 +147,29 @@ class BlockwiseReduction {
   BlockwiseReduction(reducer, inputs, ranks, output, factors, places).run(count);
 }
 
+/// By a function of the program's, whose values may be larger than any block.
+[[gnu::noinline]] void reduce_custom(const Reducer& reducer, const void* const* inputs, int ranks,
+                                     void* output, std::size_t count, void* copy) {
+  const std::size_t each = reducer.element_bytes;
+  const std::size_t block = std::max<std::size_t>(block_bytes / each, 1);
+  alignas(64) std::byte few[block_bytes];
+  std::unique_ptr<std::byte[]> large;
+  if (each > block_bytes) large = std::make_unique_for_overwrite<std::byte[]>(each);
+  std::byte* const room = large ? large.get() : few;
+  const auto at = [each](auto* base, std::size_t first) { return base + first * each; };
+  for (std::size_t first = 0; first < count; first += block) {
+    const std::size_t length = std::min(block, count - first);
+    const auto input = [&](int rank) {
+      return at(static_cast<const std::byte*>(inputs[rank]), first);
+    };
+    // The output may be any of the inputs.
+    std::memcpy(room, input(0), length * each);
+    for (int rank = 1; rank < ranks; ++rank) reducer.combine(room, input(rank), length);
+    std::memcpy(at(static_cast<std::byte*>(output), first), room, length * each);
+    if (copy != nullptr) std::memcpy(at(static_cast<std::byte*>(copy), first), room, length * each);
+  }
+}
+
 }  // namespace
 
 void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, void* output,
@@ -161,6 +184,8 @@ void reduce_all(const Reducer& reducer, const void* const* inputs, int ranks, vo
     } else {
       reducer.fold(inputs, ranks, 0, count, output, places);
     }
+  } else if (is_custom(reducer.kind)) {
+    reduce_custom(reducer, inputs, ranks, output, count, places.copy);
   } else {
     reduce_blockwise(reducer, inputs, ranks, output, count, factors, places);
   }

@@ -27,8 +27,10 @@ Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
       return average ? Accumulator::int64 : Accumulator::int8;
     case DataType::uint8:
       return average ? Accumulator::uint64 : Accumulator::uint8;
+    case DataType::int16:  // there are no kernels for 16 bits: results are the same, once narrowed
     case DataType::int32:
       return average ? Accumulator::int64 : Accumulator::int32;
+    case DataType::uint16:
     case DataType::uint32:
       return average ? Accumulator::uint64 : Accumulator::uint32;
     case DataType::int64:
@@ -47,6 +49,7 @@ Accumulator accumulator_for(DataType dtype, ReduceKind kind) {
       return Accumulator::float32;
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }
@@ -69,6 +72,7 @@ std::string refusal_of_floating(DataType dtype, ReduceKind kind) {
       return {};
     case ReduceFamily::bitwise:
     case ReduceFamily::logical:
+    case ReduceFamily::custom:
     case ReduceFamily::opaque:
       break;
   }
@@ -86,11 +90,21 @@ std::string refusal_of_complex(DataType dtype, ReduceKind kind) {
                          to_string(dtype));
     case ReduceFamily::bitwise:
     case ReduceFamily::logical:
+    case ReduceFamily::custom:
     case ReduceFamily::opaque:
       break;
   }
   return fmt::format("{} reductions are not defined for complex numbers ({} of {})",
                      is_logical(kind) ? "logical" : "bitwise", to_string(kind), to_string(dtype));
+}
+
+/// What the program's own function computes of any type whose bytes can be moved.
+std::string refusal_of_custom(DataType dtype, Reproducibility level) {
+  if (dtype == DataType::opaque) return "unknown type: only a path that knows it can reduce it";
+  if (level == Reproducibility::size)
+    return "what a custom reduction computes depends on the order of its inputs, and on the number "
+           "of ranks, as far as hymn knows; ask for reproducibility 'placement' or less";
+  return {};
 }
 
 /// As refusal(), but for the level of reproducibility.
@@ -111,6 +125,10 @@ std::string refusal_of_cell(DataType dtype, ReduceKind kind) {
           "{} values are moved but never reduced; convert them to float16, bfloat16 or float32 "
           "first",
           to_string(dtype));
+    case DataFamily::value:
+      return fmt::format(
+          "{} of values that are no numbers: only a custom reduction says what two of them make",
+          to_string(kind));
     case DataFamily::opaque:
       break;
   }
@@ -149,6 +167,10 @@ bool holds(DataType dtype, double factor) {
       return holds<std::int8_t>(factor);
     case DataType::uint8:
       return holds<std::uint8_t>(factor);
+    case DataType::int16:
+      return holds<std::int16_t>(factor);
+    case DataType::uint16:
+      return holds<std::uint16_t>(factor);
     case DataType::int32:
       return holds<std::int32_t>(factor);
     case DataType::uint32:
@@ -166,6 +188,7 @@ bool holds(DataType dtype, double factor) {
     case DataType::complex128:
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       break;
   }
@@ -189,8 +212,20 @@ const detail::KernelTable& best_kernels() {
 /// By element type and kind. Without a kernel: it is made when it is asked for, or refused.
 using CellTable = std::array<std::array<Reducer, reduce_kind_count>, data_type_count>;
 
-/// Whether it is the same for all calls; a premul_sum has a factor of its own.
-bool is_same_for_all(ReduceKind kind) { return kind != ReduceKind::premul_sum; }
+/// Whether it is the same for all calls; a premul_sum has a factor of its own, and what is custom a
+/// function.
+bool is_same_for_all(ReduceKind kind) { return kind != ReduceKind::premul_sum && !is_custom(kind); }
+
+Reducer custom_reducer(DataType dtype, const CustomReduction& custom, Reproducibility level) {
+  if (const std::string reason = refusal_of_custom(dtype, level); !reason.empty())
+    throw UnsupportedError(reason);
+  Reducer reducer;
+  reducer.dtype = dtype;
+  reducer.kind = ReduceKind::custom;
+  reducer.element_bytes = reducer.accumulator_bytes = custom.element_bytes;
+  reducer.combine = Combiner(custom);
+  return reducer;
+}
 
 CellTable make_cells(Reproducibility level) {
   CellTable cells{};
@@ -211,13 +246,14 @@ std::size_t size_of(Accumulator accumulator) noexcept {
 }
 
 bool order_matters(DataType dtype, ReduceKind kind) {
-  if (kind == ReduceKind::opaque) return true;
+  if (kind == ReduceKind::opaque || is_custom(kind)) return true;
   if (is_bitwise(kind) || detail::is_order(kind)) return false;
   const DataFamily family = traits_of(dtype).family;
   return family != DataFamily::boolean && family != DataFamily::integer;
 }
 
 std::string refusal(DataType dtype, ReduceKind kind, Reproducibility level) {
+  if (is_custom(kind)) return refusal_of_custom(dtype, level);
   std::string reason = refusal_of_cell(dtype, kind);
   if (reason.empty() && level == Reproducibility::size && kind == ReduceKind::product &&
       order_matters(dtype, kind))
@@ -269,6 +305,7 @@ Reducer detail::make_reducer(const KernelTable& table, DataType dtype, const Red
 }
 
 Reducer reducer_for(DataType dtype, const ReduceOp& op, Reproducibility level) {
+  if (const auto* custom = op.custom_reduction()) return custom_reducer(dtype, *custom, level);
   // Every defined cell whose factor is 1, made once: small operations ask at each call.
   static const CellTable as_usual = make_cells(Reproducibility::ranks);
   static const CellTable exact = make_cells(Reproducibility::size);

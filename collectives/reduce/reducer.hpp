@@ -43,6 +43,30 @@ std::size_t size_of(Accumulator accumulator) noexcept;
 /// does not depend on which operand is which, nor on the processor, bit for bit (but for sign and
 /// payload of a NaN that arithmetic made). Here as everywhere below, arrays may have any alignment.
 using CombineFunction = void (*)(void* accumulator, const void* other, std::size_t count);
+/// What combine() does: a kernel, or a function of the program's. Of the latter the accumulator
+/// holds what comes from lower ranks.
+class Combiner {
+ public:
+  constexpr Combiner() = default;
+  constexpr Combiner(CombineFunction kernel) : kernel_(kernel) {}  // NOLINT: it is one
+  constexpr explicit Combiner(const CustomReduction& custom)
+      : custom_(custom.function), context_(custom.context) {}
+
+  void operator()(void* accumulator, const void* other, std::size_t count) const {
+    if (kernel_ != nullptr) [[likely]]
+      kernel_(accumulator, other, count);
+    else
+      custom_(accumulator, other, count, context_);
+  }
+  /// With null: whether there is none.
+  friend constexpr bool operator==(const Combiner&, const Combiner&) = default;
+
+ private:
+  CombineFunction kernel_ = nullptr;
+  CustomReduction::Function custom_ = nullptr;
+  void* context_ = nullptr;
+};
+
 /// accumulator[i] = input[i], widened and scaled. `accumulator` == `input` is allowed when both
 /// elements have the same size; otherwise they do not overlap.
 using LoadFunction = void (*)(void* accumulator, const void* input, std::size_t count,
@@ -78,7 +102,7 @@ struct Reducer {
   std::size_t accumulator_bytes = 0;
   double factor = 1.0;
   LoadFunction load = nullptr;  ///< null: the input is the accumulator
-  CombineFunction combine = nullptr;
+  Combiner combine{};
   StoreFunction store = nullptr;  ///< null: the accumulator is the result
   FoldFunction fold = nullptr;    ///< null: an input must be loaded first, or combine does it
   /// Not null: reduce_all sums with it. An algorithm that folds with `combine` cannot keep what
@@ -94,6 +118,8 @@ struct Reducer {
 Reducer reducer_for(DataType dtype, const ReduceOp& op,
                     Reproducibility reproducibility = Reproducibility::ranks);
 
+inline bool is_custom(ReduceKind kind) { return kind == ReduceKind::custom; }
+
 /// Why the table refuses this cell, or this level of reproducibility for it; empty where it is
 /// defined.
 HYMN_PRIVATE std::string refusal(DataType dtype, ReduceKind kind,
@@ -103,8 +129,8 @@ HYMN_PRIVATE std::string refusal(DataType dtype, ReduceKind kind,
 /// steps round, and for operations that are not known.
 bool order_matters(DataType dtype, ReduceKind kind);
 
-/// The combine kernel of an accumulator; null where there is none (kind is never avg, premul_sum or
-/// opaque). For MPI_Op callbacks, which are made for an accumulator and a kind.
+/// The combine kernel of an accumulator; null where there is none (kind is never avg, premul_sum,
+/// custom or opaque). For MPI_Op callbacks, which are made for an accumulator and a kind.
 CombineFunction combine_function(Accumulator accumulator, ReduceKind kind);
 
 /// Reduces `ranks` (at least 1) inputs in rank order into `output`, for algorithms that see all

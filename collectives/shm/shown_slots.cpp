@@ -31,7 +31,7 @@ class ShowOperation final : public ShmOperation {
     const ConstBufferView& input = request_.inputs.flat();
     use_ = ++slots_.uses_;
     Slot& mine = slots_.slot(channel().rank(), use_);
-    const std::size_t bytes = input.count * size_of(input.dtype);
+    const std::size_t bytes = input.count * input.element_bytes();
     const auto* const from = static_cast<const std::byte*>(input.data);
     unsigned offset = 0;
     if (bytes > ShownSlots::few_bytes) {
@@ -90,13 +90,13 @@ class ShowOperation final : public ShmOperation {
     const ConstBufferView& own = request_.inputs.flat();
     if (member == channel().rank()) return static_cast<const std::byte*>(own.data);
     const Slot& slot = slots_.slot(member, use_);
-    if (own.count * size_of(own.dtype) <= sizeof(Slot::few)) return slot.few;
+    if (own.count * own.element_bytes() <= sizeof(Slot::few)) return slot.few;
     return slot.more() + SlotFlag::offset(slot.flag.load(std::memory_order_relaxed));
   }
 
   void copy() {
     const Slice mine = part();
-    const std::size_t element = size_of(request_.inputs.dtype());
+    const std::size_t element = request_.inputs.element_bytes();
     auto* to = static_cast<std::byte*>(request_.outputs.flat().data);
     for (int member = 0; member < channel().size(); ++member, to += mine.count * element)
       if (const std::byte* from = input_of(member) + mine.offset * element; from != to)

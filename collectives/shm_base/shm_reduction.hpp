@@ -21,6 +21,8 @@ struct FoldInputs {
 
 Verdict can_look_at_all(int members);
 
+/// Whether no value of that size lies in two slots.
+Verdict cuts_whole(std::size_t element_bytes);
 /// Whether a reduction over shared memory can carry the request.
 Verdict can_reduce_in_memory(const Request& request);
 /// The same of one that folds all members' inputs at once.

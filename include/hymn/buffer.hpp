@@ -26,7 +26,8 @@ struct BasicBufferView {
   MemoryKind memory = MemoryKind::host;
   std::span<const std::int64_t> shape{};
   std::span<const std::int64_t> strides{};
-  const OpaqueType* opaque = nullptr;  ///< set exactly when dtype is DataType::opaque
+  /// Set exactly when dtype is DataType::opaque or DataType::value.
+  const OpaqueType* opaque = nullptr;
 
   constexpr BasicBufferView() = default;
   constexpr BasicBufferView(Pointer data_, std::size_t count_, DataType dtype_,
@@ -43,6 +44,12 @@ struct BasicBufferView {
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
         dtype(data_type_of<std::ranges::range_value_t<Range>>) {}
+
+  /// Of a single element that has a name, for example a counter on the stack.
+  template <Element T>
+    requires std::convertible_to<T*, Pointer>
+  constexpr BasicBufferView(T& element)  // NOLINT: as above
+      : BasicBufferView(&element, 1, data_type_of<T>) {}
 
   /// A writable view is also a readable one.
   template <class Other>
@@ -78,7 +85,7 @@ struct BasicBufferView {
 using BufferView = BasicBufferView<void*>;
 using ConstBufferView = BasicBufferView<const void*>;
 
-/// A view of a single element, for example a counter on the stack.
+/// A view of a single element, where its name alone does not say so.
 template <Element T>
 BufferView view_of(T& element) {
   return BufferView(&element, 1, data_type_of<T>);

@@ -87,6 +87,12 @@ HYMN_API hymnResult_t hymnGroupFind(hymnWorld_t world, const char* tag, const in
 HYMN_API hymnResult_t hymnGroupFindOrCreate(hymnWorld_t world, const char* tag, const int* ranks,
                                             size_t n, size_t group_size,
                                             const hymnGroupOptions_t* options, hymnGroup_t* group);
+/// As MPI_Comm_split: the members that give the same color (0 or more) become a group, in the order
+/// of their keys, those with equal keys in their order here. Every member calls it, as a collective
+/// of this group. *split is NULL for who gives HYMN_NO_COLOR, and on a rank outside.
+/// hymnUsageError: another color below 0.
+HYMN_API hymnResult_t hymnGroupSplit(hymnGroup_t group, int color, int key,
+                                     const hymnGroupOptions_t* options, hymnGroup_t* split);
 /// The tag of the group, which stays with the handle: "" for that of all ranks; one that was made
 /// for it where none was given.
 HYMN_API hymnResult_t hymnGroupTag(hymnGroup_t group, const char** tag);
@@ -168,6 +174,15 @@ HYMN_API hymnResult_t hymnWorkFree(hymnWork_t work);
 /// The sum of the inputs, each multiplied first by the factor that its *own* rank gives. The value
 /// holds the factor itself: nothing has to be freed.
 HYMN_API hymnOp_t hymnOpPremulSum(double factor);
+/// As MPI_Op_create: an operation of the program's own on values of `value_bytes` bytes, of any
+/// type of that size (HYMN_VALUE, hymnFloat64, …). With `commutative` not 0 it may be applied in
+/// any order, else in that of the group's ranks. All ranks of a call give the same one, in host
+/// memory; docs/values.md tells more. It is freed by hymnOpFree, when all operations with it have
+/// ended.
+HYMN_API hymnResult_t hymnOpCreate(hymnOpFunction_t function, void* context, size_t value_bytes,
+                                   int commutative, hymnOp_t* op);
+/// *op becomes hymnSum.
+HYMN_API hymnResult_t hymnOpFree(hymnOp_t* op);
 
 /// Reduces the ranks' inputs element by element; every rank gets the same bits.
 HYMN_API hymnResult_t hymnAllReduce(const void* sendbuf, void* recvbuf, size_t count,

@@ -13,4 +13,5 @@
 #include "hymn/shard.hpp"          // IWYU pragma: export
 #include "hymn/store.hpp"          // IWYU pragma: export
 #include "hymn/threads.hpp"        // IWYU pragma: export
+#include "hymn/values.hpp"         // IWYU pragma: export
 #include "hymn/world.hpp"          // IWYU pragma: export

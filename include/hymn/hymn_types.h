@@ -44,10 +44,18 @@ typedef enum {
   hymnComplex64,   ///< two float32
   hymnComplex128,  ///< two float64
   hymnFloat8e4m3,  ///< moved, never reduced
-  hymnFloat8e5m2   ///< moved, never reduced
+  hymnFloat8e5m2,  ///< moved, never reduced
+  hymnInt16,
+  hymnUint16,
+  hymnValueBytes = 1 << 24  ///< HYMN_VALUE
 } hymnDataType_t;
 
-/// What a reduction computes: one of the constants below, or a value of hymnOpPremulSum.
+/// The type of values of so many bytes, 1 to 16777215: `HYMN_VALUE(sizeof(struct particle))`. They
+/// are moved, and reduced by what hymnOpCreate has made.
+#define HYMN_VALUE(bytes) ((hymnDataType_t)(hymnValueBytes + (int)(bytes)))
+
+/// What a reduction computes: one of the constants below, or a value of hymnOpPremulSum or
+/// hymnOpCreate.
 typedef uint64_t hymnOp_t;
 enum {
   hymnSum = 0,
@@ -62,6 +70,11 @@ enum {
   hymnLor,
   hymnLxor
 };
+
+/// What hymnOpCreate makes an operation of: inout[i] = inout[i] op in[i] for i < count, where
+/// `inout` comes from lower ranks. It is associative, and makes no calls of hymn's or MPI's. Values
+/// may lie at any address: copy them (memcpy) where their type needs to be aligned.
+typedef void (*hymnOpFunction_t)(void* inout, const void* in, size_t count, void* context);
 
 /// A collective, for calls that make any of several.
 typedef enum {
@@ -92,6 +105,7 @@ typedef struct {
 } hymnRecvStatus_t;
 
 #define HYMN_ANY_SOURCE (-1)
+#define HYMN_NO_COLOR (-1)
 #define HYMN_MAX_TAG 16383
 
 /// Times in options and in hymnGroupSetTimeout: a negative number waits for ever; in options 0

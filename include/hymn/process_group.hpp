@@ -46,7 +46,9 @@ using CompletionHook = std::function<void(const CompletionInfo&)>;
 
 /// Who belongs to a group: a value that never changes.
 struct Membership {
-  std::vector<int> ranks;  ///< global ranks, ascending; a member's index is its group rank
+  /// Global ranks; a member's index is its group rank. Ascending, unless ProcessGroup::split() has
+  /// ordered them by keys.
+  std::vector<int> ranks;
   /// The same on every member; no other group of the world ever has it. Counts from 0 what all
   /// ranks make together.
   std::uint64_t uid = 0;
@@ -133,6 +135,12 @@ class HYMN_API ProcessGroup {
   HYMN_INLINE void all_reduce(ConstBufferView in, BufferView out, ReduceOp op = {},
                               const CallOptions& options = {}) {
     run(Request::all_reduce(in, out, op), options);
+  }
+  /// The reduction of one value of each rank: `double total = group.all_reduced(part)`.
+  template <Element T>
+  HYMN_INLINE T all_reduced(T value, ReduceOp op = {}, const CallOptions& options = {}) {
+    run(Request::all_reduce(view_of(std::as_const(value)), view_of(value), op), options);
+    return value;
   }
   HYMN_INLINE Work all_reduce_async(BufferView inout, ReduceOp op = {},
                                     const CallOptions& options = {}) {
@@ -489,6 +497,17 @@ class HYMN_API ProcessGroup {
   /// As MPI_Iprobe: the same without waiting; nothing where none has come. It moves what is in
   /// flight on this rank. Throws where a message can come no more: PeerError, AbortedError.
   std::optional<MessageInfo> iprobe(int source, int tag = 0);
+  // --- Groups of its members
+
+  /// For split(): this rank is to be in none of the new groups.
+  static constexpr int no_color = -1;
+  /// As MPI_Comm_split: the members that give the same `color` (0 or more) become a group, in the
+  /// order of their keys, those with equal keys in their order here. Every member calls it, as a
+  /// collective of this group (it makes an all_gather); then each new group is made by its members
+  /// alone (GroupOptions::local_sync). Who gives no_color gets an empty handle (valid() is false),
+  /// as does a rank outside, which is warned. Throws UsageError for another color below 0, and
+  /// otherwise what all_gather and World::new_group() do.
+  ProcessGroup split(int color, int key = 0, const GroupOptions& options = {});
 
   // --- Failures
 

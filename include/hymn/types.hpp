@@ -22,6 +22,8 @@ enum class DataType : std::uint8_t {
   boolean,  ///< one byte; any non-zero byte counts as true, results are 0 or 1
   int8,
   uint8,
+  int16,
+  uint16,
   int32,
   uint32,
   int64,
@@ -34,11 +36,12 @@ enum class DataType : std::uint8_t {
   complex128,  ///< two float64
   float8_e4m3fn,
   float8_e5m2,
+  value,   ///< of any trivially copyable type of the program's: an OpaqueType tells its size
   opaque,  ///< described by an OpaqueType that only some paths understand
 };
 
 /// What is true of all element types of a family.
-enum class DataFamily : std::uint8_t { boolean, integer, floating, complex, float8, opaque };
+enum class DataFamily : std::uint8_t { boolean, integer, floating, complex, float8, value, opaque };
 
 /// What an element type is.
 struct DataTraits {
@@ -56,6 +59,10 @@ constexpr DataTraits define(DataType dtype) {
       return {"int8", 1, DataFamily::integer};
     case DataType::uint8:
       return {"uint8", 1, DataFamily::integer};
+    case DataType::int16:
+      return {"int16", 2, DataFamily::integer};
+    case DataType::uint16:
+      return {"uint16", 2, DataFamily::integer};
     case DataType::int32:
       return {"int32", 4, DataFamily::integer};
     case DataType::uint32:
@@ -80,6 +87,8 @@ constexpr DataTraits define(DataType dtype) {
       return {"float8_e4m3fn", 1, DataFamily::float8};
     case DataType::float8_e5m2:
       return {"float8_e5m2", 1, DataFamily::float8};
+    case DataType::value:
+      return {"value", 0, DataFamily::value};
     case DataType::opaque:
       return {"opaque", 0, DataFamily::opaque};
   }
@@ -92,14 +101,15 @@ inline constexpr auto all_data_types = detail::all_described<DataType>;
 /// Also of a value that no enumerator has: then it is called "unknown".
 constexpr const DataTraits& traits_of(DataType dtype) noexcept { return detail::row_of(dtype); }
 
-/// A type of another library (for example an MPI derived datatype) that hymn passes on untouched.
+/// A type of another library (for example an MPI derived datatype) that hymn passes on untouched;
+/// or, of DataType::value, how large a value is.
 struct OpaqueType {
   const void* handle = nullptr;   ///< meaning known to `library` only; must outlive its use
-  std::string_view library;       ///< "mpi"
+  std::string_view library;       ///< "mpi"; "" for DataType::value
   std::size_t element_bytes = 0;  ///< distance between two elements
 };
 
-/// Size of one element in bytes; 0 for DataType::opaque.
+/// Size of one element in bytes; 0 for DataType::value and DataType::opaque.
 constexpr std::size_t size_of(DataType dtype) noexcept { return traits_of(dtype).bytes; }
 /// "float32", "boolean", …
 HYMN_API std::string_view to_string(DataType dtype) noexcept;
@@ -118,6 +128,7 @@ enum class ReduceKind : std::uint8_t {
   lxor,
   avg,
   premul_sum,
+  custom,  ///< what a function of the program's makes of two values: CustomReduction
   opaque,  ///< an operation of another library; only with DataType::opaque or where a path knows it
 };
 
@@ -128,6 +139,7 @@ enum class ReduceFamily : std::uint8_t {
   order,  ///< of the smallest or the largest
   bitwise,
   logical,
+  custom,
   opaque,
 };
 
@@ -164,6 +176,8 @@ constexpr ReduceTraits define(ReduceKind kind) {
       return {"avg", ReduceFamily::sum};
     case ReduceKind::premul_sum:
       return {"premul_sum", ReduceFamily::sum};
+    case ReduceKind::custom:
+      return {"custom", ReduceFamily::custom};
     case ReduceKind::opaque:
       return {"opaque", ReduceFamily::opaque};
   }
@@ -178,6 +192,20 @@ constexpr const ReduceTraits& traits_of(ReduceKind kind) noexcept { return detai
 
 HYMN_API std::string_view to_string(ReduceKind kind) noexcept;
 
+/// A reduction of the program's own. It is associative; where it is also commutative it may be
+/// applied in any order, else it is in the order of the group's ranks.
+struct CustomReduction {
+  /// inout[i] = inout[i] op in[i] for i < count; `inout` comes from lower ranks. The two do not
+  /// overlap, and may lie at any address, aligned or not. Any thread of hymn's may call it, several
+  /// at a time; it makes no calls of hymn's or MPI's, and throws nothing.
+  using Function = void (*)(void* inout, const void* in, std::size_t count, void* context);
+
+  Function function = nullptr;
+  void* context = nullptr;        ///< handed to the function
+  std::size_t element_bytes = 0;  ///< of one value
+  bool commutative = false;
+};
+
 /// A reduction operation: its kind, and the factor of premul_sum.
 class ReduceOp {
  public:
@@ -191,11 +219,20 @@ class ReduceOp {
   static constexpr ReduceOp opaque(const void* handle) {
     return ReduceOp(ReduceKind::opaque, 1.0, handle);
   }
+  /// One of the program's own, the same on all ranks; `reduction` must outlive its use.
+  /// reduce_by() (hymn/values.hpp) makes one of a callable.
+  static constexpr ReduceOp custom(const CustomReduction& reduction) {
+    return ReduceOp(ReduceKind::custom, 1.0, &reduction);
+  }
   static constexpr ReduceOp of(ReduceKind kind) { return ReduceOp(kind, 1.0, nullptr); }
 
   constexpr ReduceKind kind() const { return kind_; }
   constexpr double factor() const { return factor_; }
   constexpr const void* handle() const { return handle_; }
+  /// Null: it is none of the program's own.
+  constexpr const CustomReduction* custom_reduction() const {
+    return kind_ == ReduceKind::custom ? static_cast<const CustomReduction*>(handle_) : nullptr;
+  }
 
   constexpr ReduceOp() = default;  // sum
 
@@ -243,6 +280,8 @@ consteval DataType deduce_data_type() {
     return DataType::uint8;
   else if constexpr (std::integral<T> && sizeof(T) == 1)
     return std::is_signed_v<T> ? DataType::int8 : DataType::uint8;
+  else if constexpr (std::integral<T> && sizeof(T) == 2)
+    return std::is_signed_v<T> ? DataType::int16 : DataType::uint16;
   else if constexpr (std::integral<T> && sizeof(T) == 4)
     return std::is_signed_v<T> ? DataType::int32 : DataType::uint32;
   else if constexpr (std::integral<T> && sizeof(T) == 8)

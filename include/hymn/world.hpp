@@ -138,6 +138,11 @@ class HYMN_API World {
     return new_group_async(std::span<const int>(ranks.begin(), ranks.size()), options);
   }
 
+  /// group().split().
+  ProcessGroup split(int color, int key = 0, const GroupOptions& options = {}) {
+    return group().split(color, key, options);
+  }
+
   /// The group with this tag and these ranks, in any order, that lives on this rank, the latest if
   /// there are several; an empty handle if there is none. ("", all ranks) is the group of all.
   /// Local. Throws UsageError as new_group() does for the ranks.

@@ -1,6 +1,8 @@
 #include "p2p/mpi/mpi_types.hpp"
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -23,6 +25,20 @@ Handle unpack_handle(const void* pointer) {
     return static_cast<Handle>(reinterpret_cast<std::intptr_t>(pointer));
 }
 
+/// Of values of that size; one for each size that the program uses, until MPI is finalized.
+MPI_Datatype type_of_bytes(std::size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::size_t, MPI_Datatype> made;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = made.try_emplace(bytes, MPI_DATATYPE_NULL);
+  if (is_new) {
+    check_mpi(PMPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &found->second),
+              "MPI_Type_contiguous");
+    check_mpi(PMPI_Type_commit(&found->second), "MPI_Type_commit");
+  }
+  return found->second;
+}
+
 }  // namespace
 
 MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
@@ -34,6 +50,10 @@ MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
       return MPI_UINT8_T;
     case DataType::int8:
       return MPI_INT8_T;
+    case DataType::int16:
+      return MPI_INT16_T;
+    case DataType::uint16:
+      return MPI_UINT16_T;
     case DataType::int32:
       return MPI_INT32_T;
     case DataType::uint32:
@@ -53,6 +73,8 @@ MPI_Datatype mpi_type(DataType dtype, const OpaqueType* opaque) {
       return MPI_C_FLOAT_COMPLEX;
     case DataType::complex128:
       return MPI_C_DOUBLE_COMPLEX;
+    case DataType::value:
+      return type_of_bytes(opaque->element_bytes);
     case DataType::opaque:
       return unpack_handle<MPI_Datatype>(opaque->handle);
   }
@@ -71,6 +93,7 @@ MPI_Datatype mpi_arithmetic_type(DataType dtype) {
       return dtype == DataType::float32 || dtype == DataType::float64 ? mpi_type(dtype, nullptr)
                                                                       : MPI_DATATYPE_NULL;
     case DataFamily::float8:
+    case DataFamily::value:
     case DataFamily::opaque:
       break;
   }
@@ -101,6 +124,7 @@ MPI_Op mpi_operation(ReduceKind kind) {
       return MPI_LXOR;
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -110,7 +134,8 @@ MPI_Op mpi_operation(ReduceKind kind) {
 Verdict knows_types(const Request& request) {
   std::string stranger;
   auto look = [&stranger](const OpaqueType* opaque) {
-    if (opaque != nullptr && opaque->library != "mpi") stranger = opaque->library;
+    if (opaque != nullptr && !opaque->library.empty() && opaque->library != "mpi")
+      stranger = opaque->library;
   };
   for (const auto& view : request.inputs.views()) look(view.opaque);
   for (const auto& view : request.outputs.views()) look(view.opaque);

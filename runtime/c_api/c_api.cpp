@@ -124,7 +124,12 @@ hymnWorld_t adopt_world(std::unique_ptr<hymnWorld> handle, World* world) {
   return handle.release();
 }
 
-/// A handle of what `get` returns, or NULL where that is no group.
+/// A handle of an empty one is NULL.
+void hand_out_group(hymnGroup got, hymnGroup_t* group) {
+  if (got.group.valid()) *group = std::make_unique<hymnGroup>(std::move(got)).release();
+}
+
+/// A handle of what `get` returns.
 template <class Get>
 hymnResult_t give_group(const char* function, hymnWorld_t world, const int* ranks, std::size_t n,
                         hymnGroup_t* group, Get&& get) {
@@ -132,8 +137,7 @@ hymnResult_t give_group(const char* function, hymnWorld_t world, const int* rank
     *need(group, "group") = nullptr;
     World& of = *need(world, "world")->world;
     if (n > 0) need(ranks, "ranks");
-    hymnGroup got = get(of, std::span<const int>(ranks, n));
-    if (got.group.valid()) *group = std::make_unique<hymnGroup>(std::move(got)).release();
+    hand_out_group(get(of, std::span<const int>(ranks, n)), group);
   });
 }
 
@@ -315,6 +319,17 @@ hymnResult_t hymnGroupCreate(hymnWorld_t world, const int* ranks, size_t n,
   return give_group(__func__, world, ranks, n, group, [&](World& of, std::span<const int> list) {
     const hymn::GroupOptions chosen = group_options(options);
     return hymnGroup{.group = of.new_group(list, chosen), .is_shared = !chosen.tag.empty()};
+  });
+}
+
+hymnResult_t hymnGroupSplit(hymnGroup_t group, int color, int key,
+                            const hymnGroupOptions_t* options, hymnGroup_t* split) {
+  return guarded(__func__, [&] {
+    *need(split, "split") = nullptr;
+    const hymn::GroupOptions chosen = group_options(options);
+    hand_out_group({.group = need(group, "group")->group.split(color, key, chosen),
+                    .is_shared = !chosen.tag.empty()},
+                   split);
   });
 }
 

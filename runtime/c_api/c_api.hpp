@@ -83,6 +83,10 @@ double seconds_of(Timeout timeout);
 
 ReduceOp reduce_op(hymnOp_t op);
 hymnOp_t op_value(const ReduceOp& op);
+/// What hymnOpCreate has made; null: it has not made that.
+const CustomReduction* custom_reduction(hymnOp_t op);
+/// Of values of so many bytes; it stays where it is.
+const OpaqueType* value_type(std::size_t bytes);
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype);
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
 

@@ -23,6 +23,10 @@ constexpr std::optional<std::uint64_t> c_value(DataType dtype) {
       return hymnInt8;
     case DataType::uint8:
       return hymnUint8;
+    case DataType::int16:
+      return hymnInt16;
+    case DataType::uint16:
+      return hymnUint16;
     case DataType::int32:
       return hymnInt32;
     case DataType::uint32:
@@ -47,6 +51,7 @@ constexpr std::optional<std::uint64_t> c_value(DataType dtype) {
       return hymnFloat8e4m3;
     case DataType::float8_e5m2:
       return hymnFloat8e5m2;
+    case DataType::value:  // one for each size
     case DataType::opaque:
       break;
   }
@@ -78,6 +83,7 @@ constexpr std::optional<std::uint64_t> c_value(ReduceKind kind) {
     case ReduceKind::avg:
       return hymnAvg;
     case ReduceKind::premul_sum:  // a value for each factor
+    case ReduceKind::custom:      // a value for each that is made
     case ReduceKind::opaque:
       break;
   }
@@ -118,9 +124,19 @@ double factor_of(hymnOp_t op) {
   const std::uint64_t zigzag = op << 1 ^ -(op >> 63);
   const double factor = std::bit_cast<double>(zigzag ^ bits_of_zero);
   if (premul_bits(factor) != op)
-    throw UsageError(fmt::format("{} is not a hymnOp_t", static_cast<std::int64_t>(op)),
-                     {.remedy = "give hymnSum to hymnLxor, or what hymnOpPremulSum has returned"});
+    throw UsageError(
+        fmt::format("{} is not a hymnOp_t", static_cast<std::int64_t>(op)),
+        {.remedy = "give hymnSum to hymnLxor, what hymnOpPremulSum has returned, or what "
+                   "hymnOpCreate has made and hymnOpFree has not freed"});
   return factor;
+}
+
+/// Nothing: it is no type of values.
+std::optional<std::size_t> bytes_of_value(hymnDataType_t dtype) {
+  const auto value = static_cast<unsigned>(dtype);
+  constexpr unsigned first = hymnValueBytes;
+  return value > first && value < 2 * first ? std::optional<std::size_t>(value - first)
+                                            : std::nullopt;
 }
 
 DataType data_type(hymnDataType_t dtype) {
@@ -130,10 +146,20 @@ DataType data_type(hymnDataType_t dtype) {
   return *found;
 }
 
+template <class View, class Pointer>
+View view_of(Pointer data, std::size_t count, hymnDataType_t dtype) {
+  const std::optional<std::size_t> bytes = bytes_of_value(dtype);
+  View view(data, count, bytes ? DataType::value : data_type(dtype));
+  if (bytes) view.opaque = value_type(*bytes);
+  return view;
+}
+
 }  // namespace
 
 ReduceOp reduce_op(hymnOp_t op) {
   const std::optional<ReduceKind> kind = at(kinds_of_c, op);
+  if (!kind)
+    if (const CustomReduction* custom = custom_reduction(op)) return ReduceOp::custom(*custom);
   return kind ? ReduceOp::of(*kind) : ReduceOp::premul_sum(factor_of(op));
 }
 
@@ -143,11 +169,11 @@ hymnOp_t op_value(const ReduceOp& op) {
 }
 
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype) {
-  return {data, count, data_type(dtype)};
+  return view_of<ConstBufferView>(data, count, dtype);
 }
 
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype) {
-  return {data, count, data_type(dtype)};
+  return view_of<BufferView>(data, count, dtype);
 }
 
 // Too much to count stays too much: the runtime refuses it, with the rank and the group.

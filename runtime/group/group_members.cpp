@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace hymn::detail {
 
@@ -11,13 +12,24 @@ GroupMembers::GroupMembers(Membership membership, std::string description, int m
     : membership_(std::move(membership)),
       description_(description.empty() ? "undefined" : std::move(description)),
       me_(me),
-      shape_(shape_of(membership_, me)) {}
+      shape_(shape_of(membership_, me)),
+      by_rank_(ordered(membership_.ranks)) {}
 
 GroupShape GroupMembers::shape_of(const Membership& membership, int rank) {
   const auto& ranks = membership.ranks;
-  const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-  const bool member = found != ranks.end() && *found == rank;
-  return {member ? static_cast<int>(found - ranks.begin()) : -1, static_cast<int>(ranks.size())};
+  const auto found = std::ranges::find(ranks, rank);
+  return {found != ranks.end() ? static_cast<int>(found - ranks.begin()) : -1,
+          static_cast<int>(ranks.size())};
+}
+
+// By global rank, as most groups have them anyway: those have no need of it.
+std::vector<int> GroupMembers::ordered(const std::vector<int>& ranks) {
+  if (std::ranges::is_sorted(ranks)) return {};
+  std::vector<int> members(ranks.size());
+  std::iota(members.begin(), members.end(), 0);
+  std::ranges::sort(members, {},
+                    [&](int member) { return ranks[static_cast<std::size_t>(member)]; });
+  return members;
 }
 
 int GroupMembers::global_rank(int group_rank) const {
@@ -34,9 +46,18 @@ int GroupMembers::find_rank(int global_rank) const {
   // Mostly a group has all ranks, or the first so many.
   const auto index = static_cast<std::size_t>(global_rank);
   if (index < ranks.size() && ranks[index] == global_rank) return global_rank;
+  if (!by_rank_.empty()) return find_unordered(global_rank);
   const auto found = std::lower_bound(ranks.begin(), ranks.end(), global_rank);
   if (found == ranks.end() || *found != global_rank) return -1;
   return static_cast<int>(found - ranks.begin());
+}
+
+int GroupMembers::find_unordered(int global_rank) const {
+  const auto rank_of = [this](int member) {
+    return membership_.ranks[static_cast<std::size_t>(member)];
+  };
+  const auto found = std::ranges::lower_bound(by_rank_, global_rank, {}, rank_of);
+  return found != by_rank_.end() && rank_of(*found) == global_rank ? *found : -1;
 }
 
 int GroupMembers::group_rank(int global_rank) const {

@@ -42,11 +42,14 @@ class GroupMembers {
 
  private:
   int find_peer(const Request& request, ToItself to_itself) const;
+  int find_unordered(int global_rank) const;
+  static std::vector<int> ordered(const std::vector<int>& ranks);
 
   Membership membership_;
   std::string description_;
   int me_;
   GroupShape shape_;
+  std::vector<int> by_rank_;  ///< the members by global rank; empty: they are so already
 };
 
 }  // namespace hymn::detail

@@ -13,7 +13,7 @@ namespace hymn::detail {
 namespace {
 
 bool is_in(const ProcessGroup& group, int rank) {
-  return std::ranges::binary_search(group.membership().ranks, rank);
+  return std::ranges::find(group.membership().ranks, rank) != group.membership().ranks.end();
 }
 
 }  // namespace
@@ -93,7 +93,10 @@ void JoinState::require_within(const std::vector<Part>& parts) const {
   const std::vector<int>& outer = parts.front().group.membership().ranks;
   for (const Part& part : parts) {
     const std::vector<int>& ranks = part.group.membership().ranks;
-    if (std::ranges::includes(outer, ranks)) continue;
+    const auto is_outer = [&outer](int rank) {
+      return std::ranges::find(outer, rank) != outer.end();
+    };
+    if (std::ranges::all_of(ranks, is_outer)) continue;
     throw UsageError(
         fmt::format("the ranks [{}] of a joinable's group are not all in the first joinable's "
                     "group of ranks [{}]",

@@ -109,6 +109,9 @@ ShadowCall::ShadowCall(const MadeCall& made, int rank, GroupShape shape,
                        const ShadowOptions& options, ShadowMemory memory)
     : shape_(shape), options_(options), dtype_(dtype_of(*made.one)), memory_(std::move(memory)) {
   const CallRecord& record = *made.one;
+  if (dtype_ == DataType::value)
+    refuse(record, "only the program knows what its values are",
+           "use joinables, whose hooks can make the call");
   if (dtype_ == DataType::opaque)
     refuse(record, "only another library knows the type of its elements",
            "use joinables, whose hooks can make the call");

@@ -77,14 +77,14 @@ void ShmMechanism::placed(const JobMap& job) {
 ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membership) const {
   Neighbours found;
   std::vector<CpuSet> cores;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const RankPlace& place = places_[i];
-    const auto& ranks = membership.ranks;
-    const auto member = std::lower_bound(ranks.begin(), ranks.end(), place.rank);
-    if (member == ranks.end() || *member != place.rank) continue;
-    if (i == me_) found.me = static_cast<int>(found.group_ranks.size());
-    found.group_ranks.push_back(static_cast<int>(member - ranks.begin()));
-    cores.push_back(cores_of(*machine_, place.cpus));
+  // In the order of the group.
+  for (std::size_t member = 0; member < membership.ranks.size(); ++member) {
+    const auto place = std::ranges::find(places_, membership.ranks[member], &RankPlace::rank);
+    if (place == places_.end()) continue;
+    if (static_cast<std::size_t>(place - places_.begin()) == me_)
+      found.me = static_cast<int>(found.group_ranks.size());
+    found.group_ranks.push_back(static_cast<int>(member));
+    cores.push_back(cores_of(*machine_, place->cpus));
   }
   found.oversubscribed = !enough_cores(cores);
   return found;

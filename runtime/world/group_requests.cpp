@@ -78,12 +78,23 @@ void GroupRequests::skip_uids_to(std::uint64_t uid) {
 
 ProcessGroup GroupRequests::new_group(std::span<const int> ranks, const GroupOptions& options) {
   Membership membership = new_membership(ranks, options);
-  if (members_alone(options)) {
-    const LocalNumbers::Claim claim = local_.claim_for(membership, options);
-    return ProcessGroup(local_.make_or_find(std::move(membership), options, claim));
-  }
+  if (members_alone(options)) return make_alone(std::move(membership), options);
   settle();
   return ProcessGroup(factory_.make(std::move(membership), options));
+}
+
+ProcessGroup GroupRequests::new_group_in_order(std::uint64_t parent, std::vector<int> ranks,
+                                               GroupOptions options) {
+  options.local_sync = true;
+  Membership membership = new_membership(ranks, options);
+  membership.ranks = std::move(ranks);
+  membership.parent = parent;
+  return make_alone(std::move(membership), options);
+}
+
+ProcessGroup GroupRequests::make_alone(Membership membership, const GroupOptions& options) {
+  const LocalNumbers::Claim claim = local_.claim_for(membership, options);
+  return ProcessGroup(local_.make_or_find(std::move(membership), options, claim));
 }
 
 Future<ProcessGroup> GroupRequests::new_group_async(std::span<const int> ranks,

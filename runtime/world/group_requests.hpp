@@ -31,6 +31,9 @@ class GroupRequests {
   ProcessGroup make_default_group();
   /// As World's.
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
+  /// As GroupOwner's.
+  ProcessGroup new_group_in_order(std::uint64_t parent, std::vector<int> ranks,
+                                  GroupOptions options);
   Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);
   ProcessGroup find(std::string_view tag, std::span<const int> ranks);
   ProcessGroup find_or_create(std::string_view tag, std::span<const int> flat_ranks,
@@ -49,6 +52,7 @@ class GroupRequests {
   /// Of a group that is about to be made; without a uid where its members agree on one. Throws
   /// UsageError.
   Membership new_membership(std::span<const int> ranks, const GroupOptions& options);
+  ProcessGroup make_alone(Membership membership, const GroupOptions& options);
   void require_world(const ErrorContext& context) const;
   std::uint64_t next_uid(const ErrorContext& context);
   std::shared_ptr<FutureState<ProcessGroup>> new_future();

@@ -8,6 +8,17 @@
 #include "recorder/making_note.hpp"
 
 namespace hymn::detail {
+namespace {
+
+/// Those of `ranks` that are among `some`: they keep their order.
+std::vector<int> as_ordered_in(const std::vector<int>& ranks, const std::vector<int>& some) {
+  std::vector<int> ordered;
+  std::ranges::copy_if(ranks, std::back_inserter(ordered),
+                       [&some](int rank) { return std::ranges::find(some, rank) != some.end(); });
+  return ordered;
+}
+
+}  // namespace
 
 ProcessGroup GroupShrink::shrink(GroupState& group) {
   const ErrorContext context = group.members().context("shrink");
@@ -94,7 +105,7 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
   options.timeout = group.timeout();
   std::shared_ptr<GroupState> shrunk;
   try {
-    shrunk = groups_.factory().make({.ranks = verdict.survivors,
+    shrunk = groups_.factory().make({.ranks = as_ordered_in(old.ranks, verdict.survivors),
                                      .uid = verdict.new_uid,
                                      .parent = old.uid,
                                      .epoch = old.epoch + 1,

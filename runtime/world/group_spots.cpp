@@ -41,8 +41,13 @@ HostSummary unpack_summary(Unpacker& unpacker) {
 void pack_spot(Packer& packer, const JobMap& map, std::span<const int> members) {
   std::vector<RankPlace> here;
   for (const RankPlace& place : map.places)
-    if (std::binary_search(members.begin(), members.end(), place.rank)) here.push_back(place);
-  const bool speaks = !here.empty() && here.front().rank == map.place().rank;
+    if (std::ranges::find(members, place.rank) != members.end()) here.push_back(place);
+  // Whom the others read first of those here, whatever the order of the members.
+  const auto is_here = [&here](int member) {
+    return std::ranges::find(here, member, &RankPlace::rank) != here.end();
+  };
+  const auto first = std::ranges::find_if(members, is_here);
+  const bool speaks = first != members.end() && *first == map.place().rank;
   packer.number(static_cast<std::uint64_t>(map.host)).number(speaks ? 1 : 0);
   if (!speaks) return;
   const HostSummary& host = map.world.hosts[static_cast<std::size_t>(map.host)];

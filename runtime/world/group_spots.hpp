@@ -14,8 +14,8 @@ namespace hymn {
 void pack(Packer& packer, const HostSummary& summary);
 HostSummary unpack_summary(Unpacker& unpacker);
 
-/// What a member of a group that is being made (global ranks, ascending) tells the others of where
-/// it is; the lowest member on each host speaks for all on it.
+/// What a member of a group that is being made (global ranks, in the order of the group) tells the
+/// others of where it is; the first member on each host speaks for all on it.
 void pack_spot(Packer& packer, const JobMap& map, std::span<const int> members);
 
 /// Makes the layout of a group from what its members told; it comes out the same on all of them.

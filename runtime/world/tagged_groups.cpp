@@ -44,17 +44,20 @@ void TaggedGroups::forget(const GroupState& group) {
 TaggedGroups::Group TaggedGroups::find(std::string_view tag, std::span<const int> ranks) {
   std::vector<Group> seen;
   const std::lock_guard lock(mutex_);
-  return find_locked(tag, ranks, seen);
+  return find_locked(tag, seen, [ranks](std::vector<int> members) {
+    std::ranges::sort(members);
+    return std::ranges::equal(members, ranks);
+  });
 }
 
-TaggedGroups::Group TaggedGroups::find_locked(std::string_view tag, std::span<const int> ranks,
-                                              std::vector<Group>& seen) {
+template <class Fits>
+TaggedGroups::Group TaggedGroups::find_locked(std::string_view tag, std::vector<Group>& seen,
+                                              Fits fits) {
   const auto found = entries_.find(tag);
   if (found == entries_.end()) return nullptr;
   for (auto entry = found->second.rbegin(); entry != found->second.rend(); ++entry) {
     const Group& group = seen.emplace_back(entry->living.lock());
-    if (group != nullptr && !group->health().is_destroyed() &&
-        std::ranges::equal(group->members().ranks(), ranks))
+    if (group != nullptr && !group->health().is_destroyed() && fits(group->members().ranks()))
       return group;
   }
   return nullptr;
@@ -78,7 +81,8 @@ TaggedGroups::Group TaggedGroups::find_or_make(const std::string& tag,
         fmt::format("{}: another thread of this rank has been making it for {:.3f} s",
                     patience.purpose, std::chrono::duration<double>(wait.waited()).count()),
         wait.waited(), patience.context);
-  if (Group known = find_locked(tag, ranks, seen)) return known;
+  const auto is_same = [&ranks](const std::vector<int>& members) { return members == ranks; };
+  if (Group known = find_locked(tag, seen, is_same)) return known;
   making_.emplace(name, std::this_thread::get_id());
   lock.unlock();
   Group made;

@@ -41,12 +41,13 @@ class TaggedGroups {
   void clear();
   /// From now on it lives until it is destroyed or its world ends, with or without handles.
   void keep(const Group& group);
-  /// The one that lives, the latest if there are several; null: there is none.
+  /// The one that lives, the latest if there are several; null: there is none. `ranks` ascend, and
+  /// the group may have them in any order.
   Group find(std::string_view tag, std::span<const int> ranks);
-  /// The same; if there is none, what `make` returns, which lives from then on until it is
-  /// destroyed or its world ends, with or without handles. Of several threads that ask for the same
-  /// at a time one makes it, and the others have patience. UsageError: a callback asks for what its
-  /// own thread is making.
+  /// The same, with its members in the order of `ranks`; if there is none, what `make` returns,
+  /// which lives from then on until it is destroyed or its world ends, with or without handles. Of
+  /// several threads that ask for the same at a time one makes it, and the others have patience.
+  /// UsageError: a callback asks for what its own thread is making.
   Group find_or_make(const std::string& tag, const std::vector<int>& ranks,
                      const Patience& patience, const std::function<Group()>& make);
 
@@ -60,7 +61,9 @@ class TaggedGroups {
   using Makers = std::map<Name, std::thread::id>;
 
   /// `seen` are to be let go of without the lock: each may be the last handle of its group.
-  Group find_locked(std::string_view tag, std::span<const int> ranks, std::vector<Group>& seen);
+  /// The latest whose members `fits` says are the right ones.
+  template <class Fits>
+  Group find_locked(std::string_view tag, std::vector<Group>& seen, Fits fits);
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

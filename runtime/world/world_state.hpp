@@ -102,6 +102,10 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   }
   void forget_group(const GroupState& group) override { groups_.factory().forget_group(group); }
   ProcessGroup shrink(GroupState& group) override { return shrink_.shrink(group); }
+  ProcessGroup new_group_in_order(const GroupState& group, std::vector<int> ranks,
+                                  const GroupOptions& options) override {
+    return groups_.new_group_in_order(group.members().uid(), std::move(ranks), options);
+  }
 
   std::shared_ptr<ExchangeMux> mux_;    ///< over which each group has an exchange of its own
   std::shared_ptr<Exchange> exchange_;  ///< of the world itself

@@ -83,6 +83,7 @@ int main(void) {
   test_mesh(world);
   test_coalesced(world);
   test_store(world);
+  test_values(world);
   CHECK_OK(hymnFinalize(world));
 
   // Again, with the plain blocking MPI calls.

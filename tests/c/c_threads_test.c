@@ -23,6 +23,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   hymnWorld_t current = NULL;
   CHECK_OK(hymnWorldCurrent(&current));
   CHECK(current == world);
+  test_values(world);
   int64_t sum = rank + 1;
   CHECK_OK(hymnAllReduce(&sum, &sum, 1, hymnInt64, hymnSum, group, NULL));
   results[rank] = sum;

@@ -41,7 +41,7 @@ static void test_bad_arguments(hymnGroup_t group, int size) {
   CHECK_FAILS(hymnUnsupportedError, "stream",
               hymnAllReduce(in, out, 1, hymnInt32, hymnSum, group, &single));
   CHECK_FAILS(hymnUsageError, "hymnDataType_t",
-              hymnAllReduce(in, out, 1, (hymnDataType_t)15, hymnSum, group, NULL));
+              hymnAllReduce(in, out, 1, (hymnDataType_t)17, hymnSum, group, NULL));
   CHECK_FAILS(hymnUsageError, "9 is not a hymnOp_t",
               hymnAllReduce(in, out, 1, hymnInt32, 99, group, NULL));
   CHECK_FAILS(hymnUsageError, "12345 is not a hymnOp_t",

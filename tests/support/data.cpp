@@ -11,11 +11,12 @@
 namespace hymn::test {
 namespace {
 
-constexpr std::array dtypes = {
-    DataType::boolean,    DataType::int8,          DataType::uint8,      DataType::int32,
-    DataType::uint32,     DataType::int64,         DataType::uint64,     DataType::float16,
-    DataType::bfloat16,   DataType::float32,       DataType::float64,    DataType::complex64,
-    DataType::complex128, DataType::float8_e4m3fn, DataType::float8_e5m2};
+constexpr std::array dtypes = {DataType::boolean,       DataType::int8,       DataType::uint8,
+                               DataType::int16,         DataType::uint16,     DataType::int32,
+                               DataType::uint32,        DataType::int64,      DataType::uint64,
+                               DataType::float16,       DataType::bfloat16,   DataType::float32,
+                               DataType::float64,       DataType::complex64,  DataType::complex128,
+                               DataType::float8_e4m3fn, DataType::float8_e5m2};
 
 constexpr std::array kinds = {ReduceKind::sum,  ReduceKind::product, ReduceKind::min,
                               ReduceKind::max,  ReduceKind::band,    ReduceKind::bor,
@@ -25,7 +26,8 @@ constexpr std::array kinds = {ReduceKind::sum,  ReduceKind::product, ReduceKind:
 bool is_integer(DataType dtype) { return traits_of(dtype).family == DataFamily::integer; }
 
 bool is_unsigned(DataType dtype) {
-  return dtype == DataType::uint8 || dtype == DataType::uint32 || dtype == DataType::uint64;
+  return dtype == DataType::uint8 || dtype == DataType::uint16 || dtype == DataType::uint32 ||
+         dtype == DataType::uint64;
 }
 
 bool is_bitwise(ReduceKind kind) { return traits_of(kind).family == ReduceFamily::bitwise; }
@@ -86,6 +88,7 @@ Number combine(DataType dtype, ReduceKind kind, Number a, Number b) {
     case ReduceKind::sum:
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -110,6 +113,9 @@ void encode(DataType dtype, Number number, int divisor, std::byte* at) {
     case DataType::int8:
     case DataType::uint8:
       return store(at, static_cast<std::uint8_t>(whole));
+    case DataType::int16:
+    case DataType::uint16:
+      return store(at, static_cast<std::uint16_t>(whole));
     case DataType::int32:
     case DataType::uint32:
       return store(at, static_cast<std::uint32_t>(whole));
@@ -132,6 +138,7 @@ void encode(DataType dtype, Number number, int divisor, std::byte* at) {
       return store(at + sizeof(double), real(number.im));
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       FAIL() << "no numbers in " << to_string(dtype);
   }

@@ -25,7 +25,8 @@ TEST(RankList, IsShort) {
 TEST(RankList, ComesBackAsItWas) {
   for (const std::vector<int>& ranks :
        {std::vector{0}, std::vector{5, 9}, std::vector{0, 1, 2, 4, 8, 16, 17, 18, 30},
-        std::vector{0, 2, 3, 4, 6}, series(0, 4096, 1), series(7, 100, 3)})
+        std::vector{0, 2, 3, 4, 6}, series(0, 4096, 1), series(7, 100, 3), series(9, 10, -1),
+        std::vector{8, 5, 2, 3, 4, 7, 6}})
     EXPECT_EQ(unpack_ranks(pack_ranks(ranks)), ranks) << pack_ranks(ranks);
 }
 

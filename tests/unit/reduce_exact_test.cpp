@@ -300,7 +300,7 @@ TEST(ExactLevel, RefusesProductsWhereTheOrderMattersAndNothingElse) {
     for (std::size_t index = 0; index < reduce_kind_count; ++index) {
       const auto dtype = static_cast<DataType>(type);
       const auto kind = static_cast<ReduceKind>(index);
-      if (!refusal(dtype, kind).empty()) continue;
+      if (is_custom(kind) || !refusal(dtype, kind).empty()) continue;
       SCOPED_TRACE(std::string(to_string(dtype)) + " " + std::string(to_string(kind)));
       for (const auto level : {Reproducibility::runs, Reproducibility::placement})
         EXPECT_EQ(refusal(dtype, kind, level), "");

@@ -109,7 +109,8 @@ std::vector<FoldCell> fold_cells() {
   for (const TargetKernels& target : all_target_kernels())
     for (std::size_t type = 0; type < data_type_count; ++type)
       for (std::size_t kind = 0; kind < reduce_kind_count; ++kind)
-        if (refusal(static_cast<DataType>(type), static_cast<ReduceKind>(kind)).empty())
+        if (!is_custom(static_cast<ReduceKind>(kind)) &&
+            refusal(static_cast<DataType>(type), static_cast<ReduceKind>(kind)).empty())
           cells.emplace_back(&target, static_cast<DataType>(type), static_cast<ReduceKind>(kind));
   return cells;
 }

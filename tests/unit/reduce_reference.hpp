@@ -113,6 +113,7 @@ struct Integer {
       case ReduceKind::avg:
         return static_cast<T>(exact / static_cast<Int128>(column.values.size()));
       case ReduceKind::premul_sum:
+      case ReduceKind::custom:
       case ReduceKind::opaque:
         break;
     }
@@ -308,6 +309,10 @@ void with_reference(DataType dtype, Visit&& visit) {
       return visit.template operator()<Integer<std::int8_t>>();
     case DataType::uint8:
       return visit.template operator()<Integer<std::uint8_t>>();
+    case DataType::int16:
+      return visit.template operator()<Integer<std::int16_t>>();
+    case DataType::uint16:
+      return visit.template operator()<Integer<std::uint16_t>>();
     case DataType::int32:
       return visit.template operator()<Integer<std::int32_t>>();
     case DataType::uint32:
@@ -330,6 +335,7 @@ void with_reference(DataType dtype, Visit&& visit) {
       return visit.template operator()<Complex<double, std::uint64_t>>();
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
+    case DataType::value:
     case DataType::opaque:
       return;
   }

@@ -32,7 +32,12 @@ TEST(BufferView, TakesOnlyWhatItMay) {
   static_assert(!std::is_convertible_v<const std::vector<float>&, BufferView>, "would be written");
   static_assert(!std::is_convertible_v<std::vector<float>, BufferView>, "would dangle");
   static_assert(std::is_convertible_v<std::span<float>, BufferView>);
-  static_assert(!std::is_convertible_v<std::vector<short>&, BufferView>, "has no DataType");
+  static_assert(!std::is_convertible_v<std::vector<long double>&, BufferView>, "has no DataType");
+  static_assert(std::is_convertible_v<double&, BufferView>);
+  static_assert(std::is_convertible_v<const short&, ConstBufferView>);
+  static_assert(!std::is_convertible_v<const double&, BufferView>, "would be written");
+  static_assert(!std::is_convertible_v<double, ConstBufferView>, "would dangle");
+  static_assert(!std::is_convertible_v<double*&, BufferView>, "how many?");
   static_assert(!std::is_convertible_v<ConstBufferView, BufferView>);
 }
 

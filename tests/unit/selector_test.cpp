@@ -163,10 +163,10 @@ Request random_request(std::mt19937& random) {
   const auto below = [&random](std::size_t limit) { return random() % limit; };
   // Few enough counts to come again, and some that lie in the upper half of what is remembered.
   const std::size_t count = below(40) * (below(4) == 0 ? (std::size_t{1} << 26) + 1 : 1);
-  const auto dtype = static_cast<DataType>(below(data_type_count - 1));
+  const auto dtype = static_cast<DataType>(below(data_type_count - 2));
   const BufferView view(values, count, dtype);
   const ConstBufferView in = view;
-  const auto kind = static_cast<ReduceKind>(below(reduce_kind_count - 1));
+  const auto kind = static_cast<ReduceKind>(below(reduce_kind_count - 2));
   const ReduceOp op = ReduceOp::of(kind);
   static const std::vector<BufferView> outputs(3, BufferView(values));
   static const std::vector<ConstBufferView> inputs(3, ConstBufferView(values));

@@ -23,6 +23,8 @@ TEST(Types, SizesAreThoseOfTheElements) {
   EXPECT_EQ(size_of(data_type_of<std::int8_t>), 1u);
   EXPECT_EQ(size_of(data_type_of<std::uint8_t>), 1u);
   EXPECT_EQ(size_of(data_type_of<std::byte>), 1u);
+  EXPECT_EQ(size_of(data_type_of<std::int16_t>), 2u);
+  EXPECT_EQ(size_of(data_type_of<std::uint16_t>), 2u);
   EXPECT_EQ(size_of(data_type_of<std::int32_t>), 4u);
   EXPECT_EQ(size_of(data_type_of<std::uint32_t>), 4u);
   EXPECT_EQ(size_of(data_type_of<std::int64_t>), 8u);
@@ -35,6 +37,7 @@ TEST(Types, SizesAreThoseOfTheElements) {
   EXPECT_EQ(size_of(data_type_of<std::complex<double>>), sizeof(std::complex<double>));
   EXPECT_EQ(size_of(data_type_of<float8_e4m3fn>), sizeof(float8_e4m3fn));
   EXPECT_EQ(size_of(data_type_of<float8_e5m2>), sizeof(float8_e5m2));
+  EXPECT_EQ(size_of(DataType::value), 0u);
   EXPECT_EQ(size_of(DataType::opaque), 0u);
 }
 

@@ -77,6 +77,7 @@ Value combine(ReduceKind kind, Value a, Value b) {
     case ReduceKind::sum:
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
@@ -108,6 +109,9 @@ void encode(DataType dtype, Value value, std::byte* at) {
     case DataType::float8_e4m3fn:
     case DataType::float8_e5m2:
       return put(at, static_cast<std::uint8_t>(whole(value)));
+    case DataType::int16:
+    case DataType::uint16:
+      return put(at, static_cast<std::uint16_t>(whole(value)));
     case DataType::int32:
     case DataType::uint32:
       return put(at, static_cast<std::uint32_t>(whole(value)));
@@ -126,6 +130,7 @@ void encode(DataType dtype, Value value, std::byte* at) {
       return put(at, std::complex<float>(value));
     case DataType::complex128:
       return put(at, value);
+    case DataType::value:
     case DataType::opaque:
       return;
   }

@@ -27,6 +27,7 @@ MPI_Op logical_operation(ReduceKind kind) {
       return MPI_LXOR;
     case ReduceKind::avg:
     case ReduceKind::premul_sum:
+    case ReduceKind::custom:
     case ReduceKind::opaque:
       break;
   }
