@@ -12,7 +12,8 @@ namespace hymn {
 class OwnedRequest {
  public:
   explicit OwnedRequest(const Request& request);
-  /// The same call over these lists, which it takes over; an empty one: it has nothing on that side.
+  /// The same call over these lists, which it takes over; an empty one: it has nothing on that
+  /// side.
   OwnedRequest(const Request& call, std::vector<ConstBufferView> inputs,
                std::vector<BufferView> outputs);
   OwnedRequest(const OwnedRequest&) = delete;

@@ -71,8 +71,7 @@ std::string GroupAgreement::tell_calls_of(std::span<const MembersCalls> all,
     const SeenCall* const call = seen_at(member.snapshot, sequence);
     if (call == nullptr) continue;
     ranks.push_back(member.rank);
-    words.push_back(
-        with_site(describe(*call), world_.records.site_of(member.rank, call->site)));
+    words.push_back(with_site(describe(*call), world_.records.site_of(member.rank, call->site)));
   }
   return fmt::format("in #{} {}", sequence, hymn::tell_calls(words, ranks));
 }
