@@ -5,6 +5,7 @@
 
 #include "hymn/allocate.hpp"       // IWYU pragma: export
 #include "hymn/chunk_queue.hpp"    // IWYU pragma: export
+#include "hymn/coalesce.hpp"       // IWYU pragma: export
 #include "hymn/error.hpp"          // IWYU pragma: export
 #include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/mesh.hpp"           // IWYU pragma: export

@@ -103,8 +103,8 @@ class HYMN_API ProcessGroup {
 
   /// What has carried the operations that this rank has started on this group so far, in order of
   /// preference, without algorithms that carried none; sends and receives are counted together.
-  /// What fails after its start counts, what is refused does not; of coalesced ones, and those of a
-  /// batch, each counts. Empty on a rank outside. Thread-safe.
+  /// What fails after its start counts, what is refused does not; of a batch each counts, and of
+  /// coalesced ones what travels together once. Empty on a rank outside. Thread-safe.
   std::vector<AlgorithmUse> uses() const;
 
   /// How many NCCL communicators were split from this group's on this rank.
@@ -393,10 +393,12 @@ class HYMN_API ProcessGroup {
   // --- Coalesced: several collectives as one
   // -----------------------------------------------------------------------------
 
-  /// Starts collectives of one kind together; the Work completes when all have. They count and are
-  /// recorded one by one. NCCL is given all that it carries in one group call, so that it launches
-  /// them at once. All members give the same ones, in the same form: coalesced calls do not match
-  /// single ones. Throws UsageError for an empty list, and for one of several kinds.
+  /// Starts collectives of one kind, dtype, reduction and root together, as one operation: with one
+  /// Work that completes when all have, one number and one record. Small ones in host memory travel
+  /// together; NCCL is given all that it carries in one group call. All members give the same ones,
+  /// in the same form: coalesced calls do not match single ones. Throws UsageError for an empty
+  /// list, for calls that are not alike, and where one writes what another one reads or writes.
+  /// Calls one by one, and messages, can be coalesced by hymn::coalesce(). docs/coalescing.md
   Work start_coalesced(std::span<const Request> requests, const CallOptions& options = {});
 
   /// Each in place.
@@ -554,6 +556,7 @@ class HYMN_API ProcessGroup {
   template <class Build>
   HYMN_INLINE void run_coalesced(std::size_t count, const CallOptions& options, Build&& build) {
     std::vector<Request> requests;
+    requests.reserve(count);
     for (std::size_t i = 0; i < count; ++i) requests.push_back(build(i));
     Work work = start_coalesced(requests, options);
     if (options.stream == nullptr) work.wait();
