@@ -269,6 +269,7 @@ TEST_P(GpuGroups, test_comm_split_optimization) {
     for (int i = 0; i < size(); ++i) all.push_back(i);
     Buffer buffer(gpus, me, {1});
     ProcessGroup before = world.new_group(all);
+    ProcessGroup unused = world.new_group(all);
     before.all_reduce(buffer.view());
     EXPECT_EQ(world.group().comm_split_count(), 0u) << "the world's had not been used";
     world.group().all_reduce(buffer.view());
@@ -279,9 +280,11 @@ TEST_P(GpuGroups, test_comm_split_optimization) {
     after.all_reduce(buffer.view());
     EXPECT_EQ(world.group().comm_split_count(), 1u);
     EXPECT_EQ(buffer.values(), Ints{size() * size() * size() * size()});
+    unused.broadcast(buffer.view(), 0);
+    EXPECT_EQ(world.group().comm_split_count(), 2u) << "the world's is used before its own";
   });
   EXPECT_EQ(gpus.count("init"), 2 * size());
-  EXPECT_EQ(gpus.count("split"), size());
+  EXPECT_EQ(gpus.count("split"), 2 * size());
 }
 
 TEST_P(GpuGroups, EagerSubgroupsAreSplitByAllRanks) {
