@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "hymn/error.hpp"
+
 namespace hymn {
 namespace {
 
