@@ -45,7 +45,7 @@ class Block {
 
 float sum_of(int ranks, std::size_t index, std::uint64_t stamp) {
   float sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += value_of(rank, index, stamp);
+  for (int rank = 0; rank < ranks; ++rank) sum += ::value_of(rank, index, stamp);
   return sum;
 }
 
@@ -63,7 +63,7 @@ TEST(CompareValues, SumsAreExact) {
   EXPECT_LT((std::uint64_t{1} << value_bits) * most_ranks, std::uint64_t{1} << 24);
   for (int rank = 0; rank < most_ranks; ++rank)
     for (std::size_t index = 0; index < 4096; ++index) {
-      const float value = value_of(rank, index, 1);
+      const float value = ::value_of(rank, index, 1);
       EXPECT_EQ(value, static_cast<float>(static_cast<int>(value)));
       EXPECT_GE(value, 0);
       EXPECT_LT(value, 1 << value_bits);
@@ -74,7 +74,7 @@ TEST(CompareValues, NoTwoRanksGiveTheSame) {
   for (int rank = 0; rank < most_ranks; ++rank)
     for (int other = 0; other < rank; ++other)
       for (std::size_t index = 0; index < 64; ++index)
-        EXPECT_NE(value_of(rank, index, 1), value_of(other, index, 1)) << rank << " " << other;
+        EXPECT_NE(::value_of(rank, index, 1), ::value_of(other, index, 1)) << rank << " " << other;
 }
 
 TEST(CompareValues, InputsAreWhatResultsAreMadeFrom) {
