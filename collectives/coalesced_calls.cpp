@@ -20,7 +20,9 @@ constexpr const char* one_scope_each = "coalesce those that are alike, and the o
       {.remedy = one_scope_each});
 }
 
-void require_like(const Request& one, const Request& other) {
+}  // namespace
+
+void require_alike(const Request& one, const Request& other) {
   if (dtype_of(one) != dtype_of(other))
     refuse_mixture("dtypes", to_string(dtype_of(one)), to_string(dtype_of(other)));
   if (reduces(one.type) && one.op.kind() != other.op.kind())
@@ -29,12 +31,36 @@ void require_like(const Request& one, const Request& other) {
     refuse_mixture("roots", std::to_string(one.peer), std::to_string(other.peer));
 }
 
+namespace {
+
 /// Memory that a call uses.
 struct Range {
   std::uintptr_t begin;
   std::uintptr_t end;
   std::size_t call;
   bool is_written;
+};
+
+/// Of ranges that come by their beginnings, the one that ends last, and the one of another call
+/// that does.
+class LastEnds {
+ public:
+  void add(const Range& range) {
+    if (range.call == last_.call || range.end <= last_.end) {
+      Range& kept = range.call == last_.call ? last_ : other_;
+      if (range.end > kept.end) kept = range;
+    } else {
+      other_ = std::exchange(last_, range);
+    }
+  }
+  /// Its end is 0 where there is none.
+  const Range& before_of_another(std::size_t call) const {
+    return last_.call == call ? other_ : last_;
+  }
+
+ private:
+  Range last_{};
+  Range other_{};
 };
 
 /// Those of all calls, by their beginnings.
@@ -50,13 +76,13 @@ class Ranges {
   }
   void require_apart() {
     if (!is_sorted_) std::ranges::sort(ranges_, {}, &Range::begin);
-    Range any{};      // of those before the one that ends last
-    Range written{};  // likewise
+    LastEnds any;
+    LastEnds written;
     for (const Range& range : ranges_) {
-      const Range& before = range.is_written ? any : written;
-      if (before.end > range.begin && before.call != range.call) refuse(before.call, range.call);
-      if (range.end > any.end) any = range;
-      if (range.is_written && range.end > written.end) written = range;
+      const Range& before = (range.is_written ? any : written).before_of_another(range.call);
+      if (before.end > range.begin) refuse(before.call, range.call);
+      any.add(range);
+      if (range.is_written) written.add(range);
     }
   }
 
@@ -77,6 +103,12 @@ bool is_given(const Blocks<View>& blocks) {
   return blocks.layout() == Layout::counted || blocks.layout() == Layout::list;
 }
 
+/// Adds no memory to that of the outputs.
+bool is_in_place(const ConstBufferView& input, const OutputBlocks& outputs) {
+  const BufferView& output = outputs.flat();
+  return input.data == output.data && input.bytes() <= output.bytes();
+}
+
 }  // namespace
 
 void require_one_kind(std::span<const Request> requests) {
@@ -93,17 +125,19 @@ void require_one_whole(std::span<const Request* const> requests, GroupShape shap
   const Request& first = *requests.front();
   if (first.type == OpType::barrier) return;
   const bool is_root = shape.rank == root;
+  // Where a rank has one buffer, the root only reads it.
+  const bool writes =
+      uses_outputs(first.type, is_root) && !(traits_of(first.type).one_buffer && is_root);
   Ranges ranges(requests.size());
   for (std::size_t call = 0; call < requests.size(); ++call) {
     const Request& request = *requests[call];
-    require_like(first, request);
-    const bool writes = uses_outputs(first.type, is_root);
+    require_alike(first, request);
     if (writes)
       for (const BufferView& view : request.outputs.views())
         ranges.add(view.data, view.bytes(), call, true);
     if (!uses_inputs(first.type, is_root)) continue;
     for (const ConstBufferView& view : request.inputs.views())
-      if (!writes || view.data != request.outputs.flat().data)
+      if (!writes || !is_in_place(view, request.outputs))
         ranges.add(view.data, view.bytes(), call, false);
   }
   ranges.require_apart();

@@ -17,6 +17,9 @@ namespace hymn {
 void require_one_kind(std::span<const Request> requests);
 void require_one_whole(std::span<const Request* const> requests, GroupShape shape, int root);
 
+/// Throws UsageError where two collectives of one kind differ in dtype, reduction or root.
+void require_alike(const Request& one, const Request& other);
+
 /// All buffers of all calls as the lists of one request: what is recorded of them, and checked. It
 /// cannot be carried out.
 OwnedRequest whole_of(std::span<const Request* const> requests);
