@@ -103,6 +103,13 @@ bool is_given(const Blocks<View>& blocks) {
   return blocks.layout() == Layout::counted || blocks.layout() == Layout::list;
 }
 
+/// Only the root has the list that it scatters, or gathers to.
+bool is_list_elsewhere(const Request& request) {
+  if (!has_root(request.type) || !has_blocks(request.type)) return false;
+  return (has_input_blocks(request.type) ? request.inputs.layout() : request.outputs.layout()) ==
+         Layout::none;
+}
+
 /// Adds no memory to that of the outputs.
 bool is_in_place(const ConstBufferView& input, const OutputBlocks& outputs) {
   const BufferView& output = outputs.flat();
@@ -159,20 +166,19 @@ OwnedRequest whole_of(std::span<const Request* const> requests) {
 
 bool have_given_blocks(std::span<const Request* const> requests) {
   return std::ranges::any_of(requests, [](const Request* request) {
-    return is_given(request->inputs) || is_given(request->outputs);
+    return is_given(request->inputs) || is_given(request->outputs) || is_list_elsewhere(*request);
   });
 }
 
-std::vector<std::uint64_t> counts_of_calls(const Request& whole) {
-  const bool differ =
-      has_blocks(whole.type) &&
-      (has_root(whole.type) || (has_input_blocks(whole.type) && has_output_blocks(whole.type)));
+std::vector<std::uint64_t> counts_of_calls(const Call& call) {
+  const Request& whole = *call.request;
   std::vector<std::uint64_t> counts;
-  if (differ || dtype_of(whole) == DataType::opaque) return counts;
+  if (counts_differ(whole.type, call.in_given_blocks) || dtype_of(whole) == DataType::opaque)
+    return counts;
   const auto add = [&counts](const auto& blocks) {
     for (const auto& view : blocks.views()) counts.push_back(view.count);
   };
-  if (has_output_blocks(whole.type) || all_have_outputs(whole.type))
+  if (all_know_outputs(whole.type))
     add(whole.outputs);
   else
     add(whole.inputs);

@@ -414,6 +414,27 @@ TEST(Coalesced, ChecksTellWhichBufferDiffers) {
       {.checks = CheckLevel::detail});
 }
 
+TEST(Coalesced, BarriersAreNotSingleOnes) {
+  on_ranks(
+      [](World& world) {
+        NEEDS_RANKS(2);
+        const auto two = [&] {
+          coalesce(world.group(), [&] {
+            world.group().barrier();
+            world.group().barrier();
+          });
+        };
+        expect_error(ErrorKind::usage,
+                     [&] {
+                       if (world.rank() == 0) return world.group().barrier();
+                       two();
+                     },
+                     {"ranks make different calls", "barrier, 2 coalesced"});
+        two();
+      },
+      {.checks = CheckLevel::detail});
+}
+
 // --- broadcast_coalesced
 
 template <class T>

@@ -55,15 +55,26 @@ TEST_F(CoalescedCalls, AreComparedWithAllOthersThatReachSoFar) {
   // What a call writes lies in its own input, and in that of another one, which ends earlier.
   const Request wide = Request::reduce_scatter(InputBlocks::equal(at(0, 20)), at(14, 2));
   const Request other = Request::reduce_scatter(InputBlocks::equal(at(4, 12)), at(40, 2));
-  EXPECT_TRUE(overlap({wide, Request::reduce_scatter(InputBlocks::equal(at(32, 4)), at(60, 2)),
-                       other}));
+  EXPECT_TRUE(
+      overlap({wide, Request::reduce_scatter(InputBlocks::equal(at(32, 4)), at(60, 2)), other}));
   EXPECT_TRUE(overlap({other, wide}));
 }
 
 TEST_F(CoalescedCalls, OfARootMayReadOneBufferInSeveralBroadcasts) {
-  const std::vector<Request> twice{Request::broadcast(at(0, 4), 0), Request::broadcast(at(0, 4), 0)};
+  const std::vector<Request> twice{Request::broadcast(at(0, 4), 0),
+                                   Request::broadcast(at(0, 4), 0)};
   EXPECT_FALSE(overlap(twice, /*root=*/0));
   EXPECT_TRUE(overlap(twice, /*root=*/1));
+}
+
+TEST_F(CoalescedCalls, AreOnTheGpuWhereOneOfTheirBuffersIs) {
+  const Request here = Request::all_reduce(at(0, 4), at(4, 4));
+  BufferView there = at(8, 4);
+  there.memory = MemoryKind::device;
+  const Request mixed = Request::all_reduce(there, there);
+  const std::array<const Request*, 2> calls{&here, &mixed};
+  EXPECT_EQ(whole_of(calls).get().memory(), MemoryKind::device);
+  EXPECT_EQ(whole_of(std::array{&here, &here}).get().memory(), MemoryKind::host);
 }
 
 }  // namespace
