@@ -110,6 +110,18 @@ bool is_list_elsewhere(const Request& request) {
          Layout::none;
 }
 
+/// The whole is carried out, waited for and recorded as of one kind of memory.
+void require_one_memory(std::span<const Request* const> requests) {
+  const Request* first = nullptr;
+  for (const Request* const request : requests) {
+    // Nothing lies nowhere.
+    if (request->inputs.total_count() == 0 && request->outputs.total_count() == 0) continue;
+    if (first == nullptr) first = request;
+    if (first->memory() != request->memory())
+      refuse_mixture("kinds of memory", to_string(first->memory()), to_string(request->memory()));
+  }
+}
+
 /// Adds no memory to that of the outputs.
 bool is_in_place(const ConstBufferView& input, const OutputBlocks& outputs) {
   const BufferView& output = outputs.flat();
@@ -131,6 +143,7 @@ void require_one_kind(std::span<const Request> requests) {
 void require_one_whole(std::span<const Request* const> requests, GroupShape shape, int root) {
   const Request& first = *requests.front();
   if (first.type == OpType::barrier) return;
+  require_one_memory(requests);
   const bool is_root = shape.rank == root;
   // Where a rank has one buffer, the root only reads it.
   const bool writes =

@@ -12,8 +12,8 @@
 namespace hymn {
 
 /// Throws UsageError unless there are some, all of them are collectives of one kind, dtype,
-/// reduction and root, and none writes what another one reads or writes. Each of them has been
-/// validated. `root`: the group rank of their root, or -1.
+/// reduction, root and kind of memory, and none writes what another one reads or writes. Each of
+/// them has been validated. `root`: the group rank of their root, or -1.
 void require_one_kind(std::span<const Request> requests);
 void require_one_whole(std::span<const Request* const> requests, GroupShape shape, int root);
 

@@ -52,12 +52,8 @@ class Blocks {
   constexpr DataType dtype() const {
     return layout_ == Layout::list && !list_.empty() ? list_.front().dtype : flat_.dtype;
   }
-  /// Of a list that of the first buffer, but `device` where one of them is there.
   constexpr MemoryKind memory() const {
-    if (layout_ != Layout::list || list_.empty()) return flat_.memory;
-    for (const View& view : list_)
-      if (view.memory == MemoryKind::device) return MemoryKind::device;
-    return list_.front().memory;
+    return layout_ == Layout::list && !list_.empty() ? list_.front().memory : flat_.memory;
   }
   constexpr std::size_t element_bytes() const {
     return views().empty() ? 0 : views().front().element_bytes();

@@ -67,14 +67,16 @@ TEST_F(CoalescedCalls, OfARootMayReadOneBufferInSeveralBroadcasts) {
   EXPECT_TRUE(overlap(twice, /*root=*/1));
 }
 
-TEST_F(CoalescedCalls, AreOnTheGpuWhereOneOfTheirBuffersIs) {
-  const Request here = Request::all_reduce(at(0, 4), at(4, 4));
+TEST_F(CoalescedCalls, AreOfOneKindOfMemory) {
   BufferView there = at(8, 4);
   there.memory = MemoryKind::device;
-  const Request mixed = Request::all_reduce(there, there);
-  const std::array<const Request*, 2> calls{&here, &mixed};
-  EXPECT_EQ(whole_of(calls).get().memory(), MemoryKind::device);
-  EXPECT_EQ(whole_of(std::array{&here, &here}).get().memory(), MemoryKind::host);
+  const Request here = Request::all_reduce(at(0, 4), at(4, 4));
+  const Request on_gpu = Request::all_reduce(there, there);
+  const BufferView none(nullptr, 0, DataType::float32);
+  const Request nothing = Request::all_reduce(none, none);
+  EXPECT_NE(fault_of({here, on_gpu}).find("different kinds of memory"), std::string::npos);
+  EXPECT_NE(fault_of({nothing, on_gpu, here}).find("host"), std::string::npos);
+  EXPECT_EQ(fault_of({nothing, on_gpu}), "");
 }
 
 }  // namespace
