@@ -14,6 +14,7 @@ namespace hymn {
 struct BundleLimits {
   std::size_t each = std::size_t{32} << 10;     ///< bytes of a call that goes into one
   std::size_t together = std::size_t{1} << 20;  ///< bytes of all calls in one
+  friend bool operator==(const BundleLimits&, const BundleLimits&) = default;
 };
 
 /// Bytes of the larger side of a call of which each side is one flat buffer; of those that cannot

@@ -20,7 +20,9 @@ constexpr const char* one_scope_each = "coalesce those that are alike, and the o
       {.remedy = one_scope_each});
 }
 
-void require_like(const Request& one, const Request& other) {
+}  // namespace
+
+void require_alike(const Request& one, const Request& other) {
   if (dtype_of(one) != dtype_of(other))
     refuse_mixture("dtypes", to_string(dtype_of(one)), to_string(dtype_of(other)));
   if (reduces(one.type) && one.op.kind() != other.op.kind())
@@ -29,12 +31,36 @@ void require_like(const Request& one, const Request& other) {
     refuse_mixture("roots", std::to_string(one.peer), std::to_string(other.peer));
 }
 
+namespace {
+
 /// Memory that a call uses.
 struct Range {
   std::uintptr_t begin;
   std::uintptr_t end;
   std::size_t call;
   bool is_written;
+};
+
+/// Of ranges that come by their beginnings, the one that ends last, and the one of another call
+/// that does.
+class LastEnds {
+ public:
+  void add(const Range& range) {
+    if (range.call == last_.call || range.end <= last_.end) {
+      Range& kept = range.call == last_.call ? last_ : other_;
+      if (range.end > kept.end) kept = range;
+    } else {
+      other_ = std::exchange(last_, range);
+    }
+  }
+  /// Its end is 0 where there is none.
+  const Range& before_of_another(std::size_t call) const {
+    return last_.call == call ? other_ : last_;
+  }
+
+ private:
+  Range last_{};
+  Range other_{};
 };
 
 /// Those of all calls, by their beginnings.
@@ -50,13 +76,13 @@ class Ranges {
   }
   void require_apart() {
     if (!is_sorted_) std::ranges::sort(ranges_, {}, &Range::begin);
-    Range any{};      // of those before the one that ends last
-    Range written{};  // likewise
+    LastEnds any;
+    LastEnds written;
     for (const Range& range : ranges_) {
-      const Range& before = range.is_written ? any : written;
-      if (before.end > range.begin && before.call != range.call) refuse(before.call, range.call);
-      if (range.end > any.end) any = range;
-      if (range.is_written && range.end > written.end) written = range;
+      const Range& before = (range.is_written ? any : written).before_of_another(range.call);
+      if (before.end > range.begin) refuse(before.call, range.call);
+      any.add(range);
+      if (range.is_written) written.add(range);
     }
   }
 
@@ -77,6 +103,31 @@ bool is_given(const Blocks<View>& blocks) {
   return blocks.layout() == Layout::counted || blocks.layout() == Layout::list;
 }
 
+/// Only the root has the list that it scatters, or gathers to.
+bool is_list_elsewhere(const Request& request) {
+  if (!has_root(request.type) || !has_blocks(request.type)) return false;
+  return (has_input_blocks(request.type) ? request.inputs.layout() : request.outputs.layout()) ==
+         Layout::none;
+}
+
+/// The whole is carried out, waited for and recorded as of one kind of memory.
+void require_one_memory(std::span<const Request* const> requests) {
+  const Request* first = nullptr;
+  for (const Request* const request : requests) {
+    // Nothing lies nowhere.
+    if (request->inputs.total_count() == 0 && request->outputs.total_count() == 0) continue;
+    if (first == nullptr) first = request;
+    if (first->memory() != request->memory())
+      refuse_mixture("kinds of memory", to_string(first->memory()), to_string(request->memory()));
+  }
+}
+
+/// Adds no memory to that of the outputs.
+bool is_in_place(const ConstBufferView& input, const OutputBlocks& outputs) {
+  const BufferView& output = outputs.flat();
+  return input.data == output.data && input.bytes() <= output.bytes();
+}
+
 }  // namespace
 
 void require_one_kind(std::span<const Request> requests) {
@@ -92,18 +143,21 @@ void require_one_kind(std::span<const Request> requests) {
 void require_one_whole(std::span<const Request* const> requests, GroupShape shape, int root) {
   const Request& first = *requests.front();
   if (first.type == OpType::barrier) return;
+  require_one_memory(requests);
   const bool is_root = shape.rank == root;
+  // Where a rank has one buffer, the root only reads it.
+  const bool writes =
+      uses_outputs(first.type, is_root) && !(traits_of(first.type).one_buffer && is_root);
   Ranges ranges(requests.size());
   for (std::size_t call = 0; call < requests.size(); ++call) {
     const Request& request = *requests[call];
-    require_like(first, request);
-    const bool writes = uses_outputs(first.type, is_root);
+    require_alike(first, request);
     if (writes)
       for (const BufferView& view : request.outputs.views())
         ranges.add(view.data, view.bytes(), call, true);
     if (!uses_inputs(first.type, is_root)) continue;
     for (const ConstBufferView& view : request.inputs.views())
-      if (!writes || view.data != request.outputs.flat().data)
+      if (!writes || !is_in_place(view, request.outputs))
         ranges.add(view.data, view.bytes(), call, false);
   }
   ranges.require_apart();
@@ -125,20 +179,19 @@ OwnedRequest whole_of(std::span<const Request* const> requests) {
 
 bool have_given_blocks(std::span<const Request* const> requests) {
   return std::ranges::any_of(requests, [](const Request* request) {
-    return is_given(request->inputs) || is_given(request->outputs);
+    return is_given(request->inputs) || is_given(request->outputs) || is_list_elsewhere(*request);
   });
 }
 
-std::vector<std::uint64_t> counts_of_calls(const Request& whole) {
-  const bool differ =
-      has_blocks(whole.type) &&
-      (has_root(whole.type) || (has_input_blocks(whole.type) && has_output_blocks(whole.type)));
+std::vector<std::uint64_t> counts_of_calls(const Call& call) {
+  const Request& whole = *call.request;
   std::vector<std::uint64_t> counts;
-  if (differ || dtype_of(whole) == DataType::opaque) return counts;
+  if (counts_differ(whole.type, call.in_given_blocks) || dtype_of(whole) == DataType::opaque)
+    return counts;
   const auto add = [&counts](const auto& blocks) {
     for (const auto& view : blocks.views()) counts.push_back(view.count);
   };
-  if (has_output_blocks(whole.type) || all_have_outputs(whole.type))
+  if (all_know_outputs(whole.type))
     add(whole.outputs);
   else
     add(whole.inputs);

@@ -20,6 +20,7 @@ struct Call {
   /// As how many calls it was given that were made as one; 0: it stands alone.
   std::size_t coalesced = 0;
   bool in_given_blocks = false;  ///< of these some are cut into blocks of given sizes
+  bool in_own_bundles = false;   ///< of sizes that the call has given
   /// Of a part of such calls: what all of them ask for, to be mixed into its label.
   std::uint64_t whole_label = 0;
   /// Of parts of such calls: how many of them, from this one on, the same algorithm carries one

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "collectives/coalesced_calls.hpp"
 
 namespace hymn {
@@ -41,11 +43,11 @@ CallFacts facts_of(const CallRecord& call) {
     facts.form = Layout::none;
   // Where both sides have blocks, or the root alone has them, counts may differ.
   const bool both = has_input_blocks(call.type) && has_output_blocks(call.type);
-  const bool differ = both || (has_root(call.type) && has_blocks(call.type));
   if (call.coalesced) {
     facts.form = Layout::none;
     facts.coalesced = own.buffers;
-    facts.count = differ ? 0 : has_blocks(call.type) ? blocks.count : own.count;
+    const CallSide& known = all_know_outputs(call.type) ? call.output : call.input;
+    facts.count = counts_differ(call.type, call.given_blocks) ? 0 : known.count;
   } else if (facts.is_uneven()) {
     facts.count = has_root(call.type) || both ? 0 : blocks.count;
   }
@@ -56,17 +58,35 @@ CallFacts facts_of(const CallRecord& call) {
   return facts;
 }
 
-CallFacts facts_of(const Request& request, bool coalesced) {
-  CallRecord call;
-  call.coalesced = coalesced;
-  call.type = request.type;
-  call.kind = request.op.kind();
-  call.peer = request.peer;
-  call.input = side_of(request.inputs);
-  call.output = side_of(request.outputs);
-  CallFacts facts = facts_of(call);
-  if (coalesced && facts.count != 0) facts.cut = cut_of(counts_of_calls(request));
+void record_whole(CallRecord& record, const Call& call) {
+  record.coalesced = call.coalesced != 0;
+  record.given_blocks = call.in_given_blocks;
+  record.own_bundles = call.in_own_bundles;
+  // Their number is all that there is of them.
+  if (record.type == OpType::barrier)
+    record.input.buffers =
+        static_cast<std::uint16_t>(std::min<std::size_t>(call.coalesced, CallSide::most_buffers));
+}
+
+CallFacts facts_of(const Call& call) {
+  const Request& request = *call.request;
+  CallRecord record;
+  record.type = request.type;
+  record.kind = request.op.kind();
+  record.peer = request.peer;
+  record.input = side_of(request.inputs);
+  record.output = side_of(request.outputs);
+  record_whole(record, call);
+  CallFacts facts = facts_of(record);
+  if (record.coalesced && facts.count != 0) facts.cut = cut_of(counts_of_calls(call));
   return facts;
+}
+
+CallFacts facts_of(const Request& request) { return facts_of(Call{.request = &request}); }
+
+bool fit(CallFacts one, CallFacts other) {
+  if (one.cut == 0 || other.cut == 0) one.cut = other.cut = 0;
+  return one == other;
 }
 
 std::uint64_t cut_of(std::span<const std::uint64_t> counts) {
@@ -101,7 +121,8 @@ std::uint64_t signature_of(const CallRecord& call) { return signature_of(facts_o
 
 std::string describe(const CallFacts& facts) {
   std::string words(to_string(facts.type));
-  if (facts.type == OpType::barrier) return words;
+  if (facts.type == OpType::barrier)
+    return facts.coalesced == 0 ? words : fmt::format("{}, {} coalesced", words, facts.coalesced);
   const bool counts_differ = facts.count == 0 && (facts.is_uneven() || facts.coalesced != 0 ||
                                                   facts.dtype == DataType::opaque);
   words += counts_differ ? fmt::format(" of {}", to_string(facts.dtype))

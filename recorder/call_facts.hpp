@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "collectives/operation.hpp"
 #include "recorder/call_record.hpp"
 
 namespace hymn {
@@ -20,8 +21,9 @@ struct CallFacts {
   ReduceKind kind = ReduceKind::sum;
   std::int32_t root = -1;      ///< global rank; -1: there is none
   Layout form = Layout::none;  ///< of the blocks
-  std::size_t coalesced = 0;   ///< buffers of as many calls, made as one; 0: it stands alone
-  std::uint64_t cut = 0;       ///< of these, how the elements are cut into buffers; 0: not known
+  /// Buffers, or barriers, of as many calls that were made as one; 0: it stands alone.
+  std::size_t coalesced = 0;
+  std::uint64_t cut = 0;  ///< of these, how the elements are cut into buffers; 0: not known
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 
   /// Blocks of given sizes, which may differ.
@@ -29,8 +31,14 @@ struct CallFacts {
 };
 
 CallFacts facts_of(const CallRecord& call);
-/// `coalesced`: of several calls, the whole.
-CallFacts facts_of(const Request& request, bool coalesced = false);
+CallFacts facts_of(const Call& call);
+/// Of a call that stands alone.
+CallFacts facts_of(const Request& request);
+/// Whether they may be those of one call: how it is cut is not known to all.
+bool fit(CallFacts one, CallFacts other);
+
+/// Sets in the record what `call` is as a whole; after the sides of the record.
+void record_whole(CallRecord& record, const Call& call);
 
 /// CallFacts::cut of buffers of so many elements, and in words: ": 5, 3".
 std::uint64_t cut_of(std::span<const std::uint64_t> counts);

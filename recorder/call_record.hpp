@@ -20,11 +20,13 @@ constexpr bool is_ended(CallState state) {
 struct CallSide {
   std::uint64_t count = 0;    ///< elements of all buffers together
   std::uint32_t shape[2]{};   ///< all dimensions but the last, which follows from the count
-  std::uint16_t buffers = 0;  ///< 65535 stands for more, too
+  std::uint16_t buffers = 0;  ///< most_buffers stands for more, too
   DataType dtype = DataType::uint8;
   Layout layout = Layout::none;
   std::uint8_t dimensions = 0;  ///< 2 or 3: `shape` is set; else the buffer is flat
   bool even = true;             ///< all buffers of a list have the same count
+  static constexpr std::uint16_t most_buffers = 0xffff;
+  bool counts_all() const { return buffers != most_buffers; }
   friend bool operator==(const CallSide&, const CallSide&) = default;
 };
 
@@ -60,7 +62,8 @@ CallSide side_of(const Blocks<View>& blocks) {
   if (side.layout != Layout::list) {
     side.count = blocks.flat().count;
   } else {
-    side.buffers = static_cast<std::uint16_t>(views.size() < 0xffff ? views.size() : 0xffff);
+    side.buffers =
+        static_cast<std::uint16_t>(std::min<std::size_t>(views.size(), CallSide::most_buffers));
     for (const View& view : views) {
       side.count += view.count;
       side.even = side.even && view.count == views.front().count;
@@ -110,6 +113,7 @@ struct CallRecord {
   bool on_gpu = false;        ///< its buffers are in the memory of a GPU, or a stream orders it
   bool coalesced = false;     ///< several calls that were made as one: its buffers are theirs
   bool given_blocks = false;  ///< of these some are cut into blocks of given sizes
+  bool own_bundles = false;   ///< they travel in bundles whose sizes the call has given
   bool own_shapes = false;    ///< the shapes of its buffers are kept, as far as there is room
   bool shadowed = false;      ///< made beside the others by a rank that has run out of input
   bool retired = false;       ///< it has ended, and nothing of it is in flight any more

@@ -9,6 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "collectives/coalesced_calls.hpp"
+
 namespace hymn {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -148,7 +150,11 @@ void CallRing::keep_sizes(std::uint64_t id, const Request& request) {
   Words more = shaped ? words_of_shapes(request.outputs) : Words();
   SizesWord word{.same = inputs == outputs && shapes == more};
   if (word.same) outputs = more = {};
-  if (inputs.size() + outputs.size() > size_.counts) inputs = outputs = {};
+  // What all members know alike goes first, for by that they are compared: a side that only some of
+  // them have must not push it out.
+  const auto fits = [&] { return inputs.size() + outputs.size() <= size_.counts; };
+  if (!fits() && !word.same) (all_know_outputs(request.type) ? inputs : outputs) = {};
+  if (!fits()) inputs = outputs = {};
   shapes.insert(shapes.end(), more.begin(), more.end());
   if (inputs.size() + outputs.size() + shapes.size() > size_.counts) shapes = {};
   word.inputs = inputs.size();
@@ -247,7 +253,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   call.sequence = words[2];
   const std::uint64_t kinds = words[3];
   call.type = static_cast<OpType>(kinds & 0xff);
-  call.kind = static_cast<ReduceKind>((kinds >> 8) & 0x7f);
+  call.kind = static_cast<ReduceKind>((kinds >> 8) & 0x3f);
   call.peer = static_cast<std::int32_t>(static_cast<std::uint32_t>(kinds >> 32));
   call.method = static_cast<std::uint16_t>(words[6] >> 44);
   call.shadowed = ((words[6] >> 60) & 1) != 0;
@@ -266,6 +272,7 @@ std::optional<CallRecord> CallRing::read(std::uint64_t record_id,
   };
   side(call.input, kinds >> 16, words[4], words[6], words[7]);
   side(call.output, kinds >> 24, words[5], words[6] >> 22, words[8]);
+  call.own_bundles = ((kinds >> 14) & 1) != 0;
   call.given_blocks = ((kinds >> 15) & 1) != 0;
   call.own_shapes = words[6] >> 63 != 0;
   BlockCounts sizes;

@@ -207,8 +207,8 @@ inline void CallRing::fill(std::uint64_t id, const CallRecord& call) {
   if (entry.version.load(std::memory_order_relaxed) != 2 * id + 1) return;  // lost: see claim()
   const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t kinds = number(call.type) | number(call.kind) << 8 |
-                              number(call.given_blocks) << 15 | number(call.input.dtype) << 16 |
-                              number(call.output.dtype) << 24 |
+                              number(call.own_bundles) << 14 | number(call.given_blocks) << 15 |
+                              number(call.input.dtype) << 16 | number(call.output.dtype) << 24 |
                               number(static_cast<std::uint32_t>(call.peer)) << 32;
   const auto form = [&](const CallSide& side) {
     return number(side.layout) | number(side.dimensions) << 3 | number(side.even) << 5 |

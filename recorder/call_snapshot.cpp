@@ -5,6 +5,7 @@
 #include <iterator>
 #include <span>
 
+#include "collectives/coalesced_calls.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -75,7 +76,8 @@ SnapshotWords words_of(const SeenCall& call) {
           call.output.count,
           form(call.input) | form(call.output) << 16 | number(call.on_gpu) << 9 |
               number(call.coalesced) << 10 | number(call.given_blocks) << 11 |
-              number(call.counts.input.size()) << 32 | number(call.counts.output.size()) << 48,
+              number(call.own_bundles) << 12 | number(call.counts.input.size()) << 32 |
+              number(call.counts.output.size()) << 48,
           call.coalesced ? number(call.input.buffers) | number(call.output.buffers) << 16 : 0};
 }
 
@@ -104,6 +106,7 @@ SeenCall call_of(const SnapshotWords& words, BlockCounts counts) {
   call.on_gpu = ((words[4] >> 9) & 1) != 0;
   call.coalesced = ((words[4] >> 10) & 1) != 0;
   call.given_blocks = ((words[4] >> 11) & 1) != 0;
+  call.own_bundles = ((words[4] >> 12) & 1) != 0;
   if (call.coalesced) {
     call.input.buffers = static_cast<std::uint16_t>(words[5]);
     call.output.buffers = static_cast<std::uint16_t>(words[5] >> 16);
@@ -132,16 +135,15 @@ std::span<const std::uint64_t> take_words(std::span<const std::uint64_t>& words,
 /// On the side that all members know alike.
 std::vector<std::uint64_t> cut_counts(const SeenCall& call) {
   if (!call.coalesced) return {};
-  const bool by_output = has_output_blocks(call.type) || all_have_outputs(call.type);
-  return by_output ? counts_of_buffers(call.output, call.counts.output)
-                   : counts_of_buffers(call.input, call.counts.input);
+  return all_know_outputs(call.type) ? counts_of_buffers(call.output, call.counts.output)
+                                     : counts_of_buffers(call.input, call.counts.input);
 }
 
 }  // namespace
 
 std::vector<std::uint64_t> counts_of_buffers(const CallSide& side,
                                              const std::vector<std::uint64_t>& kept) {
-  if (side.layout == Layout::none || side.buffers == 0) return {};
+  if (side.layout == Layout::none || side.buffers == 0 || !side.counts_all()) return {};
   return side.even ? std::vector(side.buffers, side.count / side.buffers) : kept;
 }
 

@@ -38,7 +38,7 @@ DumpJson sizes_json(const CallSide& side, const std::vector<std::uint64_t>& coun
     for (const CallShapes::Shape& shape : shapes) sizes.push_back(shape);
   } else if (side.layout != Layout::list) {
     sizes.push_back(dimensions(side, side.count));
-  } else if (side.even && side.count % side.buffers == 0) {
+  } else if (side.even && side.counts_all() && side.count % side.buffers == 0) {
     for (unsigned i = 0; i < side.buffers; ++i)
       sizes.push_back(dimensions(side, side.count / side.buffers));
   } else if (counts.size() == side.buffers) {

@@ -73,7 +73,10 @@ void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine)
   for (int member = 0; member < shape.size; ++member) {
     const Request& there = peers.request(member);
     require_equal(mine, member, "operation", to_string(here.type), to_string(there.type));
-    if (here.type == OpType::barrier) continue;
+    if (here.type == OpType::barrier) {
+      if (mine.whole_label != peers.whole_label(member)) disagree_on_whole(mine, member);
+      continue;
+    }
     require_equal(mine, member, "dtype", to_string(dtype_of(here)), to_string(dtype_of(there)));
     require_equal(mine, member, "size of an element", bytes_of(here), bytes_of(there));
     if (reduces(here.type))

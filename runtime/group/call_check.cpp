@@ -69,10 +69,10 @@ Counts unpack_counts(Unpacker& unpacker) {
 CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
   const Request& request = *made.request;
   const int root = made.peer;
-  CheckedCall call{.facts = facts_of(request, made.coalesced != 0)};
+  CheckedCall call{.facts = facts_of(made)};
   if (made.coalesced != 0) {
     call.facts.cut = 0;  // that is told buffer by buffer
-    call.each = counts_of_calls(request);
+    call.each = counts_of_calls(made);
     return call;
   }
   if (!call.facts.is_uneven()) call.shape = shape_of(request);

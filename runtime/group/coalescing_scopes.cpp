@@ -4,7 +4,22 @@
 
 #include <algorithm>
 
+#include "collectives/coalesced_calls.hpp"
+
 namespace hymn::detail {
+namespace {
+
+/// Unlike its id no later thread of the process has it: what a thread leaves open stays its own.
+std::uint64_t number_of_this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
+}  // namespace
+
+CapturedCalls::CapturedCalls(const CallOptions& options)
+    : stream_(options.stream), thread_(number_of_this_thread()) {}
 
 void CapturedCalls::add(const Request& request, const CallOptions& options) {
   if (options.timeout.is_set() || (options.stream != nullptr && options.stream != stream_))
@@ -19,11 +34,13 @@ void CapturedCalls::add(const Request& request, const CallOptions& options) {
                       "and {}",
                       to_string(first), to_string(request.type)),
           {.remedy = "give each kind a scope of its own"});
+    if (!is_message(first)) require_alike(requests_.front(), request);
   }
   requests_.push_back(owned_.emplace_back(request).get());
 }
 
-CapturedCalls* CoalescingScopes::find(std::thread::id thread) {
+CapturedCalls* CoalescingScopes::find_own() {
+  const std::uint64_t thread = number_of_this_thread();
   std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(
       scopes_, [thread](const auto& scope) { return scope->thread() == thread; });

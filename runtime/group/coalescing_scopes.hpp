@@ -2,11 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "collectives/owned_request.hpp"
@@ -18,20 +18,20 @@ namespace hymn::detail {
 /// Those of one scope: collectives of one kind, or messages. Used by the thread that has opened it.
 class CapturedCalls {
  public:
-  explicit CapturedCalls(const CallOptions& options)
-      : stream_(options.stream), thread_(std::this_thread::get_id()) {}
+  explicit CapturedCalls(const CallOptions& options);
 
   /// Throws UsageError for a call that does not fit to those before it, and for options that only
   /// the scope can have.
   void add(const Request& request, const CallOptions& options);
   std::span<const Request> requests() const { return requests_; }
   bool are_messages() const { return !requests_.empty() && is_message(requests_.front().type); }
-  std::thread::id thread() const { return thread_; }
+  /// Counts the threads of the process that have opened one, or looked for one.
+  std::uint64_t thread() const { return thread_; }
   void* stream() const { return stream_; }
 
  private:
   void* stream_;
-  std::thread::id thread_;
+  std::uint64_t thread_;
   std::deque<OwnedRequest> owned_;
   std::vector<Request> requests_;  // of these
 };
@@ -41,9 +41,7 @@ class CoalescingScopes {
  public:
   bool are_open() const { return open_.load(std::memory_order_relaxed) != 0; }
   /// Null: it has none.
-  CapturedCalls* of_this_thread() {
-    return are_open() ? find(std::this_thread::get_id()) : nullptr;
-  }
+  CapturedCalls* of_this_thread() { return are_open() ? find_own() : nullptr; }
   /// Throws UsageError where this thread has one, in which there can be no `call`.
   void require_none(const char* call, const GroupMembers& members);
   /// Throws UsageError where this thread has one.
@@ -52,7 +50,7 @@ class CoalescingScopes {
   std::unique_ptr<CapturedCalls> close(const CapturedCalls& calls);
 
  private:
-  CapturedCalls* find(std::thread::id thread);
+  CapturedCalls* find_own();
 
   std::atomic<std::size_t> open_{0};
   std::mutex mutex_;

@@ -56,7 +56,7 @@ std::string GroupAgreement::tell_apart(std::span<const MembersCalls> all) const 
     const CallFacts mine = facts_of(call);
     const auto differs = [&](const MembersCalls& member) {
       const SeenCall* const theirs = seen_at(member.snapshot, call.sequence);
-      return theirs != nullptr && facts_of(*theirs) != mine;
+      return theirs != nullptr && !fit(facts_of(*theirs), mine);
     };
     if (std::ranges::any_of(all, differs)) return tell_calls_of(all, call.sequence);
   }

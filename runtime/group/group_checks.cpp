@@ -75,8 +75,8 @@ void GroupChecks::require_numbers(const Call& call, Timeout limit) {
 }
 
 void GroupChecks::announce(const Call& call) {
-  const CallFacts facts = facts_of(*call.request, call.coalesced != 0);
-  const std::string cut = facts.cut != 0 ? tell_cut(counts_of_calls(*call.request)) : "";
+  const CallFacts facts = facts_of(call);
+  const std::string cut = facts.cut != 0 ? tell_cut(counts_of_calls(call)) : "";
   group_.world.peers.post(control::EnteredCall{.uid = group_.members.uid(),
                                                .sequence = call.sequence,
                                                .signature = signature_of(facts),

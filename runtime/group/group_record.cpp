@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "recorder/call_facts.hpp"
 #include "runtime/group/work_state.hpp"
 
 namespace hymn::detail {
@@ -44,11 +45,11 @@ void GroupRecord::fill(std::uint64_t record_id, const Request& request, const Ca
   made.shadowed = is_collective(request.type) &&
                   (line_->flags.load(std::memory_order_relaxed) & GroupLine::shadows) != 0;
   made.on_gpu = request.memory() == MemoryKind::device;
-  made.coalesced = call.coalesced != 0;
-  made.given_blocks = call.in_given_blocks;
   made.method = algorithm == nullptr ? 0 : algorithm->recorded_as();
   made.input = side_of(request.inputs);
   made.output = side_of(request.outputs);
+  if (call.coalesced != 0) [[unlikely]]
+    record_whole(made, call);
   if (has_tag(request.type)) tag_place(made) = static_cast<std::uint32_t>(request.tag);
   made.timeout_ns = recorded_timeout(note.limit);
   made.created = note.started != 0 ? note.started : time_stamp();

@@ -40,6 +40,8 @@ ProcessGroup ProcessGroup::split(int color, int key, const GroupOptions& options
     context.remedy = "give 0 or more, or no_color";
     throw UsageError(fmt::format("{} is no color", color), std::move(context));
   }
+  // What the others give is needed at once.
+  state.works().scopes().require_none("split", members);
   const std::array<std::int64_t, words_of_member> mine{color, key};
   std::vector<std::int64_t> given(words_of_member * static_cast<std::size_t>(size()));
   state.run(Request::all_gather(mine, OutputBlocks::equal(given)), {}, __builtin_return_address(0));

@@ -151,6 +151,7 @@ void WorkStarter::add_whole(WorkState& work, std::span<const Request> given) con
   part->call.order = group_.record_.next_order();
   part->call.coalesced = given.size();
   part->call.in_given_blocks = have_given_blocks(checked);
+  part->call.in_own_bundles = !group_.means_.selector->knows_gpus() && bundles_ != BundleLimits{};
   if (!group_.health_.is_sound()) [[unlikely]]
     group_.require_members(work.name().type, nullptr);
   prepare_whole(*part, checked);

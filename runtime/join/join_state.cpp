@@ -153,7 +153,10 @@ void JoinState::notify(const Joinable& joinable, const void* site) {
 }
 
 void JoinState::meet(const Request& request) const {
-  GroupState::of(group())->run(request, {}, site_);
+  const auto state = GroupState::of(group());
+  // What the others say is needed at once.
+  state->works().scopes().require_none("a join's count", state->members());
+  state->run(request, {}, site_);
 }
 
 int JoinState::count(bool has_input) {

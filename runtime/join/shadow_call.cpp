@@ -89,6 +89,10 @@ std::vector<SeenCall> single_calls_of(const SeenCall& coalesced) {
     refuse(
         coalesced, "it is not recorded how its blocks lie",
         "coalesce calls over equal blocks without a root, make them one by one, or use joinables");
+  if (coalesced.own_bundles)
+    refuse(
+        coalesced, "it is not recorded how much of it travels together",
+        "make broadcasts in a coalescing scope in place of broadcast_coalesced, or use joinables");
   const auto inputs = counts_of_buffers(coalesced.input, coalesced.counts.input);
   const auto outputs = counts_of_buffers(coalesced.output, coalesced.counts.output);
   if (inputs.size() != coalesced.input.buffers || outputs.size() != inputs.size())

@@ -76,5 +76,22 @@ RANK_TEST(CoalescedRoads, AnotherSplitIsFound) {
   }
 }
 
+// Numbers would be out of step behind them.
+RANK_TEST(CoalescedRoads, BarriersAreNotSingleOnes) {
+  NEEDS_RANKS(2);
+  for (const Road& road : roads_of(world.group(), OpType::barrier)) {
+    if (road.path != "threads") continue;  // others have no data that labels could travel with
+    SCOPED_TRACE(to_string(road));
+    ProcessGroup group = world.new_group(everybody(world), forced(road));
+    group.set_timeout(std::chrono::seconds(20));
+    const std::array requests{Request::barrier(), Request::barrier()};
+    const std::string text = error_text([&] {
+      if (world.rank() == 0) return group.barrier();
+      group.start_coalesced(requests).wait();
+    });
+    EXPECT_TRUE(text.find("differ") != std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -1,10 +1,13 @@
 // Several calls as one: given as lists, and made inside a scope.
 #include <array>
+#include <memory>
 #include <mutex>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "hymn/coalesce.hpp"
+#include "hymn/join.hpp"
 #include "tests/support/blocks.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/flight_records.hpp"
@@ -294,6 +297,15 @@ RANK_TEST(Coalesced, WhatCannotBeInAScopeIsRefused) {
                {"no limit and no stream of its own"});
   Work inside = group.all_reduce_async(view_of(value));
   EXPECT_FALSE(inside.valid());
+  float number = 1;
+  expect_error(ErrorKind::usage, [&] { group.all_reduce(view_of(number)); },
+               {"different dtypes", "int32 and float32", "default_pg"});
+  expect_error(ErrorKind::usage, [&] { group.all_reduce(view_of(value), ReduceOp::max); },
+               {"different reductions"});
+  // Their own calls would be kept with memory that is gone by then.
+  expect_error(ErrorKind::usage, [&] { (void)Join::count_active(group); },
+               {"inside a coalescing scope"});
+  expect_error(ErrorKind::usage, [&] { (void)group.split(0, 0); }, {"inside a coalescing scope"});
   expect_error(ErrorKind::usage, [&] { inside.wait(); }, {"inside a coalescing scope"});
   Work work = scope.start();
   work.wait();
@@ -362,6 +374,17 @@ RANK_TEST(Coalesced, OtherThreadsAndOthersOfTheGroupAreNotCaptured) {
   EXPECT_EQ(inside, world.size());
 }
 
+// A later thread has the id of one that has ended, but not its scope.
+RANK_TEST(Coalesced, AScopeThatItsThreadHasLeftOpenCatchesNobodyElsesCalls) {
+  if (!any_thread_may_call()) return;
+  std::unique_ptr<CoalescingScope> left_open;
+  std::thread([&] { left_open = std::make_unique<CoalescingScope>(world.group()); }).join();
+  std::int32_t value = 1;
+  std::thread([&] { world.group().all_reduce(view_of(value)); }).join();
+  EXPECT_EQ(value, world.size());
+  left_open.reset();
+}
+
 // --- At level detail
 
 TEST(Coalesced, ChecksTellWhichBufferDiffers) {
@@ -387,6 +410,27 @@ TEST(Coalesced, ChecksTellWhichBufferDiffers) {
                      {"ranks make different calls", "2 buffers coalesced"});
         split(4);
         EXPECT_EQ(values[7], static_cast<float>(world.size()));
+      },
+      {.checks = CheckLevel::detail});
+}
+
+TEST(Coalesced, BarriersAreNotSingleOnes) {
+  on_ranks(
+      [](World& world) {
+        NEEDS_RANKS(2);
+        const auto two = [&] {
+          coalesce(world.group(), [&] {
+            world.group().barrier();
+            world.group().barrier();
+          });
+        };
+        expect_error(ErrorKind::usage,
+                     [&] {
+                       if (world.rank() == 0) return world.group().barrier();
+                       two();
+                     },
+                     {"ranks make different calls", "barrier, 2 coalesced"});
+        two();
       },
       {.checks = CheckLevel::detail});
 }

@@ -290,6 +290,20 @@ RANK_TEST(Shadow, OfCoalescedCallsOverGivenBlocksIsRefused) {
   EXPECT_NE(text.find("not recorded how its blocks lie"), std::string::npos) << text;
 }
 
+// Nor do they tell how much of it travels together, which all members must cut alike.
+RANK_TEST(Shadow, OfBroadcastCoalescedIsRefused) {
+  NEEDS_RANKS(2);
+  std::array<float, 64> values{};
+  const std::array<BufferView, 2> views{BufferView(values).slice(0, 32),
+                                        BufferView(values).slice(32, 32)};
+  const std::string text = error_text([&] {
+    Join::shadow_all({world.group()}, [&] {
+      if (world.rank() != 0) broadcast_coalesced(world.group(), views, 64, /*root=*/1);
+    });
+  });
+  EXPECT_NE(text.find("not recorded how much of it travels together"), std::string::npos) << text;
+}
+
 /// The same on all ranks, from one number.
 RANK_TEST(Shadow, OfCallsAtRandom) {
   for (unsigned seed = 1; seed <= 20; ++seed) {

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "collectives/coalesced_calls.hpp"
+
 namespace hymn::test {
 namespace {
 
@@ -165,6 +167,89 @@ TEST(CallCheck, ListsOfTheRootAlone) {
   EXPECT_EQ(misfit({scatter(given, 1), scatter(InputBlocks::list({}), 3)}, 0), std::nullopt);
   EXPECT_EQ(misfit({scatter(given, 1), scatter({}, 2)}, 0),
             "rank 10 sends rank 11 3 elements, which expects 2");
+}
+
+/// The same of calls that each rank coalesces.
+std::optional<std::string> misfit_of_wholes(const std::vector<std::vector<Request>>& ranks_calls,
+                                            int root = -1) {
+  std::vector<CheckedCall> calls;
+  std::vector<int> ranks;
+  for (const std::vector<Request>& requests : ranks_calls) {
+    std::vector<const Request*> given;
+    for (const Request& request : requests) given.push_back(&request);
+    const OwnedRequest whole = whole_of(given);
+    const Call call{.request = &whole.get(),
+                    .peer = root,
+                    .coalesced = given.size(),
+                    .in_given_blocks = have_given_blocks(given)};
+    ranks.push_back(10 + static_cast<int>(calls.size()));
+    calls.push_back(CheckedCall::of(
+        call, {static_cast<int>(calls.size()), static_cast<int>(ranks_calls.size())}));
+  }
+  return find_misfit(calls, ranks);
+}
+
+TEST(CallCheck, CountsOfCoalescedCallsWithARoot) {
+  Buffers b;
+  const auto gathers = [&](std::size_t first, std::size_t second) {
+    return std::vector{
+        Request::gather(b.give(first), OutputBlocks::equal(b.take(2 * first)), 10),
+        Request::gather(b.give(second), OutputBlocks::equal(b.take(2 * second)), 10)};
+  };
+  EXPECT_EQ(misfit_of_wholes({gathers(4, 8), gathers(4, 8)}, 0), std::nullopt);
+  EXPECT_EQ(misfit_of_wholes({gathers(4, 8), gathers(8, 4)}, 0),
+            "buffer 1 of those coalesced has 4 elements on rank 10 and 8 on rank 11");
+  const auto scatters = [&](std::size_t first, std::size_t second) {
+    return std::vector{
+        Request::scatter(InputBlocks::equal(b.give(2 * first)), b.take(first), 10),
+        Request::scatter(InputBlocks::equal(b.give(2 * second)), b.take(second), 10)};
+  };
+  EXPECT_EQ(misfit_of_wholes({scatters(4, 8), scatters(4, 8)}, 0), std::nullopt);
+  EXPECT_NE(misfit_of_wholes({scatters(4, 8), scatters(8, 4)}, 0), std::nullopt);
+  const auto exchanges = [&](std::size_t first, std::size_t second) {
+    return std::vector{
+        Request::all_to_all(InputBlocks::equal(b.give(first)), OutputBlocks::equal(b.take(first))),
+        Request::all_to_all(InputBlocks::equal(b.give(second)),
+                            OutputBlocks::equal(b.take(second)))};
+  };
+  EXPECT_EQ(misfit_of_wholes({exchanges(4, 8), exchanges(4, 8)}), std::nullopt);
+  EXPECT_NE(misfit_of_wholes({exchanges(4, 8), exchanges(8, 4)}), std::nullopt);
+}
+
+TEST(CallCheck, CoalescedBlocksOfGivenSizesMayDiffer) {
+  Buffers b;
+  const Counts counts = {1, 3};
+  const auto counted = [&](std::size_t own) {
+    return std::vector{Request::gather(b.give(own), OutputBlocks::counted(b.take(4), counts), 10)};
+  };
+  EXPECT_EQ(misfit_of_wholes({counted(1), counted(3)}, 0), std::nullopt);
+  // A list that the root alone has.
+  const std::array<ConstBufferView, 2> list{b.give(1), b.give(3)};
+  EXPECT_EQ(misfit_of_wholes({{Request::scatter(InputBlocks::list(list), b.take(1), 10)},
+                              {Request::scatter({}, b.take(3), 10)}},
+                             0),
+            std::nullopt);
+}
+
+TEST(CallCheck, CoalescedBarriersAreCounted) {
+  const Request one = Request::barrier();
+  EXPECT_EQ(misfit_of_wholes({{one, one}, {one, one}}), std::nullopt);
+  EXPECT_EQ(misfit_of_wholes({{one, one}, {one, one, one}}), "");
+  const Call two{.request = &one, .coalesced = 2};
+  EXPECT_EQ(describe(facts_of(two)), "barrier, 2 coalesced");
+  EXPECT_NE(signature_of(facts_of(two)), signature_of(facts_of(one)));
+}
+
+TEST(CallFacts, FitWhereNotAllKnowHowTheCallIsCut) {
+  const CallFacts known{.count = 8, .coalesced = 2, .cut = 5};
+  CallFacts other = known;
+  other.cut = 0;
+  EXPECT_TRUE(fit(known, other));
+  other.cut = 4;
+  EXPECT_FALSE(fit(known, other));
+  other.count = 9;
+  other.cut = 0;
+  EXPECT_FALSE(fit(known, other));
 }
 
 TEST(CallCheck, TellsSameCallsTogether) {

@@ -281,7 +281,18 @@ TEST(CallRing, KeepsSizesOfBlocksAsFarAsThereIsRoom) {
       << "what is alike on both sides is kept once";
   const std::array<BufferView, 3> more = {BufferView(out).slice(0, 7), BufferView(out).slice(7, 1),
                                           BufferView(out).slice(8, 1)};
-  EXPECT_EQ(keep(Request::all_to_all(given, OutputBlocks::list(more))), BlockCounts())
+  EXPECT_EQ(keep(Request::all_to_all(given, OutputBlocks::list(more))),
+            (BlockCounts{{}, {7, 1, 1}}))
+      << "one side, where there is no room for both";
+  const std::array<ConstBufferView, 3> mine = {
+      BufferView(in).slice(0, 2), BufferView(in).slice(2, 0), BufferView(in).slice(2, 7)};
+  Request reductions = Request::reduce({}, {}, 0);
+  reductions.inputs = InputBlocks::list(mine);
+  reductions.outputs = OutputBlocks::list(more);
+  EXPECT_EQ(keep(reductions), (BlockCounts{{2, 0, 7}, {}})) << "that which all ranks have";
+  const std::array<std::size_t, 6> many = {1, 2, 3, 0, 0, 1};
+  EXPECT_EQ(keep(Request::all_to_all(InputBlocks::equal(in), OutputBlocks::counted(out, many))),
+            BlockCounts())
       << "more than there is room for";
   EXPECT_EQ(keep(Request::all_gather(view_of(in[0]), OutputBlocks::equal(out))), BlockCounts());
   EXPECT_EQ(keep(Request::all_gather(view_of(in[0]), OutputBlocks::counted(out, sizes))),

@@ -149,6 +149,19 @@ TEST(CallSnapshot, SizesOfBlocksComeThroughAMessage) {
   EXPECT_THROW(snapshot_of(cut), NetworkError);
 }
 
+TEST(CallSnapshot, TellsHowCoalescedCallsAreCutAsFarAsThatIsKnown) {
+  SeenCall call = call_number(1);
+  call.coalesced = call.own_bundles = true;
+  call.input = {.count = 12, .buffers = 3, .layout = Layout::list};
+  const SeenCall back = snapshot_of(report_of({.calls = {call}})).calls.front();
+  EXPECT_TRUE(back.own_bundles);
+  EXPECT_THAT(counts_of_buffers(back.input, {}), ElementsAre(4, 4, 4));
+  // It may be more of them.
+  call.input = {.count = 70000, .buffers = CallSide::most_buffers, .layout = Layout::list};
+  EXPECT_THAT(counts_of_buffers(call.input, {}), IsEmpty());
+  EXPECT_EQ(facts_of(call).cut, 0u);
+}
+
 TEST(CallSnapshot, ShowsNoMoreSizesThanFitIntoAMessage) {
   Rank rank({.counts = 3000});
   const std::vector<std::size_t> sizes(3000, 1);

@@ -85,6 +85,13 @@ TEST(FlightDump, TellsSizes) {
   EXPECT_EQ(entry["input_sizes"], Json::parse("[[25]]"));
 }
 
+TEST(FlightDump, TellsNoSizesOfMoreBuffersThanAreCounted) {
+  constexpr std::uint16_t most = CallSide::most_buffers;
+  const CallSide many{.count = 2 * most, .buffers = most, .layout = Layout::list};
+  EXPECT_EQ(entry_of(call_of(OpType::all_reduce, many, many))["input_sizes"],
+            Json::parse("[[131070]]"));
+}
+
 TEST(FlightDump, TellsEveryBufferOfCoalescedCalls) {
   std::array<float, 32> values{};
   const std::array<std::int64_t, 4> four = {2, 2, 2, 2};
