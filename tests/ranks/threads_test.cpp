@@ -4,6 +4,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <future>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -289,6 +290,23 @@ TEST(RunRanks, test_bwd_sees_fwd_pg) {
     EXPECT_EQ(seen, std::vector(3, world.rank()));
     world.group().barrier();
   });
+}
+
+// Rank 0's all_reduce cannot be over before its function has ended: its world's end completes it.
+TEST(RunRanks, HooksAtTheEndOfAWorldSeeIt) {
+  std::array<int, 2> seen{-1, -1};
+  std::array<std::int32_t, 2> values{1, 2};
+  std::promise<void> started;
+  run_ranks(2, [&](World& world) {
+    const auto me = static_cast<std::size_t>(world.rank());
+    if (me == 1) started.get_future().wait();
+    ProcessGroup& group = world.group();
+    group.on_completion([&seen, me](const CompletionInfo&) { seen[me] = World::current().rank(); });
+    (void)group.all_reduce_async(view_of(values[me]));
+    if (me == 0) started.set_value();
+  });
+  EXPECT_EQ(seen, (std::array{0, 1}));
+  EXPECT_EQ(values, (std::array<std::int32_t, 2>{3, 3}));
 }
 
 TEST(RunRanks, OnlyThreadsOfRanksHaveAWorldOfTheirOwn) {
