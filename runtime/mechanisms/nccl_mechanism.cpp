@@ -266,8 +266,9 @@ void NcclMechanism::close(const Membership& membership, bool clean) {
   open_.erase(found);
   ending_.push_back(channel);
   if (!clean) return channel->abort();
-  world_rests_ = channel == world_;  // later groups may be split from it
-  world_rests_ ? channel->rest() : channel->finish();
+  if (channel != world_) return channel->finish();
+  channel->rest();  // groups may still be split from it
+  world_rests_ = true;
 }
 
 // NCCL's ranks wait for each other at the end. Where that takes too long, or some may not come,
