@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "hymn/hymn.h"
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
@@ -307,6 +308,15 @@ TEST(RunRanks, HooksAtTheEndOfAWorldSeeIt) {
   });
   EXPECT_EQ(seen, (std::array{0, 1}));
   EXPECT_EQ(values, (std::array<std::int32_t, 2>{3, 3}));
+}
+
+TEST(RunRanks, WorldsThatCHasNotMadeHaveNoHandleThere) {
+  run_ranks(1, [](World&) {
+    hymnWorld_t handle = nullptr;
+    EXPECT_EQ(hymnWorldCurrent(&handle), hymnUsageError);
+    EXPECT_THAT(hymnGetLastError(), ::testing::HasSubstr("hymn::World::current()"));
+    EXPECT_EQ(handle, nullptr);
+  });
 }
 
 TEST(RunRanks, OnlyThreadsOfRanksHaveAWorldOfTheirOwn) {

@@ -109,10 +109,10 @@ TEST(CallCheck, StridesOfAShapeMustBeAlike) {
   static constexpr std::array<std::int64_t, 3> shape{3, 1, 4};
   const auto laid = [&b](std::span<const std::int64_t> strides) {
     Request request = Request::all_reduce(b.give(12), b.take(12));
-    BufferView out = b.take(12);
-    out.shape = shape;
-    out.strides = strides;
-    request.outputs = OutputBlocks::whole(out);
+    ConstBufferView in = b.give(12);
+    in.shape = shape;
+    in.strides = strides;
+    request.inputs = InputBlocks::whole(in);
     return request;
   };
   static constexpr std::array<std::int64_t, 3> rows{4, 4, 1};

@@ -402,6 +402,7 @@ TEST_P(GpuGroups, TwinsOfAnAbortedGroupOfAllAreAborted) {
         ProcessGroup other = world.new_group(everybody(), {.path = "^nccl"});
         other.barrier();
         world.group().abort("the test wants it");
+        world.group().destroy();
         EXPECT_THROW(twin.all_reduce(buffer.view()), AbortedError);
         other.barrier();
       },
