@@ -219,7 +219,8 @@ class HYMN_API ProcessGroup {
   }
 
   /// Blocks may be given in three forms: equal, by counts, or as a list. All ranks of a call give
-  /// them in the same.
+  /// them in the same. Complex buffers may stand beside real views of such memory (twice as many
+  /// elements), in one list, too.
   HYMN_INLINE void all_gather(ConstBufferView in, BufferView out, const CallOptions& options = {}) {
     run(Request::all_gather(in, OutputBlocks::equal(out)), options);
   }
@@ -388,7 +389,7 @@ class HYMN_API ProcessGroup {
   /// single ones. Throws UsageError for an empty list, and for one of several kinds.
   Work start_coalesced(std::span<const Request> requests, const CallOptions& options = {});
 
-  /// Each in place.
+  /// Each in place. Here and below all buffers have one dtype; start_coalesced() takes several.
   HYMN_INLINE void all_reduce_coalesced(std::span<const BufferView> inouts, ReduceOp op = {},
                                         const CallOptions& options = {}) {
     run_coalesced(inouts.size(), options,

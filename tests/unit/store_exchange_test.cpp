@@ -12,6 +12,7 @@
 #include "hymn/hymn.hpp"
 #include "hymn/store.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/variable.hpp"
 #include "tests/unit/text_bytes.hpp"
 
 namespace hymn::test {
@@ -120,6 +121,29 @@ TEST(ExchangeOverAStore, test_file_store_check) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(std::filesystem::exists(folder.path("store"))) << "both have left";
+}
+
+// Rank 0 cannot listen where it should; the others wait for its word, and get it.
+TEST(ExchangeOverAStore, AWorldsStoreThatNobodyServesIsAnErrorOnAllRanks) {
+  const Variable interface("HYMN_INTERFACE", "nosuch0");
+  constexpr int ranks = 2;
+  const auto shared = std::make_shared<HashStore>();
+  std::vector<std::thread> threads;
+  std::vector<std::string> told(ranks);
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      World world = World::over(exchange_over(shared, rank, ranks), {.timeout = 1min});
+      try {
+        (void)world.store();
+      } catch (const StoreError& error) {
+        told[static_cast<std::size_t>(rank)] = error.what();
+      }
+      world.group().barrier();
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(told, ::testing::Each(::testing::AllOf(
+                        ::testing::HasSubstr("rank 0 cannot serve the world's store"),
+                        ::testing::HasSubstr("nosuch0"))));
 }
 
 // --- The store of a world that has nothing but an exchange
