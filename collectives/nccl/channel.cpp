@@ -216,14 +216,24 @@ void NcclChannel::abort() noexcept {
   for_each_inner([](NcclChannel& part) { part.abort(); });
 }
 
+void NcclChannel::forget_all() {
+  for (const auto& buffer : known_)
+    if (std::exchange(buffer->is_known, false)) deregister(*buffer);
+  known_.clear();
+}
+
+void NcclChannel::rest() {
+  std::lock_guard lock(mutex_);
+  before_abort_ = nullptr;
+  forget_all();
+}
+
 void NcclChannel::finish() {
   std::lock_guard lock(mutex_);
   before_abort_ = nullptr;
   for_each_inner([](NcclChannel& part) { part.finish(); });
   if (communicator_ == nullptr) return;
-  for (const auto& buffer : known_)
-    if (std::exchange(buffer->is_known, false)) deregister(*buffer);
-  known_.clear();
+  forget_all();
   if (communicator_->is_ready())
     communicator_->finish();
   else

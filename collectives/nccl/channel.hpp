@@ -117,6 +117,9 @@ class NcclChannel {
   void set_before_abort(std::function<void()> act) { before_abort_ = std::move(act); }
   /// Gives it up. Thread-safe.
   void abort() noexcept;
+  /// The group has ended in good order; but other channels may still be split from this one, whose
+  /// communicator stays until finish().
+  void rest();
   /// The group has ended in good order.
   void finish();
   /// Whether NCCL has let go of everything. Thread-safe.
@@ -124,6 +127,8 @@ class NcclChannel {
 
  private:
   nccl_api::Result deregister(const KnownBuffer& buffer) const;
+  /// Under its mutex.
+  void forget_all();
   /// Calls visit(channel) for all that end with it. Under its mutex.
   template <class Visit>
   void for_each_inner(Visit visit) const;

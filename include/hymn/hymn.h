@@ -313,7 +313,8 @@ HYMN_API hymnResult_t hymnBarrier(hymnGroup_t group, hymnStream_t stream);
 HYMN_API hymnResult_t hymnIBarrier(hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
 /// A barrier that all members' GPUs take part in: before it is over, these have come to the end of
 /// what their default stream (or `stream`) held at the call. The ids are those of the rank's own
-/// GPU (hymnWorldGpu), one at most; n = 0: hymnBarrier. hymnUsageError: any other GPU, or no list
+/// GPU (hymnWorldGpu), one at most; n = 0: hymnBarrier. All members give ids, or none does.
+/// hymnUsageError: any other GPU, or no list
 /// ("Invalid function argument"); hymnUnsupportedError: the group works on no GPU.
 HYMN_API hymnResult_t hymnBarrierOnDevices(const int* device_ids, size_t n, hymnGroup_t group,
                                            hymnStream_t stream);

@@ -175,7 +175,8 @@ class HYMN_API ProcessGroup {
     return start(Request::reduce(inout, inout, root, op), options);
   }
 
-  /// `out` counts on the root only: size() times in.count elements, in rank order.
+  /// `out` counts on the root only: size() times in.count elements, in rank order. Elsewhere one of
+  /// another dtype is refused, unless it is empty.
   HYMN_INLINE void gather(ConstBufferView in, BufferView out, int root,
                           const CallOptions& options = {}) {
     run(Request::gather(in, OutputBlocks::equal(out), root), options);
@@ -204,7 +205,8 @@ class HYMN_API ProcessGroup {
     return start(Request::gather(in, OutputBlocks::counted(out, counts), root), options);
   }
 
-  /// `in` counts on the root only: size() times out.count elements, in rank order.
+  /// `in` counts on the root only: size() times out.count elements, in rank order. Elsewhere one of
+  /// another dtype is refused, unless it is empty.
   HYMN_INLINE void scatter(ConstBufferView in, BufferView out, int root,
                            const CallOptions& options = {}) {
     run(Request::scatter(InputBlocks::equal(in), out, root), options);
@@ -365,10 +367,12 @@ class HYMN_API ProcessGroup {
   }
   /// A barrier that all members' GPUs take part in: before it is over, these have come to the end
   /// of what their default stream (or the one of the options) held at the call. The ids are those
-  /// of the rank's own GPU (World::gpu()), one at most; none: a barrier as above. Throws UsageError
+  /// of the rank's own GPU (World::gpu()), one at most; none: a barrier as above. All members give
+  /// ids, or none does. Throws UsageError
   /// for any other GPU, and "Invalid function argument" for a number in the place of the list;
   /// UnsupportedError where the group works on no GPU.
   HYMN_INLINE void barrier(std::span<const int> device_ids, const CallOptions& options = {}) {
+    if (device_ids.empty()) return barrier(options);
     start(Request::barrier(), on_devices(device_ids, options)).wait();
   }
   HYMN_INLINE void barrier(std::initializer_list<int> device_ids, const CallOptions& options = {}) {

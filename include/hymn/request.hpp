@@ -157,7 +157,8 @@ struct Request {
   static constexpr Request broadcast(BufferView inout, int root) {
     return Request(OpType::broadcast, InputBlocks::whole(inout), OutputBlocks::whole(inout), root);
   }
-  /// As all_reduce, with the result on the root only; `out` is ignored elsewhere.
+  /// As all_reduce, with the result on the root only; `out` is ignored elsewhere, but
+  /// refused where it is of another dtype, unless it is empty.
   static constexpr Request reduce(ConstBufferView in, BufferView out, int root, ReduceOp op = {}) {
     Request request(OpType::reduce, InputBlocks::whole(in), OutputBlocks::whole(out), root);
     request.op = op;

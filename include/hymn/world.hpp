@@ -24,9 +24,10 @@ class WorldState;
 
 struct WorldOptions {
   /// Default of all groups, and of the world's store; unset: HYMN_TIMEOUT, or else what suits the
-  /// group: GroupOptions::timeout.
+  /// group (GroupOptions::timeout), and 30 minutes for the store.
   Timeout timeout{};
-  /// For creating the world and groups; unset: HYMN_INIT_TIMEOUT, else as `timeout`.
+  /// For creating the world, groups and the store; unset: HYMN_INIT_TIMEOUT, else as `timeout`, or
+  /// 30 minutes.
   Timeout init_timeout{};
   /// A thread that moves asynchronous operations forward while the application computes. Unset:
   /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
@@ -78,8 +79,8 @@ class HYMN_API World {
   static World over(std::shared_ptr<Exchange> exchange, const WorldOptions& options = {});
 
   /// The world of the rank whose thread this is: for callbacks that are given none, such as a
-  /// backward pass. A rank's thread is the one on which run_ranks has called its function. Throws
-  /// UsageError on any other.
+  /// backward pass, and for hooks, until it has ended. A rank's thread is the one on which
+  /// run_ranks has called its function. Throws UsageError on any other.
   static World& current();
 
   explicit World(std::shared_ptr<detail::WorldState> state);
@@ -167,7 +168,9 @@ class HYMN_API World {
   /// world's. All ranks call it; the first call of each waits for the others, within the limit on
   /// making groups. Ranks that are threads share memory, processes reach rank 0 over TCP
   /// (HYMN_INTERFACE), where the values are kept until that rank's world ends. Throws StoreError
-  /// where rank 0 can serve none, TimeoutError when a rank does not come, NetworkError.
+  /// where rank 0 can serve none, TimeoutError when a rank does not come, NetworkError; UsageError
+  /// in a callback whose thread waits for the store already, and where the world is destroyed
+  /// meanwhile. Who got another error than these two may call again.
   std::shared_ptr<Store> store();
 
   /// What the flight recorder knows on this rank, as JSON (docs/flight-recorder.md tells the

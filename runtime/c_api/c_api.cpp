@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "hymn/settings.hpp"
 #include "hymn/threads.hpp"
@@ -18,7 +19,7 @@ namespace {
 // A fixed place: recording an error must work when memory has run out.
 thread_local std::array<char, 4096> last_error{};
 
-/// While hymnThreadsRun calls a rank's function.
+/// On a thread of hymnThreadsRun.
 thread_local hymnWorld_t handle_of_thread = nullptr;
 
 constexpr std::array descriptions{
@@ -267,8 +268,11 @@ hymnResult_t hymnThreadsRun(int ranks, hymnRankMain_t rank_main, void* user,
                             const hymnWorldOptions_t* options) {
   return guarded(__func__, [&] {
     if (rank_main == nullptr) throw_null("rank_main");
+    // They outlive the worlds, at whose end hooks may still ask for them.
+    std::vector<std::unique_ptr<hymnWorld>> handles(static_cast<std::size_t>(std::max(ranks, 0)));
     auto run_rank = [&](World& world) {
-      const std::unique_ptr<hymnWorld> handle(adopt_world(std::make_unique<hymnWorld>(), &world));
+      auto& handle = handles[static_cast<std::size_t>(world.rank())];
+      handle.reset(adopt_world(std::make_unique<hymnWorld>(), &world));
       handle_of_thread = handle.get();
       require_success("rank_main", rank_main(handle.get(), user));
     };
@@ -280,6 +284,9 @@ hymnResult_t hymnWorldCurrent(hymnWorld_t* world) {
   return guarded(__func__, [&] {
     *need(world, "world") = nullptr;
     static_cast<void>(World::current());  // throws where there is none
+    if (handle_of_thread == nullptr)
+      throw hymn::UsageError("this thread's rank is not one of hymnThreadsRun's",
+                             {.remedy = "use hymn::World::current()"});
     *world = handle_of_thread;
   });
 }

@@ -118,10 +118,11 @@ hymnResult_t recv(const Call& call, void* buf, size_t count, hymnDataType_t dtyp
 }
 
 hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
+  if (n == 0) return carry_out(call, hymnCollectiveBarrier, {});
   return guarded(call.function, [&] {
     using hymn::detail::GroupState;
     GroupState& group = GroupState::need_of(call.checked_group());
-    if (n > 0 && device_ids == nullptr)
+    if (device_ids == nullptr)
       throw hymn::UsageError(
           fmt::format("Invalid function argument: device_ids is NULL, but n is {}", n));
     const hymn::CallOptions options =

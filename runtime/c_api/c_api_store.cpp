@@ -31,7 +31,10 @@ Store& store_of(hymnStore_t store) { return *need(store, "store")->store; }
 template <class T, class Ask>
 hymnResult_t ask_store(const char* function, hymnStore_t store, T* result, const char* name,
                        Ask&& ask) {
-  return guarded(function, [&] { *need(result, name) = ask(store_of(store)); });
+  return guarded(function, [&] {
+    T& to = *need(result, name);  // before the store is changed
+    to = ask(store_of(store));
+  });
 }
 
 std::span<const std::byte> bytes_of(const void* value, std::size_t bytes, const char* name) {

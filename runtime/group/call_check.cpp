@@ -31,22 +31,42 @@ bool tells_blocks(const Blocks<View>& blocks, GroupShape shape, int root) {
   return blocks.layout() == Layout::list && (root < 0 || shape.rank == root);
 }
 
-Counts shape_of(const Request& request) {
-  const auto shape =
-      all_have_outputs(request.type) ? request.outputs.flat().shape : request.inputs.flat().shape;
-  return {shape.begin(), shape.end()};
+ConstBufferView buffer_of_all(const Request& request) {
+  if (all_have_outputs(request.type)) return request.outputs.flat();
+  return request.inputs.flat();
+}
+
+/// The same for all layouts in which the elements lie alike: where none are given, and for what no
+/// element depends on, as if the last dimension ran fastest.
+Counts strides_of(const ConstBufferView& view) {
+  Counts strides(view.shape.size());
+  std::uint64_t dense = 1;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    const bool matters = !view.strides.empty() && view.count > 0 && view.shape[i] != 1;
+    strides[i] = matters ? static_cast<std::uint64_t>(view.strides[i]) : dense;
+    dense *= static_cast<std::uint64_t>(view.shape[i]);
+  }
+  return strides;
+}
+
+/// Two ranks that say what differs.
+std::optional<std::string> find_other(std::span<const CheckedCall> calls,
+                                      std::span<const int> ranks, std::string_view name,
+                                      Counts CheckedCall::* what) {
+  const auto says = [what](const CheckedCall& call) { return !(call.*what).empty(); };
+  const auto first = std::ranges::find_if(calls, says);
+  const auto other = std::ranges::find_if(
+      calls, [&](const CheckedCall& call) { return says(call) && call.*what != (*first).*what; });
+  if (other == calls.end()) return std::nullopt;
+  return fmt::format("the {} [{}] on rank {}, but [{}] on rank {}", name,
+                     fmt::join((*first).*what, ", "), ranks[first - calls.begin()],
+                     fmt::join((*other).*what, ", "), ranks[other - calls.begin()]);
 }
 
 std::optional<std::string> find_other_shape(std::span<const CheckedCall> calls,
                                             std::span<const int> ranks) {
-  const auto says = [](const CheckedCall& call) { return !call.shape.empty(); };
-  const auto first = std::ranges::find_if(calls, says);
-  const auto other = std::ranges::find_if(
-      calls, [&](const CheckedCall& call) { return says(call) && call.shape != first->shape; });
-  if (other == calls.end()) return std::nullopt;
-  return fmt::format("the shape is [{}] on rank {}, but [{}] on rank {}",
-                     fmt::join(first->shape, ", "), ranks[first - calls.begin()],
-                     fmt::join(other->shape, ", "), ranks[other - calls.begin()]);
+  const auto shape = find_other(calls, ranks, "shape is", &CheckedCall::shape);
+  return shape ? shape : find_other(calls, ranks, "strides are", &CheckedCall::strides);
 }
 
 std::uint64_t at(const Counts& counts, std::size_t member) {
@@ -75,7 +95,11 @@ CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
     call.each = counts_of_calls(made);
     return call;
   }
-  if (!call.facts.is_uneven()) call.shape = shape_of(request);
+  if (!call.facts.is_uneven()) {
+    const ConstBufferView view = buffer_of_all(request);
+    call.shape = {view.shape.begin(), view.shape.end()};
+    call.strides = strides_of(view);
+  }
   // What another library's elements amount to is its own affair.
   if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
   const auto own = [](const auto& blocks) { return Counts{blocks.total_count()}; };
@@ -103,6 +127,7 @@ void CheckedCall::pack(Packer& packer) const {
   pack_counts(packer, gives);
   pack_counts(packer, takes);
   pack_counts(packer, shape);
+  pack_counts(packer, strides);
   pack_counts(packer, each);
 }
 
@@ -118,6 +143,7 @@ CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
   call.gives = unpack_counts(unpacker);
   call.takes = unpack_counts(unpacker);
   call.shape = unpack_counts(unpacker);
+  call.strides = unpack_counts(unpacker);
   call.each = unpack_counts(unpacker);
   return call;
 }

@@ -22,6 +22,8 @@ struct CheckedCall {
   std::vector<std::uint64_t> takes{};
   /// Of the buffer that every rank has, where all are to be alike; empty: this rank does not say.
   std::vector<std::uint64_t> shape{};
+  /// With the shape: in elements, and alike for layouts that are alike.
+  std::vector<std::uint64_t> strides{};
   /// Of coalesced calls, elements of each buffer; empty: members may differ in them.
   std::vector<std::uint64_t> each{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;

@@ -233,14 +233,14 @@ void NcclMechanism::connect(const NewGroup& group, const std::shared_ptr<NcclCha
     channel->split_from(world_, patience);
   else if (init == NcclInit::eager)
     channel->make(patience, true);
-  else if (is_twin)
+  else if (is_twin && (init == NcclInit::lazy || world_init_ == NcclInit::background))
     channel->set_twin(world_);
   else if (init == NcclInit::background)
     channel->make(patience, false);
   if (group.membership.uid != 0) return;
   std::lock_guard lock(mutex_);
   world_ = channel;
-  world_is_early_ = init == NcclInit::eager;
+  world_init_ = init;
 }
 
 // What is left of a group that has shrunk cannot be split from one that has lost ranks.
@@ -249,7 +249,7 @@ bool NcclMechanism::is_split(const Membership& membership, const GroupOptions& o
 }
 
 bool NcclMechanism::splits_early(const Membership& membership, const GroupOptions& options) const {
-  return world_is_early_ && is_split(membership, options) &&
+  return world_init_ == NcclInit::eager && is_split(membership, options) &&
          policy_of(options, path_).allows(paths::nccl);
 }
 
@@ -262,18 +262,20 @@ void NcclMechanism::close(const Membership& membership, bool clean) {
   std::lock_guard lock(mutex_);
   const auto found = open_.find(membership.uid);
   if (found == open_.end()) return;
-  if (clean)
-    found->second->finish();
-  else
-    found->second->abort();
-  ending_.push_back(std::move(found->second));
+  const std::shared_ptr<NcclChannel> channel = std::move(found->second);
   open_.erase(found);
+  ending_.push_back(channel);
+  if (!clean) return channel->abort();
+  if (channel != world_) return channel->finish();
+  channel->rest();  // groups may still be split from it
+  world_rests_ = true;
 }
 
 // NCCL's ranks wait for each other at the end. Where that takes too long, or some may not come,
 // they are given up.
 void NcclMechanism::shut_down(WorldEnd end) {
   std::lock_guard lock(mutex_);
+  if (world_rests_) world_->finish();
   const auto are_gone = [this] {
     return std::all_of(ending_.begin(), ending_.end(),
                        [](const auto& channel) { return channel->is_gone(); });

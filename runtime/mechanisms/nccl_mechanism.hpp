@@ -56,7 +56,7 @@ class NcclMechanism final : public Mechanism {
                 const Patience& patience) override;
   /// Splits take their place between the collectives of the group that is split, on all ranks
   /// alike.
-  bool serves_own_threads() const override { return !world_is_early_; }
+  bool serves_own_threads() const override { return world_init_ != NcclInit::eager; }
   void close(const Membership& membership, bool clean) override;
   void shut_down(WorldEnd end) override;
 
@@ -102,8 +102,9 @@ class NcclMechanism final : public Mechanism {
 
   std::mutex mutex_;                    // guards what follows
   std::shared_ptr<NcclChannel> world_;  ///< of the group of all ranks
-  /// It was there when the world was made, for all to split; stays as it is then.
-  bool world_is_early_ = false;
+  /// When it was made; if eagerly, it is there for all to split. Stays as it is then.
+  NcclInit world_init_ = NcclInit::lazy;
+  bool world_rests_ = false;  ///< its group has ended in good order
   std::map<std::uint64_t, std::shared_ptr<NcclChannel>> open_;  ///< by uid
   std::vector<std::shared_ptr<NcclChannel>> ending_;
 };

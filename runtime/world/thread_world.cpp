@@ -63,13 +63,14 @@ class ThreadRegions final : public RegionSource {
 
 thread_local World* world_of_thread = nullptr;
 
-/// While a rank's function runs.
+/// While a rank's world stands: hooks run at its end, too.
 class Inside {
  public:
-  explicit Inside(World& world) { world_of_thread = &world; }
+  Inside() = default;
   ~Inside() { world_of_thread = nullptr; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
+  void enter(World& world) { world_of_thread = &world; }
 };
 
 /// How one rank's function ended.
@@ -135,11 +136,10 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
     add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
     parts.control = std::make_unique<ThreadControl>(common.in_process_coordinator, common.pulse,
                                                     common.records, rank);
+    Inside inside;  // outlives the world
     World world(detail::WorldState::make(std::move(parts)));
-    guard(*hub, rank, ending, [&] {
-      const Inside inside(world);
-      rank_main(world);
-    });
+    inside.enter(world);
+    guard(*hub, rank, ending, [&] { rank_main(world); });
     if (!ending.error) return;
     // It is not on its way any more, by which the world would know of it.
     detail::WorldState& state = detail::WorldState::of(world);

@@ -25,6 +25,9 @@ static void check_calls(hymnStore_t store) {
   CHECK_OK(hymnStoreAdd(store, "n", 40, &number));
   CHECK_OK(hymnStoreAdd(store, "n", 2, &number));
   CHECK(number == 42);
+  CHECK_FAILS(hymnUsageError, "sum is NULL", hymnStoreAdd(store, "n", 1, NULL));
+  CHECK_OK(hymnStoreAdd(store, "n", 0, &number));
+  CHECK(number == 42);
   CHECK_FAILS(hymnStoreError, "a'", hymnStoreAdd(store, "a", 1, &number));
 
   CHECK_OK(hymnStoreCheck(store, both, 2, &there));

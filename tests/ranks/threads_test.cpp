@@ -4,10 +4,12 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <future>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
 
+#include "hymn/hymn.h"
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
@@ -288,6 +290,32 @@ TEST(RunRanks, test_bwd_sees_fwd_pg) {
     group.wait_for_pending_works();
     EXPECT_EQ(seen, std::vector(3, world.rank()));
     world.group().barrier();
+  });
+}
+
+// Rank 0's all_reduce cannot be over before its function has ended: its world's end completes it.
+TEST(RunRanks, HooksAtTheEndOfAWorldSeeIt) {
+  std::array<int, 2> seen{-1, -1};
+  std::array<std::int32_t, 2> values{1, 2};
+  std::promise<void> started;
+  run_ranks(2, [&](World& world) {
+    const auto me = static_cast<std::size_t>(world.rank());
+    if (me == 1) started.get_future().wait();
+    ProcessGroup& group = world.group();
+    group.on_completion([&seen, me](const CompletionInfo&) { seen[me] = World::current().rank(); });
+    (void)group.all_reduce_async(view_of(values[me]));
+    if (me == 0) started.set_value();
+  });
+  EXPECT_EQ(seen, (std::array{0, 1}));
+  EXPECT_EQ(values, (std::array<std::int32_t, 2>{3, 3}));
+}
+
+TEST(RunRanks, WorldsThatCHasNotMadeHaveNoHandleThere) {
+  run_ranks(1, [](World&) {
+    hymnWorld_t handle = nullptr;
+    EXPECT_EQ(hymnWorldCurrent(&handle), hymnUsageError);
+    EXPECT_THAT(hymnGetLastError(), ::testing::HasSubstr("hymn::World::current()"));
+    EXPECT_EQ(handle, nullptr);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "tests/support/blocks.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
@@ -152,6 +153,17 @@ RANK_TEST(BarrierOnDevices, test_nccl_barrier_device_ids_function_argument) {
                  {"Invalid function argument", "list", "give {0}"});
   expect_refused(group, ErrorKind::usage, "barrier", [&] { group.barrier_async(3); },
                  {"Invalid function argument"});
+}
+
+// Also where a limit of none lets a barrier be MPI's blocking one, which nothing else meets.
+RANK_TEST(BarrierOnDevices, AnEmptyListIsABarrierAsAnyOther) {
+  const std::string path = ranks_are_threads() ? "" : "mpi";
+  ProcessGroup group = fresh_group(world, {.timeout = Timeout::none(), .path = path});
+  if (world.rank() % 2 == 0)
+    group.barrier();
+  else
+    group.barrier(std::span<const int>());
+  EXPECT_EQ(group.collective_sequence(), 1u);
 }
 
 RANK_TEST(BarrierOnDevices, WantsAGroupOnGpus) {

@@ -1,6 +1,10 @@
 // The store that a world has by itself.
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <string>
+#include <vector>
 
 #include "hymn/store.hpp"
 #include "tests/support/blocks.hpp"
@@ -65,6 +69,28 @@ TEST(WorldStore, test_default_store_timeout_nccl) {
         world.group().barrier({.timeout = 1min});
       },
       {.timeout = 1s, .init_timeout = 1min});
+}
+
+// Of what waits for nothing but an answer, too. A rank 0 that stands still gives none.
+TEST(WorldStore, ItsAnswersMayTakeAsLongAsTheWorldSays) {
+  if (ranks_are_threads()) return;
+  on_ranks(
+      [](World& world) {
+        const std::shared_ptr<Store> store = world.store();
+        const std::int32_t me = ::getpid();
+        std::vector<std::int32_t> pids(static_cast<std::size_t>(world.size()));
+        world.group().all_gather(ConstBufferView(&me, 1, DataType::int32), pids, {.timeout = 1min});
+        if (world.rank() == 1) {
+          ::kill(pids[0], SIGSTOP);
+          const auto set_for_ever = [&] {
+            for (;;) store->set("key", "value");
+          };
+          expect_error(ErrorKind::network, set_for_ever, {"does not answer in time"});
+          ::kill(pids[0], SIGCONT);
+        }
+        world.group().barrier({.timeout = 1min});
+      },
+      {.timeout = 1s, .init_timeout = Timeout::none()});
 }
 
 }  // namespace

@@ -112,6 +112,27 @@ TEST(CallCheck, ShapesThatAreGivenMustBeAlike) {
   EXPECT_EQ(misfit({gathered(2, two), gathered(10, ten)}), std::nullopt);
 }
 
+// A dense layout is taken as it lies in memory: another order of its dimensions is another array.
+TEST(CallCheck, StridesOfAShapeMustBeAlike) {
+  Buffers b;
+  static constexpr std::array<std::int64_t, 3> shape{3, 1, 4};
+  const auto laid = [&b](std::span<const std::int64_t> strides) {
+    Request request = Request::all_reduce(b.give(12), b.take(12));
+    ConstBufferView in = b.give(12);
+    in.shape = shape;
+    in.strides = strides;
+    request.inputs = InputBlocks::whole(in);
+    return request;
+  };
+  static constexpr std::array<std::int64_t, 3> rows{4, 4, 1};
+  static constexpr std::array<std::int64_t, 3> same{4, 77, 1};
+  static constexpr std::array<std::int64_t, 3> columns{1, 3, 3};
+  EXPECT_EQ(misfit({laid({}), laid(rows), laid(same)}), std::nullopt);
+  EXPECT_EQ(misfit({laid(columns), laid(columns)}), std::nullopt);
+  EXPECT_EQ(misfit({laid({}), laid(columns)}),
+            "the strides are [4, 4, 1] on rank 10, but [1, 4, 3] on rank 11");
+}
+
 TEST(CallCheck, FactsThatDifferAreEnough) {
   Buffers b;
   const Request usual = Request::all_reduce(b.give(5), b.take(5));

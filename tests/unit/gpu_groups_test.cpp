@@ -380,6 +380,50 @@ TEST_P(GpuGroups, test_non_blocking_with_eager_init) {
   }
 }
 
+TEST_P(GpuGroups, TwinsMayBeSplitWhenTheGroupOfAllHasEnded) {
+  for (const NcclInit init : {NcclInit::background, NcclInit::lazy}) {
+    const int splits = gpus.count("split");
+    gpus.run(
+        [this](World& world) {
+          Buffer buffer(gpus, world.rank(), {1});
+          world.group().all_reduce(buffer.view());
+          ProcessGroup twin = world.new_group(everybody());
+          world.group().destroy();
+          twin.all_reduce(buffer.view());
+          EXPECT_EQ(buffer.values(), Ints{size() * size()});
+        },
+        {}, with(init));
+    EXPECT_EQ(gpus.count("split") - splits, size());
+  }
+}
+
+TEST_P(GpuGroups, TwinsOfAnAbortedGroupOfAllAreAborted) {
+  gpus.run(
+      [this](World& world) {
+        Buffer buffer(gpus, world.rank(), {1});
+        ProcessGroup twin = world.new_group(everybody());
+        ProcessGroup other = world.new_group(everybody(), {.path = "^nccl"});
+        other.barrier();
+        world.group().abort("the test wants it");
+        world.group().destroy();
+        EXPECT_THROW(twin.all_reduce(buffer.view()), AbortedError);
+        other.barrier();
+      },
+      {}, with(NcclInit::background));
+}
+
+// Nothing tells it to wait for the world's, which may never be made.
+TEST_P(GpuGroups, BackgroundGroupsOfALazyWorldBeginWithIt) {
+  gpus.run([this](World& world) {
+    ProcessGroup group = world.new_group(everybody(), {.nccl = {.init = NcclInit::background}});
+    Buffer buffer(gpus, world.rank(), {1});
+    world.group().all_reduce(buffer.view());
+    group.all_reduce(buffer.view());
+    EXPECT_EQ(world.group().comm_split_count(), 0u);
+  });
+  EXPECT_EQ(gpus.count("init"), 2 * size());
+}
+
 // What NCCL has been asked for, but has not settled, is in flight before it is on the stream.
 TEST_P(GpuGroups, ASplitWaitsForWhatIsBeingLaunched) {
   gpus.run(

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "hymn/hymn.hpp"
 #include "hymn/store.hpp"
@@ -16,6 +19,7 @@ namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 std::string next(Exchange& exchange, int from, std::uint64_t tag) {
   const auto message = exchange.try_receive(from, tag);
@@ -140,6 +144,105 @@ TEST(ExchangeOverAStore, AWorldsStoreThatNobodyServesIsAnErrorOnAllRanks) {
   EXPECT_THAT(told, ::testing::Each(::testing::AllOf(
                         ::testing::HasSubstr("rank 0 cannot serve the world's store"),
                         ::testing::HasSubstr("nosuch0"))));
+}
+
+// --- The store of a world that has nothing but an exchange
+
+/// Runs two ranks as threads, whose worlds do not know that they share memory.
+void run_apart(const std::function<void(World&)>& body, const WorldOptions& options = {}) {
+  const auto store = std::make_shared<HashStore>();
+  const auto run = [&](int rank) {
+    World world = World::over(exchange_over(store, rank, 2), options);
+    body(world);
+  };
+  std::thread other([&] { run(1); });
+  run(0);
+  other.join();
+}
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// Rank 1 comes to the store only when the hook has run, which it does while rank 0 waits for it.
+TEST(StoreOfAWorld, IsRefusedToACallbackOfTheThreadThatMakesIt) {
+  std::promise<void> started;
+  std::promise<std::string> told;
+  std::string text;
+  run_apart([&](World& world) {
+    std::int32_t value = 1;
+    if (world.rank() == 0) {
+      ProcessGroup& group = world.group();
+      group.on_completion([&, done = false](const CompletionInfo&) mutable {
+        if (!std::exchange(done, true)) told.set_value(error_of([&] { (void)world.store(); }));
+      });
+      Work work = group.all_reduce_async(view_of(value));
+      started.set_value();
+      world.store()->set("key", "value");
+      work.wait();
+    } else {
+      started.get_future().wait();
+      world.group().all_reduce(view_of(value));
+      text = told.get_future().get();
+      EXPECT_EQ(world.store()->get_text("key"), "value");
+    }
+    world.group().barrier();
+  });
+  EXPECT_THAT(text, HasSubstr("a callback asks for the world's store while its thread waits"));
+  EXPECT_THAT(text, HasSubstr("rank 0"));
+}
+
+TEST(StoreOfAWorld, MakingItEndsWithTheWorld) {
+  run_apart(
+      [](World& world) {
+        world.group().barrier();
+        if (world.rank() == 1) return world.destroy();
+        std::string text;
+        std::promise<void> asks;
+        std::thread other([&] {
+          asks.set_value();
+          text = error_of([&] { (void)world.store(); });
+        });
+        asks.get_future().wait();
+        world.destroy();
+        other.join();
+        EXPECT_THAT(text, HasSubstr("the world has been destroyed"));
+      },
+      {.init_timeout = 20s});
+}
+
+TEST(StoreOfAWorld, ThreadsOfARankShareIt) {
+  run_apart([](World& world) {
+    std::shared_ptr<Store> of_other;
+    std::thread other([&] { of_other = world.store(); });
+    EXPECT_NE(world.store(), nullptr);
+    other.join();
+    EXPECT_EQ(of_other, world.store());
+    world.group().barrier();
+  });
+}
+
+TEST(StoreOfAWorld, IsMadeByALaterCallWhenARankHasNotCome) {
+  run_apart(
+      [](World& world) {
+        if (world.rank() == 0) {
+          EXPECT_THROW((void)world.store(), TimeoutError);
+        }
+        world.group().barrier();
+        if (world.rank() == 1) {
+          EXPECT_THROW((void)world.store(), TimeoutError);
+        }
+        world.group().barrier();
+        world.store()->set(std::to_string(world.rank()), "here");
+        EXPECT_EQ(world.store()->get_text(std::to_string(1 - world.rank())), "here");
+        world.group().barrier();
+      },
+      {.timeout = 30s, .init_timeout = 1s});
 }
 
 TEST(ExchangeOverAStore, MakesAWorldOverTcp) {
