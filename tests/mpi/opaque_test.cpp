@@ -272,6 +272,7 @@ void run() {
     check_gaps(*group);
     check_mixed_places(*group);
     check_messages(*group);
+    check_interleaved(*group);
   }
   check_reductions(world.group());
   check_own_operation(world.group());
