@@ -158,6 +158,11 @@ void ExchangeMux::drop(std::size_t messages, const std::string& why) {
   if (tell_) tell_(fmt::format("{} message(s) dropped: {}", messages, why));
 }
 
+void ExchangeMux::count_dropped(std::uint64_t id, std::size_t messages) {
+  std::lock_guard lock(mutex_);
+  drop(messages, fmt::format("group {} has ended", id));
+}
+
 std::uint64_t ExchangeMux::dropped() const {
   std::lock_guard lock(mutex_);
   return dropped_;

@@ -56,6 +56,9 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
   /// Nobody on this rank will ask for this channel.
   void pass_over(std::uint64_t id);
 
+  /// Counts, with those that it drops itself, messages of that channel that were taken from it, and
+  /// that nobody can receive any more.
+  void count_dropped(std::uint64_t id, std::size_t messages);
   std::uint64_t dropped() const;
   /// How many channels it remembers, living or ended ones, and how many messages it holds.
   std::size_t remembered() const;

@@ -8,7 +8,12 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
+#include <ranges>
 #include <set>
+#include <span>
+
+#include "p2p/lost_message.hpp"
 
 namespace hymn {
 namespace {
@@ -20,6 +25,7 @@ struct Posted {
   BufferView view;
   std::uint64_t number = 0;  ///< in the order in which they were posted
   bool complete = false;
+  std::size_t bytes = 0;  ///< of what has come
   RecvStatus status{};
   std::exception_ptr error{};
 };
@@ -27,8 +33,14 @@ struct Posted {
 /// What all transfers of one group share. Receives match in the order in which they were posted.
 class Route {
  public:
-  Route(std::shared_ptr<Exchange> exchange, std::vector<int> ranks)
-      : exchange_(std::move(exchange)), ranks_(std::move(ranks)) {}
+  Route(std::shared_ptr<Exchange> exchange, std::vector<int> ranks,
+        std::function<void(std::size_t)> drop)
+      : exchange_(std::move(exchange)), ranks_(std::move(ranks)), drop_(std::move(drop)) {}
+  Route(const Route&) = delete;
+  Route& operator=(const Route&) = delete;
+  ~Route() {
+    if (drop_ && !kept_.empty()) drop_(kept_.size());
+  }
 
   std::uint64_t send(int peer, MessageTag tag, const ConstBufferView& view) {
     const auto* bytes = static_cast<const std::byte*>(view.data);
@@ -40,9 +52,14 @@ class Route {
     receive->number = next_++;
     posted_[queue_of(*receive)].push_back(receive);
   }
-  void withdraw(const std::shared_ptr<Posted>& receive) {
+  /// Afterwards nothing writes to their buffers. What has come for them unnoticed is kept for those
+  /// who ask for it next. False: there is no memory for that, so that it is lost.
+  bool withdraw(std::span<const std::shared_ptr<Posted>> receives) noexcept {
     std::lock_guard lock(mutex_);
-    remove(receive);
+    for (const auto& receive : receives) remove(receive);
+    bool all = true;
+    for (const auto& receive : receives | std::views::reverse) all = put_back(*receive) && all;
+    return all;
   }
   /// As MessagePort::probe(). What waits has been taken from the exchange, which cannot be looked
   /// into, and is kept here.
@@ -133,6 +150,18 @@ class Route {
       return kept.tag == tag && (peer == any_source || kept.message.source == exchange_rank(peer));
     });
   }
+  /// Before all others, for it has come before them.
+  bool put_back(const Posted& receive) noexcept {
+    if (!receive.complete || receive.error || !receive.tag.user) return true;
+    const auto* data = static_cast<const std::byte*>(receive.view.data);
+    try {
+      kept_.push_front({exchange_tag(receive.tag),
+                        {exchange_rank(receive.status.source), {data, data + receive.bytes}}});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
   void remove(const std::shared_ptr<Posted>& posted) {
     const auto queue = posted_.find(queue_of(*posted));
     if (queue == posted_.end()) return;
@@ -150,6 +179,7 @@ class Route {
   }
   void complete(Posted& receive, const ExchangeMessage& message) const {
     receive.complete = true;
+    receive.bytes = message.bytes.size();
     // Whoever takes part in a collective knows how much comes.
     if (!receive.tag.user && message.bytes.size() < receive.view.bytes()) {
       receive.error = std::make_exception_ptr(short_message(
@@ -173,9 +203,10 @@ class Route {
 
   std::shared_ptr<Exchange> exchange_;
   std::vector<int> ranks_;
+  std::function<void(std::size_t)> drop_;
   std::mutex mutex_;
   std::uint64_t next_ = 0;
-  std::deque<Kept> kept_;  ///< what a probe has found
+  std::deque<Kept> kept_;  ///< what a probe has found, or a receive has left
   Queues posted_;          ///< by tag and sender; none of them empty
 };
 
@@ -198,14 +229,14 @@ class ExchangeTransfers final : public Transfers {
   }
   RecvStatus status() const override { return status_; }
   std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
-    withdraw();  // afterwards nothing writes to the buffers
-    return nullptr;
+    return withdraw() ? nullptr : std::make_unique<LostMessage>();
   }
 
  private:
-  void withdraw() noexcept {
-    for (const auto& receive : mine_) route_->withdraw(receive);
+  bool withdraw() noexcept {
+    const bool clean = route_->withdraw(mine_);
     mine_.clear();
+    return clean;
   }
 
   std::shared_ptr<Route> route_;
@@ -231,9 +262,10 @@ class ExchangePort final : public MessagePort {
 }  // namespace
 
 std::shared_ptr<MessagePort> make_exchange_port(std::shared_ptr<Exchange> exchange,
-                                                std::vector<int> ranks) {
+                                                std::vector<int> ranks,
+                                                std::function<void(std::size_t)> drop) {
   return std::make_shared<ExchangePort>(
-      std::make_shared<Route>(std::move(exchange), std::move(ranks)));
+      std::make_shared<Route>(std::move(exchange), std::move(ranks), std::move(drop)));
 }
 
 }  // namespace hymn

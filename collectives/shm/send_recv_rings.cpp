@@ -1,5 +1,7 @@
 // send, recv and probe over the mail of a channel, without touching the heap.
 
+#include <utility>
+
 #include "collectives/shm/shm_algorithms.hpp"
 #include "collectives/shm/shm_models.hpp"
 #include "p2p/shm/mail_message.hpp"
@@ -68,7 +70,9 @@ class RingProbeOperation final : public Operation {
       : mail_(mail), from_(call.peer), tag_(mail_tag(MessageTag::of_user(call.request->tag))) {}
   void start() override { mail_.channel().note_core(mail_.channel().count_message()); }
   bool step() override {
-    found_ = mail_.probe(from_, tag_);
+    // Who only looks takes one step, and may look again for ever.
+    const auto how = std::exchange(waits_, true) ? PutAside::anything : PutAside::some;
+    found_ = mail_.probe(from_, tag_, how);
     return found_.has_value();
   }
   Awaited awaited() const override {
@@ -87,6 +91,7 @@ class RingProbeOperation final : public Operation {
   ShmMail& mail_;
   int from_;
   std::uint64_t tag_;
+  bool waits_ = false;
   std::optional<MailNotice> found_;
 };
 

@@ -349,13 +349,14 @@ typedef struct {
 /// itself here: the batch then holds the send and the receive from the own rank, matched by tag and
 /// order, and the one is copied to the other. hymnUsageError, before anything is sent: one of them
 /// has no other (a receive from HYMN_ANY_SOURCE takes none), is longer than its buffer, or overlaps
-/// it.
+/// it. One whose peer is HYMN_NO_RANK is left out.
 HYMN_API hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group,
                                  hymnStream_t stream, hymnWork_t* work);
 
 /// As MPI_Sendrecv: sends and receives as one batch, so that neither waits for the other. The rank
-/// itself may be both peers, with one tag. hymnUsageError: the buffers overlap. `status` may be
-/// NULL, and tells nothing on a stream.
+/// itself may be both peers, with one tag, and HYMN_NO_RANK either, to which nothing is sent, and
+/// from which nothing comes: the source is that then, and the count 0. hymnUsageError: the buffers
+/// overlap. `status` may be NULL, and tells nothing on a stream.
 HYMN_API hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t sendtype,
                                    int destination, int sendtag, void* recvbuf, size_t recvcount,
                                    hymnDataType_t recvtype, int source, int recvtag,
@@ -366,7 +367,7 @@ HYMN_API hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnD
                                     hymnDataType_t recvtype, int source, int recvtag,
                                     hymnGroup_t group, hymnStream_t stream, hymnWork_t* work);
 /// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
-/// hymnUnsupportedError in the memory of a GPU.
+/// hymnUnsupportedError in the memory of a GPU, and for elements whose layout MPI alone knows.
 HYMN_API hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype,
                                           int destination, int sendtag, int source, int recvtag,
                                           hymnGroup_t group, hymnStream_t stream,

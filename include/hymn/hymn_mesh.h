@@ -42,13 +42,15 @@ HYMN_API hymnResult_t hymnMeshRank(hymnMesh_t mesh, size_t dimension, int* rank)
 /// hymnUsageError outside; otherwise as hymnGroupCreate.
 HYMN_API hymnResult_t hymnMeshGroup(hymnMesh_t mesh, size_t dimension, hymnGroup_t* group);
 
-/// The rank that is `distance` places further in that dimension, as MPI_Cart_shift; -1 beyond the
-/// edge of one that is not periodic. hymnUsageError outside.
+/// The rank that is `distance` places further in that dimension, as MPI_Cart_shift; HYMN_NO_RANK
+/// beyond the edge of one that is not periodic. hymnUsageError outside.
 HYMN_API hymnResult_t hymnMeshNeighbour(hymnMesh_t mesh, size_t dimension, int distance,
                                         int periodic, int* rank);
 
 /// What a rank exchanges with its neighbours in one dimension: [0] is of the previous rank, [1] of
-/// the next one.
+/// the next one. A face without elements is a message, too. Faces in the memory of a GPU take their
+/// empty ones along; where all of a rank's faces are empty, those of its neighbours are in the
+/// memory of the host, or empty.
 typedef struct {
   size_t dimension;
   const void* send[2];   ///< faces
@@ -60,12 +62,17 @@ typedef struct {
 } hymnHalo_t;
 /// Exchanges faces with all neighbours as one batch: all ranks of the mesh give the same dimensions
 /// in the same order. Beyond an edge nothing is sent, and the halo stays as it is; a rank that is
-/// its own neighbour copies. As Mesh::exchange_halos().
+/// its own neighbour copies. The first call makes hymnMeshHaloGroup. One that fails once it has
+/// started, on any rank, gives up that group. As Mesh::exchange_halos().
 HYMN_API hymnResult_t hymnMeshExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
                                             hymnStream_t stream);
 /// Only starts it; `halos` is copied.
 HYMN_API hymnResult_t hymnMeshIExchangeHalos(hymnMesh_t mesh, const hymnHalo_t* halos, size_t n,
                                              hymnStream_t stream, hymnWork_t* work);
+/// The group of all ranks of the mesh that carries the halos, made as those of the dimensions. When
+/// it was given up all ranks end it (hymnGroupDestroy) before the next exchange, which makes
+/// another.
+HYMN_API hymnResult_t hymnMeshHaloGroup(hymnMesh_t mesh, hymnGroup_t* group);
 
 #ifdef __cplusplus
 }

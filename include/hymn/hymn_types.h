@@ -106,6 +106,9 @@ typedef struct {
 
 #define HYMN_ANY_SOURCE (-1)
 #define HYMN_NO_COLOR (-1)
+/// As MPI_PROC_NULL: nobody. What hymnSendrecv, hymnISendrecv, hymnSendrecvReplace and hymnIBatch
+/// are to send to it, or to receive from it, is left out; other calls refuse it.
+#define HYMN_NO_RANK (-2)
 #define HYMN_MAX_TAG 16383
 
 /// Times in options and in hymnGroupSetTimeout: a negative number waits for ever; in options 0

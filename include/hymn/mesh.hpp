@@ -22,7 +22,9 @@ class WorldState;
 }
 
 /// What a rank exchanges with its two neighbours in one dimension of a mesh: faces of what it has,
-/// and the halos into which those of the neighbours come. Views of nothing send and take nothing.
+/// and the halos into which those of the neighbours come. A face without elements is sent, too, and
+/// an empty halo has room for such a one. Empty ones are in the memory of the GPU where another of
+/// the exchange is; where all are empty, `memory` says it.
 struct Halo {
   std::size_t dimension = 0;
   ConstBufferView to_previous{};
@@ -79,13 +81,15 @@ class HYMN_API Mesh {
   /// give the same dimensions in the same order. What a rank sends to its next one in a dimension
   /// comes into that one's from_previous, which has room for it, and the other way round; beyond an
   /// edge nothing is sent, and the halo stays as it is. A rank that is its own neighbour copies.
-  /// The first call makes halo_group(). Throws UsageError outside; otherwise as
-  /// batch_isend_irecv().
+  /// The first call makes halo_group(), within the limit of the world's groups: `options` say
+  /// nothing of that. An exchange that fails once it has started, on any rank, gives up
+  /// halo_group(). Throws UsageError outside; otherwise as batch_isend_irecv().
   void exchange_halos(std::span<const Halo> halos, const CallOptions& options = {}) const;
   /// Only starts it. Work::statuses() tells what came, of each halo first from the next.
   Work exchange_halos_async(std::span<const Halo> halos, const CallOptions& options = {}) const;
   /// The group of all ranks of the mesh that carries the halos: for its limit, hooks and end. Made
-  /// as those of the dimensions.
+  /// as those of the dimensions. When it was given up, all ranks destroy() it before the next
+  /// exchange, which makes another.
   ProcessGroup halo_group() const;
 
   /// The part of the mesh in which this rank is that has these dimensions, in the mesh's order;

@@ -489,7 +489,8 @@ class HYMN_API ProcessGroup {
   Work sendrecv_async(ConstBufferView in, int destination, int send_tag, BufferView out, int source,
                       int recv_tag, const CallOptions& options = {});
   /// As MPI_Sendrecv_replace: what comes takes the place of what is sent, of which a copy is made.
-  /// Throws UnsupportedError for a buffer in the memory of a GPU.
+  /// Throws UnsupportedError for a buffer in the memory of a GPU, and for elements whose layout MPI
+  /// alone knows.
   RecvStatus sendrecv_replace(BufferView inout, int destination, int send_tag, int source,
                               int recv_tag, const CallOptions& options = {});
 
@@ -498,10 +499,12 @@ class HYMN_API ProcessGroup {
   /// info.source, info.tag) takes it, unless another thread of the rank does so first. Receives
   /// that wait already have their messages first. What comes in the memory of a GPU is not seen,
   /// nor are elements of MPI types whose layout MPI alone knows, unless MPI carries all messages of
-  /// the group.
+  /// the group. Throws UsageError for a stream.
   MessageInfo probe(int source, int tag = 0, const CallOptions& options = {});
   /// As MPI_Iprobe: the same without waiting; nothing where none has come. It moves what is in
-  /// flight on this rank. Throws where a message can come no more: PeerError, AbortedError.
+  /// flight on this rank. Who polls receives messages with other tags, too: so many bar the way to
+  /// what comes behind them (docs/messages.md). Throws where a message can come no more: PeerError,
+  /// AbortedError.
   std::optional<MessageInfo> iprobe(int source, int tag = 0);
   // --- Groups of its members
 

@@ -5,22 +5,15 @@
 #include <memory>
 #include <string>
 
+#include "p2p/lost_message.hpp"
 #include "p2p/message_port.hpp"
 #include "p2p/shm/shm_mail.hpp"
 
 namespace hymn {
 
-/// Set in the tags of the user's messages.
-inline constexpr std::uint64_t user_mail_tag = std::uint64_t{1} << (ring_tag_bits - 1);
 inline std::uint64_t mail_tag(MessageTag tag) {
   return tag.packed(ring_tag_bits - 1) | (tag.user ? user_mail_tag : 0);
 }
-
-/// Of a message that cannot be taken back: the group is of no more use, but nothing is in flight.
-class LostMessage final : public AbandonedOperation {
- public:
-  bool done() override { return true; }
-};
 
 /// Where such a message is: aborts the channel.
 inline std::unique_ptr<AbandonedOperation> give_up(ShmMail& mail,

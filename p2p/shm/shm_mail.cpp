@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "hymn/error.hpp"
@@ -46,6 +47,12 @@ ShmMail::~ShmMail() = default;
 // A thread that sleeps in another operation of this rank is told.
 template <class Node>
 void ShmMail::finish(Node& node, const Node* mine) {
+  if constexpr (std::is_same_v<Node, Receiving>) {
+    // Each source in turn is looked at first, so that none is passed over for ever: by receives
+    // that name what a probe has found, too.
+    if (node.from == any_source || (node.tag & user_mail_tag) != 0)
+      next_source_ = static_cast<std::size_t>(node.source) + 1;
+  }
   if (&node == mine)
     node.done.store(1, std::memory_order_release);
   else
@@ -134,13 +141,11 @@ bool ShmMail::step(Receiving& receive) {
     if (receive.from != any_source) {
       pull(receive.from, &receive);
     } else {
-      // Each source in turn is looked at first, so that none is passed over for ever.
       const std::size_t sources = in_.size();
       for (std::size_t i = 0; i < sources && !receive.is_done(); ++i) {
         const std::size_t source = (next_source_ + i) % sources;
         if (static_cast<int>(source) != channel_->rank()) pull(static_cast<int>(source), &receive);
       }
-      if (receive.is_done()) next_source_ = static_cast<std::size_t>(receive.source) + 1;
     }
   }
   if (receive.is_done()) {
@@ -212,7 +217,9 @@ ShmMail::Parcel& ShmMail::put_aside(int source, const MessageHead& head) {
   try {
     Parcel parcel{source, head.tag, head.bytes, !head.is_long(), nullptr};
     parcel.data = std::make_unique_for_overwrite<std::byte[]>(head.bytes);
-    return parcels_.emplace_back(std::move(parcel));
+    Parcel& kept = parcels_.emplace_back(std::move(parcel));
+    in_[static_cast<std::size_t>(source)].aside += kept.cost();
+    return kept;
   } catch (const std::bad_alloc&) {
     throw ResourceError(
         fmt::format("no memory for {} bytes that group rank {} has sent", head.bytes, source),
@@ -220,14 +227,14 @@ ShmMail::Parcel& ShmMail::put_aside(int source, const MessageHead& head) {
   }
 }
 
-std::optional<MailNotice> ShmMail::probe(int from, std::uint64_t tag) {
+std::optional<MailNotice> ShmMail::probe(int from, std::uint64_t tag, PutAside how) {
   {
     std::lock_guard lock(lock_);
     const auto sources = static_cast<int>(in_.size());
     for (int i = 0; i < sources; ++i) {
       const int source = from != any_source ? from : (static_cast<int>(next_source_) + i) % sources;
       if (source != channel_->rank())
-        if (const auto found = find_from(source, tag)) return found;
+        if (const auto found = find_from(source, tag, how)) return found;
       if (from != any_source) break;
     }
   }
@@ -237,7 +244,7 @@ std::optional<MailNotice> ShmMail::probe(int from, std::uint64_t tag) {
 
 // What comes first and is not asked for bars the way, and is put aside; what is asked for stays in
 // the ring.
-std::optional<MailNotice> ShmMail::find_from(int source, std::uint64_t tag) {
+std::optional<MailNotice> ShmMail::find_from(int source, std::uint64_t tag, PutAside how) {
   for (const Parcel& parcel : parcels_)
     if (parcel.source == source && parcel.tag == tag) return MailNotice{source, parcel.bytes};
   Inbox& in = in_[static_cast<std::size_t>(source)];
@@ -247,6 +254,8 @@ std::optional<MailNotice> ShmMail::find_from(int source, std::uint64_t tag) {
     if (in.in_message && !pull_rest(in, nullptr)) return std::nullopt;
     if (!in.reader.look(head)) return std::nullopt;
     if (head.tag == tag && !has_match(source, tag)) return MailNotice{source, head.bytes};
+    if (how == PutAside::some && in.aside > most_aside && !has_match(source, head.tag))
+      return std::nullopt;
     begin_message(source, head, nullptr);
     moved += head.bytes + ring_cell_bytes;
   }
@@ -300,6 +309,7 @@ bool ShmMail::take_parcel(Receiving& receive, const Receiving* mine) {
     in.parcel = nullptr;
     in.receive = fits ? &receive : nullptr;
   }
+  in.aside -= parcel->cost();
   parcels_.erase(parcel);
   if (whole || !fits) finish(receive, mine);
   return true;
@@ -329,6 +339,7 @@ bool ShmMail::put_back(const Receiving& receive, Inbox* coming) noexcept {
     Parcel parcel{receive.source, receive.tag, receive.bytes, coming == nullptr, nullptr};
     parcel.data = std::make_unique_for_overwrite<std::byte[]>(receive.bytes);
     if (come != 0) copy_bytes(parcel.data.get(), receive.data, come, false);
+    in_[static_cast<std::size_t>(receive.source)].aside += parcel.cost();
     parcels_.push_front(std::move(parcel));
   } catch (const std::bad_alloc&) {
     return false;

@@ -12,6 +12,9 @@
 
 namespace hymn {
 
+/// Set in the tags of the user's messages.
+inline constexpr std::uint64_t user_mail_tag = std::uint64_t{1} << (ring_tag_bits - 1);
+
 /// A lock that is held for the copy of a few MiB at most.
 class MailLock {
  public:
@@ -58,9 +61,15 @@ struct MailNotice {
   std::size_t bytes = 0;
 };
 
+/// What a probe puts aside of a source to see what comes behind it. Who waits needs that; who polls
+/// might do so for ever, and holds back the sender once there is more than ShmMail::most_aside.
+enum class PutAside { anything, some };
+
 /// Thread-safe. Nothing waits but for the lock.
 class ShmMail {
  public:
+  static constexpr std::size_t most_aside = 64 << 20;  ///< bytes, of one source
+
   ShmMail(std::shared_ptr<ShmChannel> channel, RingAreas areas);
   ~ShmMail();
 
@@ -74,7 +83,7 @@ class ShmMail {
   bool step(Receiving& receive);
   /// The first message that a receive from there with that tag would get, if it has come; receives
   /// that were started before have theirs first. Throws as step().
-  std::optional<MailNotice> probe(int from, std::uint64_t tag);
+  std::optional<MailNotice> probe(int from, std::uint64_t tag, PutAside how);
   /// Afterwards nobody touches it. False: the peer has got a part of the message and waits for the
   /// rest, so that the channel is of no more use.
   bool withdraw(Sending& message) noexcept;
@@ -91,6 +100,8 @@ class ShmMail {
     std::size_t bytes;
     bool is_whole;
     std::unique_ptr<std::byte[]> data;
+
+    std::size_t cost() const { return bytes + sizeof(Parcel); }
   };
   struct Outbox {
     RingWriter writer;
@@ -104,6 +115,7 @@ class ShmMail {
     std::size_t come = 0;
     Receiving* receive = nullptr;  // where it goes: here,
     Parcel* parcel = nullptr;      // or here, or nowhere
+    std::size_t aside = 0;         // what its parcels cost
   };
 
   void push(Outbox& out, const Sending* mine);
@@ -112,7 +124,7 @@ class ShmMail {
   bool pull_rest(Inbox& in, const Receiving* mine);
   void begin_message(int source, const MessageHead& head, const Receiving* mine);
   Parcel& put_aside(int source, const MessageHead& head);
-  std::optional<MailNotice> find_from(int source, std::uint64_t tag);
+  std::optional<MailNotice> find_from(int source, std::uint64_t tag, PutAside how);
   bool is_awaited(int source) const;
   bool has_match(int source, std::uint64_t tag) const;
   Receiving* take_match(int source, std::uint64_t tag);
@@ -134,7 +146,7 @@ class ShmMail {
   Receiving* first_awaited_ = nullptr;
   Receiving** end_of_awaited_ = &first_awaited_;
   std::list<Parcel> parcels_;
-  std::size_t next_source_ = 0;  // where receives from anybody look first
+  std::size_t next_source_ = 0;  // where receives from anybody, and probes, look first
 };
 
 }  // namespace hymn

@@ -64,7 +64,7 @@ class ShmPort final : public MessagePort {
   Verdict can_carry(const Request& request) const override { return can_move_bytes(request); }
   std::unique_ptr<Transfers> open() override { return std::make_unique<ShmTransfers>(mail_); }
   std::optional<RecvStatus> probe(int peer, MessageTag tag) override {
-    const auto found = mail_->probe(peer, mail_tag(tag));
+    const auto found = mail_->probe(peer, mail_tag(tag), PutAside::anything);
     return found ? std::optional(status_of(*found, mail_tag(tag))) : std::nullopt;
   }
   bool can_park() const override { return true; }

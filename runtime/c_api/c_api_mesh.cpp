@@ -33,6 +33,17 @@ hymnResult_t query_mesh(const char* function, hymnMesh_t mesh, T* result, const 
   return guarded(function, [&] { *need(result, name) = get(need(mesh, "mesh")->mesh); });
 }
 
+template <class Find>
+hymnResult_t find_group(const char* function, hymnGroup_t* group, Find&& find) {
+  return guarded(function, [&] {
+    *need(group, "group") = nullptr;
+    auto handle = std::make_unique<hymnGroup>();
+    handle->group = find();
+    handle->is_shared = true;
+    *group = handle.release();
+  });
+}
+
 std::vector<hymn::Halo> halos_of(const hymnHalo_t* halos, std::size_t n) {
   if (n > 0) need(halos, "halos");
   std::vector<hymn::Halo> all;
@@ -112,19 +123,17 @@ hymnResult_t hymnMeshRank(hymnMesh_t mesh, size_t dimension, int* rank) {
 }
 
 hymnResult_t hymnMeshGroup(hymnMesh_t mesh, size_t dimension, hymnGroup_t* group) {
-  return guarded(__func__, [&] {
-    *need(group, "group") = nullptr;
-    auto handle = std::make_unique<hymnGroup>();
-    handle->group = need(mesh, "mesh")->mesh.group(dimension);
-    handle->is_shared = true;
-    *group = handle.release();
-  });
+  return find_group(__func__, group, [=] { return need(mesh, "mesh")->mesh.group(dimension); });
+}
+
+hymnResult_t hymnMeshHaloGroup(hymnMesh_t mesh, hymnGroup_t* group) {
+  return find_group(__func__, group, [=] { return need(mesh, "mesh")->mesh.halo_group(); });
 }
 
 hymnResult_t hymnMeshNeighbour(hymnMesh_t mesh, size_t dimension, int distance, int periodic,
                                int* rank) {
   return query_mesh(__func__, mesh, rank, "rank", [=](const Mesh& of) {
-    return of.neighbour(dimension, distance, periodic != 0).value_or(-1);
+    return of.neighbour(dimension, distance, periodic != 0).value_or(HYMN_NO_RANK);
   });
 }
 

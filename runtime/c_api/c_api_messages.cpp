@@ -9,6 +9,7 @@
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 using hymn::P2POp;
+using hymn::detail::SendRecv;
 
 namespace {
 
@@ -30,6 +31,28 @@ hymn::detail::GroupState& state_of(const Call& call) {
   return hymn::detail::GroupState::need_of(call.checked_group());
 }
 
+bool is_none(const P2POp& op) { return op.request.peer == HYMN_NO_RANK; }
+
+/// Without what is for nobody, or from nobody.
+std::vector<P2POp> without_none(std::vector<P2POp> ops) {
+  std::erase_if(ops, is_none);
+  return ops;
+}
+
+hymn::Work start_batch(const Call& call, hymnStream_t stream, const std::vector<P2POp>& ops) {
+  return hymn::Work(hymn::detail::WorkStarter(state_of(call), {.stream = stream}, call.site)
+                        .start_batch(without_none(ops)));
+}
+
+/// What has come; from nobody nothing does.
+hymn::RecvStatus run_without_none(const Call& call, hymnStream_t stream, const P2POp& send,
+                                  const P2POp& recv) {
+  hymn::Work work = start_batch(call, stream, {recv, send});
+  if (stream == nullptr) work.wait();
+  const auto came = stream == nullptr ? work.statuses() : std::vector<hymn::RecvStatus>();
+  return came.empty() ? hymn::RecvStatus{HYMN_NO_RANK, recv.request.tag, 0} : came.front();
+}
+
 void tell(hymnRecvStatus_t* status, const hymn::RecvStatus& received) {
   if (status != nullptr) *status = {received.source, received.tag, received.count};
 }
@@ -40,14 +63,11 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
                         hymnWork_t* work) {
   const Call call = starting(__func__, group, stream, work);
   return guarded(__func__, [&] {
-    hymn::detail::GroupState& state = state_of(call);
+    (void)state_of(call);
     if (n > 0) need(ops, "ops");
     std::vector<P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] {
-      return hymn::Work(
-          hymn::detail::WorkStarter(state, {.stream = stream}, call.site).start_batch(batch));
-    });
+    call.hand_out([&] { return start_batch(call, stream, batch); });
   });
 }
 
@@ -57,9 +77,11 @@ hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t 
                           hymnStream_t stream, hymnRecvStatus_t* status) {
   const Call call = blocking(__func__, group, stream);
   return guarded(__func__, [&] {
-    tell(status, hymn::detail::SendRecv(state_of(call), {.stream = stream}, call.site)
-                     .run(P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag),
-                          P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag)));
+    const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
+    const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
+    tell(status, is_none(send) || is_none(recv)
+                     ? run_without_none(call, stream, send, recv)
+                     : SendRecv(state_of(call), {.stream = stream}, call.site).run(send, recv));
   });
 }
 
@@ -73,7 +95,8 @@ hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t
     const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
     call.hand_out([&] {
-      return hymn::detail::SendRecv(state, {.stream = stream}, call.site).start(send, recv);
+      if (is_none(send) || is_none(recv)) return start_batch(call, stream, {recv, send});
+      return SendRecv(state, {.stream = stream}, call.site).start(send, recv);
     });
   });
 }
@@ -83,9 +106,11 @@ hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, 
                                  hymnStream_t stream, hymnRecvStatus_t* status) {
   const Call call = blocking(__func__, group, stream);
   return guarded(__func__, [&] {
-    tell(status, hymn::detail::SendRecv(state_of(call), {.stream = stream}, call.site)
-                     .replace(P2POp::send(input(buf, count, dtype), destination, sendtag),
-                              P2POp::recv(output(buf, count, dtype), source, recvtag)));
+    const P2POp send = P2POp::send(input(buf, count, dtype), destination, sendtag);
+    const P2POp recv = P2POp::recv(output(buf, count, dtype), source, recvtag);
+    tell(status, is_none(send) || is_none(recv)
+                     ? run_without_none(call, stream, send, recv)
+                     : SendRecv(state_of(call), {.stream = stream}, call.site).replace(send, recv));
   });
 }
 

@@ -94,6 +94,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
                             const ReadyCall& ready);
   /// False, with a warning, for a rank that is not a member.
   bool admit(OpType type);
+  /// Throws where the group takes no calls any more.
+  void require_living(OpType type);
+  void warn_outside(OpType type) const;
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
@@ -120,6 +123,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupChecks checks_;
   GroupBuffers buffers_;
   GroupWorks works_{*this};
+  std::atomic<bool> has_warned_poller_{false};  ///< a rank outside, which may ask for ever
 };
 
 /// What stands behind a ProcessGroup. Throws UsageError for an empty one.

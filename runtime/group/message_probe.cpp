@@ -12,6 +12,12 @@ MessageInfo info_of(const RecvStatus& status) { return {status.source, status.ta
 
 MessageInfo MessageProbe::wait(const CallOptions& options, const void* site) const {
   group_.works().scopes().require_none("probe", group_.members());
+  if (options.stream != nullptr) {
+    ErrorContext where = group_.members().context(std::string(to_string(OpType::probe)));
+    where.remedy = "leave the stream out";
+    throw UsageError("a stream is given, but the host alone waits for what a probe finds",
+                     std::move(where));
+  }
   return info_of(group_.run(request_, options, site));
 }
 
@@ -23,7 +29,12 @@ std::optional<MessageInfo> MessageProbe::look() const {
 }
 
 std::optional<MessageInfo> MessageProbe::look_once() const {
-  if (!group_.admit(OpType::probe)) return std::nullopt;
+  group_.require_living(OpType::probe);
+  if (!group_.members().is_member()) {
+    // Who polls would say so for ever.
+    if (!group_.has_warned_poller_.exchange(true)) group_.warn_outside(OpType::probe);
+    return std::nullopt;
+  }
   Call call;
   std::shared_ptr<const Request> matched;
   call.request = &group_.checked(request_, matched, call.peer);

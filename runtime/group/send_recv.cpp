@@ -16,6 +16,13 @@ RecvStatus received_by(Work& work) {
   return statuses.empty() ? RecvStatus{} : statuses.front();
 }
 
+// Shared, as MPI may go on reading what it cannot cancel when the call has failed.
+std::shared_ptr<std::byte[]> copy_of(const ConstBufferView& view) {
+  auto copy = std::make_shared_for_overwrite<std::byte[]>(view.bytes());
+  if (view.bytes() != 0) copy_bytes(copy.get(), view.data, view.bytes(), false);
+  return copy;
+}
+
 }  // namespace
 
 Work SendRecv::start(const P2POp& send, const P2POp& recv) const {
@@ -29,22 +36,16 @@ RecvStatus SendRecv::run(const P2POp& send, const P2POp& recv) const {
 
 RecvStatus SendRecv::replace(const P2POp& send, const P2POp& recv) const {
   group_.works().scopes().require_none("sendrecv_replace", group_.members());
-  if (group_.members().is_member())  // others are only warned
-    WorkStarter(group_, options_, site_).require_on_host(send.request);
+  if (!group_.members().is_member()) return run(send, recv);  // which warns; there may be no buffer
+  WorkStarter starter(group_, options_, site_);
+  starter.require_copyable(send.request);
   ConstBufferView view = send.request.inputs.flat();
-  auto copy = std::make_unique_for_overwrite<std::byte[]>(view.bytes());
-  if (view.bytes() != 0) copy_bytes(copy.get(), view.data, view.bytes(), false);
+  const auto copy = copy_of(view);
   view.data = copy.get();
   P2POp copied = send;
   copied.request.inputs = InputBlocks::whole(view);
-  Work work = start(copied, recv);
-  try {
-    return received_by(work);
-  } catch (...) {
-    // MPI may go on reading what it cannot cancel, and does not tell when it has ceased to.
-    static_cast<void>(copy.release());
-    throw;
-  }
+  Work work(starter.start_sendrecv(copied, recv, {.memory = copy}));
+  return received_by(work);
 }
 
 }  // namespace hymn::detail

@@ -6,6 +6,22 @@
 #include "runtime/group/group_state.hpp"
 
 namespace hymn::detail {
+namespace {
+
+/// What stays behind, and the memory that it may still read or write.
+class AbandonedWithMemory final : public AbandonedOperation {
+ public:
+  AbandonedWithMemory(std::unique_ptr<AbandonedOperation> operation,
+                      std::shared_ptr<const void> memory)
+      : memory_(std::move(memory)), operation_(std::move(operation)) {}
+  bool done() override { return operation_->done(); }
+
+ private:
+  std::shared_ptr<const void> memory_;  // goes last
+  std::unique_ptr<AbandonedOperation> operation_;
+};
+
+}  // namespace
 
 void WorkParts::start() {
   on_host_ = std::none_of(parts_.begin(), parts_.end(), [](const auto& part) {
@@ -68,6 +84,8 @@ bool WorkParts::give_up(const std::string& reason) {
     group_.world().ring().set_ended(part.record_id, CallState::failed, false);
     std::unique_ptr<AbandonedOperation> abandoned = part.storage.get()->abandon(reason);
     clean = clean && abandoned == nullptr;
+    if (abandoned != nullptr && memory_ != nullptr)
+      abandoned = std::make_unique<AbandonedWithMemory>(std::move(abandoned), memory_);
     group_.world().engine->keep(std::move(abandoned));
   }
   return clean;

@@ -38,6 +38,9 @@ class WorkParts {
 
   /// Before start(); prepared by then.
   void add(std::unique_ptr<WorkPart> part) { parts_.push_back(std::move(part)); }
+  /// In which some of their buffers lie. It is let go of with them, or when the last mechanism has
+  /// let go of one that was given up.
+  void own(std::shared_ptr<const void> memory) { memory_ = std::move(memory); }
   /// Throws when one of them cannot start: then what has started is to be given up.
   void start();
   /// True when all have completed. Where can_park(), and nothing can be done, it may sleep for up
@@ -89,6 +92,7 @@ class WorkParts {
   std::size_t started_ = 0;
   std::atomic<std::size_t> completed_{0};
   bool on_host_ = true;
+  std::shared_ptr<const void> memory_;
 };
 
 }  // namespace hymn::detail

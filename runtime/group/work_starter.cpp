@@ -54,9 +54,9 @@ std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
   });
 }
 
-std::shared_ptr<WorkState> WorkStarter::make_work(OpType type) const {
+std::shared_ptr<WorkState> WorkStarter::make_work(OpType type, bool is_joint) const {
   return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_),
-                                     WorkName{type, group_.record_.next_sequence(type)});
+                                     WorkName{type, group_.record_.next_sequence(type), is_joint});
 }
 
 // What stays in order with a stream says so itself, for it outlives the call.
@@ -66,7 +66,8 @@ Request WorkStarter::ordered(const Request& request) const {
   return ordered;
 }
 
-std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> operations) {
+std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> operations,
+                                                    const BatchTraits& traits) {
   std::vector<Request> requests;
   for (const P2POp& operation : operations) {
     requests.push_back(operation.request);
@@ -78,7 +79,8 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
   if (capture(requests)) return nullptr;
   return group_.works().ending_what_is_given_up([&] {
     const bool member = group_.admit(OpType::batch);
-    auto work = make_work(OpType::batch);
+    auto work = make_work(OpType::batch, traits.is_joint);
+    work->parts().own(traits.memory);
     if (member) {
       for (const Request& request : requests) add_part(*work, ordered(request));
       prepare_self_messages(work->parts(), group_.members_);
@@ -89,27 +91,34 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
   });
 }
 
-std::shared_ptr<WorkState> WorkStarter::start_sendrecv(const P2POp& send, const P2POp& recv) {
+std::shared_ptr<WorkState> WorkStarter::start_sendrecv(const P2POp& send, const P2POp& recv,
+                                                       const BatchTraits& traits) {
   const ConstBufferView out(recv.request.outputs.flat());
-  if (group_.members_.is_member() && overlap(send.request.inputs.flat(), out))
+  // Elements of a type of MPI's may be interleaved with each other.
+  const bool are_known = can_move_bytes(send.request).ok && can_move_bytes(recv.request).ok;
+  if (group_.members_.is_member() && are_known && overlap(send.request.inputs.flat(), out))
     throw UsageError("what is sent overlaps what is received",
                      {.rank = group_.world_->rank(),
                       .group = group_.members_.label(),
                       .operation = "sendrecv",
                       .remedy = "give buffers that lie apart, or call sendrecv_replace"});
   const P2POp both[] = {recv, send};
-  return start_batch(both);
+  return start_batch(both, traits);
 }
 
-void WorkStarter::require_on_host(const Request& request) const {
+void WorkStarter::require_copyable(const Request& request) const {
   int peer = -1;
   std::shared_ptr<const Request> matched;
-  if (group_.checked(request, matched, peer, ToItself::allowed).memory() != MemoryKind::device)
-    return;
+  const bool is_device =
+      group_.checked(request, matched, peer, ToItself::allowed).memory() == MemoryKind::device;
+  const Verdict verdict = can_move_bytes(request);
+  if (!is_device && verdict.ok) return;
   ErrorContext where = group_.members_.context(std::string(to_string(request.type)));
   where.remedy = "call sendrecv with two buffers";
-  throw UnsupportedError("a copy is made of what is sent, but not in the memory of a GPU",
-                         std::move(where));
+  throw UnsupportedError(
+      fmt::format("a copy is made of what is sent, but not {}",
+                  is_device ? "in the memory of a GPU" : "of an " + verdict.reason),
+      std::move(where));
 }
 
 std::shared_ptr<WorkState> WorkStarter::start_coalesced(std::span<const Request> requests) {

@@ -9,6 +9,12 @@
 
 namespace hymn::detail {
 
+/// What a batch is beside its messages.
+struct BatchTraits {
+  bool is_joint = false;                 ///< as WorkName
+  std::shared_ptr<const void> memory{};  ///< as WorkParts::own()
+};
+
 /// Of one call.
 class WorkStarter {
  public:
@@ -19,12 +25,15 @@ class WorkStarter {
   // Null, with nothing started, inside a scope of this thread's on this group: it has captured the
   // calls.
   std::shared_ptr<WorkState> start(const Request& request);
-  std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations);
-  /// As one batch. Throws UsageError where the buffers overlap.
-  std::shared_ptr<WorkState> start_sendrecv(const P2POp& send, const P2POp& recv);
+  std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
+                                         const BatchTraits& traits = {});
+  /// As one batch. Throws UsageError where the buffers overlap, as far as it is known where they
+  /// end.
+  std::shared_ptr<WorkState> start_sendrecv(const P2POp& send, const P2POp& recv,
+                                            const BatchTraits& traits = {});
   /// Throws what is wrong with a send or recv, and UnsupportedError where its buffer is in the
-  /// memory of a GPU.
-  void require_on_host(const Request& request) const;
+  /// memory of a GPU, or of elements whose layout MPI alone knows.
+  void require_copyable(const Request& request) const;
   std::shared_ptr<WorkState> start_coalesced(std::span<const Request> requests);
   /// True inside such a scope. Throws UsageError for what cannot be in it.
   bool capture(std::span<const Request> requests) const;
@@ -40,7 +49,7 @@ class WorkStarter {
   /// All coalesced requests as one part.
   void add_whole(WorkState& work, std::span<const Request> requests) const;
   void prepare_whole(WorkPart& part, std::span<const Request* const> requests) const;
-  std::shared_ptr<WorkState> make_work(OpType type) const;
+  std::shared_ptr<WorkState> make_work(OpType type, bool is_joint = false) const;
   Request ordered(const Request& request) const;
   void add_part(WorkState& work, const Request& request) const;
   /// After all parts of the work were added; `asked` as in GroupState::require_members().

@@ -110,7 +110,7 @@ bool WorkState::try_to_end(long nanoseconds) {
 }
 
 bool WorkState::must_abort_group(bool clean) const {
-  return name_.is_ordered() || !clean || group_->health().has_failed_members();
+  return name_.is_ordered() || name_.is_joint || !clean || group_->health().has_failed_members();
 }
 
 void WorkState::fail(std::exception_ptr error) {

@@ -24,6 +24,9 @@ namespace hymn::detail {
 struct WorkName {
   OpType type;
   std::uint64_t sequence;
+  /// A batch in which all members take part, step for step: a later one would take what is left of
+  /// one that has failed.
+  bool is_joint = false;
 
   /// Those of a group end in the order in which they have started.
   bool is_ordered() const { return is_collective(type); }

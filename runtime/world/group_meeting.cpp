@@ -119,14 +119,19 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
   const PathPolicy path = policy_of(options, world_.settings.path);
   require_gpu_path(path, agreement.layout);
   const bool on_gpus = agreement.layout.ranks_without_gpu() == 0;
-  NewGroup made{.membership = membership,
-                .shape = shape,
-                .exchange = exchange,
-                .patience = world_.completing_patience(
-                    "making the communicator of " + name_of(membership), limit, membership.ranks),
-                .transports = {shape.size, make_exchange_port(exchange, membership.ranks)},
-                .options = options,
-                .logger = world_.logger};
+  NewGroup made{
+      .membership = membership,
+      .shape = shape,
+      .exchange = exchange,
+      .patience = world_.completing_patience("making the communicator of " + name_of(membership),
+                                             limit, membership.ranks),
+      .transports = {shape.size, make_exchange_port(exchange, membership.ranks,
+                                                    [mux = means_.mux.shared_from_this(),
+                                                     uid = membership.uid](std::size_t messages) {
+                                                      mux->count_dropped(uid, messages);
+                                                    })},
+      .options = options,
+      .logger = world_.logger};
   {
     const Incidents::OuterCall call(world_.incidents, "what makes a group's communicator");
     for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)

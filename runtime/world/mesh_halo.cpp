@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "gpu/memory_query.hpp"
 #include "hymn/mesh.hpp"
 #include "runtime/group/work_starter.hpp"
 #include "runtime/world/world_state.hpp"
@@ -27,12 +30,51 @@ std::vector<P2POp> operations_of(const Mesh& mesh, std::span<const Halo> halos) 
   return operations;
 }
 
+ConstBufferView view_of(const P2POp& operation) {
+  const Request& request = operation.request;
+  return request.type == OpType::send ? request.inputs.flat()
+                                      : ConstBufferView(request.outputs.flat());
+}
+
+bool is_empty(const P2POp& operation) { return view_of(operation).bytes() == 0; }
+
+bool is_on_gpu(const ConstBufferView& view, MemoryQuery* memory) {
+  if (view.bytes() == 0 || view.memory == MemoryKind::device)
+    return view.memory == MemoryKind::device;
+  return memory != nullptr && memory->at(view.data).kind == MemoryKind::device;
+}
+
+bool are_on_gpu(std::span<const P2POp> operations, MemoryQuery* memory) {
+  return std::ranges::any_of(
+      operations, [&](const P2POp& operation) { return is_on_gpu(view_of(operation), memory); });
+}
+
+/// An empty face goes the way that the others take: where none of its own bytes says so, the
+/// neighbour would wait for it there.
+void move_empty_to_gpu(std::vector<P2POp>& operations) {
+  for (P2POp& operation : operations) {
+    if (!is_empty(operation)) continue;
+    Request& request = operation.request;
+    ConstBufferView in = request.inputs.flat();
+    BufferView out = request.outputs.flat();
+    in.memory = out.memory = MemoryKind::device;
+    if (request.type == OpType::send)
+      request.inputs = InputBlocks::whole(in);
+    else
+      request.outputs = OutputBlocks::whole(out);
+  }
+}
+
 Work start_halos(const Mesh& mesh, std::span<const Halo> halos, const CallOptions& options,
                  const void* site) {
-  const std::vector<P2POp> operations = operations_of(mesh, halos);
+  std::vector<P2POp> operations = operations_of(mesh, halos);
   const ProcessGroup group = mesh.halo_group();
-  return Work(detail::WorkStarter(detail::GroupState::need_of(group), options, site)
-                  .start_batch(operations));
+  detail::GroupState& state = detail::GroupState::need_of(group);
+  if (std::ranges::any_of(operations, is_empty) &&
+      are_on_gpu(operations, state.world().settings.memory))
+    move_empty_to_gpu(operations);
+  return Work(
+      detail::WorkStarter(state, options, site).start_batch(operations, {.is_joint = true}));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ static void check_halos(hymnWorld_t world, int rank, int size) {
   CHECK_OK(hymnMeshNeighbour(mesh, 0, 1, 1, &at));
   CHECK(at == next);
   CHECK_OK(hymnMeshNeighbour(mesh, 0, size, 0, &at));
-  CHECK(at == -1);
+  CHECK(at == HYMN_NO_RANK);
   CHECK_OK(hymnMeshExchangeHalos(mesh, &halo, 1, NULL));
   CHECK(from_before[0] == 10 * before + 1 && from_before[1] == 10 * before + 2);
   CHECK(from_next[0] == 10 * next);
@@ -109,6 +109,13 @@ static void check_halos(hymnWorld_t world, int rank, int size) {
   CHECK(from_next[0] == (rank == size - 1 ? -1 : 10 * next));
   halo.dimension = 1;
   CHECK_FAILS(hymnUsageError, "dimension 1", hymnMeshExchangeHalos(mesh, &halo, 1, NULL));
+  hymnGroup_t group = NULL;
+  int members = 0;
+  CHECK_OK(hymnMeshHaloGroup(mesh, &group));
+  CHECK_OK(hymnGroupSize(group, &members));
+  CHECK(members == size);
+  CHECK_OK(hymnGroupFree(group));
+  CHECK_FAILS(hymnUsageError, "group is NULL", hymnMeshHaloGroup(mesh, NULL));
   CHECK_FAILS(hymnUsageError, "halos is NULL", hymnMeshExchangeHalos(mesh, NULL, 1, NULL));
   CHECK_OK(hymnMeshFree(mesh));
 }

@@ -89,6 +89,38 @@ static void test_sendrecv(const Member* at) {
                            at->group, NULL, NULL));
 }
 
+// Beyond the ends of a line there is nobody, as for MPI_PROC_NULL.
+static void test_line(const Member* at) {
+  const int next = at->rank + 1 < at->size ? at->rank + 1 : HYMN_NO_RANK;
+  const int before = at->rank > 0 ? at->rank - 1 : HYMN_NO_RANK;
+  const int64_t out = 10 * at->rank;
+  int64_t from_before = -1, from_next = -1, moved = out;
+  hymnWork_t work = NULL;
+  hymnRecvStatus_t status = {-1, -1, 7};
+  CHECK_OK(hymnSendrecv(&out, 1, hymnInt64, next, data, &from_before, 1, hymnInt64, before, data,
+                        at->group, NULL, &status));
+  CHECK(from_before == (before < 0 ? -1 : 10 * before));
+  CHECK(status.source == before && status.tag == data && status.count == (before < 0 ? 0 : 1));
+  CHECK_OK(hymnISendrecv(&out, 1, hymnInt64, before, data, &from_next, 1, hymnInt64, next, data,
+                         at->group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+  CHECK(from_next == (next < 0 ? -1 : 10 * next));
+  CHECK_OK(hymnSendrecvReplace(&moved, 1, hymnInt64, next, data, before, data, at->group, NULL,
+                               &status));
+  CHECK(moved == (before < 0 ? out : 10 * before) && status.source == before);
+  const hymnP2POp_t ops[] = {
+      {NULL, &from_before, 1, hymnInt64, before, data},
+      {&moved, NULL, 1, hymnInt64, next, data},
+  };
+  CHECK_OK(hymnIBatch(ops, 2, at->group, NULL, &work));
+  CHECK_OK(hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+  CHECK(from_before == (at->rank < 2 ? (at->rank == 0 ? -1 : 0) : 10 * (before - 1)));
+  CHECK_FAILS(hymnUsageError, "-2 is not part of group",
+              hymnSend(&out, 1, hymnInt64, HYMN_NO_RANK, data, at->group, NULL));
+}
+
 // Rank 0 makes room for just what waits.
 static void test_probe(const Member* at) {
   int32_t buf[max_ranks] = {0};
@@ -117,6 +149,7 @@ static void test_probe(const Member* at) {
 void test_point_to_point(hymnWorld_t world) {
   const Member at = member_of(world);
   test_sendrecv(&at);
+  test_line(&at);
   if (at.size < 2) return;
   test_probe(&at);
   test_any_source(&at);

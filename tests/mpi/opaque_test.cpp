@@ -126,6 +126,25 @@ void check_messages(ProcessGroup& group) {
   CHECK(received == expected);
 }
 
+/// What is received comes into the gaps of what is sent.
+void check_interleaved(ProcessGroup& group) {
+  if (group.size() < 2) return;
+  const Datatype spread = Datatype::pairs_with_gaps();
+  const OpaqueType type = opaque_type(spread.get());
+  const int next = (group.rank() + 1) % group.size();
+  const int previous = (group.rank() + group.size() - 1) % group.size();
+  std::vector<int> values = pairs(3, 10 * group.rank());
+  const RecvStatus status =
+      group.sendrecv(buffer_of(static_cast<const void*>(values.data()), 3, type), next, 4,
+                     buffer_of(values.data() + 2, 3, type), previous, 4);
+  CHECK(status.count == 3);
+  std::vector<int> expected = pairs(3, 10 * group.rank());
+  const std::vector<int> come = pairs(3, 10 * previous);
+  for (std::size_t i = 0; i < come.size(); i += 4)
+    for (std::size_t j = 0; j < 2; ++j) expected[i + 2 + j] = come[i + j];
+  CHECK(values == expected);
+}
+
 /// Products of 2x2 matrices: the order of the ranks matters.
 using Matrix = std::array<std::int64_t, 4>;
 
@@ -253,6 +272,7 @@ void run() {
     check_gaps(*group);
     check_mixed_places(*group);
     check_messages(*group);
+    check_interleaved(*group);
   }
   check_reductions(world.group());
   check_own_operation(world.group());

@@ -146,5 +146,42 @@ RANK_TEST(P2pHalo, AFaceThatIsTooLongIsAnError) {
   expect_untouched(faces.previous_halo);
 }
 
+// Otherwise what is left of it would be taken for what comes later.
+RANK_TEST(P2pHalo, AnExchangeThatFailsGivesUpItsGroup) {
+  NEEDS_RANKS(2);
+  const Mesh ring(world, {as_size(world.size())});
+  for (int round = 0; round < 2; ++round) {
+    const std::uint64_t uid = ring.halo_group().membership().uid;
+    Faces bad(world.rank(), round);
+    Halo halo = bad.in(0, true);
+    if (world.rank() == 0) {
+      halo.from_next = bad.next_halo.slice(0, 2);
+      expect_error(ErrorKind::usage, [&] { ring.exchange_halos({&halo, 1}); });
+    } else {
+      (void)error_text([&] { ring.exchange_halos({&halo, 1}); });
+    }
+    expect_error(ErrorKind::aborted, [&] { ring.halo_group().barrier(); });
+    EXPECT_EQ(ring.halo_group().membership().uid, uid) << "only destroy() makes way for another";
+    ring.halo_group().destroy();
+    Faces good(world.rank(), round + 1);
+    halo = good.in(0, true);
+    ring.exchange_halos({&halo, 1});
+    good.expect(previous_of(world), next_of(world), round + 1);
+    EXPECT_NE(ring.halo_group().membership().uid, uid);
+  }
+  ring.halo_group().barrier();
+}
+
+RANK_TEST(P2pHalo, WhatIsRefusedBeforeItStartsGivesUpNothing) {
+  const Mesh ring(world, {as_size(world.size())});
+  Faces faces(world.rank());
+  Halo halo = faces.in(0, true);
+  halo.to_next = ConstBufferView(nullptr, 3, DataType::float64);
+  expect_error(ErrorKind::usage, [&] { ring.exchange_halos({&halo, 1}); }, {"send"});
+  halo = faces.in(0, true);
+  ring.exchange_halos({&halo, 1});
+  faces.expect(previous_of(world), next_of(world));
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -240,5 +240,33 @@ RANK_TEST(P2pSendrecv, ReplaceChecksItsBufferFirst) {
                  {"not part of group"});
 }
 
+RANK_TEST(P2pSendrecv, TypesOfOtherLibrariesMayBeInterleavedButNotCopied) {
+  const int handle = 0;
+  const OpaqueType type{.handle = &handle, .library = "another", .element_bytes = 8};
+  Buffer memory(DataType::uint8, 64);
+  const auto view_at = [&](std::size_t byte) {
+    BufferView view(static_cast<std::byte*>(memory.data()) + byte, 4, DataType::opaque);
+    view.opaque = &type;
+    return view;
+  };
+  // Not that they overlap: no path knows the type.
+  expect_refused(world.group(), ErrorKind::unsupported, "recv", [&] {
+    world.group().sendrecv(view_at(0), next_of(world), 0, view_at(4), previous_of(world), 0);
+  });
+  expect_refused(
+      world.group(), ErrorKind::unsupported, "send",
+      [&] { world.group().sendrecv_replace(view_at(0), next_of(world), 0, previous_of(world), 0); },
+      {"a copy is made", "two buffers"});
+}
+
+RANK_TEST(P2pSendrecv, ReplaceTouchesNothingOutsideOfTheGroup) {
+  NEEDS_RANKS(2);
+  ProcessGroup one = world.new_group({0});
+  if (!one.is_member()) {
+    EXPECT_EQ(one.sendrecv_replace(BufferView(nullptr, 4, DataType::int32), 0, 0, 0, 0).count, 0u);
+  }
+  world.group().barrier();
+}
+
 }  // namespace
 }  // namespace hymn::test

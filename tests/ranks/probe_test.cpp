@@ -1,5 +1,6 @@
 // Messages that are looked at before they are received.
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "tests/support/blocks.hpp"
@@ -193,6 +194,31 @@ RANK_TEST(P2pProbe, FaultsAreRefused) {
   refused(world.rank(), 0, {"itself"});
   refused(any_source, -1, {"tag -1"});
   refused(any_source, ProcessGroup::max_tag + 1, {"tag 16384"});
+}
+
+RANK_TEST(P2pProbe, AStreamIsRefused) {
+  int stream = 0;
+  expect_refused(world.group(), ErrorKind::usage, "probe",
+                 [&] { (void)world.group().probe(any_source, 0, {.stream = &stream}); },
+                 {"stream"});
+}
+
+TEST(P2pProbeOutside, WhoPollsIsWarnedOnce) {
+  std::atomic<int> outside = 0;
+  ::testing::internal::CaptureStderr();
+  on_ranks([&](World& world) {
+    ProcessGroup group = world.new_group({0}, {.description = "leaders"});
+    if (group.is_member()) return;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(group.iprobe(0).has_value());
+    ++outside;
+    group.destroy();
+    expect_error(ErrorKind::usage, [&] { (void)group.iprobe(0); }, {"destroyed"});
+  });
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  int warnings = 0;
+  for (std::size_t at = 0; (at = text.find("is ignored", at)) != std::string::npos; ++at)
+    ++warnings;
+  EXPECT_EQ(warnings, outside) << text;
 }
 
 RANK_TEST(P2pProbe, AGroupThatWasGivenUpRefuses) {

@@ -81,6 +81,30 @@ TEST(ExchangeMux, EachMessageLeavesByItself) {
   EXPECT_FALSE(of_world->has_left(third));
 }
 
+TEST(ExchangeMux, WhatAProbeHasFoundAndNobodyReceivedIsCounted) {
+  const auto hub = std::make_shared<ThreadHub>(1);
+  const auto mux = ExchangeMux::over(std::make_shared<NarrowExchange>(hub, 0));
+  const auto make_port = [&](std::uint64_t id) {
+    return make_exchange_port(mux->channel(id), {0},
+                              [=](std::size_t n) { mux->count_dropped(id, n); });
+  };
+  const std::uint8_t value = 7;
+  for (const std::uint64_t id : {1, 2}) {
+    auto port = make_port(id);
+    auto transfers = port->open();
+    for (const int tag : {1, 2})
+      transfers->send(0, MessageTag::of_user(tag), ConstBufferView(&value, 1, DataType::uint8));
+    EXPECT_TRUE(port->probe(0, MessageTag::of_user(1)).has_value());
+    EXPECT_TRUE(port->probe(any_source, MessageTag::of_user(2)).has_value());
+    std::uint8_t got = 0;
+    transfers->recv(0, MessageTag::of_user(2), view_of(got));
+    EXPECT_TRUE(transfers->test());
+    transfers.reset();
+    port.reset();
+    EXPECT_EQ(mux->dropped(), id) << "one of two was found alone";
+  }
+}
+
 class TwoRanks : public ::testing::Test {
  protected:
   std::shared_ptr<ThreadHub> hub = std::make_shared<ThreadHub>(2);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 
 #include "base/message_queues.hpp"
@@ -113,6 +114,51 @@ TEST_F(ExchangePort, WhatIsGivenUpIsNotInTheWay) {
   arrive(3, 1, 9);
   EXPECT_TRUE(next.test());
   EXPECT_EQ(*next.value, 9);
+}
+
+TEST_F(ExchangePort, AMessageThatHadComeUnnoticedIsKeptForTheNextReceive) {
+  const Receive given_up = receive(3, 1);
+  arrive(3, 1, 10);
+  EXPECT_FALSE(port->probe(3, MessageTag::of_user(1)).has_value()) << "it is the receive's";
+  EXPECT_EQ(given_up.transfers->abandon("enough"), nullptr);
+  arrive(3, 1, 11);
+  const auto seen = port->probe(any_source, MessageTag::of_user(1));
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->source, 3);
+  EXPECT_EQ(seen->count, 1u);
+  const Receive first = receive(3, 1);
+  const Receive second = receive(any_source, 1);
+  EXPECT_TRUE(second.test());
+  EXPECT_TRUE(first.test());
+  EXPECT_EQ(*first.value, 10);
+  EXPECT_EQ(*second.value, 11);
+}
+
+TEST_F(ExchangePort, AMessageThatHadComeUnnoticedGoesToAReceiveThatWaitsForIt) {
+  const Receive given_up = receive(3, 1);
+  const Receive waits = receive(any_source, 1);
+  arrive(3, 1, 10);
+  EXPECT_FALSE(waits.test()) << "it is the other's";
+  EXPECT_EQ(given_up.transfers->abandon("enough"), nullptr);
+  EXPECT_TRUE(waits.test());
+  EXPECT_EQ(*waits.value, 10);
+}
+
+TEST_F(ExchangePort, WhatAnOperationLeavesKeepsItsOrder) {
+  {
+    std::array<std::uint8_t, 3> values{};
+    const auto given_up = port->open();
+    for (std::uint8_t& value : values) given_up->recv(3, MessageTag::of_user(1), view_of(value));
+    arrive(3, 1, 10);
+    arrive(3, 1, 11);
+    EXPECT_FALSE(given_up->test());
+    EXPECT_EQ(given_up->abandon("enough"), nullptr);
+  }
+  for (const int value : {10, 11}) {
+    const Receive next = receive(3, 1);
+    EXPECT_TRUE(next.test());
+    EXPECT_EQ(*next.value, value);
+  }
 }
 
 }  // namespace

@@ -203,6 +203,26 @@ TEST_P(GpuGroups, NeighboursSendToEachOtherAtTheSameTime) {
   });
 }
 
+TEST_P(GpuGroups, EmptyFacesGoTheWayOfTheOthers) {
+  if (size() < 2) GTEST_SKIP() << "a rank does not copy its own faces there";
+  gpus.run([this](World& world) {
+    const int me = world.rank();
+    const Mesh ring(world, {static_cast<std::size_t>(size())});
+    Buffer face(gpus, me, {me, 10 * me});
+    Buffer come(gpus, me, {-1, -1});
+    const Halo halo{.to_previous = ConstBufferView(nullptr, 0, DataType::int32),
+                    .from_previous = come.view(),
+                    .to_next = face.view(),
+                    .from_next = BufferView(nullptr, 0, DataType::int32),
+                    .periodic = true};
+    Work work = ring.exchange_halos_async({&halo, 1});
+    EXPECT_EQ(work.path(), "nccl");  // of the first of its messages, which is empty
+    work.wait();
+    const int previous = (me + size() - 1) % size();
+    EXPECT_EQ(come.values(), (Ints{previous, 10 * previous}));
+  });
+}
+
 TEST_P(GpuGroups, CommunicatorsAreMadeAtTheFirstUse) {
   gpus.run([this](World& world) {
     std::int32_t host = 1;

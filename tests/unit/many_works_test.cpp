@@ -74,6 +74,49 @@ void with_works(std::size_t count, OpType type,
   });
 }
 
+/// Of which something stays in flight when it is given up, until `*held` is false.
+class HeldOperation final : public Operation {
+ public:
+  explicit HeldOperation(bool* held) : held_(held) {}
+  void start() override {}
+  bool step() override { return false; }
+  std::unique_ptr<AbandonedOperation> abandon(const std::string&) noexcept override {
+    struct Rest final : AbandonedOperation {
+      explicit Rest(bool* held) : held_(held) {}
+      bool done() override { return !*held_; }
+      bool* held_;
+    };
+    return std::make_unique<Rest>(held_);
+  }
+
+ private:
+  bool* held_;
+};
+
+TEST(WorkMemory, StaysUntilNobodyUsesIt) {
+  run_ranks(1, [](World& world) {
+    GroupState& group = *GroupState::of(world.group());
+    bool held = true;
+    auto memory = std::make_shared<int>(7);
+    const std::weak_ptr<int> seen = memory;
+    auto work = std::make_shared<WorkState>(group.shared_from_this(), Timeout::none(),
+                                            detail::WorkName{OpType::send, 1});
+    auto part = std::make_unique<WorkPart>(Request::send(ConstBufferView(), 0));
+    part->call.request = &part->request.get();
+    part->storage.emplace<HeldOperation>(&held);
+    work->parts().add(std::move(part));
+    work->parts().own(std::move(memory));
+    work->start();
+    EXPECT_FALSE(work->parts().give_up("enough"));
+    work.reset();
+    EXPECT_FALSE(group.world().engine->is_drained());
+    EXPECT_FALSE(seen.expired()) << "a mechanism may still read it";
+    held = false;
+    EXPECT_TRUE(group.world().engine->is_drained());
+    EXPECT_TRUE(seen.expired());
+  });
+}
+
 constexpr std::size_t many = 3000;
 // Its own steps, and those of the few that have their turn between two of them.
 constexpr std::size_t most_steps_a_wait = 100;

@@ -344,6 +344,61 @@ TEST(ShmMail, ManyThreadsOfManyMembers) {
   }
 }
 
+// --- Looked for before they are received
+
+TEST(ShmMailProbe, NobodyIsPassedOverByReceivesOfWhatWasFound) {
+  constexpr int members = 5;
+  constexpr int each = 20;
+  constexpr std::uint64_t tag = user_mail_tag | 1;
+  Office office(members);
+  for (int member = 1; member < members; ++member)
+    for (int i = 0; i < each; ++i)
+      send(office.of(member), 0, tag, message_of(static_cast<std::size_t>(i), 8));
+  std::vector<int> from(members, 0);
+  for (int i = 0; i < each * (members - 1); ++i) {
+    const auto found = office.of(0).probe(any_source, tag, PutAside::anything);
+    ASSERT_TRUE(found.has_value());
+    receive(office.of(0), found->source, tag, 8);
+    ++from[static_cast<std::size_t>(found->source)];
+    const auto [least, most] = std::minmax_element(from.begin() + 1, from.end());
+    ASSERT_LE(*most - *least, 1) << "after " << i + 1 << " messages";
+  }
+}
+
+TEST(ShmMailProbe, WhoPollsHoldsBackASenderOfWhatIsNotAskedFor) {
+  constexpr std::size_t piece = 4 << 20;
+  constexpr std::size_t most_pieces = ShmMail::most_aside / piece + 2;
+  Office office(2);
+  std::vector<std::unique_ptr<Letter>> letters;
+  for (std::size_t i = 0; i < 2 * most_pieces; ++i) {
+    letters.push_back(std::make_unique<Letter>(0, 1, std::vector<std::byte>(piece)));
+    office.of(1).start(letters.back()->sending);
+  }
+  Letter wanted(0, 9, message_of(9, 8));
+  office.of(1).start(wanted.sending);
+  std::size_t gone = 0;
+  for (int in_vain = 0; in_vain < 1000; ++in_vain) {
+    ASSERT_FALSE(office.of(0).probe(1, 9, PutAside::some).has_value());
+    while (gone < letters.size() && office.of(1).step(letters[gone]->sending)) {
+      ++gone;
+      in_vain = 0;
+    }
+    ASSERT_LE(gone, most_pieces);
+  }
+  EXPECT_GE(gone, ShmMail::most_aside / piece);
+  // Who waits gets what it waits for.
+  wait_until([&] {
+    (void)office.of(1).step(wanted.sending);
+    return office.of(0).probe(1, 9, PutAside::anything).has_value();
+  });
+  EXPECT_EQ(receive(office.of(0), 1, 9, 8), wanted.data);
+  // What was put aside counts no more when it has been received.
+  for (std::size_t i = 0; i < letters.size(); ++i) receive(office.of(0), 1, 1, piece);
+  send(office.of(1), 0, 1, message_of(1, 8));
+  send(office.of(1), 0, 9, message_of(2, 8));
+  EXPECT_TRUE(office.of(0).probe(1, 9, PutAside::some).has_value());
+}
+
 // The list of receives that wait ends elsewhere whenever its last one goes.
 TEST(ShmMailEnds, ReceivesComeBehindThoseThatAreLeft) {
   Office office(2);
