@@ -19,9 +19,9 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
     for (const Each& each : std::span(calls, n))
       requests.push_back(request_of(collective, each, group));
     const auto start = [&] {
-      return hymn::Work(hymn::detail::WorkStarter(hymn::detail::GroupState::need_of(group),
-                                                  {.stream = call.stream}, call.site)
-                            .start_coalesced(requests));
+      return hymn::Work(
+          hymn::detail::WorkStarter(hymn::detail::need(group), {.stream = call.stream}, call.site)
+              .start_coalesced(requests));
     };
     if (call.asynchronous) return call.hand_out(start);
     hymn::Work work = start();
@@ -30,7 +30,7 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
 }
 
 hymn::detail::GroupState& state_of(const Call& call) {
-  return hymn::detail::GroupState::need_of(call.checked_group());
+  return hymn::detail::need(call.checked_group());
 }
 
 /// Of this thread, which ends.

@@ -28,7 +28,7 @@ P2POp one_of_batch(const hymnP2POp_t& op) {
 }
 
 hymn::detail::GroupState& state_of(const Call& call) {
-  return hymn::detail::GroupState::need_of(call.checked_group());
+  return hymn::detail::need(call.checked_group());
 }
 
 bool is_none(const P2POp& op) { return op.request.peer == HYMN_NO_RANK; }

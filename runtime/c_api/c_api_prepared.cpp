@@ -19,7 +19,7 @@ hymnResult_t prepare(const Call& call, hymnPrepared_t* prepared, Build&& build) 
     *need(prepared, "prepared") = nullptr;
     hymn::ProcessGroup& group = call.checked_group();
     *prepared = new hymnPrepared{hymn::detail::PreparedState(
-        hymn::detail::GroupState::need_of(group), build(group), {.stream = call.stream})};
+        hymn::detail::need(group), build(group), {.stream = call.stream})};
   });
 }
 

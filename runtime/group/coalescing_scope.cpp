@@ -11,16 +11,16 @@ namespace hymn {
 
 CoalescingScope::CoalescingScope(ProcessGroup group, const CallOptions& options)
     : group_(std::move(group)), options_(options) {
-  detail::GroupState& state = detail::GroupState::need_of(group_);
+  detail::GroupState& state = detail::need(group_);
   calls_ = &state.works().scopes().open(options, state.members());
 }
 
 CoalescingScope::~CoalescingScope() {
-  if (calls_ != nullptr) detail::GroupState::need_of(group_).works().scopes().close(*calls_);
+  if (calls_ != nullptr) detail::need(group_).works().scopes().close(*calls_);
 }
 
 Work CoalescingScope::start() {
-  detail::GroupState& state = detail::GroupState::need_of(group_);
+  detail::GroupState& state = detail::need(group_);
   if (calls_ == nullptr)
     throw UsageError("this coalescing scope has ended", state.members().context("coalesce"));
   const auto calls = state.works().scopes().close(*std::exchange(calls_, nullptr));
@@ -47,7 +47,7 @@ BufferView bytes_of(const BufferView& view, const detail::GroupMembers& members)
 
 Work broadcast_coalesced_async(const ProcessGroup& group, std::span<const BufferView> inouts,
                                std::size_t buffer_bytes, int root, const CallOptions& options) {
-  detail::GroupState& state = detail::GroupState::need_of(group);
+  detail::GroupState& state = detail::need(group);
   std::vector<Request> requests;
   for (const BufferView& inout : inouts)
     requests.push_back(Request::broadcast(bytes_of(inout, state.members()), root));

@@ -99,4 +99,9 @@ ErrorContext GroupMembers::context(std::string operation) const {
   return {.rank = me_, .group = label(), .operation = std::move(operation)};
 }
 
+std::string GroupMembers::outside_warning(OpType type) const {
+  return fmt::format("{} on group '{}' is ignored: rank {} is not a member of it", to_string(type),
+                     label(), me_);
+}
+
 }  // namespace hymn::detail

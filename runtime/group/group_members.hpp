@@ -39,6 +39,8 @@ class GroupMembers {
   /// The group as messages name it.
   std::string label() const;
   ErrorContext context(std::string operation) const;
+  /// Of a call of a rank outside.
+  std::string outside_warning(OpType type) const;
 
  private:
   int find_peer(const Request& request, ToItself to_itself) const;

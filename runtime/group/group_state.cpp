@@ -87,7 +87,7 @@ bool GroupState::admit(OpType type) {
   require_living(type);
   if (members_.is_member()) [[likely]]
     return true;
-  warn_outside(type);
+  world_->logger.warning(members_.outside_warning(type));
   return false;
 }
 
@@ -101,11 +101,6 @@ void GroupState::require_living(OpType type) {
     world_->life.require_drive(members_.context(std::string(to_string(type))));
   if (health_.is_aborted()) [[unlikely]]
     std::rethrow_exception(health_.aborted_error(std::string(to_string(type))));
-}
-
-void GroupState::warn_outside(OpType type) const {
-  world_->logger.warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
-                                     to_string(type), members_.label(), world_->rank()));
 }
 
 void GroupState::require_members(OpType type, const Asked* asked) {

@@ -52,8 +52,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   ~GroupState();
   /// Null for a handle that is empty.
   static GroupState* of(const ProcessGroup& group) { return group.state_.get(); }
-  /// Throws UsageError for one.
-  static GroupState& need_of(const ProcessGroup& group);
 
   WorldContext& world() const { return *world_; }
   const GroupOptions& options() const { return options_; }
@@ -96,7 +94,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool admit(OpType type);
   /// Throws where the group takes no calls any more.
   void require_living(OpType type);
-  void warn_outside(OpType type) const;
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.
@@ -128,5 +125,6 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
 
 /// What stands behind a ProcessGroup. Throws UsageError for an empty one.
 GroupState& need(const std::shared_ptr<GroupState>& state);
+GroupState& need(const ProcessGroup& group);
 
 }  // namespace hymn::detail

@@ -32,7 +32,8 @@ std::optional<MessageInfo> MessageProbe::look_once() const {
   group_.require_living(OpType::probe);
   if (!group_.members().is_member()) {
     // Who polls would say so for ever.
-    if (!group_.has_warned_poller_.exchange(true)) group_.warn_outside(OpType::probe);
+    if (!group_.has_warned_poller_.exchange(true))
+      group_.world().logger.warning(group_.members().outside_warning(OpType::probe));
     return std::nullopt;
   }
   Call call;

@@ -34,7 +34,7 @@ class ObjectCall {
   /// `site`: where the call returns to in the user's code. `options` must outlive it.
   ObjectCall(const ProcessGroup& group, const char* name, const ObjectOptions& options,
              const void* site)
-      : state_(GroupState::need_of(group)), name_(name), options_(options), site_(site) {
+      : state_(need(group)), name_(name), options_(options), site_(site) {
     state_.works().scopes().require_none(name, state_.members());
   }
 

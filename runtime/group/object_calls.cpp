@@ -24,7 +24,7 @@ ReceivedObjects received_one(std::vector<std::byte> bytes, const ObjectCall& cal
 }  // namespace
 
 bool is_root(const ProcessGroup& group, int root) {
-  const GroupMembers& members = GroupState::need_of(group).members();
+  const GroupMembers& members = need(group).members();
   return members.is_member() && members.find_rank(root) == members.shape().rank;
 }
 

@@ -11,13 +11,23 @@
 
 namespace hymn {
 
+namespace {
+
+[[noreturn]] void throw_empty() {
+  throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
+}
+
+}  // namespace
+
 detail::GroupState& detail::need(const std::shared_ptr<GroupState>& state) {
-  if (!state) throw UsageError("this ProcessGroup is empty", {.remedy = "take one from a World"});
+  if (!state) throw_empty();
   return *state;
 }
 
-detail::GroupState& detail::GroupState::need_of(const ProcessGroup& group) {
-  return need(group.state_);
+detail::GroupState& detail::need(const ProcessGroup& group) {
+  GroupState* const state = GroupState::of(group);
+  if (state == nullptr) throw_empty();
+  return *state;
 }
 
 namespace {

@@ -15,7 +15,7 @@ ReduceOp average_over(int ranks, const ProcessGroup& group) {
 
 /// `site`: where the user's code has asked for it.
 void reduce_one(const ProcessGroup& group, std::int32_t& value, ReduceOp op, const void* site) {
-  detail::GroupState& state = detail::GroupState::need_of(group);
+  detail::GroupState& state = detail::need(group);
   // Its value is needed at once.
   state.works().scopes().require_none("a join's count", state.members());
   const BufferView view = view_of(value);

@@ -69,7 +69,7 @@ Work start_halos(const Mesh& mesh, std::span<const Halo> halos, const CallOption
                  const void* site) {
   std::vector<P2POp> operations = operations_of(mesh, halos);
   const ProcessGroup group = mesh.halo_group();
-  detail::GroupState& state = detail::GroupState::need_of(group);
+  detail::GroupState& state = detail::need(group);
   if (std::ranges::any_of(operations, is_empty) &&
       are_on_gpu(operations, state.world().settings.memory))
     move_empty_to_gpu(operations);

@@ -35,7 +35,7 @@ TEST(FailedCall, IsRecorded) {
 
 /// Whether others see this rank meet them before a call.
 bool is_seen_meeting(const ProcessGroup& group) {
-  const detail::GroupRecord& record = detail::GroupState::need_of(group).record();
+  const detail::GroupRecord& record = detail::need(group).record();
   return record.met() > record.collective_sequence();
 }
 
@@ -57,9 +57,9 @@ TEST(FailedCall, LeavesNoMeetingToBeSeen) {
               group.all_reduce(good);
               EXPECT_EQ(good.front(), 2.0F);
               // Messages have no number that others could meet for.
-              const std::uint64_t met = detail::GroupState::need_of(group).record().met();
+              const std::uint64_t met = detail::need(group).record().met();
               EXPECT_THROW(group.send(bad, 1 - world.rank()), UsageError);
-              EXPECT_EQ(detail::GroupState::need_of(group).record().met(), met);
+              EXPECT_EQ(detail::need(group).record().met(), met);
             },
             {.checks = CheckLevel::detail});
 }
@@ -67,7 +67,7 @@ TEST(FailedCall, LeavesNoMeetingToBeSeen) {
 // Two ranks may give a group up at the same time; each then hears the other's reason as well.
 TEST(FailedGroup, KeepsTheFirstReason) {
   run_ranks(1, [](World& world) {
-    detail::GroupHealth& group = detail::GroupState::need_of(world.group()).health();
+    detail::GroupHealth& group = detail::need(world.group()).health();
     group.abort_here({"the first", {3}});
     group.abort_here({"the second", {4}});
     EXPECT_EQ(group.abort_failure().reason, "the first");
