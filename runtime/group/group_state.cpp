@@ -69,15 +69,7 @@ Timeout GroupState::limit_of(const CallOptions& options) const {
   return options.timeout.is_set() ? options.timeout : timeout();
 }
 
-bool GroupState::admit(OpType type) {
-  require_living(type);
-  if (members_.is_member()) [[likely]]
-    return true;
-  warn_outside(type);
-  return false;
-}
-
-void GroupState::require_living(OpType type) {
+bool GroupState::admit(OpType type, bool quietly) {
   if (health_.is_destroyed() || world_->life.is_destroyed()) [[unlikely]] {
     world_->life.require_here(members_.context(std::string(to_string(type))));
     throw UsageError("the group has been destroyed",
@@ -87,11 +79,11 @@ void GroupState::require_living(OpType type) {
     world_->life.require_drive(members_.context(std::string(to_string(type))));
   if (health_.is_aborted()) [[unlikely]]
     std::rethrow_exception(health_.aborted_error(std::string(to_string(type))));
-}
-
-void GroupState::warn_outside(OpType type) const {
-  world_->logger.warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
-                                     to_string(type), members_.label(), world_->rank()));
+  if (members_.is_member()) return true;
+  if (!quietly)
+    world_->logger.warning(fmt::format("{} on group '{}' is ignored: rank {} is not a member of it",
+                                       to_string(type), members_.label(), world_->rank()));
+  return false;
 }
 
 void GroupState::require_members(OpType type, const Asked* asked) {

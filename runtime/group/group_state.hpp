@@ -83,11 +83,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     const void* site;
   };
   RecvStatus run_to_its_end(const Request& request, const CallOptions& options, const void* site);
-  /// False, with a warning, for a rank that is not a member.
-  bool admit(OpType type);
-  /// Throws where the group takes no calls any more.
-  void require_living(OpType type);
-  void warn_outside(OpType type) const;
+  /// False, with a warning unless `quietly`, for a rank that is not a member.
+  bool admit(OpType type, bool quietly = false);
   /// Throws where members are gone without whom the call cannot be.
   void require_members(OpType type, const Asked* asked);
   /// The request as it will be carried out, in `matched` where it differs from what was given.

@@ -27,12 +27,9 @@ std::optional<MessageInfo> MessageProbe::look() const {
 }
 
 std::optional<MessageInfo> MessageProbe::look_once() const {
-  group_.require_living(OpType::probe);
-  if (!group_.members().is_member()) {
-    // Who polls would say so for ever.
-    if (!group_.has_warned_poller_.exchange(true)) group_.warn_outside(OpType::probe);
-    return std::nullopt;
-  }
+  // Who polls would be warned for ever.
+  const bool again = !group_.members().is_member() && group_.has_warned_poller_.exchange(true);
+  if (!group_.admit(OpType::probe, again)) return std::nullopt;
   Call call;
   std::shared_ptr<const Request> matched;
   call.request = &group_.checked(request_, matched, call.peer);
