@@ -15,20 +15,20 @@ constexpr const char* one_scope_each = "coalesce those that are alike, and the o
 
 [[noreturn]] void refuse_mixture(std::string_view what, std::string_view one,
                                  std::string_view other) {
-  throw UsageError(
-      fmt::format("buffers with different {} in one coalesced call: {} and {}", what, one, other),
-      {.remedy = one_scope_each});
+  throw UsageError(fmt::format("{} in one coalesced call: {} and {}", what, one, other),
+                   {.remedy = one_scope_each});
 }
 
 }  // namespace
 
 void require_alike(const Request& one, const Request& other) {
   if (dtype_of(one) != dtype_of(other))
-    refuse_mixture("dtypes", to_string(dtype_of(one)), to_string(dtype_of(other)));
+    refuse_mixture("tensors with different dtypes", to_string(dtype_of(one)),
+                   to_string(dtype_of(other)));
   if (reduces(one.type) && one.op.kind() != other.op.kind())
-    refuse_mixture("reductions", to_string(one.op.kind()), to_string(other.op.kind()));
+    refuse_mixture("different reductions", to_string(one.op.kind()), to_string(other.op.kind()));
   if (has_root(one.type) && one.peer != other.peer)
-    refuse_mixture("roots", std::to_string(one.peer), std::to_string(other.peer));
+    refuse_mixture("different roots", std::to_string(one.peer), std::to_string(other.peer));
 }
 
 namespace {
@@ -118,7 +118,8 @@ void require_one_memory(std::span<const Request* const> requests) {
     if (request->inputs.total_count() == 0 && request->outputs.total_count() == 0) continue;
     if (first == nullptr) first = request;
     if (first->memory() != request->memory())
-      refuse_mixture("kinds of memory", to_string(first->memory()), to_string(request->memory()));
+      refuse_mixture("different kinds of memory", to_string(first->memory()),
+                     to_string(request->memory()));
   }
 }
 

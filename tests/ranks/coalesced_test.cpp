@@ -91,7 +91,7 @@ RANK_TEST(Coalesced, WrongOnesAreRefusedBeforeAnyStarts) {
   expect_refused_with(Request::all_reduce(view_of(values[1]), view_of(numbers[1])), {"dtypes"});
   expect_refused_with(
       Request::all_reduce(view_of(numbers[1]), view_of(numbers[1])),
-      {"buffers with different dtypes in one coalesced call: int64 and float32", "default_pg"});
+      {"tensors with different dtypes in one coalesced call: int64 and float32", "default_pg"});
   expect_refused_with(Request::all_reduce(view_of(values[1]), view_of(values[1]), ReduceOp::max),
                       {"different reductions", "sum and max"});
   expect_refused_with(Request::all_reduce(values, values), {"#1 and #2 use the same memory"});

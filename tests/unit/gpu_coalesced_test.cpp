@@ -62,7 +62,7 @@ TEST_F(GpuCoalesced, OfDifferentTypesAreRefused) {
     ToyBuffer<bool> flag(gpus, me, {me == 1});
     const std::array<BufferView, 2> views{a.view(), flag.view()};
     EXPECT_THAT(thrown_by<UsageError>([&] { world.group().all_reduce_coalesced(views); }),
-                HasSubstr("buffers with different dtypes in one coalesced call"));
+                HasSubstr("tensors with different dtypes in one coalesced call"));
     world.group().barrier();
   });
   EXPECT_EQ(gpus.count("group"), 0);
