@@ -29,6 +29,10 @@ struct hymnWork {
   hymn::Work work;
 };
 
+namespace hymn::detail {
+class GroupState;
+}
+
 namespace hymn::c_api {
 
 hymnResult_t code_of(ErrorKind kind) noexcept;
@@ -129,6 +133,7 @@ struct Call {
 
   /// Never empty.
   ProcessGroup& checked_group() const;
+  detail::GroupState& state() const;
   /// Gives `start`'s Work to the caller.
   template <class Start>
   void hand_out(Start&& start) const {

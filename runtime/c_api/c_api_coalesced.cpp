@@ -29,10 +29,6 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
   });
 }
 
-hymn::detail::GroupState& state_of(const Call& call) {
-  return hymn::detail::need(call.checked_group());
-}
-
 /// Of this thread, which ends.
 std::unique_ptr<hymn::detail::CapturedCalls> captured(hymn::detail::GroupState& state) {
   auto& scopes = state.works().scopes();
@@ -46,7 +42,7 @@ std::unique_ptr<hymn::detail::CapturedCalls> captured(hymn::detail::GroupState& 
 
 hymnResult_t end_scope(const Call& call) {
   return guarded(call.function, [&] {
-    hymn::detail::GroupState& state = state_of(call);
+    hymn::detail::GroupState& state = call.state();
     const auto calls = captured(state);
     const hymn::CallOptions options{.stream = calls->stream()};
     const auto start = [&] {
@@ -64,7 +60,7 @@ hymnResult_t end_scope(const Call& call) {
 hymnResult_t hymnCoalesceBegin(hymnGroup_t group, hymnStream_t stream) {
   const char* const function = __func__;
   return guarded(function, [&] {
-    hymn::detail::GroupState& state = state_of(blocking(function, group, stream));
+    hymn::detail::GroupState& state = blocking(function, group, stream).state();
     (void)state.works().scopes().open({.stream = stream}, state.members());
   });
 }
@@ -79,7 +75,7 @@ hymnResult_t hymnICoalesceEnd(hymnGroup_t group, hymnWork_t* work) {
 
 hymnResult_t hymnCoalesceCancel(hymnGroup_t group) {
   const char* const function = __func__;
-  return guarded(function, [&] { (void)captured(state_of(blocking(function, group, nullptr))); });
+  return guarded(function, [&] { (void)captured(blocking(function, group, nullptr).state()); });
 }
 
 hymnResult_t hymnCoalesced(hymnCollective_t collective, const hymnCollectiveCall_t* calls, size_t n,

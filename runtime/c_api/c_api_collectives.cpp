@@ -121,7 +121,7 @@ hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
   if (n == 0) return carry_out(call, hymnCollectiveBarrier, {});
   return guarded(call.function, [&] {
     using hymn::detail::GroupState;
-    GroupState& group = hymn::detail::need(call.checked_group());
+    GroupState& group = call.state();
     if (device_ids == nullptr)
       throw hymn::UsageError(
           fmt::format("Invalid function argument: device_ids is NULL, but n is {}", n));

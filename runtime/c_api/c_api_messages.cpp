@@ -27,10 +27,6 @@ P2POp one_of_batch(const hymnP2POp_t& op) {
   return P2POp::recv(output(op.recvbuf, op.count, op.dtype), op.peer, op.tag);
 }
 
-hymn::detail::GroupState& state_of(const Call& call) {
-  return hymn::detail::need(call.checked_group());
-}
-
 bool is_none(const P2POp& op) { return op.request.peer == HYMN_NO_RANK; }
 
 /// Without what is for nobody, or from nobody.
@@ -40,7 +36,7 @@ std::vector<P2POp> without_none(std::vector<P2POp> ops) {
 }
 
 hymn::Work start_batch(const Call& call, hymnStream_t stream, const std::vector<P2POp>& ops) {
-  return hymn::Work(hymn::detail::WorkStarter(state_of(call), {.stream = stream}, call.site)
+  return hymn::Work(hymn::detail::WorkStarter(call.state(), {.stream = stream}, call.site)
                         .start_batch(without_none(ops)));
 }
 
@@ -63,7 +59,7 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
                         hymnWork_t* work) {
   const Call call = starting(__func__, group, stream, work);
   return guarded(__func__, [&] {
-    (void)state_of(call);
+    (void)call.state();
     if (n > 0) need(ops, "ops");
     std::vector<P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
@@ -81,7 +77,7 @@ hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t 
     const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
     tell(status, is_none(send) || is_none(recv)
                      ? run_without_none(call, stream, send, recv)
-                     : SendRecv(state_of(call), {.stream = stream}, call.site).run(send, recv));
+                     : SendRecv(call.state(), {.stream = stream}, call.site).run(send, recv));
   });
 }
 
@@ -91,7 +87,7 @@ hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t
                            hymnStream_t stream, hymnWork_t* work) {
   const Call call = starting(__func__, group, stream, work);
   return guarded(__func__, [&] {
-    hymn::detail::GroupState& state = state_of(call);
+    hymn::detail::GroupState& state = call.state();
     const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
     call.hand_out([&] {
@@ -110,7 +106,7 @@ hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, 
     const P2POp recv = P2POp::recv(output(buf, count, dtype), source, recvtag);
     tell(status, is_none(send) || is_none(recv)
                      ? run_without_none(call, stream, send, recv)
-                     : SendRecv(state_of(call), {.stream = stream}, call.site).replace(send, recv));
+                     : SendRecv(call.state(), {.stream = stream}, call.site).replace(send, recv));
   });
 }
 
@@ -118,7 +114,7 @@ hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t
   const Call call = blocking(__func__, group, nullptr);
   return guarded(__func__, [&] {
     need(info, "info");
-    const hymn::detail::MessageProbe probe(state_of(call), source, tag);
+    const hymn::detail::MessageProbe probe(call.state(), source, tag);
     const hymn::MessageInfo found = probe.wait({}, call.site);
     *info = {found.source, found.tag, found.bytes};
   });
@@ -130,7 +126,7 @@ hymnResult_t hymnIprobe(int source, int tag, hymnGroup_t group, int* found,
   return guarded(__func__, [&] {
     *need(found, "found") = 0;
     need(info, "info");
-    const auto seen = hymn::detail::MessageProbe(state_of(call), source, tag).look();
+    const auto seen = hymn::detail::MessageProbe(call.state(), source, tag).look();
     if (!seen) return;
     *found = 1;
     *info = {seen->source, seen->tag, seen->bytes};

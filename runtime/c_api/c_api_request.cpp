@@ -204,6 +204,8 @@ ProcessGroup& Call::checked_group() const {
   return need(group, "group")->group;
 }
 
+detail::GroupState& Call::state() const { return detail::need(checked_group()); }
+
 void Call::finish(ProcessGroup& target, const Request& request) const {
   detail::GroupState& state = *detail::GroupState::of(target);
   const CallOptions options{.stream = stream};

@@ -68,6 +68,7 @@ RANK_TEST(CoalescedRoads, AnotherSplitIsFound) {
         Request::all_reduce(BufferView(values).slice(0, first), BufferView(values).slice(0, first)),
         Request::all_reduce(BufferView(values).slice(first, 8 - first),
                             BufferView(values).slice(first, 8 - first))};
+    if (group.explain(requests[0]).algorithm.empty()) continue;
     const std::string text = error_text([&] {
       group.start_coalesced(requests).wait();
       for (int turn = 0; turn < 2; ++turn) group.barrier();
