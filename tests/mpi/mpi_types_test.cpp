@@ -49,7 +49,7 @@ TEST(MpiTypes, AreReducedByMpiAsWhatTheyAre) {
       ++cells;
     }
   }
-  EXPECT_EQ(cells, 6 * 10 + 2 * 4 + 2 * 2);  // integers, float32 and float64, complex
+  EXPECT_EQ(cells, 8 * 10 + 2 * 4 + 2 * 2);  // integers, float32 and float64, complex
 }
 
 TEST(MpiTypes, AreReducedByTheOperationsOfTheirAccumulators) {
