@@ -194,7 +194,8 @@ bool ToyState::carry_out(ToyCall& call) {
     if (call.kind == ToyCall::Kind::send && other->kind == ToyCall::Kind::recv &&
         other->comm->rank == call.peer && other->peer == call.comm->rank) {
       if (other->count != call.count) violation("a send and a receive of different sizes");
-      std::memcpy(other->out, call.in, std::min(other->count, call.count) * bytes_of(call.type));
+      const std::size_t bytes = std::min(other->count, call.count) * bytes_of(call.type);
+      if (bytes != 0) std::memcpy(other->out, call.in, bytes);  // which wants no null pointers
       return other->done = call.done = true;
     }
     if (call.kind == ToyCall::Kind::collective && other->kind == call.kind &&
