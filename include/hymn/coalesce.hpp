@@ -25,8 +25,8 @@ class CapturedCalls;
 /// asynchronous ones an empty Work, which cannot be waited for. Collectives of one kind, dtype,
 /// reduction and root may be in one scope, or sends and receives (then it is a batch); no call may
 /// use memory that another one writes. Options belong to the scope. Refused there are object
-/// collectives, whose values are needed at once, and what coalesces by itself
-/// (all_reduce_coalesced). docs/coalescing.md
+/// collectives, split(), probes and joins, whose values are needed at once, and what coalesces by
+/// itself (all_reduce_coalesced). docs/coalescing.md
 ///
 /// All members of the group coalesce the same calls. Throws UsageError for a second scope of one
 /// thread on one group. Made, used and destroyed by one thread; scopes of other threads, and of
