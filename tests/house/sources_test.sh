@@ -29,4 +29,8 @@ for header in $(scripts/sources '*.hpp' '*.h'); do
     *) grep -qE '^#(pragma once$|ifndef )' "$header" || fail "$header can be included twice" ;;
   esac
 done
+# Else it is not installed, though all is well in the tree.
+for header in include/hymn/*; do
+  grep -qxE " *(.* FILES )?${header#include/}\)?" include/CMakeLists.txt || fail "$header is not named in include/CMakeLists.txt"
+done
 finish
