@@ -174,9 +174,9 @@ RANK_TEST(C10d, test_sequence_num_incremented_nccl_subgroup) {
   work.wait();
 }
 
-// --- Several as one
-
 Elements filled_with(std::size_t count, float value) { return Elements(count, value); }
+
+// --- What is moved, and never reduced
 
 RANK_TEST(C10d, test_reduce_scatter_base_k_float8_errors) {
   Buffer in(DataType::float8_e4m3fn, 2 * ranks_as_size(world));
