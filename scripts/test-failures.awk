@@ -1,14 +1,6 @@
-# Reads what `ctest --output-junit` has written and prints, for each test that failed, its name and what
-# its output says of it: the failures that it names, with some lines after each, or else its last lines.
-
-function unescape(text) {
-  gsub(/&lt;/, "<", text)
-  gsub(/&gt;/, ">", text)
-  gsub(/&quot;/, "\"", text)
-  gsub(/&apos;/, "'", text)
-  gsub(/&amp;/, "\\&", text)
-  return text
-}
+# Behind junit.awk: reads what `ctest --output-junit` has written and prints, for each test that failed,
+# its name and what its output says of it: the failures that it names, with some lines after each, or
+# else its last lines.
 
 function print_lines(first,    i) {
   for (i = first > 1 ? first : 1; i <= lines; i++) print "  " line[i]
@@ -26,10 +18,9 @@ BEGIN {
 }
 
 /^[ \t]*<testcase / {
-  match($0, /name="[^"]*"/)
-  name = substr($0, RSTART + 6, RLENGTH - 7)
+  name = attribute(" name")
   lines = inside = found = 0
-  failed = $0 ~ /status="fail"/
+  failed = attribute("status") == "fail"
 }
 /<system-out>/ { inside = 1; sub(/^[ \t]*<system-out>/, "") }
 inside && failed {

@@ -1,27 +1,10 @@
-# Reads what `ctest --output-junit` has written and prints "passed failed skipped" on one line, then
-# one line "COUNT REASON" for each reason of a skip.
+# Behind junit.awk: reads what `ctest --output-junit` has written and prints "passed failed skipped" on
+# one line, then one line "COUNT REASON" for each reason of a skip.
 #
 # What counts are the tests inside the programs: GoogleTest's own summary says how many there were. A
 # program without that summary counts as one test. A program that ends badly although its summary
 # tells of no failure (a crash at exit, a failing rank other than the one that reports) adds a
 # failure, and so does one that could not be run.
-
-function unescape(text) {
-  gsub(/&lt;/, "<", text)
-  gsub(/&gt;/, ">", text)
-  gsub(/&quot;/, "\"", text)
-  gsub(/&apos;/, "'", text)
-  gsub(/&amp;/, "\\&", text)
-  return text
-}
-
-function attribute(name,    text) {
-  if (!match($0, name "=\"[^\"]*\"")) return ""
-  text = substr($0, RSTART, RLENGTH)
-  sub(/^[^"]*"/, "", text)
-  sub(/"$/, "", text)
-  return unescape(text)
-}
 
 function end_of_program() {
   if (status == "notrun" && why ~ /^SKIP_|^Disabled/) {

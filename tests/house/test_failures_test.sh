@@ -22,7 +22,7 @@ END
 what it says last
 END
 } >"$scratch/tests.xml"
-awk -f "$root/scripts/test-failures.awk" "$scratch/tests.xml" >"$scratch/said"
+awk -f "$root/scripts/junit.awk" -f "$root/scripts/test-failures.awk" "$scratch/tests.xml" >"$scratch/said"
 grep -q good "$scratch/said" && fail "a test that passed is told: $(cat "$scratch/said")"
 for line in 'other_rank:' '  x_test.cpp:7: Failure in Some.Test' '  Expected: 1 < 2' 'silent:' '  what it says last'; do
   grep -qxF "$line" "$scratch/said" || fail "'$line' is missing: $(cat "$scratch/said")"

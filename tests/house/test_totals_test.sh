@@ -38,7 +38,7 @@ END
   echo '</testsuite>'
 } >"$scratch/junit.xml"
 
-expect 0 '^23 5 2$' awk -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
-expect 0 '^1 needs <3> ranks & a "GPU"$' awk -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
-expect 0 '^1 needs 20 GiB$' awk -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
+expect 0 '^23 5 2$' awk -f "$root/scripts/junit.awk" -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
+expect 0 '^1 needs <3> ranks & a "GPU"$' awk -f "$root/scripts/junit.awk" -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
+expect 0 '^1 needs 20 GiB$' awk -f "$root/scripts/junit.awk" -f "$root/scripts/test-totals.awk" "$scratch/junit.xml"
 finish
