@@ -13,8 +13,11 @@
 namespace hymn::detail {
 namespace {
 
-// What another has written to shared memory is here before what it sends at the same time.
-constexpr Duration way_of_news = std::chrono::milliseconds(100);
+// What another has written to shared memory is here before what it sends at the same time: so much
+// before at most, on a machine whose cores are taken.
+constexpr Duration way_of_news = std::chrono::seconds(5);
+// Who has died may have died before it told anything, and explains the failure as well.
+constexpr Duration way_of_news_past_the_dead = std::chrono::milliseconds(100);
 
 /// In a group that is aborted, where an error is a consequence of that.
 bool completes(const std::function<bool()>& step) {
@@ -104,8 +107,7 @@ void GroupHealth::abort_to_shrink() {
   abort(failure);
 }
 
-std::exception_ptr GroupHealth::explained(std::exception_ptr error,
-                                          const std::string& title) const {
+std::exception_ptr GroupHealth::explained(std::exception_ptr error, const std::string& title) {
   std::string reason;
   try {
     std::rethrow_exception(error);
@@ -117,12 +119,19 @@ std::exception_ptr GroupHealth::explained(std::exception_ptr error,
   } catch (...) {
     return error;
   }
-  const Deadline deadline = Deadline::after(way_of_news);
-  while (!is_aborted() && !deadline.expired(std::chrono::steady_clock::now()))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto may_come = [&] {
+    const Duration way = has_failed_members() ? way_of_news_past_the_dead : way_of_news;
+    return std::chrono::steady_clock::now() - begin < way;
+  };
+  while (!is_aborted() && may_come()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (is_aborted()) return aborted_error(title);
-  // The news are lost, perhaps, or stuck, with those who would have told them.
-  return aborted_by({reason, world_.peers.gone_ranks_in(reason)}, title);
+  // The news are lost, perhaps, or stuck, with those who would have told them. The others are not
+  // told what is guessed here: it might reach them first.
+  const GroupFailure guess{reason, world_.peers.gone_ranks_in(reason)};
+  abort_here(guess);
+  world_.incidents.group_failed(guess);
+  return aborted_error(title);
 }
 
 GroupFailure GroupHealth::describe_failure(const std::exception_ptr& error,

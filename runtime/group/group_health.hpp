@@ -66,8 +66,9 @@ class GroupHealth {
   std::exception_ptr gone_error(const std::string& title, std::string_view what,
                                 const std::vector<PeerNews>& gone) const;
   /// An operation through shared memory hears there, in words, that another member has given the
-  /// group up. This waits a moment for the news of it, which tell whose fault it was.
-  std::exception_ptr explained(std::exception_ptr error, const std::string& title) const;
+  /// group up. This waits a moment for the news of it, which tell whose fault it was. The group is
+  /// aborted here, then, with or without them.
+  std::exception_ptr explained(std::exception_ptr error, const std::string& title);
   /// A failure as a reason: who, in what, what.
   GroupFailure describe_failure(const std::exception_ptr& error, const std::string& title) const;
 
