@@ -21,6 +21,15 @@ constexpr std::size_t most_waiting = 1000;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
+// Waits until the loop has gone round twice, so that what was queued has been written, too.
+void run_twice(asio::io_context& loop) {
+  constexpr auto longest_stall = std::chrono::seconds(2);
+  auto done = std::make_shared<std::promise<void>>();
+  auto future = done->get_future();
+  asio::post(loop, [&loop, done] { asio::post(loop, [done] { done->set_value(); }); });
+  future.wait_for(longest_stall);
+}
+
 }  // namespace
 
 ControlClient::ControlClient(ControlClientOptions options)
@@ -137,12 +146,11 @@ void ControlClient::flush() {
   // Who leaves at once may not have reached any coordinator.
   while (!coordinators_.empty() && !connected_ && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  auto done = std::make_shared<std::promise<void>>();
-  auto future = done->get_future();
-  // Twice round the loop, so that what was queued has been written, too.
-  asio::post(io_, [this, done] { asio::post(io_, [done] { done->set_value(); }); });
-  future.wait_until(until);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // What this rank's own coordinator has to pass on comes back to the same loop.
+  for (int turn = 0; turn < 2; ++turn) {
+    run_twice(io_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void ControlClient::close() {

@@ -71,8 +71,9 @@ class ControlClient {
            std::vector<Neighbour> neighbours);
   /// Thread-safe; never blocks. Throws UsageError for what is too large to be said.
   void post(Message message);
-  /// Waits, for half a second at most, until there is a connection, and what was posted has been
-  /// given to it. On the control client's own thread it does nothing.
+  /// Waits until there is a connection, for half a second at most, and what was posted has been
+  /// given to it, and passed on by a coordinator of this process; which takes longer only where the
+  /// control client's thread stands still. On that thread it does nothing.
   void flush();
   /// What was posted goes out for up to half a second; then the thread ends.
   void close();

@@ -112,7 +112,8 @@ void LinkClient::Impl::try_candidate() {
                                          : std::min(options_.per_candidate_limit,
                                                     std::max(time_left(), Duration{})));
   timer_.async_wait(in_this_attempt([](Impl& self, asio::error_code cancelled) {
-    if (!cancelled) self.fail_candidate("no answer in time");
+    // It may be over, and on its way here, when the connection is made: then nobody can cancel it.
+    if (!cancelled && !self.connected_) self.fail_candidate("no answer in time");
   }));
   // The socket lives until its operation has ended, whatever becomes of this attempt.
   connecting_->async_connect(
