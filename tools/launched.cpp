@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace hymn {
 
@@ -27,5 +29,7 @@ bool speaks_for_all() {
   const char* rank = std::getenv("SLURM_PROCID");
   return rank == nullptr || std::strcmp(rank, "0") == 0;
 }
+
+void let_the_first_rank_speak() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
 
 }  // namespace hymn

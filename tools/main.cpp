@@ -48,7 +48,10 @@ bool environment_is_bad() {
 }
 
 int complain(const std::string& problem, int exit_code, bool aloud) {
-  if (aloud) hymn::say(fmt::format("hymn: {}\n", problem));
+  if (aloud)
+    hymn::say(fmt::format("hymn: {}\n", problem));
+  else
+    hymn::let_the_first_rank_speak();
   return exit_code;
 }
 
@@ -86,7 +89,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool is_failure = error.get_exit_code() != 0;
-    if (hymn::speaks_for_all()) app.exit(error);
+    if (hymn::speaks_for_all())
+      app.exit(error);
+    else if (is_failure)
+      hymn::let_the_first_rank_speak();
     return is_failure ? exit_bad_arguments : 0;
   }
   if (*bench) return hymn::bench_command(arguments);

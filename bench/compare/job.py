@@ -19,6 +19,7 @@ ANSWER = struct.Struct("=IIIId96s")
 GOOD, WRONG_RESULT, NOT_OFFERED = range(3)
 MEETING_BYTES = 4096
 STOP_SECONDS = 10
+MOST_SECONDS_TO_SPEAK = 2
 KILL_SECONDS = 3
 MOST_SAID_BYTES = 1 << 20
 
@@ -148,7 +149,11 @@ class Job:
         return answers
 
     def _said(self):
-        time.sleep(0.2)  # the launcher may be about to say why
+        # The launcher may be about to say why.
+        try:
+            self.launcher.wait(MOST_SECONDS_TO_SPEAK)
+        except subprocess.TimeoutExpired:
+            pass
         # The launcher writes where this file stands, so it must not be moved.
         said = os.pread(self.output.fileno(), MOST_SAID_BYTES, 0)
         lines = said.decode(errors="replace").strip().splitlines()

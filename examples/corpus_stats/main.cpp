@@ -137,6 +137,7 @@ void run(World& world, const std::string& folder) {
       fmt::print("\nchecked against a serial count: equal\n");
     });
   }
+  std::fflush(stdout);  // a launcher may end this rank when another has failed
   agree(all, problem);
 }
 

@@ -101,6 +101,9 @@ RankFacts gather_rank(int rank, ThreadLevel granted) {
 
 HostFacts gather_host(int ranks_here, RankFacts& used) {
   HostFacts host;
+  // First: the ranks have just met for it.
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  host.clock = std::chrono::duration<double>(now).count();
   host.machine = unknown_machine();
   attempt("the machine", used, [&] { host.machine = read_this_machine(); });
   host.name = host_name();
@@ -122,8 +125,6 @@ HostFacts gather_host(int ranks_here, RankFacts& used) {
     host.nccl = nccl_version();
     host.copies = try_copies();
   });
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  host.clock = std::chrono::duration<double>(now).count();
   return host;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/world/tuning_library.hpp"
 #include "runtime/world/world_facts.hpp"
 #include "tools/bad_arguments.hpp"
+#include "tools/launched.hpp"
 #include "tools/names.hpp"
 #include "tools/say.hpp"
 #include "tools/tune/runner.hpp"
@@ -216,7 +217,9 @@ int tune_command(const TuneArguments& arguments) {
   const TuneOptions options = checked_options(arguments);
   if (options.threads == 0) {
     World world;
-    return tune(world, options);
+    const int code = tune(world, options);
+    if (code != 0) let_the_first_rank_speak();  // where it does not fail, it throws
+    return code;
   }
   try {
     run_ranks(options.threads, [&](World& world) { tune(world, options); });
