@@ -79,11 +79,11 @@ function(hymn_test_properties)
   endforeach()
 endfunction()
 
-# hymn_run_test(NAME … PROGRAM … [ARGS …] [TIMEOUT 60] [LABELS unit] [ENVIRONMENT …])
+# hymn_run_test(NAME … PROGRAM … [ARGS …] [TIMEOUT 120] [LABELS unit] [ENVIRONMENT …])
 #
 # Runs the program once, as one process.
 function(hymn_run_test)
-  set(test_TIMEOUT 60)
+  set(test_TIMEOUT 120)
   set(test_LABELS unit)
   cmake_parse_arguments(PARSE_ARGV 0 given "" "NAME;PROGRAM;TIMEOUT" "ARGS;LABELS;ENVIRONMENT")
   foreach(option IN ITEMS TIMEOUT LABELS)

@@ -113,7 +113,9 @@ class Run(unittest.TestCase):
 
     def test_who_hangs_is_named_and_ended(self):
         self.script("mpicc", "exit 0")
-        self.script("mpirun", 'case "$1" in --version) echo "Open MPI" ;; *) sleep 1000 ;; esac')
+        self.script(
+            "mpirun", 'case "$1" in --version) echo "Open MPI" ;; *) exec sleep 1000 ;; esac'
+        )
         said = self.compare(*SHORT, "--ranks", "2", "--only", "slow", "--limit", "2", "--peer",
                             f"slow={self.folder}/bin", status=1)  # fmt: skip
         self.assertIn("FAILED slow: 0 of 2 ranks answered within 2 s", said)

@@ -25,8 +25,8 @@
 namespace hymn::test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::Each;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Body = std::function<void(World&, ProcessGroup&)>;
@@ -177,8 +177,9 @@ TEST(GpuProcessesOverMpi, ADeathIsNamed) {
     GTEST_SKIP() << "there is no mpirun";
   const ShellOutcome job =
       run_shell("'" HYMN_MPIRUN "' --enable-recovery -n 3 '" HYMN_GPU_MPI_JOB "' 2>&1");
-  EXPECT_THAT(job.output, HasSubstr("rank 0 misses 1, and its GPU is idle"));
-  EXPECT_THAT(job.output, HasSubstr("rank 2 misses 1, and its GPU is idle"));
+  // Who comes late to see it may find the other survivor gone as well.
+  EXPECT_THAT(job.output, ContainsRegex("rank 0 misses( 2)? 1( 2)?, and its GPU is idle"));
+  EXPECT_THAT(job.output, ContainsRegex("rank 2 misses( 0)? 1( 0)?, and its GPU is idle"));
 }
 
 }  // namespace

@@ -17,10 +17,21 @@ expect_silence() {
   if tells "$@" | grep -- "$pattern"; then fail "check-leftovers tells of '$pattern'"; fi
 }
 
+# wait_for_start PROCESS …: until they have become what was started; a shell's child is a shell first.
+wait_for_start() {
+  for started; do
+    for _ in $(seq 300); do
+      if [ "$(readlink "/proc/$started/exe")" = "$scratch/left_over_here" ]; then break; fi
+      sleep 0.1
+    done
+  done
+}
+
 cp "$(command -v sleep)" "$scratch/left_over_here"
 expect_silence left_over_here left_over_here
 "$scratch/left_over_here" 60 &
 process=$!
+wait_for_start "$process"
 expect_told "^process $process " other left_over_here
 expect_silence left_over_here left_over
 kill "$process"
@@ -32,11 +43,7 @@ TEST_RUN=this "$scratch/left_over_here" 60 &
 process=$!
 TEST_RUN=that "$scratch/left_over_here" 60 &
 other=$!
-for _ in $(seq 100); do
-  if [ "$(readlink "/proc/$process/exe")$(readlink "/proc/$other/exe")" = \
-    "$scratch/left_over_here$scratch/left_over_here" ]; then break; fi
-  sleep 0.1
-done
+wait_for_start "$process" "$other"
 expect_told "^process $process (left_over_here)$" --run this
 expect_silence "^process $other " --run this left_over_here
 expect_told "^process $other " left_over_here

@@ -62,8 +62,8 @@ wait_for() {
   tries=0
   until [ -e "$1" ]; do
     tries=$((tries + 1))
-    if [ "$tries" -gt 200 ]; then
-      echo "hosts.sh: $1 has not come up within 10 s" >&2
+    if [ "$tries" -gt 600 ]; then
+      echo "hosts.sh: $1 has not come up within 30 s" >&2
       exit 1
     fi
     sleep 0.05

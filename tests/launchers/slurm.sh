@@ -63,9 +63,9 @@ PartitionName=main Nodes=$node Default=YES MaxTime=10 State=UP
 END_OF_CONF
 }
 
-# poll COMMAND …: until it succeeds, for 10 s.
+# poll COMMAND …: until it succeeds, for 30 s.
 poll() {
-  deadline=$(($(date +%s) + 10))
+  deadline=$(($(date +%s) + 30))
   until "$@" >/dev/null 2>&1; do
     [ "$(date +%s)" -lt "$deadline" ] || return 1
     sleep 0.05
