@@ -323,9 +323,10 @@ void Job::note_end() {
 void Job::play() {
   if (blow_.phase == Phase::world) fate_.begin();
   // News of a death end what is in flight long before a limit. Before there is a world there are no
-  // news, and of those who do not die nobody hears.
-  const seconds limit(blow_.anyone_stays() ? 2 : 30);
-  const seconds init_limit(blow_.is_recovered() ? 15 : 3);
+  // news, and of those who do not die nobody hears. No limit may pass for who is only late.
+  const bool stays = blow_.anyone_stays();
+  const seconds limit(stays ? 4 : 30);
+  const seconds init_limit(stays ? 4 : blow_.phase == Phase::world ? 6 : 15);
   try {
     World world({.timeout = limit, .init_timeout = init_limit, .path = blow_.path});
     try {

@@ -25,8 +25,9 @@ using std::chrono::seconds;
 
 // News of a death end an operation long before this, or not at all.
 constexpr auto long_limit = seconds(30);
-// Of those who do not die nobody hears.
-constexpr auto short_limit = seconds(1);
+// Of those who do not die nobody hears. Long enough for survivors that come late, and shorter than
+// what it takes until another rank runs the coordinator.
+constexpr auto short_limit = seconds(4);
 // So long after the scene's beginning the victim fails, and so long after it who is late calls.
 constexpr auto before_death = milliseconds(200);
 constexpr auto before_late_call = milliseconds(500);

@@ -19,9 +19,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Far above what it takes: the machine may be busy.
-constexpr double longest_detection_ms = 2000;
-// A call on a group that is given up does not wait for anything.
-constexpr double at_once_ms = 1000;
+constexpr double longest_detection_ms = 4000;
+// A call on a group that is given up does not wait for anything; but a busy machine may hold it up.
+constexpr double at_once_ms = 4000;
 
 /// How long after a death its survivors knew, on the victim's host and on others. Printed at the
 /// end: a test that measures must not depend on how busy the machine is.

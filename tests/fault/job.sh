@@ -37,7 +37,7 @@ look() {
 }
 
 # Processes that are being taken down are still there for a moment.
-for _ in 1 2 3 4 5 6 7 8 9 10; do
+for _ in $(seq 50); do
   left=$(look | sort -u)
   [ -n "$left" ] || break
   sleep 0.2

@@ -69,11 +69,15 @@ void NetworkCut::expect_ended(const JobRun& run) {
 }
 
 TEST_F(NetworkCut, OfASecondDisturbsNobody) {
+  const double cut_at = clock_ms();
   control_link("cut");
   std::this_thread::sleep_for(seconds(1));
   control_link("heal");
+  const double cut_ms = clock_ms() - cut_at;
   std::this_thread::sleep_for(seconds(2));
   stop();
+  // What TCP sends again, ever less often, might come when the limit has passed.
+  if (cut_ms > 2500) GTEST_SKIP() << "on this busy machine the cut lasted " << cut_ms << " ms";
   for (int rank = 0; rank < plan_.ranks(); ++rank) {
     const json report = report_of(rank);
     EXPECT_EQ(report.value("kind", ""), "none") << report;
