@@ -78,7 +78,7 @@ namespace {
 /// Makes the world, and calls on it until somebody is missed. The ranks give up one after the
 /// other, so that most hear of those that have, too: they are to blame for nothing.
 void expect_named(int rank, int victim) {
-  const auto limit = std::chrono::milliseconds(2000 + 200 * rank);
+  const auto limit = std::chrono::milliseconds(4000 + 200 * rank);
   const auto began = std::chrono::steady_clock::now();
   try {
     World world({.timeout = limit, .init_timeout = limit});

@@ -72,10 +72,10 @@ void killed(World& world) {
   sum_matrices(world);
 }
 
-// It is continued by its director.
+// Rank 1 is stopped and continued by its director.
 void stopped(World& world) {
   sum_matrices(world);
-  if (world.rank() == 1) std::raise(SIGSTOP);
+  if (world.rank() == 1) wait_for_director(world);
   sum_matrices(world);
   sum_matrices(world);
 }

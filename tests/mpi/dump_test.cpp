@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr int ended_by_abort = 128 + SIGABRT;
@@ -160,6 +161,10 @@ TEST_F(Dump, OfARankThatIsEndingItsWorld) {
 TEST_F(Dump, OfARankThatWasStoppedAndContinued) {
   start("stopped");
   const int pid = pid_of(1);
+  // By the test: one that stopped itself might do so when it is continued already.
+  ASSERT_TRUE(job_.wait_for("ready1"));
+  kill(pid, SIGSTOP);
+  job_.write("go", "1");
   // Rank 0 has noticed that rank 1 is stopped, which is no failure.
   const auto peer_state = [&] {
     std::filesystem::remove(job_.folder() / "dump0");
@@ -185,7 +190,8 @@ TEST_F(Dump, OfARankThatWasStoppedAndContinued) {
 // --- On failures
 
 TEST_F(Dump, test_timeout_dumps) {
-  start("left_alone", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
+  // The limit is that of the making of the world, too, and of the first sum.
+  start("left_alone", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=10");
   const std::string output = job_.output();
   EXPECT_EQ(job_.status(0), ended_by_abort) << output;
   EXPECT_EQ(job_.status(1), 0) << output;
@@ -195,7 +201,7 @@ TEST_F(Dump, test_timeout_dumps) {
 }
 
 TEST_F(Dump, test_timeout_dumps_with_times) {
-  start("timed", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
+  start("timed", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=10");
   const std::string output = job_.output();
   EXPECT_EQ(job_.status(0), ended_by_abort) << output;
   EXPECT_EQ(job_.status(1), 0) << output;
@@ -207,7 +213,7 @@ TEST_F(Dump, test_timeout_dumps_with_times) {
 }
 
 TEST_F(Dump, test_timeout_dumps_on_stuck_ranks) {
-  start("asleep", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=1");
+  start("asleep", "HYMN_ON_FAILURE=tear_down HYMN_TIMEOUT=10");
   const std::string output = job_.output();
   for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(job_.status(rank), ended_by_abort) << output;
   const Json dump = dump_of(0);
@@ -225,7 +231,9 @@ TEST_F(Dump, test_nccl_errors_dump) {
   EXPECT_EQ(job_.status(1), 1) << output;
   EXPECT_THAT(output, HasSubstr("exited with status 1"));
   const Json dump = dump_of(0);
-  EXPECT_EQ(dump["trigger"], "death");
+  // Its own call may give the group up before the thread that has heard of the death comes to it.
+  EXPECT_THAT(dump["trigger"].get<std::string>(), AnyOf("death", "abort"));
+  EXPECT_THAT(dump["reason"].get<std::string>(), ContainsRegex("rank 1 \\(.*\\) is dead"));
   expect_first_alone(dump_of(1));
   expect_verdict(1, {"death", "rank 1", "exited with status 1"});
 }
@@ -246,15 +254,21 @@ TEST_F(Dump, OfAKilledRankByAnother) {
   EXPECT_EQ(job_.status(2), 3) << output;
   const Json dead = dump_of(1);
   EXPECT_EQ(dead["trigger"], "death");
-  EXPECT_EQ(dead["written_by"], 0);
+  // By the lowest that is left: rank 0 may be gone when rank 2 hears of it.
+  EXPECT_THAT(dead["written_by"].get<int>(), AnyOf(0, 2));
   expect_first_alone(dead);
   for (const int rank : {0, 2}) {
     const Json dump = dump_of(rank);
     EXPECT_EQ(dump.value("written_by", rank), rank);
-    EXPECT_EQ(dump["trigger"], "death");
-    ASSERT_GE(dump["peers"].size(), 1u);
-    EXPECT_EQ(dump["peers"][0]["rank"], 1);
-    EXPECT_EQ(dump["peers"][0]["state"], "dead");
+    // Whichever comes first: the death, that the group is given up for it, or the other's request.
+    const auto trigger = dump["trigger"].get<std::string>();
+    EXPECT_THAT(trigger, AnyOf("death", "abort", "request"));
+    EXPECT_THAT(dump["reason"].get<std::string>(), ContainsRegex("rank 1 \\(.*\\) is dead"));
+    if (trigger != "death") continue;
+    const Json& peers = dump["peers"];
+    EXPECT_TRUE(std::any_of(peers.begin(), peers.end(), [](const Json& peer) {
+      return peer["rank"] == 1 && peer["state"] == "dead";
+    })) << peers;
   }
   expect_verdict(1, {"death", "rank 1"});
 }

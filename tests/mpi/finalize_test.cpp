@@ -32,7 +32,8 @@ struct Things {
     // What never completes below is waited for no longer than this when its group ends.
     groups.push_back(world->new_group(
         everybody,
-        {.timeout = fails_early ? std::chrono::seconds(20) : std::chrono::milliseconds(200)}));
+        {.timeout = fails_early ? std::chrono::seconds(20) : std::chrono::milliseconds(200),
+         .init_timeout = std::chrono::seconds(60)}));
     in_flight = fails_early;
     works.push_back(groups[1].all_reduce_async(view_of(sum)));
     works.back().wait();
@@ -41,7 +42,8 @@ struct Things {
     // Nobody sends this, and only one rank comes to the barrier: they are in flight until the end.
     const int next = (world->rank() + 1) % world->size();
     works.push_back(groups[2].irecv(BufferView(incoming), next, 5));
-    CHECK(!works.back().test());
+    CHECK(!works.back().test() || works.back().error() != nullptr);  // its limit may have passed
+    MPI_Barrier(MPI_COMM_WORLD);  // the limit of what follows gives the group up
     if (world->rank() == 0) works.push_back(groups[2].barrier_async());
     MPI_Barrier(MPI_COMM_WORLD);  // nobody's end comes before another's start
   }
@@ -69,7 +71,7 @@ struct Things {
       CHECK_THROWS(Error, works[i].wait(std::chrono::seconds(1)), "finalized");
       CHECK(works[i].test() && works[i].error() != nullptr);
     }
-    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(15));
     CHECK(value == 1);
   }
 };

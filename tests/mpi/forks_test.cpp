@@ -127,8 +127,8 @@ void run(std::string_view how) {
   for (int i = 0; i < 200; ++i) expect_all_works();
   store->set("key", "value");
   if (how == "note" && world->rank() == 0) std::raise(SIGKILL);
-  // A PeerError, or an AbortedError where that was heard of before.
-  if (how == "note") CHECK_THROWS(Error, groups[0].barrier(), "killed by signal 9");
+  // A PeerError, or an AbortedError where that was heard of before. The signal may not be told.
+  if (how == "note") CHECK_THROWS(Error, groups[0].barrier(), " is dead: its process was killed");
   if (how == "note") std::printf("rank 1 knows\n");
   CHECK(!world->is_destroyed());
   world->destroy();

@@ -1,7 +1,9 @@
 // Jobs of three ranks that hang, or fail, each in one way; hang_test.cpp starts them, and looks at
 // what hymn says of them.
 //   hang_job WAY FOLDER
-// FOLDER/pid0 … tell the processes; a rank that is elsewhere stays there until FOLDER/go is there.
+// FOLDER/pid0 … tell the processes, FOLDER/failed0 … that they have told their error; a rank that
+// is elsewhere stays there until FOLDER/go is there.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -63,11 +65,12 @@ void stopped(ProcessGroup& group, int rank) {
   sum(group, 4);
 }
 
-// A ring of messages that rank 0 never sends into.
+// A ring of messages that rank 0 never sends into. Rank 2 comes to its limit first: when rank 1 has
+// given up, and left, it is that which is told.
 void ring(ProcessGroup& group, int rank) {
   if (rank == 0) std::raise(SIGSTOP);
   std::vector<float> values(4);
-  group.recv(values, rank - 1);
+  group.recv(values, rank - 1, 0, {.timeout = std::chrono::seconds(rank == 2 ? 7 : 30)});
   group.send(values, (rank + 1) % group.size());
 }
 
@@ -130,6 +133,8 @@ int hang(const std::string& way) {
   World world;
   ProcessGroup group = world.new_group({0, 1, 2}, {.description = "dp"});
   sum(group, 4);
+  // Of those who wait for rank 2 it is rank 0 that tells of it, if it does not come late itself.
+  if (world.rank() == 1) wait_for("pid0");
   write_pid(world.rank());
   try {
     if (late_ways.contains(way))
@@ -139,6 +144,7 @@ int hang(const std::string& way) {
   } catch (const Error& error) {
     std::printf("rank %d: %s error: %s\n", world.rank(), to_string(error.kind()), error.what());
     std::fflush(stdout);
+    write_file("failed" + std::to_string(world.rank()), 1);
     return 3;
   }
   return 0;

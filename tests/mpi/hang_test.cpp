@@ -31,19 +31,20 @@ class Hang : public ::testing::Test {
   int pid_of(int rank) const { return std::atoi(job_.read("pid" + std::to_string(rank)).c_str()); }
   /// What is written by a job whose operations may take so long, and which leaves dumps.
   std::string fail(const std::string& way, const std::string& settings = "") {
-    start(way, "HYMN_TIMEOUT=2 HYMN_DUMP=" + job_.word("dump") + " " + settings);
+    start(way, "HYMN_TIMEOUT=10 HYMN_DUMP=" + job_.word("dump") + " " + settings);
     return job_.output();
   }
   std::string dump_verdict() {
     return run_shell(HYMN_COMMAND " trace " + job_.word("dump") + " 2>&1").output;
   }
-  /// What `hymn trace` says of the running job, as soon as that is a fault.
-  std::string live_verdict(int pid, const std::string& options = "") {
+  /// What `hymn trace` says of the running job, as soon as that is a fault, and has these words: a
+  /// rank may come late.
+  std::string live_verdict(int pid, const std::string& words, const std::string& options = "") {
     ShellOutcome live;
     for (int tries = 0; tries < 60; ++tries) {
       live =
           run_shell(HYMN_COMMAND " trace --live " + std::to_string(pid) + " " + options + " 2>&1");
-      if (live.exit_code != 0) break;
+      if (live.exit_code != 0 && live.output.find(words) != std::string::npos) break;
       std::this_thread::sleep_for(500ms);
     }
     EXPECT_EQ(live.exit_code, 1) << live.output;
@@ -55,8 +56,8 @@ class Hang : public ::testing::Test {
   }
 
   void expect_report(const std::string& way) {
-    start(way, "HYMN_TIMEOUT=60 HYMN_WAIT_REPORT=1");
-    std::this_thread::sleep_for(6s);
+    start(way, "HYMN_TIMEOUT=60 HYMN_WAIT_REPORT=6");
+    std::this_thread::sleep_for(13s);
     end_by_force();
     const std::string line = "all_reduce #2 of group 'dp#1' has waited ";
     const std::size_t first = output_.find(line);
@@ -70,8 +71,8 @@ class Hang : public ::testing::Test {
 
   /// Of what rank 2 comes too late to: one line, that names it.
   void expect_report_of_late(const std::string& way, const std::string& purpose) {
-    start(way, "HYMN_TIMEOUT=60 HYMN_WAIT_REPORT=1");
-    std::this_thread::sleep_for(5s);
+    start(way, "HYMN_TIMEOUT=60 HYMN_WAIT_REPORT=6");
+    std::this_thread::sleep_for(13s);
     job_.write("go", "1");
     output_ = job_.output();
     const std::string line = purpose + " has waited ";
@@ -99,8 +100,9 @@ TEST_F(Hang, WithAnotherCountShowsBothCalls) {
   EXPECT_THAT(dump_verdict(),
               AllOf(HasSubstr("mismatch: the ranks of group 'dp#1' call different collectives as "
                               "#2: rank 2 differs"),
-                    ContainsRegex("ranks 0-1 call all_reduce of 100000 float32 with sum at "
-                                  "hang_job.cpp:[0-9]+"),
+                    // One of the two may not have come before the other saw it.
+                    ContainsRegex("(ranks 0-1 call|rank [01] calls) all_reduce of 100000 float32 "
+                                  "with sum at hang_job.cpp:[0-9]+"),
                     ContainsRegex("rank 2 calls all_reduce of 1000 float32 with sum at "
                                   "hang_job.cpp:[0-9]+")));
 }
@@ -109,14 +111,14 @@ TEST_F(Hang, WithAnotherCallOverMpiShowsBothCalls) {
   const std::string output = fail("other_call", "HYMN_PATH=mpi,mpi_p2p");
   EXPECT_THAT(output, HasSubstr("usage error: ranks make different calls: in #2 "));
   EXPECT_THAT(output, ContainsRegex("rank 2 calls barrier \\(at hang_job.cpp"));
-  EXPECT_THAT(output, ContainsRegex("call all_reduce of 100000 float32 with sum \\(at hang_job"));
+  EXPECT_THAT(output, ContainsRegex("calls? all_reduce of 100000 float32 with sum \\(at hang_job"));
   EXPECT_THAT(dump_verdict(), AllOf(HasSubstr("mismatch: "), HasSubstr("rank 2 calls barrier at")));
 }
 
 // --- Somebody is missing
 
 TEST_F(Hang, WithARankThatNeverCalls) {
-  start("never_calls", "HYMN_TIMEOUT=2 HYMN_DUMP=" + job_.word("dump"));
+  start("never_calls", "HYMN_TIMEOUT=10 HYMN_DUMP=" + job_.word("dump"));
   for (const std::string name : {"dump0", "dump1", "dump2"}) ASSERT_TRUE(job_.wait_for(name));
   job_.write("go", "1");
   const std::string output = job_.output();
@@ -128,9 +130,9 @@ TEST_F(Hang, WithARankThatNeverCalls) {
 }
 
 TEST_F(Hang, InARingEndsAtTheRankThatIsStopped) {
-  start("ring", "HYMN_TIMEOUT=3");
+  start("ring", "HYMN_TIMEOUT=20");
   // Whoever throws ends: the launcher waits for the one that is stopped.
-  std::this_thread::sleep_for(8s);
+  ASSERT_TRUE(job_.wait_for("failed2"));
   end_by_force();
   EXPECT_THAT(output_, ContainsRegex("recv #1 of group 'dp#1' has not completed on rank 2 .*; rank "
                                      "1 waits for rank 0, which is stopped; in the end all wait "
@@ -151,14 +153,14 @@ TEST_F(Hang, IsReportedOnceWhileAGroupShrinks) {
 
 TEST_F(Hang, IsSeenWhileItLasts) {
   start("never_calls", "HYMN_TIMEOUT=60");
-  const std::string live = live_verdict(pid_of(1));
+  const std::string live = live_verdict(pid_of(1), "ranks 0-1 have waited ");
   EXPECT_THAT(live,
               ContainsRegex("1. missing: rank 2 \\(.*\\) never entered all_reduce #2 of group "
                             "'dp#1'"));
   EXPECT_THAT(live, ContainsRegex("ranks 0-1 have waited [0-9.]+ s at hang_job.cpp:"));
   EXPECT_THAT(live, HasSubstr("looked at: records of 3 of 3 ranks of hang_job"));
   // The same by any other rank, and from what was kept.
-  EXPECT_THAT(live_verdict(pid_of(2), "--dump " + job_.word("kept")),
+  EXPECT_THAT(live_verdict(pid_of(2), "never entered", "--dump " + job_.word("kept")),
               HasSubstr("never entered all_reduce #2"));
   const auto kept = run_shell(HYMN_COMMAND " trace " + job_.word("kept") + " 2>&1");
   EXPECT_EQ(kept.exit_code, 1);
@@ -168,7 +170,7 @@ TEST_F(Hang, IsSeenWhileItLasts) {
 
 TEST_F(Hang, OfAStoppedRankIsSeenWhileItLasts) {
   start("stopped", "HYMN_TIMEOUT=60");
-  const std::string live = live_verdict(pid_of(2));
+  const std::string live = live_verdict(pid_of(2), "ranks 0-1 have waited ");
   EXPECT_THAT(live, ContainsRegex("1. missing: rank 2 \\(.*\\) is stopped, and never entered "
                                   "all_reduce #2 of group 'dp#1'"));
   EXPECT_THAT(live, HasSubstr("look for who stopped it"));
@@ -177,8 +179,8 @@ TEST_F(Hang, OfAStoppedRankIsSeenWhileItLasts) {
 
 TEST_F(Hang, OfTwoMessagesWithDifferentTags) {
   start("other_tag", "HYMN_TIMEOUT=60");
-  EXPECT_THAT(live_verdict(pid_of(0)),
-              HasSubstr("rank 1 sends with tag 3, and rank 2 receives with tag 5"));
+  const std::string words = "rank 1 sends with tag 3, and rank 2 receives with tag 5";
+  EXPECT_THAT(live_verdict(pid_of(0), words), HasSubstr(words));
   end_by_force();
 }
 

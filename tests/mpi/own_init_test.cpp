@@ -68,7 +68,7 @@ TEST(OwnInit, ThreeWorldsOneAfterTheOther) {
 
 // The others are gone by then: MPI_Finalize() would wait for them for ever.
 TEST(OwnInit, WhoComesLateToTheEndIsNotHeldUp) {
-  const Ending ending = run_shell("env HYMN_TIMEOUT=0.5 " HYMN_MPIRUN
+  const Ending ending = run_shell("env HYMN_TIMEOUT=0.5 HYMN_INIT_TIMEOUT=30 " HYMN_MPIRUN
                                   " --enable-recovery -n 3 " HYMN_OWN_INIT " late_end");
   EXPECT_NE(ending.status, hung);
   EXPECT_THAT(ending.output, HasSubstr("ending the world: waited"));
