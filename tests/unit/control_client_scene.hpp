@@ -164,14 +164,24 @@ class ControlClientScene {
       : ControlClientScene(Unrun(), size, coordinator_ranks, coordinator_silence) {
     for (auto& rank : ranks_) rank->run(token_, coordinators_);
   }
-  /// That rank comes so early that the first coordinator does not answer it yet.
-  static ControlClientScene with_early(int early, int size,
-                                       const std::vector<int>& coordinator_ranks) {
+  /// That rank comes when the first coordinator, with whom the others speak, is held, and goes on
+  /// to the next one: both are there by then, whoever loses its core.
+  static ControlClientScene with_unanswered(int unanswered, int size,
+                                            const std::vector<int>& coordinator_ranks) {
     ControlClientScene scene(Unrun(), size, coordinator_ranks, std::chrono::hours(1));
-    scene.at(early).run(scene.token_, scene.coordinators_);
-    EXPECT_TRUE(scene.at(early).says("no answer in time"));
+    const int first = coordinator_ranks.front();
     for (int rank = 0; rank < size; ++rank)
-      if (rank != early) scene.at(rank).run(scene.token_, scene.coordinators_);
+      if (rank != unanswered) scene.at(rank).run(scene.token_, scene.coordinators_);
+    scene.abort(first, 1);
+    for (int rank = 0; rank < size; ++rank) {
+      if (rank == unanswered || rank == first) continue;
+      EXPECT_TRUE(scene.ears(rank).hears("abort of 1")) << "rank " << rank << " has not come";
+    }
+    scene.at(first).gate.close();
+    scene.at(first).gate.await(1);
+    scene.at(unanswered).run(scene.token_, scene.coordinators_);
+    EXPECT_TRUE(scene.at(unanswered).says("no answer in time"));
+    scene.at(first).gate.open();
     return scene;
   }
   ControlClientRank& at(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -133,19 +134,27 @@ TEST(RegionHandover, WhoeverKnocksAndSaysNothingDoesNotProlongTheWait) {
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
   std::copy(name.begin(), name.end(), to.sun_path + 1);
-  const Descriptor knocker(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  constexpr auto limit = std::chrono::milliseconds(600);
-  const auto before = std::chrono::steady_clock::now();
-  Child late([&]() -> std::string {
-    std::this_thread::sleep_for(limit * 2 / 3);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    const auto* listener_to = reinterpret_cast<const sockaddr*>(&to);
-    return connect(knocker.number(), listener_to, length) == 0 ? "knocked" : "nobody there";
-  });
+  constexpr Duration limit = std::chrono::milliseconds(600);
   const Descriptor memory = make_nameless_memory(4096, "test");
-  EXPECT_THROW(listener->receive(key_of(memory), limit), ResourceError);
-  EXPECT_LT(std::chrono::steady_clock::now() - before, limit * 3 / 2);
-  EXPECT_EQ(late.report(), "knocked");
+  const auto time_of_one = [&]() -> Duration {
+    const Descriptor knocker(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto before = std::chrono::steady_clock::now();
+    Child late([&]() -> std::string {
+      std::this_thread::sleep_for(limit * 2 / 3);
+      const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      const auto* listener_to = reinterpret_cast<const sockaddr*>(&to);
+      return connect(knocker.number(), listener_to, length) == 0 ? "knocked" : "nobody there";
+    });
+    EXPECT_THROW(listener->receive(key_of(memory), limit), ResourceError);
+    const Duration took = std::chrono::steady_clock::now() - before;
+    EXPECT_EQ(late.report(), "knocked");
+    return took;
+  };
+  // Whoever loses its core takes longer, but not each time.
+  Duration least = time_of_one();
+  for (int more = 0; more < 9 && least >= limit * 3 / 2; ++more)
+    least = std::min(least, time_of_one());
+  EXPECT_LT(least, limit * 3 / 2);
 }
 
 TEST(RegionHandover, NobodyIsHandedWhatItCanOpenItself) {

@@ -173,9 +173,12 @@ TEST_F(DirectBoardTest, WhoReadsTooLateFindsOut) {
   Member first = member(0);
   meet_and_be_touched(first);
   first.board.leave();
-  const auto began = std::chrono::steady_clock::now();
+  std::string said;
+  const LogSink before =
+      set_log_sink([&said](LogLevel, int, std::string_view text) { said = text; });
   first.board.give_up(nullptr, 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(3));
+  set_log_sink(before);
+  EXPECT_EQ(said, "") << "it has tried as long as it may, though there is nothing to cut off";
   EXPECT_TRUE(SharedHeap::of_process().find(first.buffer.data(), bytes)) << "need not be cut off";
   first.buffer.data()[0] = std::byte{5};
   to_other_.send("");
@@ -228,9 +231,12 @@ TEST_F(DirectBoardTest, WhoComesBackIsWaitedFor) {
   Member first = member(0);
   meet_and_be_touched(first);
   first.board.give_up(first.buffer.data(), bytes);
-  // Unless it took so long that it was cut off, what it did was waited for.
+  // Unless it took so long that it was cut off, perhaps in the very moment in which it wrote, what
+  // it did was waited for.
   const bool cut_off = !SharedHeap::of_process().find(first.buffer.data(), bytes);
-  EXPECT_EQ(first.buffer.data()[0], cut_off ? std::byte{0} : std::byte{9});
+  if (!cut_off || first.buffer.data()[0] != std::byte{0}) {
+    EXPECT_EQ(first.buffer.data()[0], std::byte{9});
+  }
   to_other_.send("");
   EXPECT_THAT(other.report(), testing::HasSubstr("has given up"));
 }

@@ -247,7 +247,7 @@ TEST(FlightDump, TellsWhoMovesOnWhatWasStarted) {
 TEST(FlightDump, TellsOfAFailedGroup) {
   run_ranks(2, [](World& world) {
     ProcessGroup group = world.new_group({0, 1}, {.path = "shm", .algo = "all_reduce_two_shot"});
-    group.set_timeout(std::chrono::milliseconds(7500));
+    group.set_timeout(std::chrono::milliseconds(77'500));
     std::vector<float> values(20'000);
     group.all_reduce(values);
     const BufferView mine =
@@ -255,13 +255,13 @@ TEST(FlightDump, TellsOfAFailedGroup) {
     EXPECT_THROW(group.all_reduce(mine), Error);
     const Json dump = Json::parse(world.flight_record());
     const Json& config = dump["pg_config"]["1"];
-    EXPECT_EQ(config["timeout_ms"], 7500);
+    EXPECT_EQ(config["timeout_ms"], 77500);
     EXPECT_EQ(config["collective_seq"], 2);
     EXPECT_EQ(config["completed_seq"], 1);
     EXPECT_EQ(config["aborted"], detail::GroupState::of(group)->health().abort_failure().reason);
     EXPECT_EQ(dump["entries"].back()["state"], "failed");
     EXPECT_EQ(dump["entries"].back()["retired"], true);
-    EXPECT_EQ(dump["entries"].back()["timeout_ms"], 7500);
+    EXPECT_EQ(dump["entries"].back()["timeout_ms"], 77500);
   });
 }
 

@@ -91,11 +91,11 @@ TEST(GroupEnds, WhatIsGivenUpIsWithdrawnFirst) {
     World world = world_with(hooks[1], hub, 1);
     while (!is_given_up) std::this_thread::yield();
     has_come = true;
-    EXPECT_NO_THROW(make(world, 5s).barrier());
+    EXPECT_NO_THROW(make(world, 30s).barrier());
   });
   World world = world_with(hooks[0], hub, 0);
   EXPECT_THROW(make(world, 50ms), TimeoutError);
-  EXPECT_NO_THROW(make(world, 5s).barrier());
+  EXPECT_NO_THROW(make(world, 30s).barrier());
   world.destroy();
   other.join();
 }

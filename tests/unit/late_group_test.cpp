@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hymn/hymn.hpp"
+#include "tests/unit/other_waits.hpp"
 
 namespace hymn::test {
 namespace {
@@ -23,7 +24,7 @@ void expect_deadlock(const std::function<void()>& call, const std::vector<std::s
   }
 }
 
-constexpr auto call_limit = 3s;  // of one rank's call: by then the other waits
+constexpr auto call_limit = 1s;  // of one rank's call, which comes when the other waits
 constexpr auto longer = 60s;     // of the other's, which comes to an end after that
 
 TEST(LateGroup, ItsErrorNamesAllWhoWaitForEachOther) {
@@ -32,6 +33,7 @@ TEST(LateGroup, ItsErrorNamesAllWhoWaitForEachOther) {
     if (world.rank() == 0) {
       world.group().recv(view_of(word), 1, 0, {.timeout = longer});
     } else {
+      await_wait_of(world, 0);
       expect_deadlock([&] { (void)world.new_group({0, 1}, {.init_timeout = call_limit}); },
                       {"missing: rank 0 (", "it has been in recv #1 of 1 int32 from rank 1",
                        "rank 0 waits for rank 1", "deadlock: ranks 0, 1 wait for each other"});
@@ -43,10 +45,12 @@ TEST(LateGroup, ItsErrorNamesAllWhoWaitForEachOther) {
 TEST(LateGroup, IsToldOfByWhoWaitsForItsRanks) {
   run_ranks(2, [](World& world) {
     std::int32_t word = 0;
-    if (world.rank() == 0)
+    if (world.rank() == 0) {
+      await_wait_of(world, 1);
       expect_deadlock([&] { world.group().recv(view_of(word), 1, 0, {.timeout = call_limit}); },
                       {"it has been making group 1 of ranks 0-1 for",
                        "deadlock: ranks 0, 1 wait for each other"});
+    }
     EXPECT_EQ(world.new_group({0, 1}, {.init_timeout = longer}).size(), 2);
   });
 }

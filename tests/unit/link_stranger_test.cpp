@@ -11,12 +11,14 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 /// A server with one member, to which nothing may happen.
 class Strangers : public ::testing::Test {
  protected:
-  void serve(LinkLimits limits = {}) {
+  // Who has lost its core must not look slow.
+  void serve(LinkLimits limits = {.handshake = 60s}) {
     server = std::make_unique<TestServer>(
         io,
         LinkServerOptions{.listen = on_loopback(), .token = token, .size = 3, .limits = limits});
@@ -31,11 +33,13 @@ class Strangers : public ::testing::Test {
                                         LinkClientOptions{.rank = rank,
                                                           .token = its_token,
                                                           .candidates = {server->link.endpoint()},
+                                                          .per_candidate_limit = 20s,
+                                                          .gives_up_when_refused = true,
                                                           .service = service});
   }
   RawPeer stranger() { return {io, server->link.endpoint()}; }
   void expect_refused(TestClient& peer) {
-    peer.link.connect(0, 400ms);
+    peer.link.connect(0, 20s);
     ASSERT_TRUE(turn_until(io, [&] { return !peer.story.empty(); }));
     EXPECT_THAT(peer.story, ElementsAre(HasSubstr("lost: ")));
   }
@@ -215,8 +219,12 @@ class FalseServer {
 
 TEST_F(Strangers, CannotServe) {
   FalseServer impostor(io);
-  TestClient peer(io, {.rank = 1, .token = token, .candidates = {impostor.endpoint()}});
-  peer.link.connect(0, 300ms);
+  TestClient peer(io, {.rank = 1,
+                       .token = token,
+                       .candidates = {impostor.endpoint()},
+                       .per_candidate_limit = 20s,
+                       .gives_up_when_refused = true});
+  peer.link.connect(0, 20s);
   turn_for(io, 20ms);
   auto socket = impostor.accept();
   const ServerHandshake handshake(Token::random(), "link");
@@ -249,7 +257,8 @@ TEST_F(Strangers, ThatServeNothingCostNoMoreThanTheTimeOfACandidate) {
   peer.link.connect(0, 20s);
   ASSERT_TRUE(turn_until(io, [&] { return !peer.story.empty(); }));
   EXPECT_THAT(peer.story, ElementsAre("connected 1"));
-  EXPECT_THAT(peer.log, ElementsAre(HasSubstr("no answer in time")));
+  // The other's time may be over, too, where the test has lost its core.
+  EXPECT_THAT(peer.log, AllOf(Not(IsEmpty()), Each(HasSubstr("no answer in time"))));
 }
 
 }  // namespace

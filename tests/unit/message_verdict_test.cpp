@@ -38,11 +38,15 @@ TEST(MessageVerdict, AReceiveIsGivenUpAndNotItsGroup) {
 TEST(MessageVerdict, OfABatchOnlyWhatIsStillInFlightCounts) {
   std::promise<void> told;
   std::shared_future<void> is_told = told.get_future().share();
+  std::promise<void> received;
   run_ranks(4, [&](World& world) {
     ProcessGroup& group = world.group();
     std::vector<int> in(3, 7);
     std::vector<int> out(3);
-    if (world.rank() == 1) group.recv(out, 0, 1);
+    if (world.rank() == 1) {
+      group.recv(out, 0, 1);
+      received.set_value();
+    }
     if (world.rank() != 0) {
       is_told.wait();
       if (world.rank() == 2) group.send(in, 0, 2);
@@ -50,6 +54,8 @@ TEST(MessageVerdict, OfABatchOnlyWhatIsStillInFlightCounts) {
     }
     const std::array batch = {P2POp::send(in, 1, 1), P2POp::recv(out, 2, 2)};
     Work work = group.batch_isend_irecv(batch);
+    const std::future<void> is_received = received.get_future();
+    while (is_received.wait_for(1ms) != std::future_status::ready) (void)work.test();
     try {
       work.wait(1500ms);
       ADD_FAILURE() << "rank 2 has not sent it";
