@@ -194,12 +194,13 @@ RANK_TEST(Hosts, ARankIsMissing) {
 
 RANK_TEST(Hosts, OtherCallsOnOneHost) {
   NEEDS_HIERARCHY();
-  ProcessGroup group = across_hosts(world, 2s);
+  ProcessGroup group = across_hosts(world, 20s);
   // All ranks of a host make the same call, but for the last.
   const bool odd = world.local_rank() != 0 && world.local_rank() == world.local_size() - 1;
   std::vector<float> values(odd ? 7 : 8, 1.0F);
   std::string text = error_text([&] { group.all_reduce(values); });
-  std::int32_t found = text.find("ranks make different calls") != std::string::npos ? 1 : 0;
+  // "make different calls"; or "makes a different call", where one is not recorded yet.
+  std::int32_t found = text.find("different call") != std::string::npos ? 1 : 0;
   world.group().all_reduce(view_of(found), ReduceOp::max);
   EXPECT_EQ(found, 1) << text;
   EXPECT_NE(text, "");
@@ -219,7 +220,7 @@ void expect_found(World& world, const char* what, const Deed& usual, const Deed&
   std::string text;
   if (is_odd) text = error_text([&] { odd(group); });
   if (!is_odd && (world.rank() < odd_one || others_come)) text = error_text([&] { usual(group); });
-  std::int32_t found = text.find("ranks make different calls") != std::string::npos ? 1 : 0;
+  std::int32_t found = text.find("different call") != std::string::npos ? 1 : 0;
   world.group().all_reduce(view_of(found), ReduceOp::max);
   EXPECT_EQ(found, 1) << text;
 }

@@ -119,9 +119,10 @@ RANK_TEST(JoinFailure, ARankThatEndsItsWorldIsNamed) {
 
 RANK_TEST(JoinFailure, ARankThatDoesNotComeIsNamed) {
   NEEDS_RANKS(2);
-  // Only the first has a short limit; the others hear of it, and the last one does not even look.
-  ProcessGroup group =
-      fresh_group(world, "incomplete", world.rank() == 0 ? Timeout(500ms) : Timeout(50s));
+  ProcessGroup group = fresh_group(world, "incomplete");
+  // Only the first has a short limit, and not for the making of the group; the others hear of it,
+  // and the last one does not even look.
+  group.set_timeout(world.rank() == 0 ? Timeout(500ms) : Timeout(50s));
   const int last = world.size() - 1;
   Summer summer(group);
   Join join({&summer});

@@ -146,7 +146,7 @@ RANK_TEST(Lifecycle, DestroyGivesUpWorkThatCannotComplete) {
   if (world.rank() == 0) work = group.irecv(in, 1);  // which nobody sends
   const auto before = std::chrono::steady_clock::now();
   group.destroy();
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 10s);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 30s);
   if (world.rank() == 0) {
     EXPECT_TRUE(work.is_completed());
     EXPECT_NE(work.error(), nullptr);

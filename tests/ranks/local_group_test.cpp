@@ -283,7 +283,11 @@ RANK_TEST(LocalSync, WhoDoesNotComeIsNamed) {
       const Error error = failure_of(
           [&] { world.new_group(everybody(world), members_within(200ms)); }, {"making "});
       EXPECT_EQ(error.kind(), ErrorKind::timeout);
-      EXPECT_TRUE(std::ranges::count(error.context().missing, absent)) << error.what();
+      // Who comes when the leader has given it up, or before that one comes, misses the leader.
+      const std::vector<int>& missing = error.context().missing;
+      EXPECT_TRUE(std::ranges::count(missing, absent) ||
+                  (world.rank() != 0 && std::ranges::count(missing, 0)))
+          << error.what();
     }
     world.group().barrier();
     // What was in vain does not count.
@@ -296,22 +300,31 @@ RANK_TEST(LocalSync, WhoDoesNotComeIsNamed) {
 RANK_TEST(LocalSync, WhoHasComeIsNotNamed) {
   NEEDS_RANKS(3);
   if (!any_thread_may_call()) return;
-  std::thread other;
-  if (world.rank() == 1)
-    other = std::thread([&] {
-      std::this_thread::sleep_for(100ms);
-      expect_group_works(world.new_group({1, 2}, members_only));
-    });
-  if (world.rank() < 2) {
-    const Error error =
-        failure_of([&] { world.new_group({0, 1, 2}, members_within(500ms)); }, {"making "});
-    EXPECT_EQ(error.context().missing, std::vector{2}) << error.what();
-    EXPECT_EQ(std::string(error.what()).find("rank 1 ("), std::string::npos) << error.what();
+  // Ranks that stand still for longer than the limit are late, and rightly named. So there are
+  // further attempts, with more time.
+  std::int32_t right = 0;
+  std::string told;
+  for (Duration limit = 500ms; right == 0 && limit <= 4s; limit *= 2) {
+    right = 1;
+    std::thread other;
+    if (world.rank() == 1)
+      other = std::thread([&] {
+        std::this_thread::sleep_for(limit / 5);
+        expect_group_works(world.new_group({1, 2}, members_only));
+      });
+    if (world.rank() < 2) {
+      const Error error =
+          failure_of([&] { world.new_group({0, 1, 2}, members_within(limit)); }, {"making "});
+      told = error.what();
+      const bool names_rank_1 = told.find("rank 1 (") != std::string::npos;
+      right = error.context().missing == std::vector{2} && !names_rank_1 ? 1 : 0;
+    }
+    if (world.rank() == 2) std::this_thread::sleep_for(3 * limit);  // it waits for nobody
+    world.group().all_reduce(view_of(right), ReduceOp::min);
+    if (world.rank() == 2) expect_group_works(world.new_group({1, 2}, members_only));
+    if (other.joinable()) other.join();
   }
-  if (world.rank() == 2) std::this_thread::sleep_for(1500ms);  // it waits for nobody
-  world.group().barrier();
-  if (world.rank() == 2) expect_group_works(world.new_group({1, 2}, members_only));
-  if (other.joinable()) other.join();
+  EXPECT_EQ(right, 1) << told;
   expect_in_step(world);
 }
 

@@ -70,8 +70,19 @@ TEST(Policy, CleanUpLeavesWhatAllHaveStarted) {
     NEEDS_RANKS(2);
     ProcessGroup group = fresh_group(world, "unattended");
     std::vector<std::int32_t> values(1'000'000, 1);
-    Work work = group.all_reduce_async(values, {}, {.timeout = world.rank() == 0 ? 500ms : 20s});
-    EXPECT_FALSE(is_aborted_within(group, world.rank() == 0 ? 2s : 1500ms));
+    const auto start = [&](Timeout limit) {
+      return group.all_reduce_async(values, {}, {.timeout = limit});
+    };
+    Work work;
+    if (world.rank() == 0) {
+      await_tokens_of_all_others(world);  // who had not started it by the limit would be missed
+      work = start(500ms);
+      EXPECT_FALSE(is_aborted_within(group, 2s));
+    } else {
+      work = start(50s);
+      send_token(world, 0);
+      std::this_thread::sleep_for(1500ms);
+    }
     // The limit has passed, but it is for who waits to say so.
     try {
       work.wait();
@@ -89,12 +100,19 @@ TEST(Policy, CleanUpLeavesWhatAllHaveEntered) {
     NEEDS_RANKS(2);
     ProcessGroup group = fresh_group(world, "unattended");
     int value = 1;
-    Work work =
-        group.all_reduce_async(view_of(value), {}, {.timeout = world.rank() == 0 ? 300ms : 20s});
+    const auto start = [&](Timeout limit) {
+      return group.all_reduce_async(view_of(value), {}, {.timeout = limit});
+    };
     if (world.rank() == 0) {
+      await_tokens_of_all_others(world);  // who had not entered it by the limit would be missed
+      Work work = start(300ms);
       EXPECT_FALSE(is_aborted_within(group, 1500ms));
+      work.wait(at_once);  // one that has entered it may have no core to do its part just now
+    } else {
+      Work work = start(50s);
+      send_token(world, 0);
+      work.wait();
     }
-    work.wait();
     EXPECT_EQ(value, world.size());
     expect_world_works(world);
   });
@@ -142,7 +160,8 @@ TEST(BlockingWait, test_nccl_timeout) {
     NEEDS_RANKS(2);
     ProcessGroup group = fresh_group(world, "failing");
     std::vector<float> values(10, 1.0f);
-    group.all_reduce_async(values).wait(5s);
+    group.all_reduce_async(values).wait(at_once);
+    world.group().barrier();  // or one that is late is still in it when rank 0 gives the group up
     if (world.rank() == 0)
       expect_error(ErrorKind::timeout, [&] { group.all_reduce_async(values).wait(100ms); },
                    {"timeout"});
@@ -156,7 +175,8 @@ TEST(BlockingWait, test_nccl_propagate_error_reason) {
   on_ranks([](World& world) {
     NEEDS_RANKS(2);
     ProcessGroup group = fresh_group(world, "failing");
-    group.barrier_async().wait(5s);
+    group.barrier_async().wait(at_once);
+    world.group().barrier();  // or one that is late is still in it when the group is given up
     if (world.rank() != 0) {
       float value = 1;
       failure_of([&] { group.all_reduce_async(view_of(value)).wait(300ms); }, {"all_reduce #2"});

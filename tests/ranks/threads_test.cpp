@@ -78,9 +78,11 @@ TEST(RunRanks, test_collective_error_on_rank_non_zero_all) {
 // Also to who is told by the end of its world.
 TEST(RunRanks, WhatARankThrowsIsToldToTheOthers) {
   std::atomic<int> told = 0;
+  std::barrier between(3);  // as in failures_when()
   EXPECT_THROW(run_ranks(3,
                          [&](World& world) {
                            gather_three_by_three(world);
+                           between.arrive_and_wait();
                            if (world.rank() == 1) throw std::runtime_error("no luck on 1");
                            try {
                              gather_three_by_three(world);
@@ -96,8 +98,10 @@ TEST(RunRanks, WhatARankThrowsIsToldToTheOthers) {
 
 TEST(RunRanks, ReleasedRanksSeeAnAbortedError) {
   std::atomic<int> released = 0;
+  std::barrier all_there(4);  // or the making of a world is what one is released from
   try {
     run_ranks(4, [&](World& world) {
+      all_there.arrive_and_wait();
       if (world.rank() == 2) throw std::runtime_error("gone");
       try {
         gather_three_by_three(world);
@@ -162,8 +166,10 @@ TEST(RunRanks, test_skip) {
 }
 
 TEST(RunRanks, FailureWinsOverSkip) {
+  std::barrier all_there(3);  // or rank 2 is released before it can fail
   EXPECT_THROW(run_ranks(3,
-                         [](World& world) {
+                         [&](World& world) {
+                           all_there.arrive_and_wait();
                            if (world.rank() == 0) throw RankSkipped("nothing to do");
                            if (world.rank() == 2) throw std::runtime_error("broken");
                          }),

@@ -7,6 +7,7 @@
 
 #include "tests/support/rank_test.hpp"
 #include "tests/support/spoilt.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -94,7 +95,7 @@ RANK_TEST(Timeout, OfACallGivesTheGroupUp) {
   expect_world_works(world);
 }
 
-RANK_TEST(Timeout, OfAnAsynchronousCall) {
+void expect_asynchronous_timeout(World& world) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world, "given up");
   if (world.rank() == 0) {
@@ -113,7 +114,13 @@ RANK_TEST(Timeout, OfAnAsynchronousCall) {
   expect_world_works(world);
 }
 
-RANK_TEST(Timeout, IsSeenByTest) {
+// The watchdog, left on, gives up what a thread without a core does not come to wait for.
+TEST(Timeout, OfAnAsynchronousCall) {
+  const Variable policy("HYMN_ON_FAILURE", "report");
+  on_ranks(expect_asynchronous_timeout);
+}
+
+void expect_timeout_seen_by_test(World& world) {
   NEEDS_RANKS(2);
   ProcessGroup group = fresh_group(world, "polled");
   if (world.rank() == 0) {
@@ -127,6 +134,11 @@ RANK_TEST(Timeout, IsSeenByTest) {
   signal_from_first(world);
   if (world.rank() != 0) come_too_late([&] { group.barrier({.timeout = 1s}); });
   expect_world_works(world);
+}
+
+TEST(Timeout, IsSeenByTest) {
+  const Variable policy("HYMN_ON_FAILURE", "report");  // likewise
+  on_ranks(expect_timeout_seen_by_test);
 }
 
 RANK_TEST(Timeout, OfAReceive) {
@@ -148,17 +160,21 @@ void receive_in_ring(ProcessGroup& group, Timeout timeout) {
 void send_in_ring(ProcessGroup& group) {
   group.send(Buffer(DataType::float32, 4), (group.rank() + 1) % group.size(), 1);
 }
-/// Who receives, fails, and receives again.
+/// Who receives, fails, and receives again; and before that once more where the others have not all
+/// come to wait within the limit.
 void expect_missing_in_ring(ProcessGroup& group, const std::vector<int>& missing,
                             const std::vector<std::string>& words) {
-  try {
-    receive_in_ring(group, 1s);
-    ADD_FAILURE() << "received what nobody has sent";
-  } catch (const TimeoutError& error) {
-    EXPECT_EQ(error.context().missing, missing) << error.what();
-    for (const std::string& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-  }
+  for (int turn = 1;; ++turn) try {
+      receive_in_ring(group, 1s);
+      ADD_FAILURE() << "received what nobody has sent";
+      return;
+    } catch (const TimeoutError& error) {
+      if (error.context().missing != missing && turn < 10) continue;
+      EXPECT_EQ(error.context().missing, missing) << error.what();
+      for (const std::string& word : words)
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+      return;
+    }
 }
 
 // The last rank waits for one that waits for one …, to the first, which does something else.
@@ -174,9 +190,9 @@ RANK_TEST(Timeout, NamesTheEndOfAChain) {
     expect_missing_in_ring(group, {0, last - 1},
                            {"rank 1 waits for rank 0; in the end all wait for rank 0"});
     group.send(view_of(word), 0, 2);
-    receive_in_ring(group, 20s);
+    receive_in_ring(group, 50s);
   } else {
-    receive_in_ring(group, 20s);
+    receive_in_ring(group, 50s);
   }
   if (world.rank() != last) send_in_ring(group);
 }
@@ -191,7 +207,7 @@ RANK_TEST(Timeout, NamesAllWhoWaitForEachOther) {
     expect_missing_in_ring(group, all, {"deadlock: " + first, "wait for each other"});
     send_in_ring(group);
   }
-  receive_in_ring(group, 20s);
+  receive_in_ring(group, 50s);
   if (world.rank() != 0) send_in_ring(group);
 }
 
@@ -240,6 +256,7 @@ RANK_TEST(Timeout, OfAGroupCanBeChanged) {
   ProcessGroup group = fresh_group(world, "changing", Timeout::none());
   EXPECT_TRUE(group.timeout().is_none());
   group.barrier();
+  world.group().barrier();  // or one that is late is still in it when rank 0 gives the group up
   group.set_timeout(100ms);
   EXPECT_EQ(group.timeout(), Timeout(100ms));
   if (world.rank() == 0)

@@ -274,7 +274,7 @@ RANK_TEST(WaitAll, TogetherForAsLongAsIsSaid) {
   for (int tag = 0; tag < 3; ++tag) works.push_back(group.irecv(in[tag], 1, tag));
   const auto began = std::chrono::steady_clock::now();
   expect_error(ErrorKind::timeout, [&] { wait_all(works, 60ms); }, {"recv", "rank 1"});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 30s);
   EXPECT_FALSE(works[2].is_completed());
   group.send(values, 1);
   wait_all(works, Timeout::none());
