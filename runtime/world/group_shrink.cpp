@@ -18,6 +18,9 @@ std::vector<int> as_ordered_in(const std::vector<int>& ranks, const std::vector<
   return ordered;
 }
 
+/// It waits in it, too. What a rank that is stopped has begun it has not told the others, perhaps.
+bool has_come(const ProgressReport& report) { return report.shrinks && !report.stopped; }
+
 }  // namespace
 
 ProcessGroup GroupShrink::shrink(GroupState& group) {
@@ -87,10 +90,10 @@ std::shared_ptr<LongWait> GroupShrink::long_wait(std::string purpose, std::uint6
         std::vector<ProgressReport> reports =
             world_.inquiry.ask(uid, ranks, control::longest_question);
         const bool quietly = std::ranges::any_of(reports, [this](const ProgressReport& report) {
-          return report.shrinks && report.rank < world_.rank();
+          return has_come(report) && report.rank < world_.rank();
         });
         std::erase_if(reports, [this](const ProgressReport& report) {
-          return report.rank == world_.rank() || report.shrinks || hymn::is_gone(report.state);
+          return report.rank == world_.rank() || has_come(report) || hymn::is_gone(report.state);
         });
         world_.inquiry.report_waiting(purpose, std::move(reports), waited, quietly);
       });
@@ -159,7 +162,7 @@ void GroupShrink::throw_not_all_have(const GroupState& group, const char* done, 
   context.remedy = "call shrink on every member of the group that is left";
   std::vector<std::string> names;
   for (const ProgressReport& report : world_.inquiry.ask(uid, ranks, control::longest_question)) {
-    if (report.rank == world_.rank() || report.shrinks || hymn::is_gone(report.state)) continue;
+    if (report.rank == world_.rank() || has_come(report) || hymn::is_gone(report.state)) continue;
     context.missing.push_back(report.rank);
     names.push_back(fmt::format("{} ({})", world_.peers.name_of(report.rank), report.doing));
   }

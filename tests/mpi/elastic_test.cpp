@@ -85,6 +85,11 @@ TEST_F(Elastic, AMemberDiesWhileTheLeftMakeAGroup) {
   expect_survivors({0, 2}, " has gone on");
 }
 
+TEST_F(Elastic, AMemberIsStoppedWhenItHasBegunToShrink) {
+  start(3, HYMN_MAKING_JOB " stops");
+  expect_survivors({0, 2}, " has gone on");
+}
+
 TEST_F(Elastic, AMemberDiesWhenTheLeftHaveMadeAGroup) {
   start(3, HYMN_MAKING_JOB " leaves");
   expect_survivors({0, 2}, " has gone on");

@@ -1,9 +1,11 @@
 // A rank that comes to the making of a group, and no further; elastic_test.cpp starts it.
-//   making_job dead|told|dies|stays|shrinks|leaves
+//   making_job dead|told|dies|stays|shrinks|stops|leaves
 // Rank 1 is killed before it calls, or is killed, or sleeps, in the midst of MPI's call. All others
 // get an error, can go on with a group of their own, and say so: "rank 0 has gone on". Or it is
 // killed there, or right after it, while a group is made of those that are left of another one:
-// they get one without it.
+// they get one without it. Or it is stopped when it has begun to shrink: the others name it.
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <string_view>
@@ -103,6 +105,26 @@ void shrink(Fate of_first) {
   std::printf("rank %d has gone on\n", world.rank());
 }
 
+/// Rank 1 is stopped in shrink(), before it has told the others that it is there.
+void shrink_with_one_stopped() {
+  World world;
+  ProcessGroup group = world.new_group({0, 1, 2}, {.init_timeout = std::chrono::seconds(8)});
+  std::int32_t pid = ::getpid();
+  world.group().broadcast(view_of(pid), 1);
+  std::int32_t one = 1;
+  Work work;
+  if (world.rank() == 1) {
+    group.on_completion([](const CompletionInfo&) { std::raise(SIGSTOP); });
+    work = group.all_reduce_async(view_of(one));
+  }
+  const auto shrink = [&] { group.shrink(); };
+  CHECK_THROWS(TimeoutError, shrink(), "not all members that are left have called shrink",
+               "missing: rank 1 (", "is stopped");
+  if (world.rank() == 0) ::kill(pid, SIGKILL);
+  CHECK(group.shrink().size() == 2);
+  std::printf("rank %d has gone on\n", world.rank());
+}
+
 }  // namespace
 }  // namespace hymn::test
 
@@ -112,6 +134,8 @@ int main(int, char** argv) {
     hymn::test::run_without();
   else if (what == "told")
     hymn::test::shrink_for_the_dead();
+  else if (what == "stops")
+    hymn::test::shrink_with_one_stopped();
   else if (what == "shrinks" || what == "leaves")
     hymn::test::shrink(what == "leaves" ? hymn::test::Fate::leaves : hymn::test::Fate::dies);
   else
