@@ -17,12 +17,6 @@ constexpr const char* remedy_of_room =
 
 }  // namespace
 
-ErrorContext ObjectCall::context(std::string remedy) const {
-  ErrorContext context = state_.members().context(name_);
-  context.remedy = std::move(remedy);
-  return context;
-}
-
 ObjectEnvelope ObjectCall::envelope_of(const PackedObjects& objects, std::size_t i) const {
   ObjectEnvelope envelope{.max_bytes = options_.max_bytes};
   if (objects.error != nullptr) {
@@ -44,7 +38,7 @@ std::vector<ObjectEnvelope> ObjectCall::all_envelopes(const PackedObjects& objec
 
 void ObjectCall::require_root(int root) const {
   try {
-    state_.members().peer_of(Request::gather({}, {}, root));
+    state().members().peer_of(Request::gather({}, {}, root));
   } catch (...) {
     rethrow_with(context());
   }
@@ -79,7 +73,7 @@ std::vector<std::size_t> ObjectCall::require_all(std::span<const ObjectEnvelope>
   std::uint64_t max_bytes = options_.max_bytes;
   for (std::size_t i = 0; i < envelopes.size(); ++i) {
     const ObjectEnvelope& envelope = envelopes[i];
-    require(envelope, state_.members().ranks()[i], own_error);
+    require(envelope, state().members().ranks()[i], own_error);
     max_bytes = std::min(max_bytes, envelope.max_bytes);
     sum += std::min(envelope.bytes, UINT64_MAX - sum);
     counts.push_back(envelope.bytes);
@@ -95,14 +89,6 @@ void ObjectCall::require_room(std::uint64_t bytes, std::uint64_t max_bytes) cons
       fmt::format("{} bytes would come to one rank in one call, more than the limit of {}", bytes,
                   max_bytes),
       context(remedy_of_room));
-}
-
-void ObjectCall::give_up(std::exception_ptr error) const {
-  error = with_context(error, context());
-  if (!state_.health().is_aborted())
-    state_.health().abort(state_.health().describe_failure(error, name_));
-  state_.works().end_given_up();
-  std::rethrow_exception(error);
 }
 
 }  // namespace hymn::detail

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hymn/objects.hpp"
-#include "runtime/group/group_state.hpp"
+#include "runtime/group/call_of_steps.hpp"
 
 namespace hymn::detail {
 
@@ -29,22 +29,13 @@ struct ObjectEnvelope {
   std::uint64_t max_bytes = 0;  ///< what its rank lets pass
 };
 
-class ObjectCall {
+class ObjectCall : public CallOfSteps {
  public:
-  /// `site`: where the call returns to in the user's code. `options` must outlive it.
+  /// As of CallOfSteps. `options` must outlive it.
   ObjectCall(const ProcessGroup& group, const char* name, const ObjectOptions& options,
              const void* site)
-      : state_(need(group)), name_(name), options_(options), site_(site) {
-    state_.works().scopes().require_none(name, state_.members());
-  }
+      : CallOfSteps(group, name, options.timeout, site), options_(options) {}
 
-  bool is_member() const { return state_.members().is_member(); }
-  std::size_t size() const { return state_.members().ranks().size(); }
-  ErrorContext context(std::string remedy = {}) const;
-
-  RecvStatus run(const Request& request) const {
-    return state_.run(request, {.timeout = options_.timeout}, site_);
-  }
   /// Of the i-th value that this rank gives.
   ObjectEnvelope envelope_of(const PackedObjects& objects, std::size_t i = 0) const;
   /// Of all members, of which each gives one value; empty on a rank outside.
@@ -62,35 +53,10 @@ class ObjectCall {
   /// Throws UsageError for more than this rank lets pass.
   void require_room(std::uint64_t bytes) const { require_room(bytes, options_.max_bytes); }
 
-  /// What others count on: where it fails here, the group is given up, so that nobody waits for it.
-  template <class Step>
-  auto in_step(Step step) const {
-    try {
-      return step();
-    } catch (...) {
-      give_up(std::current_exception());
-    }
-  }
-
  private:
   void require_room(std::uint64_t bytes, std::uint64_t max_bytes) const;
-  [[noreturn]] void give_up(std::exception_ptr error) const;
 
-  GroupState& state_;
-  const char* name_;
   const ObjectOptions& options_;
-  const void* site_;
 };
-
-template <class Range>
-ConstBufferView bytes_view(const Range& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.data(), bytes.size(), DataType::uint8};
-}
-template <class Range>
-BufferView writable_bytes_view(Range& values) {
-  const auto bytes = std::as_writable_bytes(std::span(values));
-  return {bytes.data(), bytes.size(), DataType::uint8};
-}
 
 }  // namespace hymn::detail
