@@ -82,6 +82,7 @@ int main(void) {
   test_join(world);
   test_mesh(world);
   test_coalesced(world);
+  test_sparse(world);
   test_store(world);
   test_values(world);
   CHECK_OK(hymnFinalize(world));

@@ -19,6 +19,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_join(world);
   test_mesh(world);
   test_coalesced(world);
+  test_sparse(world);
   test_store(world);
   hymnWorld_t current = NULL;
   CHECK_OK(hymnWorldCurrent(&current));

@@ -39,5 +39,6 @@ void test_errors(hymnWorld_t world);
 void test_join(hymnWorld_t world);
 void test_mesh(hymnWorld_t world);
 void test_coalesced(hymnWorld_t world);
+void test_sparse(hymnWorld_t world);
 void test_store(hymnWorld_t world);
 void test_values(hymnWorld_t world);

@@ -1,0 +1,66 @@
+// The C API: sparse tensors.
+#include "hymn/hymn_sparse.h"
+#include "hymn/sparse.hpp"
+#include "runtime/c_api/c_api.hpp"
+#include "runtime/group/sparse_all_reduce.hpp"
+
+struct hymnSparseTensor {
+  hymn::SparseTensor tensor;
+  hymnDataType_t dtype;
+};
+
+using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
+
+namespace {
+
+/// Too much to count stays too much: that is refused where all ranks hear of it.
+std::size_t product(std::size_t a, std::size_t b) {
+  std::size_t both = 0;
+  return __builtin_mul_overflow(a, b, &both) ? SIZE_MAX : both;
+}
+
+hymn::SparseView view_of(const hymnSparse_t& tensor) {
+  const std::span shape(tensor.shape, tensor.shape == nullptr ? 0 : tensor.dimensions);
+  std::size_t values = tensor.entries;
+  for (std::size_t d = tensor.sparse_dimensions; d < shape.size(); ++d)
+    values = product(values, static_cast<std::size_t>(shape[d]));
+  return {.shape = shape,
+          .indices = {tensor.indices, product(tensor.entries, tensor.sparse_dimensions)},
+          .values = input(tensor.values, values, tensor.dtype),
+          .sparse_dims = tensor.sparse_dimensions};
+}
+
+}  // namespace
+
+hymnResult_t hymnAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op, const int64_t* declared,
+                                 size_t rows, hymnGroup_t group, hymnSparseTensor_t* result) {
+  const Call call = blocking(__func__, group, nullptr);
+  return guarded(call.function, [&] {
+    *need(result, "result") = nullptr;
+    const hymn::SparseView view = view_of(*need(tensor, "tensor"));
+    auto handle = std::make_unique<hymnSparseTensor>();
+    handle->dtype = tensor->dtype;
+    handle->tensor = hymn::detail::all_reduce_sparse(
+        call.checked_group(), view,
+        {.reduction = reduce_op(op), .declared = {declared, product(rows, view.sparse_dims)}},
+        call.site);
+    *result = handle.release();
+  });
+}
+
+hymnResult_t hymnSparseTensorView(hymnSparseTensor_t tensor, hymnSparse_t* view) {
+  return guarded(__func__, [&] {
+    const hymn::SparseTensor& of = need(tensor, "tensor")->tensor;
+    *need(view, "view") = {.shape = of.shape.data(),
+                           .dimensions = of.shape.size(),
+                           .sparse_dimensions = of.sparse_dims,
+                           .indices = of.indices.data(),
+                           .values = of.values.data(),
+                           .entries = of.entries(),
+                           .dtype = tensor->dtype};
+  });
+}
+
+hymnResult_t hymnSparseTensorFree(hymnSparseTensor_t tensor) {
+  return guarded(__func__, [&] { delete need(tensor, "tensor"); });
+}

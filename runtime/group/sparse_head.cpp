@@ -1,0 +1,169 @@
+#include "runtime/group/sparse_head.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "recorder/rank_list.hpp"
+#include "runtime/rank/some_names.hpp"
+
+namespace hymn::detail {
+
+using Outcome = SparseHead::Outcome;
+
+namespace {
+
+/// As much of it as there is room for.
+template <std::size_t room>
+void put(std::array<char, room>& to, std::string_view text) {
+  std::ranges::copy(text.substr(0, room - 1), to.begin());
+}
+
+/// Ranks that say the same are named together: "ranks 0,2: …; rank 1: …".
+std::string in_words(std::span<const SparseHead> heads, const std::vector<int>& ranks) {
+  std::vector<std::string> parts;
+  std::vector<bool> is_told(heads.size());
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (is_told[i]) continue;
+    std::vector<int> who;
+    for (std::size_t j = i; j < heads.size(); ++j) {
+      if (heads[j].text != heads[i].text) continue;
+      who.push_back(ranks[j]);
+      is_told[j] = true;
+    }
+    std::ranges::sort(who);  // those of a split are in the order of their keys
+    parts.push_back(fmt::format("{} {}: {}", who.size() == 1 ? "rank" : "ranks", pack_ranks(who),
+                                heads[i].text.data()));
+  }
+  return some_of(std::move(parts));
+}
+
+/// Of 64 bits each; no defence against who wants two to be the same.
+class Signature {
+ public:
+  void add(std::uint64_t word) {
+    value_ = (value_ ^ word) * 0x9e3779b97f4a7c15;
+    value_ ^= value_ >> 32;
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0x5be0cd19137e2179;
+};
+
+std::uint64_t signature_of(std::span<const std::uint64_t> keys) {
+  Signature signature;
+  for (const std::uint64_t key : keys) signature.add(key);
+  return signature.value();
+}
+
+std::uint64_t signature_of(const SparseInput& input, const SparseView& tensor, ReduceKind kind,
+                           std::uint64_t declared) {
+  Signature signature;
+  signature.add(static_cast<std::uint64_t>(input.reducer.dtype));
+  signature.add(static_cast<std::uint64_t>(kind));
+  signature.add(tensor.sparse_dims);
+  for (const std::int64_t size : tensor.shape) signature.add(static_cast<std::uint64_t>(size));
+  signature.add(tensor.shape.size());
+  signature.add(input.declared.size());
+  signature.add(declared);
+  return signature.value();
+}
+
+struct Fault {
+  Outcome outcome;
+  std::string text;
+  std::string remedy;
+};
+
+Fault fault_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const UnsupportedError& unsupported) {
+    return {Outcome::unsupported, unsupported.problem(), unsupported.context().remedy};
+  } catch (const Error& other) {
+    return {Outcome::usage, other.problem(), other.context().remedy};
+  } catch (const std::exception& other) {
+    return {Outcome::resource, other.what(), {}};
+  }
+}
+
+[[noreturn]] void throw_as(Outcome outcome, const std::string& text, ErrorContext context) {
+  switch (outcome) {
+    case Outcome::unsupported:
+      throw UnsupportedError(text, std::move(context));
+    case Outcome::resource:
+      throw ResourceError(text, std::move(context));
+    case Outcome::sound:
+    case Outcome::usage:
+      break;
+  }
+  throw UsageError(text, std::move(context));
+}
+
+void require_marks(std::span<const SparseHead> heads, const std::vector<int>& ranks,
+                   ErrorContext context) {
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i].mark == SparseHead::right_mark) continue;
+    context.remedy = "make the same calls, in the same order, on all ranks of the group";
+    throw PeerError(fmt::format("what rank {} has sent does not belong to this call", ranks[i]),
+                    std::move(context));
+  }
+}
+
+void require_sound(std::span<const SparseHead> heads, const std::vector<int>& ranks,
+                   ErrorContext context) {
+  std::vector<SparseHead> faulty;
+  std::vector<int> who;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i].outcome == Outcome::sound) continue;
+    faulty.push_back(heads[i]);
+    who.push_back(ranks[i]);
+  }
+  if (faulty.empty()) return;
+  context.remedy = faulty.front().remedy.data();
+  throw_as(faulty.front().outcome, in_words(faulty, who), std::move(context));
+}
+
+}  // namespace
+
+SparseHead head_of(const SparseInput& input, const SparseView& tensor, ReduceKind kind) {
+  const std::uint64_t declared = signature_of(input.declared);
+  SparseHead head{.entries = input.keys.size(),
+                  .signature = signature_of(input, tensor, kind, declared)};
+  std::string text =
+      fmt::format("{} {} with {} sparse dimension{}, {}", to_string(tensor.values.dtype),
+                  shape_text(tensor.shape), tensor.sparse_dims, tensor.sparse_dims == 1 ? "" : "s",
+                  to_string(kind));
+  if (!input.declared.empty())
+    text += fmt::format(", {} declared indices ({:08x})", input.declared.size(),
+                        static_cast<std::uint32_t>(declared));
+  put(head.text, text);
+  return head;
+}
+
+SparseHead head_of(const std::exception_ptr& fault) {
+  const Fault found = fault_of(fault);
+  SparseHead head{.outcome = found.outcome};
+  put(head.text, found.text);
+  put(head.remedy, found.remedy);
+  return head;
+}
+
+void require_agreement(std::span<const SparseHead> heads, const std::vector<int>& ranks,
+                       const ErrorContext& context) {
+  require_marks(heads, ranks, context);
+  require_sound(heads, ranks, context);
+  const auto differs = [&](const SparseHead& head) {
+    return head.signature != heads.front().signature;
+  };
+  if (std::ranges::none_of(heads, differs)) return;
+  ErrorContext full = context;
+  full.remedy =
+      "give tensors of one shape and dtype, the same reduction and the same declared indices on "
+      "all ranks";
+  throw UsageError("sparse tensors differ: " + in_words(heads, ranks), std::move(full));
+}
+
+}  // namespace hymn::detail
