@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "collectives/layout.hpp"
+
 namespace hymn {
 namespace {
 
@@ -33,6 +35,8 @@ std::string words_for(const Request& request, int peer) {
                        to_string(by_output ? request.outputs.dtype() : request.inputs.dtype()));
   if (reduces(request.type)) words += fmt::format(" with {}", to_string(request.op.kind()));
   if (peer >= 0) words += fmt::format(" {} group rank {}", rooted_by(request.type), peer);
+  if (has_strides(request))
+    words += fmt::format(", layout {}", tell_layout(shaped_buffer(request)));
   return words;
 }
 
@@ -56,13 +60,18 @@ unsigned form_of_blocks(const Request& request) {
   return has_root(request.type) ? rooted_form_of(layout) : form_of(layout);
 }
 
+std::uint64_t with_layout(std::uint64_t label, const Request& request) {
+  const std::uint64_t order = common_order(request);
+  return order == 0 ? label : mix_in(label, order);
+}
+
 OtherCall::OtherCall(int member, const Request& request, int peer)
     : UsageError(
           fmt::format("group rank {} makes a different call where this rank makes {}, or has made "
                       "a different one before",
                       member, words_for(request, peer)),
           {.remedy = "make the same calls in the same order on all ranks: type, count, dtype, "
-                     "operation, root and form of the blocks must agree"}) {}
+                     "operation, root, form of the blocks and layout must agree"}) {}
 
 void throw_other_call(int member, const Request& request, int peer) {
   throw OtherCall(member, request, peer);

@@ -20,6 +20,14 @@ std::uint64_t count_of_blocks(const Request& request);
 /// How the blocks lie, as all members know it: of those that the root alone has, the root's form.
 unsigned form_of_blocks(const Request& request);
 
+/// Whether a buffer that is no list may lie in memory in another order than its elements come.
+inline bool has_strides(const Request& request) {
+  return (request.inputs.flat().strides.size() | request.outputs.flat().strides.size()) != 0;
+}
+/// Beside the label, in what order all ranks' elements lie (common_order); rows as they come change
+/// nothing.
+std::uint64_t with_layout(std::uint64_t label, const Request& request);
+
 /// What a call asks for, the same on members that ask for the same: to be mixed into a CallChain.
 /// Calls that differ in the count, or in the rest, have different ones. `peer`: the root's group
 /// rank, or -1.
@@ -48,7 +56,10 @@ inline std::uint64_t call_label(const Request& request, int peer = -1) {
 }
 /// The same of a call, which may be a part of several.
 inline std::uint64_t call_label(const Call& call) {
-  return call_label(*call.request, call.peer) ^ call.whole_label;
+  const std::uint64_t label = call_label(*call.request, call.peer) ^ call.whole_label;
+  if (!has_strides(*call.request) || call.whole_label != 0) [[likely]]
+    return label;
+  return with_layout(label, *call.request);
 }
 static_assert(op_type_count <= 16 && data_type_count <= 32 && reduce_kind_count <= 16);
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "collectives/layout.hpp"
 #include "collectives/located_request.hpp"
 #include "collectives/validate_view.hpp"
 #include "hymn/process_group.hpp"
@@ -325,6 +326,7 @@ void validate(const Request& request, GroupShape shape, int root) {
     case OpType::batch:
       throw UsageError("a batch is started with batch_isend_irecv");
   }
+  if (has_input && has_output) require_fitting_layouts(request, shape);
 }
 
 }  // namespace hymn

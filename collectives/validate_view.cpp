@@ -1,6 +1,7 @@
 #include "collectives/validate_view.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -74,8 +75,10 @@ void validate_layout(std::string_view side, const ConstBufferView& view) {
     throw UsageError(fmt::format("the {} buffer has {} dimensions but {} strides", side,
                                  view.shape.size(), view.strides.size()));
   if (!is_dense(view))
-    throw UsageError(fmt::format("the {} buffer's layout has gaps or overlaps", side),
-                     {.remedy = "copy it into contiguous memory first"});
+    throw UsageError(
+        fmt::format("the {} buffer's layout has gaps or overlaps: [{}] with strides [{}]", side,
+                    fmt::join(view.shape, ", "), fmt::join(view.strides, ", ")),
+        {.remedy = "copy it into contiguous memory first"});
 }
 
 }  // namespace

@@ -51,6 +51,10 @@ CallFacts facts_of(const CallRecord& call) {
   } else if (facts.is_uneven()) {
     facts.count = has_root(call.type) || both ? 0 : blocks.count;
   }
+  if (!call.coalesced && !facts.is_uneven()) {
+    facts.order = (is_shaped_by_output(call.type) ? call.output : call.input).order();
+    if (facts.order == 0 && has_one_shape(call.type)) facts.order = call.output.order();
+  }
   // One rank's elements may be several of another's.
   if (facts.dtype == DataType::opaque) facts.count = 0;
   if (reduces(call.type)) facts.kind = call.kind;
@@ -114,6 +118,7 @@ std::uint64_t signature_of(const CallFacts& facts) {
   hash.add(static_cast<std::uint64_t>(facts.form));
   if (facts.coalesced != 0) hash.add(facts.coalesced);
   if (facts.cut != 0) hash.add(facts.cut);
+  if (facts.order != 0) hash.add(facts.order);
   return hash.value();
 }
 
@@ -134,6 +139,8 @@ std::string describe(const CallFacts& facts) {
   if (facts.form == Layout::counted) words += " in blocks of given counts";
   if (facts.form == Layout::list) words += " in a list of buffers";
   if (facts.coalesced != 0) words += fmt::format(", {} buffers coalesced", facts.coalesced);
+  if (facts.order != 0)
+    words += fmt::format(" whose dimensions lie in memory as {}", tell_order(facts.order));
   return words;
 }
 

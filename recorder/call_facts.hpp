@@ -23,7 +23,8 @@ struct CallFacts {
   Layout form = Layout::none;  ///< of the blocks
   /// Buffers, or barriers, of as many calls that were made as one; 0: it stands alone.
   std::size_t coalesced = 0;
-  std::uint64_t cut = 0;  ///< of these, how the elements are cut into buffers; 0: not known
+  std::uint64_t cut = 0;    ///< of these, how the elements are cut into buffers; 0: not known
+  std::uint64_t order = 0;  ///< in which the dimensions lie in memory, as common_order()
   friend bool operator==(const CallFacts&, const CallFacts&) = default;
 
   /// Blocks of given sizes, which may differ.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "collectives/layout.hpp"
 #include "hymn/request.hpp"
 
 namespace hymn {
@@ -18,15 +19,27 @@ constexpr bool is_ended(CallState state) {
 /// The buffers of one side of a call, as far as they are kept: the number of buffers, their
 /// elements, and the shape of the first one where it has two or three dimensions.
 struct CallSide {
-  std::uint64_t count = 0;    ///< elements of all buffers together
-  std::uint32_t shape[2]{};   ///< all dimensions but the last, which follows from the count
+  std::uint64_t count = 0;  ///< elements of all buffers together
+  /// All dimensions but the last, which follows from the count; or an order.
+  std::uint32_t shape[2]{};
   std::uint16_t buffers = 0;  ///< most_buffers stands for more, too
   DataType dtype = DataType::uint8;
   Layout layout = Layout::none;
-  std::uint8_t dimensions = 0;  ///< 2 or 3: `shape` is set; else the buffer is flat
-  bool even = true;             ///< all buffers of a list have the same count
+  /// 2 or 3: `shape` is set; has_order: it is in what order they lie; else the buffer is flat.
+  std::uint8_t dimensions = 0;
+  bool even = true;  ///< all buffers of a list have the same count
   static constexpr std::uint16_t most_buffers = 0xffff;
+  static constexpr std::uint8_t has_order = 1;
   bool counts_all() const { return buffers != most_buffers; }
+  /// Of the one buffer, as order_of().
+  std::uint64_t order() const {
+    return dimensions == has_order ? shape[0] | std::uint64_t{shape[1]} << 32 : 0;
+  }
+  void set_order(std::uint64_t order) {
+    dimensions = has_order;
+    shape[0] = static_cast<std::uint32_t>(order);
+    shape[1] = static_cast<std::uint32_t>(order >> 32);
+  }
   friend bool operator==(const CallSide&, const CallSide&) = default;
 };
 
@@ -71,7 +84,14 @@ CallSide side_of(const Blocks<View>& blocks) {
     if (views.empty()) return side;
   }
   const auto shape = views.front().shape;
-  if (shape.size() < 2 || shape.size() > 3) return side;
+  if (shape.size() < 2) return side;
+  if (side.layout != Layout::list) {
+    if (const std::uint64_t order = order_of(views.front()); order != 0) {
+      side.set_order(order);
+      return side;
+    }
+  }
+  if (shape.size() > 3) return side;
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) {
     if (shape[i] < 1 || shape[i] > most) return side;
@@ -87,7 +107,8 @@ bool has_own_shapes(const Blocks<View>& blocks) {
   const auto views = blocks.views();
   if (views.empty()) return false;
   const auto& first = views.front().shape;
-  if (blocks.layout() != Layout::list) return first.size() > 3;
+  if (blocks.layout() != Layout::list)
+    return first.size() > 3 || (first.size() > 1 && order_of(views.front()) != 0);
   for (const View& view : views) {
     if (view.shape.size() > 3) return true;
     if ((view.shape.size() > 1 || first.size() > 1) && !std::ranges::equal(view.shape, first))

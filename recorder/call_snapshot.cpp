@@ -54,7 +54,8 @@ void read_calls(CallSnapshot& snapshot, const CallRing& ring, std::uint64_t uid,
   cut(calls);
 }
 
-// A call is six words, and then the sizes of its blocks: those of the input, those of the output.
+// A call is six words, the last of which is in what order its dimensions lie, and then the sizes of
+// its blocks: those of the input, those of the output.
 
 constexpr std::size_t words_of_call = 6;
 using SnapshotWords = std::array<std::uint64_t, words_of_call>;
@@ -78,7 +79,8 @@ SnapshotWords words_of(const SeenCall& call) {
               number(call.coalesced) << 10 | number(call.given_blocks) << 11 |
               number(call.own_bundles) << 12 | number(call.counts.input.size()) << 32 |
               number(call.counts.output.size()) << 48,
-          call.coalesced ? number(call.input.buffers) | number(call.output.buffers) << 16 : 0};
+          call.coalesced ? number(call.input.buffers) | number(call.output.buffers) << 16
+                         : facts_of(static_cast<const CallRecord&>(call)).order};
 }
 
 CallSide side_of(std::uint64_t count, std::uint64_t dtype, std::uint64_t form) {
@@ -92,6 +94,12 @@ CallSide side_of(std::uint64_t count, std::uint64_t dtype, std::uint64_t form) {
 
 bool is_possible(const CallSide& side) {
   return static_cast<std::size_t>(side.dtype) < data_type_count && side.layout <= Layout::list;
+}
+
+/// Of that many elements, whose number has as many factors as an order has dimensions, there are
+/// layouts of every order.
+bool is_order(std::uint64_t word) {
+  return word == 0 || !layout_with(word, std::size_t{1} << 16).shape.empty();
 }
 
 SeenCall call_of(const SnapshotWords& words, BlockCounts counts) {
@@ -110,10 +118,12 @@ SeenCall call_of(const SnapshotWords& words, BlockCounts counts) {
   if (call.coalesced) {
     call.input.buffers = static_cast<std::uint16_t>(words[5]);
     call.output.buffers = static_cast<std::uint16_t>(words[5] >> 16);
+  } else if (words[5] != 0) {
+    (is_shaped_by_output(call.type) ? call.output : call.input).set_order(words[5]);
   }
-  const bool is_possible_call = is_collective(call.type) &&
-                                static_cast<std::size_t>(call.kind) < reduce_kind_count &&
-                                is_possible(call.input) && is_possible(call.output);
+  const bool is_possible_call =
+      is_collective(call.type) && static_cast<std::size_t>(call.kind) < reduce_kind_count &&
+      is_possible(call.input) && is_possible(call.output) && (call.coalesced || is_order(words[5]));
   // Bits that mean nothing mean something to another version.
   if (!is_possible_call || words_of(call) != words)
     throw NetworkError("a rank reports a call that does not exist",

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/block_layout.hpp"
 #include "collectives/call_label.hpp"
 #include "collectives/inprocess/parts.hpp"
 #include "hymn/error.hpp"
@@ -35,6 +36,29 @@ void require_equal(const Call& mine, int member, std::string_view what, std::siz
   if (here != there) disagree(mine, member, what, std::to_string(here), std::to_string(there));
 }
 
+/// One block, as this rank and `member` see it.
+template <class Here, class There>
+void check_block(const Call& mine, GroupShape shape, int member, const Blocks<Here>& here,
+                 const Blocks<There>& there) {
+  const Here block = here.block(member, shape.size);
+  const There as_there = there.block(shape.rank, shape.size);
+  require_equal(mine, member, "count", block.count, as_there.count);
+  if (form_of_blocks(*mine.request) == 0) return;  // check_common_layout
+  const std::uint64_t own = told_order(here, block);
+  const std::uint64_t other = told_order(there, as_there);
+  if (change_places(own, other))
+    disagree(mine, member, "layout of a block in memory", tell_block_order(own),
+             tell_block_order(other));
+}
+
+void check_common_layout(const Call& mine, int member, const Request& there) {
+  const Request& here = *mine.request;
+  if (!has_strides(here) && !has_strides(there)) return;
+  if (common_order(here) != common_order(there))
+    disagree(mine, member, "layout", tell_layout(shaped_buffer(here)),
+             tell_layout(shaped_buffer(there)));
+}
+
 /// What `member`'s call holds for this rank against what this rank has room for; and what this rank
 /// gives against the room there, where `member` does not find that out, or may move it first.
 void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, int member) {
@@ -52,12 +76,8 @@ void check_counts(const PeerCalls& peers, GroupShape shape, const Call& mine, in
                      : root == RootRole::gives
                          ? is_root
                          : has_input_blocks(here.type) && has_output_blocks(here.type);
-  if (takes)
-    require_equal(mine, member, "count", here.outputs.block(member, shape.size).count,
-                  there.inputs.block(shape.rank, shape.size).count);
-  if (gives)
-    require_equal(mine, member, "count", here.inputs.block(member, shape.size).count,
-                  there.outputs.block(shape.rank, shape.size).count);
+  if (takes) check_block(mine, shape, member, here.outputs, there.inputs);
+  if (gives) check_block(mine, shape, member, here.inputs, there.outputs);
 }
 
 /// Of one element of what a call is about.
@@ -84,6 +104,7 @@ void check_agreement(const PeerCalls& peers, GroupShape shape, const Call& mine)
                     to_string(there.op.kind()));
     if (mine.peer != peers.peer(member))
       disagree(mine, member, "root", std::to_string(here.peer), std::to_string(there.peer));
+    check_common_layout(mine, member, there);
     check_counts(peers, shape, mine, member);
     if (mine.whole_label != peers.whole_label(member)) disagree_on_whole(mine, member);
   }

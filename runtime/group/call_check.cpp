@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/block_layout.hpp"
 #include "collectives/coalesced_calls.hpp"
 #include "recorder/call_frames.hpp"
 
@@ -31,22 +32,12 @@ bool tells_blocks(const Blocks<View>& blocks, GroupShape shape, int root) {
   return blocks.layout() == Layout::list && (root < 0 || shape.rank == root);
 }
 
-ConstBufferView buffer_of_all(const Request& request) {
-  if (all_have_outputs(request.type)) return request.outputs.flat();
-  return request.inputs.flat();
-}
-
-/// The same for all layouts in which the elements lie alike: where none are given, and for what no
-/// element depends on, as if the last dimension ran fastest.
-Counts strides_of(const ConstBufferView& view) {
-  Counts strides(view.shape.size());
-  std::uint64_t dense = 1;
-  for (std::size_t i = strides.size(); i-- > 0;) {
-    const bool matters = !view.strides.empty() && view.count > 0 && view.shape[i] != 1;
-    strides[i] = matters ? static_cast<std::uint64_t>(view.strides[i]) : dense;
-    dense *= static_cast<std::uint64_t>(view.shape[i]);
-  }
-  return strides;
+template <class View>
+Counts orders_of(const Blocks<View>& blocks, int size) {
+  Counts orders;
+  blocks.for_each(size,
+                  [&](int, const View& block) { orders.push_back(told_order(blocks, block)); });
+  return orders;
 }
 
 /// Two ranks that say what differs.
@@ -63,10 +54,28 @@ std::optional<std::string> find_other(std::span<const CheckedCall> calls,
                      fmt::join((*other).*what, ", "), ranks[other - calls.begin()]);
 }
 
-std::optional<std::string> find_other_shape(std::span<const CheckedCall> calls,
-                                            std::span<const int> ranks) {
-  const auto shape = find_other(calls, ranks, "shape is", &CheckedCall::shape);
-  return shape ? shape : find_other(calls, ranks, "strides are", &CheckedCall::strides);
+std::string layout_words(const CheckedCall& call) {
+  if (call.shape.empty()) return "flat";
+  return fmt::format("[{}] with strides [{}]", fmt::join(call.shape, ", "),
+                     fmt::join(call.strides, ", "));
+}
+
+/// A buffer without a shape is as one whose elements lie as they come.
+std::optional<std::string> find_other_layout(std::span<const CheckedCall> calls,
+                                             std::span<const int> ranks) {
+  if (auto shape = find_other(calls, ranks, "shape is", &CheckedCall::shape)) return shape;
+  const CheckedCall& first = calls.front();
+  for (std::size_t member = 1; member < calls.size(); ++member) {
+    if (calls[member].facts.order == first.facts.order) continue;
+    return fmt::format("the layout is {} on rank {}, but {} on rank {}", layout_words(first),
+                       ranks.front(), layout_words(calls[member]), ranks[member]);
+  }
+  return find_other(calls, ranks, "strides are", &CheckedCall::strides);
+}
+
+bool differ_in_more_than_layout(CallFacts one, CallFacts other) {
+  one.order = other.order = 0;
+  return one != other;
 }
 
 std::uint64_t at(const Counts& counts, std::size_t member) {
@@ -96,9 +105,10 @@ CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
     return call;
   }
   if (!call.facts.is_uneven()) {
-    const ConstBufferView view = buffer_of_all(request);
+    const ConstBufferView view = shaped_buffer(request);
     call.shape = {view.shape.begin(), view.shape.end()};
-    call.strides = strides_of(view);
+    const auto strides = strides_of(view);
+    call.strides = {strides.begin(), strides.end()};
   }
   // What another library's elements amount to is its own affair.
   if (!call.facts.is_uneven() || call.facts.dtype == DataType::opaque) return call;
@@ -114,6 +124,10 @@ CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
     call.takes = own(request.outputs);
   else if (in || tells_blocks(request.outputs, shape, root))
     call.takes = counts_of(request.outputs, shape.size);
+  if (!call.gives.empty() && uses_inputs(request.type, shape.rank == root))
+    call.given_orders = orders_of(request.inputs, shape.size);
+  if (!call.takes.empty() && uses_outputs(request.type, shape.rank == root))
+    call.taken_orders = orders_of(request.outputs, shape.size);
   return call;
 }
 
@@ -129,6 +143,9 @@ void CheckedCall::pack(Packer& packer) const {
   pack_counts(packer, shape);
   pack_counts(packer, strides);
   pack_counts(packer, each);
+  packer.number(facts.order);
+  pack_counts(packer, given_orders);
+  pack_counts(packer, taken_orders);
 }
 
 CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
@@ -145,6 +162,9 @@ CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
   call.shape = unpack_counts(unpacker);
   call.strides = unpack_counts(unpacker);
   call.each = unpack_counts(unpacker);
+  call.facts.order = unpacker.number();
+  call.given_orders = unpack_counts(unpacker);
+  call.taken_orders = unpack_counts(unpacker);
   return call;
 }
 
@@ -164,25 +184,40 @@ std::optional<std::string> find_other_buffer(std::span<const CheckedCall> calls,
   return std::nullopt;
 }
 
+/// Of the block that one gives and the other takes.
+std::optional<std::string> find_other_block(const CheckedCall& giver, int from, std::size_t taking,
+                                            const CheckedCall& taker, int to, std::size_t giving) {
+  const std::uint64_t given = at(giver.gives, taking);
+  const std::uint64_t taken = at(taker.takes, giving);
+  if (given != taken)
+    return fmt::format("rank {} sends rank {} {} elements, which expects {}", from, to, given,
+                       taken);
+  if (giver.given_orders.empty() || taker.taken_orders.empty()) return std::nullopt;
+  const std::uint64_t there = at(giver.given_orders, taking);
+  const std::uint64_t here = at(taker.taken_orders, giving);
+  if (!change_places(there, here)) return std::nullopt;
+  return fmt::format(
+      "the dimensions of what rank {} sends rank {} lie in memory {}, where it is taken {}", from,
+      to, tell_block_order(there), tell_block_order(here));
+}
+
 }  // namespace
 
 std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
                                        std::span<const int> ranks) {
   for (const CheckedCall& call : calls)
-    if (call.facts != calls.front().facts) return "";
+    if (differ_in_more_than_layout(call.facts, calls.front().facts)) return "";
   if (auto misfit = find_other_buffer(calls, ranks)) return misfit;
   for (std::size_t giver = 0; giver < calls.size(); ++giver) {
     if (calls[giver].gives.empty()) continue;
     for (std::size_t taker = 0; taker < calls.size(); ++taker) {
       if (calls[taker].takes.empty()) continue;
-      const std::uint64_t given = at(calls[giver].gives, taker);
-      const std::uint64_t taken = at(calls[taker].takes, giver);
-      if (given != taken)
-        return fmt::format("rank {} sends rank {} {} elements, which expects {}", ranks[giver],
-                           ranks[taker], given, taken);
+      if (auto other = find_other_block(calls[giver], ranks[giver], taker, calls[taker],
+                                        ranks[taker], giver))
+        return other;
     }
   }
-  return find_other_shape(calls, ranks);
+  return find_other_layout(calls, ranks);
 }
 
 std::string tell_calls(std::span<const std::string> words, std::span<const int> ranks) {

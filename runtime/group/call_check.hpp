@@ -24,6 +24,9 @@ struct CheckedCall {
   std::vector<std::uint64_t> shape{};
   /// With the shape: in elements, and alike for layouts that are alike.
   std::vector<std::uint64_t> strides{};
+  /// Where blocks are buffers of their own, order_of() each, by member as above.
+  std::vector<std::uint64_t> given_orders{};
+  std::vector<std::uint64_t> taken_orders{};
   /// Of coalesced calls, elements of each buffer; empty: members may differ in them.
   std::vector<std::uint64_t> each{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;

@@ -122,6 +122,7 @@ ShadowCall::ShadowCall(const MadeCall& made, int rank, GroupShape shape,
   const bool is_root = record.peer == rank;
   const bool gives_as_root = is_root && traits_of(record.type).root == RootRole::gives;
   request_ = request_for(made, is_root);
+  if (const std::uint64_t order = facts_of(record).order; order != 0) lay_out(order);
   if (reduces(record.type))
     fill_given(record, {.dtype = dtype_, .identity_of = record.kind});
   else if (gives_as_root && traits_of(record.type).one_buffer)
@@ -194,6 +195,29 @@ Request ShadowCall::request_for(const MadeCall& made, bool is_root) {
       break;
   }
   refuse(call, "it is no collective", "use joinables, whose hooks can make the call");
+}
+
+namespace {
+
+/// The one buffer, of that layout.
+template <class View>
+Blocks<View> laid_out(const Blocks<View>& blocks, const SomeLayout& layout) {
+  View flat = blocks.flat();
+  flat.shape = layout.shape;
+  flat.strides = layout.strides;
+  return blocks.layout() == Layout::equal ? Blocks<View>::equal(flat) : Blocks<View>::whole(flat);
+}
+
+}  // namespace
+
+void ShadowCall::lay_out(std::uint64_t order) {
+  const bool by_output = is_shaped_by_output(request_.type);
+  layout_ =
+      layout_with(order, by_output ? request_.outputs.flat().count : request_.inputs.flat().count);
+  if (by_output)
+    request_.outputs = laid_out(request_.outputs, layout_);
+  else
+    request_.inputs = laid_out(request_.inputs, layout_);
 }
 
 Request ShadowCall::all_gather(const SeenCall& call) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/layout.hpp"
 #include "hymn/join.hpp"
 #include "recorder/call_snapshot.hpp"
 
@@ -86,6 +87,8 @@ class ShadowCall {
   double root_fill(const CallRecord& record) const;
   void fill_given(const CallRecord& record, const ShadowMemory::Content& content);
   void fill_number(const CallRecord& record, std::span<std::byte> memory, double number) const;
+  /// As the others' buffers say how they lie: what is read there is found alike by all.
+  void lay_out(std::uint64_t order);
   ConstBufferView input(std::size_t count);
   BufferView output(std::size_t count);
 
@@ -99,6 +102,7 @@ class ShadowCall {
   Sizes taken_sizes_;
   std::vector<ConstBufferView> given_list_;
   std::vector<BufferView> taken_list_;
+  SomeLayout layout_;
   Request request_;
 };
 
