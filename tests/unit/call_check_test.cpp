@@ -130,7 +130,13 @@ TEST(CallCheck, StridesOfAShapeMustBeAlike) {
   EXPECT_EQ(misfit({laid({}), laid(rows), laid(same)}), std::nullopt);
   EXPECT_EQ(misfit({laid(columns), laid(columns)}), std::nullopt);
   EXPECT_EQ(misfit({laid({}), laid(columns)}),
-            "the strides are [4, 4, 1] on rank 10, but [1, 4, 3] on rank 11");
+            "the layout is [3, 1, 4] with strides [4, 4, 1] on rank 10, but "
+            "[3, 1, 4] with strides [1, 4, 3] on rank 11");
+  const Request flat = Request::all_reduce(b.give(12), b.take(12));
+  EXPECT_EQ(misfit({flat, laid(columns)}),
+            "the layout is flat on rank 10, but [3, 1, 4] with strides [1, 4, 3] on rank 11");
+  EXPECT_EQ(told(laid(columns)),
+            "all_reduce of 12 float32 with sum whose dimensions lie in memory as 1, 0");
 }
 
 TEST(CallCheck, FactsThatDifferAreEnough) {

@@ -162,6 +162,15 @@ TEST(CallSnapshot, TellsHowCoalescedCallsAreCutAsFarAsThatIsKnown) {
   EXPECT_EQ(facts_of(call).cut, 0u);
 }
 
+TEST(CallSnapshot, TellsInWhatOrderDimensionsLie) {
+  constexpr std::uint64_t channels_last = 0x2130;  // 0, 2, 3, 1, each with its own place xored
+  SeenCall call = call_number(1);
+  call.input.set_order(channels_last);
+  const SeenCall back = snapshot_of(report_of({.calls = {call}})).calls.front();
+  EXPECT_EQ(facts_of(back).order, channels_last);
+  EXPECT_EQ(facts_of(back), facts_of(call));
+}
+
 TEST(CallSnapshot, ShowsNoMoreSizesThanFitIntoAMessage) {
   Rank rank({.counts = 3000});
   const std::vector<std::size_t> sizes(3000, 1);
