@@ -54,7 +54,8 @@ class Algorithm {
   /// How far it reproduces the bits of a result that depends on the order of the steps, when made
   /// for a group that asks for that much. Asked only for requests that it can run.
   virtual Reproducibility promises(const Request&) const { return Reproducibility::ranks; }
-  /// Builds the operation in `storage`. The request behind `call` has been validated.
+  /// Builds the operation in `storage`. The request behind `call` has been validated. What the
+  /// buffers hold is not looked at before start(): of bundles it comes just before that.
   virtual Operation& prepare(OperationStorage& storage, const Call& call) = 0;
 
   /// The number under which the recorder of this process knows its path and method; 0: none.

@@ -47,6 +47,7 @@ class AllReduceSteps {
 
   template <class How>
   void call(How how) {
+    reduction_.load(input_.data, input_.count);
     bring_input();
     for_each_chunk(output_.count, channel_.chunk_limit, [&](std::size_t offset, int count) {
       function_(how, MPI_IN_PLACE, place(offset), count, reduction_.type(), reduction_.op(),
@@ -67,7 +68,7 @@ class AllReduceSteps {
         result_ != nullptr ? reduction_.target() : const_cast<void*>(reduction_.source());
     return static_cast<std::byte*>(all) + offset * reduction_.element_bytes();
   }
-  /// Accumulators are there already.
+  /// Where there are no accumulators.
   void bring_input() {
     if (result_ != nullptr && reduction_.source() != reduction_.target())
       bring_into_place(input_, output_, channel_, shape_.rank);

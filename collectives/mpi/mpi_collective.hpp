@@ -25,7 +25,7 @@ struct MpiKept {
 };
 
 /// The operation behind every MPI collective. `Steps` is the collective itself:
-///   Steps(const Call&, MpiChannel&, MpiKept&)  prepares buffers
+///   Steps(const Call&, MpiChannel&, MpiKept&)  prepares buffers, and reads no input
 ///   void call(How)                             MPI's call or calls, of an MpiFunction; How is
 ///                                              MpiBlocking or MpiPosting
 ///   void finish()                              what remains once the data is there

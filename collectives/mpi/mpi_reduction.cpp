@@ -30,9 +30,13 @@ MpiReduction::MpiReduction(const Request& request, const void* input, void* outp
     kept.staging = std::make_unique_for_overwrite<std::byte[]>(count * bytes_);
     accumulators = kept.staging.get();
   }
-  reducer_.load(accumulators, input, count, reducer_.factor);
   source_ = accumulators;
   if (output != nullptr) target_ = accumulators;
+}
+
+void MpiReduction::load(const void* input, std::size_t count) const {
+  if (reducer_.needs_load())
+    reducer_.load(const_cast<void*>(source_), input, count, reducer_.factor);
 }
 
 void MpiReduction::finish(void* output, const void* accumulators, std::size_t count,

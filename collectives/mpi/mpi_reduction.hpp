@@ -6,7 +6,7 @@
 
 namespace hymn {
 
-/// Either MPI reduces the user's buffers as they are, or the input is first brought into
+/// Either MPI reduces the user's buffers as they are, or load() first brings the input into
 /// accumulators (in the output where they have its size, else in staging), which MPI reduces in
 /// place of the input and finish() turns into the result.
 class MpiReduction {
@@ -15,6 +15,8 @@ class MpiReduction {
   MpiReduction(const Request& request, const void* input, void* output, std::size_t count,
                const MpiChannel& channel, MpiKept& kept);
 
+  /// When the operation starts, with the same input: before that it need not be there.
+  void load(const void* input, std::size_t count) const;
   /// What to send: accumulators, or the user's input.
   const void* source() const { return source_; }
   /// Where MPI's result goes; null where there is none. May be equal to source(): then in place.

@@ -17,12 +17,13 @@ class ReduceSteps {
         size_(shape.size),
         root_(call.peer),
         output_(shape.rank == call.peer ? call.request->outputs.flat().data : nullptr),
+        input_(call.request->inputs.flat().data),
         count_(call.request->inputs.flat().count),
-        reduction_(*call.request, call.request->inputs.flat().data, output_, count_, channel,
-                   kept) {}
+        reduction_(*call.request, input_, output_, count_, channel, kept) {}
 
   template <class How>
   void call(How how) {
+    reduction_.load(input_, count_);
     for_each_chunk(count_, channel_.chunk_limit, [&](std::size_t offset, int count) {
       reduce(how, source(offset), target(offset), count, reduction_.type(), reduction_.op(), root_,
              channel_.communicator);
@@ -45,6 +46,7 @@ class ReduceSteps {
   int size_;
   int root_;
   void* output_;
+  const void* input_;
   std::size_t count_;
   MpiReduction reduction_;
 };

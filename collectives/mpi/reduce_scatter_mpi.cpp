@@ -23,17 +23,17 @@ class ReduceScatterSteps {
       : channel_(channel),
         size_(shape.size),
         equal_(call.request->inputs.layout() == Layout::equal),
+        input_(call.request->inputs.flat()),
         output_(call.request->outputs.flat()),
         // No result buffer of full size: accumulators, where needed, are staged.
-        reduction_(*call.request, call.request->inputs.flat().data, nullptr,
-                   call.request->inputs.flat().count, channel, kept),
+        reduction_(*call.request, input_.data, nullptr, input_.count, channel, kept),
         kept_(kept) {
     if (!equal_) keep_counts(kept, call.request->inputs.counts());
     // MPI's own in-place form means something else. A result inside the input, or in accumulator
     // form, is received beside it.
-    const auto* input = static_cast<const std::byte*>(call.request->inputs.flat().data);
+    const auto* input = static_cast<const std::byte*>(input_.data);
     const auto* out = static_cast<const std::byte*>(output_.data);
-    const bool inside = out >= input && out < input + call.request->inputs.flat().bytes();
+    const bool inside = out >= input && out < input + input_.bytes();
     target_ = output_.data;
     if (inside || reduction_.element_bytes() != output_.element_bytes()) {
       kept.received =
@@ -44,6 +44,7 @@ class ReduceScatterSteps {
 
   template <class How>
   void call(How how) {
+    reduction_.load(input_.data, input_.count);
     // It takes no displacements.
     with_counts(equal_, count(), kept_, [&](auto counts, auto...) {
       reduce_scatter(how, source(), target_, counts, reduction_.type(), reduction_.op(),
@@ -59,6 +60,7 @@ class ReduceScatterSteps {
   MpiChannel& channel_;
   int size_;
   bool equal_;
+  ConstBufferView input_;
   BufferView output_;
   MpiReduction reduction_;
   MpiKept& kept_;

@@ -13,9 +13,12 @@ namespace hymn::test {
 namespace {
 
 /// Alike but in their sizes, places, layouts and data.
-CallPlan plan_of(OpType type, std::size_t number) {
+CallPlan plan_of(OpType type, Cell cell, std::size_t number) {
   constexpr std::array<std::size_t, 6> counts{3, 0, 1000, 1, 20000, 17};
-  CallPlan plan{.type = type, .dtype = DataType::int32, .count = counts[number % counts.size()]};
+  CallPlan plan{.type = type,
+                .dtype = cell.dtype,
+                .kind = cell.kind,
+                .count = counts[number % counts.size()]};
   plan.salt = static_cast<int>(number);
   plan.in_place = number % 2 == 1;
   plan.in_offset = number % 3 * 4;
@@ -24,27 +27,37 @@ CallPlan plan_of(OpType type, std::size_t number) {
   return plan;
 }
 
+void make_calls(ProcessGroup& group, OpType type, Cell cell, std::size_t calls) {
+  std::vector<std::unique_ptr<KnownCall>> known;
+  std::vector<Request> requests;
+  for (std::size_t number = 0; number < calls; ++number) {
+    auto call = std::make_unique<KnownCall>(group, plan_of(type, cell, number));
+    if (group.explain(call->request()).algorithm.empty()) continue;
+    requests.push_back(call->request());
+    known.push_back(std::move(call));
+  }
+  if (requests.empty()) return;
+  const std::uint64_t before = group.collective_sequence();
+  Work first = group.start_coalesced(requests);
+  Work second = group.barrier_async();
+  second.wait();
+  EXPECT_TRUE(first.is_completed());
+  for (const auto& call : known) call->check();
+  EXPECT_EQ(group.collective_sequence(), before + 2);
+}
+
 void on_road(World& world, const Road& road, OpType type) {
   SCOPED_TRACE(to_string(road) + ": coalesced " + std::string(to_string(type)));
   ProcessGroup group = world.new_group(everybody(world), forced(road));
-  for (const std::size_t calls : {1u, 2u, 6u, 12u}) {
-    std::vector<std::unique_ptr<KnownCall>> known;
-    std::vector<Request> requests;
-    for (std::size_t number = 0; number < calls; ++number) {
-      auto call = std::make_unique<KnownCall>(group, plan_of(type, number));
-      if (group.explain(call->request()).algorithm.empty()) continue;
-      requests.push_back(call->request());
-      known.push_back(std::move(call));
-    }
-    if (requests.empty()) continue;
-    const std::uint64_t before = group.collective_sequence();
-    Work first = group.start_coalesced(requests);
-    Work second = group.barrier_async();
-    second.wait();
-    EXPECT_TRUE(first.is_completed());
-    for (const auto& call : known) call->check();
-    EXPECT_EQ(group.collective_sequence(), before + 2);
-  }
+  for (const std::size_t calls : {1u, 2u, 6u, 12u})
+    make_calls(group, type, {DataType::int32, ReduceKind::sum}, calls);
+  // Brought into accumulators before they are reduced, in memory of other sizes than their own,
+  // too.
+  if (reduces(type))
+    for (const Cell cell :
+         {Cell{DataType::float16, ReduceKind::avg}, Cell{DataType::bfloat16, ReduceKind::min},
+          Cell{DataType::int32, ReduceKind::lor}, Cell{DataType::boolean, ReduceKind::sum}})
+      make_calls(group, type, cell, 6);
 }
 
 RANK_TEST(CoalescedRoads, EveryCollectiveOnEveryRoad) {
