@@ -136,9 +136,11 @@ class HYMN_API ProcessGroup {
                               const CallOptions& options = {}) {
     run(Request::all_reduce(in, out, op), options);
   }
-  /// The reduction of one value of each rank: `double total = group.all_reduced(part)`.
+  /// The reduction of one value of each rank: `double total = group.all_reduced(part)`. UsageError
+  /// inside a coalescing scope, where there is no result yet.
   template <Element T>
   HYMN_INLINE T all_reduced(T value, ReduceOp op = {}, const CallOptions& options = {}) {
+    require_no_scope("all_reduced");
     run(Request::all_reduce(view_of(std::as_const(value)), view_of(value), op), options);
     return value;
   }
@@ -568,6 +570,7 @@ class HYMN_API ProcessGroup {
     Work work = start_coalesced(requests, options);
     if (options.stream == nullptr) work.wait();
   }
+  void require_no_scope(const char* call) const;
   CallOptions on_devices(std::span<const int> device_ids, const CallOptions& options) const;
   [[noreturn]] void refuse_device_id(std::int64_t device_id) const;
   /// Lists of different lengths are refused.

@@ -21,6 +21,8 @@ class GroupOwner {
   virtual void forget_group(const GroupState& group) = 0;
   /// As ProcessGroup::shrink().
   virtual ProcessGroup shrink(GroupState& group) = 0;
+  /// Throws UsageError for options that no group can be made with.
+  virtual void require_options(const GroupOptions& options, const ErrorContext& context) const = 0;
   /// Of these members of `group`, whose group ranks are their places in the list; they make it
   /// alone. Each calls it.
   virtual ProcessGroup new_group_in_order(const GroupState& group, std::vector<int> ranks,

@@ -70,6 +70,11 @@ std::uint64_t ProcessGroup::collective_sequence() const {
 }
 std::uint64_t ProcessGroup::p2p_sequence() const { return need(state_).record().p2p_sequence(); }
 
+void ProcessGroup::require_no_scope(const char* call) const {
+  detail::GroupState& state = detail::need(state_);
+  state.works().scopes().require_none(call, state.members());
+}
+
 RecvStatus ProcessGroup::run(const Request& request, const CallOptions& options) {
   return need(state_).run(request, options, __builtin_return_address(0));
 }

@@ -30,17 +30,18 @@ std::vector<int> sorted(std::span<const int> ranks, int size, const ErrorContext
   return all;
 }
 
-void check(const GroupOptions& options, const NcclOptions& defaults, const ErrorContext& context) {
+}  // namespace
+
+void GroupRequests::require_options(const GroupOptions& options,
+                                    const ErrorContext& context) const {
   PathPolicy::parse(options.path, "GroupOptions.path");
-  nccl_options(options.nccl, defaults, "GroupOptions.nccl");
+  nccl_options(options.nccl, world_.settings.config.nccl, "GroupOptions.nccl");
   AlgoPolicy::parse(options.algo, "GroupOptions.algo");
   if (TaggedGroups::is_automatic(options.tag))
     throw UsageError(fmt::format("the tag '{}' begins with '{}', as those do that hymn makes",
                                  options.tag, TaggedGroups::automatic),
                      context);
 }
-
-}  // namespace
 
 void GroupRequests::start(std::weak_ptr<WorldContext> self, CpuSet cpus) {
   factory_.start(std::move(self));
@@ -203,7 +204,7 @@ Membership GroupRequests::new_membership(std::span<const int> ranks, const Group
   Membership membership;
   membership.ranks = sorted(ranks, world_.settings.size, context);
   membership.tag = options.tag;
-  check(options, world_.settings.config.nccl, context);
+  require_options(options, context);
   world_.life.require_drive(context);
   if (!members_alone(options)) membership.uid = next_uid(context);
   return membership;

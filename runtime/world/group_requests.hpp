@@ -32,6 +32,7 @@ class GroupRequests {
   /// As World's.
   ProcessGroup new_group(std::span<const int> ranks, const GroupOptions& options);
   /// As GroupOwner's.
+  void require_options(const GroupOptions& options, const ErrorContext& context) const;
   ProcessGroup new_group_in_order(std::uint64_t parent, std::vector<int> ranks,
                                   GroupOptions options);
   Future<ProcessGroup> new_group_async(std::span<const int> ranks, const GroupOptions& options);

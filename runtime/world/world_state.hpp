@@ -102,6 +102,9 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   }
   void forget_group(const GroupState& group) override { groups_.factory().forget_group(group); }
   ProcessGroup shrink(GroupState& group) override { return shrink_.shrink(group); }
+  void require_options(const GroupOptions& options, const ErrorContext& context) const override {
+    groups_.require_options(options, context);
+  }
   ProcessGroup new_group_in_order(const GroupState& group, std::vector<int> ranks,
                                   const GroupOptions& options) override {
     return groups_.new_group_in_order(group.members().uid(), std::move(ranks), options);

@@ -306,6 +306,8 @@ RANK_TEST(Coalesced, WhatCannotBeInAScopeIsRefused) {
   expect_error(ErrorKind::usage, [&] { (void)Join::count_active(group); },
                {"inside a coalescing scope"});
   expect_error(ErrorKind::usage, [&] { (void)group.split(0, 0); }, {"inside a coalescing scope"});
+  expect_error(ErrorKind::usage, [&] { (void)group.all_reduced(value); },
+               {"all_reduced", "inside a coalescing scope"});
   expect_error(ErrorKind::usage, [&] { inside.wait(); }, {"inside a coalescing scope"});
   Work work = scope.start();
   work.wait();

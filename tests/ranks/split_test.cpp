@@ -5,6 +5,7 @@
 
 #include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
+#include "tests/support/spoilt.hpp"
 
 namespace hymn::test {
 namespace {
@@ -130,6 +131,30 @@ RANK_TEST(Split, SameRanksInTwoOrdersAreTwoGroups) {
 RANK_TEST(Split, RefusesOtherColorsBelowZero) {
   expect_error(ErrorKind::usage, [&] { world.split(-2); }, {"-2 is no color", "split"});
   world.group().barrier();
+}
+
+RANK_TEST(Split, WrongOptionsAreRefusedBeforeAnythingIsSent) {
+  const std::uint64_t before = world.group().collective_sequence();
+  if (world.rank() == 0) {
+    expect_error(ErrorKind::usage, [&] { (void)world.group().split(0, 0, {.tag = "hymn:7"}); },
+                 {"hymn:7"});
+    expect_error(ErrorKind::config, [&] { (void)world.group().split(0, 0, {.path = "road"}); },
+                 {"road"});
+  }
+  EXPECT_EQ(world.group().collective_sequence(), before);
+  expect_group_works(world.group().split(0));
+}
+
+RANK_TEST(Split, WhoHasRunOutOfInputIsNamed) {
+  NEEDS_RANKS(2);
+  std::string text;
+  Join::shadow_all({world.group()}, [&] {
+    if (world.rank() != 0) text = error_text([&] { (void)world.group().split(0); });
+  });
+  if (world.rank() != 0) {
+    EXPECT_NE(text.find("rank 0 takes no part in it"), std::string::npos) << text;
+  }
+  expect_group_works(world.group().split(0));
 }
 
 /// A rank outside is warned, and gets nothing.
