@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/call_label.hpp"
+#include "collectives/memory_ranges.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -32,71 +33,6 @@ void require_alike(const Request& one, const Request& other) {
 }
 
 namespace {
-
-/// Memory that a call uses.
-struct Range {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  std::size_t call;
-  bool is_written;
-};
-
-/// Of ranges that come by their beginnings, the one that ends last, and the one of another call
-/// that does.
-class LastEnds {
- public:
-  void add(const Range& range) {
-    if (range.call == last_.call || range.end <= last_.end) {
-      Range& kept = range.call == last_.call ? last_ : other_;
-      if (range.end > kept.end) kept = range;
-    } else {
-      other_ = std::exchange(last_, range);
-    }
-  }
-  /// Its end is 0 where there is none.
-  const Range& before_of_another(std::size_t call) const {
-    return last_.call == call ? other_ : last_;
-  }
-
- private:
-  Range last_{};
-  Range other_{};
-};
-
-/// Those of all calls, by their beginnings.
-class Ranges {
- public:
-  explicit Ranges(std::size_t calls) { ranges_.reserve(2 * calls); }
-
-  void add(const void* data, std::size_t bytes, std::size_t call, bool is_written) {
-    if (bytes == 0) return;
-    const auto begin = reinterpret_cast<std::uintptr_t>(data);
-    is_sorted_ = is_sorted_ && (ranges_.empty() || ranges_.back().begin <= begin);
-    ranges_.push_back({begin, begin + bytes, call, is_written});
-  }
-  void require_apart() {
-    if (!is_sorted_) std::ranges::sort(ranges_, {}, &Range::begin);
-    LastEnds any;
-    LastEnds written;
-    for (const Range& range : ranges_) {
-      const Range& before = (range.is_written ? any : written).before_of_another(range.call);
-      if (before.end > range.begin) refuse(before.call, range.call);
-      any.add(range);
-      if (range.is_written) written.add(range);
-    }
-  }
-
- private:
-  [[noreturn]] static void refuse(std::size_t one, std::size_t other) {
-    throw UsageError(fmt::format("of coalesced calls #{} and #{} use the same memory, and one "
-                                 "writes it",
-                                 std::min(one, other) + 1, std::max(one, other) + 1),
-                     {.remedy = "make one after the other, or give each buffers of its own"});
-  }
-
-  std::vector<Range> ranges_;
-  bool is_sorted_ = true;
-};
 
 template <class View>
 bool is_given(const Blocks<View>& blocks) {
@@ -149,7 +85,7 @@ void require_one_whole(std::span<const Request* const> requests, GroupShape shap
   // Where a rank has one buffer, the root only reads it.
   const bool writes =
       uses_outputs(first.type, is_root) && !(traits_of(first.type).one_buffer && is_root);
-  Ranges ranges(requests.size());
+  MemoryRanges ranges(requests.size());
   for (std::size_t call = 0; call < requests.size(); ++call) {
     const Request& request = *requests[call];
     require_alike(first, request);
@@ -161,7 +97,11 @@ void require_one_whole(std::span<const Request* const> requests, GroupShape shap
       if (!writes || !is_in_place(view, request.outputs))
         ranges.add(view.data, view.bytes(), call, false);
   }
-  ranges.require_apart();
+  if (const auto shared = ranges.find_shared())
+    throw UsageError(fmt::format("of coalesced calls #{} and #{} use the same memory, and one "
+                                 "writes it",
+                                 shared->first + 1, shared->second + 1),
+                     {.remedy = "make one after the other, or give each buffers of its own"});
 }
 
 OwnedRequest whole_of(std::span<const Request* const> requests) {

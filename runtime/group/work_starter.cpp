@@ -5,6 +5,7 @@
 #include "base/error_context.hpp"
 #include "collectives/coalesced_calls.hpp"
 #include "collectives/validate_view.hpp"
+#include "runtime/group/batch_memory.hpp"
 #include "runtime/group/call_title.hpp"
 #include "runtime/group/self_messages.hpp"
 #include "runtime/group/work_wait.hpp"
@@ -83,6 +84,7 @@ std::shared_ptr<WorkState> WorkStarter::start_batch(std::span<const P2POp> opera
     work->parts().own(traits.memory);
     if (member) {
       for (const Request& request : requests) add_part(*work, ordered(request));
+      require_apart(work->parts(), group_.members_);
       prepare_self_messages(work->parts(), group_.members_);
       prepare_parts(*work, nullptr);
     }

@@ -208,6 +208,34 @@ RANK_TEST(P2p, FaultInABatchSendsNothing) {
   expect_filled(in, previous_of(world), 3);
 }
 
+RANK_TEST(P2p, MessagesOfABatchDoNotShareMemory) {
+  NEEDS_RANKS(2);
+  std::vector<std::int32_t> values(8, world.rank());
+  const BufferView first = BufferView(values).slice(0, 4);
+  const BufferView second = BufferView(values).slice(3, 4);
+  const BufferView behind = BufferView(values).slice(4, 4);
+  const int next = next_of(world);
+  const int previous = previous_of(world);
+  const auto refused = [&](const std::array<P2POp, 2>& operations, Words words) {
+    expect_refused(
+        world.group(), ErrorKind::usage, "batch",
+        [&] { (void)world.group().batch_isend_irecv(operations); }, words);
+  };
+  refused({P2POp::send(first, next), P2POp::recv(second, previous)},
+          {"messages #1 and #2 use the same memory"});
+  refused({P2POp::recv(first, previous), P2POp::recv(first, previous)},
+          {"messages #1 and #2 use the same memory"});
+  // What is only read may be the same.
+  const std::array twice = {P2POp::send(first, next), P2POp::send(first, next),
+                            P2POp::recv(behind, previous)};
+  Work work = world.group().batch_isend_irecv(twice);
+  std::vector<std::int32_t> again(4);
+  world.group().recv(again, previous);
+  work.wait();
+  EXPECT_EQ(again, std::vector<std::int32_t>(4, previous));
+  EXPECT_EQ(values.back(), previous);
+}
+
 RANK_TEST(P2p, SelfSendIsRefused) {
   Buffer buffer(DataType::int32, 4);
   const int self = world.rank();
