@@ -50,6 +50,10 @@ function(hymn_add_room)
   if(room_NAME MATCHES "^(control|gpu|topology)$")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
+  # These decide, and compute nothing: -O3 would make them larger, and no faster.
+  if(room_NAME MATCHES "^(recorder|runtime)$")
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
+  endif()
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.
   if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
