@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -177,9 +178,10 @@ std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
 
 /// A call site in hymn's own headers is not what anybody looks for.
 void drop_own_wrappers(std::vector<CallFrame>& frames) {
-  const auto users = std::find_if(frames.begin(), frames.end(), [](const CallFrame& frame) {
-    return !frame.file.ends_with("hymn/process_group.hpp") &&
-           !frame.file.ends_with("hymn/objects.hpp");
+  constexpr std::array own{"hymn/process_group.hpp", "hymn/objects.hpp", "hymn/coalesce.hpp"};
+  const auto users = std::find_if(frames.begin(), frames.end(), [&own](const CallFrame& frame) {
+    return std::none_of(own.begin(), own.end(),
+                        [&](const char* header) { return frame.file.ends_with(header); });
   });
   if (users != frames.end()) frames.erase(frames.begin(), users);
 }

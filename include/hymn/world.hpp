@@ -79,8 +79,9 @@ class HYMN_API World {
   static World over(std::shared_ptr<Exchange> exchange, const WorldOptions& options = {});
 
   /// The world of the rank whose thread this is: for callbacks that are given none, such as a
-  /// backward pass, and for hooks, until it has ended. A rank's thread is the one on which
-  /// run_ranks has called its function. Throws UsageError on any other.
+  /// backward pass, and for hooks that run on it, until it has ended. A rank's thread is the one on
+  /// which run_ranks has called its function. Throws UsageError on any other, a progress thread's
+  /// too.
   static World& current();
 
   explicit World(std::shared_ptr<detail::WorldState> state);

@@ -68,7 +68,7 @@ void GroupChecks::require_numbers(const Call& call, Timeout limit) {
     throw UsageError(
         fmt::format("element {} of the {} elements of {} that {} would send{} is a NaN", found,
                     view.count, to_string(view.dtype), to_string(request.type),
-                    listed ? fmt::format(" from buffer {} of its list", i) : ""),
+                    listed ? fmt::format(" from buffer #{} of its list", i + 1) : ""),
         {.remedy = "find out where it comes from; or do without the check (HYMN_NAN_CHECK=0, "
                    "GroupOptions::nan_check)"});
   }

@@ -91,7 +91,7 @@ RANK_TEST(NanCheck, NamesTheBufferOfAList) {
   for (std::size_t i = 0; i < ranks_as_size(world); ++i)
     list.push_back(BufferView(values).slice(2 * i, 2));
   values.back() = float16(nan);
-  const std::string place = "buffer " + std::to_string(world.size() - 1) + " of its list";
+  const std::string place = "buffer #" + std::to_string(world.size()) + " of its list";
   expect_error(ErrorKind::usage, [&] { group.reduce_scatter(list, out); },
                {"element 1 of the 2", "float16", place, "reduce_scatter"});
   world.group().barrier();  // nobody ends before all have called
