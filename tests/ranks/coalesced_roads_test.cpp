@@ -53,7 +53,7 @@ void on_road(World& world, const Road& road, OpType type) {
     make_calls(group, type, {DataType::int32, ReduceKind::sum}, calls);
   // Brought into accumulators before they are reduced, in memory of other sizes than their own,
   // too.
-  if (reduces(type))
+  if (reduces(type) && !is_prefix(type))  // bundles hold no prefixes
     for (const Cell cell :
          {Cell{DataType::float16, ReduceKind::avg}, Cell{DataType::bfloat16, ReduceKind::min},
           Cell{DataType::int32, ReduceKind::lor}, Cell{DataType::boolean, ReduceKind::sum}})
