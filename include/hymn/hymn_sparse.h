@@ -27,7 +27,8 @@ typedef struct hymnSparseTensor* hymnSparseTensor_t;
 /// order. `declared`, [sparse_dimensions x rows]: the indices that can have entries, the same on
 /// all ranks; then values alone travel. NULL and 0: none are declared. A rank outside gets an empty
 /// tensor. As hymn::all_reduce_sparse(): what is wrong on one rank is hymnUsageError or
-/// hymnUnsupportedError on all.
+/// hymnUnsupportedError on all, but for a null pointer, or a number that is no dtype or operation:
+/// that is hymnUsageError on that rank alone, and the others wait for it.
 HYMN_API hymnResult_t hymnAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op,
                                           const int64_t* declared, size_t rows, hymnGroup_t group,
                                           hymnSparseTensor_t* result);

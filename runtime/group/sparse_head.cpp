@@ -163,7 +163,11 @@ void require_agreement(std::span<const SparseHead> heads, const std::vector<int>
   full.remedy =
       "give tensors of one shape and dtype, the same reduction and the same declared indices on "
       "all ranks";
-  throw UsageError("sparse tensors differ: " + in_words(heads, ranks), std::move(full));
+  std::string told = in_words(heads, ranks);
+  const bool all_say_the_same = std::ranges::all_of(
+      heads, [&heads](const SparseHead& head) { return head.text == heads.front().text; });
+  if (all_say_the_same) told += " and so on, where they differ";
+  throw UsageError("sparse tensors differ: " + told, std::move(full));
 }
 
 }  // namespace hymn::detail

@@ -64,6 +64,18 @@ void require_declared(const SparseInput& input) {
                        {.remedy = "declare all indices that any rank may have, on all ranks"});
 }
 
+/// Sizes of memory are products of these.
+void require_sizes(const SparseInput& input) {
+  constexpr std::size_t most_bytes = PTRDIFF_MAX;
+  const std::size_t each = std::max(input.reducer.element_bytes,
+                                    std::max<std::size_t>(input.reducer.accumulator_bytes, 1));
+  const std::size_t rows = std::max<std::size_t>(input.declared.size(), 1);
+  if (input.places.block() <= most_bytes / 2 / each / rows) return;
+  throw UsageError(fmt::format("{} rows of {} elements each are more than any memory has room for",
+                               rows, input.places.block()),
+                   {.remedy = "make more of the dimensions sparse"});
+}
+
 /// The indices in memory that can be read.
 std::span<const std::int64_t> readable(std::span<const std::int64_t> indices,
                                        const GroupState& group) {
@@ -91,6 +103,7 @@ SparseInput::SparseInput(const SparseView& tensor, const SparseOptions& options,
       reducer(reducer_of(tensor, options, group)) {
   require_host_memory(tensor.values, group);
   require_values(tensor.values, keys.size(), places.block());
+  require_sizes(*this);
   require_declared(*this);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace hymn::detail {
 namespace {
@@ -103,12 +104,13 @@ SparseRows merge(const Reducer& reducer, std::span<const std::uint64_t> keys,
   SparseRows rows;
   rows.keys.reserve(count);
   rows.values.resize(count * block_bytes);
-  BlockFold fold(reducer, block, ranks);
+  std::optional<BlockFold> fold;  // it takes the memory of a block
   std::vector<const void*> blocks;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (block != 0) blocks.push_back(values + entries[i].place * block_bytes);
     if (i + 1 < entries.size() && entries[i + 1].key == entries[i].key) continue;
-    if (block != 0) fold.run(blocks, rows.values.data() + rows.keys.size() * block_bytes);
+    if (block != 0 && !fold) fold.emplace(reducer, block, ranks);
+    if (block != 0) fold->run(blocks, rows.values.data() + rows.keys.size() * block_bytes);
     rows.keys.push_back(entries[i].key);
     blocks.clear();
   }
