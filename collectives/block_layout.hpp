@@ -8,17 +8,19 @@
 
 namespace hymn {
 
-/// Of a buffer without a shape; no layout has this order.
+/// Of a flat buffer, which has no shape or one dimension; no layout has this order.
 inline constexpr std::uint64_t untold_order = 1;
 
 /// Of so many elements of `whole`, cut from its outermost dimension in memory.
 inline std::uint64_t order_of_cut(ConstBufferView whole, std::size_t count) {
   const std::uint64_t order = order_of(whole);
   if (order == 0 || count == whole.count) return order;
-  const auto outermost = std::ranges::max_element(whole.strides) - whole.strides.begin();
   std::vector<std::int64_t> shape(whole.shape.begin(), whole.shape.end());
-  shape[static_cast<std::size_t>(outermost)] =
-      static_cast<std::int64_t>(count) / whole.strides[static_cast<std::size_t>(outermost)];
+  std::size_t outermost = 0;  // of those of more than one element: there are two at least
+  for (std::size_t i = 1; i < shape.size(); ++i)
+    if (shape[i] != 1 && (shape[outermost] == 1 || whole.strides[i] > whole.strides[outermost]))
+      outermost = i;
+  shape[outermost] = static_cast<std::int64_t>(count) / whole.strides[outermost];
   whole.shape = shape;
   whole.count = count;
   return order_of(whole);
@@ -28,7 +30,7 @@ inline std::uint64_t order_of_cut(ConstBufferView whole, std::size_t count) {
 template <class View>
 std::uint64_t told_order(const Blocks<View>& blocks, const View& block) {
   const View& whole = blocks.layout() == Layout::list ? block : blocks.flat();
-  return whole.shape.empty() ? untold_order : order_of_cut(whole, block.count);
+  return whole.shape.size() < 2 ? untold_order : order_of_cut(whole, block.count);
 }
 
 /// Whether elements of a block that lies so would change places where it is said to lie otherwise.

@@ -68,7 +68,7 @@ Numbers factors_of(std::size_t count, std::size_t how_many) {
 
 /// Only what both tell can be compared, and rows behind each other may be cut in any way.
 bool are_to_be_compared(const ConstBufferView& one, const ConstBufferView& other) {
-  return !one.shape.empty() && !other.shape.empty() && one.count > 0 && other.count > 0 &&
+  return one.shape.size() > 1 && other.shape.size() > 1 && one.count > 0 && other.count > 0 &&
          (order_of(one) != 0 || order_of(other) != 0);
 }
 
@@ -135,11 +135,11 @@ std::string tell_order(std::uint64_t order) {
 
 Numbers strides_of(const ConstBufferView& view) {
   Numbers strides(view.shape.size());
-  std::int64_t dense = 1;
+  std::uint64_t dense = 1;  // without elements it may be more than any number
   for (std::size_t i = strides.size(); i-- > 0;) {
     const bool matters = !view.strides.empty() && view.count > 0 && view.shape[i] != 1;
-    strides[i] = matters ? view.strides[i] : dense;
-    dense *= view.shape[i];
+    strides[i] = matters ? view.strides[i] : static_cast<std::int64_t>(dense);
+    dense *= static_cast<std::uint64_t>(view.shape[i]);
   }
   return strides;
 }
@@ -170,7 +170,12 @@ void require_fitting_layouts(const Request& request, GroupShape shape) {
   if (request.inputs.layout() == Layout::none || request.outputs.layout() == Layout::none) return;
   const bool lists_in = request.inputs.layout() == Layout::list;
   const bool lists_out = request.outputs.layout() == Layout::list;
-  if (lists_in || lists_out) {
+  const bool both_in_blocks = has_input_blocks(request.type) && has_output_blocks(request.type);
+  if (both_in_blocks && lists_in != lists_out) {
+    const bool fit = lists_in ? blocks_fit(request.outputs, own(request.inputs))
+                              : blocks_fit(request.inputs, own(request.outputs));
+    if (!fit) refuse(lists_in ? own(request.inputs) : in, lists_out ? own(request.outputs) : out);
+  } else if (lists_in || lists_out) {
     require_alike(lists_in ? own(request.inputs) : in, lists_out ? own(request.outputs) : out);
   } else if (has_input_blocks(request.type) == has_output_blocks(request.type)) {
     if (request.inputs.layout() == request.outputs.layout() &&

@@ -41,7 +41,7 @@ class InProcessOperation final : public Operation {
       check_agreement(peers, shape_, call_);
       inprocess_part(peers, shape_, call_);
     } catch (...) {
-      visit_.end_part();
+      visit_.fail_part();
       throw;
     }
     visit_.end_part();

@@ -46,6 +46,10 @@ void ThreadBoard::Visit::end_part() {
   board_->slot(number_).counts.fetch_add(one_done - one_working, std::memory_order_acq_rel);
 }
 
+void ThreadBoard::Visit::fail_part() {
+  board_->slot(number_).counts.fetch_sub(one_working, std::memory_order_acq_rel);
+}
+
 bool ThreadBoard::Visit::try_leave() {
   MeetingSlot& slot = board_->slot(number_);
   const std::uint64_t counts = slot.counts.load(std::memory_order_acquire);

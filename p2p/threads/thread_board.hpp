@@ -38,6 +38,8 @@ class ThreadBoard {
     /// Brackets the work on the memory of others. begin_part throws when the board has ended.
     void begin_part();
     void end_part();
+    /// In its place, where it has failed: nobody leaves then, until the board is ended.
+    void fail_part();
     /// After end_part(): true once all have done their parts; then this member has left.
     bool try_leave();
     /// Gives up at any point, ending the board for all; waits for parts that are under way.

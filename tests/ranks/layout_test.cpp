@@ -267,6 +267,66 @@ RANK_TEST(Layouts, OfMessages) {
 }
 
 // Whoever has run out of input lays its buffers out as the others do.
+/// One of these dimensions has one element, and the largest stride.
+RANK_TEST(Layouts, OfOneOuterElementAreCutBehindIt) {
+  for (const char* path : {"threads", ""}) {
+    ProcessGroup group = world.new_group(everybody(world));
+    if (ranks_are_threads() && *path != '\0')
+      group = world.new_group(everybody(world), {.path = path});
+    const auto ranks = static_cast<std::int64_t>(world.size());
+    std::vector<std::int32_t> in(12, world.rank());
+    std::vector<std::int32_t> out(12 * ranks_as_size(world));
+    const Sizes in_shape{1, 3, 1, 4};
+    const Sizes in_strides{12, 1, 12, 3};
+    const Sizes out_shape{1, 3, ranks, 4};
+    const Sizes out_strides{12 * ranks, 1, 12, 3};
+    ConstBufferView given(in.data(), in.size(), DataType::int32);
+    given.shape = in_shape;
+    given.strides = in_strides;
+    BufferView taken(out);
+    taken.shape = out_shape;
+    taken.strides = out_strides;
+    const std::vector<std::size_t> counts(ranks_as_size(world), in.size());
+    group.all_gather(given, taken, counts);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      EXPECT_EQ(out[i], static_cast<std::int32_t>(i / in.size()));
+    group.barrier();
+  }
+}
+
+RANK_TEST(Layouts, AreNotComparedWithThoseOfOneDimension) {
+  std::vector<std::int32_t> in{1, 2, 3, 4};
+  std::vector<std::int32_t> out(4);
+  const Sizes shape{2, 2};
+  const Sizes strides{1, 2};
+  const Sizes flat{4};
+  ConstBufferView given(in.data(), in.size(), DataType::int32);
+  given.shape = shape;
+  given.strides = strides;
+  BufferView taken(out);
+  taken.shape = flat;
+  world.group().all_reduce(given, taken);
+  EXPECT_EQ(out, (std::vector<std::int32_t>{1 * world.size(), 2 * world.size(), 3 * world.size(),
+                                            4 * world.size()}));
+}
+
+RANK_TEST(Layouts, OfCoalescedCallsThatAreShadowed) {
+  NEEDS_RANKS(2);
+  const ArrayLayout large = channels_last.with_outer(1000);
+  Join::shadow_all({world.group()}, [&] {
+    if (world.rank() == 0) return;
+    std::vector<Array> arrays;
+    for (int i = 0; i < 2; ++i) arrays.emplace_back(large);
+    std::vector<BufferView> views;
+    for (Array& array : arrays) {
+      array.fill([](const Sizes&) { return 1; });
+      views.push_back(array.view());
+    }
+    world.group().all_reduce_coalesced(views);
+    for (Array& array : arrays) array.expect([&](const Sizes&) { return world.size() - 1; });
+  });
+}
+
 RANK_TEST(Layouts, OfCallsThatAreShadowed) {
   NEEDS_RANKS(2);
   Join::shadow_all({world.group()}, [&] {
