@@ -225,6 +225,13 @@ RANK_TEST(P2p, MessagesOfABatchDoNotShareMemory) {
           {"messages #1 and #2 use the same memory"});
   refused({P2POp::recv(first, previous), P2POp::recv(first, previous)},
           {"messages #1 and #2 use the same memory"});
+  const int self = world.rank();
+  std::vector<std::int32_t> own(4);
+  const std::array both = {P2POp::send(first, self, 1), P2POp::recv(own, self, 1),
+                           P2POp::send(behind, self, 2), P2POp::recv(own, self, 2)};
+  expect_refused(world.group(), ErrorKind::usage, "batch",
+                 [&] { (void)world.group().batch_isend_irecv(both); },
+                 {"messages #1 and #3 use the same memory"});
   // What is only read may be the same.
   const std::array twice = {P2POp::send(first, next), P2POp::send(first, next),
                             P2POp::recv(behind, previous)};
