@@ -16,8 +16,8 @@ namespace {
 // What another has written to shared memory is here before what it sends at the same time: so much
 // before at most, on a machine whose cores are taken.
 constexpr Duration way_of_news = std::chrono::seconds(5);
-// Who has died may have died before it told anything, and explains the failure as well.
-constexpr Duration way_of_news_past_the_dead = std::chrono::milliseconds(100);
+// Who is gone may have gone before it told anything, and explains the failure as well.
+constexpr Duration way_of_news_past_the_gone = std::chrono::milliseconds(100);
 
 /// In a group that is aborted, where an error is a consequence of that.
 bool completes(const std::function<bool()>& step) {
@@ -121,7 +121,8 @@ std::exception_ptr GroupHealth::explained(std::exception_ptr error, const std::s
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto may_come = [&] {
-    const Duration way = has_failed_members() ? way_of_news_past_the_dead : way_of_news;
+    const bool is_anyone_gone = has_failed_members() || !gone_.left_before(UINT64_MAX).empty();
+    const Duration way = is_anyone_gone ? way_of_news_past_the_gone : way_of_news;
     return std::chrono::steady_clock::now() - begin < way;
   };
   while (!is_aborted() && may_come()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -20,17 +20,16 @@ std::uint64_t meeting_of(const GroupState& group) {
 }  // namespace
 
 void WorldListener::peer_changed(const PeerNews& news) {
-  const bool failed = hymn::has_failed(news.state);
-  const std::string text = failed ? world_.peers.describe_end(news) : std::string();
-  // Everybody hears of it: nobody need be told. Before calls fail for it, and are what is dumped.
-  if (failed) world_.incidents.watchdog()->dump({"death", text});
   groups_.visit_until([&news](GroupState& group) {
     group.health().member_changed(news);
     return false;
   });
-  if (!failed) return;
+  if (!hymn::has_failed(news.state)) return;
+  const std::string text = world_.peers.describe_end(news);
   world_.logger.warning(text);
   world_.life.mark_failed();
+  // Everybody hears of it: nobody need be told.
+  world_.incidents.watchdog()->dump({"death", text});
   world_.incidents.dump_for(news, job_.places);
 }
 
