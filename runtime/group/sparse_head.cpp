@@ -10,8 +10,6 @@
 
 namespace hymn::detail {
 
-using Outcome = SparseHead::Outcome;
-
 namespace {
 
 /// As much of it as there is room for.
@@ -72,7 +70,7 @@ std::uint64_t signature_of(const SparseInput& input, const SparseView& tensor, R
 }
 
 struct Fault {
-  Outcome outcome;
+  SparseHead::Outcome outcome;
   std::string text;
   std::string remedy;
 };
@@ -81,22 +79,23 @@ Fault fault_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const UnsupportedError& unsupported) {
-    return {Outcome::unsupported, unsupported.problem(), unsupported.context().remedy};
+    return {SparseHead::Outcome::unsupported, unsupported.problem(), unsupported.context().remedy};
   } catch (const Error& other) {
-    return {Outcome::usage, other.problem(), other.context().remedy};
+    return {SparseHead::Outcome::usage, other.problem(), other.context().remedy};
   } catch (const std::exception& other) {
-    return {Outcome::resource, other.what(), {}};
+    return {SparseHead::Outcome::resource, other.what(), {}};
   }
 }
 
-[[noreturn]] void throw_as(Outcome outcome, const std::string& text, ErrorContext context) {
+[[noreturn]] void throw_as(SparseHead::Outcome outcome, const std::string& text,
+                           ErrorContext context) {
   switch (outcome) {
-    case Outcome::unsupported:
+    case SparseHead::Outcome::unsupported:
       throw UnsupportedError(text, std::move(context));
-    case Outcome::resource:
+    case SparseHead::Outcome::resource:
       throw ResourceError(text, std::move(context));
-    case Outcome::sound:
-    case Outcome::usage:
+    case SparseHead::Outcome::sound:
+    case SparseHead::Outcome::usage:
       break;
   }
   throw UsageError(text, std::move(context));
@@ -117,7 +116,7 @@ void require_sound(std::span<const SparseHead> heads, const std::vector<int>& ra
   std::vector<SparseHead> faulty;
   std::vector<int> who;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    if (heads[i].outcome == Outcome::sound) continue;
+    if (heads[i].outcome == SparseHead::Outcome::sound) continue;
     faulty.push_back(heads[i]);
     who.push_back(ranks[i]);
   }
