@@ -27,18 +27,12 @@ if(HYMN_SANITIZE)
   set(timeout_factor 5)
 endif()
 
-# Libraries of tests compute much and are optimised; but sanitized ones take three times as long to
-# compile then, and compute little.
-set(test_library_options -O1)
-if(HYMN_SANITIZE)
-  set(test_library_options -O0)
-endif()
-
-# What nearly all tests include, compiled once: for programs, and for the libraries of tests.
+# What nearly all tests include, compiled once: for programs, and for the libraries of tests, which
+# compute much and are optimised.
 add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
 add_library(hymn_optimised_test_headers OBJECT EXCLUDE_FROM_ALL
             "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
-target_compile_options(hymn_optimised_test_headers PRIVATE ${test_library_options})
+target_compile_options(hymn_optimised_test_headers PRIVATE -O1)
 foreach(headers IN ITEMS hymn_test_headers hymn_optimised_test_headers)
   hymn_set_up_program(${headers} hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
   hymn_precompile(${headers} <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
@@ -46,7 +40,7 @@ endforeach()
 
 # hymn_set_up_tests(TARGET): a library of tests that compute much.
 function(hymn_set_up_tests target)
-  target_compile_options(${target} PRIVATE ${test_library_options})
+  target_compile_options(${target} PRIVATE -O1)
   target_link_libraries(${target} PRIVATE hymn_flags PUBLIC fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
   target_precompile_headers(${target} REUSE_FROM hymn_optimised_test_headers)
 endfunction()
@@ -78,8 +72,7 @@ function(hymn_test_properties)
   list(PREPEND test_ENVIRONMENT HYMN_TUNING=off)
   list(APPEND test_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1 GTEST_COLOR=no
               TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp MPIRUN=${MPIEXEC_EXECUTABLE})
-  # What may take long is begun first, so that nothing is waited for alone at the end.
-  set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${timeout} COST ${timeout} LABELS "${test_LABELS}"
+  set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${timeout} LABELS "${test_LABELS}"
                        ENVIRONMENT "${test_ENVIRONMENT}")
   foreach(label IN LISTS test_LABELS)
     add_dependencies(hymn_tests_${label} ${test_PROGRAM})
