@@ -188,7 +188,7 @@ RANK_TEST(Layouts, EveryCollectiveTakesThemAsTheyLie) {
 }
 
 RANK_TEST(Layouts, OnEveryRoad) {
-  const ArrayLayout large({3, 16, 33, 19}, {0, 2, 3, 1});
+  const ArrayLayout large({3, 16, 17, 11}, {0, 2, 3, 1});
   for (const OpType type : collectives()) {
     if (type == OpType::barrier) continue;
     for (const Road& road : roads_of(world.group(), type)) {
