@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "p2p/call_chain.hpp"
 #include "recorder/rank_list.hpp"
 #include "runtime/rank/some_names.hpp"
 
@@ -37,36 +38,23 @@ std::string in_words(std::span<const SparseHead> heads, const std::vector<int>& 
   return some_of(std::move(parts));
 }
 
-/// Of 64 bits each; no defence against who wants two to be the same.
-class Signature {
- public:
-  void add(std::uint64_t word) {
-    value_ = (value_ ^ word) * 0x9e3779b97f4a7c15;
-    value_ ^= value_ >> 32;
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0x5be0cd19137e2179;
-};
-
+/// No defence against who wants two lists to have the same.
 std::uint64_t signature_of(std::span<const std::uint64_t> keys) {
-  Signature signature;
-  for (const std::uint64_t key : keys) signature.add(key);
-  return signature.value();
+  std::uint64_t signature = 1;
+  for (const std::uint64_t key : keys) signature = mix_in(signature, key);
+  return signature;
 }
 
 std::uint64_t signature_of(const SparseInput& input, const SparseView& tensor, ReduceKind kind,
                            std::uint64_t declared) {
-  Signature signature;
-  signature.add(static_cast<std::uint64_t>(input.reducer.dtype));
-  signature.add(static_cast<std::uint64_t>(kind));
-  signature.add(tensor.sparse_dims);
-  for (const std::int64_t size : tensor.shape) signature.add(static_cast<std::uint64_t>(size));
-  signature.add(tensor.shape.size());
-  signature.add(input.declared.size());
-  signature.add(declared);
-  return signature.value();
+  std::vector<std::uint64_t> words = {static_cast<std::uint64_t>(input.reducer.dtype),
+                                      static_cast<std::uint64_t>(kind),
+                                      tensor.sparse_dims,
+                                      tensor.shape.size(),
+                                      input.declared.size(),
+                                      declared};
+  words.insert(words.end(), tensor.shape.begin(), tensor.shape.end());
+  return signature_of(words);
 }
 
 struct Fault {
