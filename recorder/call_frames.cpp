@@ -178,7 +178,8 @@ std::vector<Dwarf_Die> functions_at(Dwarf_Die& unit, Dwarf_Addr address) {
 
 /// A call site in hymn's own headers is not what anybody looks for.
 void drop_own_wrappers(std::vector<CallFrame>& frames) {
-  constexpr std::array own{"hymn/process_group.hpp", "hymn/objects.hpp", "hymn/coalesce.hpp"};
+  constexpr std::array own{"hymn/process_group.hpp", "hymn/objects.hpp", "hymn/coalesce.hpp",
+                           "hymn/join.hpp"};
   const auto users = std::find_if(frames.begin(), frames.end(), [&own](const CallFrame& frame) {
     return std::none_of(own.begin(), own.end(),
                         [&](const char* header) { return frame.file.ends_with(header); });

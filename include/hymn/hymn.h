@@ -183,6 +183,12 @@ HYMN_API hymnResult_t hymnOpCreate(hymnOpFunction_t function, void* context, siz
                                    int commutative, hymnOp_t* op);
 /// *op becomes hymnSum.
 HYMN_API hymnResult_t hymnOpFree(hymnOp_t* op);
+/// As MPI_MINLOC and MPI_MAXLOC: operations on values of `struct { T value; int64_t index; }`,
+/// where T is the type that `dtype` names: an integer, hymnFloat32 or hymnFloat64. The least
+/// (greatest) value comes with its index; of equal ones the lowest index; and a NaN before all
+/// numbers. They are not freed.
+HYMN_API hymnResult_t hymnOpMinLoc(hymnDataType_t dtype, hymnOp_t* op);
+HYMN_API hymnResult_t hymnOpMaxLoc(hymnDataType_t dtype, hymnOp_t* op);
 
 /// Reduces the ranks' inputs element by element; every rank gets the same bits.
 HYMN_API hymnResult_t hymnAllReduce(const void* sendbuf, void* recvbuf, size_t count,

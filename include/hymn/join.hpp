@@ -214,7 +214,7 @@ class HYMN_API Join {
   /// To be called by each joinable before its first collective of an iteration. Only that of the
   /// first joinable does anything: it counts who still runs. Outside of a run, and where joins are
   /// not enabled, it costs one branch.
-  static void notify(Joinable& joinable) {
+  HYMN_INLINE static void notify(Joinable& joinable) {
     if (joinable.join_ != nullptr) [[unlikely]]
       notify_running(joinable);
   }

@@ -40,12 +40,13 @@ hymn::Work start_batch(const Call& call, hymnStream_t stream, const std::vector<
                         .start_batch(without_none(ops)));
 }
 
-/// What has come; from nobody nothing does.
+/// What has come; from nobody nothing does. In a scope it is only begun at the end of that.
 hymn::RecvStatus run_without_none(const Call& call, hymnStream_t stream, const P2POp& send,
                                   const P2POp& recv) {
   hymn::Work work = start_batch(call, stream, {recv, send});
-  if (stream == nullptr) work.wait();
-  const auto came = stream == nullptr ? work.statuses() : std::vector<hymn::RecvStatus>();
+  const bool waits = stream == nullptr && work.valid();
+  if (waits) work.wait();
+  const auto came = waits ? work.statuses() : std::vector<hymn::RecvStatus>();
   return came.empty() ? hymn::RecvStatus{HYMN_NO_RANK, recv.request.tag, 0} : came.front();
 }
 
@@ -104,9 +105,10 @@ hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, 
   return guarded(__func__, [&] {
     const P2POp send = P2POp::send(input(buf, count, dtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(buf, count, dtype), source, recvtag);
-    tell(status, is_none(send) || is_none(recv)
-                     ? run_without_none(call, stream, send, recv)
-                     : SendRecv(call.state(), {.stream = stream}, call.site).replace(send, recv));
+    const SendRecv both(call.state(), {.stream = stream}, call.site);
+    both.require_no_scope();
+    tell(status, is_none(send) || is_none(recv) ? run_without_none(call, stream, send, recv)
+                                                : both.replace(send, recv));
   });
 }
 

@@ -8,6 +8,7 @@ namespace detail {
 PreparedState::PreparedState(GroupState& group, const Request& request, const CallOptions& options)
     : group_(group.shared_from_this()), request_(request), options_(options) {
   group.health().require_usable("prepare");
+  if (group.health().is_aborted()) std::rethrow_exception(group.health().aborted_error("prepare"));
   if (group.members().is_member()) ready_ = make_ready();
 }
 

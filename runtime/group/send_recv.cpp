@@ -34,8 +34,12 @@ RecvStatus SendRecv::run(const P2POp& send, const P2POp& recv) const {
   return options_.stream != nullptr ? RecvStatus{} : received_by(work);
 }
 
-RecvStatus SendRecv::replace(const P2POp& send, const P2POp& recv) const {
+void SendRecv::require_no_scope() const {
   group_.works().scopes().require_none("sendrecv_replace", group_.members());
+}
+
+RecvStatus SendRecv::replace(const P2POp& send, const P2POp& recv) const {
+  require_no_scope();
   if (!group_.members().is_member()) return run(send, recv);  // which warns; there may be no buffer
   WorkStarter starter(group_, options_, site_);
   starter.require_copyable(send.request);

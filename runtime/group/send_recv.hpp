@@ -15,12 +15,15 @@ class SendRecv {
   Work start(const P2POp& send, const P2POp& recv) const;
   /// What came; nothing on a stream, and on a rank outside.
   RecvStatus run(const P2POp& send, const P2POp& recv) const;
-  /// Where both are of the one buffer.
+  /// Throws in a scope, at whose end a buffer that is sent and received into would be copied too
+  /// late.
+  void require_no_scope() const;
+  /// Where both are of the one buffer; not in a scope.
   RecvStatus replace(const P2POp& send, const P2POp& recv) const;
 
  private:
   GroupState& group_;
-  const CallOptions& options_;
+  CallOptions options_;
   const void* site_;
 };
 

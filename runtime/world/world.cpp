@@ -3,7 +3,10 @@
 #include <exception>
 
 #include "base/keep_for_ever.hpp"
+#include "runtime/mechanisms/hierarchical_mechanism.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
+#include "runtime/mechanisms/process_regions.hpp"
+#include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_facts.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/machine_json_job.hpp"
@@ -19,7 +22,13 @@ World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& option
   if (!exchange) throw UsageError("the exchange of a world is null");
   detail::WorldParts parts(Config::from_environment(), options);
   parts.exchange = std::move(exchange);
+  const Logger logger(parts.config.log_level, parts.exchange->rank());
+  parts.mechanisms.push_back(
+      std::make_unique<ShmMechanism>(std::make_unique<ProcessRegions>(), logger));
+  parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
   add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
+  if (parts.config.control)
+    parts.control = std::make_unique<TcpControl>(parts.config.interface, logger);
   return World(detail::WorldState::make(std::move(parts)));
 }
 

@@ -1,4 +1,6 @@
 // Structs, operations of the program's own, 16-bit integers, and groups that are split, from C.
+#include <math.h>
+
 #include "check.h"
 
 typedef struct {
@@ -62,6 +64,43 @@ static void test_own_operation(hymnGroup_t group, int rank, int size) {
   CHECK_FAILS(hymnUsageError, "0 bytes", hymnOpCreate(keep_greater, NULL, 0, 1, &op));
 }
 
+typedef struct {
+  double value;
+  int64_t index;
+} Place;
+
+// Rank 1 of 3 has the greatest, and the first and the last one the least.
+static void test_located(hymnGroup_t group, int rank, int size) {
+  hymnOp_t least = hymnSum, greatest = hymnSum, other = hymnSum;
+  CHECK_OK(hymnOpMinLoc(hymnFloat64, &least));
+  CHECK_OK(hymnOpMaxLoc(hymnFloat64, &greatest));
+  CHECK_OK(hymnOpMaxLoc(hymnInt16, &other));
+  CHECK(least != greatest && other != greatest);
+  const int off = 2 * rank - (size - 1);
+  const Place mine = {.value = off < 0 ? off : -off, .index = 100 - rank};
+  Place found = mine;
+  CHECK_OK(hymnAllReduce(&found, &found, 1, HYMN_VALUE(sizeof found), least, group, NULL));
+  CHECK(found.value == -(size - 1.0) && found.index == 100 - (size - 1));
+  CHECK_OK(hymnAllReduce(&mine, &found, 1, HYMN_VALUE(sizeof found), greatest, group, NULL));
+  CHECK(found.value == -((size - 1) % 2) && found.index == 100 - size / 2);
+  struct {
+    int16_t value;
+    int64_t index;
+  } small = {.value = (int16_t)(rank - 300), .index = rank};
+  CHECK_OK(hymnAllReduce(&small, &small, 1, HYMN_VALUE(sizeof small), other, group, NULL));
+  CHECK(small.value == size - 301 && small.index == size - 1);
+  found = (Place){.value = rank == 0 ? 5.0 : (double)NAN, .index = rank};
+  CHECK_OK(hymnAllReduce(&found, &found, 1, HYMN_VALUE(sizeof found), least, group, NULL));
+  CHECK(size == 1 ? found.value == 5.0 : found.value != found.value && found.index == 1);
+  CHECK_FAILS(hymnUsageError, "of values of 16 bytes",
+              hymnAllReduce(&found, &found, 1, hymnFloat64, least, group, NULL));
+  CHECK_FAILS(hymnUnsupportedError, "of complex64", hymnOpMinLoc(hymnComplex64, &other));
+  CHECK_FAILS(hymnUnsupportedError, "of value", hymnOpMinLoc(HYMN_VALUE(8), &other));
+  CHECK_FAILS(hymnUsageError, "not a hymnDataType_t", hymnOpMaxLoc((hymnDataType_t)77, &other));
+  CHECK_FAILS(hymnUsageError, "op is NULL", hymnOpMaxLoc(hymnFloat64, NULL));
+  CHECK_FAILS(hymnUsageError, "no operation that lives", hymnOpFree(&least));
+}
+
 static void test_moved(hymnGroup_t group, int rank, int size) {
   Row row = {.value = rank, .rank = rank};
   CHECK_OK(hymnBroadcast(&row, 1, HYMN_VALUE(sizeof row), size - 1, group, NULL));
@@ -100,6 +139,7 @@ void test_values(hymnWorld_t world) {
   CHECK_OK(hymnWorldSize(world, &size));
   CHECK_OK(hymnWorldGroup(world, &group));
   test_own_operation(group, rank, size);
+  test_located(group, rank, size);
   test_moved(group, rank, size);
   test_short_integers(group, rank, size);
   test_split(group, rank, size);

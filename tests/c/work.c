@@ -1,5 +1,6 @@
 // Sends, receives and works of the C API, timeouts among them.
 #include "check.h"
+#include "hymn/hymn_coalesced.h"
 
 enum { max_ranks = 16, ready = 1, data = 2 };
 
@@ -109,6 +110,16 @@ static void test_line(const Member* at) {
   CHECK_OK(hymnSendrecvReplace(&moved, 1, hymnInt64, next, data, before, data, at->group, NULL,
                                &status));
   CHECK(moved == (before < 0 ? out : 10 * before) && status.source == before);
+  // In a scope, too, whatever there is to send or to receive.
+  from_before = -1;
+  CHECK_OK(hymnCoalesceBegin(at->group, NULL));
+  CHECK_OK(hymnSendrecv(&out, 1, hymnInt64, next, data, &from_before, 1, hymnInt64, before, data,
+                        at->group, NULL, &status));
+  CHECK_FAILS(hymnUsageError, "sendrecv_replace",
+              hymnSendrecvReplace(&moved, 1, hymnInt64, HYMN_NO_RANK, data, HYMN_NO_RANK, data,
+                                  at->group, NULL, &status));
+  CHECK_OK(hymnCoalesceEnd(at->group));
+  CHECK(from_before == (before < 0 ? -1 : 10 * before));
   const hymnP2POp_t ops[] = {
       {NULL, &from_before, 1, hymnInt64, before, data},
       {&moved, NULL, 1, hymnInt64, next, data},

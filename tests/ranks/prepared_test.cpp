@@ -124,6 +124,7 @@ RANK_TEST(Prepared, ItsGroupMayEndOrBeGivenUp) {
   expect_error(ErrorKind::usage, [&] { (void)first.start(); }, {"has been destroyed"});
   expect_error(ErrorKind::aborted, [&] { second.run(); }, {"enough"});
   expect_error(ErrorKind::usage, [&] { (void)ended.prepare(request); }, {"has been destroyed"});
+  expect_error(ErrorKind::aborted, [&] { (void)given_up.prepare(request); }, {"enough", "prepare"});
 }
 
 RANK_TEST(Prepared, OnARankOutsideItDoesNothing) {

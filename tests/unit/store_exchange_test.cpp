@@ -126,6 +126,7 @@ TEST(ExchangeOverAStore, test_file_store_check) {
 // Rank 0 cannot listen where it should; the others wait for its word, and get it.
 TEST(ExchangeOverAStore, AWorldsStoreThatNobodyServesIsAnErrorOnAllRanks) {
   const Variable interface("HYMN_INTERFACE", "nosuch0");
+  const Variable control("HYMN_CONTROL", "0");
   constexpr int ranks = 2;
   const auto shared = std::make_shared<HashStore>();
   std::vector<std::thread> threads;

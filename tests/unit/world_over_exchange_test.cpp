@@ -25,6 +25,8 @@
 namespace hymn::test {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 bool mpi_is_initialised() {
@@ -132,8 +134,6 @@ void try_pairs(World& world) {
 
 void exercise(World& world) {
   ProcessGroup& group = world.group();
-  const Explanation why = group.explain(Request::barrier());
-  require(why.path == "exchange", "the choice of the path");
   for (const std::size_t count : {1, 63, 20'000}) {
     try_reductions(group, count);
     try_moves(group, count);
@@ -154,10 +154,24 @@ void exercise(World& world) {
   require(values[499] == static_cast<float>(world.size()), "all_reduce_async");
 }
 
+/// All ranks are on this host.
+void exercise_here(World& world) {
+  const Explanation why = world.group().explain(Request::barrier());
+  require(world.size() == 1 || why.path == "shm", "the choice of the path");
+  exercise(world);
+}
+
+void exercise_exchange(World& world) {
+  const Explanation why = world.group().explain(Request::barrier());
+  require(why.path == "exchange", "the choice of the path");
+  exercise(world);
+}
+
 /// Runs one rank; its complaint, or "".
-std::string run_rank(std::shared_ptr<Exchange> exchange, void (*body)(World&) = exercise) {
+std::string run_rank(std::shared_ptr<Exchange> exchange, void (*body)(World&),
+                     const WorldOptions& options = {}) {
   try {
-    World world = World::over(std::move(exchange));
+    World world = World::over(std::move(exchange), options);
     body(world);
     world.destroy();
     if (mpi_is_initialised()) return "MPI was initialised";
@@ -167,19 +181,27 @@ std::string run_rank(std::shared_ptr<Exchange> exchange, void (*body)(World&) = 
   return "";
 }
 
+void run_threads(int ranks, void (*body)(World&), const WorldOptions& options = {}) {
+  const auto post = std::make_shared<SlowPost>(ranks, 17u);
+  std::vector<std::string> complaints(as_size(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      complaints[as_size(rank)] =
+          run_rank(std::make_shared<SlowExchange>(post, rank), body, options);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(complaints, std::vector<std::string>(as_size(ranks))) << ranks << " ranks";
+}
+
 TEST(WorldOverExchange, OfThreadsWithSlowPost) {
-  for (const int ranks : {1, 2, 3, 5}) {
-    const auto post = std::make_shared<SlowPost>(ranks, 17u);
-    std::vector<std::string> complaints(as_size(ranks));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        complaints[as_size(rank)] = run_rank(std::make_shared<SlowExchange>(post, rank));
-      });
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(complaints, std::vector<std::string>(as_size(ranks))) << ranks << " ranks";
-  }
+  for (const int ranks : {1, 2, 3, 5}) run_threads(ranks, exercise_exchange, {.path = "exchange"});
   EXPECT_FALSE(mpi_is_initialised());
+}
+
+// They do not know that they share a process, and share memory as ranks of one host do.
+TEST(WorldOverExchange, OfThreadsThatShareMemory) {
+  for (const int ranks : {1, 3}) run_threads(ranks, exercise_here);
 }
 
 /// One socket between every two ranks: sockets[i][j] is i's end of the one to j.
@@ -202,29 +224,39 @@ void close_others(const std::vector<std::vector<int>>& sockets, int mine) {
       if (rank != mine && socket >= 0) ::close(socket);
 }
 
-TEST(WorldOverExchange, OfProcessesWithSockets) {
-  for (const int ranks : {2, 4}) {
-    const auto sockets = connect_all(ranks);
-    std::vector<pid_t> children;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const pid_t child = ::fork();
-      ASSERT_GE(child, 0);
-      if (child == 0) {
-        close_others(sockets, rank);
-        const std::string complaint =
-            run_rank(std::make_shared<SocketExchange>(rank, sockets[as_size(rank)]));
-        if (!complaint.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, complaint.c_str());
-        ::_exit(complaint.empty() ? 0 : 1);
-      }
-      children.push_back(child);
+/// Each rank a process of its own; how each has ended.
+std::vector<int> run_processes(int ranks, void (*body)(World&), const WorldOptions& options = {}) {
+  const auto sockets = connect_all(ranks);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      close_others(sockets, rank);
+      const std::string complaint =
+          run_rank(std::make_shared<SocketExchange>(rank, sockets[as_size(rank)]), body, options);
+      if (!complaint.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, complaint.c_str());
+      ::_exit(complaint.empty() ? 0 : 1);
     }
-    close_others(sockets, -1);
-    for (const pid_t child : children) {
-      int status = -1;
-      EXPECT_EQ(::waitpid(child, &status, 0), child);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << ranks << " ranks";
-    }
+    EXPECT_GT(child, 0);
+    children.push_back(child);
   }
+  close_others(sockets, -1);
+  std::vector<int> endings;
+  for (const pid_t child : children) {
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    endings.push_back(status);
+  }
+  return endings;
+}
+
+TEST(WorldOverExchange, OfProcessesWithSockets) {
+  for (const int ranks : {2, 4})
+    EXPECT_THAT(run_processes(ranks, exercise_exchange, {.path = "exchange"}), Each(0));
+}
+
+TEST(WorldOverExchange, OfProcessesThatShareMemory) {
+  for (const int ranks : {1, 2, 3}) EXPECT_THAT(run_processes(ranks, exercise_here), Each(0));
 }
 
 // Ranks outside have no handle of it that anybody destroys.
@@ -256,27 +288,33 @@ void lose_last(World& world) {
 }
 
 TEST(WorldOverExchange, WhoDiesWhileMembersMakeAGroupIsNamed) {
-  const auto sockets = connect_all(3);
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < 3; ++rank) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      close_others(sockets, rank);
-      const std::string complaint =
-          run_rank(std::make_shared<SocketExchange>(rank, sockets[as_size(rank)]), lose_last);
-      if (!complaint.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, complaint.c_str());
-      ::_exit(complaint.empty() ? 0 : 1);
-    }
-    children.push_back(child);
+  const std::vector<int> endings = run_processes(3, lose_last);
+  EXPECT_THAT(endings, ElementsAre(0, 0, SIGKILL));
+}
+
+/// One is killed while the others wait for it; they go on without it.
+void shrink_without_last(World& world) {
+  world.group().barrier();
+  if (world.rank() == world.size() - 1) ::raise(SIGKILL);
+  float value = 1;
+  try {
+    world.group().all_reduce(view_of(value));
+    throw std::runtime_error("an all_reduce with the dead has ended well");
+  } catch (const PeerError& error) {
+    require(error.context().missing == std::vector{world.size() - 1},
+            std::string("naming in: ") + error.what());
+  } catch (const AbortedError& error) {
+    require(error.context().missing == std::vector{world.size() - 1},
+            std::string("naming in: ") + error.what());
   }
-  close_others(sockets, -1);
-  for (const pid_t child : children) {
-    int status = -1;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    const bool is_last = child == children.back();
-    EXPECT_TRUE(is_last ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  }
+  ProcessGroup left = world.group().shrink();
+  require(left.size() == world.size() - 1, "shrink");
+  try_reductions(left, 7);
+}
+
+TEST(WorldOverExchange, ADeathIsHeardOfAndTheRestGoOn) {
+  const std::vector<int> endings = run_processes(3, shrink_without_last);
+  EXPECT_THAT(endings, ElementsAre(0, 0, SIGKILL));
 }
 
 /// A connection that breaks when told to.
@@ -304,8 +342,9 @@ class BreakingExchange final : public Exchange {
 TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   const auto post = std::make_shared<SlowPost>(2, 1u);
   const auto exchange = std::make_shared<BreakingExchange>(post, 0);
-  std::thread other([&] { World::over(std::make_shared<SlowExchange>(post, 1)); });
-  World world = World::over(exchange);
+  const WorldOptions options{.path = "exchange"};
+  std::thread other([&] { World::over(std::make_shared<SlowExchange>(post, 1), options); });
+  World world = World::over(exchange, options);
   other.join();
   exchange->broken = true;
   float value = 1;
@@ -354,15 +393,16 @@ class HeldMessages final : public Exchange {
 TEST(WorldOverExchange, NoReceiveTakesTheMessageOfOneGivenUpBeforeIt) {
   const auto post = std::make_shared<SlowPost>(2, 1u);
   const auto exchange = std::make_shared<HeldMessages>(post, 0);
+  const WorldOptions options{.path = "exchange"};
   std::promise<void> go;
   std::promise<void> sent;
   std::thread other([&] {
-    World world = World::over(std::make_shared<SlowExchange>(post, 1));
+    World world = World::over(std::make_shared<SlowExchange>(post, 1), options);
     go.get_future().wait();
     for (float value : {1.0f, 2.0f}) world.group().send(view_of(value), 0, 7);
     sent.set_value();
   });
-  World world = World::over(exchange);
+  World world = World::over(exchange, options);
   exchange->held = true;
   std::array<float, 2> values{};
   Work first = world.group().irecv(view_of(values[0]), 1, 7);
@@ -421,6 +461,7 @@ class LazyExchange final : public Exchange {
 
 TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
   const auto post = std::make_shared<SlowPost>(2, 1u);
+  const WorldOptions options{.path = "exchange"};
   std::promise<void> over;
   std::future<void> is_over = over.get_future();
   const auto in_step = [](World& world) {
@@ -429,11 +470,11 @@ TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
     world.group().broadcast(view_of(sum), 0);
   };
   std::thread other([&] {
-    World world = World::over(std::make_shared<LazyExchange>(post, 1));
+    World world = World::over(std::make_shared<LazyExchange>(post, 1), options);
     in_step(world);
     over.set_value();
   });
-  World world = World::over(std::make_shared<LazyExchange>(post, 0));
+  World world = World::over(std::make_shared<LazyExchange>(post, 0), options);
   in_step(world);
   // It has no part in it any more, and calls nothing.
   EXPECT_EQ(is_over.wait_for(std::chrono::seconds(20)), std::future_status::ready);
@@ -445,15 +486,16 @@ TEST(WorldOverExchange, WhoHasSentNeedNotComeBack) {
 TEST(WorldOverExchange, WaitsInOneWorldMoveTheOther) {
   const auto post = std::make_shared<SlowPost>(2, 1u);
   const auto rank_main = [&](int rank) {
+    const WorldOptions options{.timeout = std::chrono::seconds(20), .path = "exchange"};
     const auto exchange = std::make_shared<SlowExchange>(post, rank);
-    World moved = World::over(exchange, {.timeout = std::chrono::seconds(20)});
-    World waited_in = World::over(exchange, {.timeout = std::chrono::seconds(20)});
+    World moved = World::over(exchange, options);
+    World waited_in = World::over(exchange, options);
     std::vector<float> values(20'000, 1);
     Work work = moved.group().all_reduce_async(values);
     if (rank == 1) work.wait();
     waited_in.group().barrier();
     EXPECT_NO_THROW(work.wait());
-    EXPECT_THAT(values, ::testing::Each(2.0f));
+    EXPECT_THAT(values, Each(2.0f));
   };
   std::thread other(rank_main, 1);
   rank_main(0);
