@@ -104,6 +104,23 @@ const std::array variables = {
           c.mpi_thread_level = parse_enum(n, v, thread_levels);
         },
         [](const Config& c) { return std::string(to_string(c.mpi_thread_level)); }},
+    Variable{"HYMN_BOOTSTRAP",
+             "How the ranks of a world find each other where the program does not say: mpi, or "
+             "environment (by RANK, WORLD_SIZE and what else a launcher has set, without MPI).",
+             [](Config& c, std::string_view n, std::string_view v) {
+               c.bootstrap = parse_enum(n, v, bootstraps);
+             },
+             [](const Config& c) { return std::string(to_string(c.bootstrap)); }},
+    Variable{"HYMN_STORE",
+             "With HYMN_BOOTSTRAP=environment: where the launcher keeps a store for its ranks, as "
+             "host:port (hymn run sets it); empty: rank 0 keeps it at MASTER_ADDR:MASTER_PORT.",
+             [](Config& c, std::string_view, std::string_view v) { c.store = v; },
+             [](const Config& c) { return c.store; }},
+    Variable{"HYMN_TOKEN",
+             "The secret of that store, the same 64 hexadecimal digits on all ranks (openssl rand "
+             "-hex 32); empty: none, which is allowed on the loopback only.",
+             [](Config& c, std::string_view, std::string_view v) { c.token = v; },
+             [](const Config& c) { return std::string(c.token.empty() ? "" : "set"); }},
     Variable{
         "HYMN_PATH",
         "The paths that may carry data, for example mpi or mpi,exchange; ^mpi: all but these; "

@@ -21,6 +21,12 @@ enum class ThreadLevel : unsigned char { single, funneled, serialized, multiple 
 
 HYMN_PRIVATE std::string_view to_string(ThreadLevel level) noexcept;
 
+/// How the ranks of World() find each other: by MPI, or by what a launcher has put into their
+/// environment, without MPI.
+enum class Bootstrap : unsigned char { mpi, environment };
+
+HYMN_PRIVATE std::string_view to_string(Bootstrap bootstrap) noexcept;
+
 /// What a rank's calling thread is bound to when its world is made.
 enum class BindTo : unsigned char { none, core, numa, package };
 
@@ -64,6 +70,9 @@ struct Config {
   LogLevel log_level = LogLevel::warning;
   bool progress_thread = false;
   ThreadLevel mpi_thread_level = ThreadLevel::multiple;
+  Bootstrap bootstrap = Bootstrap::mpi;
+  std::string store;  ///< "host:port" of the launcher's; "": it keeps none
+  std::string token;  ///< of the store by which ranks meet; "": none
   PathPolicy path;
   std::string algo;  ///< as HYMN_ALGO; the selector parses it, for it knows the names
   Reproducibility reproducibility = Reproducibility::ranks;

@@ -6,6 +6,16 @@
 
 namespace hymn {
 
+std::string_view to_string(Bootstrap bootstrap) noexcept {
+  switch (bootstrap) {
+    case Bootstrap::mpi:
+      return "mpi";
+    case Bootstrap::environment:
+      return "environment";
+  }
+  return "?";
+}
+
 std::string_view to_string(BindTo target) noexcept {
   switch (target) {
     case BindTo::none:

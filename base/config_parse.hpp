@@ -17,7 +17,7 @@ inline constexpr std::array log_levels = {LogLevel::off, LogLevel::error, LogLev
                                           LogLevel::info, LogLevel::debug};
 inline constexpr std::array thread_levels = {ThreadLevel::single, ThreadLevel::funneled,
                                              ThreadLevel::serialized, ThreadLevel::multiple};
-
+inline constexpr std::array bootstraps = {Bootstrap::mpi, Bootstrap::environment};
 inline constexpr std::array bind_targets = {BindTo::none, BindTo::core, BindTo::numa,
                                             BindTo::package};
 

@@ -5,12 +5,12 @@
 
 namespace hymn {
 
-bool PatientWait::may_go_on() {
+bool PatientWait::may_go_on(bool has_waited) {
   // On a busy machine it takes seconds until the waiter is sleepy.
   constexpr unsigned turns_between_polls = 256;
   const TimePoint now = patience_.clock->now();
   if (patience_.deadline.expired(now)) return false;
-  const bool looks = waiter_.is_sleepy() || ++turn_ % turns_between_polls == 0;
+  const bool looks = has_waited || ++turn_ % turns_between_polls == 0;
   if (looks && patience_.is_hopeless) {
     std::copy_if(needed_.begin(), needed_.end(), std::back_inserter(hopeless_),
                  patience_.is_hopeless);

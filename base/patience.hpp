@@ -60,21 +60,21 @@ class PatientWait {
   }
   /// Between two looks at what is waited for; false: no more of them.
   bool turn() {
-    if (!may_go_on()) return false;
+    if (!may_go_on(waiter_.is_sleepy())) return false;
     waiter_.pause();
     return true;
   }
-  /// The same for what changes under `lock`, with a word through `changed`.
+  /// The same for what changes under `lock`, with a word through `changed`: whoever gives it may
+  /// need the core, so this sleeps, no longer at a time than `meanwhile` can wait.
   template <class Done>
   bool until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Done is_done) {
-    while (!is_done()) {
+    for (int naps = 0; !is_done(); ++naps) {
+      const bool has_waited = naps > short_naps;
       lock.unlock();
-      const bool goes_on = may_go_on();
-      const bool sleeps = waiter_.is_sleepy();
-      if (goes_on && !sleeps) waiter_.pause();
+      const bool goes_on = may_go_on(has_waited);
       lock.lock();
       if (!goes_on) return is_done();
-      if (sleeps) changed.wait_for(lock, longest_nap, is_done);
+      changed.wait_for(lock, has_waited ? long_nap : short_nap, is_done);
     }
     return true;
   }
@@ -84,10 +84,13 @@ class PatientWait {
   const std::vector<int>& hopeless() const { return hopeless_; }
 
  private:
-  static constexpr auto longest_nap = std::chrono::milliseconds(1);
+  static constexpr Duration short_nap = std::chrono::microseconds(10);
+  static constexpr Duration long_nap = std::chrono::milliseconds(1);
+  static constexpr int short_naps = 300;  // some 20 ms
 
-  /// Looks at time and ranks, and does what is to be done meanwhile, which may throw.
-  bool may_go_on();
+  /// Looks at time and ranks, and does what is to be done meanwhile, which may throw. `has_waited`:
+  /// for so long that it is time to look for who is lost.
+  bool may_go_on(bool has_waited);
   void look_whether_long(TimePoint now);
 
   const Patience& patience_;

@@ -3,7 +3,7 @@
 
 namespace hymn {
 
-/// Whether mpirun or srun with an MPI plugin has started this process as a rank of a job.
+/// Whether mpirun, srun with an MPI plugin or hymn run has started this process as a rank of a job.
 bool is_launched();
 
 /// Whether this process says what all ranks would say alike: it is alone, or the first rank.

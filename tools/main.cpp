@@ -1,8 +1,8 @@
 // The `hymn` command.
 //
 // Exit codes: 0, 1 when something went wrong or a result was wrong, 2 for bad arguments and
-// settings; `hymn doctor` has more (docs/doctor.md), and 1 of `hymn trace` says that it found a
-// fault in the job.
+// settings; `hymn doctor` has more (docs/doctor.md), 1 of `hymn trace` says that it found a fault
+// in the job, and that of `hymn run` is that of the first rank that has failed.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@
 #include "tools/explain/command.hpp"
 #include "tools/info_command.hpp"
 #include "tools/launched.hpp"
+#include "tools/run/command.hpp"
 #include "tools/say.hpp"
 #include "tools/topo/command.hpp"
 #include "tools/trace/command.hpp"
@@ -85,6 +86,10 @@ int run(int argc, char** argv) {
       "trace", "Tell from the flight recorder's dumps what is wrong with a job (docs/trace.md)");
   hymn::TraceArguments trace_arguments;
   hymn::declare_trace_arguments(*trace, trace_arguments);
+  CLI::App* start = app.add_subcommand(
+      "run", "Start a program as the ranks of one world on this host (docs/worlds.md)");
+  hymn::RunArguments run_arguments;
+  hymn::declare_run_arguments(*start, run_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -95,6 +100,7 @@ int run(int argc, char** argv) {
       hymn::let_the_first_rank_speak();
     return is_failure ? exit_bad_arguments : 0;
   }
+  if (*start) return hymn::run_command(run_arguments, start->remaining());
   if (*bench) return hymn::bench_command(arguments);
   if (*tune) return hymn::tune_command(tune_arguments);
   if (*topo) return hymn::topo_command(topo_arguments);

@@ -10,6 +10,7 @@
 #include "hymn/join.hpp"           // IWYU pragma: export
 #include "hymn/mesh.hpp"           // IWYU pragma: export
 #include "hymn/process_group.hpp"  // IWYU pragma: export
+#include "hymn/rendezvous.hpp"     // IWYU pragma: export
 #include "hymn/settings.hpp"       // IWYU pragma: export
 #include "hymn/shard.hpp"          // IWYU pragma: export
 #include "hymn/store.hpp"          // IWYU pragma: export

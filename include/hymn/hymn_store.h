@@ -39,6 +39,12 @@ HYMN_API hymnResult_t hymnStoreFree(hymnStore_t store);
 HYMN_API hymnResult_t hymnInitFromStore(hymnWorld_t* world, hymnStore_t store, int rank, int size,
                                         const hymnWorldOptions_t* options);
 
+/// A world of the processes that a launcher has started, by the variables that it has set, without
+/// MPI: as hymn::exchange_from_environment() (hymn/rendezvous.hpp) tells. hymnConfigError where
+/// they are missing or malformed.
+HYMN_API hymnResult_t hymnInitFromEnvironment(hymnWorld_t* world,
+                                              const hymnWorldOptions_t* options);
+
 /// A new secret for one job: 64 hexadecimal digits and a 0 at their end.
 HYMN_API hymnResult_t hymnStoreMakeToken(char token[65]);
 /// Where a TCP store's server listens; hymnUsageError of any other store.

@@ -72,7 +72,8 @@ class HYMN_API World {
  public:
   /// From MPI_COMM_WORLD. MPI is initialised if nobody has done so; only then will hymn finalize
   /// it, at the end of the process. Throws ConfigError for a bad HYMN_* variable, and when the
-  /// launcher has started more ranks than MPI can see.
+  /// launcher has started more ranks than MPI can see. With HYMN_BOOTSTRAP=environment, as `hymn
+  /// run` has it, over exchange_from_environment() (hymn/rendezvous.hpp), and without MPI.
   explicit World(const WorldOptions& options = {});
 
   /// From anything that can carry small messages; MPI is neither needed nor touched.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hymn/hymn_store.h"
+#include "hymn/rendezvous.hpp"
 #include "hymn/store.hpp"
 #include "runtime/c_api/c_api.hpp"
 
@@ -106,6 +107,15 @@ hymnResult_t hymnInitFromStore(hymnWorld_t* world, hymnStore_t store, int rank, 
     *need(world, "world") = nullptr;
     const auto exchange = hymn::exchange_over(need(store, "store")->store, rank, size);
     *world = make_world(hymn::World::over(exchange, world_options(options)));
+  });
+}
+
+hymnResult_t hymnInitFromEnvironment(hymnWorld_t* world, const hymnWorldOptions_t* options) {
+  return guarded(__func__, [&] {
+    *need(world, "world") = nullptr;
+    const hymn::WorldOptions chosen = world_options(options);
+    const auto exchange = hymn::exchange_from_environment(chosen.timeout);
+    *world = make_world(hymn::World::over(exchange, chosen));
   });
 }
 

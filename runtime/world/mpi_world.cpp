@@ -6,6 +6,7 @@
 
 #include "base/company_watch.hpp"
 #include "hymn/interop_mpi.hpp"
+#include "hymn/rendezvous.hpp"
 #include "p2p/mpi/mpi_types.hpp"
 #include "runtime/group/works_in_flight.hpp"
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
@@ -137,6 +138,13 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
   return own;
 }
 
+Timeout init_limit(const WorldOptions& options, const Config& config) {
+  return options.init_timeout.or_else(config.init_timeout)
+      .or_else(options.timeout)
+      .or_else(config.timeout)
+      .or_else(Config::usual_timeout);
+}
+
 std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody,
                                                const WorldOptions& options) {
   // All that this rank alone can refuse comes before anything that concerns its peers. Once there
@@ -150,10 +158,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
     throw UsageError(
         "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
         {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
-  const Timeout limit = options.init_timeout.or_else(parts.config.init_timeout)
-                            .or_else(options.timeout)
-                            .or_else(parts.config.timeout)
-                            .or_else(Config::usual_timeout);
+  const Timeout limit = init_limit(options, parts.config);
   const auto exchange = std::make_shared<MpiExchange>(
       duplicate(communicator, *gate, limit, parts.early, parts.config), gate);
   if (everybody) check_launcher(exchange->size());
@@ -175,7 +180,17 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
 
 }  // namespace
 
-World::World(const WorldOptions& options) : state_(make_world(MPI_COMM_WORLD, true, options)) {}
+World::World(const WorldOptions& options) {
+  const Config config = Config::from_environment();
+  switch (config.bootstrap) {
+    case Bootstrap::mpi:
+      state_ = make_world(MPI_COMM_WORLD, true, options);
+      return;
+    case Bootstrap::environment:
+      *this = over(exchange_from_environment(init_limit(options, config)), options);
+      return;
+  }
+}
 
 World world_from_communicator(MPI_Comm communicator, const WorldOptions& options) {
   return World(make_world(communicator, false, options));

@@ -1,0 +1,29 @@
+// Where the ranks of a job meet, by what their launcher has put into their environment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/config.hpp"
+
+namespace hymn::control {
+
+struct Rendezvous {
+  int rank = 0;
+  int size = 1;
+  std::string host{};   ///< of the store
+  int port = 0;         ///< of the store
+  bool serves = false;  ///< this rank keeps it
+};
+
+using Variable = std::function<std::optional<std::string>(const char* name)>;
+
+/// Of this process; throws ConfigError for what is missing or malformed. A rank alone needs no
+/// store: then there is no host.
+Rendezvous read_rendezvous(const Config& config, const Variable& variable);
+
+/// "node[08-11,20],b" -> "node08": the first of a list of hosts, as Slurm writes it.
+std::string first_host(std::string_view list);
+
+}  // namespace hymn::control
