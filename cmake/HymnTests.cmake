@@ -35,11 +35,13 @@ add_library(hymn_optimised_test_headers OBJECT EXCLUDE_FROM_ALL
 target_compile_options(hymn_optimised_test_headers PRIVATE -O1)
 foreach(headers IN ITEMS hymn_test_headers hymn_optimised_test_headers)
   hymn_set_up_program(${headers} hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
+  set_target_properties(${headers} PROPERTIES HYMN_IS_TEST ON)
   hymn_precompile(${headers} <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
 endforeach()
 
 # hymn_set_up_tests(TARGET): a library of tests that compute much.
 function(hymn_set_up_tests target)
+  set_target_properties(${target} PROPERTIES HYMN_IS_TEST ON)
   target_compile_options(${target} PRIVATE -O1)
   target_link_libraries(${target} PRIVATE hymn_flags PUBLIC fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
   target_precompile_headers(${target} REUSE_FROM hymn_optimised_test_headers)
@@ -49,6 +51,7 @@ endfunction()
 function(hymn_test_program)
   cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME" "SOURCES;LINKS")
   add_executable(${test_NAME} ${test_SOURCES})
+  set_target_properties(${test_NAME} PROPERTIES HYMN_IS_TEST ON)
   hymn_set_up_program(${test_NAME} ${test_LINKS} Threads::Threads)
   if(test_SOURCES MATCHES "\\.cpp")
     # As these headers were precompiled. (To link it to both would put the latter before archives, of

@@ -64,8 +64,8 @@ TEST(HymnRun, RanksShareMemory) {
   const ShellOutcome outcome =
       run("-n 2 " + command + " bench all_reduce --min 8 --max 8 --iters 2 --warmup 1 --json");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("\"ranks\": 2"), HasSubstr("\"path\": \"shm\""),
-                                    HasSubstr("\"wrong\": 0")));
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("\"ranks\":2"), HasSubstr("\"path\":\"shm\""),
+                                    HasSubstr("\"wrong\":0")));
 }
 
 TEST(HymnRun, LabelsSayWhoHasPrintedWhat) {

@@ -279,6 +279,16 @@ class ScopedVariable {
   const char* name_;
 };
 
+TEST(Config, Bootstrap) {
+  EXPECT_EQ(Config().bootstrap, Bootstrap::mpi);
+  EXPECT_EQ(parse_one("HYMN_BOOTSTRAP", "environment").bootstrap, Bootstrap::environment);
+  EXPECT_EQ(parse_one("HYMN_BOOTSTRAP", "mpi").bootstrap, Bootstrap::mpi);
+  expect_malformed("HYMN_BOOTSTRAP", "torchrun");
+  // A secret is not shown to everybody who asks for the settings.
+  for (const Setting& setting : parse_one("HYMN_TOKEN", "0123456789abcdef").describe())
+    EXPECT_EQ(setting.value.find("0123"), std::string::npos) << setting.name;
+}
+
 TEST(Config, Checks) {
   EXPECT_EQ(parse_one("HYMN_CHECKS", "off").checks, CheckLevel::off);
   EXPECT_EQ(parse_one("HYMN_CHECKS", "info").checks, CheckLevel::info);
@@ -322,6 +332,9 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_LOG_LEVEL", "warning", "warning"},
       {"HYMN_PROGRESS_THREAD", "0", "0"},
       {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_BOOTSTRAP", "mpi", "mpi"},
+      {"HYMN_STORE", "", ""},
+      {"HYMN_TOKEN", "", ""},
       {"HYMN_PATH", "mpi,exchange", ""},
       {"HYMN_ALGO", "", ""},
       {"HYMN_REPRODUCIBLE", "ranks", "ranks"},
