@@ -37,6 +37,16 @@ void draw_mpi(RandomJob& job, Drawer& drawer) {
   if (drawer.one_in(4) && is_multiple) job.settings.emplace_back("HYMN_PROGRESS_THREAD", "1");
 }
 
+/// Processes of this host, without MPI.
+void draw_run(RandomJob& job, Drawer& drawer) {
+  static const std::vector<std::string> paths = {"", "", "", "shm", "exchange", "shm,exchange"};
+  job.kind = RandomJob::Kind::run;
+  job.ranks = drawer.one_in(30) ? 1 : draw_ranks(drawer);
+  job.rules.path = drawer.one_of(paths);
+  if (drawer.one_in(6)) job.worlds = 2;
+  if (drawer.one_in(4)) job.settings.emplace_back("HYMN_PROGRESS_THREAD", "1");
+}
+
 void draw_threads(RandomJob& job, Drawer& drawer) {
   static const std::vector<std::string> paths = {"", "", "threads", "exchange", "shm"};
   job.kind = RandomJob::Kind::threads;
@@ -116,7 +126,7 @@ void play_act(const RandomJob& job, int act, const std::function<bool(int)>& wan
                player->where(), error.what());
     std::fflush(nullptr);
     // Ranks as threads let each other go; the others are ended by their launcher.
-    if (job.kind == RandomJob::Kind::mpi) std::_Exit(1);
+    if (job.kind == RandomJob::Kind::mpi || job.kind == RandomJob::Kind::run) std::_Exit(1);
     static_cast<void>(player.release());
     throw;
   }
@@ -136,6 +146,9 @@ RandomJob RandomJob::draw(std::uint64_t seed) {
     case 2:
       draw_hosts(job, drawer);
       break;
+    case 3:
+      draw_run(job, drawer);
+      break;
     default:
       draw_mpi(job, drawer);
   }
@@ -154,6 +167,9 @@ std::string RandomJob::command(const std::string& steps) const {
       return fmt::format("{}/random_threads {}", folder.string(), words);
     case Kind::hosts:
       return fmt::format("{}/random_hosts {}", folder.string(), words);
+    case Kind::run:
+      return fmt::format("{} run -n {} {}/random_mpi {}", HYMN_COMMAND, ranks, folder.string(),
+                         words);
     case Kind::mpi:
       break;
   }
@@ -175,11 +191,12 @@ std::string RandomJob::describe() const {
   return text;
 }
 
-int run_random_job(int argc, char** argv, RandomJob::Kind kind, const RunAct& run_act) {
+int run_random_job(int argc, char** argv, std::initializer_list<RandomJob::Kind> kinds,
+                   const RunAct& run_act) {
   ::testing::InitGoogleTest(&argc, argv);
   if (argc < 2) return 2;
   const RandomJob job = RandomJob::draw(std::strtoull(argv[1], nullptr, 10));
-  if (job.kind != kind) {
+  if (std::ranges::count(kinds, job.kind) == 0) {
     fmt::print(stderr, "run it so: {}\n", job.command());
     return 2;
   }

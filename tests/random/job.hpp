@@ -11,7 +11,7 @@
 namespace hymn::test {
 
 struct RandomJob {
-  enum class Kind : std::uint8_t { threads, hosts, mpi };
+  enum class Kind : std::uint8_t { threads, hosts, run, mpi };
 
   std::uint64_t seed = 0;
   Kind kind = Kind::mpi;
@@ -30,10 +30,11 @@ struct RandomJob {
   std::vector<int> all_steps() const;
 };
 
-/// main() of the programs: PROGRAM SEED [STEPS], where STEPS is a list as "3,1000-1017". `run_act`
-/// makes worlds and gives them to what it is given.
+/// main() of the programs: PROGRAM SEED [STEPS], where STEPS is a list as "3,1000-1017". `kinds`
+/// are those of the jobs that it plays; `run_act` makes worlds and gives them to what it is given.
 using ActMain = std::function<void(std::span<World* const>)>;
 using RunAct = std::function<void(const RandomJob&, const ActMain&)>;
-int run_random_job(int argc, char** argv, RandomJob::Kind kind, const RunAct& run_act);
+int run_random_job(int argc, char** argv, std::initializer_list<RandomJob::Kind> kinds,
+                   const RunAct& run_act);
 
 }  // namespace hymn::test

@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   using namespace hymn::test;
-  return run_random_job(argc, argv, RandomJob::Kind::hosts,
+  return run_random_job(argc, argv, {RandomJob::Kind::hosts},
                         [](const RandomJob& job, const ActMain& act) {
                           run_on_hosts(job.layout, [&](hymn::World& world) {
                             hymn::World* const worlds[] = {&world};

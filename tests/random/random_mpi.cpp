@@ -1,4 +1,4 @@
-// Random programs as jobs of mpirun: see job.hpp.
+// Random programs as jobs of mpirun, and of hymn run: see job.hpp.
 #include <optional>
 #include <stdexcept>
 
@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace hymn::test;
-  return run_random_job(argc, argv, RandomJob::Kind::mpi,
+  return run_random_job(argc, argv, {RandomJob::Kind::mpi, RandomJob::Kind::run},
                         [](const RandomJob& job, const ActMain& act) {
                           std::vector<hymn::World> worlds;
                           for (std::size_t i = 0; i < job.worlds; ++i) worlds.emplace_back();

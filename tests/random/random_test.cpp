@@ -1,7 +1,7 @@
 // Starts random programs (job.hpp), one job after the other, for TEST_SECONDS, and tells how they
 // end. Seeds are counted from TEST_FIRST (1; "clock": others at each run); TEST_SEED repeats one.
-// TEST_KINDS has "threads", "hosts", "mpi", or several of them. Of a failure the steps are looked
-// for that it needs.
+// TEST_KINDS has "threads", "hosts", "run", "mpi", or several of them. Of a failure the steps are
+// looked for that it needs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -88,6 +88,8 @@ std::string_view name_of(RandomJob::Kind kind) {
       return "threads";
     case RandomJob::Kind::hosts:
       return "hosts";
+    case RandomJob::Kind::run:
+      return "run";
     case RandomJob::Kind::mpi:
       return "mpi";
   }
@@ -104,7 +106,7 @@ void tell_failure(const RandomJob& job, const Outcome& outcome) {
 }
 
 TEST(Random, Programs) {
-  const std::string kinds = word_from("TEST_KINDS", "threads hosts mpi");
+  const std::string kinds = word_from("TEST_KINDS", "threads hosts run mpi");
   const bool one = std::getenv("TEST_SEED") != nullptr;
   const std::uint64_t first = first_seed();
   const auto until = steady_clock::now() + seconds(std::stoi(word_from("TEST_SECONDS", "60")));

@@ -3,7 +3,7 @@
 
 int main(int argc, char** argv) {
   using namespace hymn::test;
-  return run_random_job(argc, argv, RandomJob::Kind::threads,
+  return run_random_job(argc, argv, {RandomJob::Kind::threads},
                         [](const RandomJob& job, const ActMain& act) {
                           hymn::run_ranks(job.ranks, [&](hymn::World& world) {
                             hymn::World* const worlds[] = {&world};

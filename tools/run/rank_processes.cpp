@@ -112,15 +112,17 @@ RankProcesses::RankProcesses(const RankProgram& program, int ranks) {
   try {
     for (int rank = 0; rank < ranks; ++rank) start(program, rank);
   } catch (...) {
-    send(SIGKILL);
-    while (living_ > 0) take_ended();
+    end();
     throw;
   }
 }
 
-RankProcesses::~RankProcesses() {
-  if (group_ != 0) send(SIGKILL);
-  while (living_ > 0) take_ended();
+RankProcesses::~RankProcesses() { end(); }
+
+void RankProcesses::end() {
+  send(SIGKILL);
+  while (living_ > 0)
+    if (!take_ended()) ::usleep(1000);
 }
 
 // Rank 0 reads what the launcher was given to read, unless that is a terminal, from which those in

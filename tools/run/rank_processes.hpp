@@ -58,6 +58,7 @@ class RankProcesses {
 
  private:
   void start(const RankProgram& program, int rank);
+  void end();
 
   std::vector<pid_t> pids_;  ///< by rank; 0: it has ended
   std::vector<Output> outputs_;
