@@ -21,6 +21,7 @@
 #include "tests/gpu/real_gpu.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/shell.hpp"
+#include "tests/support/variable.hpp"
 
 namespace hymn::test {
 namespace {
@@ -153,6 +154,7 @@ TEST_P(GpuProcesses, WhatIsOnAStreamKeepsItsOrder) {
 
 /// Without a control plane nobody hears of a death: the limit ends the call, and the kernels.
 TEST_P(GpuProcesses, TheKernelsOfWhoGivesUpEnd) {
+  const Variable control("HYMN_CONTROL", "0");
   const Reports reports = run_processes(GetParam(), [](World& world, ProcessGroup& group) {
     const RealBuffer<float> buffer(std::vector<float>(64, 1.0F));
     group.all_reduce(buffer.view());

@@ -343,9 +343,12 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   const auto post = std::make_shared<SlowPost>(2, 1u);
   const auto exchange = std::make_shared<BreakingExchange>(post, 0);
   const WorldOptions options{.path = "exchange"};
-  std::thread other([&] { World::over(std::make_shared<SlowExchange>(post, 1), options); });
+  std::promise<void> over;
+  std::thread other([&] {
+    World world = World::over(std::make_shared<SlowExchange>(post, 1), options);
+    over.get_future().wait();  // it is there, and hears of what has failed
+  });
   World world = World::over(exchange, options);
-  other.join();
   exchange->broken = true;
   float value = 1;
   for (const bool async : {false, true}) {
@@ -355,7 +358,7 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
         group.send(view_of(value), 1);
       else
         group.isend(view_of(value), 1).wait();
-      FAIL() << "nothing is thrown";
+      ADD_FAILURE() << "nothing is thrown";
     } catch (const NetworkError& error) {
       EXPECT_THAT(error.what(), HasSubstr("the connection to rank 1 was lost"));
       EXPECT_THAT(error.what(), HasSubstr("rank 0"));
@@ -365,6 +368,8 @@ TEST(WorldOverExchange, ItsFailuresReachTheCaller) {
   }
   EXPECT_THROW(world.group().all_reduce(view_of(value)), NetworkError);
   EXPECT_THROW(world.group().barrier(), AbortedError);
+  over.set_value();
+  other.join();
 }
 
 /// Its messages are on their way for as long as that is said, and no longer.
