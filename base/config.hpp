@@ -25,7 +25,7 @@ HYMN_PRIVATE std::string_view to_string(ThreadLevel level) noexcept;
 /// environment, without MPI.
 enum class Bootstrap : unsigned char { mpi, environment };
 
-HYMN_PRIVATE std::string_view to_string(Bootstrap bootstrap) noexcept;
+std::string_view to_string(Bootstrap bootstrap) noexcept;
 
 /// What a rank's calling thread is bound to when its world is made.
 enum class BindTo : unsigned char { none, core, numa, package };
