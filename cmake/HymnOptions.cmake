@@ -66,7 +66,9 @@ if(HYMN_SANITIZE)
   find_program(HYMN_LLD ld.lld HINTS "${compiler_programs}" NO_DEFAULT_PATH)
   mark_as_advanced(HYMN_LLD)
   if(HYMN_LLD)
-    target_link_options(hymn_flags INTERFACE "--ld-path=${HYMN_LLD}")
+    # It takes what it sees first: the standard library, not an archive that has a copy of a function
+    # of it, and would bring in what a program does not need.
+    target_link_options(hymn_flags INTERFACE "--ld-path=${HYMN_LLD}" -lstdc++)
   endif()
 else()
   # A library with a symbol that nothing defines is found here, not by its first user. (Sanitizers
