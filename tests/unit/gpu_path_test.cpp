@@ -59,7 +59,8 @@ TEST(GpuPath, test_init_no_gpus) {
       try {
         run_ranks(2, rank_main, options);
       } catch (const RanksFailed& failed) {
-        EXPECT_THAT(failed.what(), HasSubstr("2 rank(s) failed"));
+        // Each finds it by itself, unless the other is quicker and lets it go.
+        EXPECT_THAT(failed.what(), HasSubstr("rank(s) failed: rank "));
         failed.rethrow_first();
       }
     });
