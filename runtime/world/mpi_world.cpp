@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <utility>
 
 #include "base/company_watch.hpp"
 #include "hymn/interop_mpi.hpp"
@@ -145,11 +146,11 @@ Timeout init_limit(const WorldOptions& options, const Config& config) {
       .or_else(Config::usual_timeout);
 }
 
-std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody,
+std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody, Config config,
                                                const WorldOptions& options) {
   // All that this rank alone can refuse comes before anything that concerns its peers. Once there
   // is a FinalizeHold an error means that they are out of step.
-  detail::WorldParts parts(Config::from_environment(), options);
+  detail::WorldParts parts(std::move(config), options);
   const auto gate = open_mpi(parts.config.mpi_thread_level, Logger(parts.config.log_level, -1));
   if (communicator == MPI_COMM_NULL)
     throw UsageError("a world cannot be made from MPI_COMM_NULL",
@@ -181,10 +182,10 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
 }  // namespace
 
 World::World(const WorldOptions& options) {
-  const Config config = Config::from_environment();
+  Config config = Config::from_environment();
   switch (config.bootstrap) {
     case Bootstrap::mpi:
-      state_ = make_world(MPI_COMM_WORLD, true, options);
+      state_ = make_world(MPI_COMM_WORLD, true, std::move(config), options);
       return;
     case Bootstrap::environment:
       *this = over(exchange_from_environment(init_limit(options, config)), options);
@@ -193,7 +194,7 @@ World::World(const WorldOptions& options) {
 }
 
 World world_from_communicator(MPI_Comm communicator, const WorldOptions& options) {
-  return World(make_world(communicator, false, options));
+  return World(make_world(communicator, false, Config::from_environment(), options));
 }
 
 OpaqueType opaque_type(MPI_Datatype datatype) {

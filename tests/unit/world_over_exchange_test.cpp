@@ -272,6 +272,10 @@ TEST(WorldOverExchange, AGroupWithATagDoesNotKeepItsWorld) {
   for (std::thread& thread : threads) thread.join();
 }
 
+void require_missing(const Error& error, int rank) {
+  require(error.context().missing == std::vector{rank}, std::string("naming in: ") + error.what());
+}
+
 /// Of three ranks the last is killed; its sockets break.
 void lose_last(World& world) {
   world.group().barrier();
@@ -281,7 +285,7 @@ void lose_last(World& world) {
     world.new_group({0, 1, 2}, options);
     throw std::runtime_error("a group of the dead was made");
   } catch (const PeerError& error) {
-    require(error.context().missing == std::vector{2}, std::string("naming in: ") + error.what());
+    require_missing(error, 2);
   }
   ProcessGroup pair = world.new_group({0, 1}, options);
   try_reductions(pair, 7);
@@ -301,11 +305,9 @@ void shrink_without_last(World& world) {
     world.group().all_reduce(view_of(value));
     throw std::runtime_error("an all_reduce with the dead has ended well");
   } catch (const PeerError& error) {
-    require(error.context().missing == std::vector{world.size() - 1},
-            std::string("naming in: ") + error.what());
+    require_missing(error, world.size() - 1);
   } catch (const AbortedError& error) {
-    require(error.context().missing == std::vector{world.size() - 1},
-            std::string("naming in: ") + error.what());
+    require_missing(error, world.size() - 1);
   }
   ProcessGroup left = world.group().shrink();
   require(left.size() == world.size() - 1, "shrink");
