@@ -80,6 +80,11 @@ class CallRing {
   std::uint64_t next_id() const;
   /// The oldest record that may still be there.
   std::uint64_t first_id() const;
+  /// Whether it was claimed, and neither filled yet nor overwritten.
+  bool is_being_written(std::uint64_t record_id) const {
+    return is_on() &&
+           entry_of(record_id).version.load(std::memory_order_acquire) == 2 * record_id + 1;
+  }
   /// Empty when the record was overwritten, is being written, or never was. `frames` receives the
   /// return addresses of the call, innermost first; `counts` the sizes of its blocks and `shapes`
   /// the dimensions of its buffers, empty where they are not kept.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/patience.hpp"
 #include "hymn/settings.hpp"
 #include "recorder/flight_dump_entry.hpp"
 #include "recorder/rank_list.hpp"
@@ -76,10 +77,22 @@ DumpJson group_json(std::uint64_t uid, const Described& group) {
   return told;
 }
 
+// What a call sends is on its way before its record is written (GroupState::run): so the rank that
+// has lost its core in between is waited for, lest its dump deny what others have received of it.
+void await_records(const CallRing& ring, std::uint64_t end) {
+  constexpr Duration longest = std::chrono::seconds(1);  // it may be stopped, or gone
+  const Patience patience{.deadline = Deadline::after(longest),
+                          .purpose = "writing the records of calls"};
+  PatientWait wait(patience);
+  for (std::uint64_t id = ring.first_id(); id < end; ++id)
+    if (!wait.until([&] { return !ring.is_being_written(id); })) return;
+}
+
 DumpJson entries_json(const EntryWriter& writer, const Groups& groups, bool only_active) {
   const CallRing& ring = writer.view.ring();
   DumpJson entries = DumpJson::array();
   const std::uint64_t end = ring.next_id();
+  await_records(ring, end);
   std::vector<std::uint64_t> callers;
   BlockCounts counts;
   CallShapes shapes;

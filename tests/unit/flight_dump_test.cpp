@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "hymn/hymn.h"
 #include "hymn/hymn.hpp"
@@ -60,6 +63,22 @@ Json entry_of(const CallRecord& call) {
   RecorderMemory memory({.rank = 4, .world_size = 8, .ring = {.entries = 1}});
   memory.ring().record(call);
   return Json::parse(dump_json(memory.view(), {}))["entries"][0];
+}
+
+TEST(FlightDump, WaitsForARecordThatIsBeingWritten) {
+  RecorderMemory memory({.rank = 4, .world_size = 8, .ring = {.entries = 4}});
+  const std::uint64_t id = memory.ring().claim();
+  auto dump = std::async(std::launch::async, [&] { return dump_json(memory.view(), {}); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  memory.ring().fill(id, call_of(OpType::send, whole(3), {}, 5));
+  EXPECT_EQ(Json::parse(dump.get())["entries"].size(), 1u);
+}
+
+TEST(FlightDump, DoesNotWaitForEverForARecordThatIsNeverWritten) {
+  RecorderMemory memory({.rank = 4, .world_size = 8, .ring = {.entries = 4}});
+  memory.ring().claim();
+  memory.ring().record(call_of(OpType::barrier, {}, {}));
+  EXPECT_EQ(Json::parse(dump_json(memory.view(), {}))["entries"].size(), 1u);
 }
 
 TEST(FlightDump, TellsSizes) {
