@@ -381,7 +381,7 @@ long read_along(const CallRing& ring, std::uint64_t total) {
 TEST(CallRing, ReadersNeverSeeATornRecord) {
   OwnRing ring;
   constexpr std::uint64_t writers = 16;
-  constexpr std::uint64_t each = 200'000;
+  constexpr std::uint64_t each = 30'000;
   std::atomic<int> torn{0};
   std::vector<std::thread> threads;
   for (std::uint64_t writer = 0; writer < writers; ++writer) {
