@@ -1,0 +1,43 @@
+// The first word of each side of a connection, of fixed size, in which it proves that it knows the
+// token of the world.
+//
+// Who listens has told its nonce, with its address, to all ranks. So who connects need not wait for
+// a challenge, and may send messages behind its hello at once; who listens says nothing before the
+// hello was right. Each connection between two ranks has a number of its own, which the proofs
+// cover, and a number is taken once: what was overheard is of no use later.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "control/token.hpp"
+
+namespace hymn::tcp {
+
+/// A connection that is to be.
+struct Contact {
+  int from = -1;  ///< who sends messages over it, and connects
+  int to = -1;    ///< who listens
+  std::uint64_t turn = 0;
+  Nonce nonce_of_listener{};
+  Nonce nonce{};  ///< of who connects
+};
+
+inline constexpr std::size_t hello_bytes = 88;
+inline constexpr std::size_t welcome_bytes = 40;
+using Hello = std::array<std::byte, hello_bytes>;
+using Welcome = std::array<std::byte, welcome_bytes>;
+
+Hello hello_of(const Token& token, const Contact& contact);
+/// Of a hello to `to`, who has given out that nonce. Throws NetworkError where it proves nothing.
+Contact read_hello(std::span<const std::byte, hello_bytes> hello, const Token& token, int to,
+                   const Nonce& nonce_of_listener);
+Welcome welcome_of(const Token& token, const Contact& contact);
+/// Throws NetworkError where it proves nothing.
+void check_welcome(std::span<const std::byte, welcome_bytes> welcome, const Token& token,
+                   const Contact& contact);
+
+}  // namespace hymn::tcp

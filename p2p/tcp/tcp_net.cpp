@@ -1,0 +1,270 @@
+#include "p2p/tcp/tcp_net.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "hymn/error.hpp"
+#include "hymn/request.hpp"
+
+namespace hymn::tcp {
+namespace {
+
+constexpr std::size_t scratch_bytes = std::size_t{64} << 10;
+
+thread_local bool is_resting_here = false;
+
+}  // namespace
+
+Net::Net(int rank, int size, Logger logger, Limits limits)
+    : logger_(logger),
+      nonce_(random_nonce()),
+      site_{
+          .rank = rank, .limits = limits, .finish = [this](Sending& message) { finish(message); }},
+      scratch_(scratch_bytes),
+      forks_([this] { close_in_child(); }) {
+  Sorter& sorter = *this;
+  for (int peer = 0; peer < size; ++peer) {
+    outlets_.push_back(std::make_unique<Outlet>(peer, site_, poller_));
+    inlets_.push_back(std::make_unique<Inlet>(peer, poller_, sorter));
+  }
+}
+
+Net::~Net() = default;
+
+void Net::set_token(const Token& token) {
+  const std::lock_guard lock(mutex_);
+  site_.token = token;
+}
+
+void Net::introduce(int rank, const Address& address, const Nonce& nonce) {
+  const std::lock_guard lock(mutex_);
+  if (!outlet(rank).is_introduced()) outlet(rank).introduce(address, nonce);
+}
+
+bool Net::knows(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return outlets_[static_cast<std::size_t>(rank)]->is_introduced();
+}
+
+// --- Groups ---
+
+void Net::open(std::uint64_t group) {
+  const std::lock_guard lock(mutex_);
+  auto& box = boxes_[group];
+  if (!box) box = make_mailbox();
+  awaited_.erase(group);
+}
+
+std::unique_ptr<Mailbox> Net::make_mailbox() {
+  Post& post = *this;
+  return std::make_unique<Mailbox>(post);
+}
+
+void Net::close(std::uint64_t group) {
+  const std::lock_guard lock(mutex_);
+  awaited_.erase(group);
+  end_box(group);
+}
+
+void Net::end_box(std::uint64_t group) {
+  ended_.add(group);
+  const auto found = boxes_.find(group);
+  if (found == boxes_.end()) return;
+  drop(found->second->close(), group);
+  boxes_.erase(found);
+}
+
+void Net::drop(std::size_t messages, std::uint64_t group) {
+  if (messages == 0) return;
+  dropped_.fetch_add(messages, std::memory_order_relaxed);
+  logger_.debug(fmt::format("{} message(s) dropped: group {} has ended without receiving them",
+                            messages, group));
+}
+
+bool Net::sort(const std::shared_ptr<Incoming>& message) {
+  auto found = boxes_.find(message->group);
+  if (found == boxes_.end()) {
+    if (ended_.contains(message->group)) {
+      drop(1, message->group);
+      return false;
+    }
+    // A member may send before this rank has made the group.
+    if (awaited_.size() == most_awaited) {
+      const std::uint64_t oldest = awaited_.begin()->first;
+      awaited_.erase(oldest);
+      end_box(oldest);
+    }
+    awaited_.try_emplace(message->group, {});
+    found = boxes_.emplace(message->group, make_mailbox()).first;
+  }
+  found->second->arrive(message);
+  return true;
+}
+
+// --- Messages ---
+
+void Net::start(Sending& message) {
+  const std::lock_guard lock(mutex_);
+  outlet(message.to).start(message);
+}
+
+void Net::start(std::uint64_t group, Receiving& receive) {
+  const std::lock_guard lock(mutex_);
+  const auto found = boxes_.find(group);
+  if (found == boxes_.end())
+    throw UsageError("the group has ended: nothing can be received in it any more");
+  found->second->post(receive);
+}
+
+bool Net::withdraw(Sending& message) noexcept {
+  const std::lock_guard lock(mutex_);
+  return message.done.load(std::memory_order_relaxed) || outlet(message.to).withdraw(message);
+}
+
+bool Net::withdraw(std::uint64_t group, Receiving& receive, bool keep) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = boxes_.find(group);
+  if (found == boxes_.end()) return true;
+  if (receive.done.load(std::memory_order_relaxed))
+    return !keep || found->second->put_back(receive);
+  return found->second->withdraw(receive, keep);
+}
+
+std::optional<Net::Found> Net::probe(std::uint64_t group, int from, std::uint64_t tag) {
+  const std::lock_guard lock(mutex_);
+  move();
+  const auto box = boxes_.find(group);
+  if (box == boxes_.end()) return std::nullopt;
+  const Incoming* const message = box->second->probe(from, tag);
+  if (message == nullptr) return std::nullopt;
+  return Found{message->source, message->bytes};
+}
+
+void Net::finish(Receiving& receive) {
+  receive.done.store(true, std::memory_order_release);
+  wake();
+}
+
+void Net::finish(Sending& message) {
+  message.done.store(true, std::memory_order_release);
+  wake();
+}
+
+// Who is awake looks itself.
+void Net::wake() {
+  if (resting_.load() > (is_resting_here ? 1 : 0)) poller_.wake();
+}
+
+Net::Rest::Rest(Net& net) : net_(net) {
+  net_.resting_.fetch_add(1);
+  is_resting_here = true;
+}
+
+Net::Rest::~Rest() {
+  is_resting_here = false;
+  if (net_.resting_.fetch_sub(1) == 1) net_.poller_.forget_wake();
+}
+
+// --- Moving ---
+
+void Net::turn() {
+  const std::lock_guard lock(mutex_);
+  move();
+}
+
+void Net::move() {
+  for (const Ready& ready : poller_.look()) {
+    switch (ready.owner) {
+      case Owner::listener:
+        accept();
+        break;
+      case Owner::waker:
+        break;
+      case Owner::guest:
+        hear(ready.number);
+        break;
+      case Owner::outlet:
+        outlet(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
+        break;
+      case Owner::inlet:
+        inlet(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
+        break;
+    }
+  }
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (now >= next_look_) look_after(now);
+}
+
+void Net::look_after(TimePoint now) {
+  constexpr Duration between_looks = std::chrono::milliseconds(10);
+  next_look_ = now + between_looks;
+  for (const auto& one : outlets_)
+    if (one->is_restless()) one->look_after(now);
+  forget_guests(now);
+  bool failed = is_deaf(now);
+  for (int rank = 0; rank < size(); ++rank) failed = failed || is_lost(rank, now);
+  has_failures_.store(failed, std::memory_order_relaxed);
+}
+
+bool Net::is_lost(int rank, TimePoint now) const {
+  const auto& lost = inlets_[static_cast<std::size_t>(rank)]->lost_since();
+  return lost && now - *lost > site_.limits.patience;
+}
+
+bool Net::is_deaf(TimePoint now) const {
+  return deaf_since_ && now - *deaf_since_ > site_.limits.patience;
+}
+
+void Net::look_whether_failed(int rank) {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (is_deaf(now))
+    throw ResourceError("no descriptors are left for those who connect to this rank",
+                        {.remedy = "raise the limit of open files (ulimit -n)"});
+  if (rank == any_source || !is_lost(rank, now)) return;
+  throw NetworkError(fmt::format("the connection from rank {} was lost and has not come back: {}",
+                                 rank, inlet(rank).why_lost()),
+                     {.remedy = "see whether that rank still runs, and whether its host can be "
+                                "reached by the interface that HYMN_INTERFACE names",
+                      .missing = {rank}});
+}
+
+// --- The end ---
+
+void Net::shut_down(Duration limit) {
+  const TimePoint until = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      const bool drained =
+          std::ranges::all_of(outlets_, [](const auto& one) { return one->is_drained(); });
+      if (drained || std::chrono::steady_clock::now() >= until) break;
+      move();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : outlets_) one->close();
+  for (const auto& one : inlets_) one->close();
+  guests_.clear();
+  listener_ = {};
+}
+
+// Its parent goes on with them; but the other ends must see when the parent ends.
+void Net::close_in_child() {
+  for (const auto& one : outlets_) one->close();
+  for (const auto& one : inlets_) one->close();
+  for (auto& [number, guest] : guests_) guest.socket = {};
+  listener_ = {};
+  poller_.close();
+}
+
+void Net::cut(int rank) {
+  const std::lock_guard lock(mutex_);
+  for (const int socket : {outlet(rank).socket(), inlet(rank).socket()})
+    if (socket >= 0) ::shutdown(socket, SHUT_RDWR);
+}
+
+}  // namespace hymn::tcp

@@ -1,0 +1,318 @@
+// Connections that are cut, refused, damaged, or a stranger's.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <random>
+
+#include "tests/unit/tcp_scene.hpp"
+
+namespace hymn::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr tcp::Limits short_limits{.handshake = std::chrono::milliseconds(100),
+                                   .connecting = std::chrono::milliseconds(200),
+                                   .patience = std::chrono::milliseconds(300)};
+
+/// A message between the first two works.
+void expect_working(TcpScene& scene, std::uint64_t group = 0) {
+  const Block block = pattern(70'000, 1);
+  Block got(block.size());
+  const auto out = scene.port(0, group)->open();
+  const auto in = scene.port(1, group)->open();
+  out->send(1, user(99), sent(block));
+  in->recv(0, user(99), room(got));
+  EXPECT_TRUE(scene.until([&] { return int{out->test()} + int{in->test()} == 2; }));
+  EXPECT_EQ(got, block);
+}
+
+/// Somebody who connects to a rank.
+class Stranger {
+ public:
+  explicit Stranger(tcp::Net& net) : socket_(tcp::begin_connect(net.listens_at().value())) {}
+  void say(std::span<const std::byte> bytes) const {
+    EXPECT_EQ(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  /// -1: nothing so far; 0: it is over.
+  int heard() const {
+    std::byte byte{};
+    return static_cast<int>(::recv(socket_.number(), &byte, 1, MSG_DONTWAIT));
+  }
+  bool is_over() const {
+    const int count = heard();
+    return count == 0 || (count < 0 && errno == ECONNRESET);
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+// Again and again, in the midst of everything: nothing is lost, nothing comes twice, all in order.
+TEST(TcpFaults, ACutLinkHeals) {
+  TcpScene scene(2);
+  const auto mine = scene.port(0);
+  const auto theirs = scene.port(1);
+  std::minstd_rand random(17);
+  for (int round = 0; round < 40; ++round) {
+    std::vector<Block> blocks;
+    std::vector<Block> got;
+    const auto out = mine->open();
+    const auto in = theirs->open();
+    for (unsigned i = 0; i < 12; ++i) {
+      const std::size_t size = random() % 3 == 0 ? random() % 3'000'000 : random() % 40'000;
+      blocks.push_back(pattern(size, random()));
+      got.emplace_back(size);
+    }
+    for (const Block& block : blocks) out->send(1, user(1), sent(block));
+    for (Block& block : got) in->recv(0, user(1), room(block));
+    unsigned turns = 0;
+    bool out_done = false;
+    bool in_done = false;
+    ASSERT_TRUE(scene.until([&] {
+      if (++turns < 400 && random() % 40 == 0)
+        scene.net(static_cast<int>(random() % 2)).cut(1 - static_cast<int>(random() % 2));
+      out_done = out_done || out->test();
+      in_done = in_done || in->test();
+      return out_done && in_done;
+    })) << round;
+    for (std::size_t i = 0; i < blocks.size(); ++i) ASSERT_EQ(got[i], blocks[i]) << round;
+  }
+  expect_working(scene, 5);
+}
+
+TEST(TcpFaults, WhoIsGoneIsNamed) {
+  TcpScene scene(2, short_limits);
+  expect_working(scene);
+  scene.net(1).shut_down(std::chrono::seconds(1));
+  const Block block = pattern(100'000, 1);
+  Block got(10);
+  const auto out = scene.port(0)->open();
+  out->send(1, user(1), sent(block));
+  try {
+    scene.until([&] { return out->test(); });
+    FAIL() << "nothing is thrown";
+  } catch (const NetworkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 at 127.0.0.1:"));
+    EXPECT_THAT(error.what(), HasSubstr("HYMN_INTERFACE"));
+    EXPECT_THAT(error.context().missing, ElementsAre(1));
+  }
+  // From now on at once.
+  const auto more = scene.port(0)->open();
+  more->send(1, user(1), sent(got));
+  EXPECT_THROW(more->test(), NetworkError);
+}
+
+TEST(TcpFaults, AReceiveFromWhoIsGoneFails) {
+  TcpScene scene(2, short_limits);
+  expect_working(scene);
+  Block got(10);
+  const auto in = scene.port(1)->open();
+  in->recv(0, user(1), room(got));
+  EXPECT_FALSE(in->test());
+  scene.net(0).shut_down(std::chrono::seconds(1));
+  try {
+    scene.until([&] { return in->test(); });
+    FAIL() << "nothing is thrown";
+  } catch (const NetworkError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the connection from rank 0"));
+    EXPECT_THAT(error.context().missing, ElementsAre(0));
+  }
+}
+
+// They are its parent's, which goes on with them; and when the parent ends, the others see it.
+TEST(TcpFaults, AChildLeavesThemAlone) {
+  TcpScene scene(2, short_limits);
+  expect_working(scene);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  ASSERT_GT(child, 0);
+  expect_working(scene, 2);
+  Block got(10);
+  const auto in = scene.port(1)->open();
+  in->recv(0, user(1), room(got));
+  EXPECT_FALSE(in->test());
+  scene.net(0).shut_down(std::chrono::seconds(1));
+  EXPECT_THROW(scene.until([&] { return in->test(); }), NetworkError);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+}
+
+TEST(TcpFaults, StrangersCostLittleAndHearNothing) {
+  TcpScene scene(2, short_limits);
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(std::make_unique<Stranger>(scene.net(1)));
+  scene.within(std::chrono::milliseconds(50), [] { return false; });
+  EXPECT_LE(scene.net(1).strangers(), tcp::Net::most_strangers + 2);
+  expect_working(scene);
+  EXPECT_TRUE(scene.until([&] { return scene.net(1).strangers() == 0; })) << "time is up for them";
+  for (const auto& stranger : strangers) EXPECT_TRUE(stranger->is_over());
+}
+
+TEST(TcpFaults, WhoDoesNotKnowTheTokenIsRefused) {
+  TcpScene scene(2);
+  tcp::Contact contact{.from = 0, .to = 1, .turn = 1, .nonce = random_nonce()};
+  contact.nonce_of_listener = scene.net(1).nonce();
+  const Stranger stranger(scene.net(1));
+  ASSERT_TRUE(scene.until([&] { return scene.net(1).strangers() == 1; }));
+  stranger.say(tcp::hello_of(Token::random(), contact));
+  EXPECT_TRUE(scene.until([&] { return stranger.is_over(); }));
+  expect_working(scene);
+}
+
+TEST(TcpFaults, NoiseEndsAConnectionAndNothingElse) {
+  TcpScene scene(2);
+  std::minstd_rand random(3);
+  for (int i = 0; i < 50; ++i) {
+    const Stranger stranger(scene.net(1));
+    ASSERT_TRUE(scene.until([&] { return scene.net(1).strangers() == 1; }));
+    std::vector<std::byte> noise(88 + random() % 100);
+    for (std::byte& byte : noise) byte = std::byte(random());
+    stranger.say(noise);
+    ASSERT_TRUE(scene.until([&] { return stranger.is_over(); }));
+  }
+  expect_working(scene);
+}
+
+/// Who knows the token, but says what nobody says.
+TEST(TcpFaults, DamagedFramesEndTheConnectionOfTheirSenderOnly) {
+  const Token token = Token::random();
+  auto net = make_shared_here<tcp::Net>(1, 3, Logger(LogLevel::off, 1));
+  net->set_token(token);
+  net->listen("127.0.0.1");
+  net->open(0);
+  std::minstd_rand random(3);
+  for (std::uint64_t turn = 1; turn < 200; ++turn) {
+    const tcp::Contact contact{.from = 0,
+                               .to = 1,
+                               .turn = turn,
+                               .nonce_of_listener = net->nonce(),
+                               .nonce = random_nonce()};
+    const Stranger known(*net);
+    known.say(tcp::hello_of(token, contact));
+    const auto kind = static_cast<tcp::FrameKind>(1 + random() % 8);
+    const bool has_bytes = kind == tcp::FrameKind::eager || kind == tcp::FrameKind::data;
+    tcp::Head head = tcp::head_of({.kind = kind,
+                                   .group = random() % 3,
+                                   .tag = random(),
+                                   .number = 1000 + random(),
+                                   .value = random(),
+                                   .length = has_bytes ? 1000u : 0u});
+    if (random() % 2 == 0) head[random() % head.size()] ^= std::byte{16};
+    known.say(head);
+    if (kind == tcp::FrameKind::data) known.say(head);  // a part of nothing is passed over
+    std::vector<std::byte> noise(2000, std::byte{7});
+    known.say(noise);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    bool over = false;
+    while (!over && std::chrono::steady_clock::now() < end) {
+      net->turn();
+      while (known.heard() > 0) {
+      }
+      over = known.is_over();
+    }
+    ASSERT_TRUE(over) << turn;
+  }
+}
+
+TEST(TcpFaults, AHelloIsTakenOnce) {
+  const Token token = Token::random();
+  auto net = make_shared_here<tcp::Net>(1, 2, Logger(LogLevel::off, 1));
+  net->set_token(token);
+  net->listen("127.0.0.1");
+  const tcp::Contact contact{
+      .from = 0, .to = 1, .turn = 1, .nonce_of_listener = net->nonce(), .nonce = random_nonce()};
+  const tcp::Hello hello = tcp::hello_of(token, contact);
+  const auto until = [&](auto done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done() && std::chrono::steady_clock::now() < end) net->turn();
+    return done();
+  };
+  const Stranger first(*net);
+  first.say(hello);
+  EXPECT_TRUE(until([&] { return first.heard() > 0; })) << "it is welcome";
+  const Stranger second(*net);
+  second.say(hello);
+  EXPECT_TRUE(until([&] { return second.is_over(); }));
+  EXPECT_FALSE(first.is_over());
+}
+
+TEST(TcpFaults, AListenerThatIsAStrangerIsNotTrusted) {
+  TcpScene scene(2, short_limits);
+  auto net = make_shared_here<tcp::Net>(0, 2, Logger(LogLevel::off, 0), short_limits);
+  net->set_token(Token::random());
+  net->listen("127.0.0.1");
+  net->introduce(1, scene.net(1).listens_at().value(), scene.net(1).nonce());
+  net->open(0);
+  const auto out = make_tcp_port(net, 0, {0, 1})->open();
+  const Block block = pattern(100'000, 1);
+  out->send(1, user(1), sent(block));
+  EXPECT_THROW(scene.until([&] { return out->test(); }), NetworkError);
+}
+
+/// So few descriptors as long as it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{most, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(TcpFaults, WantOfDescriptorsIsSaidAndMended) {
+  TcpScene scene(2, short_limits);
+  const Block block = pattern(100, 1);
+  {
+    const FewDescriptors none(3);
+    const auto out = scene.port(0)->open();
+    out->send(1, user(1), sent(block));
+    try {
+      scene.until([&] { return out->test(); });
+      FAIL() << "nothing is thrown";
+    } catch (const ResourceError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("ulimit -n"));
+    }
+  }
+  // The other way they are there before it has come to an end.
+  Block got(100);
+  const auto in = scene.port(0)->open();
+  in->recv(1, user(2), room(got));
+  const auto out = scene.port(1)->open();
+  {
+    const FewDescriptors none(3);
+    out->send(0, user(2), sent(block));
+    scene.within(std::chrono::milliseconds(50), [] { return false; });
+    EXPECT_FALSE(out->test());
+  }
+  EXPECT_TRUE(scene.until([&] { return int{out->test()} + int{in->test()} == 2; }));
+  EXPECT_EQ(got, block);
+}
+
+TEST(TcpFaults, NobodyCanListenWhereNobodyIs) {
+  tcp::Net net(0, 1, Logger(LogLevel::off, 0));
+  EXPECT_THROW(net.listen("192.0.2.1"), NetworkError);
+  EXPECT_THROW(net.listen("nowhere"), ConfigError);
+}
+
+}  // namespace
+}  // namespace hymn::test
