@@ -17,6 +17,8 @@ inline constexpr std::string_view shm = "shm";  ///< ranks of one host share mem
 inline constexpr std::string_view mpi = "mpi";  ///< MPI's own collectives
 inline constexpr std::string_view mpi_p2p =
     "mpi_p2p";  ///< hymn's pairwise algorithms over MPI messages
+inline constexpr std::string_view tcp =
+    "tcp";  ///< the same over connections of hymn's own, in worlds without MPI
 inline constexpr std::string_view exchange =
     "exchange";  ///< the same over the Exchange of the bootstrap
 inline constexpr std::string_view hierarchical =
@@ -26,8 +28,8 @@ inline constexpr std::string_view cuda_p2p =
 inline constexpr std::string_view nccl = "nccl";  ///< NCCL, between GPUs
 inline constexpr std::string_view staged =
     "staged";  ///< from GPUs through memory of the host, where another path carries it
-inline constexpr std::array all = {threads,  shm,      hierarchical, mpi,   mpi_p2p,
-                                   exchange, cuda_p2p, nccl,         staged};
+inline constexpr std::array all = {threads, shm,      hierarchical, mpi,  mpi_p2p,
+                                   tcp,     exchange, cuda_p2p,     nccl, staged};
 }  // namespace paths
 
 /// Which paths may be used: "mpi,exchange" allows these alone, "^mpi" all but these, "" all.

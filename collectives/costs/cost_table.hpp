@@ -47,6 +47,7 @@ inline constexpr std::string_view over_tcp =
     "interface (mpirun --mca btl tcp,self), 4 B to 4 MB, 2026-11-21; no real network was measured";
 inline constexpr std::string_view exchange_over_tcp =
     "not measured: the figures of mpi_p2p over TCP, with what exchange adds to mpi_p2p on one host";
+inline constexpr std::string_view own_tcp = "not measured yet";
 inline constexpr std::string_view shared_memory =
     "all_reduce of float32 through shared memory with a deadline, in ordinary 4 KB pages, 2 cores "
     "of "
@@ -94,6 +95,9 @@ inline constexpr std::array cost_table = {
             four_on_two},
     CostRow{"mpi_p2p", "pairwise", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1,
             over_tcp},
+    CostRow{"tcp", "pairwise", on_one_host, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 0, own_tcp},
+    CostRow{"tcp", "pairwise", oversubscribed, 100 * ns, 13 * us, 480 * ps, 480 * ps, 0, own_tcp},
+    CostRow{"tcp", "pairwise", several_hosts, 100 * ns, 6.5 * us, 240 * ps, 240 * ps, 1, own_tcp},
     CostRow{"exchange", "pairwise", on_one_host, 100 * ns, 600 * ns, 850 * ps, 1050 * ps, 0,
             two_cores},
     CostRow{"exchange", "pairwise", oversubscribed, 100 * ns, 4 * us, 1800 * ps, 1800 * ps, 0,

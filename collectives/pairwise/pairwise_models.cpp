@@ -9,6 +9,7 @@ namespace hymn::pairwise_models {
 namespace {
 
 constexpr MethodCost mpi_messages("mpi_p2p", "pairwise");
+constexpr MethodCost over_sockets("tcp", "pairwise");
 constexpr MethodCost exchanged("exchange", "pairwise");
 
 Verdict can_run(const PlanQuery& query, const PlanContext&) { return host_can_do(query); }
@@ -33,6 +34,11 @@ const AlgorithmModel over_mpi{.path = paths::mpi_p2p,
                               .serves = all,
                               .can_run = can_run,
                               .seconds = seconds<mpi_messages>};
+const AlgorithmModel over_tcp{.path = paths::tcp,
+                              .method = "pairwise",
+                              .serves = all,
+                              .can_run = can_run,
+                              .seconds = seconds<over_sockets>};
 const AlgorithmModel over_exchange{.path = paths::exchange,
                                    .method = "pairwise",
                                    .serves = all,

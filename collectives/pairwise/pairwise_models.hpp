@@ -7,6 +7,7 @@
 namespace hymn::pairwise_models {
 
 extern const AlgorithmModel over_mpi;
+extern const AlgorithmModel over_tcp;
 extern const AlgorithmModel over_exchange;
 
 }  // namespace hymn::pairwise_models

@@ -42,6 +42,7 @@ constexpr std::array models = {
     &inprocess_model,
     &mpi_model,
     &pairwise_models::over_mpi,
+    &pairwise_models::over_tcp,
     &pairwise_models::over_exchange,
     &staged_model,
 };

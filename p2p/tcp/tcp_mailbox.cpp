@@ -13,16 +13,18 @@ namespace hymn::tcp {
 
 void Mailbox::post(Receiving& receive) {
   receive.place = ++places_;
+  if (!take_arrived(receive)) posted_[{receive.tag, receive.from}].push_back(&receive);
+}
+
+bool Mailbox::take_arrived(Receiving& receive) {
   const auto found = find_arrived(receive.from, receive.tag);
-  if (found == arrived_.end()) {
-    posted_[{receive.tag, receive.from}].push_back(&receive);
-    return;
-  }
+  if (found == arrived_.end()) return false;
   Queue& queue = arrived_.at(found->first);
   const std::shared_ptr<Incoming> message = std::move(queue.front());
   queue.pop_front();
   if (queue.empty()) arrived_.erase(found);
   give(message, receive);
+  return true;
 }
 
 void Mailbox::arrive(const std::shared_ptr<Incoming>& message) {
@@ -73,7 +75,7 @@ void Mailbox::give(const std::shared_ptr<Incoming>& message, Receiving& receive)
   }
   message->receive = &receive;
   if (message->is_whole()) return complete(*message);
-  coming_[&receive] = message;
+  coming_.push_back(message);
   if (message->is_long && !message->granted) post_.want(*message);
 }
 
@@ -85,7 +87,7 @@ void Mailbox::complete(Incoming& message) {
   message.parcel.reset();
   message.receive = nullptr;
   message.box = nullptr;
-  coming_.erase(&receive);
+  coming_.remove_if([&message](const auto& one) { return one.get() == &message; });
   post_.settle(message);
   post_.finish(receive);
 }
@@ -96,11 +98,11 @@ void Mailbox::cancel(const std::shared_ptr<Incoming>& message) {
   if (receive == nullptr) {
     const auto queue = arrived_.find({message->tag, message->source});
     if (queue == arrived_.end()) return;
-    std::erase(queue->second, message);
+    queue->second.remove(message);
     if (queue->second.empty()) arrived_.erase(queue);
     return;
   }
-  coming_.erase(receive);
+  coming_.remove(message);
   if (message->come == 0) return post_again(*receive);
   receive->error = std::make_exception_ptr(
       AbortedError(fmt::format("rank {} has given up a message of {} bytes of which {} had come",
@@ -110,29 +112,19 @@ void Mailbox::cancel(const std::shared_ptr<Incoming>& message) {
 
 // Where it was: before all that match the same and were posted later.
 void Mailbox::post_again(Receiving& receive) {
-  const auto found = find_arrived(receive.from, receive.tag);
-  if (found == arrived_.end()) {
-    posted_[{receive.tag, receive.from}].push_front(&receive);
-    return;
-  }
-  Queue& queue = arrived_.at(found->first);
-  const std::shared_ptr<Incoming> message = std::move(queue.front());
-  queue.pop_front();
-  if (queue.empty()) arrived_.erase(found);
-  give(message, receive);
+  if (!take_arrived(receive)) posted_[{receive.tag, receive.from}].push_front(&receive);
 }
 
 bool Mailbox::withdraw(Receiving& receive, bool keep) noexcept {
   if (const auto queue = posted_.find({receive.tag, receive.from}); queue != posted_.end()) {
-    const std::size_t before = queue->second.size();
-    std::erase(queue->second, &receive);
-    const bool was_there = queue->second.size() != before;
+    const bool was_there = queue->second.remove(&receive) != 0;
     if (queue->second.empty()) posted_.erase(queue);
     if (was_there) return true;
   }
-  const auto found = coming_.find(&receive);
+  const auto found = std::ranges::find_if(
+      coming_, [&receive](const auto& one) { return one->receive == &receive; });
   if (found == coming_.end()) return true;
-  const std::shared_ptr<Incoming> message = std::move(found->second);
+  const std::shared_ptr<Incoming> message = std::move(*found);
   coming_.erase(found);
   message->receive = nullptr;
   if (keep && put_back(message, receive.data)) return true;
@@ -188,7 +180,7 @@ std::size_t Mailbox::close() {
       ++dropped;
       drop(*message);
     }
-  for (auto& [receive, message] : coming_) drop(*message);
+  for (const auto& message : coming_) drop(*message);
   arrived_.clear();
   coming_.clear();
   posted_.clear();

@@ -2,11 +2,9 @@
 // tag, in the order in which they were sent and the receives were posted.
 #pragma once
 
-#include <deque>
-#include <functional>
+#include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "p2p/tcp/tcp_messages.hpp"
@@ -51,20 +49,21 @@ class Mailbox {
 
  private:
   using Key = std::pair<std::uint64_t, int>;  ///< tag and sender
-  using Queue = std::deque<std::shared_ptr<Incoming>>;
+  using Queue = std::list<std::shared_ptr<Incoming>>;
 
   Receiving* take_posted(const Incoming& message);
   std::map<Key, Queue>::const_iterator find_arrived(int from, std::uint64_t tag) const;
+  bool take_arrived(Receiving& receive);
   void give(const std::shared_ptr<Incoming>& message, Receiving& receive);
   void post_again(Receiving& receive);
   bool put_back(const std::shared_ptr<Incoming>& message, const std::byte* data) noexcept;
   void drop(Incoming& message);
 
   Post& post_;
-  std::map<Key, std::deque<Receiving*>> posted_;
+  std::map<Key, std::list<Receiving*>> posted_;
   std::map<Key, Queue> arrived_;
-  std::map<Receiving*, std::shared_ptr<Incoming>> coming_;  ///< what is on its way to a receive
-  std::uint64_t places_ = std::uint64_t{1} << 32;           ///< some are put before all others
+  Queue coming_;                                   ///< what is on its way to a receive
+  std::uint64_t places_ = std::uint64_t{1} << 32;  ///< some are put before all others
   std::uint64_t first_place_ = places_;
 };
 

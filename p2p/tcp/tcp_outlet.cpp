@@ -84,7 +84,7 @@ bool Outlet::withdraw(Sending& message) noexcept {
 
 // A part of which some has been written must be written to its end.
 void Outlet::release(Sending& message) {
-  std::erase(ready_, &message);
+  ready_.remove(&message);
   if (part_.sending != &message) return;
   part_.copy.assign(part_.data, part_.data + part_.left);
   part_.data = part_.copy.data();
@@ -172,7 +172,7 @@ void Outlet::end_part() {
   part_.copy.clear();
   if (message == nullptr) return;
   message->sent += part_.bytes;
-  std::erase(ready_, message);
+  ready_.remove(message);
   if (message->sent != message->bytes) ready_.push_back(message);
 }
 

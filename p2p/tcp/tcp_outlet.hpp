@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -139,7 +140,7 @@ class Outlet {
   std::size_t hello_left_ = 0;
   std::size_t next_ = 0;    ///< in said_: what is to be written
   std::size_t offset_ = 0;  ///< in that
-  std::deque<Sending*> ready_;
+  std::list<Sending*> ready_;
   Part part_;
   std::array<std::byte, head_bytes> heard_{};
   std::size_t have_ = 0;

@@ -6,8 +6,10 @@
 #include "runtime/mechanisms/hierarchical_mechanism.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/process_regions.hpp"
+#include "runtime/mechanisms/tcp_mechanism.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_facts.hpp"
+#include "runtime/world/world_over.hpp"
 #include "runtime/world/world_state.hpp"
 #include "topology/machine_json_job.hpp"
 
@@ -18,17 +20,32 @@ detail::WorldState& detail::need(const std::shared_ptr<WorldState>& state) {
   return *state;
 }
 
-World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
+detail::WorldParts detail::parts_over(std::shared_ptr<Exchange> exchange, Config config,
+                                      const WorldOptions& options) {
   if (!exchange) throw UsageError("the exchange of a world is null");
-  detail::WorldParts parts(Config::from_environment(), options);
+  WorldParts parts(std::move(config), options);
   parts.exchange = std::move(exchange);
-  const Logger logger(parts.config.log_level, parts.exchange->rank());
+  const int rank = parts.exchange->rank();
+  const Logger logger(parts.config.log_level, rank);
   parts.mechanisms.push_back(
       std::make_unique<ShmMechanism>(std::make_unique<ProcessRegions>(), logger));
+  parts.mechanisms.push_back(
+      std::make_unique<TcpMechanism>(TcpMechanism::Site{.rank = rank,
+                                                        .size = parts.exchange->size(),
+                                                        .interface = parts.config.interface,
+                                                        .path = parts.path},
+                                     logger));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
   add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);
+  return parts;
+}
+
+World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
+  detail::WorldParts parts =
+      detail::parts_over(std::move(exchange), Config::from_environment(), options);
   if (parts.config.control)
-    parts.control = std::make_unique<TcpControl>(parts.config.interface, logger);
+    parts.control = std::make_unique<TcpControl>(
+        parts.config.interface, Logger(parts.config.log_level, parts.exchange->rank()));
   return World(detail::WorldState::make(std::move(parts)));
 }
 

@@ -11,6 +11,7 @@
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/planner.hpp"
 #include "p2p/mpi/mpi_port.hpp"
+#include "p2p/tcp/tcp_port.hpp"
 #include "tests/support/hosts.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
@@ -219,6 +220,22 @@ Models walk_mpi(int ranks) {
   return found.seen();
 }
 
+/// Its mechanism is one of worlds over an exchange.
+Models walk_tcp(int ranks) {
+  Walk found(context_of({{.ranks = ranks}}));
+  Algorithms algorithms;
+  const GroupShape shape{.size = ranks};
+  const auto net = std::make_shared<tcp::Net>(0, ranks, Logger(LogLevel::off, 0));
+  std::vector<int> members;
+  for (int rank = 0; rank < ranks; ++rank) members.push_back(rank);
+  add_pairwise_algorithms(algorithms, pairwise_models::over_tcp, make_tcp_port(net, 0, members),
+                          shape);
+  float data = 0;
+  for (const Request& request : requests_for(ranks, &data, MemoryKind::host))
+    for (const auto& algorithm : algorithms) found.look(*algorithm, request);
+  return found.seen();
+}
+
 // Each of them has a model in the list, and is predicted to take a time; what the model says of a
 // request is what the algorithm says. And there is no model of which no algorithm has come.
 TEST(AlgorithmModels, ThereIsOneForEachAlgorithmAndTheyAgree) {
@@ -234,7 +251,10 @@ TEST(AlgorithmModels, ThereIsOneForEachAlgorithmAndTheyAgree) {
   seen.merge(walk_gpus({2, 2}));
   seen.merge(walk_gpus({2, 1}));
   seen.merge(walk_gpus({2}, true));
-  for (const int ranks : {1, 2, 3}) seen.merge(walk_mpi(ranks));
+  for (const int ranks : {1, 2, 3}) {
+    seen.merge(walk_mpi(ranks));
+    seen.merge(walk_tcp(ranks));
+  }
   for (const AlgorithmModel* model : algorithm_models())
     EXPECT_EQ(seen.contains(model), is_in_this_build(*model))
         << model->path << " " << model->method;

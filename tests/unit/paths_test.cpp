@@ -36,16 +36,16 @@ TEST(PathPolicy, AllowsWhatIsNamed) {
 }
 
 TEST(PathPolicy, ForbidsWhatIsNamedBehindACaret) {
-  EXPECT_EQ(allowed_by("^mpi"), (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "exchange",
-                                       "cuda_p2p", "nccl", "staged"}));
+  EXPECT_EQ(allowed_by("^mpi"), (Paths{"threads", "shm", "hierarchical", "mpi_p2p", "tcp",
+                                       "exchange", "cuda_p2p", "nccl", "staged"}));
   EXPECT_EQ(allowed_by("^threads,mpi_p2p"),
-            (Paths{"shm", "hierarchical", "mpi", "exchange", "cuda_p2p", "nccl", "staged"}));
-  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,cuda_p2p,nccl,staged"),
+            (Paths{"shm", "hierarchical", "mpi", "tcp", "exchange", "cuda_p2p", "nccl", "staged"}));
+  EXPECT_EQ(allowed_by("^threads,shm,hierarchical,mpi,mpi_p2p,tcp,exchange,cuda_p2p,nccl,staged"),
             Paths{});
 }
 
 TEST(PathPolicy, RefusesUnknownNames) {
-  for (const char* text : {"tcp", "MPI", "mpi ", " mpi", "mpi,tcp", "mpi,", ",mpi", ",", "^",
+  for (const char* text : {"udp", "MPI", "mpi ", " mpi", "mpi,udp", "mpi,", ",mpi", ",", "^",
                            "^^mpi", "mpi,^exchange", "mpi;exchange"}) {
     try {
       PathPolicy::parse(text, "GroupOptions.path");
@@ -54,7 +54,8 @@ TEST(PathPolicy, RefusesUnknownNames) {
       EXPECT_THAT(error.what(), HasSubstr("GroupOptions.path='" + std::string(text) + "'"));
       EXPECT_THAT(
           error.context().remedy,
-          HasSubstr("threads, shm, hierarchical, mpi, mpi_p2p, exchange, cuda_p2p, nccl, staged"));
+          HasSubstr(
+              "threads, shm, hierarchical, mpi, mpi_p2p, tcp, exchange, cuda_p2p, nccl, staged"));
     }
   }
 }

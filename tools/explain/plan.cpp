@@ -20,6 +20,8 @@ Verdict suits_ranks(const AlgorithmModel& model, const PlanTask& task) {
     return Verdict::no(fmt::format("{} ranks share one GPU, where processes take turns", sharers));
   if (!threads && model.path == paths::threads)
     return Verdict::no("the ranks are processes, not threads of one");
+  if (model.path == paths::tcp)
+    return Verdict::no("only worlds without MPI have connections of their own");
   const bool by_mpi = model.path == paths::mpi || model.path == paths::mpi_p2p;
   if (threads && by_mpi) return Verdict::no("the ranks are threads of one process");
   return Verdict::yes();

@@ -1,0 +1,134 @@
+#include "runtime/mechanisms/tcp_mechanism.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/pairwise/pairwise.hpp"
+#include "collectives/pairwise/pairwise_models.hpp"
+#include "control/interface.hpp"
+#include "p2p/tcp/tcp_port.hpp"
+
+namespace hymn {
+namespace {
+
+constexpr Duration last_moment = std::chrono::milliseconds(500);
+
+void add_absent_pairs(Algorithms& algorithms, const std::string& reason) {
+  const AlgorithmModel& model = pairwise_models::over_tcp;
+  algorithms.push_back(std::make_unique<AbsentAlgorithm>(model, model.serves, reason));
+}
+
+}  // namespace
+
+/// What a member tells the others.
+struct TcpMechanism::Offer {
+  std::string token{};  ///< of rank 0, in groups of all ranks
+  std::string host{};
+  std::string port{};
+  Nonce nonce{};
+  std::string problem{};  ///< why it listens nowhere
+
+  Bytes packed() const {
+    return Packer().text(token).text(host).text(port).bytes(nonce).text(problem).packed();
+  }
+  static Offer read(const Bytes& said) {
+    Unpacker unpacker(said);
+    Offer offer{.token = unpacker.text(), .host = unpacker.text(), .port = unpacker.text()};
+    const Bytes nonce = unpacker.bytes();
+    std::copy_n(nonce.begin(), std::min(nonce.size(), offer.nonce.size()), offer.nonce.begin());
+    offer.problem = unpacker.text();
+    return offer;
+  }
+};
+
+TcpMechanism::TcpMechanism(Site site, Logger logger) : site_(std::move(site)), logger_(logger) {
+  if (site_.rank == 0) token_ = Token::random();
+}
+
+void TcpMechanism::placed(const JobMap& job) {
+  one_host_ = job.world.hosts.size() == 1;
+  for (const RankPlace& place : job.places) here_.push_back(place.rank);
+}
+
+// All members say the same. Who names the path that is made of it has not forbidden it.
+bool TcpMechanism::is_wanted(const Membership& membership, const GroupOptions& options) const {
+  const PathPolicy path = policy_of(options, site_.path);
+  if (path.names(paths::tcp)) return true;
+  if (!path.allows(paths::tcp) && !path.names(paths::hierarchical)) return false;
+  return !std::ranges::all_of(
+      membership.ranks, [this](int rank) { return std::ranges::find(here_, rank) != here_.end(); });
+}
+
+void TcpMechanism::start() {
+  if (net_) return;
+  auto net = make_shared_here<tcp::Net>(site_.rank, site_.size, logger_, site_.limits);
+  const auto found =
+      choose_interface(interface_addresses(), site_.interface, one_host_, "HYMN_INTERFACE");
+  net->listen(found.address.to_string());
+  net_ = std::move(net);
+}
+
+Bytes TcpMechanism::offer(const Membership& membership, const GroupOptions& options) {
+  Offer mine;
+  if (site_.rank == 0 && membership.ranks.size() == static_cast<std::size_t>(site_.size))
+    mine.token = token_.text();
+  if (!is_wanted(membership, options)) return mine.packed();
+  try {
+    start();
+    const tcp::Address address = net_->listens_at().value();
+    mine.host = address.host();
+    mine.port = address.port();
+    mine.nonce = net_->nonce();
+  } catch (const Error& error) {
+    mine.problem = error.what();
+  }
+  return mine.packed();
+}
+
+void TcpMechanism::learn(const Membership& membership, const std::vector<Offer>& offers) {
+  net_->set_token(token_);
+  for (std::size_t member = 0; member < offers.size(); ++member)
+    net_->introduce(membership.ranks[member],
+                    tcp::Address::parse(offers[member].host, offers[member].port),
+                    offers[member].nonce);
+}
+
+void TcpMechanism::open(NewGroup& group, std::span<const Bytes> offers, std::span<const Bytes>) {
+  const Membership& membership = group.membership;
+  std::vector<Offer> said;
+  for (const Bytes& bytes : offers) said.push_back(Offer::read(bytes));
+  for (const Offer& offer : said)
+    if (!offer.token.empty()) token_ = Token::parse(offer.token);
+  if (!is_wanted(membership, group.options)) return;
+  for (std::size_t member = 0; member < said.size(); ++member) {
+    if (said[member].problem.empty()) continue;
+    const std::string reason =
+        fmt::format("rank {}: {}", membership.ranks[member], said[member].problem);
+    if (static_cast<int>(member) == group.shape.rank && is_first_time(said[member].problem))
+      logger_.warning(fmt::format("group {} does without connections of its own: {}",
+                                  membership.uid, said[member].problem));
+    return add_absent_pairs(group.algorithms, reason);
+  }
+  learn(membership, said);
+  net_->open(membership.uid);
+  const auto port = make_tcp_port(net_, membership.uid, membership.ranks);
+  group.transports.add(port);
+  add_pairwise_algorithms(group.algorithms, pairwise_models::over_tcp, port, group.shape);
+}
+
+void TcpMechanism::stand_by(const Membership& membership, const GroupOptions&, const Patience&) {
+  if (net_) net_->close(membership.uid);
+}
+
+void TcpMechanism::close(const Membership& membership, bool) {
+  if (net_) net_->close(membership.uid);
+}
+
+std::uint64_t TcpMechanism::dropped_messages() const { return net_ ? net_->dropped() : 0; }
+
+void TcpMechanism::shut_down(WorldEnd) {
+  if (net_) net_->shut_down(last_moment);
+}
+
+}  // namespace hymn
