@@ -41,7 +41,7 @@ TEST(GpuPath, IsRefusedWithoutGpus) {
   EXPECT_THAT(config_error_of("nccl", 3, 2), HasSubstr("2 of 3 ranks have none"));
   EXPECT_THAT(config_error_of("nccl", 3, 3), HasSubstr("'nccl'"));
   EXPECT_THAT(config_error_of("nccl", 3, 3), HasSubstr("remedy: allow another path"));
-  EXPECT_THAT(config_error_of("^threads,shm,hierarchical,mpi,mpi_p2p,exchange,staged", 1, 1),
+  EXPECT_THAT(config_error_of("^threads,shm,hierarchical,mpi,mpi_p2p,tcp,exchange,staged", 1, 1),
               HasSubstr("no GPUs found"));
 }
 
