@@ -56,6 +56,7 @@ class ExchangeMux::Channel final : public Exchange {
     return mux_->try_receive(from, id_, tag);
   }
   bool has_left(std::uint64_t number) override { return mux_->exchange_->has_left(number); }
+  bool await_news(Duration limit) override { return mux_->exchange_->await_news(limit); }
   std::string name() const override { return mux_->exchange_->name(); }
   bool is_open() const override { return mux_->exchange_->is_open(); }
 

@@ -18,13 +18,19 @@ constexpr Duration report_grace = std::chrono::seconds(1);
 // Whoever is still not there after this is likely never to come.
 constexpr Duration longest_farewell = std::chrono::milliseconds(250);
 
+/// How to rest while something is waited for that it carries.
+auto news_of(Exchange& exchange) {
+  return [&exchange](Duration longest) { return exchange.await_news(longest); };
+}
+
 std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
                                              const Patience& patience,
                                              PatientWait::TellLong tell_long = {}) {
   std::optional<ExchangeMessage> message;
   const std::array needed{from};
   PatientWait wait(patience, needed, std::move(tell_long));
-  wait.until([&] { return (message = exchange.try_receive(from, tag)).has_value(); });
+  wait.until([&] { return (message = exchange.try_receive(from, tag)).has_value(); },
+             news_of(exchange));
   return message;
 }
 
@@ -48,7 +54,7 @@ void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t ta
   patience.deadline = Deadline::after(longest_farewell);
   const auto has_left = [&](std::uint64_t message) { return exchange.has_left(message); };
   PatientWait wait(patience);
-  wait.until([&] { return std::ranges::all_of(messages, has_left); });
+  wait.until([&] { return std::ranges::all_of(messages, has_left); }, news_of(exchange));
 }
 
 /// What the first member tells the others: their words, or why there are none.
@@ -105,7 +111,8 @@ class Hearing {
     for (std::size_t i = 1; i < members_.size(); ++i) {
       const std::array needed{members_[i]};
       PatientWait wait(patience_, needed, [this](TimePoint now) { tell_long(now); });
-      if (!wait.until([&] { return has_come(i); })) verdict.missing.push_back(members_[i]);
+      if (!wait.until([&] { return has_come(i); }, news_of(exchange_)))
+        verdict.missing.push_back(members_[i]);
     }
     std::vector<Bytes> gathered;
     for (auto& word : heard_) gathered.push_back(std::move(word).value_or(Bytes()));

@@ -2,6 +2,7 @@
 // meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -58,6 +59,17 @@ class PatientWait {
     }
     return true;
   }
+  /// The same for what wakes a sleeper: `rest` sleeps until there may be news, and no longer than
+  /// it is told; false, at once: nothing would wake it.
+  template <class Done, class Rest>
+  bool until(Done is_done, Rest rest) {
+    for (int looks = 0; !is_done(); ++looks) {
+      const bool is_tired = looks > looks_awake;
+      if (!may_go_on(is_tired || waiter_.is_sleepy())) return is_done();
+      if (!is_tired || !rest(next_rest())) waiter_.pause();
+    }
+    return true;
+  }
   /// Between two looks at what is waited for; false: no more of them.
   bool turn() {
     if (!may_go_on(waiter_.is_sleepy())) return false;
@@ -87,10 +99,15 @@ class PatientWait {
   static constexpr Duration short_nap = std::chrono::microseconds(10);
   static constexpr Duration long_nap = std::chrono::milliseconds(1);
   static constexpr int short_naps = 300;  // some 20 ms
+  static constexpr int looks_awake = 300;
 
   /// Looks at time and ranks, and does what is to be done meanwhile, which may throw. `has_waited`:
   /// for so long that it is time to look for who is lost.
   bool may_go_on(bool has_waited);
+  /// A wait that has been long may go on for long.
+  Duration next_rest() const {
+    return std::clamp<Duration>(waited() / 16, long_nap, std::chrono::milliseconds(10));
+  }
   void look_whether_long(TimePoint now);
 
   const Patience& patience_;

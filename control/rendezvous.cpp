@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
 
-#include "hymn/rendezvous.hpp"
 #include "hymn/store.hpp"
 
-namespace hymn {
-namespace control {
+namespace hymn::control {
 namespace {
 
 constexpr int most_ports = 65535;
@@ -119,17 +116,9 @@ Rendezvous read_rendezvous(const Config& config, const Variable& variable) {
   return where;
 }
 
-}  // namespace control
-
 namespace {
 
-std::optional<std::string> value_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-}
-
-std::shared_ptr<Store> open_store(const control::Rendezvous& where, const Config& config,
-                                  Timeout timeout) {
+std::shared_ptr<Store> open_store(const Rendezvous& where, const Config& config, Timeout timeout) {
   if (where.host.empty()) return std::make_shared<HashStore>();
   TcpStoreOptions options{
       .host = where.host, .port = where.port, .is_server = where.serves, .token = config.token};
@@ -144,8 +133,9 @@ std::shared_ptr<Store> open_store(const control::Rendezvous& where, const Config
   }
 }
 
-/// One for all worlds of the process: what rank 0 keeps is there as long as that lives.
-std::shared_ptr<Store> store_of_process(const control::Rendezvous& where, const Config& config,
+}  // namespace
+
+std::shared_ptr<Store> store_of_process(const Rendezvous& where, const Config& config,
                                         Timeout timeout) {
   static std::mutex mutex;
   static auto& opened = *new std::shared_ptr<Store>();  // never ended
@@ -154,15 +144,4 @@ std::shared_ptr<Store> store_of_process(const control::Rendezvous& where, const 
   return opened;
 }
 
-}  // namespace
-
-std::shared_ptr<Exchange> exchange_from_environment(Timeout timeout) {
-  static std::atomic<unsigned> calls{0};
-  const Config config = Config::from_environment();
-  const control::Rendezvous where = control::read_rendezvous(config, value_of);
-  auto store = std::make_shared<PrefixStore>(fmt::format("world {}", calls++),
-                                             store_of_process(where, config, timeout));
-  return exchange_over(std::move(store), where.rank, where.size);
-}
-
-}  // namespace hymn
+}  // namespace hymn::control

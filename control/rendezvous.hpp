@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "hymn/store.hpp"
+#include "hymn/timeout.hpp"
 
 namespace hymn::control {
 
@@ -22,6 +24,12 @@ using Variable = std::function<std::optional<std::string>(const char* name)>;
 /// Of this process; throws ConfigError for what is missing or malformed. A rank alone needs no
 /// store: then there is no host.
 Rendezvous read_rendezvous(const Config& config, const Variable& variable);
+
+/// Opened by the first call, for all worlds of the process: what rank 0 keeps is there as long as
+/// that lives. Throws NetworkError where there is no such store in time, ConfigError for a token
+/// that is none.
+std::shared_ptr<Store> store_of_process(const Rendezvous& where, const Config& config,
+                                        Timeout timeout);
 
 /// "node[08-11,20],b" -> "node08": the first of a list of hosts, as Slurm writes it.
 std::string first_host(std::string_view list);

@@ -7,6 +7,7 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,6 +57,11 @@ class HYMN_API Exchange {
   /// receivers may come later. Who sends waits for this before it waits for anything that the
   /// exchange does not carry. Never waits itself.
   virtual bool has_left(std::uint64_t /*number*/) { return true; }
+
+  /// Sleeps until something may have come or gone on its way, and no longer than `limit`: for who
+  /// has waited for a while. False, at once: nothing would wake this exchange. Wakes without a
+  /// reason, too; another thread may take what a sleeper waits for.
+  virtual bool await_news(std::chrono::nanoseconds /*limit*/) { return false; }
 
   /// What carries it, for messages: "MPI", "threads".
   virtual std::string name() const = 0;
