@@ -51,7 +51,7 @@ function(hymn_add_room)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
   # These decide, and compute nothing: -O3 would make them larger, and no faster.
-  if(room_NAME MATCHES "^(recorder|runtime)$")
+  if(room_NAME MATCHES "^(base|recorder|runtime)$")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <asio/ip/address.hpp>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -89,6 +90,12 @@ int master_port_of(const Variable& variable) {
 }
 
 }  // namespace
+
+bool Rendezvous::is_on_one_host() const {
+  asio::error_code error;
+  const auto address = asio::ip::make_address(host, error);
+  return host == "localhost" || (!error && address.is_loopback());
+}
 
 std::string first_host(std::string_view list) {
   const std::size_t bracket = list.find('[');

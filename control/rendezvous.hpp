@@ -17,6 +17,9 @@ struct Rendezvous {
   std::string host{};   ///< of the store
   int port = 0;         ///< of the store
   bool serves = false;  ///< this rank keeps it
+
+  /// The store is at the loopback, where nobody comes from elsewhere.
+  bool is_on_one_host() const;
 };
 
 using Variable = std::function<std::optional<std::string>(const char* name)>;

@@ -42,11 +42,12 @@ struct Card {
 };
 
 // Where there is no network, all ranks are on this host.
-std::string own_address(const std::string& interface) {
+std::string own_address(const TcpExchangeSite& site) {
   const auto all = interface_addresses();
   const bool is_alone = std::ranges::all_of(
       all, [](const InterfaceAddress& one) { return one.is_loopback || !one.is_up; });
-  return choose_interface(all, interface, is_alone, "HYMN_INTERFACE").address.to_string();
+  return choose_interface(all, site.interface, site.one_host || is_alone, "HYMN_INTERFACE")
+      .address.to_string();
 }
 
 /// Where the ranks of a Net listen, as they say in a store.
@@ -229,7 +230,7 @@ class TcpExchange final : public Exchange {
         directory_(std::move(store), net_, site.size),
         outbox_(net_, directory_, site.size),
         inbox_(net_) {
-    net_.listen(own_address(site.interface));
+    net_.listen(own_address(site));
     directory_.add(rank_, net_.listens_at().value());
   }
   ~TcpExchange() override { net_.shut_down(last_moment); }

@@ -14,6 +14,7 @@ struct TcpExchangeSite {
   int rank = 0;
   int size = 1;
   std::string interface{};  ///< as HYMN_INTERFACE
+  bool one_host = false;    ///< all ranks are on this host
   Logger logger;
 };
 

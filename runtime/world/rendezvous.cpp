@@ -29,6 +29,7 @@ std::shared_ptr<Exchange> exchange_from_environment(Timeout timeout) {
   return make_tcp_exchange(std::move(store), {.rank = where.rank,
                                               .size = where.size,
                                               .interface = config.interface,
+                                              .one_host = where.is_on_one_host(),
                                               .logger = Logger(config.log_level, where.rank)});
 }
 

@@ -97,6 +97,13 @@ TEST(Rendezvous, ARankAloneNeedsNoPlace) {
   expect_place(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "", 0, false);
 }
 
+TEST(Rendezvous, AtTheLoopbackAllAreOnOneHost) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1"})
+    EXPECT_TRUE(Rendezvous{.host = host}.is_on_one_host()) << host;
+  for (const char* host : {"node7", "10.0.0.1", "fe80::1", ""})
+    EXPECT_FALSE(Rendezvous{.host = host}.is_on_one_host()) << host;
+}
+
 TEST(Rendezvous, WhatIsMissingOrMalformedIsTold) {
   EXPECT_THAT(error_of({}), HasSubstr("no launcher has set WORLD_SIZE"));
   EXPECT_THAT(error_of({}), HasSubstr("hymn run"));
