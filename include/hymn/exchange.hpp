@@ -7,7 +7,6 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "hymn/error.hpp"
+#include "hymn/timeout.hpp"
 
 namespace hymn {
 
@@ -61,7 +61,7 @@ class HYMN_API Exchange {
   /// Sleeps until something may have come or gone on its way, and no longer than `limit`: for who
   /// has waited for a while. False, at once: nothing would wake this exchange. Wakes without a
   /// reason, too; another thread may take what a sleeper waits for.
-  virtual bool await_news(std::chrono::nanoseconds /*limit*/) { return false; }
+  virtual bool await_news(Duration /*limit*/) { return false; }
 
   /// What carries it, for messages: "MPI", "threads".
   virtual std::string name() const = 0;
