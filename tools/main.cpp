@@ -91,7 +91,8 @@ int run(int argc, char** argv) {
   hymn::RunArguments run_arguments;
   hymn::declare_run_arguments(*start, run_arguments);
   try {
-    app.parse(argc, argv);
+    std::vector<char*> words = hymn::without_separator(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     const bool is_failure = error.get_exit_code() != 0;
     if (hymn::speaks_for_all())

@@ -90,7 +90,7 @@ TEST(HymnRun, ItsStatusIsThatOfTheFirstFailure) {
                                 HasSubstr(") has exited with status 7"))));
   const ShellOutcome killed = run("-n 2 sh -c 'test $RANK = 0 && kill -9 $$; exit 0'");
   EXPECT_EQ(killed.exit_code, 128 + SIGKILL);
-  EXPECT_THAT(killed.output, HasSubstr("was killed by signal 9 (Killed)"));
+  EXPECT_THAT(killed.output, HasSubstr("was killed by signal 9 (SIGKILL)"));
 }
 
 TEST(HymnRun, WhoIsLeftGoesOnWithoutTheDead) {
@@ -152,7 +152,37 @@ TEST(HymnRun, NothingIsLeftOfItsRanks) {
   }
 }
 
+TEST(HymnRun, OthersMayGoOnWhenOneHasFailed) {
+  const ShellOutcome outcome =
+      run("--keep-going --grace 0 -n 2 sh -c 'test $RANK = 1 && exit 3; sleep 0.5; echo here'");
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("here\n"));
+}
+
+TEST(HymnRun, WhatItIsToIgnoreItIgnores) {
+  const ShellOutcome outcome =
+      run_shell("trap '' HUP; " + command +
+                " run -n 2 sh -c 'test $RANK = 0 && kill -HUP $PPID; sleep 0.5; echo here' 2>&1");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.output, "here\nhere\n");
+}
+
+TEST(HymnRun, ASeparatorMayStandBeforeTheProgram) {
+  EXPECT_EQ(run("-n 1 -- echo -n --x").output, "--x");
+  EXPECT_EQ(run("-n 1 echo -- x").output, "-- x\n");
+  EXPECT_EQ(run("--grace=1 -l -n 1 -- echo -- x").output, "[0] -- x\n");
+}
+
+TEST(HymnRun, NoRoomForWhatRanksPrintIsAFailure) {
+  const ShellOutcome outcome = run_shell(command + " run -l -n 1 echo x 2>&1 >/dev/full");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("the output is full"));
+}
+
 TEST(HymnRun, WhatCannotBeRunIsTold) {
+  const ShellOutcome bogus = run("--bogus -n 2 true");
+  EXPECT_EQ(bogus.exit_code, 2);
+  EXPECT_THAT(bogus.output, HasSubstr("there is no option --bogus"));
   const ShellOutcome missing = run("-n 2 ./no-such-program");
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.output,
@@ -180,15 +210,26 @@ int free_port() {
 }
 
 // A program that is started by hand, or by torchrun, where rank 0 keeps the store.
-TEST(HymnRun, IsNotNeeded) {
+ShellOutcome run_by_hand(int ranks, const std::string& what) {
   const std::string port = std::to_string(free_port());
-  const auto start = [&](int rank) {
-    return "HYMN_INIT_TIMEOUT=60 HYMN_BOOTSTRAP=environment RANK=" + std::to_string(rank) +
-           " WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=" + port + " " + job + " sum";
-  };
-  const ShellOutcome outcome = run_shell(start(1) + " & " + start(0) + " && wait $!");
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(sorted_lines(outcome.output), ElementsAre("rank 0 of 2: 3", "rank 1 of 2: 3"));
+  std::string all;
+  for (int rank = ranks - 1; rank >= 0; --rank)
+    all += "HYMN_INIT_TIMEOUT=60 HYMN_BOOTSTRAP=environment RANK=" + std::to_string(rank) +
+           " WORLD_SIZE=" + std::to_string(ranks) + " MASTER_ADDR=localhost MASTER_PORT=" + port +
+           " " + job + " " + what + " & ";
+  return run_shell("{ " + all + "wait; } 2>&1");
+}
+
+TEST(HymnRun, IsNotNeeded) {
+  EXPECT_THAT(sorted_lines(run_by_hand(2, "sum").output),
+              ElementsAre("rank 0 of 2: 3", "rank 1 of 2: 3"));
+}
+
+// With it goes the store.
+TEST(HymnRun, RankZeroMayEndWhileOthersAreStillMakingTheWorld) {
+  for (int i = 0; i < 10; ++i)
+    ASSERT_THAT(sorted_lines(run_by_hand(3, "hello").output),
+                ElementsAre("rank 0", "rank 1", "rank 2"));
 }
 
 TEST(HymnRun, VariablesThatAreMissingAreTold) {

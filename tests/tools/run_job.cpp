@@ -1,4 +1,5 @@
 // A program for `hymn run`: what its ranks are, and what becomes of them.
+//   run_job hello          each makes a world, and ends
 //   run_job sum            each prints the sum of 1 to the number of ranks, and has no MPI
 //   run_job worlds         makes three worlds, one after the other and beside each other
 //   run_job kill RANK      one kills itself, the others wait for it and go on without it
@@ -55,6 +56,7 @@ void lose(int victim) {
 
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "";
+  if (std::strcmp(what, "hello") == 0) std::printf("rank %d\n", hymn::World().rank());
   if (std::strcmp(what, "sum") == 0) print_sum();
   if (std::strcmp(what, "worlds") == 0) make_worlds();
   if (std::strcmp(what, "kill") == 0) lose(std::atoi(argv[2]));

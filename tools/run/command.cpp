@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int most_ranks = 4096;
+constexpr int exit_lost_output = 1;
 constexpr Seconds time_to_end{2};  // between SIGTERM and SIGKILL
 
 // Handed on to the ranks. After the first three they are to end.
@@ -41,12 +42,19 @@ int cores() {
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
 }
 
-/// From here on the signals come through a file, on this thread and those that it starts.
+bool is_ignored(int signal) {
+  struct sigaction action{};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// From here on the signals come through a file, on this thread and those that it starts. What
+/// whoever has started it lets it ignore, as nohup does, it goes on to ignore, and so do the ranks.
 Descriptor open_signals() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
   ::sigaddset(&wanted, SIGCHLD);
-  for (const int signal : handed_on) ::sigaddset(&wanted, signal);
+  for (const int signal : handed_on)
+    if (!is_ignored(signal)) ::sigaddset(&wanted, signal);
   ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
   Descriptor signals(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals)
@@ -58,11 +66,12 @@ Descriptor open_signals() {
 /// The ranks of one job, from their start to the end of the last.
 class Job {
  public:
-  Job(Descriptor signals, const RankProgram& program, int ranks, Seconds grace)
+  Job(Descriptor signals, const RankProgram& program, const RunArguments& arguments, int ranks)
       : signals_(std::move(signals)),
         processes_(program, ranks),
         labels_(processes_.outputs()),
-        grace_(grace) {}
+        grace_(arguments.grace),
+        keeps_going_(arguments.keep_going) {}
 
   /// The exit code.
   int wait() {
@@ -74,7 +83,9 @@ class Job {
       end_overdue();
     }
     drain();
-    return exit_code_;
+    if (exit_code_ != 0 || !labels_.has_lost_some()) return exit_code_;
+    say("hymn run: what the ranks print cannot be written: the output is full\n");
+    return exit_lost_output;
   }
 
  private:
@@ -104,7 +115,7 @@ class Job {
       const bool is_first = exit_code_ == 0;
       if (is_first) exit_code_ = ending->exit_code;
       say(fmt::format("hymn run: {}{}\n", is_first ? "" : "then ", describe(*ending)));
-      if (processes_.living() > 0) end_within(grace_);
+      if (processes_.living() > 0 && !keeps_going_) end_within(grace_);
     }
   }
 
@@ -138,6 +149,7 @@ class Job {
   RankProcesses processes_;
   Labels labels_;
   Seconds grace_;
+  bool keeps_going_;
   std::optional<Clock::time_point> deadline_{};  ///< of the ranks that are left
   int next_ = SIGTERM;                           ///< what is sent then
   int exit_code_ = 0;
@@ -150,12 +162,33 @@ void declare_run_arguments(CLI::App& app, RunArguments& arguments) {
   app.add_flag("-l,--label", arguments.label, "write the rank before each line that one prints");
   app.add_option("--grace", arguments.grace,
                  "how many seconds the others have when a rank has failed; default: 5");
+  app.add_flag("--keep-going", arguments.keep_going,
+               "when a rank has failed the others go on, for as long as they like");
   app.prefix_command();
   app.footer("Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10");
 }
 
+std::vector<char*> without_separator(int argc, char** argv) {
+  std::vector<char*> all(argv, argv + argc);
+  const auto takes_a_value = [](std::string_view option) {
+    return option == "-n" || option == "--ranks" || option == "--grace";
+  };
+  for (std::size_t i = 2; argc > 2 && all[1] == std::string_view("run") && i < all.size(); ++i) {
+    const std::string_view word = all[i];
+    if (word == "--") {
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    if (!word.starts_with('-')) break;
+    if (takes_a_value(word)) ++i;
+  }
+  return all;
+}
+
 int run_command(const RunArguments& arguments, const std::vector<std::string>& program) {
   if (program.empty()) throw BadArguments("hymn run: which program? hymn run -n 4 ./program");
+  if (program.front().starts_with('-'))
+    throw BadArguments(fmt::format("hymn run: there is no option {}", program.front()));
   const int ranks = arguments.ranks == 0 ? cores() : arguments.ranks;
   if (ranks < 1 || ranks > most_ranks)
     throw BadArguments(fmt::format("hymn run: {} ranks; give 1 to {}", ranks, most_ranks));
@@ -173,9 +206,7 @@ int run_command(const RunArguments& arguments, const std::vector<std::string>& p
             fmt::format("LOCAL_RANK={}", rank),
             fmt::format("LOCAL_WORLD_SIZE={}", ranks)};
   };
-  return Job(std::move(signals), {program, environment, arguments.label}, ranks,
-             Seconds(arguments.grace))
-      .wait();
+  return Job(std::move(signals), {program, environment, arguments.label}, arguments, ranks).wait();
 }
 
 }  // namespace hymn

@@ -15,7 +15,11 @@ struct RunArguments {
   int ranks = 0;  ///< 0: one for each core that may be used
   bool label = false;
   double grace = 5;  ///< seconds that the other ranks have when one has failed
+  bool keep_going = false;
 };
+
+/// The arguments of the command without the "--" that may stand before the program of `hymn run`.
+std::vector<char*> without_separator(int argc, char** argv);
 
 void declare_run_arguments(CLI::App& app, RunArguments& arguments);
 

@@ -14,14 +14,15 @@ namespace {
 // A line without an end is cut there.
 constexpr std::size_t longest_line = 64 * 1024;
 
-/// Where it is closed or full, what was to be written is lost.
-void write_all(int file, std::string_view text) {
+/// False where there is no room for it. Whoever has closed it does not want it.
+bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
+    if (written <= 0) return errno == EPIPE;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return true;
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ void Labels::write_lines(Source& source) {
     text += fmt::format("[{}] {}\n", source.rank, left.substr(0, end));
     left.remove_prefix(end + 1);
   }
-  write_all(source.to, text);
+  if (!write_all(source.to, text)) has_lost_some_ = true;
   source.rest = std::string(left);
 }
 

@@ -18,6 +18,8 @@ class Labels {
   void add_to(std::vector<pollfd>& polled) const;
   /// Hands on what has come.
   void hand_on();
+  /// There was no room for all.
+  bool has_lost_some() const { return has_lost_some_; }
 
  private:
   /// One file of one rank.
@@ -27,10 +29,11 @@ class Labels {
     int to;              ///< this process's own
     std::string rest{};  ///< of a line that has not ended
   };
-  static void read_some(Source& source);
-  static void write_lines(Source& source);
+  void read_some(Source& source);
+  void write_lines(Source& source);
 
   std::vector<Source> sources_;
+  bool has_lost_some_ = false;
 };
 
 }  // namespace hymn

@@ -22,7 +22,7 @@ struct RankEnding {
   bool is_failure() const { return exit_code != 0; }
 };
 
-/// "rank 2 (process 4711) was killed by signal 9 (Killed)"
+/// "rank 2 (process 4711) was killed by signal 9 (SIGKILL)"
 std::string describe(const RankEnding& ending);
 
 /// What each is started with.
