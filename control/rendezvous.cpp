@@ -97,6 +97,8 @@ bool Rendezvous::is_on_one_host() const {
   return host == "localhost" || (!error && address.is_loopback());
 }
 
+std::string key_of_end(int rank) { return fmt::format("ended/{}", rank); }
+
 std::string first_host(std::string_view list) {
   const std::size_t bracket = list.find('[');
   const std::size_t comma = list.find(',');

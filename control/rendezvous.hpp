@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "base/private.hpp"
 #include "hymn/store.hpp"
 #include "hymn/timeout.hpp"
 
@@ -33,6 +34,9 @@ Rendezvous read_rendezvous(const Config& config, const Variable& variable);
 /// that is none.
 std::shared_ptr<Store> store_of_process(const Rendezvous& where, const Config& config,
                                         Timeout timeout);
+
+/// The key under which a launcher that keeps the store tells how a rank has ended.
+HYMN_PRIVATE std::string key_of_end(int rank);
 
 /// "node[08-11,20],b" -> "node08": the first of a list of hosts, as Slurm writes it.
 std::string first_host(std::string_view list);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t only_group = 0;  // of a Net that is the exchange's own
 constexpr Duration between_looks = std::chrono::milliseconds(5);
+constexpr Duration between_questions = std::chrono::milliseconds(300);
 constexpr Duration last_moment = std::chrono::milliseconds(500);
 
 static_assert(any_source == Exchange::from_anyone);
@@ -229,7 +230,8 @@ class TcpExchange final : public Exchange {
         net_(site.rank, site.size, site.logger),
         directory_(std::move(store), net_, site.size),
         outbox_(net_, directory_, site.size),
-        inbox_(net_) {
+        inbox_(net_),
+        how_ended_(site.how_ended) {
     net_.listen(own_address(site));
     directory_.add(rank_, net_.listens_at().value());
   }
@@ -268,10 +270,27 @@ class TcpExchange final : public Exchange {
     outbox_.move();
     if (auto message = to_itself_.take(from, tag)) return message;
     if (from == rank_) return std::nullopt;
-    return inbox_.take(from, tag);
+    if (auto message = inbox_.take(from, tag)) return message;
+    const std::optional<std::string> end = end_of(from);
+    if (!end) return std::nullopt;
+    // What it has said before its end is here by now.
+    auto message = inbox_.take(from, tag);
+    if (!message && !net_.has_heard(from))
+      throw PeerError(fmt::format("rank {} has ended before it came: it {}", from, *end),
+                      {.missing = {from}});
+    return message;
   }
 
  private:
+  // Of one that has said nothing yet; asked now and then.
+  std::optional<std::string> end_of(int rank) {
+    if (!how_ended_ || rank == from_anyone || net_.has_heard(rank)) return std::nullopt;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now < next_question_) return std::nullopt;
+    next_question_ = now + between_questions;
+    return how_ended_(rank);
+  }
+
   const int rank_;
   const int size_;
   std::mutex mutex_;  // guards what follows
@@ -280,6 +299,8 @@ class TcpExchange final : public Exchange {
   Outbox outbox_;
   Inbox inbox_;
   MessageQueues to_itself_;
+  const std::function<std::optional<std::string>(int rank)> how_ended_;
+  TimePoint next_question_ = std::chrono::steady_clock::now() + between_questions;
 };
 
 }  // namespace

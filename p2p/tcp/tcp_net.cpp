@@ -48,6 +48,11 @@ bool Net::knows(int rank) const {
   return outlets_[static_cast<std::size_t>(rank)]->is_introduced();
 }
 
+bool Net::has_heard(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return inlets_[static_cast<std::size_t>(rank)]->turn() != 0;
+}
+
 // --- Groups ---
 
 void Net::open(std::uint64_t group) {

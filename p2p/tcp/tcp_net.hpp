@@ -50,6 +50,8 @@ class Net final : private Post, private Sorter {
   /// Where a rank listens, and the nonce that it has given out; the first is remembered.
   void introduce(int rank, const Address& address, const Nonce& nonce);
   bool knows(int rank) const;
+  /// Whether it has ever connected to this one.
+  bool has_heard(int rank) const;
 
   /// From now on messages of this group can be received; until close().
   void open(std::uint64_t group);

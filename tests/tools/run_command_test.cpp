@@ -159,6 +159,15 @@ TEST(HymnRun, OthersMayGoOnWhenOneHasFailed) {
   EXPECT_THAT(outcome.output, HasSubstr("here\n"));
 }
 
+// Nobody waits for it until a limit.
+TEST(HymnRun, WhoEndsBeforeItMakesItsWorldIsNamed) {
+  const ShellOutcome outcome =
+      run("--grace 60 -n 3 sh -c 'test $RANK = 2 && exit 0; exec " + job + " sum'");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output,
+              HasSubstr("rank 2 has ended before it came: it has exited with status 0"));
+}
+
 TEST(HymnRun, WhatItIsToIgnoreItIgnores) {
   const ShellOutcome outcome =
       run_shell("trap '' HUP; " + command +

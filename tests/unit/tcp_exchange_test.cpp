@@ -125,6 +125,33 @@ TEST_F(TcpExchange, WhatWasSentComesAfterItsSenderHasEnded) {
   EXPECT_EQ(message->bytes, bytes_of(1000, 1));
 }
 
+TEST_F(TcpExchange, WhoHasEndedBeforeItCameIsNamed) {
+  const auto site = [](int rank) {
+    return TcpExchangeSite{.rank = rank,
+                           .size = 3,
+                           .one_host = true,
+                           .logger = Logger(LogLevel::off, rank),
+                           .how_ended = [](int) { return std::optional<std::string>("has left"); }};
+  };
+  const auto zero = make_tcp_exchange(store_, site(0));
+  {
+    const auto one = make_tcp_exchange(store_, site(1));
+    one->send(0, 1, bytes_of(10, 1));
+    while (!zero->try_receive(1, 1)) (void)one->has_left(0);
+  }
+  const auto until_asked = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < until_asked)
+    EXPECT_FALSE(zero->try_receive(1, 1)) << "it had come, before it ended";
+  try {
+    while (!zero->try_receive(2, 1)) {
+    }
+    FAIL() << "it has not come";
+  } catch (const PeerError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 2 has ended before it came: it has left"));
+    EXPECT_THAT(error.context().missing, testing::ElementsAre(2));
+  }
+}
+
 TEST_F(TcpExchange, RanksThatDoNotExistAreRefused) {
   const auto ranks = all(2);
   EXPECT_THROW(ranks[0]->send(2, 1, {}), UsageError);

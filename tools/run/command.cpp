@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "control/rendezvous.hpp"
 #include "hymn/error.hpp"
 #include "hymn/store.hpp"
 #include "tools/bad_arguments.hpp"
@@ -66,8 +67,10 @@ Descriptor open_signals() {
 /// The ranks of one job, from their start to the end of the last.
 class Job {
  public:
-  Job(Descriptor signals, const RankProgram& program, const RunArguments& arguments, int ranks)
+  Job(Descriptor signals, TcpStore& store, const RankProgram& program,
+      const RunArguments& arguments, int ranks)
       : signals_(std::move(signals)),
+        store_(store),
         processes_(program, ranks),
         labels_(processes_.outputs()),
         grace_(arguments.grace),
@@ -111,10 +114,12 @@ class Job {
 
   void take_endings() {
     while (const auto ending = processes_.take_ended()) {
+      store_.set(control::key_of_end(ending->rank), words_of(*ending));
       if (!ending->is_failure()) continue;
       const bool is_first = exit_code_ == 0;
       if (is_first) exit_code_ = ending->exit_code;
-      say(fmt::format("hymn run: {}{}\n", is_first ? "" : "then ", describe(*ending)));
+      say(fmt::format("hymn run: {}rank {} (process {}) {}\n", is_first ? "" : "then ",
+                      ending->rank, ending->pid, words_of(*ending)));
       if (processes_.living() > 0 && !keeps_going_) end_within(grace_);
     }
   }
@@ -146,6 +151,7 @@ class Job {
   }
 
   Descriptor signals_;
+  TcpStore& store_;
   RankProcesses processes_;
   Labels labels_;
   Seconds grace_;
@@ -196,7 +202,7 @@ int run_command(const RunArguments& arguments, const std::vector<std::string>& p
     throw BadArguments("hymn run: --grace takes 0 to 3600 seconds");
   Descriptor signals = open_signals();
   const std::string token = TcpStore::make_token();
-  const TcpStore store({.is_server = true, .token = token});
+  TcpStore store({.is_server = true, .token = token});
   const auto environment = [&](int rank) -> std::vector<std::string> {
     return {"HYMN_BOOTSTRAP=environment",
             fmt::format("HYMN_STORE=127.0.0.1:{}", store.port()),
@@ -206,7 +212,8 @@ int run_command(const RunArguments& arguments, const std::vector<std::string>& p
             fmt::format("LOCAL_RANK={}", rank),
             fmt::format("LOCAL_WORLD_SIZE={}", ranks)};
   };
-  return Job(std::move(signals), {program, environment, arguments.label}, arguments, ranks).wait();
+  return Job(std::move(signals), store, {program, environment, arguments.label}, arguments, ranks)
+      .wait();
 }
 
 }  // namespace hymn

@@ -100,14 +100,11 @@ RankEnding ending_of(int rank, pid_t pid, int status) {
 
 }  // namespace
 
-std::string describe(const RankEnding& ending) {
-  const std::string who = fmt::format("rank {} (process {})", ending.rank, ending.pid);
-  if (ending.signal != 0) {
-    const char* const name = sigabbrev_np(ending.signal);
-    return fmt::format("{} was killed by signal {}{}", who, ending.signal,
-                       name == nullptr ? "" : fmt::format(" (SIG{})", name));
-  }
-  return fmt::format("{} has exited with status {}", who, ending.exit_code);
+std::string words_of(const RankEnding& ending) {
+  if (ending.signal == 0) return fmt::format("has exited with status {}", ending.exit_code);
+  const char* const name = sigabbrev_np(ending.signal);
+  return fmt::format("was killed by signal {}{}", ending.signal,
+                     name == nullptr ? "" : fmt::format(" (SIG{})", name));
 }
 
 RankProcesses::RankProcesses(const RankProgram& program, int ranks) {

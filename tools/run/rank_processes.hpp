@@ -22,8 +22,8 @@ struct RankEnding {
   bool is_failure() const { return exit_code != 0; }
 };
 
-/// "rank 2 (process 4711) was killed by signal 9 (SIGKILL)"
-std::string describe(const RankEnding& ending);
+/// "was killed by signal 9 (SIGKILL)"
+std::string words_of(const RankEnding& ending);
 
 /// What each is started with.
 struct RankProgram {
