@@ -9,85 +9,25 @@
 #include <utility>
 #include <vector>
 
-#include "base/meeting.hpp"
 #include "base/message_queues.hpp"
 #include "base/own_process.hpp"
-#include "control/interface.hpp"
 #include "hymn/request.hpp"
+#include "p2p/tcp/tcp_directory.hpp"
 #include "p2p/tcp/tcp_net.hpp"
 
 namespace hymn {
 namespace {
 
 constexpr std::uint64_t only_group = 0;  // of a Net that is the exchange's own
-constexpr Duration between_looks = std::chrono::milliseconds(5);
 constexpr Duration between_questions = std::chrono::milliseconds(300);
 constexpr Duration last_moment = std::chrono::milliseconds(500);
 
 static_assert(any_source == Exchange::from_anyone);
 
-/// What a rank puts into the store for the others.
-struct Card {
-  std::string host{};
-  std::string port{};
-  Nonce nonce{};
-
-  Bytes packed() const { return Packer().text(host).text(port).bytes(nonce).packed(); }
-  static Card read(const Bytes& bytes) {
-    Unpacker unpacker(bytes);
-    Card card{.host = unpacker.text(), .port = unpacker.text()};
-    const Bytes nonce = unpacker.bytes();
-    std::copy_n(nonce.begin(), std::min(nonce.size(), card.nonce.size()), card.nonce.begin());
-    return card;
-  }
-};
-
-// Where there is no network, all ranks are on this host.
-std::string own_address(const TcpExchangeSite& site) {
-  const auto all = interface_addresses();
-  const bool is_alone = std::ranges::all_of(
-      all, [](const InterfaceAddress& one) { return one.is_loopback || !one.is_up; });
-  return choose_interface(all, site.interface, site.one_host || is_alone, "HYMN_INTERFACE")
-      .address.to_string();
-}
-
-/// Where the ranks of a Net listen, as they say in a store.
-class TcpDirectory {
- public:
-  TcpDirectory(std::shared_ptr<Store> store, tcp::Net& net, int size)
-      : store_(std::move(store)), net_(net), next_look_(static_cast<std::size_t>(size)) {
-    // Whoever comes first draws it.
-    net_.set_token(Token::parse(store_->compare_set("tcp/token", "", Token::random().text())));
-  }
-  void add(int rank, const tcp::Address& address) {
-    const Card card{.host = address.host(), .port = address.port(), .nonce = net_.nonce()};
-    store_->set(key_of(rank), card.packed());
-  }
-  /// Whether it can be sent to.
-  bool knows(int rank) {
-    if (net_.knows(rank)) return true;
-    TimePoint& next_look = next_look_[static_cast<std::size_t>(rank)];
-    const TimePoint now = std::chrono::steady_clock::now();
-    if (now < next_look) return false;
-    next_look = now + between_looks;
-    if (!store_->check({key_of(rank)})) return false;
-    const Card card = Card::read(store_->get(key_of(rank)));
-    net_.introduce(rank, tcp::Address::parse(card.host, card.port), card.nonce);
-    return true;
-  }
-
- private:
-  static std::string key_of(int rank) { return fmt::format("tcp/{}", rank); }
-
-  std::shared_ptr<Store> store_;
-  tcp::Net& net_;
-  std::vector<TimePoint> next_look_;  ///< by rank
-};
-
 /// What is on its way to others, or waits until it is known where they are.
 class Outbox {
  public:
-  Outbox(tcp::Net& net, TcpDirectory& directory, int size)
+  Outbox(tcp::Net& net, tcp::Directory& directory, int size)
       : net_(net), directory_(directory), waiting_(static_cast<std::size_t>(size)) {}
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
@@ -128,7 +68,7 @@ class Outbox {
  private:
   struct Letter {
     std::uint64_t number = 0;
-    Bytes bytes{};
+    std::vector<std::byte> bytes{};
     tcp::Sending sending{};
   };
   using Letters = std::list<Letter>;  // which stay where they are
@@ -154,7 +94,7 @@ class Outbox {
   }
 
   tcp::Net& net_;
-  TcpDirectory& directory_;
+  tcp::Directory& directory_;
   std::vector<Letters> waiting_;  ///< by rank
   std::size_t waits_ = 0;         ///< how many, of all
   Letters sent_;
@@ -192,7 +132,7 @@ class Inbox {
 
  private:
   struct Parcel {
-    Bytes bytes{};
+    std::vector<std::byte> bytes{};
     tcp::Receiving receive{};
   };
   using Key = std::pair<std::uint64_t, int>;  ///< tag and source
@@ -228,12 +168,12 @@ class TcpExchange final : public Exchange {
       : rank_(site.rank),
         size_(site.size),
         net_(site.rank, site.size, site.logger),
-        directory_(std::move(store), net_, site.size),
+        directory_(std::move(store), net_),
         outbox_(net_, directory_, site.size),
         inbox_(net_),
         how_ended_(site.how_ended) {
-    net_.listen(own_address(site));
-    directory_.add(rank_, net_.listens_at().value());
+    net_.listen(tcp::own_address(site.interface, site.one_host));
+    directory_.add(rank_);
   }
   ~TcpExchange() override { net_.shut_down(last_moment); }
 
@@ -262,7 +202,7 @@ class TcpExchange final : public Exchange {
   }
   // Whoever is not in the store yet is looked for there after that.
   bool await_news(Duration limit) override {
-    tcp::Net::Rest(net_).sleep(std::min(limit, Duration(between_looks)).count());
+    tcp::Net::Rest(net_).sleep(std::min(limit, tcp::Directory::between_looks).count());
     return true;
   }
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
@@ -295,7 +235,7 @@ class TcpExchange final : public Exchange {
   const int size_;
   std::mutex mutex_;  // guards what follows
   tcp::Net net_;
-  TcpDirectory directory_;
+  tcp::Directory directory_;
   Outbox outbox_;
   Inbox inbox_;
   MessageQueues to_itself_;

@@ -36,6 +36,30 @@ TEST(Patience, MovesTheRestMeanwhile) {
   EXPECT_TRUE(PatientWait(patience).until([&] { return moved == 100; }));
 }
 
+TEST(Patience, RestsWhereSomebodyWouldWakeIt) {
+  FakeClock clock;
+  const Patience patience{
+      .deadline = Deadline(clock.now() + 60s), .clock = &clock, .purpose = "a test"};
+  std::vector<Duration> rests;
+  const auto rest = [&](Duration longest) {
+    rests.push_back(longest);
+    clock.advance(longest);
+    return true;
+  };
+  EXPECT_FALSE(PatientWait(patience).until([] { return false; }, rest));
+  ASSERT_FALSE(rests.empty());
+  EXPECT_EQ(rests.front(), 1ms);
+  EXPECT_EQ(rests.back(), 10ms) << "of a wait that has been long";
+}
+
+TEST(Patience, NapsWhereNothingWouldWakeIt) {
+  const Patience patience{.deadline = Deadline::after(Duration(50ms)), .purpose = "a test"};
+  int asked = 0;
+  const auto rest = [&](Duration) { return ++asked == 0; };
+  EXPECT_FALSE(PatientWait(patience).until([] { return false; }, rest));
+  EXPECT_GT(asked, 0);
+}
+
 TEST(Patience, EndsWithItsDeadlineAfterALastLook) {
   FakeClock clock;
   clock.set_step(1s);
