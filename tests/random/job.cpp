@@ -39,7 +39,8 @@ void draw_mpi(RandomJob& job, Drawer& drawer) {
 
 /// Processes of this host, without MPI.
 void draw_run(RandomJob& job, Drawer& drawer) {
-  static const std::vector<std::string> paths = {"", "", "", "shm", "exchange", "shm,exchange"};
+  static const std::vector<std::string> paths = {"",    "",    "",        "shm",         "exchange",
+                                                 "tcp", "tcp", "shm,tcp", "shm,exchange"};
   job.kind = RandomJob::Kind::run;
   job.ranks = drawer.one_in(30) ? 1 : draw_ranks(drawer);
   job.rules.path = drawer.one_of(paths);

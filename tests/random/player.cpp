@@ -159,8 +159,7 @@ void Player::wait_somehow(Work& work) {
   if (way == 2) {
     try {
       return work.wait(microseconds(own_.below(2000)));
-    } catch (const TimeoutError&) {
-      if (work.is_completed() && work.error()) throw;  // the operation's own
+    } catch (const TimeoutError&) {  // of this wait: the operation's own comes once more
     }
   }
   if (way == 3) {
