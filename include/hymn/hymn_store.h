@@ -40,8 +40,9 @@ HYMN_API hymnResult_t hymnInitFromStore(hymnWorld_t* world, hymnStore_t store, i
                                         const hymnWorldOptions_t* options);
 
 /// A world of the processes that a launcher has started, by the variables that it has set, without
-/// MPI: as hymn::exchange_from_environment() (hymn/rendezvous.hpp) tells. hymnConfigError where
-/// they are missing or malformed.
+/// MPI: as hymn::exchange_from_environment() (hymn/rendezvous.hpp) tells. How long they are waited
+/// for: init_timeout_seconds, HYMN_INIT_TIMEOUT, timeout_seconds, HYMN_TIMEOUT. hymnConfigError
+/// where they are missing or malformed.
 HYMN_API hymnResult_t hymnInitFromEnvironment(hymnWorld_t* world,
                                               const hymnWorldOptions_t* options);
 

@@ -90,6 +90,7 @@ class Outlet {
   std::uint64_t say(Frame frame, std::span<const std::byte> bytes, Sending* sending);
   void say_something();
   void note_trouble(TimePoint now);
+  void forget_trouble();
   void connect(TimePoint now);
   void end_connecting();
   void ask_again();

@@ -59,16 +59,25 @@ void Outlet::ask_again() {
     say({.kind = FrameKind::ask, .value = number}, {}, nullptr);
 }
 
-bool Outlet::is_restless() const {
-  return state_ == State::connecting || (state_ == State::lost && has_something_to_say());
-}
+bool Outlet::is_restless() const { return state_ == State::connecting || state_ == State::lost; }
 
+// Also where there is nothing to say: who waits for a message of this rank's must see that it is
+// still there.
 void Outlet::look_after(TimePoint now) {
   if (state_ == State::connecting && now - began_ > site_.limits.connecting)
     lose("nobody answers there");
-  if (state_ != State::lost || !has_something_to_say()) return;
-  if (attempts_ >= least_attempts && now - *trouble_since_ > site_.limits.patience) return fail();
+  if (state_ != State::lost) return;
+  if (attempts_ >= least_attempts && now - *trouble_since_ > site_.limits.patience)
+    return has_something_to_say() ? fail() : forget_trouble();
   if (now >= retry_at_) connect(now);
+}
+
+// The next message begins anew.
+void Outlet::forget_trouble() {
+  state_ = State::idle;
+  trouble_since_.reset();
+  attempts_ = 0;
+  pause_ = {};
 }
 
 void Outlet::note_trouble(TimePoint now) {
@@ -123,7 +132,7 @@ void Outlet::fail() {
 }
 
 bool Outlet::is_drained() const {
-  if (state_ == State::connecting) return false;
+  if (state_ == State::connecting) return !has_something_to_say();
   if (state_ != State::up) return true;
   int waiting = 0;
   return !wants_to_write() && (::ioctl(socket_.number(), SIOCOUTQ, &waiting) != 0 || waiting == 0);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "base/config.hpp"
 #include "hymn/hymn_store.h"
 #include "hymn/rendezvous.hpp"
 #include "hymn/store.hpp"
 #include "runtime/c_api/c_api.hpp"
+#include "runtime/world/world_over.hpp"
 
 struct hymnStore {
   std::shared_ptr<hymn::Store> store;
@@ -114,7 +116,8 @@ hymnResult_t hymnInitFromEnvironment(hymnWorld_t* world, const hymnWorldOptions_
   return guarded(__func__, [&] {
     *need(world, "world") = nullptr;
     const hymn::WorldOptions chosen = world_options(options);
-    const auto exchange = hymn::exchange_from_environment(chosen.timeout);
+    const auto limit = hymn::detail::init_limit(chosen, hymn::Config::from_environment());
+    const auto exchange = hymn::exchange_from_environment(limit);
     *world = make_world(hymn::World::over(exchange, chosen));
   });
 }

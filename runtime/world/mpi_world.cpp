@@ -18,6 +18,7 @@
 #include "runtime/mechanisms/process_regions.hpp"
 #include "runtime/rank/some_names.hpp"
 #include "runtime/world/tcp_control.hpp"
+#include "runtime/world/world_over.hpp"
 #include "runtime/world/world_state.hpp"
 
 namespace hymn {
@@ -139,13 +140,6 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
   return own;
 }
 
-Timeout init_limit(const WorldOptions& options, const Config& config) {
-  return options.init_timeout.or_else(config.init_timeout)
-      .or_else(options.timeout)
-      .or_else(config.timeout)
-      .or_else(Config::usual_timeout);
-}
-
 std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody, Config config,
                                                const WorldOptions& options) {
   // All that this rank alone can refuse comes before anything that concerns its peers. Once there
@@ -159,7 +153,7 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
     throw UsageError(
         "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
         {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
-  const Timeout limit = init_limit(options, parts.config);
+  const Timeout limit = detail::init_limit(options, parts.config);
   const auto exchange = std::make_shared<MpiExchange>(
       duplicate(communicator, *gate, limit, parts.early, parts.config), gate);
   if (everybody) check_launcher(exchange->size());
@@ -188,7 +182,7 @@ World::World(const WorldOptions& options) {
       state_ = make_world(MPI_COMM_WORLD, true, std::move(config), options);
       return;
     case Bootstrap::environment:
-      *this = over(exchange_from_environment(init_limit(options, config)), options);
+      *this = over(exchange_from_environment(detail::init_limit(options, config)), options);
       return;
   }
 }

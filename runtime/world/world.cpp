@@ -40,6 +40,13 @@ detail::WorldParts detail::parts_over(std::shared_ptr<Exchange> exchange, Config
   return parts;
 }
 
+Timeout detail::init_limit(const WorldOptions& options, const Config& config) {
+  return options.init_timeout.or_else(config.init_timeout)
+      .or_else(options.timeout)
+      .or_else(config.timeout)
+      .or_else(Config::usual_timeout);
+}
+
 World World::over(std::shared_ptr<Exchange> exchange, const WorldOptions& options) {
   detail::WorldParts parts =
       detail::parts_over(std::move(exchange), Config::from_environment(), options);

@@ -11,4 +11,7 @@ namespace hymn::detail {
 WorldParts parts_over(std::shared_ptr<Exchange> exchange, Config config,
                       const WorldOptions& options);
 
+/// How long all ranks may take to come.
+Timeout init_limit(const WorldOptions& options, const Config& config);
+
 }  // namespace hymn::detail
