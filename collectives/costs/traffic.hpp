@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/plan.hpp"
+#include "collectives/plan_query.hpp"
 #include "hymn/request.hpp"
 
 namespace hymn {
@@ -40,6 +41,22 @@ constexpr double tree_rounds(int ranks) { return dissemination_rounds(ranks); }
 constexpr double pairwise_messages(OpType type, int ranks) {
   if (type == OpType::barrier) return dissemination_rounds(ranks);
   return (type == OpType::all_reduce ? 2.0 : 1.0) * (ranks - 1);
+}
+
+/// Whether of an all_reduce of so many bytes every rank gets all that the others have, and computes
+/// all of the result, for each message costs more than its bytes. What a function of the program's
+/// makes of them one rank alone computes, so that all have the same.
+constexpr bool is_reduced_everywhere(OpType type, ReduceKind op, std::size_t bytes, int ranks) {
+  constexpr std::size_t most = 4096;
+  constexpr std::size_t most_of_all = std::size_t{64} << 10;
+  return type == OpType::all_reduce && op != ReduceKind::custom && op != ReduceKind::opaque &&
+         bytes <= most && bytes * static_cast<std::size_t>(ranks) <= most_of_all;
+}
+
+/// The same for what is asked.
+constexpr double pairwise_messages(const PlanQuery& query, int ranks) {
+  if (is_reduced_everywhere(query.type, query.op, query.bytes, ranks)) return ranks - 1;
+  return pairwise_messages(query.type, ranks);
 }
 
 /// Whether every rank gets something else, so that nothing can be combined or copied on the way.

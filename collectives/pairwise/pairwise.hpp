@@ -2,7 +2,8 @@
 // mechanism but messages, take every layout, and reduce in rank order.
 //
 // With p ranks and n bytes a rank sends and receives: moves, what its blocks hold; all_reduce,
-// 2n(p-1)/p in two phases; reduce_scatter, n(p-1)/p; barrier, ceil(log2 p) empty messages.
+// 2n(p-1)/p in two phases, or, up to 4 KB, n(p-1) in one; reduce_scatter, n(p-1)/p; barrier,
+// ceil(log2 p) empty messages.
 #pragma once
 
 #include "collectives/algorithm.hpp"

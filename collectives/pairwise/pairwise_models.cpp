@@ -21,7 +21,7 @@ double seconds(const PlanQuery& query, const PlanContext& context) {
   if (!context.layout.one_host())
     bandwidth = network_bandwidth(context, Interfaces::widest) / shared_interface(context);
   return cost_of(cost.in(setting_of(context)), query,
-                 rounds_on_cores(pairwise_messages(query.type, ranks), context),
+                 rounds_on_cores(pairwise_messages(query, ranks), context),
                  bytes_on_cores(query.type, context), bandwidth);
 }
 

@@ -1,10 +1,12 @@
 // Reductions. all_reduce, reduce, reduce_scatter: every rank gets everybody's copy of its own
 // slice, reduces it in rank order, and passes the result to whoever wants it. One rank alone
-// computes each element, so all ranks get the same bits, whatever the operation. scan, exscan:
-// scan_pairwise.hpp.
+// computes each element, so all ranks get the same bits, whatever the operation. Where messages
+// cost more than what is in them (is_reduced_everywhere), every slice is the whole, and nothing is
+// passed on. scan, exscan: scan_pairwise.hpp.
 
 #include <vector>
 
+#include "collectives/costs/traffic.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/port_operation.hpp"
 #include "collectives/pairwise/scan_pairwise.hpp"
@@ -14,6 +16,12 @@
 namespace hymn {
 namespace {
 
+bool is_everywhere(const Request& request, int ranks) {
+  return request.type == OpType::all_reduce &&
+         is_reduced_everywhere(request.type, request.op.kind(), request.inputs.flat().bytes(),
+                               ranks);
+}
+
 class ReducePairwiseOperation final : public PortOperation {
  public:
   ReducePairwiseOperation(MessagePort& port, GroupShape shape, const Call& call)
@@ -21,6 +29,7 @@ class ReducePairwiseOperation final : public PortOperation {
         shape_(shape),
         reducer_(
             reducer_for(call.request->inputs.dtype(), call.request->op, shape.reproducibility)),
+        is_everywhere_(is_everywhere(*call.request, shape.size)),
         transfers_(shape.size > 1 ? port.open() : nullptr) {}
 
   void start() override {
@@ -54,7 +63,7 @@ class ReducePairwiseOperation final : public PortOperation {
     return transfers_->test();
   }
 
-  bool peers_need_steps() const override { return !scattered(); }
+  bool peers_need_steps() const override { return is_passed_on(); }
   std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept override {
     struct Kept final : AbandonedOperation {
       std::unique_ptr<std::byte[]> staging;
@@ -77,6 +86,8 @@ class ReducePairwiseOperation final : public PortOperation {
     reduce_all(reducer_, &input.data, 1, result().data, input.count);
   }
   bool scattered() const { return call_.request->type == OpType::reduce_scatter; }
+  /// Whether a slice that has been reduced is wanted by others.
+  bool is_passed_on() const { return !scattered() && !is_everywhere_; }
   bool is_root() const { return shape_.rank == call_.peer; }
 
   std::size_t arrival_index(int peer) const {
@@ -84,6 +95,7 @@ class ReducePairwiseOperation final : public PortOperation {
   }
   template <class View>
   View slice_of(const View& whole, int owner) const {
+    if (is_everywhere_) return whole;
     const Slice slice = even_slice(whole.count, owner, shape_.size);
     return whole.slice(slice.offset, slice.count);
   }
@@ -134,7 +146,7 @@ class ReducePairwiseOperation final : public PortOperation {
   }
 
   void spread() {
-    if (scattered()) return;
+    if (!is_passed_on()) return;
     const BufferView own = result();
     const bool to_root_only = call_.request->type == OpType::reduce;
     for (int peer = 0; peer < shape_.size; ++peer) {
@@ -147,6 +159,7 @@ class ReducePairwiseOperation final : public PortOperation {
 
   GroupShape shape_;
   Reducer reducer_;
+  bool is_everywhere_;
   unsigned phase_ = 0;
   std::unique_ptr<std::byte[]> staging_;  // must outlive the transfers
   std::vector<double> factors_;           // likewise

@@ -111,7 +111,7 @@ double pairwise_seconds(const PlanQuery& query, const PlanContext& context) {
   const int ranks = context.layout.size;
   const double sharers = context.layout.oversubscribed() ? ranks : 1;
   return seconds_for(messages_cost, query, context,
-                     {rounds_on_cores(pairwise_messages(query.type, ranks), context),
+                     {rounds_on_cores(pairwise_messages(query, ranks), context),
                       sharers * bytes_moved(query.type, ranks)});
 }
 

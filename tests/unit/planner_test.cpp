@@ -125,6 +125,10 @@ TEST(Planner, CountsBytesAndRounds) {
   EXPECT_DOUBLE_EQ(tree_rounds(5), 3);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::all_reduce, 4), 6);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::all_to_all, 4), 3);
+  EXPECT_DOUBLE_EQ(pairwise_messages(PlanQuery{.bytes = 4096}, 4), 3) << "each has all";
+  EXPECT_DOUBLE_EQ(pairwise_messages(PlanQuery{.bytes = 4097}, 4), 6);
+  EXPECT_DOUBLE_EQ(pairwise_messages(PlanQuery{.bytes = 4096}, 100), 198);
+  EXPECT_DOUBLE_EQ(pairwise_messages(PlanQuery{.op = ReduceKind::custom, .bytes = 8}, 4), 6);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::scan, 4), 3);
   EXPECT_DOUBLE_EQ(pairwise_messages(OpType::barrier, 4), 2);
 }
