@@ -197,7 +197,11 @@ TEST_F(GpuCoalesced, NothingLeaksWhenTheGroupIsGivenUp) {
     if (world.rank() == 0) gpus.release();
     // What NCCL has not let go of when a world ends stays with it.
     EXPECT_TRUE(eventually([this] { return gpus.count("abort") == 2; }));
-    for (int i = 0; i < 100; ++i) world.group().barrier_async().wait();
+    // Who has counted that has to come back from it, too.
+    for (int i = 0; i < 100; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      world.group().barrier_async().wait();
+    }
   });
   EXPECT_EQ(gpus.count("deregister"), 0) << "NCCL drops them itself";
   EXPECT_TRUE(eventually([this] { return gpus.open_allocations() == 0; }));
