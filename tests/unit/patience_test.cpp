@@ -53,11 +53,9 @@ TEST(Patience, RestsWhereSomebodyWouldWakeIt) {
 }
 
 TEST(Patience, NapsWhereNothingWouldWakeIt) {
-  const Patience patience{.deadline = Deadline::after(Duration(50ms)), .purpose = "a test"};
   int asked = 0;
   const auto rest = [&](Duration) { return ++asked == 0; };
-  EXPECT_FALSE(PatientWait(patience).until([] { return false; }, rest));
-  EXPECT_GT(asked, 0);
+  EXPECT_TRUE(PatientWait(Patience()).until([&] { return asked == 3; }, rest));
 }
 
 TEST(Patience, EndsWithItsDeadlineAfterALastLook) {

@@ -93,7 +93,8 @@ TEST(TcpFaults, ACutLinkHeals) {
 
 // Who waits for it must not take the sender for gone, however long it has nothing to say.
 TEST(TcpFaults, ALinkThatIsCutWhileNothingIsSaidHeals) {
-  TcpScene scene(2, short_limits);
+  constexpr tcp::Limits limits{.patience = std::chrono::seconds(2)};
+  TcpScene scene(2, limits);
   constexpr int acknowledged = 64;
   for (int i = 0; i < acknowledged; ++i) expect_working(scene);
   const Block block = pattern(1000, 3);
@@ -101,7 +102,7 @@ TEST(TcpFaults, ALinkThatIsCutWhileNothingIsSaidHeals) {
   const auto in = scene.port(1)->open();
   in->recv(0, user(1), room(got));
   scene.net(0).cut(1);
-  EXPECT_FALSE(scene.within(3 * short_limits.patience, [&] { return in->test(); }));
+  EXPECT_FALSE(scene.within(limits.patience * 3 / 2, [&] { return in->test(); }));
   const auto out = scene.port(0)->open();
   out->send(1, user(1), sent(block));
   ASSERT_TRUE(scene.until([&] { return out->test() && in->test(); }));
