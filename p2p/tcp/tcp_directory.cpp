@@ -4,27 +4,11 @@
 
 #include <algorithm>
 
-#include "base/meeting.hpp"
 #include "control/interface.hpp"
+#include "p2p/tcp/tcp_card.hpp"
 
 namespace hymn::tcp {
 namespace {
-
-/// What a rank puts into the store.
-struct Card {
-  std::string host{};
-  std::string port{};
-  Nonce nonce{};
-
-  Bytes packed() const { return Packer().text(host).text(port).bytes(nonce).packed(); }
-  static Card read(const Bytes& bytes) {
-    Unpacker unpacker(bytes);
-    Card card{.host = unpacker.text(), .port = unpacker.text()};
-    const Bytes nonce = unpacker.bytes();
-    std::copy_n(nonce.begin(), std::min(nonce.size(), card.nonce.size()), card.nonce.begin());
-    return card;
-  }
-};
 
 std::string key_of(int rank) { return fmt::format("tcp/{}", rank); }
 
@@ -45,9 +29,9 @@ Directory::Directory(std::shared_ptr<Store> store, Net& net)
 }
 
 void Directory::add(int rank) {
-  const Address address = net_.listens_at().value();
-  const Card card{.host = address.host(), .port = address.port(), .nonce = net_.nonce()};
-  store_->set(key_of(rank), card.packed());
+  Packer packer;
+  Card::of(net_).pack(packer);
+  store_->set(key_of(rank), packer.packed());
 }
 
 bool Directory::knows(int rank) {
@@ -57,8 +41,9 @@ bool Directory::knows(int rank) {
   if (now < next_look) return false;
   next_look = now + between_looks;
   if (!store_->check({key_of(rank)})) return false;
-  const Card card = Card::read(store_->get(key_of(rank)));
-  net_.introduce(rank, Address::parse(card.host, card.port), card.nonce);
+  const Bytes said = store_->get(key_of(rank));
+  Unpacker unpacker(said);
+  Card::unpack(unpacker).introduce(net_, rank);
   return true;
 }
 

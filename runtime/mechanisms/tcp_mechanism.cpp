@@ -7,6 +7,7 @@
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "control/interface.hpp"
+#include "p2p/tcp/tcp_card.hpp"
 #include "p2p/tcp/tcp_port.hpp"
 
 namespace hymn {
@@ -24,21 +25,19 @@ void add_absent_pairs(Algorithms& algorithms, const std::string& reason) {
 /// What a member tells the others.
 struct TcpMechanism::Offer {
   std::string token{};  ///< of rank 0, in groups of all ranks
-  std::string host{};
-  std::string port{};
-  Nonce nonce{};
+  tcp::Card card{};
   std::string problem{};  ///< why it listens nowhere
 
   Bytes packed() const {
-    return Packer().text(token).text(host).text(port).bytes(nonce).text(problem).packed();
+    Packer packer;
+    packer.text(token);
+    card.pack(packer);
+    return packer.text(problem).packed();
   }
   static Offer read(const Bytes& said) {
     Unpacker unpacker(said);
-    Offer offer{.token = unpacker.text(), .host = unpacker.text(), .port = unpacker.text()};
-    const Bytes nonce = unpacker.bytes();
-    std::copy_n(nonce.begin(), std::min(nonce.size(), offer.nonce.size()), offer.nonce.begin());
-    offer.problem = unpacker.text();
-    return offer;
+    return {
+        .token = unpacker.text(), .card = tcp::Card::unpack(unpacker), .problem = unpacker.text()};
   }
 };
 
@@ -76,10 +75,7 @@ Bytes TcpMechanism::offer(const Membership& membership, const GroupOptions& opti
   if (!is_wanted(membership, options)) return mine.packed();
   try {
     start();
-    const tcp::Address address = net_->listens_at().value();
-    mine.host = address.host();
-    mine.port = address.port();
-    mine.nonce = net_->nonce();
+    mine.card = tcp::Card::of(*net_);
   } catch (const Error& error) {
     mine.problem = error.what();
   }
@@ -89,9 +85,7 @@ Bytes TcpMechanism::offer(const Membership& membership, const GroupOptions& opti
 void TcpMechanism::learn(const Membership& membership, const std::vector<Offer>& offers) {
   net_->set_token(token_);
   for (std::size_t member = 0; member < offers.size(); ++member)
-    net_->introduce(membership.ranks[member],
-                    tcp::Address::parse(offers[member].host, offers[member].port),
-                    offers[member].nonce);
+    offers[member].card.introduce(*net_, membership.ranks[member]);
 }
 
 void TcpMechanism::open(NewGroup& group, std::span<const Bytes> offers, std::span<const Bytes>) {

@@ -32,9 +32,6 @@ class TcpMechanism final : public Mechanism {
   std::uint64_t dropped_messages() const override;
   void shut_down(WorldEnd end) override;
 
-  /// Null: no group has needed one.
-  const std::shared_ptr<tcp::Net>& net() const { return net_; }
-
  private:
   struct Offer;
   bool is_wanted(const Membership& membership, const GroupOptions& options) const;
@@ -46,7 +43,7 @@ class TcpMechanism final : public Mechanism {
   bool one_host_ = true;
   std::vector<int> here_;  ///< the ranks of this host
   Token token_{};          ///< rank 0 draws it, and the others learn it when the world is made
-  std::shared_ptr<tcp::Net> net_;
+  std::shared_ptr<tcp::Net> net_;  ///< null: no group has needed one
 };
 
 }  // namespace hymn
