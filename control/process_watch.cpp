@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <sstream>
 
 #include "base/kernel_file.hpp"
+#include "base/signal_text.hpp"
 
 namespace hymn {
 namespace {
@@ -32,11 +32,7 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr std::uint64_t info_exit = 1u << 3;
 
 std::string status_text(int status) {
-  if (WIFSIGNALED(status)) {
-    const char* const name = sigabbrev_np(WTERMSIG(status));
-    return fmt::format("killed by signal {}{}", WTERMSIG(status),
-                       name == nullptr ? "" : fmt::format(" (SIG{})", name));
-  }
+  if (WIFSIGNALED(status)) return killed_by(WTERMSIG(status));
   return WIFEXITED(status) ? fmt::format("ended with status {}", WEXITSTATUS(status)) : "";
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/signal_text.hpp"
 #include "hymn/error.hpp"
 #include "tools/bad_arguments.hpp"
 
@@ -101,10 +102,8 @@ RankEnding ending_of(int rank, pid_t pid, int status) {
 }  // namespace
 
 std::string words_of(const RankEnding& ending) {
-  if (ending.signal == 0) return fmt::format("has exited with status {}", ending.exit_code);
-  const char* const name = sigabbrev_np(ending.signal);
-  return fmt::format("was killed by signal {}{}", ending.signal,
-                     name == nullptr ? "" : fmt::format(" (SIG{})", name));
+  return ending.signal != 0 ? "was " + killed_by(ending.signal)
+                            : fmt::format("has exited with status {}", ending.exit_code);
 }
 
 RankProcesses::RankProcesses(const RankProgram& program, int ranks) {
