@@ -91,7 +91,7 @@ int run(int argc, char** argv) {
   hymn::RunArguments run_arguments;
   hymn::declare_run_arguments(*start, run_arguments);
   try {
-    std::vector<char*> words = hymn::without_separator(argc, argv);
+    std::vector<char*> words = hymn::without_separator(*start, argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     const bool is_failure = error.get_exit_code() != 0;

@@ -174,19 +174,18 @@ void declare_run_arguments(CLI::App& app, RunArguments& arguments) {
   app.footer("Then the program, and what it is to be given: hymn run -n 4 ./program --steps 10");
 }
 
-std::vector<char*> without_separator(int argc, char** argv) {
+std::vector<char*> without_separator(const CLI::App& app, int argc, char** argv) {
   std::vector<char*> all(argv, argv + argc);
-  const auto takes_a_value = [](std::string_view option) {
-    return option == "-n" || option == "--ranks" || option == "--grace";
-  };
-  for (std::size_t i = 2; argc > 2 && all[1] == std::string_view("run") && i < all.size(); ++i) {
-    const std::string_view word = all[i];
+  if (argc < 2 || all[1] != app.get_name()) return all;
+  for (std::size_t i = 2; i < all.size(); ++i) {
+    const std::string word = all[i];
     if (word == "--") {
       all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
     if (!word.starts_with('-')) break;
-    if (takes_a_value(word)) ++i;
+    const CLI::Option* const option = app.get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_max() != 0) ++i;  // its value
   }
   return all;
 }

@@ -18,10 +18,11 @@ struct RunArguments {
   bool keep_going = false;
 };
 
-/// The arguments of the command without the "--" that may stand before the program of `hymn run`.
-std::vector<char*> without_separator(int argc, char** argv);
-
 void declare_run_arguments(CLI::App& app, RunArguments& arguments);
+
+/// The arguments of the command without the "--" that may stand before the program of `hymn run`,
+/// whose options `app` knows.
+std::vector<char*> without_separator(const CLI::App& app, int argc, char** argv);
 
 /// Starts a program several times on this host, as the ranks of one world, and waits for them;
 /// returns the exit code of the first that has failed. Throws BadArguments and ResourceError.
