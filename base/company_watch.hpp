@@ -23,7 +23,7 @@ struct Company {
   std::function<std::string(int rank)> tell_of{};
 };
 
-/// To be called again and again by who waits for one of them (Patience::meanwhile): throws a
+/// To be called again and again by who waits for one of them (Patience::watch): throws a
 /// PeerError that tells which were the first that are hopeless, or have left, when a word of who is
 /// waited for, which may have been on its way, has had time to come.
 class CompanyWatch {

@@ -99,11 +99,13 @@ const std::array variables = {
     Variable{
         "HYMN_MPI_THREAD_LEVEL",
         "The level asked for when hymn initialises MPI itself: single, funneled, serialized or "
-        "multiple.",
+        "multiple. Empty: multiple with a progress thread, else single.",
         [](Config& c, std::string_view n, std::string_view v) {
-          c.mpi_thread_level = parse_enum(n, v, thread_levels);
+          if (!v.empty()) c.mpi_thread_level = parse_enum(n, v, thread_levels);
         },
-        [](const Config& c) { return std::string(to_string(c.mpi_thread_level)); }},
+        [](const Config& c) {
+          return c.mpi_thread_level ? std::string(to_string(*c.mpi_thread_level)) : std::string();
+        }},
     Variable{"HYMN_BOOTSTRAP",
              "How the ranks of a world find each other where the program does not say: mpi, or "
              "environment (by RANK, WORLD_SIZE and what else a launcher has set, without MPI).",
@@ -341,6 +343,10 @@ Config Config::parse(const std::vector<std::string>& environment) {
     variable->parse(config, name, value);
   }
   return config;
+}
+
+ThreadLevel Config::wanted_thread_level(bool own_thread) const {
+  return mpi_thread_level.value_or(own_thread ? ThreadLevel::multiple : ThreadLevel::single);
 }
 
 Config Config::from_environment() {

@@ -16,11 +16,6 @@
 
 namespace hymn {
 
-/// How many threads of the application may call MPI; ordered.
-enum class ThreadLevel : unsigned char { single, funneled, serialized, multiple };
-
-HYMN_PRIVATE std::string_view to_string(ThreadLevel level) noexcept;
-
 /// How the ranks of World() find each other: by MPI, or by what a launcher has put into their
 /// environment, without MPI.
 enum class Bootstrap : unsigned char { mpi, environment };
@@ -69,7 +64,7 @@ struct Config {
   Timeout timeout;  ///< unset: one of these
   LogLevel log_level = LogLevel::warning;
   bool progress_thread = false;
-  ThreadLevel mpi_thread_level = ThreadLevel::multiple;
+  std::optional<ThreadLevel> mpi_thread_level{};  ///< unset: the least that will do
   Bootstrap bootstrap = Bootstrap::mpi;
   std::string store;  ///< "host:port" of the launcher's; "": it keeps none
   std::string token;  ///< of the store by which ranks meet; "": none
@@ -103,6 +98,9 @@ struct Config {
   /// Reads the environment. Throws ConfigError for a malformed value, which it quotes, and for a
   /// HYMN_* variable that does not exist.
   HYMN_PRIVATE static Config from_environment();
+  /// What MPI is asked for where hymn initialises it, with a thread of hymn's own that moves
+  /// operations, or without.
+  HYMN_PRIVATE ThreadLevel wanted_thread_level(bool own_thread) const;
   /// The same from "NAME=value" strings; others than HYMN_* are passed over.
   static Config parse(const std::vector<std::string>& environment);
 

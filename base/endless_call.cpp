@@ -34,6 +34,21 @@ void make(Call& state, const std::function<void()>& call) {
   state.changed.notify_all();
 }
 
+// Who has gone may have done its part before, so that the call is about to return.
+bool returns_at_last(Call& state) {
+  std::unique_lock lock(state.mutex);
+  return state.changed.wait_for(lock, last_moment, [&] { return state.returned; });
+}
+
+/// True: it has returned.
+bool has_ended(Call& state, PatientWait& wait) {
+  {
+    std::unique_lock lock(state.mutex);
+    if (wait.until(lock, state.changed, [&] { return state.returned; })) return true;
+  }
+  return !wait.hopeless().empty() && returns_at_last(state);
+}
+
 /// Leaves the thread alone, however the scope ends, unless it is joined before.
 struct LeftBehind {
   ~LeftBehind() {
@@ -66,19 +81,28 @@ void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
       "hymn-call", [state, call = std::move(call)] { make(*state, call); },
       [](std::string_view) {})};
   PatientWait wait(patience, needed);
-  std::unique_lock lock(state->mutex);
-  const auto returned = [&] { return state->returned; };
-  bool is_over = wait.until(lock, state->changed, returned);
-  // Who has gone may have done its part before, so that the call is about to return.
-  if (!is_over && !wait.hopeless().empty())
-    is_over = state->changed.wait_for(lock, last_moment, returned);
-  if (!is_over) {
-    lock.unlock();
-    throw_left(patience, wait);
-  }
-  lock.unlock();
+  if (!has_ended(*state, wait)) throw_left(patience, wait);
   left.thread.join();
   if (state->error) std::rethrow_exception(state->error);
+}
+
+void finish_or_give_up(const std::function<void()>& call, const std::vector<int>& needed,
+                       const Patience& patience, const std::function<void(const Error&)>& give_up) {
+  Call state;
+  Patience of_watcher = patience;
+  of_watcher.meanwhile = nullptr;  // what it moves belongs to the calling thread
+  const auto watch = [&] {
+    PatientWait wait(of_watcher, needed);
+    try {
+      if (!has_ended(state, wait)) throw_left(of_watcher, wait);
+    } catch (const Error& error) {
+      if (!returns_at_last(state)) give_up(error);
+    }
+  };
+  std::thread watcher = start_helper_thread("hymn-watch", watch, [](std::string_view) {});
+  make(state, call);
+  watcher.join();
+  if (state.error) std::rethrow_exception(state.error);
 }
 
 }  // namespace hymn

@@ -16,6 +16,12 @@ namespace hymn {
 void finish_or_leave(std::function<void()> call, const std::vector<int>& needed,
                      const Patience& patience);
 
+/// Makes the call on this thread, where no other may make it. What would be thrown above, but for
+/// what the patience's `meanwhile` throws, is told to `give_up` on another thread. It should end
+/// the process: this thread does not come back before the call does.
+void finish_or_give_up(const std::function<void()>& call, const std::vector<int>& needed,
+                       const Patience& patience, const std::function<void(const Error&)>& give_up);
+
 /// Throws the TimeoutError of a wait that has ended so, perhaps in vain for ranks that are
 /// hopeless.
 [[noreturn]] void throw_left(const Patience& patience, const PatientWait& wait);

@@ -90,7 +90,8 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
                   const PeerError& error, Patience patience) {
   Packer packer;
   Verdict{error.context().missing, error.problem()}.pack(packer);
-  patience.meanwhile = nullptr;  // it would throw again
+  patience.meanwhile = nullptr;  // they would throw again
+  patience.watch = nullptr;
   tell_all(exchange, others, tag, packer.packed(), std::move(patience), Reach::some);
 }
 

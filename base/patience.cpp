@@ -18,6 +18,7 @@ bool PatientWait::may_go_on(bool has_waited) {
   }
   if (looks && patience_.long_wait) look_whether_long(now);
   if (patience_.meanwhile) patience_.meanwhile();
+  if (patience_.watch) patience_.watch();
   return true;
 }
 

@@ -31,6 +31,8 @@ struct Patience {
   /// for which those who are waited for may wait themselves, and throws where there is no sense in
   /// waiting any more. Never called with a lock held. Empty: nothing.
   std::function<void()> meanwhile{};
+  /// As often: throws where it is in vain to wait for the others. On any thread.
+  std::function<void()> watch{};
   /// Told when the wait has lasted for long. Null: nobody wants to hear of it.
   std::shared_ptr<LongWait> long_wait{};
   ErrorContext context{};

@@ -70,7 +70,8 @@ hymn::ProcessGroup recover(hymn::ProcessGroup group, Model& model) {
 
 int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoi(argv[1]) : 2000;
-  hymn::World world;
+  // So that the others go on wherever one dies, in MPI's calls, too.
+  hymn::World world({.thread_level = hymn::ThreadLevel::multiple});
   hymn::ProcessGroup group = world.group();
   std::printf("rank %d is process %d\n", world.rank(), static_cast<int>(getpid()));
   std::fflush(stdout);

@@ -70,7 +70,11 @@ void Watchdog::failure(const Incident& incident) {
   if (has_ended() || has_left_.load(std::memory_order_acquire)) return;
   dump(incident);
   if (options_.policy != OnFailure::tear_down) return;
-  actions_.warn(fmt::format("HYMN_ON_FAILURE=tear_down: the process ends: {}", incident.reason));
+  end_process(fmt::format("HYMN_ON_FAILURE=tear_down: the process ends: {}", incident.reason));
+}
+
+void Watchdog::end_process(std::string_view last_words) {
+  actions_.warn(last_words);
   actions_.flush();
   actions_.abort_process();
 }

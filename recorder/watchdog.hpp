@@ -54,6 +54,8 @@ class Watchdog {
   bool dump(const Incident& incident);
   /// Something has failed in which this rank takes part: dumps, and does what the policy says.
   void failure(const Incident& incident);
+  /// By SIGABRT; does not return.
+  void end_process(std::string_view last_words);
   OnFailure policy() const { return options_.policy; }
   /// This rank has done its part: no failure of others concerns it any more. It still dumps when
   /// it is asked to.

@@ -41,9 +41,8 @@ LAUNCHERS = {
     # Its driver starts the ranks itself, and takes the same option for their number.
     "Gloo": {"arguments": [], "sharing": [], "environment": {}, "sharing_environment": {}},
 }
-# A hymn that has been tuned here must not stand beside MPIs that have not; and it initialises its
-# MPI as MPI_Init does.
-HYMN_ENVIRONMENT = {"HYMN_TUNING": "off", "HYMN_MPI_THREAD_LEVEL": "single"}
+# A hymn that has been tuned here must not stand beside MPIs that have not.
+HYMN_ENVIRONMENT = {"HYMN_TUNING": "off"}
 # Variables that begin so are settings of a library, whoever has set them.
 SETTINGS = ("HYMN_", "OMPI_MCA_", "MPIR_CVAR_", "I_MPI_")
 

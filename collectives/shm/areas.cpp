@@ -7,7 +7,7 @@
 
 namespace hymn {
 
-ShmAreas ShmAreas::for_members(int members) {
+ShmAreas ShmAreas::for_members(int members, bool spans_hosts) {
   constexpr auto at_once = RegionPlan::Reserve::at_once;
   constexpr auto on_demand = RegionPlan::Reserve::on_demand;
   ShmAreas areas;
@@ -18,17 +18,15 @@ ShmAreas ShmAreas::for_members(int members) {
   areas.sharing_flags = areas.plan.add(sharing_flag_bytes(members), at_once);
   areas.barrier = areas.plan.add(barrier_bytes(), at_once);
   areas.ring = areas.plan.add(SlotRing::fixed_area_bytes(members), at_once);
-  areas.hierarchy.add_first(areas.plan);
+  if (spans_hosts) areas.hierarchy.add_first(areas.plan);
   areas.direct = areas.plan.add(DirectBoard::area_bytes(), at_once);
-  areas.mail.near = RingAreas::add_near(areas.plan, members);
-  areas.moves.near = RingAreas::add_near(areas.plan, members);
   // Behind these: areas that are reserved when they are first used.
   areas.two_shot_slots = areas.plan.add(two_shot_slot_bytes(members), on_demand);
   areas.sharing_slots = areas.plan.add(sharing_slot_bytes(members), on_demand);
   areas.ring_large = areas.plan.add(SlotRing::large_area_bytes(), on_demand);
-  areas.hierarchy.add_large(areas.plan);
-  areas.mail.far = RingAreas::add_far(areas.plan, members);
-  areas.moves.far = RingAreas::add_far(areas.plan, members);
+  if (spans_hosts) areas.hierarchy.add_large(areas.plan);
+  areas.mail = RingAreas::add_to(areas.plan, members);
+  areas.moves = RingAreas::add_to(areas.plan, members);
   return areas;
 }
 

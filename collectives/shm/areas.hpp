@@ -21,12 +21,12 @@ struct ShmAreas {
   int direct = -1;
   int ring = -1;
   int ring_large = -1;
-  HierarchyAreas hierarchy;
-  RingAreas mail;   ///< of sends and receives
-  RingAreas moves;  ///< of gather, scatter and all_to_all
+  HierarchyAreas hierarchy;  ///< where the group spans hosts
+  RingAreas mail;            ///< of sends and receives
+  RingAreas moves;           ///< of gather, scatter and all_to_all
 
-  /// The same for every member of a group with so many members on this host.
-  static ShmAreas for_members(int members);
+  /// The same for every member on this host, of which the group has so many.
+  static ShmAreas for_members(int members, bool spans_hosts);
 };
 
 }  // namespace hymn

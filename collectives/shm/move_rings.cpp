@@ -148,6 +148,7 @@ class MoveOperation final : public ShmOperation {
     Exchanged& now = lane.now;
     if (!now.sends) return true;
     if (!now.announced) {
+      lanes_.pipes.reserve();
       const bool is_short = lane.writer.is_short(now.out_bytes);
       if (!is_short) lanes_.pipes.choose(lane.writer, now.out_bytes);
       const RingFlag flag = is_short ? lane.writer.put(tag_, now.out, now.out_bytes)

@@ -127,6 +127,16 @@ typedef enum {
   hymnReproducibleSize
 } hymnReproducibility_t;
 
+/// Which threads may call MPI, as MPI_THREAD_SINGLE and so on: the least level that it is asked for
+/// where hymn initialises it, and that it must have granted (docs/threads.md).
+typedef enum {
+  hymnThreadDefault = 0,  ///< as HYMN_MPI_THREAD_LEVEL, or else what progress_thread needs
+  hymnThreadSingle,
+  hymnThreadFunneled,
+  hymnThreadSerialized,  ///< several threads that use groups
+  hymnThreadMultiple     ///< groups that are made by several threads, or in the background
+} hymnThreadLevel_t;
+
 /// Options grow by new fields at their end: start from HYMN_WORLD_OPTIONS_INIT. A null pointer in
 /// the place of options, like a field that is 0 or NULL, means the default.
 typedef struct {
@@ -136,9 +146,11 @@ typedef struct {
   const char* path;        ///< as HYMN_PATH
   const char* algo;        ///< as HYMN_ALGO
   int reproducibility;     ///< a hymnReproducibility_t
+  int thread_level;        ///< a hymnThreadLevel_t
 } hymnWorldOptions_t;
-#define HYMN_WORLD_OPTIONS_INIT \
-  {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL, hymnReproducibleDefault}
+#define HYMN_WORLD_OPTIONS_INIT                                     \
+  {sizeof(hymnWorldOptions_t), HYMN_TIMEOUT_DEFAULT, 0, NULL, NULL, \
+   hymnReproducibleDefault,    hymnThreadDefault}
 
 /// When the NCCL communicator of a group is created, as HYMN_NCCL_INIT (docs/gpu.md).
 typedef enum {

@@ -343,4 +343,11 @@ enum class CheckLevel : std::uint8_t {
 /// "off", "info" or "detail".
 HYMN_API std::string_view to_string(CheckLevel level) noexcept;
 
+/// Which threads may call MPI, as MPI_THREAD_SINGLE … MPI_THREAD_MULTIPLE; docs/threads.md tells
+/// what follows for groups. Ordered.
+enum class ThreadLevel : std::uint8_t { single, funneled, serialized, multiple };
+
+/// "single", "funneled", "serialized" or "multiple".
+HYMN_API std::string_view to_string(ThreadLevel level) noexcept;
+
 }  // namespace hymn

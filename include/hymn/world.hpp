@@ -32,6 +32,13 @@ struct WorldOptions {
   /// A thread that moves asynchronous operations forward while the application computes. Unset:
   /// HYMN_PROGRESS_THREAD. Over MPI it needs MPI_THREAD_MULTIPLE.
   std::optional<bool> progress_thread{};
+  /// The least level of threads that MPI is asked for where hymn initialises it, and that it must
+  /// have granted: else making the World throws UsageError. More than one thread that uses groups
+  /// needs ThreadLevel::serialized; groups that are made in the background, or by several threads
+  /// at the same time, and ranks that shall go on when one of them dies while they make a group
+  /// need ThreadLevel::multiple. Unset: HYMN_MPI_THREAD_LEVEL, or else what progress_thread needs,
+  /// and no more: higher levels make each call of MPI slower, the program's own, too.
+  std::optional<ThreadLevel> thread_level{};
   /// As HYMN_PATH; empty: HYMN_PATH.
   std::string path{};
   /// As HYMN_ALGO; empty: HYMN_ALGO.

@@ -37,7 +37,8 @@ void MpiGate::Entry::throw_wrong_thread(ThreadLevel level) {
       fmt::format("MPI was initialised with MPI_THREAD_{}: this thread may not call it",
                   level == ThreadLevel::single ? "SINGLE" : "FUNNELED"),
       {.remedy = "call from the thread that initialised MPI, or ask for MPI_THREAD_SERIALIZED or "
-                 "MPI_THREAD_MULTIPLE in MPI_Init_thread"});
+                 "MPI_THREAD_MULTIPLE: in MPI_Init_thread, or, where hymn initialises MPI, by "
+                 "WorldOptions::thread_level or HYMN_MPI_THREAD_LEVEL"});
 }
 
 }  // namespace hymn

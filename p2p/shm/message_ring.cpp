@@ -80,14 +80,13 @@ std::size_t RingSizes::far_bytes(int members) const {
   return far_pipe_bytes * static_cast<std::size_t>(members - 1);
 }
 
-int RingAreas::add_near(RegionPlan& plan, int members) {
-  return plan.add(RingSizes::for_members(members).near_bytes(members),
-                  RegionPlan::Reserve::at_once);
-}
-
-int RingAreas::add_far(RegionPlan& plan, int members) {
-  return plan.add(RingSizes::for_members(members).far_bytes(members),
-                  RegionPlan::Reserve::on_demand);
+RingAreas RingAreas::add_to(RegionPlan& plan, int members) {
+  constexpr auto on_demand = RegionPlan::Reserve::on_demand;
+  const RingSizes sizes = RingSizes::for_members(members);
+  RingAreas areas;
+  areas.near = plan.add(sizes.near_bytes(members), on_demand);
+  areas.far = plan.add(sizes.far_bytes(members), on_demand);
+  return areas;
 }
 
 RingMemory RingMemory::of(const SharedRegion& region, RingAreas areas, int from, int to) {

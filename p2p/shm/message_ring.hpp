@@ -31,8 +31,8 @@ struct RingFlag {
 /// How large a member's rings to all others are, each a power of two.
 struct RingSizes {
   std::size_t cells_bytes = 0;      ///< for short messages
-  std::size_t near_pipe_bytes = 0;  ///< reserved at once
-  std::size_t far_pipe_bytes = 0;   ///< reserved when it is first used
+  std::size_t near_pipe_bytes = 0;  ///< reserved with the cells
+  std::size_t far_pipe_bytes = 0;   ///< reserved when a long message is first sent
 
   static RingSizes for_members(int members);
   /// The areas for the rings of one member.
@@ -44,12 +44,10 @@ struct RingSizes {
 
 /// Where a member's rings lie in every part.
 struct RingAreas {
-  int near = -1;
+  int near = -1;  ///< cells and near pipes, reserved when this member sends its first message
   int far = -1;
 
-  /// Adds the near area; all areas that are reserved at once come before all others.
-  static int add_near(RegionPlan& plan, int members);
-  static int add_far(RegionPlan& plan, int members);
+  static RingAreas add_to(RegionPlan& plan, int members);
 };
 
 /// `word` is 0, or the first of a message.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "hymn/error.hpp"
 #include "p2p/copy_bytes.hpp"
 
 namespace hymn {
@@ -17,6 +18,14 @@ constexpr std::size_t stream_from = std::size_t{4} << 20;
 }  // namespace
 
 RingPipes::RingPipes(ShmChannel& channel, RingAreas areas) : channel_(&channel), areas_(areas) {}
+
+void RingPipes::reserve_rings() {
+  SharedRegion& region = channel_->region();
+  const SharedRegion::Reserved reserved = region.reserve(areas_.near);
+  if (reserved.bytes < region.plan().area(areas_.near).bytes)
+    throw ResourceError(reserved.shortage);
+  is_reserved_ = true;
+}
 
 void RingPipes::choose(RingWriter& writer, std::size_t bytes) {
   const RingSizes sizes = RingSizes::for_members(channel_->size());

@@ -12,6 +12,12 @@ class RingPipes {
  public:
   RingPipes(ShmChannel& channel, RingAreas areas);
 
+  /// Before a message is written: all rings of this member have memory. Nobody else needs it: a
+  /// ring that nothing has been written to reads as empty. ResourceError where there is none.
+  void reserve() {
+    if (!is_reserved_) [[unlikely]]
+      reserve_rings();
+  }
   /// Before a message of so many bytes is announced: takes the pipe that suits it.
   void choose(RingWriter& writer, std::size_t bytes);
   /// How much moves in one call, however fast the other side is: others wait for this thread, or
@@ -28,10 +34,12 @@ class RingPipes {
             std::size_t limit = SIZE_MAX);
 
  private:
+  void reserve_rings();
   std::size_t far_pipe();
 
   ShmChannel* channel_;
   RingAreas areas_;
+  bool is_reserved_ = false;
   std::size_t far_pipe_ = 0;
   bool has_asked_ = false;
 };

@@ -96,6 +96,7 @@ void ShmMail::push(Outbox& out, const Sending* mine) {
 }
 
 bool ShmMail::push_message(RingWriter& writer, Sending& message) {
+  pipes_.reserve();
   if (writer.is_short(message.bytes)) {
     const RingFlag flag = writer.put(message.tag, message.data, message.bytes);
     if (!flag) return false;

@@ -73,6 +73,14 @@ std::optional<Reproducibility> option_level(int level) {
   return static_cast<Reproducibility>(index);
 }
 
+std::optional<ThreadLevel> option_thread_level(int given) {
+  if (given == hymnThreadDefault) return std::nullopt;
+  if (given < hymnThreadSingle || given > hymnThreadMultiple)
+    throw UsageError(
+        fmt::format("options->thread_level is {}, which is not a hymnThreadLevel_t", given));
+  return static_cast<ThreadLevel>(given - 1);
+}
+
 /// > 0 yes, < 0 no, 0 as elsewhere.
 std::optional<bool> option_switch(int given) {
   return given == 0 ? std::nullopt : std::optional(given > 0);
@@ -218,6 +226,7 @@ WorldOptions world_options(const hymnWorldOptions_t* options) {
   if (given.path != nullptr) result.path = given.path;
   if (given.algo != nullptr) result.algo = given.algo;
   result.reproducibility = option_level(given.reproducibility);
+  result.thread_level = option_thread_level(given.thread_level);
   return result;
 }
 

@@ -92,12 +92,7 @@ Patience WorldContext::watching_patience(std::string purpose, Timeout timeout,
   Patience patience = this->patience(std::move(purpose), timeout);
   patience.long_wait = inquiry.long_wait(patience.purpose);
   patience.is_hopeless = nullptr;  // the watch looks at all of them
-  patience.meanwhile =
-      [go_on = std::move(patience.meanwhile),
-       watch = CompanyWatch(std::move(company), patience.purpose, patience.context)]() mutable {
-        go_on();
-        watch();
-      };
+  patience.watch = CompanyWatch(std::move(company), patience.purpose, patience.context);
   return patience;
 }
 

@@ -51,6 +51,8 @@ struct NewGroup {
   Algorithms algorithms{};
   const GroupOptions& options;
   const Logger& logger;
+  /// Ends the process: a call of another library, which only this thread may make, never returns.
+  std::function<void(const Error& why)> end_process{};
   DeviceReach reach{};  ///< what its candidates can do on GPUs
   /// Of candidates that have others carry a part of what they do: told, when all are known, who
   /// chooses among them. They and the chooser live and end together.

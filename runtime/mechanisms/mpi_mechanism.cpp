@@ -113,7 +113,8 @@ MPI_Comm MpiMechanism::take(const NewGroup& group, const ParkedCommunicators::Ch
 
 // MPI cannot be told to give up, and waits for members that have died in the midst of it. Where
 // threads may call MPI at the same time, one that nobody needs waits with it. Until it returns MPI
-// may keep waiting, too, who wants another communicator.
+// may keep waiting, too, who wants another communicator. Where this thread alone may call MPI, it
+// is lost with them, and the process ends.
 MPI_Comm MpiMechanism::make_communicator(const NewGroup& group) {
   const Membership& membership = group.membership;
   // Only members call, and the handshake before has brought all of them here.
@@ -133,7 +134,12 @@ MPI_Comm MpiMechanism::make_communicator(const NewGroup& group) {
     PMPI_Group_free(&all);
     return made;
   };
-  if (gate_->level() != ThreadLevel::multiple) return create();
+  if (gate_->level() != ThreadLevel::multiple) {
+    MPI_Comm made = MPI_COMM_NULL;
+    finish_or_give_up([&] { made = create(); }, membership.ranks, group.patience,
+                      group.end_process);
+    return made;
+  }
   struct Outcome {
     std::atomic<bool> returned{false};
     MPI_Comm made = MPI_COMM_NULL;

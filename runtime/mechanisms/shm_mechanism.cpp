@@ -87,6 +87,7 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
     cores.push_back(cores_of(*machine_, place->cpus));
   }
   found.oversubscribed = !enough_cores(cores);
+  found.are_all = found.group_ranks.size() == membership.ranks.size();
   return found;
 }
 
@@ -98,7 +99,7 @@ Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
   if (members > 1) mine.listener = source_->open_listener(membership.uid);
   if (members > 1 && here.me == 0) {
     try {
-      mine.ticket = source_->make(membership.uid, ShmAreas::for_members(members).plan, members);
+      mine.ticket = source_->make(membership.uid, here.areas().plan, members);
     } catch (const Error& error) {
       mine.problem = error.what();
     }
@@ -134,8 +135,8 @@ void ShmMechanism::join(const Membership& membership, const Neighbours& here,
     source_->pass_descriptors(membership.uid, listeners);
   }
   const int members = static_cast<int>(here.group_ranks.size());
-  auto region = source_->join(membership.uid, ticket, ShmAreas::for_members(members).plan, members,
-                              here.me, patience);
+  auto region =
+      source_->join(membership.uid, ticket, here.areas().plan, members, here.me, patience);
   std::lock_guard lock(mutex_);
   joined_[membership.uid] = std::move(region);
 }
@@ -176,7 +177,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
   group.give(memory);
   if (!region) return;
   const Neighbours here = neighbours_in(group.membership);
-  memory->areas = ShmAreas::for_members(region->members());
+  memory->areas = here.areas();
   memory->channel = std::make_shared<ShmChannel>(
       std::move(region), here.group_ranks, here.oversubscribed, memory->areas.control_block,
       [logger = logger_, uid](const std::string& shortage) {
@@ -184,10 +185,9 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
       });
   source_->opened(memory->channel);
   const auto mail = std::make_shared<ShmMail>(memory->channel, memory->areas.mail);
-  const bool are_all_here = memory->channel->size() == group.shape.size;
-  group.transports.add(are_all_here ? make_shm_port(mail) : port_of(mail, group.shape.size),
+  group.transports.add(here.are_all ? make_shm_port(mail) : port_of(mail, group.shape.size),
                        here.group_ranks);
-  if (are_all_here)
+  if (here.are_all)
     add_shm_algorithms(group.algorithms, {memory->channel, mail, memory->areas, group.shape});
 }
 

@@ -58,6 +58,10 @@ class ShmMechanism final : public Mechanism {
     std::vector<int> group_ranks;
     int me = 0;  ///< this rank's place among them
     bool oversubscribed = false;
+    bool are_all = false;  ///< members of the group
+    ShmAreas areas() const {
+      return ShmAreas::for_members(static_cast<int>(group_ranks.size()), !are_all);
+    }
   };
   Neighbours neighbours_in(const Membership& membership) const;
   /// Throws ResourceError.

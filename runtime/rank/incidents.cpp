@@ -57,6 +57,15 @@ void Incidents::group_failed(const GroupFailure& failure) {
   if (watchdog_) watchdog_->failure({"abort", failure.reason});
 }
 
+void Incidents::end_process(const std::string& reason) {
+  if (!watchdog_) return;
+  report({"timeout", reason});
+  watchdog_->end_process(
+      "the process ends, for MPI keeps the only thread that may call it (with "
+      "MPI_THREAD_MULTIPLE it could go on, docs/threads.md): " +
+      reason);
+}
+
 void Incidents::dump(const std::string& reason) {
   peers_.post(control::DumpNow{fmt::format("rank {}: {}", settings_.rank, reason), true});
   watchdog_->dump({"call", reason, true});

@@ -40,6 +40,9 @@ class Incidents {
   void report(const Incident& incident);
   /// A group with this rank was given up, here or elsewhere: what the policy says is done.
   void group_failed(const GroupFailure& failure);
+  /// A call of another library keeps this rank's only thread for ever: the process ends, after its
+  /// dump, and those of all others.
+  void end_process(const std::string& reason);
   /// The application wants a dump of all ranks.
   void dump(const std::string& reason);
   /// Another rank has asked for this one's.

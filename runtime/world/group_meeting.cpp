@@ -131,7 +131,8 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
                                                       mux->count_dropped(uid, messages);
                                                     })},
       .options = options,
-      .logger = world_.logger};
+      .logger = world_.logger,
+      .end_process = [this](const Error& why) { world_.incidents.end_process(why.what()); }};
   {
     const Incidents::OuterCall call(world_.incidents, "what makes a group's communicator");
     for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)

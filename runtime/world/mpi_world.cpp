@@ -89,10 +89,8 @@ void wait_for_all(MPI_Request& request, MpiGate& gate, int rank, int size, Early
                   .tell_of = [&early](int other) { return early.tell_of(other); }};
   std::iota(company.ranks.begin(), company.ranks.end(), 0);
   Patience patience{.deadline = Deadline::after(limit), .purpose = "making the world"};
-  patience.meanwhile = [watch = CompanyWatch(company, patience.purpose, {})]() mutable {
-    WorksInFlight::step_all_here();
-    watch();
-  };
+  patience.meanwhile = [] { WorksInFlight::step_all_here(); };
+  patience.watch = CompanyWatch(company, patience.purpose, {});
   patience.long_wait = long_wait_of(rank, company, config);
   try {
     PatientWait wait(patience);
@@ -140,19 +138,30 @@ MPI_Comm duplicate(MPI_Comm communicator, MpiGate& gate, Timeout limit,
   return own;
 }
 
+void require_level(const detail::WorldParts& parts, ThreadLevel granted) {
+  if (parts.own_thread && granted != ThreadLevel::multiple)
+    throw UsageError(
+        "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
+        {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
+  if (parts.options.thread_level && granted < *parts.options.thread_level)
+    throw UsageError(
+        fmt::format("thread level {} is asked for (WorldOptions.thread_level), but MPI was "
+                    "initialised with {}",
+                    to_string(*parts.options.thread_level), to_string(granted)),
+        {.remedy = "call MPI_Init_thread with the level that is needed, or make the first World "
+                   "of the process with it"});
+}
+
 std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool everybody, Config config,
                                                const WorldOptions& options) {
   // All that this rank alone can refuse comes before anything that concerns its peers. Once there
   // is a FinalizeHold an error means that they are out of step.
   detail::WorldParts parts(std::move(config), options);
-  const auto gate = open_mpi(parts.config.mpi_thread_level, Logger(parts.config.log_level, -1));
+  const auto gate = open_mpi(parts.thread_level(), Logger(parts.config.log_level, -1));
   if (communicator == MPI_COMM_NULL)
     throw UsageError("a world cannot be made from MPI_COMM_NULL",
                      {.remedy = "call on the ranks of the communicator only"});
-  if (parts.own_thread && gate->level() != ThreadLevel::multiple)
-    throw UsageError(
-        "a progress thread is asked for, but MPI was initialised without MPI_THREAD_MULTIPLE",
-        {.remedy = "initialise MPI with MPI_THREAD_MULTIPLE, or do without"});
+  require_level(parts, gate->level());
   const Timeout limit = detail::init_limit(options, parts.config);
   const auto exchange = std::make_shared<MpiExchange>(
       duplicate(communicator, *gate, limit, parts.early, parts.config), gate);

@@ -43,6 +43,10 @@ WorldParts::WorldParts(Config configured, WorldOptions chosen)
   nccl_options({}, config.nccl, "HYMN_NCCL_*");
 }
 
+ThreadLevel WorldParts::thread_level() const {
+  return options.thread_level.value_or(config.wanted_thread_level(own_thread));
+}
+
 WorldState::WorldState(WorldParts parts)
     : mux_(ExchangeMux::over(parts.exchange,
                              [logger = Logger(parts.config.log_level, parts.exchange->rank())](

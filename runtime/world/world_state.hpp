@@ -32,6 +32,9 @@ struct WorldParts {
   /// that concerns others.
   explicit WorldParts(Config config, WorldOptions options = {});
 
+  /// That MPI is asked for where it has not been initialised.
+  ThreadLevel thread_level() const;
+
   Config config;
   WorldOptions options;
   // As the options say, or else the configuration.

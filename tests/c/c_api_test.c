@@ -21,6 +21,7 @@ static void test_init_errors(void) {
   hymnWorld_t world = NULL;
   CHECK_FAILS(hymnUsageError, "world is NULL", hymnInit(NULL, NULL));
   hymnWorldOptions_t options = HYMN_WORLD_OPTIONS_INIT;
+  options.thread_level = hymnThreadFunneled;  // the first one for which MPI is initialised
   options.size = 0;
   CHECK_FAILS(hymnUsageError, "size is 0", hymnInit(&world, &options));
   options.size = 10 * sizeof options;
@@ -39,6 +40,11 @@ static void test_init_errors(void) {
   CHECK_FAILS(hymnUsageError, "reproducibility is 9", hymnInit(&world, &options));
   options.reproducibility = -1;
   CHECK_FAILS(hymnUsageError, "reproducibility is -1", hymnInit(&world, &options));
+  options.reproducibility = hymnReproducibleDefault;
+  options.thread_level = 5;
+  CHECK_FAILS(hymnUsageError, "thread_level is 5", hymnInit(&world, &options));
+  options.thread_level = -1;
+  CHECK_FAILS(hymnUsageError, "thread_level is -1", hymnInit(&world, &options));
   CHECK(world == NULL);
   CHECK_FAILS(hymnUsageError, "world is NULL", hymnFinalize(NULL));
 }
@@ -68,6 +74,7 @@ int main(void) {
 
   hymnWorldOptions_t options = HYMN_WORLD_OPTIONS_INIT;
   options.timeout_seconds = 60;
+  options.thread_level = hymnThreadFunneled;
   hymnWorld_t world = NULL;
   hymnGroup_t group = NULL;
   CHECK_OK(hymnInit(&world, &options));

@@ -282,6 +282,8 @@ int main(int argc, char** argv) {
     for (std::size_t i = words.front().starts_with("HYMN_") ? 1 : 0; i < words.size(); ++i)
       scenes.push_back(Scene::parse(words[i]));
     if (scenes.size() < words.size()) putenv(argv[2]);
+    // Who is left goes on, wherever in MPI the others die.
+    ::setenv("HYMN_MPI_THREAD_LEVEL", "multiple", 0);
     return Job(Notes(argv[1]), std::move(scenes)).play();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fault_job: %s\n", error.what());

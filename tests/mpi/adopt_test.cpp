@@ -129,6 +129,8 @@ void check_other_threads_are_refused(World& world, const char* level) {
   CHECK(value == static_cast<float>(world.size()));
   check_group(group);
   CHECK_THROWS(UsageError, World({.progress_thread = true}), "progress thread", "remedy");
+  CHECK_THROWS(UsageError, World({.thread_level = ThreadLevel::multiple}),
+               "thread level multiple is asked for", "MPI was initialised with ", "remedy");
 }
 
 void check_other_threads_may_call(World& world) {

@@ -12,6 +12,7 @@ namespace hymn::test {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class Elastic : public ::testing::Test {
@@ -63,6 +64,21 @@ TEST_F(Elastic, LosesAllButOne) {
 TEST_F(Elastic, AMemberDiesWhileAGroupIsMade) {
   start(3, HYMN_MAKING_JOB " dies");
   expect_survivors({0, 2}, " has gone on");
+}
+
+// No other thread may call MPI, and MPI keeps the one that may: nobody goes on, and all say why.
+TEST_F(Elastic, AMemberDiesWhileAGroupIsMadeAtThreadSingle) {
+  for (const char* level : {"single", "serialized"}) {
+    Job job;
+    job.start(3, HYMN_MAKING_JOB " dies", std::string("HYMN_MPI_THREAD_LEVEL=") + level);
+    const std::string output = job.output();
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(job.status(rank), 128 + SIGABRT) << output;
+      EXPECT_THAT(output, ContainsRegex("hymn\\[" + std::to_string(rank) +
+                                        "\\] [a-z]+: the process ends, .*MPI_THREAD_MULTIPLE.*: "
+                                        "making the communicator of group 1 .*rank 1 .* is dead"));
+    }
+  }
 }
 
 TEST_F(Elastic, AMemberIsDeadBeforeAGroupIsMade) {

@@ -17,7 +17,8 @@ Job::~Job() {
 
 // Each rank is started by a shell, which notes how it ends: mpirun tells that of one of them only.
 void Job::start(int ranks, const std::string& command, const std::string& settings) {
-  const std::string line = "env HYMN_TUNING=off " + settings +
+  // Where one thread alone may call MPI, a death in the midst of its calls ends the others, too.
+  const std::string line = "env HYMN_TUNING=off HYMN_MPI_THREAD_LEVEL=multiple " + settings +
                            " timeout -k 5 90 " HYMN_MPIRUN " --enable-recovery -n " +
                            std::to_string(ranks) + " sh -c '" + command +
                            "; echo $? >\"$0/status$OMPI_COMM_WORLD_RANK\"' " + word("") + " 2>&1";

@@ -139,8 +139,8 @@ int timed_out() {
   return 0;
 }
 
-int tell_level() {
-  const World world;
+int tell_level(const WorldOptions& options = {}) {
+  const World world(options);
   int level = -1;
   MPI_Query_thread(&level);
   std::printf("level %s\n", level == MPI_THREAD_SINGLE       ? "single"
@@ -175,7 +175,8 @@ const std::map<std::string, std::function<int()>> lives = {
     {"late_end", late_end},
     {"early_exit", early_exit},
     {"timed_out", timed_out},
-    {"tell_level", tell_level},
+    {"tell_level", [] { return tell_level(); }},
+    {"tell_level_asked", [] { return tell_level({.thread_level = ThreadLevel::serialized}); }},
     {"tell_size", tell_size},
 };
 

@@ -91,7 +91,10 @@ TEST(OwnInit, ARefusedWorldLeavesNothingBehind) {
 }
 
 TEST(OwnInit, AsksForTheLevelThatIsSet) {
-  EXPECT_EQ(run_job(1, "tell_level").output, "level multiple\n");
+  EXPECT_EQ(run_job(1, "tell_level").output, "level single\n");
+  EXPECT_EQ(run_job(1, "tell_level", "HYMN_PROGRESS_THREAD=1").output, "level multiple\n");
+  EXPECT_EQ(run_job(1, "tell_level_asked", "HYMN_MPI_THREAD_LEVEL=single").output,
+            "level serialized\n");
   for (const std::string level : {"funneled", "serialized", "multiple"}) {
     const Ending ending = run_job(1, "tell_level", "HYMN_MPI_THREAD_LEVEL=" + level);
     EXPECT_EQ(ending.status, 0) << level;
@@ -110,7 +113,7 @@ TEST(OwnInit, TellsHowItHasStarted) {
   };
   EXPECT_THAT(told, ContainsRegex("hymn [0-9]+.[0-9]+.[0-9]+: 2 ranks on 1 host; .*MPI.*, MPI_"));
   EXPECT_EQ(count(": 2 ranks on 1 host; "), 1u) << told;
-  EXPECT_EQ(count(", MPI_THREAD_MULTIPLE"), 1u) << told;
+  EXPECT_EQ(count(", MPI_THREAD_SINGLE"), 1u) << told;
   EXPECT_THAT(told, ContainsRegex("settings that are not at their defaults: .*HYMN_TIMEOUT=17.*"
                                   "HYMN_LOG_LEVEL=info"));
   EXPECT_EQ(count("settings that are not at"), 1u) << told;

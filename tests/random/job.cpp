@@ -31,10 +31,12 @@ void draw_mpi(RandomJob& job, Drawer& drawer) {
   job.ranks = drawer.one_in(30) ? 1 : draw_ranks(drawer);
   job.rules.path = drawer.one_of(paths);
   if (drawer.one_in(6)) job.worlds = 2;
-  static const std::vector<std::string> levels = {"serialized", "funneled", "single"};
-  const bool is_multiple = !drawer.one_in(6);
-  if (!is_multiple) job.settings.emplace_back("HYMN_MPI_THREAD_LEVEL", drawer.one_of(levels));
-  if (drawer.one_in(4) && is_multiple) job.settings.emplace_back("HYMN_PROGRESS_THREAD", "1");
+  static const std::vector<std::string> levels = {"",           "",         "multiple", "multiple",
+                                                  "serialized", "funneled", "single"};
+  const std::string level = drawer.one_of(levels);
+  if (!level.empty()) job.settings.emplace_back("HYMN_MPI_THREAD_LEVEL", level);
+  if (drawer.one_in(3) && (level.empty() || level == "multiple"))
+    job.settings.emplace_back("HYMN_PROGRESS_THREAD", "1");
 }
 
 /// Processes of this host, without MPI.

@@ -301,7 +301,8 @@ TEST(HymnDoctor, FindsAnMpiThatDoesNotStartOrGrantsNoThreads) {
   const Diagnosis dead = diagnose(broken + "init " + doctor + " --json");
   EXPECT_EQ(dead.exit_code, 4);
   EXPECT_THAT(dead.seen("mpi.not-started"), HasSubstr("MPI_Init_thread"));
-  const Diagnosis poor = diagnose(broken + "threads " + doctor + " --json");
+  const Diagnosis poor =
+      diagnose("HYMN_MPI_THREAD_LEVEL=multiple " + broken + "threads " + doctor + " --json");
   EXPECT_THAT(poor.seen("mpi.thread-level"), HasSubstr("multiple, granted single"));
 #else
   GTEST_SKIP() << "a sanitizer's runtime must be loaded before any other library";

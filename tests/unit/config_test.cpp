@@ -44,7 +44,7 @@ TEST(Config, DefaultsOfAnEmptyEnvironment) {
   EXPECT_EQ(config.timeout, Timeout());
   EXPECT_EQ(config.log_level, LogLevel::warning);
   EXPECT_FALSE(config.progress_thread);
-  EXPECT_EQ(config.mpi_thread_level, ThreadLevel::multiple);
+  EXPECT_EQ(config.mpi_thread_level, std::nullopt);
   EXPECT_EQ(config.path.text(), "");
   EXPECT_EQ(config.chunk_limit, std::size_t{1} << 30);
 }
@@ -180,8 +180,17 @@ TEST(Config, MpiThreadLevel) {
   EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "serialized").mpi_thread_level,
             ThreadLevel::serialized);
   EXPECT_EQ(parse_one("HYMN_MPI_THREAD_LEVEL", "multiple").mpi_thread_level, ThreadLevel::multiple);
-  for (const char* value : {"", "abc", "-1", "3", "2147483647", "MPI_THREAD_MULTIPLE", "Multiple"})
+  for (const char* value : {"abc", "-1", "3", "2147483647", "MPI_THREAD_MULTIPLE", "Multiple"})
     expect_malformed("HYMN_MPI_THREAD_LEVEL", value);
+}
+
+TEST(Config, MpiIsAskedForTheLeastThreadLevelThatWillDo) {
+  const Config unset = parse_one("HYMN_MPI_THREAD_LEVEL", "");
+  EXPECT_EQ(unset.wanted_thread_level(false), ThreadLevel::single);
+  EXPECT_EQ(unset.wanted_thread_level(true), ThreadLevel::multiple);
+  const Config set = parse_one("HYMN_MPI_THREAD_LEVEL", "serialized");
+  for (const bool own_thread : {false, true})
+    EXPECT_EQ(set.wanted_thread_level(own_thread), ThreadLevel::serialized);
 }
 
 TEST(Config, ChunkLimit) {
@@ -331,7 +340,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_WAIT_REPORT", "30", "30"},
       {"HYMN_LOG_LEVEL", "warning", "warning"},
       {"HYMN_PROGRESS_THREAD", "0", "0"},
-      {"HYMN_MPI_THREAD_LEVEL", "multiple", "multiple"},
+      {"HYMN_MPI_THREAD_LEVEL", "", ""},
       {"HYMN_BOOTSTRAP", "mpi", "mpi"},
       {"HYMN_STORE", "", ""},
       {"HYMN_TOKEN", "", ""},

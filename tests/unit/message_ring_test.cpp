@@ -17,9 +17,7 @@ namespace {
 struct Ends {
   explicit Ends(int members) {
     RegionPlan plan;
-    RingAreas areas;
-    areas.near = RingAreas::add_near(plan, members);
-    areas.far = RingAreas::add_far(plan, members);
+    const RingAreas areas = RingAreas::add_to(plan, members);
     const auto memory = std::make_shared<HeapMemory>(plan, members);
     for (int member = 0; member < 2; ++member) views.push_back(HeapMemory::view(memory, member));
     writer = RingWriter(RingMemory::of(*views[0], areas, 0, 1));

@@ -322,5 +322,38 @@ TEST(EndlessCall, IsLeftBehindWhenWaitingIsInVain) {
   while (!ended) std::this_thread::yield();
 }
 
+TEST(EndlessCall, OfTheOnlyThreadIsGivenUpByAnother) {
+  Patience patience{.purpose = "making it"};
+  patience.meanwhile = [] { ADD_FAILURE() << "not on another thread"; };
+  patience.watch = [] { throw PeerError("rank 3 is dead"); };
+  const auto caller = std::this_thread::get_id();
+  std::string told;
+  std::atomic<bool> ends{false};
+  const auto call = [&] {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    while (!ends) std::this_thread::yield();
+  };
+  const auto give_up = [&](const Error& why) {
+    told = why.what();
+    ends = true;  // what ends the process in earnest
+  };
+  finish_or_give_up(call, {3}, patience, give_up);
+  EXPECT_THAT(told, HasSubstr("rank 3 is dead"));
+
+  patience.watch = nullptr;
+  patience.deadline = Deadline::after(Duration(20ms));
+  ends = false;
+  finish_or_give_up(call, {3}, patience, give_up);
+  EXPECT_THAT(told, HasSubstr("making it: waited "));
+}
+
+TEST(EndlessCall, OfTheOnlyThreadComesBackWithWhatItThrows) {
+  const Patience patience{.purpose = "making it"};
+  const auto give_up = [](const Error&) { ADD_FAILURE() << "it has returned"; };
+  finish_or_give_up([] {}, {3}, patience, give_up);
+  EXPECT_THROW(finish_or_give_up([] { throw UsageError("no"); }, {3}, patience, give_up),
+               UsageError);
+}
+
 }  // namespace
 }  // namespace hymn::test

@@ -15,9 +15,7 @@ struct Office {
   explicit Office(int members, bool oversubscribed = true) {
     RegionPlan plan;
     const int control_block = ShmChannel::add_control_block(plan);
-    RingAreas areas;
-    areas.near = RingAreas::add_near(plan, members);
-    areas.far = RingAreas::add_far(plan, members);
+    const RingAreas areas = RingAreas::add_to(plan, members);
     const auto memory = std::make_shared<HeapMemory>(plan, members);
     std::vector<int> ranks;
     for (int rank = 0; rank < members; ++rank) ranks.push_back(rank);

@@ -15,6 +15,7 @@
 #include "hymn/request.hpp"
 #include "p2p/shm/ring_pipes.hpp"
 #include "tests/unit/shm_office.hpp"
+#include "tests/unit/shm_team.hpp"
 
 namespace hymn::test {
 namespace {
@@ -24,8 +25,7 @@ struct Ring {
   Ring() {
     RegionPlan plan;
     const int control_block = ShmChannel::add_control_block(plan);
-    areas.near = RingAreas::add_near(plan, 2);
-    areas.far = RingAreas::add_far(plan, 2);
+    areas = RingAreas::add_to(plan, 2);
     const auto heap = std::make_shared<HeapMemory>(plan, 2);
     channel = std::make_unique<ShmChannel>(HeapMemory::view(heap, 0), std::vector<int>{0, 1}, false,
                                            control_block, [](const std::string&) {});
@@ -53,6 +53,28 @@ TEST(RingPipes, ReadAFewMegabytesAtOnce) {
     ASSERT_LE(done - before, RingPipes::most_at_once);
   }
   EXPECT_EQ(done, stream);
+}
+
+TEST(RingPipes, ReserveTheRingsBeforeTheFirstMessage) {
+  Ring ring;
+  RingPipes pipes(*ring.channel, ring.areas);
+  EXPECT_TRUE(ring.channel->region().plan().is_on_demand(ring.areas.near));
+  EXPECT_NO_THROW(pipes.reserve());
+
+  RegionPlan plan;
+  const int control_block = ShmChannel::add_control_block(plan);
+  const RingAreas areas = RingAreas::add_to(plan, 2);
+  auto heap = HeapMemory::view(std::make_shared<HeapMemory>(plan, 2), 0);
+  const auto poor = std::make_shared<ShmChannel>(
+      std::make_unique<ShortRegion>(std::move(heap), 4096), std::vector<int>{0, 1}, false,
+      control_block, [](const std::string&) {});
+  ShmMail mail(poor, areas);
+  std::byte byte{};
+  Sending message;
+  message.to = 1;
+  message.data = &byte;
+  message.bytes = 1;
+  EXPECT_THROW(mail.start(message), ResourceError);
 }
 
 TEST(RingPipes, WriteAFewMegabytesAtOnce) {

@@ -35,7 +35,7 @@ class Team {
   /// `memory`: bytes that each member has for an area; or only `short_member`, and the others all.
   explicit Team(int members, bool oversubscribed = false, std::size_t memory = SIZE_MAX,
                 int short_member = -1) {
-    const ShmAreas areas = ShmAreas::for_members(members);
+    const ShmAreas areas = ShmAreas::for_members(members, false);
     const auto heap = std::make_shared<HeapMemory>(areas.plan, members);
     std::vector<int> ranks(static_cast<std::size_t>(members));
     std::iota(ranks.begin(), ranks.end(), 0);

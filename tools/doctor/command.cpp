@@ -41,9 +41,10 @@ LauncherFacts this_launcher() {
 // A malformed variable is a finding, not the end.
 ThreadLevel wanted_level() {
   try {
-    return Config::from_environment().mpi_thread_level;
+    const Config config = Config::from_environment();
+    return config.wanted_thread_level(config.progress_thread);
   } catch (const ConfigError&) {
-    return ThreadLevel::multiple;
+    return ThreadLevel::single;
   }
 }
 

@@ -43,7 +43,7 @@ std::string mpi_library() {
 void gather_settings(RankFacts& facts) {
   try {
     const Config config = Config::from_environment();
-    facts.wanted_level = config.mpi_thread_level;
+    facts.wanted_level = config.wanted_thread_level(config.progress_thread);
     facts.wants_progress_thread = config.progress_thread;
   } catch (const ConfigError& error) {
     facts.settings_problem = error.problem() + " (" + error.context().remedy + ")";
