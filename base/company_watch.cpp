@@ -15,6 +15,7 @@ constexpr Duration way_of_words = std::chrono::milliseconds(100);
 constexpr Duration way_of_last_words = std::chrono::seconds(10);
 // To look takes longer than a turn of a waiting thread.
 constexpr Duration time_between_polls = std::chrono::milliseconds(1);
+constexpr std::size_t looked_at_once = 16;
 
 }  // namespace
 
@@ -27,10 +28,21 @@ void CompanyWatch::look(TimePoint now) {
   if (has_lasted(left_, company_.has_left, way_of_last_words, now)) tell(left_.ranks);
 }
 
+// Of hundreds each look would take longer than the time between two.
+bool CompanyWatch::meets_gone(Absence& absence, const std::function<bool(int)>& is_gone) const {
+  const std::size_t size = company_.ranks.size();
+  for (std::size_t i = 0; i < std::min(size, looked_at_once); ++i) {
+    const std::size_t place = absence.next++ % size;
+    if (is_gone(company_.ranks[place])) return true;
+  }
+  return false;
+}
+
 bool CompanyWatch::has_lasted(Absence& absence, const std::function<bool(int)>& is_gone,
                               Duration grace, TimePoint now) const {
   // Those who go after the first may go because of them.
   if (absence.ranks.empty()) {
+    if (!meets_gone(absence, is_gone)) return false;
     std::ranges::copy_if(company_.ranks, std::back_inserter(absence.ranks), is_gone);
     absence.since = now;
   }

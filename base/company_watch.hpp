@@ -39,7 +39,10 @@ class CompanyWatch {
   struct Absence {
     std::vector<int> ranks;
     TimePoint since{};
+    std::size_t next = 0;  ///< of the company: to be looked at
   };
+  /// Whether one of the next few is gone.
+  bool meets_gone(Absence& absence, const std::function<bool(int)>& is_gone) const;
   /// Looks which of the company are, and whether they have been for so long.
   bool has_lasted(Absence& absence, const std::function<bool(int)>& is_gone, Duration grace,
                   TimePoint now) const;

@@ -320,13 +320,15 @@ std::size_t Unpacker::count() {
 }
 
 std::string Unpacker::text() {
-  const Bytes value = bytes();
+  const auto value = view();
   return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
 Bytes Unpacker::bytes() {
-  const auto taken = take(static_cast<std::size_t>(number()));
+  const auto taken = view();
   return {taken.begin(), taken.end()};
 }
+
+std::span<const std::byte> Unpacker::view() { return take(static_cast<std::size_t>(number())); }
 
 }  // namespace hymn

@@ -58,6 +58,8 @@ class Unpacker {
   std::size_t count();
   std::string text();
   Bytes bytes();
+  /// The same where they lie.
+  std::span<const std::byte> view();
   bool empty() const { return rest_.empty(); }
 
  private:

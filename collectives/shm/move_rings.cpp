@@ -48,20 +48,25 @@ struct Lane {
 /// The rings, and the state of the operation that has its turn.
 struct Lanes {
   explicit Lanes(const ShmGroup& group)
-      : channel(group.channel), pipes(*group.channel, group.areas.moves) {
+      : channel(group.channel), areas(group.areas.moves), pipes(*group.channel, areas) {}
+  /// In the first turn: most groups never move blocks, and each of hundreds of members has a lane
+  /// for each.
+  void open() {
+    if (!lanes.empty()) return;
     lanes.resize(static_cast<std::size_t>(channel->size()));
     const int me = channel->rank();
     for (int member = 0; member < channel->size(); ++member) {
       if (member == me) continue;
       const SharedRegion& region = channel->region();
       Lane& lane = lanes[static_cast<std::size_t>(member)];
-      lane.writer = RingWriter(RingMemory::of(region, group.areas.moves, me, member));
-      lane.reader = RingReader(RingMemory::of(region, group.areas.moves, member, me));
+      lane.writer = RingWriter(RingMemory::of(region, areas, me, member));
+      lane.reader = RingReader(RingMemory::of(region, areas, member, me));
     }
   }
   Lane& lane(int member) { return lanes[static_cast<std::size_t>(member)]; }
 
   std::shared_ptr<ShmChannel> channel;
+  RingAreas areas;
   RingPipes pipes;
   std::vector<Lane> lanes;
 };
@@ -86,6 +91,7 @@ class MoveOperation final : public ShmOperation {
 
   void begin() override {
     tag_ = upper_bits(label(), ring_tag_bits);
+    lanes_.open();
     plan();
     for (int step = 1; step < size(); ++step) push(lanes_.lane(member_behind(step)));
     copy_own();

@@ -29,7 +29,11 @@ void Receiving::check() const {
 }
 
 ShmMail::ShmMail(std::shared_ptr<ShmChannel> channel, RingAreas areas)
-    : channel_(std::move(channel)), pipes_(*channel_, areas) {
+    : channel_(std::move(channel)), areas_(areas), pipes_(*channel_, areas) {}
+
+ShmMail::~ShmMail() = default;
+
+void ShmMail::make_boxes() {
   const int me = channel_->rank();
   out_.resize(static_cast<std::size_t>(channel_->size()));
   in_.resize(out_.size());
@@ -37,12 +41,10 @@ ShmMail::ShmMail(std::shared_ptr<ShmChannel> channel, RingAreas areas)
     if (member == me) continue;
     const auto index = static_cast<std::size_t>(member);
     const SharedRegion& region = channel_->region();
-    out_[index].writer = RingWriter(RingMemory::of(region, areas, me, member));
-    in_[index].reader = RingReader(RingMemory::of(region, areas, member, me));
+    out_[index].writer = RingWriter(RingMemory::of(region, areas_, me, member));
+    in_[index].reader = RingReader(RingMemory::of(region, areas_, member, me));
   }
 }
-
-ShmMail::~ShmMail() = default;
 
 // A thread that sleeps in another operation of this rank is told.
 template <class Node>
@@ -63,6 +65,7 @@ void ShmMail::finish(Node& node, const Node* mine) {
 
 void ShmMail::start(Sending& message) {
   std::lock_guard lock(lock_);
+  need_boxes();
   Outbox& out = out_[static_cast<std::size_t>(message.to)];
   if (out.first == nullptr && push_message(out.writer, message)) {
     message.done.store(1, std::memory_order_release);
@@ -131,6 +134,7 @@ bool ShmMail::withdraw(Sending& message) noexcept {
 
 void ShmMail::start(Receiving& receive) {
   std::lock_guard lock(lock_);
+  need_boxes();
   if (take_parcel(receive, &receive)) return;
   *end_of_awaited_ = &receive;
   end_of_awaited_ = &receive.next;
@@ -231,6 +235,7 @@ ShmMail::Parcel& ShmMail::put_aside(int source, const MessageHead& head) {
 std::optional<MailNotice> ShmMail::probe(int from, std::uint64_t tag, PutAside how) {
   {
     std::lock_guard lock(lock_);
+    need_boxes();
     const auto sources = static_cast<int>(in_.size());
     for (int i = 0; i < sources; ++i) {
       const int source = from != any_source ? from : (static_cast<int>(next_source_) + i) % sources;

@@ -118,6 +118,12 @@ class ShmMail {
     std::size_t aside = 0;         // what its parcels cost
   };
 
+  /// Most groups send no messages, and of hundreds of members each has a box for each.
+  void need_boxes() {
+    if (out_.empty()) [[unlikely]]
+      make_boxes();
+  }
+  void make_boxes();
   void push(Outbox& out, const Sending* mine);
   bool push_message(RingWriter& writer, Sending& message);
   void pull(int source, const Receiving* mine);
@@ -139,6 +145,7 @@ class ShmMail {
   }
 
   std::shared_ptr<ShmChannel> channel_;
+  RingAreas areas_;
   RingPipes pipes_;
   MailLock lock_;
   std::vector<Outbox> out_;

@@ -71,7 +71,11 @@ void ThreadHub::at_abort(const std::shared_ptr<const void>& owner,
                          std::function<void(const std::string& reason)> function) {
   std::lock_guard lock(boards_mutex_);
   if (aborted_.load(std::memory_order_acquire)) function(abort_reason_);
-  std::erase_if(at_abort_, [](const AtAbort& other) { return other.owner.expired(); });
+  // Not each time: of hundreds of ranks each has a call for each group.
+  if (at_abort_.size() >= swept_at_) {
+    std::erase_if(at_abort_, [](const AtAbort& other) { return other.owner.expired(); });
+    swept_at_ = std::max<std::size_t>(4, 2 * at_abort_.size());
+  }
   at_abort_.push_back({owner, std::move(function)});
 }
 

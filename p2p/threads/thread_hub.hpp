@@ -71,6 +71,7 @@ class ThreadHub {
   std::map<std::uint64_t, std::weak_ptr<ThreadBoard>> boards_;
   std::map<std::string, std::weak_ptr<HeapMemory>> memories_;
   std::vector<AtAbort> at_abort_;
+  std::size_t swept_at_ = 4;  ///< how many there are when those of gone owners are forgotten
   std::atomic<bool> aborted_{false};
   std::string abort_reason_;
 };

@@ -40,7 +40,7 @@ void add_lone_channel(HierarchyParts& parts) {
 
 }  // namespace
 
-void HierarchicalMechanism::open(NewGroup& group, std::span<const Bytes>, std::span<const Bytes>) {
+void HierarchicalMechanism::open(NewGroup& group, std::span<const Word>, std::span<const Word>) {
   const auto memory = group.given<HostMemory>();
   std::string refusal = refusal_of(memory.get(), group.shape.rank);
   HierarchyParts parts;

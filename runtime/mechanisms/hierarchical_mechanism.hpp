@@ -9,8 +9,7 @@ namespace hymn {
 /// Comes after shared memory, and after whatever carries messages.
 class HierarchicalMechanism final : public Mechanism {
  public:
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
 };
 
 }  // namespace hymn

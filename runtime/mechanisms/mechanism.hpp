@@ -42,6 +42,9 @@ enum class WorldEnd : unsigned char {
 
 /// A group while it is made: what mechanisms are told of it, and what they give it. They are asked
 /// in order of preference, and may use what those before them gave.
+/// What a member has said; it stays until the group is open.
+using Word = std::span<const std::byte>;
+
 struct NewGroup {
   const Membership& membership;
   GroupShape shape;
@@ -88,14 +91,13 @@ class Mechanism {
   virtual Bytes offer(const Membership&, const GroupOptions&) { return {}; }
   /// What it says when it has heard what all members offered; it may wait for what another member
   /// does for up to `patience`. Never throws: what fails is said.
-  virtual Bytes answer(const Membership&, std::span<const Bytes> /*offers*/,
-                       Duration /*patience*/) {
+  virtual Bytes answer(const Membership&, std::span<const Word> /*offers*/, Duration /*patience*/) {
     return {};
   }
   /// Adds the candidates of a new group; every member calls it at the same point, with what each
   /// member offered and answered, and all members are known to be there.
-  virtual void open(NewGroup& group, std::span<const Bytes> offers,
-                    std::span<const Bytes> answers) = 0;
+  virtual void open(NewGroup& group, std::span<const Word> offers,
+                    std::span<const Word> answers) = 0;
   /// On a rank that is no member: others make this group, and may need this rank for it.
   virtual void stand_by(const Membership&, const GroupOptions&, const Patience&) {}
   /// The group has ended on this rank; `clean` when nothing of it can be in flight any more. Called

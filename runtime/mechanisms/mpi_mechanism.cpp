@@ -63,10 +63,10 @@ Bytes MpiMechanism::offer(const Membership& membership, const GroupOptions&) {
   return packer.packed();
 }
 
-MpiMechanism::Plan MpiMechanism::plan_of(std::span<const Bytes> offers) {
+MpiMechanism::Plan MpiMechanism::plan_of(std::span<const Word> offers) {
   std::vector<std::vector<std::uint64_t>> parked;
   bool can_make = true;
-  for (const Bytes& said : offers) {
+  for (const Word said : offers) {
     Unpacker unpacker(said);
     can_make = unpacker.number() == 0 && can_make;
     auto& words = parked.emplace_back();
@@ -77,7 +77,7 @@ MpiMechanism::Plan MpiMechanism::plan_of(std::span<const Bytes> offers) {
 }
 
 // Where messages are left in what was chosen: how many this rank has sent to each member.
-Bytes MpiMechanism::answer(const Membership& membership, std::span<const Bytes> offers, Duration) {
+Bytes MpiMechanism::answer(const Membership& membership, std::span<const Word> offers, Duration) {
   Packer packer;
   const Plan plan = plan_of(offers);
   if (plan.chosen && plan.chosen->left != 0)
@@ -86,11 +86,11 @@ Bytes MpiMechanism::answer(const Membership& membership, std::span<const Bytes> 
 }
 
 MPI_Comm MpiMechanism::take(const NewGroup& group, const ParkedCommunicators::Choice& chosen,
-                            std::span<const Bytes> answers) {
+                            std::span<const Word> answers) {
   const Parked taken = parked_.take(group.membership.uid, group.membership.ranks, chosen);
   if (chosen.left == 0) return taken.channel->communicator;
   std::uint64_t sent = 0;
-  for (const Bytes& said : answers) {
+  for (const Word said : answers) {
     Unpacker unpacker(said);
     for (int member = 0; member < group.shape.rank; ++member) unpacker.number();
     sent += unpacker.number();
@@ -167,8 +167,8 @@ MPI_Comm MpiMechanism::make_communicator(const NewGroup& group) {
 }
 
 // The lock is not held over what waits for others.
-void MpiMechanism::open(NewGroup& group, std::span<const Bytes> offers,
-                        std::span<const Bytes> answers) {
+void MpiMechanism::open(NewGroup& group, std::span<const Word> offers,
+                        std::span<const Word> answers) {
   const std::uint64_t uid = group.membership.uid;
   const Plan plan = plan_of(offers);
   parked_.forget_vain(uid, plan.parked);

@@ -21,10 +21,9 @@ class MpiMechanism final : public Mechanism {
                std::size_t chunk_limit);
 
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
-  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+  Bytes answer(const Membership& membership, std::span<const Word> offers,
                Duration patience) override;
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void close(const Membership& membership, bool clean) override;
   bool has_gate() const override { return true; }
   bool may_drive() const override { return gate_->may_enter(); }
@@ -47,11 +46,11 @@ class MpiMechanism final : public Mechanism {
     /// What each member has told of those that are parked.
     std::vector<std::vector<std::uint64_t>> parked{};
   };
-  static Plan plan_of(std::span<const Bytes> offers);
+  static Plan plan_of(std::span<const Word> offers);
   std::shared_ptr<MpiChannel> channel_of(const NewGroup& group, MPI_Comm communicator) const;
   /// Of one that was parked, without the messages that are left in it.
   MPI_Comm take(const NewGroup& group, const ParkedCommunicators::Choice& chosen,
-                std::span<const Bytes> answers);
+                std::span<const Word> answers);
   MPI_Comm make_communicator(const NewGroup& group);
   /// The tag by which MPI knows what is done to make it.
   static int tag_of(std::uint64_t uid) { return 1 + static_cast<int>(spread(uid) % 32766); }

@@ -43,7 +43,7 @@ struct NcclMechanism::NcclOffer {
   Bytes nccl;            ///< as introduce()
   std::string no_casts;  ///< why it cannot reduce in float32; empty: it can, or was not asked to
 
-  static NcclOffer read(const Bytes& said) {
+  static NcclOffer read(Word said) {
     Unpacker unpacker(said);
     NcclOffer offer;
     offer.gpu = unpacker.text();
@@ -142,9 +142,9 @@ Bytes NcclMechanism::offer(const Membership&, const GroupOptions& options) {
   return mine.packed();
 }
 
-void NcclMechanism::open(NewGroup& group, std::span<const Bytes> said, std::span<const Bytes>) {
+void NcclMechanism::open(NewGroup& group, std::span<const Word> said, std::span<const Word>) {
   std::vector<NcclOffer> offers;
-  for (const Bytes& word : said) offers.push_back(NcclOffer::read(word));
+  for (const Word word : said) offers.push_back(NcclOffer::read(word));
   if (std::all_of(offers.begin(), offers.end(), [](const NcclOffer& o) { return o.gpu.empty(); }))
     return;
   std::string refusal = refusal_of(offers, group.membership.ranks);

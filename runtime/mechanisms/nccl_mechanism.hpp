@@ -50,8 +50,7 @@ class NcclMechanism final : public Mechanism {
 
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void stand_by(const Membership& membership, const GroupOptions& options,
                 const Patience& patience) override;
   /// Splits take their place between the collectives of the group that is split, on all ranks

@@ -39,7 +39,7 @@ struct PeerMechanism::PeerOffer {
   std::uint32_t number = 0;  ///< that its staging buffer holds
   IpcStagingTicket staging_buffer{};
 
-  static PeerOffer read(const Bytes& said) {
+  static PeerOffer read(Word said) {
     Unpacker unpacker(said);
     PeerOffer offer;
     offer.is_wanted = unpacker.number() != 0;
@@ -63,9 +63,9 @@ struct PeerMechanism::PeerOffer {
         .bytes(staging_buffer.packed());
     return packer.packed();
   }
-  static std::vector<PeerOffer> read_all(std::span<const Bytes> said) {
+  static std::vector<PeerOffer> read_all(std::span<const Word> said) {
     std::vector<PeerOffer> offers;
-    for (const Bytes& word : said) offers.push_back(read(word));
+    for (const Word word : said) offers.push_back(read(word));
     return offers;
   }
   /// Where the members are, as the one of that group rank sees it.
@@ -201,7 +201,7 @@ Bytes PeerMechanism::offer(const Membership& membership, const GroupOptions& opt
   return mine.packed();
 }
 
-Bytes PeerMechanism::answer(const Membership& membership, std::span<const Bytes> said,
+Bytes PeerMechanism::answer(const Membership& membership, std::span<const Word> said,
                             Duration patience) {
   std::string reason;
   try {
@@ -291,11 +291,11 @@ std::string PeerMechanism::connect(const Membership& membership,
 }
 
 // The first reason in the order of the members: all find the same.
-void PeerMechanism::open(NewGroup& group, std::span<const Bytes> said,
-                         std::span<const Bytes> answers) {
+void PeerMechanism::open(NewGroup& group, std::span<const Word> said,
+                         std::span<const Word> answers) {
   const std::vector<PeerOffer> offers = PeerOffer::read_all(said);
   std::string reason;
-  for (const Bytes& word : answers)
+  for (const Word word : answers)
     if (reason.empty()) reason = Unpacker(word).text();
   std::shared_ptr<PeerChannel> channel;
   {

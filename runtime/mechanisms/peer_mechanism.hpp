@@ -28,10 +28,9 @@ class PeerMechanism final : public Mechanism {
   void placed(const JobMap& job) override;
   void measured(const std::shared_ptr<const TuningTable>& table) override { tuning_ = table; }
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
-  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+  Bytes answer(const Membership& membership, std::span<const Word> offers,
                Duration patience) override;
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void close(const Membership& membership, bool clean) override;
   void shut_down(WorldEnd end) override;
   /// Peers may read a staging buffer until they have ended, too. All ranks have the same setting.

@@ -21,7 +21,7 @@ struct ShmOffer {
   std::string problem;  ///< why the maker could not make it
   Bytes ticket;
 
-  static ShmOffer read(const Bytes& said) {
+  static ShmOffer read(Word said) {
     Unpacker unpacker(said);
     ShmOffer offer;
     offer.host = static_cast<int>(unpacker.number());
@@ -68,10 +68,11 @@ ShmMechanism::ShmMechanism(std::unique_ptr<RegionSource> source, Logger logger)
 
 void ShmMechanism::placed(const JobMap& job) {
   host_ = job.host;
-  places_ = job.places;
-  me_ = job.me;
-  machine_ = job.machines[static_cast<std::size_t>(
+  me_ = job.places[job.me].rank;
+  const Machine& machine = *job.machines[static_cast<std::size_t>(
       job.world.hosts[static_cast<std::size_t>(job.host)].machine)];
+  for (const RankPlace& place : job.places)
+    cores_of_rank_.emplace(place.rank, cores_of(machine, place.cpus));
 }
 
 ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membership) const {
@@ -79,12 +80,11 @@ ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membershi
   std::vector<CpuSet> cores;
   // In the order of the group.
   for (std::size_t member = 0; member < membership.ranks.size(); ++member) {
-    const auto place = std::ranges::find(places_, membership.ranks[member], &RankPlace::rank);
-    if (place == places_.end()) continue;
-    if (static_cast<std::size_t>(place - places_.begin()) == me_)
-      found.me = static_cast<int>(found.group_ranks.size());
+    const auto here = cores_of_rank_.find(membership.ranks[member]);
+    if (here == cores_of_rank_.end()) continue;
+    if (here->first == me_) found.me = static_cast<int>(found.group_ranks.size());
     found.group_ranks.push_back(static_cast<int>(member));
-    cores.push_back(cores_of(*machine_, place->cpus));
+    cores.push_back(here->second);
   }
   found.oversubscribed = !enough_cores(cores);
   found.are_all = found.group_ranks.size() == membership.ranks.size();
@@ -107,7 +107,7 @@ Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
   return mine.packed();
 }
 
-Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> offers,
+Bytes ShmMechanism::answer(const Membership& membership, std::span<const Word> offers,
                            Duration patience) {
   const Neighbours here = neighbours_in(membership);
   std::string problem;
@@ -127,7 +127,7 @@ Bytes ShmMechanism::answer(const Membership& membership, std::span<const Bytes> 
 }
 
 void ShmMechanism::join(const Membership& membership, const Neighbours& here,
-                        std::span<const Bytes> offers, const Bytes& ticket, Duration patience) {
+                        std::span<const Word> offers, const Bytes& ticket, Duration patience) {
   if (here.me == 0) {
     std::vector<Bytes> listeners;
     for (const int rank : here.group_ranks)
@@ -150,8 +150,8 @@ void ShmMechanism::close(const Membership& membership, bool) {
   source_->settled(membership.uid);
 }
 
-void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
-                        std::span<const Bytes> answers) {
+void ShmMechanism::open(NewGroup& group, std::span<const Word> offers,
+                        std::span<const Word> answers) {
   const std::uint64_t uid = group.membership.uid;
   std::unique_ptr<SharedRegion> region;
   {
@@ -173,7 +173,7 @@ void ShmMechanism::open(NewGroup& group, std::span<const Bytes> offers,
     return;
   }
   const auto memory = std::make_shared<HostMemory>();
-  for (const Bytes& said : offers) memory->host_of.push_back(ShmOffer::read(said).host);
+  for (const Word said : offers) memory->host_of.push_back(ShmOffer::read(said).host);
   group.give(memory);
   if (!region) return;
   const Neighbours here = neighbours_in(group.membership);

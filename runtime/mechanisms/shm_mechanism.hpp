@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "base/log.hpp"
 #include "collectives/shm/areas.hpp"
@@ -46,10 +47,9 @@ class ShmMechanism final : public Mechanism {
 
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
-  Bytes answer(const Membership& membership, std::span<const Bytes> offers,
+  Bytes answer(const Membership& membership, std::span<const Word> offers,
                Duration patience) override;
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void close(const Membership& membership, bool clean) override;
 
  private:
@@ -65,15 +65,14 @@ class ShmMechanism final : public Mechanism {
   };
   Neighbours neighbours_in(const Membership& membership) const;
   /// Throws ResourceError.
-  void join(const Membership& membership, const Neighbours& here, std::span<const Bytes> offers,
+  void join(const Membership& membership, const Neighbours& here, std::span<const Word> offers,
             const Bytes& ticket, Duration patience);
 
   std::unique_ptr<RegionSource> source_;
   Logger logger_;
   int host_ = 0;
-  std::vector<RankPlace> places_;
-  std::size_t me_ = 0;
-  std::shared_ptr<const Machine> machine_;
+  int me_ = 0;                                       ///< rank in the world
+  std::unordered_map<int, CpuSet> cores_of_rank_{};  ///< of those on this host
   std::mutex mutex_;
   std::map<std::uint64_t, std::unique_ptr<SharedRegion>> joined_;  ///< until the group is open
 };

@@ -34,7 +34,7 @@ struct TcpMechanism::Offer {
     card.pack(packer);
     return packer.text(problem).packed();
   }
-  static Offer read(const Bytes& said) {
+  static Offer read(Word said) {
     Unpacker unpacker(said);
     return {
         .token = unpacker.text(), .card = tcp::Card::unpack(unpacker), .problem = unpacker.text()};
@@ -88,10 +88,10 @@ void TcpMechanism::learn(const Membership& membership, const std::vector<Offer>&
     offers[member].card.introduce(*net_, membership.ranks[member]);
 }
 
-void TcpMechanism::open(NewGroup& group, std::span<const Bytes> offers, std::span<const Bytes>) {
+void TcpMechanism::open(NewGroup& group, std::span<const Word> offers, std::span<const Word>) {
   const Membership& membership = group.membership;
   std::vector<Offer> said;
-  for (const Bytes& bytes : offers) said.push_back(Offer::read(bytes));
+  for (const Word bytes : offers) said.push_back(Offer::read(bytes));
   for (const Offer& offer : said)
     if (!offer.token.empty()) token_ = Token::parse(offer.token);
   if (!is_wanted(membership, group.options)) return;

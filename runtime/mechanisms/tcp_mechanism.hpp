@@ -25,8 +25,7 @@ class TcpMechanism final : public Mechanism {
 
   void placed(const JobMap& job) override;
   Bytes offer(const Membership& membership, const GroupOptions& options) override;
-  void open(NewGroup& group, std::span<const Bytes> offers,
-            std::span<const Bytes> answers) override;
+  void open(NewGroup& group, std::span<const Word> offers, std::span<const Word> answers) override;
   void stand_by(const Membership& membership, const GroupOptions&, const Patience&) override;
   void close(const Membership& membership, bool clean) override;
   std::uint64_t dropped_messages() const override;

@@ -33,8 +33,18 @@ Membership suspects(const TimeoutError& error, const Membership& membership) {
 }
 
 // For messages.
+/// All of them, or of many the first and the last, and a number that tells lists apart.
+std::string words_of(const std::vector<int>& ranks) {
+  constexpr std::size_t told = 32;
+  if (ranks.size() <= told) return fmt::format("[{}]", fmt::join(ranks, ", "));
+  const std::string_view bytes(reinterpret_cast<const char*>(ranks.data()),
+                               ranks.size() * sizeof(int));
+  return fmt::format("[{}, …, {}] ({}, list {:016x})", fmt::join(std::span(ranks).first(3), ", "),
+                     ranks.back(), ranks.size(), std::hash<std::string_view>()(bytes));
+}
+
 std::string name_of(const Membership& membership) {
-  return fmt::format("group {} of ranks [{}]{}", membership.uid, fmt::join(membership.ranks, ", "),
+  return fmt::format("group {} of ranks {}{}", membership.uid, words_of(membership.ranks),
                      with_tag(membership.tag));
 }
 
@@ -136,7 +146,7 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
   {
     const Incidents::OuterCall call(world_.incidents, "what makes a group's communicator");
     for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)
-      means_.mechanisms[i]->open(made, agreement.offers[i], agreement.answers[i]);
+      means_.mechanisms[i]->open(made, agreement.offers.of[i], agreement.answers.of[i]);
   }
   // What carried the bootstrap carries data too, where nothing better does.
   add_pairwise_algorithms(made.algorithms, pairwise_models::over_exchange, made.transports.least(),
@@ -168,8 +178,8 @@ GroupMeans GroupMeeting::find_means(std::shared_ptr<Exchange> exchange,
 GroupMeeting::Agreement GroupMeeting::agree(Exchange& exchange, const Membership& membership,
                                             const GroupOptions& options, Timeout making) {
   const std::string mine = fmt::format(
-      "ranks [{}], path '{}', algo '{}', reproducibility '{}', nccl '{}'",
-      fmt::join(membership.ranks, ", "), options.path, options.algo,
+      "ranks {}, path '{}', algo '{}', reproducibility '{}', nccl '{}'", words_of(membership.ranks),
+      options.path, options.algo,
       options.reproducibility ? to_string(*options.reproducibility) : "",
       hymn::describe(nccl_options(options.nccl, world_.settings.config.nccl, "GroupOptions.nccl")));
   const Timeout limit = options.timeout.or_else(world_.settings.default_timeout);
@@ -183,11 +193,12 @@ GroupMeeting::Agreement GroupMeeting::agree(Exchange& exchange, const Membership
   pack_spot(packer, means_.job, membership.ranks);
   for (const auto& mechanism : means_.mechanisms)
     packer.bytes(mechanism->offer(membership, options));
-  const auto said =
+  Agreement agreement;
+  agreement.offers.said =
       all_gather(exchange, membership.ranks, tag_group, packer.packed(),
                  world_.making_patience("making " + name_of(membership), making, membership.ranks));
-  Agreement agreement;
-  agreement.offers.resize(means_.mechanisms.size());
+  agreement.offers.of.resize(means_.mechanisms.size());
+  const std::vector<Bytes>& said = agreement.offers.said;
   LayoutReader layout;
   for (std::size_t member = 0; member < said.size(); ++member) {
     Unpacker unpacker(said[member]);
@@ -201,29 +212,28 @@ GroupMeeting::Agreement GroupMeeting::agree(Exchange& exchange, const Membership
     const bool they_block = unpacker.number() == 1;
     agreement.blocks = agreement.blocks && they_block;
     layout.read(unpacker);
-    for (auto& offers : agreement.offers) offers.push_back(unpacker.bytes());
+    for (auto& of_mechanism : agreement.offers.of) of_mechanism.push_back(unpacker.view());
   }
   agreement.layout = layout.layout();
   return agreement;
 }
 
 // What was offered may fail on some member: all must know before they count on it.
-std::vector<std::vector<Bytes>> GroupMeeting::answer(Exchange& exchange,
-                                                     const Membership& membership,
-                                                     const std::vector<std::vector<Bytes>>& offers,
-                                                     Timeout limit) {
+GroupMeeting::Words GroupMeeting::answer(Exchange& exchange, const Membership& membership,
+                                         const Words& offers, Timeout limit) {
   // The others wait just as long for what is said here: it must not come at the last moment.
   const Duration soon = limit.is_none() ? Duration::max() : limit.duration() / 2;
   Packer packer;
   for (std::size_t i = 0; i < means_.mechanisms.size(); ++i)
-    packer.bytes(means_.mechanisms[i]->answer(membership, offers[i], soon));
-  const auto said = all_gather(
+    packer.bytes(means_.mechanisms[i]->answer(membership, offers.of[i], soon));
+  Words answers;
+  answers.said = all_gather(
       exchange, membership.ranks, tag_group, packer.packed(),
       world_.completing_patience("making " + name_of(membership), limit, membership.ranks));
-  std::vector<std::vector<Bytes>> answers(means_.mechanisms.size());
-  for (const Bytes& word : said) {
+  answers.of.resize(means_.mechanisms.size());
+  for (const Bytes& word : answers.said) {
     Unpacker unpacker(word);
-    for (auto& of_mechanism : answers) of_mechanism.push_back(unpacker.bytes());
+    for (auto& of_mechanism : answers.of) of_mechanism.push_back(unpacker.view());
   }
   return answers;
 }

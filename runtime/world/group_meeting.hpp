@@ -39,17 +39,21 @@ class GroupMeeting {
 
  private:
   /// What the members have told each other.
+  /// What all members have said, one behind the other for each mechanism; `of` lies in `said`.
+  struct Words {
+    std::vector<Bytes> said;
+    std::vector<std::vector<Word>> of;  ///< by mechanism, then by member
+  };
   struct Agreement {
-    std::vector<std::vector<Bytes>> offers;   ///< by mechanism, then by member
-    std::vector<std::vector<Bytes>> answers;  ///< likewise
-    bool blocks = true;                       ///< see GroupMeans
+    Words offers;
+    Words answers;
+    bool blocks = true;  ///< see GroupMeans
     GroupLayout layout;
   };
   Agreement agree(Exchange& exchange, const Membership& membership, const GroupOptions& options,
                   Timeout limit);
-  std::vector<std::vector<Bytes>> answer(Exchange& exchange, const Membership& membership,
-                                         const std::vector<std::vector<Bytes>>& offers,
-                                         Timeout limit);
+  Words answer(Exchange& exchange, const Membership& membership, const Words& offers,
+               Timeout limit);
   GroupMeans find_means(std::shared_ptr<Exchange> exchange, const Membership& membership,
                         const GroupOptions& options, Agreement agreement, Timeout limit);
   PlanContext plan_context(GroupLayout layout, const PathPolicy& path) const;

@@ -31,7 +31,7 @@ class FinalizeHold final : public Mechanism {
   ~FinalizeHold() override {
     if (!released_) release_finalize(false);
   }
-  void open(NewGroup&, std::span<const Bytes>, std::span<const Bytes>) override {}
+  void open(NewGroup&, std::span<const Word>, std::span<const Word>) override {}
   void shut_down(WorldEnd end) override {
     if (!released_) release_finalize(end != WorldEnd::apart);
     released_ = true;

@@ -26,7 +26,7 @@ class ThreadMechanism final : public Mechanism {
  public:
   explicit ThreadMechanism(std::shared_ptr<ThreadHub> hub) : hub_(std::move(hub)) {}
 
-  void open(NewGroup& group, std::span<const Bytes>, std::span<const Bytes>) override {
+  void open(NewGroup& group, std::span<const Word>, std::span<const Word>) override {
     add_inprocess_algorithms(group.algorithms, hub_->board(group.membership.uid, group.shape.size),
                              group.shape);
   }

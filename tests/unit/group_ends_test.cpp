@@ -25,7 +25,7 @@ class Watching final : public Mechanism {
   };
   explicit Watching(Hooks& hooks) : hooks_(hooks) {}
   ~Watching() override { hooks_.is_gone = true; }
-  void open(NewGroup&, std::span<const Bytes>, std::span<const Bytes>) override {}
+  void open(NewGroup&, std::span<const Word>, std::span<const Word>) override {}
   void close(const Membership&, bool) override { hooks_.closed(); }
   void shut_down(WorldEnd end) override {
     hooks_.is_shut_down = true;

@@ -237,6 +237,33 @@ TEST(CompanyWatch, WaitsLongerForTheWordsOfWhoHasLeft) {
   EXPECT_EQ(told_at(11s + 500ms), "making it: rank 1");
 }
 
+TEST(CompanyWatch, LooksAtAFewOfManyAtATime) {
+  std::vector<int> all(500);
+  std::iota(all.begin(), all.end(), 0);
+  int looks = 0;
+  std::set<int> gone;
+  CompanyWatch watch({.ranks = all,
+                      .is_hopeless =
+                          [&](int rank) {
+                            ++looks;
+                            return gone.contains(rank);
+                          },
+                      .tell_of = [](int rank) { return "rank " + std::to_string(rank); }},
+                     "making it", {.rank = 0});
+  TimePoint now{};
+  watch.look(now);
+  for (int i = 0; i < 10; ++i) watch.look(now += 2ms);
+  EXPECT_EQ(looks, 160);
+  gone = {100, 400};
+  std::string told;
+  for (int i = 0; i < 200 && told.empty(); ++i) try {
+      watch.look(now += 2ms);
+    } catch (const PeerError& error) {
+      told = error.problem();
+    }
+  EXPECT_EQ(told, "making it: rank 100; rank 400");
+}
+
 TEST(CompanyWatch, GoesOnWaitingForWhoIsFoundAgain) {
   std::set<int> gone{1};
   CompanyWatch watch({.ranks = {0, 1, 2},
