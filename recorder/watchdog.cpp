@@ -75,6 +75,10 @@ void Watchdog::failure(const Incident& incident) {
 
 void Watchdog::end_process(std::string_view last_words) {
   actions_.warn(last_words);
+  {
+    std::lock_guard lock(mutex_);
+    pipe_.reset();
+  }
   actions_.flush();
   actions_.abort_process();
 }

@@ -23,7 +23,8 @@ void RingPipes::reserve_rings() {
   SharedRegion& region = channel_->region();
   const SharedRegion::Reserved reserved = region.reserve(areas_.near);
   if (reserved.bytes < region.plan().area(areas_.near).bytes)
-    throw ResourceError(reserved.shortage);
+    throw ResourceError("no memory for messages: " + reserved.shortage,
+                        {.remedy = "give the job more memory, or run fewer ranks on this host"});
   is_reserved_ = true;
 }
 

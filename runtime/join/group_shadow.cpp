@@ -45,6 +45,7 @@ GroupShadow::~GroupShadow() {
 
 void GroupShadow::require_free() {
   ErrorContext where = state_->members().context("shadow_all");
+  state_->world().life.require_drive(where);
   if (state_->health().is_destroyed())
     throw UsageError("the group has been destroyed", std::move(where));
   where.remedy = "give each group once, and to no other shadow_all within the body";

@@ -51,6 +51,8 @@ void JoinState::run(const std::function<void()>& body, const void* site) {
   if (!parts.front().group.is_member()) return body();
   require_free(parts);
   require_within(parts);
+  const GroupState& first = detail::need(parts.front().group);
+  first.world().life.require_drive(first.members().context("join"));
   parts_ = std::move(parts);
   const Attachment attachment(*this);
   try {

@@ -187,8 +187,8 @@ void MpiMechanism::open(NewGroup& group, std::span<const Word> offers,
     add_pairwise_algorithms(group.algorithms, pairwise_models::over_mpi, port, group.shape);
   } else if (const std::lock_guard lock(mutex_); stuck_) {
     group.logger.warning(
-        fmt::format("group {} does without MPI: a call of MPI_Comm_create_group in which a member "
-                    "has died has not returned",
+        fmt::format("group {} does without MPI: an earlier call of MPI_Comm_create_group has not "
+                    "returned",
                     uid));
   }
   parked_.give_back(uid, group.membership.ranks);

@@ -44,7 +44,8 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
   if (!group.health().is_aborted()) group.health().abort_to_shrink();
   group.works().end_given_up();
   const TimePoint began = world_.clock().now();
-  const Patience patient = patience(group, old.uid, old.ranks);
+  const Deadline deadline = Deadline::after(limit_for(group), began);
+  const Patience patient = patience(group, old.uid, old.ranks, deadline);
   while (true) {
     note.begin();
     const auto verdict = world_.peers.agent()->shrink(old.uid, old.ranks, patient);
@@ -55,7 +56,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
       throw_not_all_have(group, "called shrink", old.uid, old.ranks, world_.clock().now() - began);
     }
     try {
-      if (auto shrunk = make(group, *verdict)) {
+      if (auto shrunk = make(group, *verdict, deadline)) {
         world_.failures.forget();
         note.set_made();
         groups_.factory().keep_tagged(shrunk);
@@ -68,12 +69,19 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
   }
 }
 
-Patience GroupShrink::patience(const GroupState& group, std::uint64_t uid,
-                               std::vector<int> ranks) const {
-  Patience patient = world_.patience("shrinking a group", limit_for(group));
+Patience GroupShrink::patience(const GroupState& group, std::uint64_t uid, std::vector<int> ranks,
+                               Deadline deadline) const {
+  Patience patient = world_.patience("shrinking a group", Timeout::none());
+  patient.deadline = deadline;
   patient.long_wait = long_wait(fmt::format("shrinking group '{}'", group.members().label()), uid,
                                 std::move(ranks));
   return patient;
+}
+
+// All may have come at the last moment, and what remains to be done takes little.
+Timeout GroupShrink::rest_of(Deadline deadline) const {
+  if (deadline.is_never()) return Timeout::none();
+  return std::max<Duration>(deadline.when() - world_.clock().now(), std::chrono::seconds(1));
 }
 
 Timeout GroupShrink::limit_for(const GroupState& group) const {
@@ -102,7 +110,8 @@ std::shared_ptr<LongWait> GroupShrink::long_wait(std::string purpose, std::uint6
 // Some may have made the group, and others not, when one of those that were left is lost, too. Then
 // all throw it away, and try again without that one: it is made for all or for none.
 std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
-                                              const control::ShrinkVerdict& verdict) {
+                                              const control::ShrinkVerdict& verdict,
+                                              Deadline deadline) {
   const Membership& old = group.members().membership();
   GroupOptions options = group.options();
   options.timeout = group.timeout();
@@ -113,7 +122,7 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
                                      .parent = old.uid,
                                      .epoch = old.epoch + 1,
                                      .tag = TaggedGroups::is_automatic(old.tag) ? "" : old.tag},
-                                    options);
+                                    options, rest_of(deadline));
   } catch (const std::exception& error) {
     std::vector<int> lost;
     std::copy_if(
@@ -126,7 +135,9 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
   const TimePoint began = world_.clock().now();
   MakingNote note(world_.recorder, old.uid, verdict.survivors, MakingKind::shrink);
   const auto made = world_.peers.agent()->confirm(
-      verdict.new_uid, verdict.survivors, patience(group, verdict.new_uid, verdict.survivors));
+      verdict.new_uid, verdict.survivors,
+      patience(group, verdict.new_uid, verdict.survivors,
+               Deadline::after(rest_of(deadline), world_.clock().now())));
   if (made && made->survivors == verdict.survivors) {
     note.set_made();
     return shrunk;

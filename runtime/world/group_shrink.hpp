@@ -19,12 +19,15 @@ class GroupShrink {
 
  private:
   Timeout limit_for(const GroupState& group) const;
-  Patience patience(const GroupState& group, std::uint64_t uid, std::vector<int> ranks) const;
+  Timeout rest_of(Deadline deadline) const;
+  Patience patience(const GroupState& group, std::uint64_t uid, std::vector<int> ranks,
+                    Deadline deadline) const;
   /// Whom this rank waits for to have done the same with the group `uid`.
   std::shared_ptr<LongWait> long_wait(std::string purpose, std::uint64_t uid,
                                       std::vector<int> ranks) const;
   /// Nothing where one that it is made of is lost before all have it.
-  std::shared_ptr<GroupState> make(const GroupState& group, const control::ShrinkVerdict& verdict);
+  std::shared_ptr<GroupState> make(const GroupState& group, const control::ShrinkVerdict& verdict,
+                                   Deadline deadline);
   /// Whom shrink() of this group still waits for to have done that with the group `uid`.
   [[noreturn]] void throw_not_all_have(const GroupState& group, const char* done, std::uint64_t uid,
                                        const std::vector<int>& ranks, Duration waited) const;

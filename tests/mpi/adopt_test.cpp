@@ -117,6 +117,10 @@ void check_other_threads_are_refused(World& world, const char* level) {
     CHECK_THROWS(UsageError, group.all_reduce_async(view_of(value)), level, "all_reduce");
     CHECK_THROWS(UsageError, group.barrier({.timeout = Timeout::none()}), level, "barrier");
     CHECK_THROWS(UsageError, world.new_group({0}), level);
+    bool has_run = false;
+    const auto shadow = [&] { Join::shadow_all({group}, [&] { has_run = true; }); };
+    CHECK_THROWS(UsageError, shadow(), level, "shadow_all");
+    CHECK(!has_run && !group.is_aborted());
     CHECK_THROWS(UsageError, World(), "thread");
   });
   CHECK(value == 1);

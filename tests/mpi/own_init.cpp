@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -139,6 +140,35 @@ int timed_out() {
   return 0;
 }
 
+/// A world that one rank is refused: the others wait in vain, and all go on, with what they have
+/// and with another world.
+int one_is_refused() {
+  World first;
+  for (int turn = 0; turn < 3; ++turn) {
+    WorldOptions options{.init_timeout = std::chrono::seconds(1)};
+    if (first.rank() == turn % first.size()) options.path = "pigeon";
+    try {
+      const World second(options);
+      return 1;
+    } catch (const ConfigError&) {
+      CHECK(!options.path.empty());
+    } catch (const TimeoutError&) {
+      CHECK(options.path.empty());
+    }
+    first.group().barrier();
+    std::vector<int> all(static_cast<std::size_t>(first.size()));
+    std::iota(all.begin(), all.end(), 0);
+    ProcessGroup group =
+        first.new_group(all, {.init_timeout = std::chrono::seconds(10), .path = "mpi"});
+    std::int32_t one = 1;
+    group.all_reduce(view_of(one));
+    CHECK(one == first.size());
+    World third;
+    use(third);
+  }
+  return 0;
+}
+
 int tell_level(const WorldOptions& options = {}) {
   const World world(options);
   int level = -1;
@@ -175,6 +205,7 @@ const std::map<std::string, std::function<int()>> lives = {
     {"late_end", late_end},
     {"early_exit", early_exit},
     {"timed_out", timed_out},
+    {"one_is_refused", one_is_refused},
     {"tell_level", [] { return tell_level(); }},
     {"tell_level_asked", [] { return tell_level({.thread_level = ThreadLevel::serialized}); }},
     {"tell_size", tell_size},

@@ -90,6 +90,15 @@ TEST(OwnInit, ARefusedWorldLeavesNothingBehind) {
   }
 }
 
+TEST(OwnInit, AWorldThatOneRankIsRefusedHindersNoOther) {
+  for (const char* level : {"single", "multiple"}) {
+    const Ending ending =
+        run_job(3, "one_is_refused", std::string("HYMN_MPI_THREAD_LEVEL=") + level);
+    EXPECT_EQ(ending.status, 0) << level << ": " << ending.output;
+    EXPECT_EQ(ending.output, "") << level;
+  }
+}
+
 TEST(OwnInit, AsksForTheLevelThatIsSet) {
   EXPECT_EQ(run_job(1, "tell_level").output, "level single\n");
   EXPECT_EQ(run_job(1, "tell_level", "HYMN_PROGRESS_THREAD=1").output, "level multiple\n");
