@@ -77,18 +77,22 @@ void ShmMechanism::placed(const JobMap& job) {
 
 ShmMechanism::Neighbours ShmMechanism::neighbours_in(const Membership& membership) const {
   Neighbours found;
-  std::vector<CpuSet> cores;
   // In the order of the group.
   for (std::size_t member = 0; member < membership.ranks.size(); ++member) {
-    const auto here = cores_of_rank_.find(membership.ranks[member]);
-    if (here == cores_of_rank_.end()) continue;
-    if (here->first == me_) found.me = static_cast<int>(found.group_ranks.size());
+    const int rank = membership.ranks[member];
+    if (!cores_of_rank_.contains(rank)) continue;
+    if (rank == me_) found.me = static_cast<int>(found.group_ranks.size());
     found.group_ranks.push_back(static_cast<int>(member));
-    cores.push_back(here->second);
   }
-  found.oversubscribed = !enough_cores(cores);
   found.are_all = found.group_ranks.size() == membership.ranks.size();
   return found;
+}
+
+bool ShmMechanism::share_cores(const Membership& membership, const Neighbours& here) const {
+  std::vector<CpuSet> cores;
+  for (const int member : here.group_ranks)
+    cores.push_back(cores_of_rank_.at(membership.ranks[static_cast<std::size_t>(member)]));
+  return !enough_cores(cores);
 }
 
 Bytes ShmMechanism::offer(const Membership& membership, const GroupOptions&) {
@@ -179,8 +183,8 @@ void ShmMechanism::open(NewGroup& group, std::span<const Word> offers,
   const Neighbours here = neighbours_in(group.membership);
   memory->areas = here.areas();
   memory->channel = std::make_shared<ShmChannel>(
-      std::move(region), here.group_ranks, here.oversubscribed, memory->areas.control_block,
-      [logger = logger_, uid](const std::string& shortage) {
+      std::move(region), here.group_ranks, share_cores(group.membership, here),
+      memory->areas.control_block, [logger = logger_, uid](const std::string& shortage) {
         logger.warning(fmt::format("group {}: {}", uid, shortage));
       });
   source_->opened(memory->channel);

@@ -56,14 +56,14 @@ class ShmMechanism final : public Mechanism {
   /// The members of a group that are on this host.
   struct Neighbours {
     std::vector<int> group_ranks;
-    int me = 0;  ///< this rank's place among them
-    bool oversubscribed = false;
+    int me = 0;            ///< this rank's place among them
     bool are_all = false;  ///< members of the group
     ShmAreas areas() const {
       return ShmAreas::for_members(static_cast<int>(group_ranks.size()), !are_all);
     }
   };
   Neighbours neighbours_in(const Membership& membership) const;
+  bool share_cores(const Membership& membership, const Neighbours& here) const;
   /// Throws ResourceError.
   void join(const Membership& membership, const Neighbours& here, std::span<const Word> offers,
             const Bytes& ticket, Duration patience);
