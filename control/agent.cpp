@@ -187,7 +187,8 @@ std::optional<ShrinkVerdict> Agent::shrink(std::uint64_t uid, std::span<const in
 
 std::optional<ShrinkVerdict> Agent::confirm(std::uint64_t uid, std::span<const int> members,
                                             const Patience& patience) {
-  return settle(uid, members, patience, [&] { return aborted_.contains(uid); });
+  return settle(confirmation_of(uid), members, patience,
+                [this, uid] { return aborted_.contains(uid); });
 }
 
 std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const int> members,
@@ -201,21 +202,7 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
       return settle_alone(uid);
     }
   }
-  const ShrinkCall call{uid, {members.begin(), members.end()}};
-  reject_verdict(uid);  // of an earlier time
-  {
-    std::lock_guard lock(mutex_);
-    shrinking_[uid] = call.members;
-    unsettled_.insert_or_assign(uid, {});
-  }
-  send_(call);
-  const auto withdraw = [&] {
-    {
-      const std::lock_guard lock(mutex_);
-      shrinking_.erase(uid);
-    }
-    send_(ShrinkCall{.uid = uid});
-  };
+  call_to_settle({uid, {members.begin(), members.end()}});
   std::unique_lock lock(mutex_);
   try {
     PatientWait wait(patience);
@@ -226,7 +213,7 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
       return verdicts_.contains(uid) || has_no_coordinator_ || is_vain();
     });
   } catch (...) {
-    withdraw();
+    withdraw(uid);
     throw;
   }
   if (const ShrinkVerdict* const verdict = verdicts_.find(uid)) {
@@ -235,8 +222,28 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
     return *verdict;
   }
   lock.unlock();
-  withdraw();
+  withdraw(uid);
   return std::nullopt;
+}
+
+void Agent::call_to_settle(const ShrinkCall& call) {
+  const std::lock_guard telling(telling_);
+  reject(call.uid);  // what was settled at an earlier time
+  {
+    const std::lock_guard lock(mutex_);
+    shrinking_[call.uid] = call.members;
+    unsettled_.insert_or_assign(call.uid, {});
+  }
+  send_(call);
+}
+
+void Agent::withdraw(std::uint64_t uid) {
+  const std::lock_guard telling(telling_);
+  {
+    const std::lock_guard lock(mutex_);
+    shrinking_.erase(uid);
+  }
+  send_(ShrinkCall{.uid = uid});
 }
 
 ShrinkVerdict Agent::settle_alone(std::uint64_t uid) {
@@ -255,15 +262,25 @@ bool Agent::is_left_alone(std::span<const int> members) const {
 
 bool Agent::is_shrinking(std::uint64_t uid) const {
   std::lock_guard lock(mutex_);
-  return unsettled_.contains(uid);
+  return unsettled_.contains(uid) || unsettled_.contains(confirmation_of(uid));
 }
 
 void Agent::reject_verdict(std::uint64_t uid) {
+  const std::lock_guard telling(telling_);
+  reject(uid);
+}
+
+void Agent::reject(std::uint64_t uid) {
+  ShrinkCall rejection{.uid = uid};
   {
     std::lock_guard lock(mutex_);
-    if (!verdicts_.erase(uid)) return;
+    const ShrinkVerdict* const verdict = verdicts_.find(uid);
+    if (verdict == nullptr) return;
+    rejection.void_uid = verdict->new_uid;
+    rejected_.insert_or_assign(uid, verdict->new_uid);
+    verdicts_.erase(uid);
   }
-  send_(ShrinkCall{.uid = uid});
+  send_(rejection);
 }
 
 void Agent::receive(Message message) {
@@ -276,11 +293,14 @@ void Agent::reached_coordinator(int keeper) {
     keeper_ = keeper;
   }
   for (const PeerNews& news : all_news()) send_(News{news});
+  const std::lock_guard telling(telling_);
   std::vector<Message> again;
   {
     std::lock_guard lock(mutex_);
     // It may have been the last thing that the coordinator before heard.
     for (const auto& [uid, abort] : aborted_) again.emplace_back(abort);
+    for (const auto& [uid, new_uid] : rejected_)
+      again.emplace_back(ShrinkCall{.uid = uid, .void_uid = new_uid});
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
   }
@@ -352,6 +372,10 @@ void Agent::on(const CallAnswer& message) {
 
 void Agent::on(const ShrinkVerdict& message) {
   std::lock_guard lock(mutex_);
+  // Who asks two coordinators, one after the other, is answered twice, and late.
+  if (const auto* const rejected = rejected_.find(message.uid);
+      rejected != nullptr && *rejected == message.new_uid)
+    return;
   verdicts_.insert_or_assign(message.uid, message);
   changed_.notify_all();
 }

@@ -81,7 +81,8 @@ class Agent {
   std::optional<ShrinkVerdict> shrink(std::uint64_t uid, std::span<const int> members,
                                       const Patience& patience);
   /// As shrink(), when a group has been made of what that gave, by each who has made it: all hear
-  /// the same of who has. Null when it has been given up, too.
+  /// the same of who has. Null when it has been given up, too. Once for each group; that the same
+  /// group is shrunk later is another matter.
   std::optional<ShrinkVerdict> confirm(std::uint64_t uid, std::span<const int> members,
                                        const Patience& patience);
   /// It has called shrink(), and nothing has been settled since.
@@ -122,6 +123,10 @@ class Agent {
   std::optional<ShrinkVerdict> settle(std::uint64_t uid, std::span<const int> members,
                                       const Patience& patience,
                                       const std::function<bool()>& is_vain);
+  void call_to_settle(const ShrinkCall& call);
+  void withdraw(std::uint64_t uid);
+  /// Within `telling_`.
+  void reject(std::uint64_t uid);
   /// None of these, of whom this rank is one, is there any more but this rank. Under the lock.
   bool is_left_alone(std::span<const int> members) const;
   ShrinkVerdict settle_alone(std::uint64_t uid);
@@ -138,6 +143,9 @@ class Agent {
   Listener* listener_;
   Send send_;
 
+  // What is said of shrinks is said in the order in which it became so, to a new coordinator, too:
+  // what was rejected before a call does not come after it. Locked before mutex_.
+  std::mutex telling_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<PeerNews> peers_;
@@ -167,6 +175,9 @@ class Agent {
   /// The same, and those that are not waited for any more.
   RecentMap<std::uint64_t, std::monostate> unsettled_{most_remembered};
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
+  /// The new group of the verdict that was rejected last. Others may still have that verdict, and
+  /// tell the next coordinator of it.
+  RecentMap<std::uint64_t, std::uint64_t> rejected_{most_remembered};
   std::atomic<std::uint64_t> settled_alone_{0};
 };
 

@@ -199,7 +199,7 @@ void Coordinator::on(int rank, EnteredCall message, TimePoint) {
 }
 
 void Coordinator::on(int rank, ShrinkCall message, TimePoint) {
-  if (message.members.empty()) return withdraw(rank, message.uid);
+  if (message.members.empty()) return withdraw(rank, message);
   if (const ShrinkVerdict* const known = verdicts_.find(message.uid)) {
     if (holds(*known)) {
       send_(rank, *known);
@@ -216,20 +216,27 @@ void Coordinator::on(int rank, ShrinkCall message, TimePoint) {
 
 // The number of a new group that not all have been able to make is not used again: what some of
 // them have said under it is still on its way.
-void Coordinator::withdraw(int rank, std::uint64_t uid) {
-  if (const auto waiting = shrinking_.find(uid); waiting != shrinking_.end()) {
+void Coordinator::withdraw(int rank, const ShrinkCall& message) {
+  if (const auto waiting = shrinking_.find(message.uid); waiting != shrinking_.end()) {
     waiting->second.callers.erase(rank);
     if (waiting->second.callers.empty()) shrinking_.erase(waiting);
   }
-  const ShrinkVerdict* const known = verdicts_.find(uid);
-  if (known == nullptr) return;
-  const auto& survivors = known->survivors;
-  if (std::find(survivors.begin(), survivors.end(), rank) != survivors.end()) verdicts_.erase(uid);
+  if (message.void_uid != 0) return make_void(message.uid, message.void_uid);
+  const ShrinkVerdict* const known = verdicts_.find(message.uid);
+  if (known != nullptr && std::ranges::find(known->survivors, rank) != known->survivors.end())
+    make_void(message.uid, known->new_uid);
+}
+
+// Even before it is known here: those who have not yet rejected it may be the later to come.
+void Coordinator::make_void(std::uint64_t uid, std::uint64_t new_uid) {
+  void_.try_emplace(new_uid, {});
+  if (const ShrinkVerdict* const known = verdicts_.find(uid); known && known->new_uid == new_uid)
+    verdicts_.erase(uid);
 }
 
 // From a coordinator that was lost when not all had heard it.
 void Coordinator::on(int, ShrinkVerdict message, TimePoint) {
-  if (!holds(message)) return;
+  if (!holds(message) || void_.contains(message.new_uid)) return;
   if (const auto waiting = shrinking_.find(message.uid); waiting != shrinking_.end()) {
     for (const int caller : waiting->second.callers) send_(caller, message);
     shrinking_.erase(waiting);

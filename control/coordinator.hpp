@@ -104,7 +104,8 @@ class Coordinator {
   /// Says it to all if it is more than what was known.
   void learn(int rank, PeerState state, const std::string& detail);
   void send_to_others(int rank, const Message& message);
-  void withdraw(int rank, std::uint64_t uid);
+  void withdraw(int rank, const ShrinkCall& message);
+  void make_void(std::uint64_t uid, std::uint64_t new_uid);
   void settle_shrinking();
   /// None of those that it names has gone since.
   bool holds(const ShrinkVerdict& verdict) const;
@@ -119,6 +120,7 @@ class Coordinator {
   RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};
   std::map<std::uint64_t, Shrinking> shrinking_;
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
+  RecentMap<std::uint64_t, std::monostate> void_{most_remembered};  ///< verdicts, by the new group
   std::uint64_t settled_ = 0;
   using NotedCall = std::pair<std::uint64_t, std::uint64_t>;  ///< group and sequence number
   std::map<NotedCall, Noted> notes_;
@@ -161,5 +163,8 @@ inline constexpr std::uint64_t first_lone_uid =
 inline constexpr std::uint64_t lone_uids_of_rank = shrunk_uids_of_coordinator;
 static_assert(first_local_uid + local_uids == first_shrunk_uid);
 static_assert(first_lone_uid < std::uint64_t{1} << 52);
+
+/// What members call instead of the group's own number when they say that they have made it.
+constexpr std::uint64_t confirmation_of(std::uint64_t uid) { return uid | std::uint64_t{1} << 63; }
 
 }  // namespace hymn::control

@@ -45,7 +45,7 @@ auto parts(Value& v) {
   } else if constexpr (std::same_as<Kind, EnteredCall>) {
     return std::tie(v.uid, v.sequence, v.signature, v.words);
   } else if constexpr (std::same_as<Kind, ShrinkCall>) {
-    return std::tie(v.uid, v.members);
+    return std::tie(v.uid, v.members, v.void_uid);
   } else if constexpr (std::same_as<Kind, ShrinkVerdict>) {
     return std::tie(v.uid, v.new_uid, v.survivors);
   } else if constexpr (std::same_as<Kind, Moved>) {

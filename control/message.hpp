@@ -67,10 +67,11 @@ struct EnteredCall {
   friend bool operator==(const EnteredCall&, const EnteredCall&) = default;
 };
 /// From a survivor who calls shrink(); or, without members, from one who does not wait any more for
-/// what it has called, or cannot use what was settled: that is void.
+/// what it has called, or has no use for what was settled: that is void, whoever else tells of it.
 struct ShrinkCall {
   std::uint64_t uid = 0;
   std::vector<int> members{};  ///< of the group as it was
+  std::uint64_t void_uid = 0;  ///< the new group of the verdict that is void; 0: the one in force
   friend bool operator==(const ShrinkCall&, const ShrinkCall&) = default;
 };
 /// From the coordinator, to all survivors alike.

@@ -1,5 +1,7 @@
 // A rank's own side of the control plane: what members settle by their coordinator, and what the
 // next coordinator is told.
+#include <thread>
+
 #include "tests/unit/agent_scene.hpp"
 
 namespace hymn::test {
@@ -48,9 +50,9 @@ TEST_F(AgentShrink, RemembersOfSomeGroupsAloneThatItHasNotShrunkThem) {
 }
 
 TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
-  const ShrinkVerdict verdict{1000, 1001, {0, 1, 2}};
+  const ShrinkVerdict verdict{confirmation_of(1000), 1001, {0, 1, 2}};
   coordinator = [&](const Message& message) {
-    EXPECT_EQ(message, Message(ShrinkCall{1000, {0, 1, 2}}));
+    EXPECT_EQ(message, Message(ShrinkCall{confirmation_of(1000), {0, 1, 2}}));
     agent.receive(verdict);
   };
   const std::vector<int> members = {0, 1, 2};
@@ -59,12 +61,13 @@ TEST_F(AgentShrink, ConfirmsWhatAllHaveMade) {
 
 TEST_F(AgentShrink, ConfirmsNothingThatIsGivenUp) {
   coordinator = [&](const Message& message) {
-    if (message == Message(ShrinkCall{1000, {0, 1, 2}})) agent.receive(AbortGroup{1000, "lost"});
+    if (message == Message(ShrinkCall{confirmation_of(1000), {0, 1, 2}}))
+      agent.receive(AbortGroup{1000, "lost"});
   };
   const std::vector<int> members = {0, 1, 2};
   EXPECT_EQ(agent.confirm(1000, members, patience()), std::nullopt);
   // It does not wait any more.
-  EXPECT_THAT(take_sent(), Contains(Message(ShrinkCall{.uid = 1000})));
+  EXPECT_THAT(take_sent(), Contains(Message(ShrinkCall{.uid = confirmation_of(1000)})));
   // Nor later, when that is known.
   EXPECT_EQ(agent.confirm(1000, members, patience()), std::nullopt);
 }
@@ -78,12 +81,13 @@ TEST_F(AgentShrink, TellsTheNextCoordinatorWhatItKnows) {
   agent.post(DumpNow{"once"});
   agent.receive(ShrinkVerdict{9, 1000, {1}});
   bool first = true;
+  std::jthread connection;
   coordinator = [&](const Message& message) {
     if (!std::holds_alternative<ShrinkCall>(message)) return;
     // The coordinator is lost, and the next one answers.
     if (std::exchange(first, false)) {
       take_sent();
-      agent.reached_coordinator(0);
+      connection = std::jthread([this] { agent.reached_coordinator(0); });
     } else {
       agent.receive(ShrinkVerdict{10, 1001, {1, 2}});
     }
@@ -110,9 +114,9 @@ TEST_F(AgentShrink, TheCoordinatorHearsOfTheGoneBeforeTheVerdicts) {
                                        Message(ShrinkVerdict{9, 1000, {0, 1}})));
 }
 
-// The coordinator is told that this rank has not made the group of it, nor will; and no coordinator
-// hears of it.
-TEST_F(AgentShrink, AVerdictThatIsRejectedIsForgotten) {
+// The coordinator is told that this rank has not made the group of it, nor will; and so is the next
+// one, which others may tell of it.
+TEST_F(AgentShrink, AVerdictThatIsRejectedIsVoid) {
   const ShrinkVerdict verdict{9, 1000, {0, 1}};
   coordinator = [&](const Message& message) {
     if (message == Message(ShrinkCall{9, {0, 1}})) agent.receive(verdict);
@@ -121,9 +125,31 @@ TEST_F(AgentShrink, AVerdictThatIsRejectedIsForgotten) {
   ASSERT_EQ(agent.shrink(9, members, patience()), verdict);
   take_sent();
   agent.reject_verdict(9);
-  EXPECT_THAT(take_sent(), ElementsAre(Message(ShrinkCall{.uid = 9})));
+  const Message rejection = ShrinkCall{.uid = 9, .void_uid = 1000};
+  EXPECT_THAT(take_sent(), ElementsAre(rejection));
+  // It comes again from a coordinator that was asked before.
+  agent.receive(verdict);
   agent.reached_coordinator(0);
-  EXPECT_THAT(take_sent(), IsEmpty());
+  EXPECT_THAT(take_sent(), ElementsAre(rejection));
+  clock.set_step(1s);
+  EXPECT_EQ(agent.shrink(9, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
+}
+
+// Of a group that has come from a shrink, and is shrunk again.
+TEST_F(AgentShrink, WhatWasConfirmedIsNoVerdictOnTheNextShrink) {
+  const std::vector<int> members = {0, 1, 2};
+  coordinator = [&](const Message& message) {
+    const auto* call = std::get_if<ShrinkCall>(&message);
+    if (call != nullptr && call->uid == confirmation_of(1000))
+      agent.receive(ShrinkVerdict{call->uid, 1001, call->members});
+  };
+  ASSERT_TRUE(agent.confirm(1000, members, patience()));
+  clock.set_step(1s);
+  EXPECT_EQ(agent.shrink(1000, members, patience(Deadline(clock.now() + 2s))), std::nullopt);
+  take_sent();
+  agent.reached_coordinator(0);
+  EXPECT_THAT(take_sent(),
+              ElementsAre(Message(ShrinkVerdict{confirmation_of(1000), 1001, {0, 1, 2}})));
 }
 
 // Those who ran coordinators are gone: nobody would answer.

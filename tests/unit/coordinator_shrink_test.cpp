@@ -182,6 +182,48 @@ TEST_F(CoordinatorShrink, AVerdictThatIsOutOfDateIsNot) {
   EXPECT_THAT(last.survivors, ElementsAre(0, 1, 2));
 }
 
+// All had it from the coordinator before, and call again; some have said so here before others
+// come, who tell of it.
+TEST_F(CoordinatorShrink, AVerdictThatOneHasRejectedIsVoidForAll) {
+  die(3);
+  const ShrinkVerdict elsewhere{7, first_shrunk_uid + 5, {0, 1, 2}};
+  const ShrinkCall rejection{.uid = 7, .void_uid = elsewhere.new_uid};
+  coordinator->receive(2, elsewhere, now);
+  coordinator->receive(0, rejection, now);
+  call(0);
+  coordinator->receive(1, elsewhere, now);
+  EXPECT_THAT(told(), IsEmpty());
+  coordinator->receive(1, rejection, now);
+  call(1);
+  coordinator->receive(2, rejection, now);
+  EXPECT_THAT(told(), IsEmpty());
+  call(2);
+  EXPECT_THAT(told(), ElementsAre(0, 1, 2));
+  EXPECT_NE(last.new_uid, elsewhere.new_uid);
+}
+
+// It has rejected an earlier one.
+TEST_F(CoordinatorShrink, TheVerdictInForceStaysWhenAnotherIsRejected) {
+  die(3);
+  const ShrinkVerdict elsewhere{7, first_shrunk_uid + 5, {0, 1, 2}};
+  coordinator->receive(2, elsewhere, now);
+  coordinator->receive(0, ShrinkCall{.uid = 7, .void_uid = first_shrunk_uid + 4}, now);
+  call(1);
+  EXPECT_THAT(told(), ElementsAre(1));
+  EXPECT_EQ(last, elsewhere);
+}
+
+TEST_F(CoordinatorShrink, WhoDoesNotWaitAnyMoreMakesTheVerdictInForceVoid) {
+  die(3);
+  for (const int rank : {0, 1, 2}) call(rank);
+  told();
+  const ShrinkVerdict first = last;
+  call(1, {});
+  coordinator->receive(2, first, now);
+  call(0);
+  EXPECT_THAT(told(), IsEmpty());
+}
+
 TEST_F(CoordinatorShrink, StrangeMembersAreNotWaitedFor) {
   call(0, {0, -1, 99});
   EXPECT_THAT(told(), ElementsAre(0));
