@@ -18,9 +18,15 @@ constexpr Duration report_grace = std::chrono::seconds(1);
 // Whoever is still not there after this is likely never to come.
 constexpr Duration longest_farewell = std::chrono::milliseconds(250);
 
-/// How to rest while something is waited for that it carries.
+/// How to rest while something is waited for that it carries: until it comes. To look after other
+/// things meanwhile takes a core; hundreds of ranks that share some would leave it to nobody.
 auto news_of(Exchange& exchange) {
-  return [&exchange](Duration longest) { return exchange.await_news(longest); };
+  constexpr Duration longest_rest = std::chrono::milliseconds(10);
+  constexpr Duration of_each_rank = std::chrono::microseconds(200);
+  const Duration longest = std::max<Duration>(longest_rest, exchange.size() * of_each_rank);
+  return [&exchange, longest](Duration limit) {
+    return exchange.await_news(std::min(limit, longest));
+  };
 }
 
 std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::uint64_t tag,
@@ -34,27 +40,73 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
   return message;
 }
 
-/// Where all have come each must hear it; else some may be out of reach.
-enum class Reach : std::uint8_t { all, some };
+/// Words to some, which may need this rank's calls to get there.
+class Telling {
+ public:
+  explicit Telling(Exchange& exchange) : exchange_(exchange) {}
 
-/// To each of these. What was said may need this rank's calls to get there: who waits for it takes
-/// it at once.
-void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
-              std::span<const std::byte> words, Patience patience, Reach reach) {
-  std::vector<std::uint64_t> messages;
-  for (const int member : members) {
-    try {
-      messages.push_back(exchange.send_numbered(member, tag, words));
-    } catch (const NetworkError&) {
-      if (reach == Reach::all) throw;
-    }
+  void tell(int member, std::uint64_t tag, std::span<const std::byte> words) {
+    letters_.push_back({member, exchange_.send_numbered(member, tag, words)});
   }
+  /// Those that may not get it without further calls.
+  std::vector<int> untold() const {
+    std::vector<int> members;
+    for (const Letter& letter : letters_)
+      if (!exchange_.has_left(letter.number)) members.push_back(letter.member);
+    return members;
+  }
+  bool wait(PatientWait wait) {
+    return wait.until([this] { return have_all_left(); }, news_of(exchange_));
+  }
+
+ private:
+  struct Letter {
+    int member;
+    std::uint64_t number;
+  };
+
+  // Of hundreds not all are asked for each time.
+  bool have_all_left() {
+    while (!letters_.empty() && exchange_.has_left(letters_.back().number)) letters_.pop_back();
+    return letters_.empty();
+  }
+
+  Exchange& exchange_;
+  std::vector<Letter> letters_;
+};
+
+/// To those that can be reached and take it at once.
+void tell_some(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+               std::span<const std::byte> words, Patience patience) {
   patience.clock = &steady_clock();
   patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
-  const auto has_left = [&](std::uint64_t message) { return exchange.has_left(message); };
-  PatientWait wait(patience);
-  wait.until([&] { return std::ranges::all_of(messages, has_left); }, news_of(exchange));
+  Telling telling(exchange);
+  for (const int member : members) {
+    try {
+      telling.tell(member, tag, words);
+    } catch (const NetworkError&) {
+      // It is out of reach; the others need not be.
+    }
+  }
+  telling.wait(PatientWait(patience));
+}
+
+/// To all, as they have all come: who has not heard it would wait for this rank, which may never
+/// call again, and this rank for that one, in vain.
+void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t tag,
+              std::span<const std::byte> words, Patience patience) {
+  const TimePoint started = patience.clock->now();
+  // They may have come in the last moment.
+  if (!patience.deadline.is_never())
+    patience.deadline = Deadline(std::max(patience.deadline.when(), started + longest_farewell));
+  Telling telling(exchange);
+  for (const int member : members) telling.tell(member, tag, words);
+  const auto tell_long = [&](TimePoint now) {
+    patience.long_wait->tell(telling.untold(), now, false);
+  };
+  if (!telling.wait(PatientWait(patience, {}, tell_long)))
+    throw_missing(patience, telling.untold(), started);
 }
 
 /// What the first member tells the others: their words, or why there are none.
@@ -92,7 +144,7 @@ void tell_of_gone(Exchange& exchange, std::span<const int> others, std::uint64_t
   Verdict{error.context().missing, error.problem()}.pack(packer);
   patience.meanwhile = nullptr;  // they would throw again
   patience.watch = nullptr;
-  tell_all(exchange, others, tag, packer.packed(), std::move(patience), Reach::some);
+  tell_some(exchange, others, tag, packer.packed(), std::move(patience));
 }
 
 /// The first member's ear for the others.
@@ -180,11 +232,12 @@ std::vector<Bytes> collect(Exchange& exchange, std::span<const int> members, std
   Packer packer;
   verdict.pack(packer);
   packer.number(members.size());
-  if (verdict.missing.empty())
-    for (const Bytes& bytes : gathered) packer.bytes(bytes);
-  tell_all(exchange, others, tag, packer.packed(), patience,
-           verdict.missing.empty() ? Reach::all : Reach::some);
-  verdict.raise(patience, started);
+  if (!verdict.missing.empty()) {
+    tell_some(exchange, others, tag, packer.packed(), patience);
+    verdict.raise(patience, started);
+  }
+  for (const Bytes& bytes : gathered) packer.bytes(bytes);
+  tell_all(exchange, others, tag, packer.packed(), patience);
   return gathered;
 }
 

@@ -62,7 +62,7 @@ class PatientWait {
     return true;
   }
   /// The same for what wakes a sleeper: `rest` sleeps until there may be news, and no longer than
-  /// it is told; false, at once: nothing would wake it.
+  /// it is told, or thinks right itself; false, at once: nothing would wake it.
   template <class Done, class Rest>
   bool until(Done is_done, Rest rest) {
     for (int looks = 0; !is_done(); ++looks) {
@@ -100,6 +100,7 @@ class PatientWait {
  private:
   static constexpr Duration short_nap = std::chrono::microseconds(10);
   static constexpr Duration long_nap = std::chrono::milliseconds(1);
+  static constexpr Duration longest_rest = std::chrono::milliseconds(100);
   static constexpr int short_naps = 300;  // some 20 ms
   static constexpr int looks_awake = 300;
 
@@ -107,9 +108,7 @@ class PatientWait {
   /// for so long that it is time to look for who is lost.
   bool may_go_on(bool has_waited);
   /// A wait that has been long may go on for long.
-  Duration next_rest() const {
-    return std::clamp<Duration>(waited() / 16, long_nap, std::chrono::milliseconds(10));
-  }
+  Duration next_rest() const { return std::clamp<Duration>(waited() / 16, long_nap, longest_rest); }
   void look_whether_long(TimePoint now);
 
   const Patience& patience_;

@@ -10,6 +10,9 @@
 namespace hymn::tcp {
 namespace {
 
+constexpr Duration shortest_pause = std::chrono::milliseconds(5);
+constexpr Duration pause_of_each_rank = std::chrono::microseconds(100);
+
 std::string key_of(int rank) { return fmt::format("tcp/{}", rank); }
 
 }  // namespace
@@ -24,7 +27,10 @@ std::string own_address(const std::string& interface, bool one_host) {
 
 // Whoever comes first draws the token.
 Directory::Directory(std::shared_ptr<Store> store, Net& net)
-    : store_(std::move(store)), net_(net), next_look_(static_cast<std::size_t>(net.size())) {
+    : store_(std::move(store)),
+      net_(net),
+      between_looks_(std::max<Duration>(shortest_pause, net.size() * pause_of_each_rank)),
+      next_look_(static_cast<std::size_t>(net.size())) {
   net_.set_token(Token::parse(store_->compare_set("tcp/token", "", Token::random().text())));
 }
 
@@ -39,7 +45,7 @@ bool Directory::knows(int rank) {
   TimePoint& next_look = next_look_[static_cast<std::size_t>(rank)];
   const TimePoint now = std::chrono::steady_clock::now();
   if (now < next_look) return false;
-  next_look = now + between_looks;
+  next_look = now + between_looks_;
   if (!store_->check({key_of(rank)})) return false;
   const Bytes said = store_->get(key_of(rank));
   Unpacker unpacker(said);

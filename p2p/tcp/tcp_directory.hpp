@@ -17,17 +17,18 @@ std::string own_address(const std::string& interface, bool one_host);
 /// Gives the net its token, and the addresses of others when they are wanted. Not thread-safe.
 class Directory {
  public:
-  static constexpr Duration between_looks = std::chrono::milliseconds(5);
-
   Directory(std::shared_ptr<Store> store, Net& net);
   /// This rank, which listens.
   void add(int rank);
   /// Whether it can be sent to. Looks into the store for who is not known yet, now and then.
   bool knows(int rank);
+  /// For one rank. With hundreds of them the store has as much to do as with a few.
+  Duration between_looks() const { return between_looks_; }
 
  private:
   std::shared_ptr<Store> store_;
   Net& net_;
+  Duration between_looks_;
   std::vector<TimePoint> next_look_;  ///< by rank
 };
 

@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -47,23 +48,20 @@ class Outbox {
     one.sending.bytes = one.bytes.size();
     Letters& waiting = waiting_[static_cast<std::size_t>(to)];
     waiting.splice(waiting.end(), letter);
+    under_way_.insert(last_);
     ++waits_;
     send(waiting);
     forget_what_is_done();
     return last_;
   }
+  /// All of it: nothing waits for who is not in the directory.
+  bool is_sent() const { return waits_ == 0; }
   void move() {
-    if (waits_ != 0)
+    if (!is_sent())
       for (Letters& letters : waiting_) send(letters);
     forget_what_is_done();
   }
-  bool has_left(std::uint64_t number) const {
-    const auto is_this = [number](const Letter& letter) { return letter.number == number; };
-    return std::ranges::none_of(sent_, is_this) &&
-           std::ranges::none_of(waiting_, [&](const Letters& letters) {
-             return std::ranges::any_of(letters, is_this);
-           });
-  }
+  bool has_left(std::uint64_t number) const { return !under_way_.contains(number); }
 
  private:
   struct Letter {
@@ -88,6 +86,7 @@ class Outbox {
         continue;
       }
       const std::exception_ptr error = letter->sending.error;
+      under_way_.erase(letter->number);
       letter = sent_.erase(letter);
       if (error) std::rethrow_exception(error);
     }
@@ -98,6 +97,7 @@ class Outbox {
   std::vector<Letters> waiting_;  ///< by rank
   std::size_t waits_ = 0;         ///< how many, of all
   Letters sent_;
+  std::set<std::uint64_t> under_way_;  ///< by number
   std::uint64_t last_ = 0;
 };
 
@@ -200,9 +200,13 @@ class TcpExchange final : public Exchange {
     outbox_.move();
     return outbox_.has_left(number);
   }
-  // Whoever is not in the store yet is looked for there after that.
   bool await_news(Duration limit) override {
-    tcp::Net::Rest(net_).sleep(std::min(limit, tcp::Directory::between_looks).count());
+    {
+      // No news comes of who is not in the store yet.
+      const std::lock_guard lock(mutex_);
+      if (!outbox_.is_sent()) limit = std::min(limit, directory_.between_looks());
+    }
+    tcp::Net::Rest(net_).sleep(limit.count());
     return true;
   }
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {

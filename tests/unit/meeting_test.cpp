@@ -326,6 +326,68 @@ TEST(AllGather, WhoIsGoneIsNamedToAllThatCome) {
   one.get();
 }
 
+/// What is said by this needs further calls to get there, until it is let go.
+class SlowExchange final : public Exchange {
+ public:
+  explicit SlowExchange(Exchange& exchange) : exchange_(exchange) {}
+
+  int rank() const override { return exchange_.rank(); }
+  int size() const override { return exchange_.size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    exchange_.send(to, tag, bytes);
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    return exchange_.try_receive(from, tag);
+  }
+  std::string name() const override { return "slow"; }
+  bool has_left(std::uint64_t) override {
+    ++asked;
+    return lets_go;
+  }
+
+  std::atomic<int> asked{0};
+  std::atomic<bool> lets_go{false};
+
+ private:
+  Exchange& exchange_;
+};
+
+// All have come, so each will take it; and who has not would wait for the first one's next call,
+// while that one waits in an operation for all.
+TEST(AllGather, TheFirstStaysUntilAllCanHearIt) {
+  Ranks ranks(2);
+  const std::vector<int> members = {0, 1};
+  SlowExchange first(ranks.exchange(0));
+  const auto gather = [&](Exchange& exchange, const Patience& patience) {
+    return all_gather(exchange, members, meeting_tag, bytes_of("word"), patience);
+  };
+  const auto one = std::async(std::launch::async, gather, std::ref(ranks.exchange(1)),
+                              ranks.patience(1, Timeout::none()));
+  auto zero =
+      std::async(std::launch::async, gather, std::ref(first), ranks.patience(0, Timeout::none()));
+  // Longer than it gives those of whom not all have come.
+  EXPECT_EQ(zero.wait_for(400ms), std::future_status::timeout);
+  EXPECT_GT(first.asked, 1);
+  first.lets_go = true;
+  EXPECT_EQ(zero.get().size(), 2u);
+}
+
+TEST(AllGather, WhoDoesNotTakeWhatAllHaveSaidIsNamed) {
+  Ranks ranks(2);
+  SlowExchange first(ranks.exchange(0));
+  ranks.exchange(1).send(0, meeting_tag, bytes_of("word"));
+  ranks.tell_after(0, 2s);
+  const Patience patience = ranks.patience(0, 3s);
+  ranks.clock(0).set_step(1ms);
+  try {
+    all_gather(first, std::vector{0, 1}, meeting_tag, {}, patience);
+    FAIL() << "gathered";
+  } catch (const TimeoutError& error) {
+    EXPECT_EQ(error.context().missing, std::vector{1});
+  }
+  EXPECT_EQ(ranks.told(), std::vector<std::string>{"rank 0 waits for 1"});
+}
+
 TEST(AllGather, NoLimitMeansNoLimitForAnyMember) {
   Ranks ranks(2);
   ranks.clock(1).set_step(1h);
