@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace hymn {
 
@@ -78,6 +80,21 @@ ExchangeMux::ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world
                          std::function<void(const std::string&)> tell)
     : exchange_(std::move(exchange)), world_(world), tell_(std::move(tell)) {}
 
+ExchangeMux::~ExchangeMux() {
+  if (mail_) mail_->remove(*this);
+}
+
+void ExchangeMux::set_mail(std::shared_ptr<UnsentMail> mail, std::function<bool()> may_move) {
+  bool has_some = false;
+  {
+    const std::lock_guard lock(mutex_);
+    mail_ = std::move(mail);
+    may_move_ = std::move(may_move);
+    has_some = !unsent_.empty();
+  }
+  if (has_some) mail_->add(*this);
+}
+
 std::shared_ptr<Exchange> ExchangeMux::channel(std::uint64_t id) {
   const auto self = shared_from_this();
   std::lock_guard lock(mutex_);
@@ -108,12 +125,56 @@ std::uint64_t ExchangeMux::send(int to, const Identity& identity,
   message.assign(bytes.begin(), bytes.end());
   const auto words = std::as_bytes(std::span(&identity, 1));
   message.insert(message.end(), words.begin(), words.end());
-  return exchange_->send_numbered(to, world_, message);
+  throw_failure();
+  const std::uint64_t number = exchange_->send_numbered(to, world_, message);
+  if (!exchange_->has_left(number)) note_unsent(number);
+  return number;
+}
+
+void ExchangeMux::note_unsent(std::uint64_t number) {
+  std::shared_ptr<UnsentMail> mail;
+  {
+    const std::lock_guard lock(mutex_);
+    unsent_.push_back(number);
+    mail = mail_;
+  }
+  if (mail) mail->add(*this);
+}
+
+bool ExchangeMux::move_unsent() noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    if (exchange_->is_open() && may_move_()) return move_some();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  return unsent_.empty();
+}
+
+// Where a peer is stopped there may be very many.
+bool ExchangeMux::move_some() {
+  constexpr std::size_t most_asked = 16;
+  for (std::size_t left = std::min(unsent_.size(), most_asked); left > 0; --left) {
+    if (turn_ >= unsent_.size()) turn_ = 0;
+    if (!exchange_->has_left(unsent_[turn_])) {
+      ++turn_;
+      continue;
+    }
+    unsent_[turn_] = unsent_.back();
+    unsent_.pop_back();
+  }
+  return unsent_.empty();
+}
+
+void ExchangeMux::throw_failure() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 // Whoever asks first sorts for all; who asked for what has come takes it.
 std::optional<ExchangeMessage> ExchangeMux::try_receive(int from, std::uint64_t channel,
                                                         std::uint64_t tag) {
+  throw_failure();
   std::lock_guard lock(mutex_);
   while (true) {
     if (const auto queues = arrived_.find(channel); queues != arrived_.end())

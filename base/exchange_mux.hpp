@@ -6,15 +6,18 @@
 // belongs to no world or channel that can still receive it is dropped, and counted.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/message_queues.hpp"
 #include "base/recent_map.hpp"
+#include "base/unsent_mail.hpp"
 #include "hymn/exchange.hpp"
 
 namespace hymn {
@@ -36,7 +39,8 @@ class NumberSet {
 };
 
 /// Of one world on one rank. Thread-safe where the exchange is.
-class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
+class ExchangeMux final : public std::enable_shared_from_this<ExchangeMux>,
+                          private UnsentMail::Sender {
  public:
   /// Of what is no group's.
   static constexpr std::uint64_t world_channel = ~std::uint64_t{0};
@@ -49,6 +53,11 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
   static std::shared_ptr<ExchangeMux> over(std::shared_ptr<Exchange> exchange,
                                            std::function<void(const std::string&)> tell = {});
 
+  ~ExchangeMux();
+
+  /// Who waits on this rank moves what has not left, on threads that may; as soon as it is known
+  /// whom the rank shares its process with. `mail` lives as long as this.
+  void set_mail(std::shared_ptr<UnsentMail> mail, std::function<bool()> may_move);
   /// Messages with this id, which no other group of the world ever has. When the last holder lets
   /// go of it, it has ended: what has come for it, or comes later, is dropped. One that has ended
   /// cannot be asked for again.
@@ -77,6 +86,10 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
               std::function<void(const std::string&)> tell);
   std::uint64_t send(int to, const Identity& identity, std::span<const std::byte> bytes);
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
+  void note_unsent(std::uint64_t number);
+  bool move_unsent() noexcept override;
+  bool move_some();
+  void throw_failure();
   void sort(ExchangeMessage message);
   void keep_few_awaited(std::uint64_t id);
   void drop(std::size_t messages, const std::string& why);
@@ -89,6 +102,11 @@ class ExchangeMux : public std::enable_shared_from_this<ExchangeMux> {
   std::map<std::uint64_t, MessageQueues> arrived_;  ///< by channel; perhaps of one that is to come
   RecentMap<std::uint64_t, std::monostate> awaited_{most_awaited + 1};  ///< of these, not open
   NumberSet ended_;
+  std::vector<std::uint64_t> unsent_;  ///< by the exchange's numbers
+  std::size_t turn_ = 0;               ///< whose it is, of these
+  std::shared_ptr<UnsentMail> mail_;
+  std::function<bool()> may_move_;
+  std::exception_ptr failure_{};  ///< of a message; whoever uses the exchange next hears of it
   std::uint64_t dropped_ = 0;
 };
 

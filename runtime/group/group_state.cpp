@@ -262,7 +262,10 @@ bool GroupState::drive(Operation& operation, Timeout limit, const Call& call) {
 }
 
 void GroupState::give_up(Operation& operation, const Call& call, const WatchedCall& watched) {
-  std::exception_ptr error = health_.explained(std::current_exception(), title_of(call));
+  // What it has failed of may have been meant for a receive before it, which was given up.
+  const bool is_own = !health_.is_aborted() || !health_.may_take_wrongly(call.request->type);
+  std::exception_ptr error = is_own ? health_.explained(std::current_exception(), title_of(call))
+                                    : health_.aborted_error(title_of(call));
   const GroupFailure failure = health_.describe_failure(error, title_of(call));
   const bool concerns_all = is_collective(call.request->type) || health_.has_failed_members();
   // Before anything is taken back: what comes then must be nobody else's.

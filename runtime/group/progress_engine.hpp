@@ -38,12 +38,14 @@ class ProgressEngine {
   void keep(std::unique_ptr<AbandonedOperation> abandoned);
 
   /// Nothing is in flight, in no world of this rank.
-  bool is_idle() const { return works_->count() == 0; }
-  bool has_one() const { return works_->count() == 1; }
+  bool is_idle() const { return works_->is_idle(); }
+  /// And no more.
+  bool has_one() const { return works_->count() == 1 && works_->mail()->is_empty(); }
   /// Of this world.
   bool has_works() const { return own_count_.load(std::memory_order_acquire) != 0; }
   /// Nothing of this world is in flight, nor left behind by what was given up.
   bool is_drained();
+  const std::shared_ptr<UnsentMail>& mail() const { return works_->mail(); }
   /// As WorksInFlight::step_some(): before it returns true the caller may give its core away, but
   /// not sleep.
   bool step_some();

@@ -82,9 +82,13 @@ bool WorksInFlight::step_turns(std::size_t most, bool from_next_to_end) {
   return all_had_theirs;
 }
 
-bool WorksInFlight::step_some() { return step_turns(works_a_turn, true); }
+bool WorksInFlight::step_some() {
+  mail_->move();
+  return step_turns(works_a_turn, true);
+}
 
 void WorksInFlight::step_all() {
+  mail_->move();
   std::size_t stepped = 0;
   const std::size_t all = count();
   if (all == 0) return;

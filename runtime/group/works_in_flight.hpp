@@ -9,6 +9,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/unsent_mail.hpp"
+
 namespace hymn {
 
 namespace detail {
@@ -37,6 +39,9 @@ class WorksInFlight {
   std::shared_ptr<detail::WorkState> remove(detail::WorkState& work);
 
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
+  /// What was said needs no further calls, either.
+  bool is_idle() const { return count() == 0 && mail_->is_empty(); }
+  const std::shared_ptr<UnsentMail>& mail() const { return mail_; }
   /// Of those, whose peers wait for steps of theirs.
   std::size_t needed_count() const { return needed_count_.load(std::memory_order_acquire); }
 
@@ -44,7 +49,7 @@ class WorksInFlight {
   /// for one of very many soon looks at that one again. True when all have had their turn. Never
   /// throws: failures go to the works themselves.
   bool step_some();
-  /// One step for all.
+  /// One step for all, and for the mail.
   void step_all();
 
   /// Calls `visit` with each, the oldest first, under the lock, so that no work ends on the thread
@@ -59,6 +64,7 @@ class WorksInFlight {
   /// Up to `most` of those turn it is; half of them rather those that can end next.
   bool step_turns(std::size_t most, bool from_next_to_end);
 
+  const std::shared_ptr<UnsentMail> mail_ = std::make_shared<UnsentMail>();
   mutable std::mutex mutex_;
   Works works_;                          // the oldest first
   Works::iterator turn_ = works_.end();  // whose it is

@@ -127,6 +127,8 @@ void WorldState::start_working() {
       met_.has_peers_here ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
       [life = &context_.life] { return life->may_end_works(); }, context_.oversubscribed,
       own_thread, helpers);
+  mux_->set_mail(context_.engine->mail(),
+                 [life = &context_.life] { return life->may_end_works(); });
   context_.recorder.set_progress_thread(own_thread);
   context_.watched_engine.store(context_.engine.get(), std::memory_order_release);
   groups_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);

@@ -30,5 +30,34 @@ TEST(AbandonedOperations, AreHeldNoLongerThanToTheNext) {
   }
 }
 
+/// Gone after two moves.
+class TwoMoves final : public UnsentMail::Sender {
+ public:
+  bool move_unsent() noexcept override { return --left_ == 0; }
+
+ private:
+  int left_ = 2;
+};
+
+// Also that of what was given up, for which nothing is in flight any more: the peers wait for what
+// comes behind it.
+TEST(UnsentMail, IsMovedByWhoeverWaits) {
+  ProgressEngine engine(
+      std::make_shared<WorksInFlight>(), [] { return true; }, false, false, CpuSet());
+  TwoMoves waited_by_step;
+  TwoMoves waited_by_patience;
+  EXPECT_TRUE(engine.is_idle());
+  engine.mail()->add(waited_by_step);
+  EXPECT_FALSE(engine.is_idle());
+  engine.step_some();
+  EXPECT_FALSE(engine.is_idle());
+  engine.step_some();
+  EXPECT_TRUE(engine.is_idle());
+  engine.mail()->add(waited_by_patience);
+  engine.step_all();
+  engine.step_all();
+  EXPECT_TRUE(engine.is_idle());
+}
+
 }  // namespace
 }  // namespace hymn::test

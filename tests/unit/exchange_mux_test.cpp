@@ -50,11 +50,88 @@ class WaitingExchange final : public Exchange {
     return ++sent;
   }
   std::optional<ExchangeMessage> try_receive(int, std::uint64_t) override { return std::nullopt; }
-  bool has_left(std::uint64_t number) override { return left.contains(number); }
+  bool has_left(std::uint64_t number) override {
+    if (fails) throw NetworkError("no connection");
+    return left.contains(number);
+  }
   std::string name() const override { return "waiting"; }
+  bool fails = false;
   std::uint64_t sent = 0;
   std::set<std::uint64_t> left{};
 };
+
+/// A world's messages over it.
+struct Mail {
+  std::shared_ptr<WaitingExchange> exchange = std::make_shared<WaitingExchange>();
+  std::shared_ptr<ExchangeMux> mux = ExchangeMux::over(exchange);
+  std::shared_ptr<UnsentMail> unsent = std::make_shared<UnsentMail>();
+  bool may_move = true;
+
+  void open() {
+    mux->set_mail(unsent, [this] { return may_move; });
+  }
+  void move_often() const {
+    for (int i = 0; i < 100; ++i) unsent->move();
+  }
+};
+
+TEST(UnsentMail, IsMovedUntilAllOfItHasLeft) {
+  Mail mail;
+  mail.open();
+  EXPECT_TRUE(mail.unsent->is_empty());
+  const auto channel = mail.mux->channel(1);
+  for (int i = 0; i < 40; ++i) channel->send(1, 5, bytes_of("word"));
+  mail.move_often();
+  EXPECT_FALSE(mail.unsent->is_empty());
+  for (std::uint64_t number = 40; number > 1; --number) mail.exchange->left.insert(number);
+  mail.move_often();
+  EXPECT_FALSE(mail.unsent->is_empty());
+  mail.exchange->left.insert(1);
+  mail.move_often();
+  EXPECT_TRUE(mail.unsent->is_empty());
+}
+
+TEST(UnsentMail, OfTheTimeBeforeIsMovedToo) {
+  Mail mail;
+  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.open();
+  mail.unsent->move();
+  EXPECT_FALSE(mail.unsent->is_empty());
+  mail.exchange->left.insert(1);
+  mail.unsent->move();
+  EXPECT_TRUE(mail.unsent->is_empty());
+}
+
+TEST(UnsentMail, IsNotMovedByAThreadThatMayNot) {
+  Mail mail;
+  mail.open();
+  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.exchange->left.insert(1);
+  mail.may_move = false;
+  mail.unsent->move();
+  EXPECT_FALSE(mail.unsent->is_empty());
+}
+
+TEST(UnsentMail, GoesWithItsWorld) {
+  Mail mail;
+  mail.open();
+  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.mux = nullptr;
+  EXPECT_TRUE(mail.unsent->is_empty());
+}
+
+// Who waits for something else has nothing to do with it.
+TEST(UnsentMail, OfAFailureHearsWhoUsesTheExchangeNext) {
+  Mail mail;
+  mail.open();
+  const auto channel = mail.mux->channel(1);
+  channel->send(1, 5, bytes_of("word"));
+  mail.exchange->fails = true;
+  mail.unsent->move();
+  mail.exchange->fails = false;
+  EXPECT_THROW(channel->try_receive(1, 5), NetworkError);
+  EXPECT_EQ(channel->try_receive(1, 5), std::nullopt);
+}
 
 // What waits for a message to leave would wait for ever if that hung on others to the same rank,
 // which it takes only when it has what this one waits to send next.
