@@ -49,7 +49,8 @@ struct PeerMechanism::PeerOffer {
     const bool has_set_aside = unpacker.number() != 0;
     if (const std::uint64_t uid = unpacker.number(); has_set_aside) offer.made_for = uid;
     offer.number = static_cast<std::uint32_t>(unpacker.number());
-    offer.staging_buffer = IpcStagingTicket::read(unpacker.bytes());
+    if (const Bytes ticket = unpacker.bytes(); !ticket.empty())
+      offer.staging_buffer = IpcStagingTicket::read(ticket);
     return offer;
   }
   Bytes packed() const {
@@ -60,7 +61,7 @@ struct PeerMechanism::PeerOffer {
         .number(made_for ? 1 : 0)
         .number(made_for.value_or(0))
         .number(number)
-        .bytes(staging_buffer.packed());
+        .bytes(is_wanted && why_not.empty() ? staging_buffer.packed() : Bytes());
     return packer.packed();
   }
   static std::vector<PeerOffer> read_all(std::span<const Word> said) {
