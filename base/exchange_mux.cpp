@@ -80,19 +80,30 @@ ExchangeMux::ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world
                          std::function<void(const std::string&)> tell)
     : exchange_(std::move(exchange)), world_(world), tell_(std::move(tell)) {}
 
-ExchangeMux::~ExchangeMux() {
-  if (mail_) mail_->remove(*this);
-}
+ExchangeMux::~ExchangeMux() { end_mail(); }
 
-void ExchangeMux::set_mail(std::shared_ptr<UnsentMail> mail, std::function<bool()> may_move) {
+void ExchangeMux::set_mail(std::shared_ptr<UnsentMail> mail, MailRules rules) {
   bool has_some = false;
   {
     const std::lock_guard lock(mutex_);
-    mail_ = std::move(mail);
-    may_move_ = std::move(may_move);
+    mail_ = mail;
+    rules_ = std::move(rules);
     has_some = !unsent_.empty();
   }
-  if (has_some) mail_->add(*this);
+  if (has_some) mail->add(*this);
+}
+
+void ExchangeMux::end_mail() {
+  std::shared_ptr<UnsentMail> mail;
+  {
+    const std::lock_guard lock(mutex_);
+    mail = std::exchange(mail_, nullptr);
+  }
+  if (!mail) return;
+  mail->remove(*this);
+  const std::lock_guard lock(mutex_);
+  rules_ = {};
+  unsent_.clear();
 }
 
 std::shared_ptr<Exchange> ExchangeMux::channel(std::uint64_t id) {
@@ -125,56 +136,52 @@ std::uint64_t ExchangeMux::send(int to, const Identity& identity,
   message.assign(bytes.begin(), bytes.end());
   const auto words = std::as_bytes(std::span(&identity, 1));
   message.insert(message.end(), words.begin(), words.end());
-  throw_failure();
   const std::uint64_t number = exchange_->send_numbered(to, world_, message);
-  if (!exchange_->has_left(number)) note_unsent(number);
+  if (!has_left(number)) note_unsent({to, number});
   return number;
 }
 
-void ExchangeMux::note_unsent(std::uint64_t number) {
+// It may fail of any message: whoever sends to, or receives from, that rank hears of it.
+bool ExchangeMux::has_left(std::uint64_t number) noexcept {
+  try {
+    return exchange_->has_left(number);
+  } catch (...) {
+    return false;
+  }
+}
+
+void ExchangeMux::note_unsent(const Letter& letter) {
   std::shared_ptr<UnsentMail> mail;
   {
     const std::lock_guard lock(mutex_);
-    unsent_.push_back(number);
+    unsent_.push_back(letter);
     mail = mail_;
   }
   if (mail) mail->add(*this);
 }
 
 bool ExchangeMux::move_unsent() noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    if (exchange_->is_open() && may_move_()) return move_some();
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
-  return unsent_.empty();
-}
-
-// Where a peer is stopped there may be very many.
-bool ExchangeMux::move_some() {
+  // Where a peer is stopped there may be very many.
   constexpr std::size_t most_asked = 16;
+  const std::lock_guard lock(mutex_);
+  if (!mail_ || !exchange_->is_open()) unsent_.clear();
+  if (unsent_.empty() || !rules_.may_move()) return unsent_.empty();
   for (std::size_t left = std::min(unsent_.size(), most_asked); left > 0; --left) {
     if (turn_ >= unsent_.size()) turn_ = 0;
-    if (!exchange_->has_left(unsent_[turn_])) {
+    Letter& letter = unsent_[turn_];
+    if (!has_left(letter.number) && !rules_.is_gone(letter.to)) {
       ++turn_;
       continue;
     }
-    unsent_[turn_] = unsent_.back();
+    letter = unsent_.back();
     unsent_.pop_back();
   }
   return unsent_.empty();
 }
 
-void ExchangeMux::throw_failure() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-}
-
 // Whoever asks first sorts for all; who asked for what has come takes it.
 std::optional<ExchangeMessage> ExchangeMux::try_receive(int from, std::uint64_t channel,
                                                         std::uint64_t tag) {
-  throw_failure();
   std::lock_guard lock(mutex_);
   while (true) {
     if (const auto queues = arrived_.find(channel); queues != arrived_.end())

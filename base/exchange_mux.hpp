@@ -6,7 +6,6 @@
 // belongs to no world or channel that can still receive it is dropped, and counted.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -55,9 +54,16 @@ class ExchangeMux final : public std::enable_shared_from_this<ExchangeMux>,
 
   ~ExchangeMux();
 
-  /// Who waits on this rank moves what has not left, on threads that may; as soon as it is known
-  /// whom the rank shares its process with. `mail` lives as long as this.
-  void set_mail(std::shared_ptr<UnsentMail> mail, std::function<bool()> may_move);
+  /// What the mux asks of its world while its messages are moved.
+  struct MailRules {
+    std::function<bool()> may_move;         ///< the calling thread
+    std::function<bool(int rank)> is_gone;  ///< nothing ever gets there
+  };
+  /// Who waits on this rank moves what has not left; from when it is known whom the rank shares its
+  /// process with.
+  void set_mail(std::shared_ptr<UnsentMail> mail, MailRules rules);
+  /// Nobody does any more. Waits for who is at it.
+  void end_mail();
   /// Messages with this id, which no other group of the world ever has. When the last holder lets
   /// go of it, it has ended: what has come for it, or comes later, is dropped. One that has ended
   /// cannot be asked for again.
@@ -86,10 +92,14 @@ class ExchangeMux final : public std::enable_shared_from_this<ExchangeMux>,
               std::function<void(const std::string&)> tell);
   std::uint64_t send(int to, const Identity& identity, std::span<const std::byte> bytes);
   std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
-  void note_unsent(std::uint64_t number);
+  struct Letter {
+    int to;
+    std::uint64_t number;  ///< the exchange's
+  };
+
+  bool has_left(std::uint64_t number) noexcept;
+  void note_unsent(const Letter& letter);
   bool move_unsent() noexcept override;
-  bool move_some();
-  void throw_failure();
   void sort(ExchangeMessage message);
   void keep_few_awaited(std::uint64_t id);
   void drop(std::size_t messages, const std::string& why);
@@ -102,11 +112,10 @@ class ExchangeMux final : public std::enable_shared_from_this<ExchangeMux>,
   std::map<std::uint64_t, MessageQueues> arrived_;  ///< by channel; perhaps of one that is to come
   RecentMap<std::uint64_t, std::monostate> awaited_{most_awaited + 1};  ///< of these, not open
   NumberSet ended_;
-  std::vector<std::uint64_t> unsent_;  ///< by the exchange's numbers
-  std::size_t turn_ = 0;               ///< whose it is, of these
+  std::vector<Letter> unsent_;
+  std::size_t turn_ = 0;  ///< whose it is, of these
   std::shared_ptr<UnsentMail> mail_;
-  std::function<bool()> may_move_;
-  std::exception_ptr failure_{};  ///< of a message; whoever uses the exchange next hears of it
+  MailRules rules_;
   std::uint64_t dropped_ = 0;
 };
 

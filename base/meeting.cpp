@@ -43,16 +43,17 @@ std::optional<ExchangeMessage> receive_until(Exchange& exchange, int from, std::
 /// Words to some, which may need this rank's calls to get there.
 class Telling {
  public:
-  explicit Telling(Exchange& exchange) : exchange_(exchange) {}
+  Telling(Exchange& exchange, const Patience& patience)
+      : exchange_(exchange), is_hopeless_(patience.is_hopeless) {}
 
   void tell(int member, std::uint64_t tag, std::span<const std::byte> words) {
     letters_.push_back({member, exchange_.send_numbered(member, tag, words)});
   }
-  /// Those that may not get it without further calls.
+  /// Those that may not get it without further calls, and are still there.
   std::vector<int> untold() const {
     std::vector<int> members;
     for (const Letter& letter : letters_)
-      if (!exchange_.has_left(letter.number)) members.push_back(letter.member);
+      if (!is_over(letter)) members.push_back(letter.member);
     return members;
   }
   bool wait(PatientWait wait) {
@@ -67,11 +68,15 @@ class Telling {
 
   // Of hundreds not all are asked for each time.
   bool have_all_left() {
-    while (!letters_.empty() && exchange_.has_left(letters_.back().number)) letters_.pop_back();
+    while (!letters_.empty() && is_over(letters_.back())) letters_.pop_back();
     return letters_.empty();
+  }
+  bool is_over(const Letter& letter) const {
+    return exchange_.has_left(letter.number) || (is_hopeless_ && is_hopeless_(letter.member));
   }
 
   Exchange& exchange_;
+  const std::function<bool(int rank)>& is_hopeless_;
   std::vector<Letter> letters_;
 };
 
@@ -81,7 +86,7 @@ void tell_some(Exchange& exchange, std::span<const int> members, std::uint64_t t
   patience.clock = &steady_clock();
   patience.long_wait = nullptr;
   patience.deadline = Deadline::after(longest_farewell);
-  Telling telling(exchange);
+  Telling telling(exchange, patience);
   for (const int member : members) {
     try {
       telling.tell(member, tag, words);
@@ -100,13 +105,15 @@ void tell_all(Exchange& exchange, std::span<const int> members, std::uint64_t ta
   // They may have come in the last moment.
   if (!patience.deadline.is_never())
     patience.deadline = Deadline(std::max(patience.deadline.when(), started + longest_farewell));
-  Telling telling(exchange);
+  Telling telling(exchange, patience);
   for (const int member : members) telling.tell(member, tag, words);
   const auto tell_long = [&](TimePoint now) {
-    patience.long_wait->tell(telling.untold(), now, false);
+    if (const auto untold = telling.untold(); !untold.empty())
+      patience.long_wait->tell(untold, now, false);
   };
-  if (!telling.wait(PatientWait(patience, {}, tell_long)))
-    throw_missing(patience, telling.untold(), started);
+  if (telling.wait(PatientWait(patience, {}, tell_long))) return;
+  if (const auto untold = telling.untold(); !untold.empty())
+    throw_missing(patience, untold, started);
 }
 
 /// What the first member tells the others: their words, or why there are none.

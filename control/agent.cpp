@@ -228,7 +228,12 @@ std::optional<ShrinkVerdict> Agent::settle(std::uint64_t uid, std::span<const in
 
 void Agent::call_to_settle(const ShrinkCall& call) {
   const std::lock_guard telling(telling_);
-  reject(call.uid);  // what was settled at an earlier time
+  std::optional<ShrinkVerdict> earlier;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const ShrinkVerdict* const known = verdicts_.find(call.uid)) earlier = *known;
+  }
+  if (earlier) reject(*earlier);
   {
     const std::lock_guard lock(mutex_);
     shrinking_[call.uid] = call.members;
@@ -265,22 +270,19 @@ bool Agent::is_shrinking(std::uint64_t uid) const {
   return unsettled_.contains(uid) || unsettled_.contains(confirmation_of(uid));
 }
 
-void Agent::reject_verdict(std::uint64_t uid) {
+void Agent::reject_verdict(const ShrinkVerdict& verdict) {
   const std::lock_guard telling(telling_);
-  reject(uid);
+  reject(verdict);
 }
 
-void Agent::reject(std::uint64_t uid) {
-  ShrinkCall rejection{.uid = uid};
+void Agent::reject(const ShrinkVerdict& verdict) {
   {
-    std::lock_guard lock(mutex_);
-    const ShrinkVerdict* const verdict = verdicts_.find(uid);
-    if (verdict == nullptr) return;
-    rejection.void_uid = verdict->new_uid;
-    rejected_.insert_or_assign(uid, verdict->new_uid);
-    verdicts_.erase(uid);
+    const std::lock_guard lock(mutex_);
+    rejected_.insert_or_assign(verdict.new_uid, verdict.uid);
+    const ShrinkVerdict* const known = verdicts_.find(verdict.uid);
+    if (known != nullptr && known->new_uid == verdict.new_uid) verdicts_.erase(verdict.uid);
   }
-  send_(rejection);
+  send_(ShrinkCall{.uid = verdict.uid, .void_uid = verdict.new_uid});
 }
 
 void Agent::receive(Message message) {
@@ -299,7 +301,7 @@ void Agent::reached_coordinator(int keeper) {
     std::lock_guard lock(mutex_);
     // It may have been the last thing that the coordinator before heard.
     for (const auto& [uid, abort] : aborted_) again.emplace_back(abort);
-    for (const auto& [uid, new_uid] : rejected_)
+    for (const auto& [new_uid, uid] : rejected_)
       again.emplace_back(ShrinkCall{.uid = uid, .void_uid = new_uid});
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
@@ -373,9 +375,7 @@ void Agent::on(const CallAnswer& message) {
 void Agent::on(const ShrinkVerdict& message) {
   std::lock_guard lock(mutex_);
   // Who asks two coordinators, one after the other, is answered twice, and late.
-  if (const auto* const rejected = rejected_.find(message.uid);
-      rejected != nullptr && *rejected == message.new_uid)
-    return;
+  if (rejected_.contains(message.new_uid)) return;
   verdicts_.insert_or_assign(message.uid, message);
   changed_.notify_all();
 }

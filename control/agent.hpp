@@ -87,8 +87,8 @@ class Agent {
                                        const Patience& patience);
   /// It has called shrink(), and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
-  /// What was settled last for this group is of no use here.
-  void reject_verdict(std::uint64_t uid);
+  /// What was settled is of no use here.
+  void reject_verdict(const ShrinkVerdict& verdict);
 
   // --- For what carries the messages
 
@@ -126,7 +126,7 @@ class Agent {
   void call_to_settle(const ShrinkCall& call);
   void withdraw(std::uint64_t uid);
   /// Within `telling_`.
-  void reject(std::uint64_t uid);
+  void reject(const ShrinkVerdict& verdict);
   /// None of these, of whom this rank is one, is there any more but this rank. Under the lock.
   bool is_left_alone(std::span<const int> members) const;
   ShrinkVerdict settle_alone(std::uint64_t uid);
@@ -144,7 +144,8 @@ class Agent {
   Send send_;
 
   // What is said of shrinks is said in the order in which it became so, to a new coordinator, too:
-  // what was rejected before a call does not come after it. Locked before mutex_.
+  // what was rejected before a call does not come after it. Locked before mutex_; where ranks are
+  // threads it is held while others hear what is said: a Listener must not come back to shrink().
   std::mutex telling_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -175,8 +176,8 @@ class Agent {
   /// The same, and those that are not waited for any more.
   RecentMap<std::uint64_t, std::monostate> unsettled_{most_remembered};
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
-  /// The new group of the verdict that was rejected last. Others may still have that verdict, and
-  /// tell the next coordinator of it.
+  /// The groups of verdicts that were rejected, by the new ones. Others may still have such a
+  /// verdict, and tell the next coordinator of it.
   RecentMap<std::uint64_t, std::uint64_t> rejected_{most_remembered};
   std::atomic<std::uint64_t> settled_alone_{0};
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <asio/steady_timer.hpp>
+#include <cerrno>
 #include <list>
 #include <map>
 #include <set>
@@ -66,6 +67,7 @@ class LinkServer::Impl : public std::enable_shared_from_this<Impl> {
   Stream::Events events_of(int rank);
   void dismiss(const Guest& guest);
   void dismiss_oldest();
+  void raise_alarm(const asio::error_code& error);  ///< for want of descriptors
   void complain(std::string_view kind, const Guest& guest, std::string_view what);
   void check_size(std::span<const std::byte> message) const;
 
@@ -78,6 +80,7 @@ class LinkServer::Impl : public std::enable_shared_from_this<Impl> {
   std::list<Guest> strangers_;  ///< the oldest first
   std::map<int, std::shared_ptr<Stream>> members_;
   std::set<std::string> complaints_;
+  bool has_raised_alarm_ = false;
 };
 
 void LinkServer::Impl::accept() {
@@ -99,6 +102,7 @@ void LinkServer::Impl::accept_all() {
       error == asio::error::connection_aborted || error == asio::error::interrupted)
     return accept();
   // Without descriptors, say, the connection keeps waiting: make room, and do not try at once.
+  raise_alarm(error);
   dismiss_oldest();
   pause_.expires_after(pause_after_failure);
   pause_.async_wait([weak = weak_from_this()](asio::error_code cancelled) {
@@ -220,6 +224,16 @@ void LinkServer::Impl::dismiss_oldest() {
   const Guest oldest = strangers_.front();
   complain("crowd", oldest, "too many others that have not finished the handshake came after it");
   dismiss(oldest);
+}
+
+void LinkServer::Impl::raise_alarm(const asio::error_code& error) {
+  const LinkLog& tell = options_.alarm ? options_.alarm : options_.log;
+  const bool is_known = error.value() == EMFILE || error.value() == ENFILE;
+  if (!is_known || !tell || std::exchange(has_raised_alarm_, true)) return;
+  tell(
+      fmt::format("who connects to the {} at {} has to wait: {}; remedy: raise the limit of open "
+                  "files (ulimit -n)",
+                  options_.service, to_string(endpoint_), error.message()));
 }
 
 // Strangers may come for ever: what is told about them must not.

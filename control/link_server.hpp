@@ -45,6 +45,8 @@ struct LinkServerOptions {
   std::string service = "link";  ///< what client and server must agree on
   LinkLimits limits{};
   LinkLog log{};
+  /// Told once, when those cannot connect who should. Empty: as `log`.
+  LinkLog alarm{};
 };
 
 class LinkServer {

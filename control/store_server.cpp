@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/helper_thread.hpp"
+#include "base/log.hpp"
 #include "control/run_handlers.hpp"
 
 namespace hymn {
@@ -30,7 +31,8 @@ StoreServer::StoreServer(const Endpoint& listen, const Token& token)
              .size = most_clients,
              .gives_ranks = true,
              .service = "store",
-             .limits = store_limits()},
+             .limits = store_limits(),
+             .alarm = [](std::string_view text) { Logger().warning(text); }},
             handlers()),
       thread_(start_helper_thread(
           "hymn-store", [this] { run_handlers(io_, {}); }, [](std::string_view) {})) {}

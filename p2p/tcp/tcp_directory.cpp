@@ -1,17 +1,32 @@
 #include "p2p/tcp/tcp_directory.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 
 #include "control/interface.hpp"
+#include "hymn/error.hpp"
 #include "p2p/tcp/tcp_card.hpp"
+#include "p2p/tcp/tcp_socket.hpp"
 
 namespace hymn::tcp {
 namespace {
 
 constexpr Duration shortest_pause = std::chrono::milliseconds(5);
 constexpr Duration pause_of_each_rank = std::chrono::microseconds(100);
+
+/// A process that has ended does not.
+bool is_listening(const Address& where) {
+  constexpr int limit_ms = 500;
+  try {
+    const Descriptor socket = begin_connect(where);
+    pollfd connected{.fd = socket.number(), .events = POLLOUT, .revents = 0};
+    return ::poll(&connected, 1, limit_ms) == 1 && end_of_connect(socket.number()) == 0;
+  } catch (const NetworkError&) {
+    return false;
+  }
+}
 
 std::string key_of(int rank) { return fmt::format("tcp/{}", rank); }
 
@@ -37,7 +52,18 @@ Directory::Directory(std::shared_ptr<Store> store, Net& net)
 void Directory::add(int rank) {
   Packer packer;
   Card::of(net_).pack(packer);
-  store_->set(key_of(rank), packer.packed());
+  const Bytes mine = packer.packed();
+  const Bytes there = store_->compare_set(key_of(rank), {}, mine);
+  if (there == mine) return;
+  Unpacker unpacker(there);
+  const Card card = Card::unpack(unpacker);
+  const Address other = Address::parse(card.host, card.port);
+  if (is_listening(other))
+    throw ConfigError(
+        fmt::format("another process is rank {} of this world already: the one that listens at {}",
+                    rank, other.text()),
+        {.rank = rank, .remedy = "give each process a RANK of its own"});
+  store_->set(key_of(rank), mine);  // it was a program before this one
 }
 
 bool Directory::knows(int rank) {

@@ -18,7 +18,7 @@ std::string own_address(const std::string& interface, bool one_host);
 class Directory {
  public:
   Directory(std::shared_ptr<Store> store, Net& net);
-  /// This rank, which listens.
+  /// This rank, which listens. Throws ConfigError where another process has come as that.
   void add(int rank);
   /// Whether it can be sent to. Looks into the store for who is not known yet, now and then.
   bool knows(int rank);

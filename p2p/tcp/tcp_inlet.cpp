@@ -84,7 +84,13 @@ void Inlet::parse(std::span<const std::byte> bytes) {
 
 bool Inlet::is_next(const Frame& frame) const {
   if (frame.number > expected_) throw NetworkError("a frame is missing");
-  return frame.number == expected_;
+  if (frame.number < expected_) return false;
+  // Said again, over another connection, a message is the same.
+  const bool is_same =
+      !partial_ || (frame.kind == FrameKind::eager && frame.group == partial_->group &&
+                    frame.tag == partial_->tag && frame.length == partial_->bytes);
+  if (!is_same) throw NetworkError("a frame is not the one that had begun to come");
+  return true;
 }
 
 void Inlet::begin(const Frame& frame) {

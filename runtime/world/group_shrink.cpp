@@ -63,7 +63,7 @@ ProcessGroup GroupShrink::shrink(GroupState& group) {
         return ProcessGroup(std::move(shrunk));
       }
     } catch (...) {
-      world_.peers.agent()->reject_verdict(old.uid);
+      world_.peers.agent()->reject_verdict(*verdict);
       throw;
     }
   }

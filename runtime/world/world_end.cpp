@@ -114,6 +114,7 @@ void WorldState::destroy() {
   if (metrics_file_) metrics_file_->write();
   control_.say_goodbye();
   const WorldEnd end = agree_to_end();
+  mux_->end_mail();
   // Abandoned operations outlive their world: MPI may still write to what they hold.
   keep_for_ever(context_.engine->shut_down());
   for (const auto& mechanism : mechanisms_) mechanism->shut_down(end);

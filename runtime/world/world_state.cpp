@@ -76,7 +76,10 @@ WorldState::WorldState(WorldParts parts)
         [this] { return dropped_messages(); }, context_.logger);
 }
 
-WorldState::~WorldState() { control_.end(); }
+WorldState::~WorldState() {
+  mux_->end_mail();
+  control_.end();
+}
 
 std::shared_ptr<WorldState> WorldState::make(WorldParts parts) {
   auto world = make_shared_here<WorldState>(std::move(parts));
@@ -128,7 +131,8 @@ void WorldState::start_working() {
       [life = &context_.life] { return life->may_end_works(); }, context_.oversubscribed,
       own_thread, helpers);
   mux_->set_mail(context_.engine->mail(),
-                 [life = &context_.life] { return life->may_end_works(); });
+                 {.may_move = [this] { return context_.life.may_end_works(); },
+                  .is_gone = [this](int rank) { return context_.peers.is_hopeless(rank); }});
   context_.recorder.set_progress_thread(own_thread);
   context_.watched_engine.store(context_.engine.get(), std::memory_order_release);
   groups_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);

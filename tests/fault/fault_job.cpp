@@ -1,6 +1,7 @@
 // A job in which ranks fail; fault_test starts it, and reads what the others have to tell.
 //   fault_job FOLDER SCENE…   see scene.hpp; what is told goes to files in FOLDER
-//   fault_job FOLDER loop     collectives for ever, until there is FOLDER/stop
+//   fault_job FOLDER loop S   collectives for ever, each S seconds at most, until there is
+//   FOLDER/stop
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ class Job {
  public:
   Job(Notes notes, std::vector<Scene> scenes);
   int play();
-  int loop();
+  int loop(seconds limit);
 
  private:
   void make_groups();
@@ -243,10 +244,10 @@ int Job::end() {
   return 0;
 }
 
-int Job::loop() {
+int Job::loop(seconds limit) {
   json report{{"rank", rank()}};
   ProcessGroup group = world_.group();
-  group.set_timeout(seconds(5));
+  group.set_timeout(limit);
   std::int64_t rounds = 0;
   double longest = 0;
   note_outcome(report, [&] {
@@ -277,7 +278,8 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   try {
     const std::vector<std::string> words(argv + 2, argv + argc);
-    if (words.front() == "loop") return Job(Notes(argv[1]), {}).loop();
+    if (words.front() == "loop")
+      return Job(Notes(argv[1]), {}).loop(std::chrono::seconds(std::stoi(words.at(1))));
     std::vector<Scene> scenes;
     for (std::size_t i = words.front().starts_with("HYMN_") ? 1 : 0; i < words.size(); ++i)
       scenes.push_back(Scene::parse(words[i]));

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs a job whose ranks fail, and looks for what it leaves: job.sh SECONDS PROGRAM WORD-OF-MPIRUN …
+# (words of $LAUNCHER, where that starts the ranks in place of mpirun).
 # Prints "hung" at the end if the job had to be ended after so long, then a line "left: …" for each
 # thing that is still there. On hosts of hosts.sh it looks on each of HOSTS.
 #
@@ -12,7 +13,7 @@ program=$2
 shift 2
 began=$(mktemp)
 end=$(($(date +%s) + seconds))
-timeout -k 5 "$seconds" "$root/scripts/mpirun" "$@" &
+timeout -k 5 "$seconds" "${LAUNCHER:-$root/scripts/mpirun}" "$@" &
 launcher=$!
 
 has_ranks() {

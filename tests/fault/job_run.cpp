@@ -46,6 +46,12 @@ bool has_hosts(const JobPlan& plan) { return plan.hosts.size() > 1; }
 
 /// What runs on the first host, in the allocation, or here.
 std::string inner_line(const JobPlan& plan, const std::string& folder) {
+  if (!plan.mpi)
+    return fmt::format(
+        "env LAUNCHER={0}/tests/fault/start_ranks.sh sh {0}/tests/fault/job.sh {1} {2} {3} {4} {5} "
+        "{6}",
+        source, plan.limit_s, file_name(plan.program), places(plan), plan.program, folder,
+        fmt::join(plan.words, " "));
   const std::string where =
       has_hosts(plan) ? fmt::format("--host {} -x HYMN_TUNING=off ", places(plan)) : "";
   return fmt::format("sh {}/tests/fault/job.sh {} {} {}{}-n {} {} {} {}", source, plan.limit_s,

@@ -12,6 +12,7 @@ struct JobPlan {
   std::string program;     ///< its file
   std::vector<int> hosts;  ///< ranks on each; one host: this machine
   bool slurm = false;      ///< within an allocation of a Slurm
+  bool mpi = true;         ///< else, on several hosts, ranks of HYMN_BOOTSTRAP=environment
   bool recovery = true;    ///< the launcher leaves the others alone when one rank fails
   int limit_s = 60;        ///< then the job is ended, and counts as hung
   std::vector<std::string> words{};

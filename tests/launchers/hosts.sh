@@ -6,6 +6,7 @@
 #   hosts.sh exec FOLDER HOST COMMAND …   the command on one of them
 #   hosts.sh cut FOLDER HOST          nothing comes from it or goes to it any more, until
 #   hosts.sh heal FOLDER HOST
+#   hosts.sh signal FOLDER HOST NAME  to all that runs on it: KILL, say
 #   hosts.sh down FOLDER              ends the hosts and all that runs on them
 # On a host, mpirun starts ranks on the others:
 #   scripts/mpirun --host node0:2,node1:1 build/bin/hymn bench all_reduce
@@ -114,6 +115,19 @@ exec_on() {
   on "$@"
 }
 
+# To what has the host's network; but for the host itself, and what it sleeps in.
+send_signal() {
+  host=$(cat "$folder/$1.pid")
+  network=$(readlink "/proc/$host/ns/net")
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/ns/net")" = "$network" ] || continue
+    read -r pid _ _ parent _ <"$process/stat" || continue
+    if [ "$pid" != "$host" ] && [ "$parent" != "$host" ]; then
+      kill -s "$2" "$pid" 2>/dev/null || [ ! -e "$process" ]
+    fi
+  done
+}
+
 # And from outside.
 
 # The first process inside, once all hosts are there.
@@ -153,6 +167,11 @@ case "${1:-}" in
     pid=$(top "$2")
     exec nsenter --target "$pid" $enter "$self" inside-"$1" "$3"
     ;;
+  signal)
+    [ $# -eq 4 ] || usage
+    pid=$(top "$2")
+    exec nsenter --target "$pid" $enter "$self" inside-signal "$3" "$4"
+    ;;
   down)
     [ $# -eq 2 ] || usage
     top "$2" >/dev/null
@@ -179,6 +198,7 @@ case "${1:-}" in
     ;;
   inside-cut) ip link set "port${2#node}" down ;;
   inside-heal) ip link set "port${2#node}" up ;;
+  inside-signal) send_signal "$2" "$3" ;;
   host) host "$2" ;;
   rsh) # as rsh: all words after the host are one command for a shell, and no variable goes along
     target=$2

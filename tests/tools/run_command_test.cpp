@@ -200,6 +200,7 @@ TEST(HymnRun, WhatCannotBeRunIsTold) {
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.output, HasSubstr("which program?"));
   EXPECT_EQ(run("-n 0 true").exit_code, 0) << "one for each core";
+  EXPECT_EQ(sorted_lines(run("-n 010 echo x").output).size(), 10u) << "no octal number";
   EXPECT_EQ(run("-n -1 true").exit_code, 2);
   EXPECT_EQ(run("-n 5000 true").exit_code, 2);
   EXPECT_EQ(run("--grace -1 -n 1 true").exit_code, 2);
@@ -232,6 +233,14 @@ ShellOutcome run_by_hand(int ranks, const std::string& what) {
 TEST(HymnRun, IsNotNeeded) {
   EXPECT_THAT(sorted_lines(run_by_hand(2, "sum").output),
               ElementsAre("rank 0 of 2: 3", "rank 1 of 2: 3"));
+}
+
+TEST(HymnRun, WantOfDescriptorsIsTold) {
+  const ShellOutcome outcome = run_shell("ulimit -n 24; HYMN_INIT_TIMEOUT=2 " + command +
+                                         " run -n 32 " + job + " hello 2>&1");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output,
+              AllOf(HasSubstr("who connects to the store at"), HasSubstr("ulimit -n")));
 }
 
 // With it goes the store.

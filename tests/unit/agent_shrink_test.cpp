@@ -124,7 +124,7 @@ TEST_F(AgentShrink, AVerdictThatIsRejectedIsVoid) {
   const std::vector<int> members = {0, 1};
   ASSERT_EQ(agent.shrink(9, members, patience()), verdict);
   take_sent();
-  agent.reject_verdict(9);
+  agent.reject_verdict(verdict);
   const Message rejection = ShrinkCall{.uid = 9, .void_uid = 1000};
   EXPECT_THAT(take_sent(), ElementsAre(rejection));
   // It comes again from a coordinator that was asked before.

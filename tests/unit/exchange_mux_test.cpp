@@ -66,9 +66,11 @@ struct Mail {
   std::shared_ptr<ExchangeMux> mux = ExchangeMux::over(exchange);
   std::shared_ptr<UnsentMail> unsent = std::make_shared<UnsentMail>();
   bool may_move = true;
+  bool is_gone = false;
 
   void open() {
-    mux->set_mail(unsent, [this] { return may_move; });
+    mux->set_mail(unsent, {.may_move = [this] { return may_move; },
+                           .is_gone = [this](int) { return is_gone; }});
   }
   void move_often() const {
     for (int i = 0; i < 100; ++i) unsent->move();
@@ -120,17 +122,41 @@ TEST(UnsentMail, GoesWithItsWorld) {
   EXPECT_TRUE(mail.unsent->is_empty());
 }
 
-// Who waits for something else has nothing to do with it.
-TEST(UnsentMail, OfAFailureHearsWhoUsesTheExchangeNext) {
+TEST(UnsentMail, ToWhoIsGoneIsForgotten) {
+  Mail mail;
+  mail.open();
+  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.unsent->move();
+  EXPECT_FALSE(mail.unsent->is_empty());
+  mail.is_gone = true;
+  mail.unsent->move();
+  EXPECT_TRUE(mail.unsent->is_empty());
+}
+
+TEST(UnsentMail, IsForgottenWhenItsWorldEnds) {
   Mail mail;
   mail.open();
   const auto channel = mail.mux->channel(1);
   channel->send(1, 5, bytes_of("word"));
+  mail.mux->end_mail();
+  EXPECT_TRUE(mail.unsent->is_empty());
+  channel->send(1, 5, bytes_of("word"));
+  EXPECT_TRUE(mail.unsent->is_empty());
+}
+
+// Who waits for something else has nothing to do with it.
+TEST(UnsentMail, FailuresOfItConcernThoseAloneWhoTalkToThatRank) {
+  Mail mail;
+  mail.open();
+  const auto channel = mail.mux->channel(1);
   mail.exchange->fails = true;
+  channel->send(1, 5, bytes_of("word"));
   mail.unsent->move();
   mail.exchange->fails = false;
-  EXPECT_THROW(channel->try_receive(1, 5), NetworkError);
   EXPECT_EQ(channel->try_receive(1, 5), std::nullopt);
+  mail.exchange->left.insert(1);
+  mail.unsent->move();
+  EXPECT_TRUE(mail.unsent->is_empty());
 }
 
 // What waits for a message to leave would wait for ever if that hung on others to the same rank,

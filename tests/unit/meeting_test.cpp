@@ -388,6 +388,15 @@ TEST(AllGather, WhoDoesNotTakeWhatAllHaveSaidIsNamed) {
   EXPECT_EQ(ranks.told(), std::vector<std::string>{"rank 0 waits for 1"});
 }
 
+TEST(AllGather, WhoIsGoneNeedNotHearIt) {
+  Ranks ranks(2);
+  SlowExchange first(ranks.exchange(0));
+  ranks.exchange(1).send(0, meeting_tag, bytes_of("word"));
+  Patience patience = ranks.patience(0, Timeout::none());
+  patience.is_hopeless = [](int rank) { return rank == 1; };
+  EXPECT_EQ(all_gather(first, std::vector{0, 1}, meeting_tag, {}, patience).size(), 2u);
+}
+
 TEST(AllGather, NoLimitMeansNoLimitForAnyMember) {
   Ranks ranks(2);
   ranks.clock(1).set_step(1h);

@@ -158,6 +158,18 @@ TEST_F(TcpExchange, RanksThatDoNotExistAreRefused) {
   EXPECT_THROW(ranks[0]->send(-1, 1, {}), UsageError);
 }
 
+TEST_F(TcpExchange, TwoThatComeAsOneRankAreTold) {
+  come(1, 2).reset();  // it has ended
+  const auto first = come(1, 2);
+  try {
+    come(1, 2);
+    FAIL() << "nothing is thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.problem(), HasSubstr("another process is rank 1 of this world already"));
+    EXPECT_EQ(error.context().rank, 1);
+  }
+}
+
 TEST_F(TcpExchange, AnInterfaceThatIsNotThereIsNamed) {
   try {
     make_tcp_exchange(

@@ -161,10 +161,17 @@ class Job {
   int exit_code_ = 0;
 };
 
+/// A number is taken for an octal one, else.
+std::string without_leading_zeros(std::string number) {
+  number.erase(0, std::min(number.find_first_not_of('0'), number.size() - 1));
+  return number;
+}
+
 }  // namespace
 
 void declare_run_arguments(CLI::App& app, RunArguments& arguments) {
-  app.add_option("-n,--ranks", arguments.ranks, "how many; default: one for each core");
+  app.add_option("-n,--ranks", arguments.ranks, "how many; default: one for each core")
+      ->transform(without_leading_zeros);
   app.add_flag("-l,--label", arguments.label, "write the rank before each line that one prints");
   app.add_option("--grace", arguments.grace,
                  "how many seconds the others have when a rank has failed; default: 5");
