@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -72,11 +73,14 @@ json NetworkCut::report_of(int rank) {
 }
 
 void NetworkCut::expect_undisturbed(double longest_ms) {
+  double longest = 0;
   for (int rank = 0; rank < plan_.ranks(); ++rank) {
     const json report = report_of(rank);
     EXPECT_EQ(report.value("kind", ""), "none") << report;
-    EXPECT_GT(report.value("longest_ms", 0.0), longest_ms) << "nobody was held up";
+    longest = std::max(longest, report.value("longest_ms", 0.0));
   }
+  // Not all need have been: one may have stood still between two calls.
+  EXPECT_GT(longest, longest_ms) << "nobody was held up";
   expect_ended(run_.get());
 }
 
