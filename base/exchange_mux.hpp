@@ -87,16 +87,15 @@ class ExchangeMux final : public std::enable_shared_from_this<ExchangeMux>,
     std::uint64_t channel;
     std::uint64_t tag;
   };
-
-  ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world,
-              std::function<void(const std::string&)> tell);
-  std::uint64_t send(int to, const Identity& identity, std::span<const std::byte> bytes);
-  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
   struct Letter {
     int to;
     std::uint64_t number;  ///< the exchange's
   };
 
+  ExchangeMux(std::shared_ptr<Exchange> exchange, std::uint64_t world,
+              std::function<void(const std::string&)> tell);
+  std::uint64_t send(int to, const Identity& identity, std::span<const std::byte> bytes);
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t channel, std::uint64_t tag);
   bool has_left(std::uint64_t number) noexcept;
   void note_unsent(const Letter& letter);
   bool move_unsent() noexcept override;

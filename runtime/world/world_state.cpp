@@ -126,13 +126,13 @@ void WorldState::start_working() {
   }
   const CpuSet& helpers = met_.helper_cpus;
   const bool own_thread = context_.settings.own_thread;
+  const auto may_step = [life = &context_.life] { return life->may_end_works(); };
   context_.engine = std::make_unique<ProgressEngine>(
-      met_.has_peers_here ? WorksInFlight::of_thread() : WorksInFlight::of_process(),
-      [life = &context_.life] { return life->may_end_works(); }, context_.oversubscribed,
-      own_thread, helpers);
-  mux_->set_mail(context_.engine->mail(),
-                 {.may_move = [this] { return context_.life.may_end_works(); },
-                  .is_gone = [this](int rank) { return context_.peers.is_hopeless(rank); }});
+      met_.has_peers_here ? WorksInFlight::of_thread() : WorksInFlight::of_process(), may_step,
+      context_.oversubscribed, own_thread, helpers);
+  mux_->set_mail(context_.engine->mail(), {.may_move = may_step, .is_gone = [this](int rank) {
+                                             return context_.peers.is_hopeless(rank);
+                                           }});
   context_.recorder.set_progress_thread(own_thread);
   context_.watched_engine.store(context_.engine.get(), std::memory_order_release);
   groups_.start(std::shared_ptr<WorldContext>(shared_from_this(), &context_), helpers);

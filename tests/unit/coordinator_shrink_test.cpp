@@ -30,6 +30,13 @@ class CoordinatorShrink : public ::testing::Test {
   void call(int rank, std::vector<int> members = {0, 1, 2, 3}) {
     coordinator->receive(rank, ShrinkCall{7, std::move(members)}, now);
   }
+  /// Rank 3 has died: what the others are told.
+  ShrinkVerdict settle_without_3() {
+    die(3);
+    for (const int rank : {0, 1, 2}) call(rank);
+    EXPECT_THAT(told(), ElementsAre(0, 1, 2));
+    return last;
+  }
   void die(int rank) { coordinator->lose(rank, "gone", now); }
   /// To whom a verdict went since the last time, which must be the same for all: `last`.
   std::vector<int> told() {
@@ -112,20 +119,14 @@ TEST_F(CoordinatorShrink, AStalledRankIsWaitedFor) {
 }
 
 TEST_F(CoordinatorShrink, WhoAsksAgainHearsTheSame) {
-  die(3);
-  for (const int rank : {0, 1, 2}) call(rank);
-  told();
-  const ShrinkVerdict first = last;
+  const ShrinkVerdict first = settle_without_3();
   call(1);
   EXPECT_THAT(told(), ElementsAre(1));
   EXPECT_EQ(last, first);
 }
 
 TEST_F(CoordinatorShrink, AnotherDeathNeedsAnotherVerdict) {
-  die(3);
-  for (const int rank : {0, 1, 2}) call(rank);
-  told();
-  const std::uint64_t first = last.new_uid;
+  const std::uint64_t first = settle_without_3().new_uid;
   die(2);
   call(1);
   EXPECT_THAT(told(), IsEmpty());
@@ -214,10 +215,7 @@ TEST_F(CoordinatorShrink, TheVerdictInForceStaysWhenAnotherIsRejected) {
 }
 
 TEST_F(CoordinatorShrink, WhoDoesNotWaitAnyMoreMakesTheVerdictInForceVoid) {
-  die(3);
-  for (const int rank : {0, 1, 2}) call(rank);
-  told();
-  const ShrinkVerdict first = last;
+  const ShrinkVerdict first = settle_without_3();
   call(1, {});
   coordinator->receive(2, first, now);
   call(0);

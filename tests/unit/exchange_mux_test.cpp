@@ -72,6 +72,8 @@ struct Mail {
     mux->set_mail(unsent, {.may_move = [this] { return may_move; },
                            .is_gone = [this](int) { return is_gone; }});
   }
+  /// By a channel that ends with that.
+  void say() const { mux->channel(1)->send(1, 5, bytes_of("word")); }
   void move_often() const {
     for (int i = 0; i < 100; ++i) unsent->move();
   }
@@ -95,7 +97,7 @@ TEST(UnsentMail, IsMovedUntilAllOfItHasLeft) {
 
 TEST(UnsentMail, OfTheTimeBeforeIsMovedToo) {
   Mail mail;
-  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.say();
   mail.open();
   mail.unsent->move();
   EXPECT_FALSE(mail.unsent->is_empty());
@@ -107,7 +109,7 @@ TEST(UnsentMail, OfTheTimeBeforeIsMovedToo) {
 TEST(UnsentMail, IsNotMovedByAThreadThatMayNot) {
   Mail mail;
   mail.open();
-  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.say();
   mail.exchange->left.insert(1);
   mail.may_move = false;
   mail.unsent->move();
@@ -117,7 +119,7 @@ TEST(UnsentMail, IsNotMovedByAThreadThatMayNot) {
 TEST(UnsentMail, GoesWithItsWorld) {
   Mail mail;
   mail.open();
-  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.say();
   mail.mux = nullptr;
   EXPECT_TRUE(mail.unsent->is_empty());
 }
@@ -125,7 +127,7 @@ TEST(UnsentMail, GoesWithItsWorld) {
 TEST(UnsentMail, ToWhoIsGoneIsForgotten) {
   Mail mail;
   mail.open();
-  mail.mux->channel(1)->send(1, 5, bytes_of("word"));
+  mail.say();
   mail.unsent->move();
   EXPECT_FALSE(mail.unsent->is_empty());
   mail.is_gone = true;

@@ -8,14 +8,14 @@ shift
 token=$(od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n')
 ranks=0
 for place in $places; do ranks=$((ranks + ${place#*:})); done
-common="HYMN_TUNING=off HYMN_BOOTSTRAP=environment HYMN_INTERFACE=eth0 HYMN_TOKEN=$token
+common="HYMN_TUNING=off HYMN_BOOTSTRAP=environment HYMN_INTERFACE=eth0 HYMN_TOKEN=$token \
   WORLD_SIZE=$ranks MASTER_ADDR=${places%%:*} MASTER_PORT=29600"
 
 rank=0
 for place in $places; do
   local_rank=0
   while [ "$local_rank" -lt "${place#*:}" ]; do
-    "${OMPI_MCA_plm_rsh_agent:?}" "${place%:*}" "exec env $(echo $common) RANK=$rank \
+    "${OMPI_MCA_plm_rsh_agent:?}" "${place%:*}" "exec env $common RANK=$rank \
       LOCAL_RANK=$local_rank $*" &
     rank=$((rank + 1))
     local_rank=$((local_rank + 1))
