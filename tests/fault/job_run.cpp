@@ -48,8 +48,8 @@ bool has_hosts(const JobPlan& plan) { return plan.hosts.size() > 1; }
 std::string inner_line(const JobPlan& plan, const std::string& folder) {
   if (!plan.mpi)
     return fmt::format(
-        "env LAUNCHER={0}/tests/launchers/start_ranks.sh sh {0}/tests/fault/job.sh {1} {2} {3} {4} {5} "
-        "{6}",
+        "env LAUNCHER={0}/tests/launchers/start_ranks.sh sh {0}/tests/fault/job.sh "
+        "{1} {2} {3} {4} {5} {6}",
         source, plan.limit_s, file_name(plan.program), places(plan), plan.program, folder,
         fmt::join(plan.words, " "));
   const std::string where =
