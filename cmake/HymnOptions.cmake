@@ -4,7 +4,8 @@ option(HYMN_WERROR "Treat warnings as errors" OFF)
 set(HYMN_SANITIZE "" CACHE STRING "Sanitizers for everything built, as -fsanitize= takes them")
 option(HYMN_FUZZERS "Build the fuzz targets; needs clang and -DHYMN_SANITIZE=…,fuzzer-no-link" OFF)
 option(HYMN_UNITY "Compile the sources of a target several at a time, so that headers are read less often" ON)
-option(HYMN_PROGRAMS "Build the hymn command, the benchmarks and the examples" ON)
+option(HYMN_PROGRAMS "Build the hymn command and the examples" ON)
+option(HYMN_BENCH "Build the benchmarks of bench/, which `make bench` runs" OFF)
 set(HYMN_TESTS AUTO CACHE STRING
     "Build the tests: ON, OFF, or AUTO: when this is the top project and GoogleTest is there")
 

@@ -5,9 +5,17 @@
 #include <new>
 #include <utility>
 
+#include "hymn/error.hpp"
 #include "p2p/operation.hpp"
 
 namespace hymn {
+
+/// Thrown where an operation needs what belongs to another group, which was aborted: no member of
+/// its own group has told anything, nor will.
+class ParentAborted final : public AbortedError {
+ public:
+  using AbortedError::AbortedError;
+};
 
 /// What one call is, beyond its request. `request` must outlive the operation.
 struct Call {

@@ -17,6 +17,10 @@ constexpr int part_color = 0;
   throw AbortedError("NCCL's communicator of this group was given up");
 }
 
+[[noreturn]] void throw_parent_given_up() {
+  throw ParentAborted("the group from whose communicator NCCL splits this group's was aborted");
+}
+
 }  // namespace
 
 NcclChannel::~NcclChannel() {
@@ -132,7 +136,9 @@ std::unique_ptr<NcclCommunicator> NcclChannel::begin_split(const NcclParts& part
 bool NcclChannel::step() {
   std::lock_guard stepping(step_mutex_);
   if (communicator_ == nullptr) {
-    if (parent_ == nullptr || !parent_->is_quiet()) return false;
+    if (parent_ == nullptr) return false;
+    if (parent_->is_given_up()) throw_parent_given_up();
+    if (!parent_->is_quiet()) return false;
     keep(parent_->split(parts_.nccl, part_color));
   }
   if (std::lock_guard lock(mutex_); given_up_) throw_given_up();

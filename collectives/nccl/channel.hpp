@@ -133,6 +133,10 @@ class NcclChannel {
   template <class Visit>
   void for_each_inner(Visit visit) const;
   std::unique_ptr<NcclCommunicator> split(const NcclParts& part, int color);
+  bool is_given_up() const {
+    std::lock_guard lock(mutex_);
+    return given_up_;
+  }
   /// Whether its communicator may be split now.
   bool is_quiet() { return step() && in_flight_ == 0; }
   /// Waits until it may be split, and begins that. Throws as NcclCommunicator::complete().

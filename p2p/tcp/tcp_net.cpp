@@ -236,6 +236,18 @@ void Net::look_whether_failed(int rank) {
                       .missing = {rank}});
 }
 
+std::string Net::trouble_with(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  const auto index = static_cast<std::size_t>(rank);
+  if (std::string told = outlets_[index]->trouble(now); !told.empty()) return told;
+  const Inlet& from = *inlets_[index];
+  if (!from.lost_since()) return {};
+  return fmt::format("the connection from rank {} was lost {:.1f} s ago: {}", rank,
+                     std::chrono::duration<double>(now - *from.lost_since()).count(),
+                     from.why_lost());
+}
+
 // --- The end ---
 
 void Net::shut_down(Duration limit) {

@@ -78,6 +78,9 @@ class Net final : private Post, private Sorter {
       look_whether_failed(rank);
   }
 
+  /// What is known to be wrong with the connections to and from a rank, for people; empty: nothing.
+  std::string trouble_with(int rank) const;
+
   /// While it lives whatever is done here wakes rest().
   class Rest {
    public:

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hymn/timeout.hpp"
@@ -60,6 +61,8 @@ class Outlet {
   bool is_restless() const;
   /// Connects again, or gives up.
   void look_after(TimePoint now);
+  /// Why what is to be said does not get there, for people; empty: nothing is known to be wrong.
+  std::string trouble(TimePoint now) const;
   /// Whether all that was said has reached the other host, as far as it can.
   bool is_drained() const;
   int socket() const { return socket_.number(); }
@@ -109,6 +112,7 @@ class Outlet {
   void acknowledged(const Frame& frame);
   void watch();
   void lose(const std::string& why);
+  std::string without_connection(Duration time, std::string_view why) const;
   void fail();
   bool has_something_to_say() const { return !said_.empty() || !long_.empty(); }
   bool wants_to_write() const;

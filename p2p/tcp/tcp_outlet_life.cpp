@@ -105,10 +105,29 @@ void Outlet::lose(const std::string& why) {
   is_welcome_ = false;
 }
 
+std::string Outlet::without_connection(Duration time, std::string_view why) const {
+  return fmt::format("no connection to rank {} at {} for {:.1f} s: {}", rank_, address_->text(),
+                     seconds(time), why);
+}
+
+std::string Outlet::trouble(TimePoint now) const {
+  switch (state_) {
+    case State::connecting:
+      return without_connection(now - trouble_since_.value_or(began_),
+                                why_.empty() ? "nobody has answered there yet" : why_);
+    case State::lost:
+      return without_connection(now - *trouble_since_, why_);
+    case State::idle:
+    case State::up:
+    case State::failed:
+      break;
+  }
+  return {};
+}
+
 void Outlet::fail() {
   ErrorContext context{.missing = {rank_}};
-  const std::string problem = fmt::format("no connection to rank {} at {} for {:.1f} s: {}", rank_,
-                                          address_->text(), seconds(site_.limits.patience), why_);
+  const std::string problem = without_connection(site_.limits.patience, why_);
   if (lacks_descriptors_) {
     context.remedy = "raise the limit of open files (ulimit -n)";
     context.missing.clear();

@@ -111,6 +111,8 @@ std::exception_ptr GroupHealth::explained(std::exception_ptr error, const std::s
   std::string reason;
   try {
     std::rethrow_exception(error);
+  } catch (const ParentAborted&) {
+    return error;
   } catch (const AbortedError& typed) {
     if (!typed.context().missing.empty() || !world_.peers.has_control()) return error;
     reason = typed.problem();

@@ -166,6 +166,8 @@ std::exception_ptr GroupInquiry::timeout_error(const PendingOp& op, Duration wai
   where.remedy = remedy_for(missing);
   where.missing = std::move(missing.ranks);
   if (!missing.words.empty()) missing.words += "; ";
+  if (const std::string trouble = world_.trouble_with(awaited_in(op)); !trouble.empty())
+    missing.words += trouble + "; ";
   const std::string_view what_follows = !gives_up ? "the operation is still in flight"
                                         : is_collective(op.type) ? "the group is given up"
                                                                  : "the call is given up";

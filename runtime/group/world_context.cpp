@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/rank/some_names.hpp"
+
 namespace hymn::detail {
 
 namespace {
@@ -42,7 +44,8 @@ WorldContext::WorldContext(WorldSettings chosen, Means means)
       inquiry(settings, logger, registry, peers, records),
       failures(recorder),
       incidents(settings, logger, registry, peers, records, recorder),
-      groups(means.groups) {}
+      groups(means.groups),
+      mechanisms_(means.mechanisms) {}
 
 WorldContext::~WorldContext() = default;
 
@@ -50,6 +53,15 @@ GroupFailure WorldContext::cause_of_leaving() const {
   GroupFailure failure = failures.cause();
   if (!failure.missing.empty()) return failure;
   return {"an exception has come out of the scope of its World", {rank()}};
+}
+
+std::string WorldContext::trouble_with(std::span<const int> ranks) const {
+  std::vector<std::string> troubles;
+  for (const int rank : ranks)
+    for (const auto& mechanism : mechanisms_)
+      if (std::string told = mechanism->trouble_with(rank); !told.empty())
+        troubles.push_back(std::move(told));
+  return some_of(std::move(troubles));
 }
 
 Patience WorldContext::patience(std::string purpose, Timeout timeout) const {

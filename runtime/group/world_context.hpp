@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct WorldContext {
   const CallRing& ring() const { return recorder.ring(); }
   /// Whose failure it is that this rank breaks off: its own, unless it has seen another's.
   GroupFailure cause_of_leaving() const;
+  /// What is known to be wrong with the ways to these ranks; empty: nothing.
+  std::string trouble_with(std::span<const int> ranks) const;
   /// Of a thread that waits: it moves what is in flight meanwhile.
   Patience patience(std::string purpose, Timeout timeout) const;
   /// The same for what all of these make together: throws a PeerError soon after one of them is
@@ -67,6 +70,9 @@ struct WorldContext {
   WorldFailures failures;
   Incidents incidents;
   GroupOwner& groups;
+
+ private:
+  const std::vector<std::unique_ptr<Mechanism>>& mechanisms_;
 };
 
 }  // namespace hymn::detail

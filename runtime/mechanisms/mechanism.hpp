@@ -124,6 +124,8 @@ class Mechanism {
   virtual std::uint64_t left_over() { return 0; }
   /// Messages that it has dropped: nobody could receive them any more.
   virtual std::uint64_t dropped_messages() const { return 0; }
+  /// What is known to be wrong with the way to this rank, for people; empty: nothing.
+  virtual std::string trouble_with(int /*rank*/) const { return {}; }
   virtual void shut_down(WorldEnd) {}
 };
 

@@ -59,12 +59,18 @@ bool TcpMechanism::is_wanted(const Membership& membership, const GroupOptions& o
       membership.ranks, [this](int rank) { return std::ranges::find(here_, rank) != here_.end(); });
 }
 
+std::shared_ptr<tcp::Net> TcpMechanism::net() const {
+  const std::lock_guard lock(mutex_);
+  return net_;
+}
+
 void TcpMechanism::start() {
   if (net_) return;
   auto net = make_shared_here<tcp::Net>(site_.rank, site_.size, logger_, site_.limits);
   const auto found =
       choose_interface(interface_addresses(), site_.interface, one_host_, "HYMN_INTERFACE");
   net->listen(found.address.to_string());
+  const std::lock_guard lock(mutex_);
   net_ = std::move(net);
 }
 
@@ -119,7 +125,15 @@ void TcpMechanism::close(const Membership& membership, bool) {
   if (net_) net_->close(membership.uid);
 }
 
-std::uint64_t TcpMechanism::dropped_messages() const { return net_ ? net_->dropped() : 0; }
+std::uint64_t TcpMechanism::dropped_messages() const {
+  const auto net = this->net();
+  return net ? net->dropped() : 0;
+}
+
+std::string TcpMechanism::trouble_with(int rank) const {
+  const auto net = this->net();
+  return net ? net->trouble_with(rank) : std::string();
+}
 
 void TcpMechanism::shut_down(WorldEnd) {
   if (net_) net_->shut_down(last_moment);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -29,19 +30,22 @@ class TcpMechanism final : public Mechanism {
   void stand_by(const Membership& membership, const GroupOptions&, const Patience&) override;
   void close(const Membership& membership, bool clean) override;
   std::uint64_t dropped_messages() const override;
+  std::string trouble_with(int rank) const override;
   void shut_down(WorldEnd end) override;
 
  private:
   struct Offer;
   bool is_wanted(const Membership& membership, const GroupOptions& options) const;
+  std::shared_ptr<tcp::Net> net() const;
   void start();
   void learn(const Membership& membership, const std::vector<Offer>& offers);
 
   const Site site_;
   const Logger logger_;
   bool one_host_ = true;
-  std::vector<int> here_;  ///< the ranks of this host
-  Token token_{};          ///< rank 0 draws it, and the others learn it when the world is made
+  std::vector<int> here_;     ///< the ranks of this host
+  Token token_{};             ///< rank 0 draws it, and the others learn it when the world is made
+  mutable std::mutex mutex_;  // guards it: other threads ask, too
   std::shared_ptr<tcp::Net> net_;  ///< null: no group has needed one
 };
 

@@ -137,7 +137,8 @@ void check_moves(ProcessGroup& group) {
   using Values = std::vector<Word<bytes>>;
   const auto size = static_cast<std::size_t>(group.size());
   const int rank = group.rank();
-  for (const std::size_t count : {1u, 3u, 700u}) {
+  constexpr std::size_t many = std::max<std::size_t>(70, 16800 / bytes);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{3}, many}) {
     Values own(count);
     for (std::size_t i = 0; i < count; ++i) own[i] = word<bytes>(rank, i);
     Values expected;

@@ -117,6 +117,8 @@ TEST(TcpFaults, WhoIsGoneIsNamed) {
   Block got(10);
   const auto out = scene.port(0)->open();
   out->send(1, user(1), sent(block));
+  EXPECT_TRUE(scene.until([&] { return !scene.net(0).trouble_with(1).empty(); }));
+  EXPECT_THAT(scene.net(0).trouble_with(1), HasSubstr("no connection to rank 1 at 127.0.0.1:"));
   try {
     scene.until([&] { return out->test(); });
     FAIL() << "nothing is thrown";
@@ -138,7 +140,10 @@ TEST(TcpFaults, AReceiveFromWhoIsGoneFails) {
   const auto in = scene.port(1)->open();
   in->recv(0, user(1), room(got));
   EXPECT_FALSE(in->test());
+  EXPECT_EQ(scene.net(1).trouble_with(0), "");
   scene.net(0).shut_down(std::chrono::seconds(1));
+  scene.until([&] { return !scene.net(1).trouble_with(0).empty(); });
+  EXPECT_THAT(scene.net(1).trouble_with(0), HasSubstr("the connection from rank 0 was lost"));
   try {
     scene.until([&] { return in->test(); });
     FAIL() << "nothing is thrown";

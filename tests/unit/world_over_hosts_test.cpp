@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <csignal>
 #include <sstream>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_over.hpp"
 #include "tests/support/machines.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/unit/exercise_world.hpp"
 #include "tests/unit/forked_ranks.hpp"
 #include "tests/unit/toy_exchanges.hpp"
@@ -170,6 +173,49 @@ TEST(WorldOverHosts, ADeathIsHeardOfAndTheRestGoOn) {
   for (const char* const path : {"", "tcp"})
     EXPECT_THAT(run_processes("0,1,2", go_on_without_last, {.path = path}),
                 ElementsAre(0, 0, SIGKILL));
+}
+
+/// No file can be opened while it lives.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// A sender that cannot connect, as long as its call may take.
+void send_without_connection(World& world) {
+  std::vector<std::int32_t> values(5000, world.rank());
+  world.group().set_timeout(std::chrono::seconds(4));
+  if (world.rank() == 0) {
+    const NoMoreFiles none;
+    try {
+      world.group().send(values, 1, 1);
+      throw std::runtime_error("a message was sent without a connection");
+    } catch (const TimeoutError& error) {
+      const std::string text = error.what();
+      require(text.find("no connection to rank 1 at 127.0.0.1:") != std::string::npos, text);
+      require(text.find("Too many open files") != std::string::npos, text);
+    }
+  }
+  // Both go on when it can.
+  world.group().set_timeout(std::chrono::seconds(30));
+  if (world.rank() == 0) world.group().send(values, 1, 2);
+  if (world.rank() == 1) world.group().recv(values, 0, 2);
+  require(values.back() == 0, "the message after that");
+}
+
+TEST(WorldOverHosts, ALimitTellsOfAConnectionThatCannotBeMade) {
+  if (address_sanitized) GTEST_SKIP() << "a sanitizer needs descriptors to look at objects";
+  EXPECT_THAT(run_processes("0,1", send_without_connection, {.path = "tcp"}), Each(0));
 }
 
 /// A receiver that computes for long: the sender waits, and nothing is lost.
