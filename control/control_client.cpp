@@ -140,12 +140,16 @@ void ControlClient::send_to(int rank, const Message& message) {
   }
 }
 
+void ControlClient::await_coordinator(Duration limit) const {
+  const auto until = now() + limit;
+  while (!coordinators_.empty() && !connected_ && now() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
 void ControlClient::flush() {
   if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) return;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   // Who leaves at once may not have reached any coordinator.
-  while (!coordinators_.empty() && !connected_ && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  await_coordinator(std::chrono::milliseconds(500));
   // What this rank's own coordinator has to pass on comes back to the same loop.
   for (int turn = 0; turn < 2; ++turn) {
     run_twice(io_);

@@ -69,6 +69,9 @@ class ControlClient {
   void run(const Token& token, std::vector<CoordinatorEndpoint> coordinators,
            std::shared_ptr<Agent> agent, std::function<std::vector<GroupMark>()> marks,
            std::vector<Neighbour> neighbours);
+  /// Waits, for so long at most, until a coordinator knows that this rank is there: it will hear of
+  /// its end from then on.
+  void await_coordinator(Duration limit) const;
   /// Thread-safe; never blocks. Throws UsageError for what is too large to be said.
   void post(Message message);
   /// Waits until there is a connection, for half a second at most, and what was posted has been

@@ -176,6 +176,12 @@ std::optional<RecorderView::Making> unended_making(const RecorderView& view) {
   return making && making->kind == MakingKind::new_group ? making : std::nullopt;
 }
 
+bool is_making(const RecorderView& view, std::uint64_t uid) {
+  if (const auto making = unended_making(view); making && making->uid == uid) return true;
+  const auto given_up = view.gave_up_making(uid);
+  return given_up && seconds_since(view.header(), *given_up) <= just_now;
+}
+
 OwnWait awaited_in(const RecorderView& view, const RecorderView::Making& making) {
   return {
       .uid = making.uid,

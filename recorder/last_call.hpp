@@ -35,6 +35,8 @@ std::optional<CallRecord> tested_call(const RecorderView& view);
 bool has_gone_on_after(const RecorderView& view, std::uint64_t calls);
 /// The group that the rank is making, or has just given up. Empty: none; also where it shrinks one.
 std::optional<RecorderView::Making> unended_making(const RecorderView& view);
+/// Whether it makes this group, or has just given that up, whatever it has begun since.
+bool is_making(const RecorderView& view, std::uint64_t uid);
 /// Whom a rank needs that waits in this call of its.
 OwnWait awaited_in(const RecorderView& view, const CallRecord& call);
 /// The same of a group that it is making.

@@ -144,6 +144,10 @@ struct RecorderHeader {
   SharedText<members_text> making_ranks{};
   SharedText<64> making_tag{};
   std::atomic<MakingKind> making_kind{MakingKind::new_group};
+  /// The last new group whose making this rank has given up, plus one, and when: it may have begun
+  /// to end its world since.
+  std::atomic<std::uint64_t> unmade_plus_one{0};
+  std::atomic<std::uint64_t> unmade_at{0};
   /// A thread of hymn's moves on what this rank has started.
   std::atomic<std::uint32_t> progress_thread{0};
   // The ring follows.

@@ -116,10 +116,15 @@ void RecorderMemory::begin_making(std::uint64_t uid, std::span<const int> member
 
 void RecorderMemory::end_making(std::uint64_t uid, bool is_made) {
   std::uint64_t own = uid + 1;
-  if (is_made)
+  if (is_made) {
     header_->making_plus_one.compare_exchange_strong(own, 0, std::memory_order_acq_rel);
-  else if (header_->making_plus_one.load(std::memory_order_acquire) == own)
-    header_->making_given_up.store(ClockReading::now().stamp, std::memory_order_release);
+  } else if (header_->making_plus_one.load(std::memory_order_acquire) == own) {
+    const std::uint64_t now = ClockReading::now().stamp;
+    header_->making_given_up.store(now, std::memory_order_release);
+    if (header_->making_kind.load(std::memory_order_acquire) != MakingKind::new_group) return;
+    header_->unmade_at.store(now, std::memory_order_release);
+    header_->unmade_plus_one.store(own, std::memory_order_release);
+  }
 }
 
 GroupLineLease RecorderMemory::take_line(std::uint64_t uid, std::string_view description,

@@ -99,6 +99,11 @@ std::optional<RecorderView::Making> RecorderView::making() const {
   return seen;
 }
 
+std::optional<std::uint64_t> RecorderView::gave_up_making(std::uint64_t uid) const {
+  if (header_->unmade_plus_one.load(std::memory_order_acquire) != uid + 1) return std::nullopt;
+  return header_->unmade_at.load(std::memory_order_acquire);
+}
+
 RecorderView::Method RecorderView::method(std::uint16_t number) const {
   if (number == 0 || number > header_->methods.size()) return {};
   const MethodName& name = header_->methods[number - 1u];

@@ -35,12 +35,12 @@ struct Frame {
 inline constexpr std::size_t head_bytes = 48;
 using Head = std::array<std::byte, head_bytes>;
 
-/// Longer messages are announced.
-inline constexpr std::size_t eager_limit = std::size_t{32} << 10;
+/// Longer messages are announced: up to here two copies cost less than to wait for an answer.
+inline constexpr std::size_t eager_limit = std::size_t{128} << 10;
 /// In one part of a long one.
 inline constexpr std::size_t part_limit = std::size_t{256} << 10;
 /// What one rank may have sent to another that nobody has received, in such costs.
-inline constexpr std::uint64_t eager_window = std::uint64_t{256} << 10;
+inline constexpr std::uint64_t eager_window = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t eager_cost(std::uint64_t bytes) { return bytes + 64; }
 
 /// The order of bytes is the machine's: all ranks of a job have the same, and others are refused.

@@ -53,7 +53,7 @@ void PeerInquiry::look_at_silent(std::vector<ProgressReport>& reports, const Inq
     report.stopped = is_stopped(peers_.person(report.rank).pid);
     add_calls(report, view, about, nullptr);
     const auto making = unended_making(view);
-    report.makes = making && making->uid == about.uid;
+    report.makes = is_making(view, about.uid);
     const auto call = unended_call(view);
     if (report.awaited.ranks.empty() && (call || making))
       report.awaited = call ? awaited_in(view, *call) : awaited_in(view, *making);
@@ -67,8 +67,7 @@ void PeerInquiry::look_at_silent(std::vector<ProgressReport>& reports, const Inq
 // too. So has who was the first to give up a group that was being made.
 void PeerInquiry::add_given_up(ProgressReport& report, const Inquiry& about,
                                const RecorderView& view) const {
-  const auto making = unended_making(view);
-  report.makes = making && making->uid == about.uid;
+  report.makes = is_making(view, about.uid);
   const auto call = unended_call(view);
   if (!call || call->state != CallState::failed) return;
   report.awaited = hymn::awaited_in(view, *call);

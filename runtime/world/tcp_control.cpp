@@ -109,6 +109,9 @@ PeerNews read_end(int rank, const RecorderView& view) {
   return news;
 }
 
+// All join at about the same time; one that is stopped now must not keep the others for long.
+constexpr Duration longest_joining = std::chrono::seconds(2);
+
 }  // namespace
 
 struct TcpControl::Life {
@@ -228,6 +231,10 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
   life_->control_client->set_on_beat(std::move(calls.beat));
   life_->control_client->run(life_->token, std::move(coordinators), std::move(agent),
                              std::move(calls.marks), look_around(offers));
+  // Processes on other hosts are seen by nobody but the coordinator: one that ended before it was
+  // known there would be missed only after half a minute.
+  if (life_->site.here.size() < static_cast<std::size_t>(life_->site.size))
+    life_->control_client->await_coordinator(longest_joining);
 }
 
 void TcpControl::post(const control::Message& message) {

@@ -56,8 +56,7 @@ ProgressReport WorldListener::tell(const Inquiry& about) {
     if (culprit != world_.rank())
       report.remark += fmt::format("; it has seen a failure of {}", world_.peers.name_of(culprit));
   report.doing += report.remark;
-  const auto making = unended_making(view);
-  report.makes = making && making->uid == about.uid;
+  report.makes = is_making(view, about.uid);
   report.awaited = own_wait();
   const ProgressEngine* engine = world_.watched_engine.load(std::memory_order_acquire);
   report.undriven =

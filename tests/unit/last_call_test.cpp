@@ -66,6 +66,27 @@ TEST_F(LastCall, TellsOfTheTagOfAGroup) {
       << described();
 }
 
+// Its limit may have passed a moment before that of who asks.
+TEST_F(LastCall, WhoEndsItsWorldHasJustGivenUpTheGroupThatItMade) {
+  memory_.begin_making(7, std::array{0, 1}, MakingKind::new_group);
+  EXPECT_TRUE(is_making(memory_.view(), 7));
+  EXPECT_FALSE(is_making(memory_.view(), 8));
+  memory_.end_making(7, false);
+  EXPECT_TRUE(is_making(memory_.view(), 7));
+  memory_.begin_making(0, std::array{0, 1}, MakingKind::end);
+  EXPECT_TRUE(is_making(memory_.view(), 7));
+  EXPECT_FALSE(is_making(memory_.view(), 0));
+}
+
+TEST_F(LastCall, WhatIsMadeIsNotGivenUp) {
+  memory_.begin_making(7, std::array{0, 1}, MakingKind::new_group);
+  memory_.end_making(7, true);
+  EXPECT_FALSE(is_making(memory_.view(), 7));
+  memory_.begin_making(9, std::array{0, 1}, MakingKind::shrink);
+  memory_.end_making(9, false);
+  EXPECT_FALSE(is_making(memory_.view(), 9));
+}
+
 TEST_F(LastCall, OfWhoEndsItsWorldOnlyTheCallsAreTold) {
   memory_.begin_making(0, std::array{0, 1}, MakingKind::end);
   EXPECT_FALSE(unended_making(memory_.view()));

@@ -113,7 +113,7 @@ TEST(TcpFaults, WhoIsGoneIsNamed) {
   TcpScene scene(2, short_limits);
   expect_working(scene);
   scene.net(1).shut_down(std::chrono::seconds(1));
-  const Block block = pattern(100'000, 1);
+  const Block block = pattern(300'000, 1);
   Block got(10);
   const auto out = scene.port(0)->open();
   out->send(1, user(1), sent(block));
@@ -282,7 +282,7 @@ TEST(TcpFaults, AListenerThatIsAStrangerIsNotTrusted) {
   net->introduce(1, scene.net(1).listens_at().value(), scene.net(1).nonce());
   net->open(0);
   const auto out = make_tcp_port(net, 0, {0, 1})->open();
-  const Block block = pattern(100'000, 1);
+  const Block block = pattern(300'000, 1);
   out->send(1, user(1), sent(block));
   EXPECT_THROW(scene.until([&] { return out->test(); }), NetworkError);
 }
