@@ -99,6 +99,9 @@ HYMN_API hymnResult_t hymnGroupTag(hymnGroup_t group, const char** tag);
 /// Waits for this rank's pending work within the group's timeout, gives up what is left, and ends
 /// the group. Only this rank's part, so ranks may do it in any order. Twice is fine.
 HYMN_API hymnResult_t hymnGroupDestroy(hymnGroup_t group);
+/// Gives the group up on all its ranks, from any thread: what is in flight, and later calls, end
+/// with hymnAbortedError, which carries the reason. As ProcessGroup::abort().
+HYMN_API hymnResult_t hymnGroupAbort(hymnGroup_t group, const char* reason);
 /// Frees the handle. The group itself ends first if it has not been destroyed, as hymnGroupDestroy,
 /// but for one that was found, or made with a tag, which others may have, too.
 HYMN_API hymnResult_t hymnGroupFree(hymnGroup_t group);

@@ -28,6 +28,43 @@ HYMN_API hymnResult_t hymnStoreCreateTcp(const char* host, int port, int is_serv
                                          const char* token, double seconds, hymnStore_t* store);
 /// Another store with "prefix/" before every key; it may be freed before this one.
 HYMN_API hymnResult_t hymnStoreCreatePrefix(const char* prefix, hymnStore_t of, hymnStore_t* store);
+
+/// Where a store's function puts a value that it returns.
+typedef struct hymnStoreValue hymnStoreValue_t;
+/// Copies the value there. hymnResourceError where memory runs out.
+HYMN_API hymnResult_t hymnStoreValuePut(hymnStoreValue_t* value, const void* data, size_t bytes);
+
+/// A store of the program's own. The functions may be called from any thread, several at a time,
+/// and do what the calls below that have their names do; none of them waits, but for `wait`. What
+/// returns anything but hymnSuccess ends the call with hymnStoreError, whose text names the
+/// function, the code and the key.
+typedef struct {
+  size_t size;    ///< sizeof(hymnStoreFunctions_t)
+  void* context;  ///< the first argument of all
+  hymnResult_t (*set)(void* context, const char* key, const void* value, size_t bytes);
+  /// Puts nothing where the key is not there.
+  hymnResult_t (*get)(void* context, const char* key, hymnStoreValue_t* value);
+  hymnResult_t (*add)(void* context, const char* key, int64_t delta, int64_t* sum);
+  /// Puts what is there afterwards, or nothing.
+  hymnResult_t (*compare_set)(void* context, const char* key, const void* expected,
+                              size_t expected_bytes, const void* desired, size_t desired_bytes,
+                              hymnStoreValue_t* value);
+  hymnResult_t (*delete_key)(void* context, const char* key, int* was_there);
+  hymnResult_t (*check)(void* context, const char* const* keys, size_t n, int* are_there);
+  /// NULL: hymn asks `check` again and again. For at most `seconds`, negative for ever; *are_there
+  /// is 0 when they have passed.
+  hymnResult_t (*wait)(void* context, const char* const* keys, size_t n, double seconds,
+                       int* are_there);
+  /// NULL: hymnStoreNumKeys is refused (hymnUnsupportedError).
+  hymnResult_t (*num_keys)(void* context, int64_t* keys);
+  void (*free)(void* context);  ///< when nothing uses the store any more; NULL: nothing to do
+} hymnStoreFunctions_t;
+#define HYMN_STORE_FUNCTIONS_INIT \
+  {sizeof(hymnStoreFunctions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+/// `functions` is copied. Where the call fails `free` is not called.
+HYMN_API hymnResult_t hymnStoreCreateFrom(const hymnStoreFunctions_t* functions,
+                                          hymnStore_t* store);
+
 /// The world's own store, with the world's timeout. All ranks call it, and the first calls wait for
 /// each other: World::store().
 HYMN_API hymnResult_t hymnWorldStore(hymnWorld_t world, hymnStore_t* store);

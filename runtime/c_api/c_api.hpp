@@ -10,7 +10,9 @@
 
 #include "hymn/hymn.h"
 #include "hymn/hymn_coalesced.h"
+#include "hymn/hymn_store.h"
 #include "hymn/process_group.hpp"
+#include "hymn/store.hpp"
 #include "hymn/world.hpp"
 
 struct hymnGroup {
@@ -27,6 +29,10 @@ struct hymnWorld {
 
 struct hymnWork {
   hymn::Work work;
+};
+
+struct hymnStore {
+  std::shared_ptr<hymn::Store> store;
 };
 
 namespace hymn::detail {

@@ -32,6 +32,10 @@ hymnResult_t hymnGroupDestroy(hymnGroup_t group) {
   return guarded(__func__, [&] { need(group, "group")->group.destroy(); });
 }
 
+hymnResult_t hymnGroupAbort(hymnGroup_t group, const char* reason) {
+  return guarded(__func__, [&] { need(group, "group")->group.abort(need(reason, "reason")); });
+}
+
 hymnResult_t hymnGroupFree(hymnGroup_t group) {
   return guarded(__func__, [&] {
     if (need(group, "group")->of_world) {

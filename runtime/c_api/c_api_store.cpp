@@ -4,15 +4,9 @@
 #include <algorithm>
 
 #include "base/config.hpp"
-#include "hymn/hymn_store.h"
 #include "hymn/rendezvous.hpp"
-#include "hymn/store.hpp"
 #include "runtime/c_api/c_api.hpp"
 #include "runtime/world/world_over.hpp"
-
-struct hymnStore {
-  std::shared_ptr<hymn::Store> store;
-};
 
 using namespace hymn::c_api;  // NOLINT: the functions below stand in no namespace
 using hymn::Store;

@@ -252,6 +252,18 @@ static void test_tags(hymnWorld_t world, int rank, int size) {
   CHECK_FAILS(hymnUsageError, "tag is NULL", hymnGroupTag(all, NULL));
 }
 
+// Rank 0 gives up a group in which the others wait for it.
+static void test_abort(hymnWorld_t world, int rank, int size) {
+  int ranks[max_ranks];
+  for (int i = 0; i < size; ++i) ranks[i] = i;
+  hymnGroup_t group = make_group(world, ranks, (size_t)size);
+  CHECK_FAILS(hymnUsageError, "reason is NULL", hymnGroupAbort(group, NULL));
+  CHECK_FAILS(hymnUsageError, "group is NULL", hymnGroupAbort(NULL, "enough"));
+  if (rank == 0) CHECK_OK(hymnGroupAbort(group, "it was enough"));
+  CHECK_FAILS(hymnAbortedError, "it was enough", hymnBarrier(group, NULL));
+  CHECK_OK(hymnGroupFree(group));
+}
+
 void test_groups(hymnWorld_t world) {
   int rank = -1, size = -1;
   CHECK_OK(hymnWorldRank(world, &rank));
@@ -264,4 +276,5 @@ void test_groups(hymnWorld_t world) {
   test_gpu_options(world);
   test_local_sync(world, rank, size);
   test_tags(world, rank, size);
+  test_abort(world, rank, size);
 }

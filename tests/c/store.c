@@ -135,6 +135,125 @@ static void check_of_world(hymnWorld_t world) {
   CHECK_OK(hymnStoreFree(again));
 }
 
+// A store of functions whose values are in another one; it fails where the context says so.
+struct own_store {
+  hymnStore_t of;
+  const char* fails;  // the function that does
+  int freed;
+};
+
+static int fails(const struct own_store* own, const char* function) {
+  return own->fails != NULL && strcmp(own->fails, function) == 0;
+}
+static hymnResult_t own_set(void* context, const char* key, const void* value, size_t bytes) {
+  struct own_store* own = context;
+  return fails(own, "set") ? hymnNetworkError : hymnStoreSet(own->of, key, value, bytes);
+}
+static hymnResult_t own_get(void* context, const char* key, hymnStoreValue_t* value) {
+  struct own_store* own = context;
+  char data[64];
+  size_t bytes = 0;
+  int there = 0;
+  if (fails(own, "get")) return hymnNetworkError;
+  CHECK_OK(hymnStoreCheck(own->of, &key, 1, &there));
+  if (!there) return hymnSuccess;
+  CHECK_OK(hymnStoreGet(own->of, key, 1, data, sizeof data, &bytes));
+  return hymnStoreValuePut(value, data, bytes);
+}
+static hymnResult_t own_add(void* context, const char* key, int64_t delta, int64_t* sum) {
+  return hymnStoreAdd(((struct own_store*)context)->of, key, delta, sum);
+}
+static hymnResult_t own_compare_set(void* context, const char* key, const void* expected,
+                                    size_t expected_bytes, const void* desired,
+                                    size_t desired_bytes, hymnStoreValue_t* value) {
+  char data[64];
+  size_t bytes = 0;
+  const hymnResult_t result =
+      hymnStoreCompareSet(((struct own_store*)context)->of, key, expected, expected_bytes, desired,
+                          desired_bytes, data, sizeof data, &bytes);
+  return result == hymnSuccess ? hymnStoreValuePut(value, data, bytes) : result;
+}
+static hymnResult_t own_delete(void* context, const char* key, int* was_there) {
+  return hymnStoreDelete(((struct own_store*)context)->of, key, was_there);
+}
+static hymnResult_t own_check(void* context, const char* const* keys, size_t n, int* are_there) {
+  struct own_store* own = context;
+  return fails(own, "check") ? hymnPeerError : hymnStoreCheck(own->of, keys, n, are_there);
+}
+static hymnResult_t own_wait(void* context, const char* const* keys, size_t n, double seconds,
+                             int* are_there) {
+  const hymnResult_t result =
+      hymnStoreWait(((struct own_store*)context)->of, keys, n, seconds == 0 ? 0.001 : seconds);
+  *are_there = result == hymnSuccess;
+  return result == hymnStoreError ? hymnSuccess : result;
+}
+static hymnResult_t own_num_keys(void* context, int64_t* keys) {
+  return hymnStoreNumKeys(((struct own_store*)context)->of, keys);
+}
+static void own_free(void* context) { ((struct own_store*)context)->freed += 1; }
+
+static void check_own(void) {
+  struct own_store own = {NULL, NULL, 0};
+  hymnStore_t store = NULL;
+  hymnWorld_t world = NULL;
+  int64_t number = 0;
+  size_t bytes = 0;
+  hymnStoreFunctions_t functions = HYMN_STORE_FUNCTIONS_INIT;
+  functions.context = &own;
+  functions.set = own_set;
+  functions.get = own_get;
+  functions.add = own_add;
+  functions.compare_set = own_compare_set;
+  functions.delete_key = own_delete;
+  functions.check = own_check;
+  functions.wait = own_wait;
+  functions.num_keys = own_num_keys;
+  functions.free = own_free;
+  CHECK_OK(hymnStoreCreateHash(&own.of));
+  CHECK_OK(hymnStoreCreateFrom(&functions, &store));
+  check_calls(store);
+  check_prefix(store);
+  CHECK_OK(hymnStoreFree(store));
+  CHECK(own.freed == 1);
+
+  functions.wait = NULL;  // then check is asked
+  functions.num_keys = NULL;
+  CHECK_OK(hymnStoreCreateFrom(&functions, &store));
+  CHECK_FAILS(hymnUnsupportedError, "num_keys", hymnStoreNumKeys(store, &number));
+  CHECK_OK(hymnStoreSet(store, "a", "", 0));
+  CHECK_OK(hymnStoreGet(store, "a", 1, NULL, 0, &bytes));
+  CHECK(bytes == 0);
+  CHECK_FAILS(hymnStoreError, "'b'", hymnStoreWait(store, both, 2, 0.01));
+  CHECK(strstr(hymnGetLastError(), "'a'") == NULL);
+  CHECK_FAILS(hymnStoreError, "'b', which nobody has set",
+              hymnStoreGet(store, "b", 0.01, NULL, 0, &bytes));
+  own.fails = "set";
+  CHECK_FAILS(hymnStoreError, "function set of the program's store has failed for key 'a'",
+              hymnStoreSet(store, "a", "", 0));
+  CHECK(strstr(hymnGetLastError(), hymnGetErrorString(hymnNetworkError)) != NULL);
+  own.fails = "get";
+  CHECK_FAILS(hymnStoreError, "function get of", hymnStoreGet(store, "a", 1, NULL, 0, &bytes));
+  own.fails = "check";
+  CHECK_FAILS(hymnStoreError, "function check of", hymnStoreWait(store, both, 2, 1));
+  CHECK_OK(hymnStoreFree(store));
+  CHECK(own.freed == 2);
+
+  own.fails = NULL;
+  CHECK_OK(hymnStoreCreateFrom(&functions, &store));
+  CHECK_OK(hymnInitFromStore(&world, store, 0, 1, NULL));
+  CHECK_OK(hymnStoreFree(store));
+  CHECK_OK(hymnFinalize(world));
+  CHECK(own.freed == 3);
+
+  functions.check = NULL;
+  CHECK_FAILS(hymnUsageError, "functions->check is NULL", hymnStoreCreateFrom(&functions, &store));
+  functions.size = 1;
+  CHECK_FAILS(hymnUsageError, "hymnStoreFunctions_t", hymnStoreCreateFrom(&functions, &store));
+  CHECK_FAILS(hymnUsageError, "functions is NULL", hymnStoreCreateFrom(NULL, &store));
+  CHECK(own.freed == 3);
+  CHECK_OK(hymnStoreFree(own.of));
+}
+
 static void check_errors(void) {
   hymnStore_t store = NULL;
   size_t bytes = 0;
@@ -183,6 +302,7 @@ void test_store(hymnWorld_t world) {
   CHECK_OK(hymnStoreFree(store));
   check_file();
   check_tcp();
+  check_own();
   check_world_over();
   check_errors();
   check_of_world(world);
