@@ -1,0 +1,177 @@
+// The backend "hymn": the life of a process group, and the collectives over one tensor.
+#include "backend.hpp"
+
+#include <hymn/hymn.h>
+
+#include "errors.hpp"
+#include "gil.hpp"
+
+namespace hymn_torch {
+
+Backend::Backend(const GroupRequest& request)
+    : c10d::Backend(request.rank, request.size), group_(std::make_shared<Group>(request)) {
+  init();
+}
+
+Backend::~Backend() = default;
+
+Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* title,
+           const Tensors* inputs)
+    : backend_(backend),
+      type_(type),
+      name_(name),
+      title_(title),
+      inputs_(inputs),
+      operation_(backend.gathered_ ? backend.gathered_ : std::make_shared<Operation>()) {}
+
+void Call::check(hymnResult_t result) { hymn_torch::check(result); }
+
+Backend::WorkPtr Call::work() {
+  std::optional<Tensors> inputs;
+  if (inputs_ != nullptr) inputs = *inputs_;
+  return c10::make_intrusive<Work>(backend_.getRank(), type_, title_, inputs, operation_,
+                                   backend_.group_, ++backend_.sequence_);
+}
+
+Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  Call call(*this, c10d::OpType::BROADCAST, "broadcast", "hymn:broadcast", &tensors);
+  at::Tensor& tensor = only(tensors, call.name());
+  const std::size_t count = count_of(tensor, call.name());
+  const hymnDataType_t type = moved_type(tensor.scalar_type(), call.name());
+  const int root = call.world_rank(options.rootRank);
+  void* const data =
+      options.rootRank == getRank() ? call.buffers().input(tensor) : call.buffers().output(tensor);
+  call.operation().add_result(tensor);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIBroadcast(data, count, type, root, call.group(), nullptr, work);
+  });
+}
+
+Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  Call call(*this, c10d::OpType::ALLREDUCE, "all_reduce", "hymn:all_reduce", &tensors);
+  at::Tensor& tensor = only(tensors, call.name());
+  const std::size_t count = count_of(tensor, call.name());
+  const hymnDataType_t type = reduced_type(tensor.scalar_type(), call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  void* const data = call.buffers().in_place(tensor);
+  call.operation().add_result(tensor);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIAllReduce(data, data, count, type, op, call.group(), nullptr, work);
+  });
+}
+
+Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  Call call(*this, c10d::OpType::REDUCE, "reduce", "hymn:reduce", &tensors);
+  at::Tensor& tensor = only(tensors, call.name());
+  const std::size_t count = count_of(tensor, call.name());
+  const hymnDataType_t type = reduced_type(tensor.scalar_type(), call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  const int root = call.world_rank(options.rootRank);
+  void* const data = options.rootRank == getRank() ? call.buffers().in_place(tensor)
+                                                   : call.buffers().input(tensor);
+  call.operation().add_result(tensor);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIReduce(data, data, count, type, op, root, call.group(), nullptr, work);
+  });
+}
+
+Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                       const c10d::AllgatherOptions&) {
+  const Tensors inputs{input};
+  Call call(*this, c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor",
+            "hymn:all_gather_into_tensor", &inputs);
+  const std::size_t count = count_of(input, call.name());
+  if (count_of(output, call.name()) != count * call.size())
+    throw_value_error(
+        "hymn: all_gather_into_tensor: the output must have as many elements as the "
+        "inputs of all ranks");
+  const hymnDataType_t type = moved_type(type_of(output, inputs, call.name()), call.name());
+  const void* const from = call.buffers().input(input);
+  void* const to = call.buffers().output(output);
+  call.operation().add_result(output);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIAllGather(from, to, count, type, call.group(), nullptr, work);
+  });
+}
+
+Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLE(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
+  const Tensors inputs{input};
+  Call call(*this, c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor",
+            "hymn:reduce_scatter_tensor", &inputs);
+  const std::size_t count = count_of(output, call.name());
+  if (count_of(input, call.name()) != count * call.size())
+    throw_value_error(
+        "hymn: reduce_scatter_tensor: the input must have as many elements as the "
+        "outputs of all ranks");
+  const hymnDataType_t type = reduced_type(type_of(output, inputs, call.name()), call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  const void* const from = call.buffers().input(input);
+  void* const to = call.buffers().output(output);
+  call.operation().add_result(output);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIReduceScatter(from, to, count, type, op, call.group(), nullptr, work);
+  });
+}
+
+namespace {
+
+/// Elements that go to, or come from, each rank: `splits` are rows; none: equal parts.
+std::vector<std::size_t> counts_of_splits(const at::Tensor& tensor,
+                                          const std::vector<int64_t>& splits, std::size_t ranks,
+                                          const char* side) {
+  const std::string what = std::string("hymn: all_to_all_single: the ") + side;
+  const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  if (splits.empty()) {
+    if (rows % static_cast<int64_t>(ranks) != 0)
+      throw_value_error(what + "'s first dimension is not divisible by the number of ranks");
+    return std::vector<std::size_t>(ranks, static_cast<std::size_t>(tensor.numel()) / ranks);
+  }
+  if (splits.size() != ranks) throw_value_error(what + " splits are not one for each rank");
+  std::vector<std::size_t> counts;
+  int64_t sum = 0;
+  for (const int64_t split : splits) {
+    if (split < 0) throw_value_error(what + " splits have a negative number");
+    sum += split;
+    counts.push_back(static_cast<std::size_t>(rows == 0 ? 0 : split * (tensor.numel() / rows)));
+  }
+  if (sum != rows)
+    throw_value_error(what + " splits do not add up to the size of its first dimension");
+  return counts;
+}
+
+}  // namespace
+
+Backend::WorkPtr Backend::HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                       std::vector<int64_t>& output_splits,
+                                                       std::vector<int64_t>& input_splits,
+                                                       const c10d::AllToAllOptions&) {
+  const Tensors inputs{input};
+  Call call(*this, c10d::OpType::ALLTOALL_BASE, "all_to_all_single", "hymn:all_to_all_single",
+            &inputs);
+  count_of(input, call.name());
+  count_of(output, call.name());
+  const auto sends = counts_of_splits(input, input_splits, call.size(), "input");
+  const auto recvs = counts_of_splits(output, output_splits, call.size(), "output");
+  const hymnDataType_t type = moved_type(type_of(output, inputs, call.name()), call.name());
+  const void* const from = call.buffers().input(input);
+  void* const to = call.buffers().output(output);
+  call.operation().add_result(output);
+  if (input_splits.empty() && output_splits.empty()) {
+    if (sends.front() != recvs.front())
+      throw_value_error("hymn: all_to_all_single: input and output have different sizes");
+    return call.run([&](hymnWork_t* work) {
+      return hymnIAllToAll(from, to, sends.front(), type, call.group(), nullptr, work);
+    });
+  }
+  return call.run([&](hymnWork_t* work) {
+    return hymnIAllToAllv(from, sends.data(), to, recvs.data(), type, call.group(), nullptr, work);
+  });
+}
+
+Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions&) {
+  Call call(*this, c10d::OpType::BARRIER, "barrier", "hymn:barrier");
+  return call.run([&](hymnWork_t* work) { return hymnIBarrier(call.group(), nullptr, work); });
+}
+
+}  // namespace hymn_torch

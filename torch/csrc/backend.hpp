@@ -1,0 +1,130 @@
+// The backend "hymn" of torch.distributed: c10d's calls as hymn's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operation.hpp"
+#include "torch_version.hpp"
+#include "work.hpp"
+#include "world.hpp"
+
+namespace hymn_torch {
+
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+
+class Backend final : public c10d::Backend {
+ public:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  /// Waits for the other members.
+  explicit Backend(const GroupRequest& request);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "hymn"; }
+  /// Gives the group up on all its ranks.
+  void give_up(const std::string& reason) { group_->abort(reason); }
+  hymnGroup_t group() const { return group_->handle(); }
+
+  // backend.cpp
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr HYMN_TORCH_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                       const c10d::AllgatherOptions& options) override;
+  WorkPtr HYMN_TORCH_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                           const c10d::ReduceScatterOptions& options) override;
+  WorkPtr HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                       std::vector<int64_t>& output_splits,
+                                       std::vector<int64_t>& input_splits,
+                                       const c10d::AllToAllOptions& options) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+  // lists.cpp: a tensor for each rank
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
+
+  // coalesced.cpp: several calls as one
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+  // messages.cpp
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  // How many collectives this rank has called.
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+ private:
+  friend class Call;
+
+  WorkPtr receive(Tensors& tensors, int source, int tag);
+
+  std::shared_ptr<Group> group_;
+  uint64_t sequence_ = 0;
+  std::shared_ptr<Operation> gathered_;  ///< between the beginning and the end of coalescing
+};
+
+/// One call of the backend: its memory, and how it is started.
+class Call {
+ public:
+  /// `name` is that of torch's users, for messages; `title` what the profiler shows.
+  Call(Backend& backend, c10d::OpType type, const char* name, const char* title,
+       const Tensors* inputs = nullptr);
+
+  const char* name() const { return name_; }
+  hymnGroup_t group() const { return backend_.group(); }
+  std::size_t size() const { return static_cast<std::size_t>(backend_.getSize()); }
+  int world_rank(int64_t rank) const { return backend_.group_->world_rank(rank); }
+  bool is_gathered() const { return backend_.gathered_ != nullptr; }
+  Buffers& buffers() { return operation_->buffers(); }
+  Operation& operation() { return *operation_; }
+
+  /// Starts one part of it: `start(work)` calls a function of hymn's that has an I in its name.
+  template <class Start>
+  void start(Start&& start) {
+    hymnWork_t work = nullptr;
+    check(start(&work));
+    if (is_gathered())
+      hymnWorkFree(work);
+    else
+      operation_->add_work(work);
+  }
+  /// What the caller waits for.
+  Backend::WorkPtr work();
+  template <class Start>
+  Backend::WorkPtr run(Start&& start) {
+    this->start(std::forward<Start>(start));
+    return work();
+  }
+
+ private:
+  static void check(hymnResult_t result);
+
+  Backend& backend_;
+  c10d::OpType type_;
+  const char* name_;
+  const char* title_;
+  const Tensors* inputs_;
+  std::shared_ptr<Operation> operation_;
+};
+
+}  // namespace hymn_torch

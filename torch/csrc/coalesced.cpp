@@ -1,0 +1,132 @@
+// The backend "hymn": several calls as one.
+#include <hymn/hymn_coalesced.h>
+
+#include "backend.hpp"
+#include "errors.hpp"
+
+namespace hymn_torch {
+namespace {
+
+using Calls = std::vector<hymnCollectiveCall_t>;
+
+hymnResult_t start_one(hymnCollective_t collective, const hymnCollectiveCall_t& one,
+                       hymnGroup_t group, hymnWork_t* work) {
+  switch (collective) {
+    case hymnCollectiveAllReduce:
+      return hymnIAllReduce(one.sendbuf, one.recvbuf, one.count, one.dtype, one.op, group, nullptr,
+                            work);
+    case hymnCollectiveAllGather:
+      return hymnIAllGather(one.sendbuf, one.recvbuf, one.count, one.dtype, group, nullptr, work);
+    default:
+      return hymnIReduceScatter(one.sendbuf, one.recvbuf, one.count, one.dtype, one.op, group,
+                                nullptr, work);
+  }
+}
+
+/// Starts them, those of one type together: hymn's coalesced calls are alike. Between the beginning
+/// and the end of coalescing they are gathered one by one.
+Backend::WorkPtr run(Call& call, hymnCollective_t collective, Calls calls) {
+  if (call.is_gathered()) {
+    for (const hymnCollectiveCall_t& one : calls)
+      call.start([&](hymnWork_t* work) { return start_one(collective, one, call.group(), work); });
+    return call.work();
+  }
+  while (!calls.empty()) {
+    Calls alike, others;
+    for (const hymnCollectiveCall_t& each : calls)
+      (each.dtype == calls.front().dtype ? alike : others).push_back(each);
+    call.start([&](hymnWork_t* work) {
+      return hymnICoalesced(collective, alike.data(), alike.size(), call.group(), nullptr, work);
+    });
+    calls = std::move(others);
+  }
+  return call.work();
+}
+
+void require_pairs(const Tensors& outputs, const Tensors& inputs, const char* call) {
+  if (outputs.empty() || outputs.size() != inputs.size())
+    throw_value_error(std::string("hymn: ") + call + " takes as many inputs as outputs, not none");
+}
+
+}  // namespace
+
+Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
+                                              const c10d::AllreduceCoalescedOptions& options) {
+  Call call(*this, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
+            "hymn:all_reduce_coalesced", &tensors);
+  require_pairs(tensors, tensors, call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  Calls calls;
+  for (const at::Tensor& tensor : tensors) {
+    const std::size_t count = count_of(tensor, call.name());
+    const auto type = reduced_type(tensor.scalar_type(), call.name());
+    void* const data = call.buffers().in_place(tensor);
+    call.operation().add_result(tensor);
+    calls.push_back({data, data, count, type, op, 0});
+  }
+  return run(call, hymnCollectiveAllReduce, std::move(calls));
+}
+
+Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                          const c10d::AllgatherOptions&) {
+  Call call(*this, c10d::OpType::COALESCED, "all_gather_into_tensor_coalesced",
+            "hymn:all_gather_into_tensor_coalesced", &inputs);
+  require_pairs(outputs, inputs, call.name());
+  Calls calls;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t count = count_of(inputs[i], call.name());
+    if (count_of(outputs[i], call.name()) != count * call.size())
+      throw_value_error(
+          "hymn: all_gather_into_tensor_coalesced: an output must have as many "
+          "elements as the inputs of all ranks");
+    const auto type = moved_type(type_of(outputs[i], {inputs[i]}, call.name()), call.name());
+    const void* const from = call.buffers().input(inputs[i]);
+    void* const to = call.buffers().output(outputs[i]);
+    call.operation().add_result(outputs[i]);
+    calls.push_back({from, to, count, type, hymnSum, 0});
+  }
+  return run(call, hymnCollectiveAllGather, std::move(calls));
+}
+
+Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  Call call(*this, c10d::OpType::COALESCED, "reduce_scatter_tensor_coalesced",
+            "hymn:reduce_scatter_tensor_coalesced", &inputs);
+  require_pairs(outputs, inputs, call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  Calls calls;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t count = count_of(outputs[i], call.name());
+    if (count_of(inputs[i], call.name()) != count * call.size())
+      throw_value_error(
+          "hymn: reduce_scatter_tensor_coalesced: an input must have as many "
+          "elements as the outputs of all ranks");
+    const auto type = reduced_type(type_of(outputs[i], {inputs[i]}, call.name()), call.name());
+    const void* const from = call.buffers().input(inputs[i]);
+    void* const to = call.buffers().output(outputs[i]);
+    call.operation().add_result(outputs[i]);
+    calls.push_back({from, to, count, type, op, 0});
+  }
+  return run(call, hymnCollectiveReduceScatter, std::move(calls));
+}
+
+// Calls of this thread are gathered by hymn; all of them are one operation here, too.
+void Backend::startCoalescing() {
+  check(hymnCoalesceBegin(group(), nullptr));
+  gathered_ = std::make_shared<Operation>();
+  gathered_->set_gathering(true);
+}
+
+Backend::WorkPtr Backend::endCoalescing() {
+  if (!gathered_) throw_value_error("hymn: the end of coalescing without its beginning");
+  const std::shared_ptr<Operation> gathered = std::move(gathered_);
+  gathered_ = nullptr;
+  hymnWork_t work = nullptr;
+  check(hymnICoalesceEnd(group(), &work));
+  gathered->add_work(work);
+  gathered->set_gathering(false);
+  return c10::make_intrusive<Work>(getRank(), c10d::OpType::COALESCED, "hymn:coalesced",
+                                   std::nullopt, gathered, group_, ++sequence_);
+}
+
+}  // namespace hymn_torch

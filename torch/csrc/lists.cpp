@@ -1,0 +1,100 @@
+// The backend "hymn": collectives with a tensor for each rank.
+#include "backend.hpp"
+#include "errors.hpp"
+
+namespace hymn_torch {
+namespace {
+
+using Blocks = std::vector<hymnBlock_t>;
+
+enum class Side { sent, received };
+
+Blocks blocks_of(Call& call, const Tensors& tensors, Side side) {
+  Blocks blocks;
+  for (const at::Tensor& tensor : tensors) {
+    const std::size_t count = count_of(tensor, call.name());
+    void* const data =
+        side == Side::sent ? call.buffers().input(tensor) : call.buffers().output(tensor);
+    blocks.push_back({data, count});
+    if (side == Side::received) call.operation().add_result(tensor);
+  }
+  return blocks;
+}
+
+/// What one collective has of lists.
+struct Lists {
+  hymnCollective_t collective;
+  hymnDataType_t type;
+  hymnOp_t op = hymnSum;
+  int root = 0;
+};
+
+Backend::WorkPtr run(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
+  const Blocks from = blocks_of(call, sent, Side::sent);
+  const Blocks to = blocks_of(call, received, Side::received);
+  return call.run([&](hymnWork_t* work) {
+    return hymnICollectiveList(lists.collective, from.empty() ? nullptr : from.data(),
+                               to.empty() ? nullptr : to.data(), lists.type, lists.op, lists.root,
+                               call.group(), nullptr, work);
+  });
+}
+
+}  // namespace
+
+Backend::WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs,
+                                    const c10d::AllgatherOptions&) {
+  Call call(*this, c10d::OpType::ALLGATHER, "all_gather", "hymn:all_gather", &inputs);
+  const at::Tensor& input = only(inputs, call.name());
+  const Tensors& to = only(outputs, getSize(), call.name());
+  const auto type = moved_type(type_of(input, to, call.name()), call.name());
+  return run(call, {hymnCollectiveAllGather, type}, inputs, to);
+}
+
+Backend::WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs,
+                                 const c10d::GatherOptions& options) {
+  Call call(*this, c10d::OpType::GATHER, "gather", "hymn:gather", &inputs);
+  const at::Tensor& input = only(inputs, call.name());
+  const int root = call.world_rank(options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  if (!is_root && !outputs.empty()) throw_value_error("hymn: gather has outputs on the root alone");
+  const Tensors to = is_root ? only(outputs, getSize(), call.name()) : Tensors();
+  const auto type = moved_type(type_of(input, to, call.name()), call.name());
+  return run(call, {hymnCollectiveGather, type, hymnSum, root}, inputs, to);
+}
+
+Backend::WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs,
+                                  const c10d::ScatterOptions& options) {
+  Call call(*this, c10d::OpType::SCATTER, "scatter", "hymn:scatter",
+            inputs.empty() ? nullptr : &inputs.front());
+  const at::Tensor& output = only(outputs, call.name());
+  const int root = call.world_rank(options.rootRank);
+  const bool is_root = options.rootRank == getRank();
+  if (!is_root && !inputs.empty()) throw_value_error("hymn: scatter has inputs on the root alone");
+  const Tensors from = is_root ? only(inputs, getSize(), call.name()) : Tensors();
+  const auto type = moved_type(type_of(output, from, call.name()), call.name());
+  return run(call, {hymnCollectiveScatter, type, hymnSum, root}, from, outputs);
+}
+
+Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                         const c10d::ReduceScatterOptions& options) {
+  Call call(*this, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", "hymn:reduce_scatter",
+            inputs.empty() ? nullptr : &inputs.front());
+  const at::Tensor& output = only(outputs, call.name());
+  const Tensors& from = only(inputs, getSize(), call.name());
+  const auto type = reduced_type(type_of(output, from, call.name()), call.name());
+  const hymnOp_t op = reduction(options.reduceOp, call.name());
+  return run(call, {hymnCollectiveReduceScatter, type, op}, from, outputs);
+}
+
+Backend::WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs,
+                                   const c10d::AllToAllOptions&) {
+  Call call(*this, c10d::OpType::ALLTOALL, "all_to_all", "hymn:all_to_all", &inputs);
+  if (inputs.size() != call.size() || outputs.size() != call.size())
+    throw_value_error("hymn: all_to_all takes two lists of " + std::to_string(getSize()) +
+                      " tensors, one for each rank");
+  type_of(inputs.front(), inputs, call.name());
+  const auto type = moved_type(type_of(inputs.front(), outputs, call.name()), call.name());
+  return run(call, {hymnCollectiveAllToAll, type}, inputs, outputs);
+}
+
+}  // namespace hymn_torch

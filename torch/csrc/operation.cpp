@@ -1,0 +1,154 @@
+// An operation in flight, and what lives until it is over.
+#include "operation.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "errors.hpp"
+#include "gil.hpp"
+#include "waiter.hpp"
+
+namespace hymn_torch {
+namespace {
+
+// Between two looks for signals that have come, so that Ctrl-C ends a wait. A wait with a limit
+// asks the other ranks where they are when it passes, which costs some messages.
+constexpr double between_signal_checks = 2.0;
+
+// With this a wait that ends at a limit gives the group up: it must not have one of ours.
+bool limits_are_final() {
+  static const bool are = std::getenv("HYMN_BLOCKING_WAIT") != nullptr;
+  return are;
+}
+
+void check_end(hymnResult_t result) {
+  if (result != hymnSuccess) throw_failure(result, hymnGetLastError());
+}
+
+bool is_in_flight(hymnWork_t work) {
+  int done = 0;
+  return hymnWorkTest(work, &done) == hymnSuccess && done == 0;
+}
+
+}  // namespace
+
+std::atomic<int> Operation::in_flight_{0};
+
+Operation::~Operation() {
+  for (const hymnWork_t work : works_) hymnWorkFree(work);
+  if (!is_over()) --in_flight_;
+}
+
+void Operation::wait_for(hymnWork_t work, double seconds) const {
+  const bool is_limited = seconds > 0;
+  if (limits_are_final() && !is_limited) return check_end(hymnWorkWait(work));
+  for (double left = seconds; true; left -= between_signal_checks) {
+    const double part = is_limited ? std::min(left, between_signal_checks) : between_signal_checks;
+    const hymnResult_t result = hymnWorkWaitTimeout(work, part);
+    if (result == hymnSuccess) return;
+    const std::string text = hymnGetLastError();
+    if (result != hymnTimeoutError || !is_in_flight(work)) {
+      check_end(hymnWorkWait(work));  // it may have succeeded in this moment
+      return;
+    }
+    if (is_limited && left <= part) throw_error(result, text);
+    raise_signals();
+  }
+}
+
+void Operation::wait(double seconds) {
+  if (!is_over()) {
+    if (is_gathering_)
+      throw_value_error(
+          "hymn: a call between the beginning and the end of coalescing cannot be "
+          "waited for; wait for the work that the end gives");
+    const WithoutGil waiting;
+    std::exception_ptr first_error;
+    for (const hymnWork_t work : works_) {
+      try {
+        wait_for(work, seconds);
+      } catch (...) {
+        if (is_in_flight(work)) throw;
+        if (!first_error) first_error = std::current_exception();
+      }
+    }
+    finish(first_error);
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+bool Operation::test() {
+  if (is_over()) return true;
+  if (is_gathering_) return false;
+  std::exception_ptr first_error;
+  for (const hymnWork_t work : works_) {
+    int done = 0;
+    hymnResult_t result = hymnWorkTest(work, &done);
+    if (result == hymnSuccess && done == 0) return false;
+    if (result == hymnSuccess) check(hymnWorkError(work, &result));
+    try {
+      check_end(result);
+    } catch (...) {
+      if (!first_error) first_error = std::current_exception();
+    }
+  }
+  finish(first_error);
+  return true;
+}
+
+void Operation::read_source() {
+  hymnRecvStatus_t status{};
+  if (works_.size() == 1 && hymnWorkStatus(works_.front(), 0, &status) == hymnSuccess)
+    source_ = status.source;
+}
+
+// Tensors are let go without the lock: the last owner of one that Python knows needs Python's lock,
+// whose owner may wait for this one.
+void Operation::finish(std::exception_ptr error) {
+  Buffers buffers;
+  std::function<void()> on_end;
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_over()) return;
+    try {
+      if (!error) buffers_.copy_back();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::swap(buffers, buffers_);
+    if (is_receive_ && !error) read_source();
+    error_ = error;
+    std::swap(on_end, on_end_);
+    future = future_;
+    --in_flight_;
+    is_over_.store(true, std::memory_order_release);
+  }
+  if (on_end) on_end();
+  if (!future) return;
+  if (error)
+    future->setErrorIfNeeded(error);
+  else
+    future->markCompleted(c10::IValue(results_));
+}
+
+std::exception_ptr Operation::error() const { return is_over() ? error_ : nullptr; }
+
+c10::intrusive_ptr<Future> Operation::future() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (future_) return future_;
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    if (is_over()) {
+      if (error_)
+        future_->setErrorIfNeeded(error_);
+      else
+        future_->markCompleted(c10::IValue(results_));
+      return future_;
+    }
+  }
+  Waiter::of_process().add(shared_from_this());
+  return future_;
+}
+
+}  // namespace hymn_torch

@@ -1,0 +1,78 @@
+// An operation in flight, and what lives until it is over.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <hymn/hymn.h>
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tensors.hpp"
+
+namespace hymn_torch {
+
+using Future = c10::ivalue::Future;
+
+/// One or several of hymn's works with their tensors. Any number of threads may wait for it.
+class Operation : public std::enable_shared_from_this<Operation> {
+ public:
+  Operation() { ++in_flight_; }
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation();
+
+  /// Before it is shared: its memory, what it returns, and its parts.
+  Buffers& buffers() { return buffers_; }
+  void add_result(const at::Tensor& tensor) { results_.push_back(tensor); }
+  void add_work(hymnWork_t work) { works_.push_back(work); }
+  /// While calls are only gathered (startCoalescing) nothing can be waited for.
+  void set_gathering(bool gathering) { is_gathering_ = gathering; }
+  /// It is a receive whose source is asked for.
+  void set_receive() { is_receive_ = true; }
+  /// Called once, when it is over, on the thread that sees that.
+  void on_end(std::function<void()> end) { on_end_ = std::move(end); }
+
+  /// For at most `seconds` where these are positive. Throws its error; an exception of a signal's
+  /// handler on the main thread; or a DistBackendError when the seconds pass, after which it goes
+  /// on.
+  void wait(double seconds);
+  /// Moves it on; whether it is over.
+  bool test();
+  bool is_over() const { return is_over_.load(std::memory_order_acquire); }
+  /// Null while it is in flight, or when it has succeeded.
+  std::exception_ptr error() const;
+  /// Where a receive has got its message from: a rank of hymn's world; -1 before it is over.
+  int source() const { return source_; }
+  const std::vector<at::Tensor>& results() const { return results_; }
+  /// Completed on whatever thread sees the end.
+  c10::intrusive_ptr<Future> future();
+
+  /// How many are not over yet, as far as somebody has looked.
+  static int in_flight() { return in_flight_; }
+
+ private:
+  void wait_for(hymnWork_t work, double seconds) const;
+  void finish(std::exception_ptr error);
+  void read_source();
+
+  static std::atomic<int> in_flight_;
+
+  std::vector<hymnWork_t> works_;
+  Buffers buffers_;
+  std::vector<at::Tensor> results_;
+  std::function<void()> on_end_;
+  bool is_gathering_ = false;
+  bool is_receive_ = false;
+  int source_ = -1;
+
+  mutable std::mutex mutex_;
+  std::atomic<bool> is_over_{false};
+  std::exception_ptr error_;
+  c10::intrusive_ptr<Future> future_;
+};
+
+}  // namespace hymn_torch

@@ -1,0 +1,169 @@
+// hymn's worlds and groups, as process groups of torch need them.
+#include "world.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "errors.hpp"
+#include "gil.hpp"
+
+namespace hymn_torch {
+namespace {
+
+/// What the process has of worlds and groups.
+struct Registry {
+  std::mutex mutex;
+  std::weak_ptr<World> of_process;
+  std::set<World*> worlds;
+  std::set<Group*> groups;
+  /// How often a group of this name and these ranks has been made: a store may be the same again.
+  std::map<std::pair<std::string, std::vector<int>>, int> times;
+};
+
+// It is never destroyed: the last groups may go after all static objects.
+Registry& registry() {
+  static auto* const only = new Registry;
+  return *only;
+}
+
+std::shared_ptr<World> world_of_process() {
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  return registry().of_process.lock();
+}
+
+std::string prefix_of(const GroupRequest& request) {
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  return "hymn/" + std::to_string(registry().times[{request.name, request.ranks}]++);
+}
+
+bool ascend(const std::vector<int>& ranks) { return std::is_sorted(ranks.begin(), ranks.end()); }
+
+void warn_of(const char* what) noexcept {
+  std::fprintf(stderr, "hymn-torch warning: %s: %s\n", what, hymnGetLastError());
+}
+
+}  // namespace
+
+World::World(const GroupRequest& request) {
+  hymnWorldOptions_t options = HYMN_WORLD_OPTIONS_INIT;
+  options.timeout_seconds = request.timeout_seconds;
+  const hymnStore_t store = make_store(
+      c10::make_intrusive<c10d::PrefixStore>(prefix_of(request), request.store), trouble_);
+  const hymnResult_t made =
+      hymnInitFromStore(&handle_, store, request.rank, request.size, &options);
+  hymnStoreFree(store);  // a success leaves the text of the last failure as it is
+  if (made != hymnSuccess) fail(made);
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().worlds.insert(this);
+}
+
+World::~World() {
+  {
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    registry().worlds.erase(this);
+  }
+  end();
+}
+
+void World::end() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (handle_ == nullptr) return;
+  if (hymnFinalize(std::exchange(handle_, nullptr)) != hymnSuccess) warn_of("ending the world");
+}
+
+void World::fail(hymnResult_t result) const {
+  const std::string text = hymnGetLastError();
+  const std::string why = trouble_->tell();
+  throw_error(result, why.empty() ? text : text + " (the store: " + why + ")");
+}
+
+hymnGroup_t World::group() const {
+  hymnGroup_t group = nullptr;
+  check(hymnWorldGroup(handle_, &group));
+  return group;
+}
+
+hymnGroup_t World::make_group(const GroupRequest& request) {
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.timeout_seconds = request.timeout_seconds;
+  options.description = request.name.c_str();
+  options.local_sync = 1;
+  hymnGroup_t group = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const hymnResult_t made =
+      hymnGroupCreate(handle_, request.ranks.data(), request.ranks.size(), &options, &group);
+  if (made != hymnSuccess) fail(made);
+  return group;
+}
+
+Group::Group(const GroupRequest& request) {
+  const WithoutGil waiting;
+  join(request);
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().groups.insert(this);
+}
+
+void Group::join(const GroupRequest& request) {
+  world_ranks_ = request.ranks;
+  const bool is_default = request.ranks.empty();
+  // hymn's groups have their ranks in ascending order: one in another order is a world.
+  if (!is_default && ascend(request.ranks)) world_ = world_of_process();
+  if (world_) {
+    handle_ = world_->make_group(request);
+    return;
+  }
+  world_ = std::make_shared<World>(request);
+  handle_ = world_->group();
+  is_of_world_ = true;
+  const bool keeps_ranks = is_default || ascend(request.ranks);
+  world_ranks_.resize(static_cast<std::size_t>(request.size));
+  std::iota(world_ranks_.begin(), world_ranks_.end(), 0);
+  if (!request.has_all || !keeps_ranks) return;
+  const std::lock_guard<std::mutex> lock(registry().mutex);
+  registry().of_process = world_;
+}
+
+Group::~Group() {
+  const WithoutGil waiting;
+  {
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    registry().groups.erase(this);
+  }
+  if (!is_of_world_ && hymnGroupFree(handle_) != hymnSuccess) warn_of("ending a group");
+  world_.reset();
+}
+
+int Group::world_rank(int64_t rank) const {
+  if (rank < 0 || rank >= static_cast<int64_t>(world_ranks_.size()))
+    throw_value_error("hymn: rank " + std::to_string(rank) + " is not among the " +
+                      std::to_string(world_ranks_.size()) + " ranks of the group");
+  return world_ranks_[static_cast<std::size_t>(rank)];
+}
+
+int Group::group_rank(int world_rank) const {
+  const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), world_rank);
+  return found == world_ranks_.end() ? -1 : static_cast<int>(found - world_ranks_.begin());
+}
+
+void Group::abort(const std::string& reason) {
+  const WithoutGil waiting;
+  check(hymnGroupAbort(handle_, reason.c_str()));
+}
+
+void end_all_worlds(bool has_operations) noexcept {
+  std::set<World*> worlds;
+  {
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    worlds = registry().worlds;
+    if (has_operations)
+      for (const Group* group : registry().groups)
+        hymnGroupAbort(group->handle(), "this process ends while operations are in flight");
+  }
+  for (World* world : worlds) world->end();
+}
+
+}  // namespace hymn_torch

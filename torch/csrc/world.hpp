@@ -1,0 +1,82 @@
+// hymn's worlds and groups, as process groups of torch need them.
+#pragma once
+
+#include <hymn/hymn.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store.hpp"
+#include "torch_version.hpp"
+
+namespace hymn_torch {
+
+/// What torch tells about a process group that is to be made.
+struct GroupRequest {
+  c10::intrusive_ptr<c10d::Store> store;  ///< of this group alone
+  int rank = 0;                           ///< in the group
+  int size = 1;
+  double timeout_seconds = 0;
+  std::string name;
+  std::vector<int> ranks;  ///< the members' ranks in torch's default group; empty: it is that
+  bool has_all = false;    ///< every process of the job is in it
+};
+
+/// All processes that found each other over one store. It ends when nothing uses it.
+class World {
+ public:
+  explicit World(const GroupRequest& request);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  hymnWorld_t handle() const { return handle_; }
+  /// Of all its ranks; it is not freed.
+  hymnGroup_t group() const;
+  /// A group of these ranks, which its members make alone.
+  hymnGroup_t make_group(const GroupRequest& request);
+  /// Twice is fine.
+  void end() noexcept;
+
+ private:
+  [[noreturn]] void fail(hymnResult_t result) const;
+
+  std::shared_ptr<StoreTrouble> trouble_ = std::make_shared<StoreTrouble>();
+  std::mutex mutex_;  ///< hymn's worlds are used by one thread at a time
+  hymnWorld_t handle_ = nullptr;
+};
+
+/// A process group's part of a world.
+class Group {
+ public:
+  /// Waits for the other members. The first group of all ranks makes the world of the process,
+  /// which later groups are parts of; others have a world of their own.
+  explicit Group(const GroupRequest& request);
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group();
+
+  hymnGroup_t handle() const { return handle_; }
+  /// From the rank in the group to that in hymn's world.
+  int world_rank(int64_t rank) const;
+  /// The other way, by what a receive has told.
+  int group_rank(int world_rank) const;
+  /// Gives it up, on all its ranks.
+  void abort(const std::string& reason);
+
+ private:
+  void join(const GroupRequest& request);
+
+  std::shared_ptr<World> world_;
+  hymnGroup_t handle_ = nullptr;
+  bool is_of_world_ = false;
+  std::vector<int> world_ranks_;  ///< of each member, in torch's order
+};
+
+/// At the end of the process, while all libraries are still there: ends all worlds; those with
+/// operations in flight are given up, for nobody waits for these any more.
+void end_all_worlds(bool has_operations) noexcept;
+
+}  // namespace hymn_torch

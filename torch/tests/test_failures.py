@@ -1,0 +1,170 @@
+"""What goes wrong is told: by name, in time, as torch's errors; and nothing hangs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import torch
+import torch.distributed as dist
+
+import hymn_torch
+import ranks
+
+
+def error_of(call, *arguments):
+    """The text of the DistBackendError that it raises, and after how many seconds."""
+    began = time.monotonic()
+    try:
+        call(*arguments)
+    except dist.DistBackendError as error:
+        return str(error), time.monotonic() - began
+    raise AssertionError("no DistBackendError")
+
+
+def killed(rank, size):
+    dist.barrier()
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return error_of(dist.all_reduce, torch.ones(100))
+
+
+def missing(rank, size):
+    dist.barrier()
+    if rank == 1:
+        time.sleep(4)
+        return error_of(dist.all_reduce, torch.ones(100))
+    return error_of(dist.all_reduce, torch.ones(100))
+
+
+def missing_future(rank, size):
+    if rank == 1:
+        time.sleep(4)
+        return None
+    future = dist.all_reduce(torch.ones(100), async_op=True).get_future()
+    try:
+        future.wait()
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("no error")
+
+
+def different(rank, size):
+    call = dist.all_reduce if rank == 0 else dist.broadcast
+    return error_of(call, torch.ones(7), *([0] if rank else []))[0]
+
+
+def aborted(rank, size):
+    if rank == 0:
+        threading.Timer(0.3, hymn_torch.abort, ("we stop here",)).start()
+    text, seconds = error_of(dist.recv, torch.ones(1), (rank + 1) % size)
+    assert seconds < 5, seconds
+    again, _ = error_of(dist.barrier)
+    return text, again
+
+
+def patience(rank, size):
+    """A wait's own limit leaves the operation as it is."""
+    import datetime
+
+    tensor = torch.ones(1)
+    if rank == 0:
+        time.sleep(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 1:
+        text, seconds = error_of(work.wait, datetime.timedelta(seconds=0.2))
+        assert seconds < 1 and "timeout" in text.lower(), (text, seconds)
+    work.wait()
+    return tensor.item()
+
+
+def never_comes(rank, size, port):
+    import datetime
+
+    os.environ["MASTER_PORT"] = str(port)
+    if rank == 1:
+        return None
+    store = dist.TCPStore("127.0.0.1", port, None, True, datetime.timedelta(seconds=20), wait_for_workers=False)
+    return error_of(
+        lambda: dist.init_process_group(
+            "hymn", store=store, rank=0, world_size=2, timeout=datetime.timedelta(seconds=2)
+        )
+    )
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import torch, torch.distributed as dist, hymn_torch
+dist.init_process_group("hymn", store=dist.FileStore({path!r}, 2), rank={rank}, world_size=2)
+dist.barrier()
+if {rank} == 0:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    dist.all_reduce(torch.ones(3))
+else:
+    dist.all_reduce(torch.ones(3)) if False else time.sleep(1)
+    dist.recv(torch.ones(1), 0)
+"""
+
+
+class Failures(unittest.TestCase):
+    def test_killed(self):
+        for size in (2, 3):
+            answers = ranks.run(killed, size, may_be_gone=[size - 1])
+            for text, seconds in answers[:-1]:
+                self.assertLess(seconds, 5)
+                self.assertIn(f"rank {size - 1}", text)
+                self.assertRegex(text, "SIGKILL|dead|aborted")
+
+    def test_missing(self):
+        (text, seconds), late = ranks.run(missing, 2, seconds=1.5)
+        self.assertLess(seconds, 5)
+        self.assertIn("timeout", text)
+        self.assertIn("missing: rank 1", text)
+        self.assertIn("aborted", late[0])
+
+    def test_missing_future(self):
+        text = ranks.run(missing_future, 2, seconds=1.5)[0]
+        self.assertIn("timeout", text)
+        self.assertIn("rank 1", text)
+
+    def test_different(self):
+        for text in ranks.run(different, 2, seconds=5):
+            self.assertIn("all_reduce", text)
+            self.assertIn("broadcast", text)
+
+    def test_aborted(self):
+        for text, again in ranks.run(aborted, 2):
+            self.assertIn("we stop here", text)
+            self.assertIn("we stop here", again)
+
+    def test_patience(self):
+        self.assertEqual(ranks.run(patience, 2), [2.0, 2.0])
+
+    def test_never_comes(self):
+        text, seconds = ranks.run(never_comes, 2, ranks.free_port(), backend=None)[0]
+        self.assertLess(seconds, 10)
+        self.assertIn("rank(s) 1", text)
+        self.assertIn("timeout", text)
+
+    def test_interrupted(self):
+        path = ranks.temporary_file()
+        began = time.monotonic()
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", INTERRUPTED.format(path=path, rank=rank)],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            for rank in range(2)
+        ]
+        outputs = [process.communicate(timeout=50)[0] for process in processes]
+        self.assertLess(time.monotonic() - began, 25)
+        self.assertIn("KeyboardInterrupt", outputs[0])
+        self.assertIn("DistBackendError", outputs[1])
+        self.assertIn("rank 0", outputs[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
