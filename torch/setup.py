@@ -43,12 +43,28 @@ def hymn_flags():
     return pkg_config("--cflags"), pkg_config("--libs") + rpaths
 
 
+def unity_sources(count=2):
+    """The sources, a few at a time: nearly all of the time goes into torch's headers."""
+    folder = os.path.join("build", "unity")
+    os.makedirs(folder, exist_ok=True)
+    sources = sorted(glob.glob("csrc/*.cpp"))
+    made = []
+    for i in range(count):
+        path = os.path.join(folder, f"hymn_torch_{i}.cpp")
+        text = "".join(f'#include "../../{source}"\n' for source in sources[i::count])
+        if not os.path.exists(path) or open(path).read() != text:
+            with open(path, "w") as file:
+                file.write(text)
+        made.append(path)
+    return made
+
+
 compile_flags, link_flags = hymn_flags()
 setup(
     ext_modules=[
         CppExtension(
             name="hymn_torch._C",
-            sources=sorted(glob.glob("csrc/*.cpp")),
+            sources=unity_sources(),
             extra_compile_args=["-O2", "-fvisibility=hidden", "-Wall", *compile_flags],
             extra_link_args=link_flags,
         )
