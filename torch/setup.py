@@ -50,7 +50,7 @@ def unity_sources(count=2):
     sources = sorted(glob.glob("csrc/*.cpp"))
     made = []
     for i in range(count):
-        path = os.path.join(folder, f"hymn_torch_{i}.cpp")
+        path = os.path.join(folder, f"hymn_torch_{i}.cxx")
         text = "".join(f'#include "../../{source}"\n' for source in sources[i::count])
         if not os.path.exists(path) or open(path).read() != text:
             with open(path, "w") as file:

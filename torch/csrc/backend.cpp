@@ -48,6 +48,8 @@ Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
 }
 
 Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  if (tensors.size() == 1 && tensors.front().layout() != at::kStrided)
+    return allreduce_sparse(tensors, options);
   Call call(*this, c10d::OpType::ALLREDUCE, "all_reduce", "hymn:all_reduce", &tensors);
   at::Tensor& tensor = only(tensors, call.name());
   const std::size_t count = count_of(tensor, call.name());

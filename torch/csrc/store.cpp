@@ -15,7 +15,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds between_signal_checks{200};
+constexpr std::chrono::milliseconds between_looks_for_signals{200};
 
 struct Context {
   c10::intrusive_ptr<c10d::Store> store;
@@ -75,7 +75,7 @@ hymnResult_t check_keys(void* context, const char* const* keys, size_t n, int* a
   return ask(context, [&](c10d::Store& store) {
     thread_local Clock::time_point next_signal_check;
     if (const auto now = Clock::now(); now >= next_signal_check) {
-      next_signal_check = now + between_signal_checks;
+      next_signal_check = now + between_looks_for_signals;
       raise_signals();
     }
     *are_there = store.check(std::vector<std::string>(keys, keys + n)) ? 1 : 0;

@@ -195,6 +195,24 @@ def check_coalesced(rank, size):
     same(b.contiguous(), torch.full((2, 4), float(sum(range(2, size + 2)))))
 
 
+def check_sparse(rank, size):
+    def of(r):
+        rows = torch.tensor([[r, r + 1, r]])  # one of them twice
+        return torch.sparse_coo_tensor(rows, values(r, 12).view(3, 4), (size + 1, 4))
+
+    expected = sum(of(r).to_dense() for r in range(size))
+    tensor = of(rank)
+    dist.all_reduce(tensor)
+    same(tensor.to_dense(), expected)
+    work = dist.all_reduce(tensor := of(rank).coalesce(), async_op=True)
+    assert work.get_future().wait()[0] is not None
+    same(tensor.to_dense(), expected)
+    empty = torch.sparse_coo_tensor(torch.zeros(1, 0, dtype=torch.int64), torch.zeros(0, 4), (size + 1, 4))
+    tensor = of(rank) if rank == 0 else empty
+    dist.all_reduce(tensor)
+    same(tensor.to_dense(), of(0).to_dense())
+
+
 def check_strided(rank, size):
     """Elements that do not lie one after the other: transposed, every second one, of a slice."""
     total = sum(range(1, size + 1))

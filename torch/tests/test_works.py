@@ -135,7 +135,6 @@ def check_refused(rank, size):
     fails(NotImplementedError, "float8", dist.all_reduce, torch.zeros(2, dtype=torch.float8_e5m2))
     fails(NotImplementedError, "boolean", dist.all_reduce, torch.zeros(2, dtype=torch.bool), dist.ReduceOp.AVG)
     fails(NotImplementedError, "bitwise", dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND)
-    fails(NotImplementedError, "sparse", dist.group.WORLD.allreduce, [torch.eye(2).to_sparse()])
     fails(ValueError, "as many elements", dist.all_gather_into_tensor, torch.zeros(3 * size), torch.zeros(2))
     fails(ValueError, "one for each rank", dist.group.WORLD.allgather, [[torch.zeros(2)] * (size + 1)], [torch.zeros(2)])
     fails(ValueError, "two types", dist.group.WORLD.allgather, [[torch.zeros(2)] * size], [torch.zeros(2, dtype=torch.int32)])
