@@ -106,10 +106,9 @@ class Call {
   void start(Start&& start) {
     hymnWork_t work = nullptr;
     check(start(&work));
-    if (is_gathered())
-      hymnWorkFree(work);
-    else
-      operation_->add_work(work);
+    if (!is_gathered()) return operation_->add_work(work);
+    operation_->note_gathered();
+    hymnWorkFree(work);
   }
   /// What the caller waits for.
   Backend::WorkPtr work();

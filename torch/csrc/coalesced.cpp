@@ -123,7 +123,10 @@ Backend::WorkPtr Backend::endCoalescing() {
   gathered_ = nullptr;
   hymnWork_t work = nullptr;
   check(hymnICoalesceEnd(group(), &work));
-  gathered->add_work(work);
+  if (gathered->has_gathered())
+    gathered->add_work(work);
+  else
+    hymnWorkFree(work);  // nothing to wait for
   gathered->set_gathering(false);
   return c10::make_intrusive<Work>(getRank(), c10d::OpType::COALESCED, "hymn:coalesced",
                                    std::nullopt, gathered, group_, ++sequence_);

@@ -31,6 +31,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void add_work(hymnWork_t work) { works_.push_back(work); }
   /// While calls are only gathered (startCoalescing) nothing can be waited for.
   void set_gathering(bool gathering) { is_gathering_ = gathering; }
+  void note_gathered() { has_gathered_ = true; }
+  bool has_gathered() const { return has_gathered_; }
   /// It is a receive whose source is asked for.
   void set_receive() { is_receive_ = true; }
   /// Called once, when it is over, on the thread that sees that.
@@ -66,6 +68,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<at::Tensor> results_;
   std::function<void()> on_end_;
   bool is_gathering_ = false;
+  bool has_gathered_ = false;
   bool is_receive_ = false;
   int source_ = -1;
 

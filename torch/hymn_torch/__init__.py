@@ -4,6 +4,8 @@ docs/torch.md tells what it has, and what it has not.
 """
 
 import atexit
+import multiprocessing.util
+import os
 
 import torch  # noqa: F401  (the extension needs its libraries)
 import torch.distributed as dist
@@ -13,7 +15,23 @@ from . import _C
 __all__ = ["abort", "hymn_version", "uses"]
 
 
+_ends_in = None  # the process that has been told what to do at its end
+
+
+def _end_with_process():
+    """While all libraries are there: a process that has not called destroy_process_group leaves its
+    groups in good order, and the other ranks hear of it."""
+    global _ends_in
+    if _ends_in == os.getpid():
+        return
+    _ends_in = os.getpid()
+    atexit.register(_C.shut_down)
+    # Processes that multiprocessing has forked know this end alone.
+    multiprocessing.util.Finalize(None, _C.shut_down, exitpriority=-10)
+
+
 def _create(options, _process_group_options):
+    _end_with_process()
     ranks = list(options.global_ranks_in_group)  # none: the default group
     has_all = not ranks or options.group_size == dist.get_world_size()
     return _C.create(
@@ -52,6 +70,3 @@ def hymn_version():
 
 # hymn's capital is that of torch's other backends: dist.Backend.HYMN.
 dist.Backend.register_backend("hymn", _create, extended_api=True, devices=["cpu"])
-# While all libraries are there: a process that has not called destroy_process_group leaves its
-# groups in good order, and the other ranks hear of it.
-atexit.register(_C.shut_down)

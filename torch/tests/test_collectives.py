@@ -193,6 +193,8 @@ def check_coalesced(rank, size):
     all_of.wait()
     same(a, torch.full((3,), float(sum(range(1, size + 1)))))
     same(b.contiguous(), torch.full((2, 4), float(sum(range(2, size + 2)))))
+    group._start_coalescing(torch.device("cpu"))
+    group._end_coalescing(torch.device("cpu")).wait()  # of nothing
 
 
 def check_sparse(rank, size):

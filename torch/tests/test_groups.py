@@ -109,6 +109,22 @@ def for_devices(rank, size):
     assert total(None, 1) == size and hymn_torch.uses() == 1
 
 
+def in_detail(rank, size):
+    """torch's own checks, before each call (TORCH_DISTRIBUTED_DEBUG)."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    dist.init_process_group("hymn", rank=rank, world_size=size)
+    assert total(None, rank) == size * (size - 1) / 2
+    dist.destroy_process_group()
+    dist.set_debug_level(dist.DebugLevel.OFF)
+
+
+def with_workers(rank, size):
+    """Processes that a rank has forked leave its groups alone."""
+    data = torch.utils.data.DataLoader(torch.arange(64), batch_size=8, num_workers=2)
+    for batch in data:
+        assert total(None, int(batch.sum())) == size * int(batch.sum())
+
+
 def left_open(rank, size):
     """Neither destroy_process_group nor an error: the process just ends."""
     group = dist.new_group([0, 1])
@@ -142,6 +158,12 @@ class Groups(unittest.TestCase):
 
     def test_for_devices(self):
         ranks.run(for_devices, 2, backend="cpu:hymn")
+
+    def test_in_detail(self):
+        ranks.run(in_detail, 2, backend=None)
+
+    def test_with_workers(self):
+        ranks.run(with_workers, 2)
 
     def test_left_open(self):
         ranks.run(undestroyed, 2, backend=None)
