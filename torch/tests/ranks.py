@@ -5,7 +5,6 @@ Ranks are forked from a server that has torch loaded already, so that hundreds o
 
 import multiprocessing
 import os
-import socket
 import tempfile
 import time
 import traceback
@@ -21,20 +20,21 @@ _context.set_forkserver_preload(["torch", "hymn_torch", "ranks"])
 LIMIT = 60  # seconds, for what should take a few
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def begin(path, rank, size, backend="hymn", seconds=20):
+    """The default process group, over a file: a free port may be taken before it is used."""
+    dist.init_process_group(
+        backend,
+        store=dist.FileStore(path, size),
+        timeout=timedelta(seconds=seconds),
+        rank=rank,
+        world_size=size,
+    )
 
 
-def _rank_main(function, rank, size, port, backend, seconds, arguments, answers):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
+def _rank_main(function, rank, size, path, backend, seconds, arguments, answers):
     try:
         if backend:
-            dist.init_process_group(
-                backend, timeout=timedelta(seconds=seconds), rank=rank, world_size=size
-            )
+            begin(path, rank, size, backend, seconds)
         answers.put((rank, True, function(rank, size, *arguments)))
         if backend and dist.is_initialized():
             dist.destroy_process_group()
@@ -46,11 +46,11 @@ def run(function, size, *arguments, backend="hymn", seconds=20, may_be_gone=()):
     """Calls function(rank, size, *arguments) on so many ranks of a process group; what each has
     returned. Raises where one has raised. Ranks of `may_be_gone` owe no answer (None)."""
     answers = _context.Queue()
-    port = free_port()
+    path = temporary_file()
     ranks = [
         _context.Process(
             target=_rank_main,
-            args=(function, rank, size, port, backend, seconds, arguments, answers),
+            args=(function, rank, size, path, backend, seconds, arguments, answers),
         )
         for rank in range(size)
     ]

@@ -81,18 +81,10 @@ def patience(rank, size):
     return tensor.item()
 
 
-def never_comes(rank, size, port):
-    import datetime
-
-    os.environ["MASTER_PORT"] = str(port)
+def never_comes(rank, size, path):
     if rank == 1:
         return None
-    store = dist.TCPStore("127.0.0.1", port, None, True, datetime.timedelta(seconds=20), wait_for_workers=False)
-    return error_of(
-        lambda: dist.init_process_group(
-            "hymn", store=store, rank=0, world_size=2, timeout=datetime.timedelta(seconds=2)
-        )
-    )
+    return error_of(ranks.begin, path, 0, 2, "hymn", 2)
 
 
 INTERRUPTED = """
@@ -144,7 +136,7 @@ class Failures(unittest.TestCase):
         self.assertEqual(ranks.run(patience, 2), [2.0, 2.0])
 
     def test_never_comes(self):
-        text, seconds = ranks.run(never_comes, 2, ranks.free_port(), backend=None)[0]
+        text, seconds = ranks.run(never_comes, 2, ranks.temporary_file(), backend=None)[0]
         self.assertLess(seconds, 10)
         self.assertIn("rank(s) 1", text)
         self.assertIn("timeout", text)

@@ -1,7 +1,6 @@
 """Process groups: who makes them, in which order, and their end."""
 
 import datetime
-import os
 import unittest
 
 import torch
@@ -54,7 +53,7 @@ def local_groups(rank, size):
     dist.barrier()
 
 
-def again(rank, size):
+def again(rank, size, path):
     """Group after group, and world after world, in one process."""
     for round_ in range(3):
         group = dist.new_group(list(range(size)), timeout=datetime.timedelta(seconds=15))
@@ -65,8 +64,7 @@ def again(rank, size):
         dist.destroy_process_group(group)
         assert total(None, rank) == size * (size - 1) / 2
         dist.destroy_process_group()
-        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1 + round_)
-        dist.init_process_group("hymn", timeout=datetime.timedelta(seconds=15))
+        ranks.begin(f"{path}{round_}", rank, size)
     return total(None, 1)
 
 
@@ -109,10 +107,10 @@ def for_devices(rank, size):
     assert total(None, 1) == size and hymn_torch.uses() == 1
 
 
-def in_detail(rank, size):
+def in_detail(rank, size, path):
     """torch's own checks, before each call (TORCH_DISTRIBUTED_DEBUG)."""
     dist.set_debug_level(dist.DebugLevel.DETAIL)
-    dist.init_process_group("hymn", rank=rank, world_size=size)
+    ranks.begin(path, rank, size)
     assert total(None, rank) == size * (size - 1) / 2
     dist.destroy_process_group()
     dist.set_debug_level(dist.DebugLevel.OFF)
@@ -133,10 +131,9 @@ def left_open(rank, size):
     assert total(None, 1) == size
 
 
-def undestroyed(rank, size):
-    dist.init_process_group("hymn", rank=rank, world_size=size)
+def undestroyed(rank, size, path):
+    ranks.begin(path, rank, size)
     left_open(rank, size)
-    ranks.dist.is_initialized = lambda: False  # whoever started this rank ends it as it is
 
 
 class Groups(unittest.TestCase):
@@ -147,7 +144,7 @@ class Groups(unittest.TestCase):
         ranks.run(local_groups, 4)
 
     def test_again(self):
-        self.assertEqual(ranks.run(again, 3), [3] * 3)
+        self.assertEqual(ranks.run(again, 3, ranks.temporary_file()), [3] * 3)
 
     def test_over_one_file(self):
         path = ranks.temporary_file()
@@ -160,13 +157,13 @@ class Groups(unittest.TestCase):
         ranks.run(for_devices, 2, backend="cpu:hymn")
 
     def test_in_detail(self):
-        ranks.run(in_detail, 2, backend=None)
+        ranks.run(in_detail, 2, ranks.temporary_file(), backend=None)
 
     def test_with_workers(self):
         ranks.run(with_workers, 2)
 
     def test_left_open(self):
-        ranks.run(undestroyed, 2, backend=None)
+        ranks.run(undestroyed, 2, ranks.temporary_file(), backend=None)
 
 
 if __name__ == "__main__":

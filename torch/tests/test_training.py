@@ -70,8 +70,8 @@ class Training(unittest.TestCase):
 
     def test_torchrun(self):
         output = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-             "--master-port", str(ranks.free_port()), EXAMPLE],
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+             EXAMPLE],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
         )
         self.assertEqual(output.returncode, 0, output.stdout)
