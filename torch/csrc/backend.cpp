@@ -5,6 +5,7 @@
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "waiter.hpp"
 
 namespace hymn_torch {
 
@@ -24,7 +25,13 @@ Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* ti
       inputs_(inputs),
       operation_(backend.gathered_ ? backend.gathered_ : std::make_shared<Operation>()) {}
 
-void Call::check(hymnResult_t result) { hymn_torch::check(result); }
+// Parts that are in flight already keep their memory until they are over.
+void Call::check(hymnResult_t result) {
+  if (result == hymnSuccess) return;
+  const std::string text = hymnGetLastError();
+  if (!is_gathered() && operation_->has_works()) Waiter::of_process().add(operation_);
+  throw_error(result, text);
+}
 
 Backend::WorkPtr Call::work() {
   std::optional<Tensors> inputs;

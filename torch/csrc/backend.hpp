@@ -119,7 +119,7 @@ class Call {
   }
 
  private:
-  static void check(hymnResult_t result);
+  void check(hymnResult_t result);
 
   Backend& backend_;
   c10d::OpType type_;

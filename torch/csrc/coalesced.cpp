@@ -111,7 +111,12 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
 }
 
 // Calls of this thread are gathered by hymn; all of them are one operation here, too.
+// An exception in between may have left the last calls without an end.
 void Backend::startCoalescing() {
+  if (gathered_) {
+    gathered_ = nullptr;
+    check(hymnCoalesceCancel(group()));
+  }
   check(hymnCoalesceBegin(group(), nullptr));
   gathered_ = std::make_shared<Operation>();
   gathered_->set_gathering(true);

@@ -29,6 +29,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Buffers& buffers() { return buffers_; }
   void add_result(const at::Tensor& tensor) { results_.push_back(tensor); }
   void add_work(hymnWork_t work) { works_.push_back(work); }
+  bool has_works() const { return !works_.empty(); }
   /// While calls are only gathered (startCoalescing) nothing can be waited for.
   void set_gathering(bool gathering) { is_gathering_ = gathering; }
   void note_gathered() { has_gathered_ = true; }

@@ -195,6 +195,14 @@ def check_coalesced(rank, size):
     same(b.contiguous(), torch.full((2, 4), float(sum(range(2, size + 2)))))
     group._start_coalescing(torch.device("cpu"))
     group._end_coalescing(torch.device("cpu")).wait()  # of nothing
+    group._start_coalescing(torch.device("cpu"))
+    dist.all_reduce(a, async_op=True)  # is never made: something else went wrong
+    before = a.clone()
+    group._start_coalescing(torch.device("cpu"))
+    dist.all_reduce(b, async_op=True)
+    group._end_coalescing(torch.device("cpu")).wait()
+    same(a, before)
+    same(b.contiguous(), torch.full((2, 4), float(size * sum(range(2, size + 2)))))
 
 
 def check_sparse(rank, size):
