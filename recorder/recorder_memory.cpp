@@ -122,6 +122,7 @@ void RecorderMemory::end_making(std::uint64_t uid, bool is_made) {
     const std::uint64_t now = ClockReading::now().stamp;
     header_->making_given_up.store(now, std::memory_order_release);
     if (header_->making_kind.load(std::memory_order_acquire) != MakingKind::new_group) return;
+    header_->unmade_plus_one.store(0, std::memory_order_release);
     header_->unmade_at.store(now, std::memory_order_release);
     header_->unmade_plus_one.store(own, std::memory_order_release);
   }

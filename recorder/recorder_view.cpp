@@ -100,8 +100,12 @@ std::optional<RecorderView::Making> RecorderView::making() const {
 }
 
 std::optional<std::uint64_t> RecorderView::gave_up_making(std::uint64_t uid) const {
-  if (header_->unmade_plus_one.load(std::memory_order_acquire) != uid + 1) return std::nullopt;
-  return header_->unmade_at.load(std::memory_order_acquire);
+  const auto is_it = [&] {
+    return header_->unmade_plus_one.load(std::memory_order_acquire) == uid + 1;
+  };
+  if (!is_it()) return std::nullopt;
+  const std::uint64_t stamp = header_->unmade_at.load(std::memory_order_acquire);
+  return is_it() ? std::optional(stamp) : std::nullopt;  // it may be another's by now
 }
 
 RecorderView::Method RecorderView::method(std::uint16_t number) const {

@@ -63,7 +63,7 @@ class RecorderView {
   };
   HYMN_PRIVATE std::optional<Making> making() const;
   /// When this rank has given up making that group, if it was the last one; as a stamp.
-  HYMN_PRIVATE std::optional<std::uint64_t> gave_up_making(std::uint64_t uid) const;
+  std::optional<std::uint64_t> gave_up_making(std::uint64_t uid) const;
   struct Method {
     std::string path;
     std::string name;

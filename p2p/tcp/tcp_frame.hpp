@@ -39,9 +39,9 @@ using Head = std::array<std::byte, head_bytes>;
 inline constexpr std::size_t eager_limit = std::size_t{128} << 10;
 /// In one part of a long one.
 inline constexpr std::size_t part_limit = std::size_t{256} << 10;
-/// What one rank may have sent to another that nobody has received, in such costs.
-inline constexpr std::uint64_t eager_window = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t eager_cost(std::uint64_t bytes) { return bytes + 64; }
+/// What one rank may have sent to another that nobody has received, in such costs.
+inline constexpr std::uint64_t eager_window = 4 * eager_cost(eager_limit);
 
 /// The order of bytes is the machine's: all ranks of a job have the same, and others are refused.
 Head head_of(const Frame& frame);

@@ -117,8 +117,10 @@ std::string Outlet::trouble(TimePoint now) const {
                                 why_.empty() ? "nobody has answered there yet" : why_);
     case State::lost:
       return without_connection(now - *trouble_since_, why_);
+    case State::up:  // whoever is there has not said that it is the right one
+      if (trouble_since_ && !is_welcome_) return without_connection(now - *trouble_since_, why_);
+      break;
     case State::idle:
-    case State::up:
     case State::failed:
       break;
   }

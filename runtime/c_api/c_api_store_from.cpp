@@ -116,6 +116,8 @@ std::optional<Store::Value> FunctionStore::do_get(const std::string& key, Deadli
     hymnStoreValue there;
     call("get", key, functions_.get, key.c_str(), &there);
     if (there.value || !are_there_in_time({key}, deadline)) return std::move(there.value);
+    if (deadline.expired(std::chrono::steady_clock::now())) return std::nullopt;
+    std::this_thread::sleep_for(first_pause);
   }
 }
 

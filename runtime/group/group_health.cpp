@@ -111,8 +111,10 @@ std::exception_ptr GroupHealth::explained(std::exception_ptr error, const std::s
   std::string reason;
   try {
     std::rethrow_exception(error);
-  } catch (const ParentAborted&) {
-    return error;
+  } catch (const ParentAborted& typed) {
+    // What is known of this group itself says more.
+    if (!is_aborted() && !has_failed_members()) return error;
+    reason = typed.problem();
   } catch (const AbortedError& typed) {
     if (!typed.context().missing.empty() || !world_.peers.has_control()) return error;
     reason = typed.problem();

@@ -65,12 +65,12 @@ std::shared_ptr<tcp::Net> TcpMechanism::net() const {
 }
 
 void TcpMechanism::start() {
+  const std::lock_guard lock(mutex_);
   if (net_) return;
   auto net = make_shared_here<tcp::Net>(site_.rank, site_.size, logger_, site_.limits);
   const auto found =
       choose_interface(interface_addresses(), site_.interface, one_host_, "HYMN_INTERFACE");
   net->listen(found.address.to_string());
-  const std::lock_guard lock(mutex_);
   net_ = std::move(net);
 }
 
@@ -118,11 +118,11 @@ void TcpMechanism::open(NewGroup& group, std::span<const Word> offers, std::span
 }
 
 void TcpMechanism::stand_by(const Membership& membership, const GroupOptions&, const Patience&) {
-  if (net_) net_->close(membership.uid);
+  close(membership, true);
 }
 
 void TcpMechanism::close(const Membership& membership, bool) {
-  if (net_) net_->close(membership.uid);
+  if (const auto net = this->net()) net->close(membership.uid);
 }
 
 std::uint64_t TcpMechanism::dropped_messages() const {
@@ -136,7 +136,7 @@ std::string TcpMechanism::trouble_with(int rank) const {
 }
 
 void TcpMechanism::shut_down(WorldEnd) {
-  if (net_) net_->shut_down(last_moment);
+  if (const auto net = this->net()) net->shut_down(last_moment);
 }
 
 }  // namespace hymn

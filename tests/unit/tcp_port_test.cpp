@@ -285,7 +285,7 @@ TEST(TcpPortV6, GoesByIPv6) {
   } catch (const NetworkError& error) {
     GTEST_SKIP() << error.what();
   }
-  const Block block = pattern(100'000, 1);
+  const Block block = pattern(tcp::eager_limit + 1, 1);
   Block got(block.size());
   const auto out = scene->port(0)->open();
   out->send(1, user(1), sent(block));

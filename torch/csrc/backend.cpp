@@ -23,7 +23,7 @@ Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* ti
       name_(name),
       title_(title),
       inputs_(inputs),
-      operation_(backend.gathered_ ? backend.gathered_ : std::make_shared<Operation>()) {}
+      operation_(backend.gathers_here() ? backend.gathered_ : std::make_shared<Operation>()) {}
 
 // Parts that are in flight already keep their memory until they are over.
 void Call::check(hymnResult_t result) {

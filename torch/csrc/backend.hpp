@@ -1,8 +1,10 @@
 // The backend "hymn" of torch.distributed: c10d's calls as hymn's.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "operation.hpp"
@@ -80,10 +82,14 @@ class Backend final : public c10d::Backend {
   friend class Call;
 
   WorkPtr receive(Tensors& tensors, int source, int tag);
+  void cancel_coalescing();
 
   std::shared_ptr<Group> group_;
   uint64_t sequence_ = 0;
-  std::shared_ptr<Operation> gathered_;  ///< between the beginning and the end of coalescing
+  /// Between the beginning and the end of coalescing: the calls of the thread that has begun it.
+  std::shared_ptr<Operation> gathered_;
+  std::atomic<std::thread::id> gathers_on_{};
+  bool gathers_here() const { return gathers_on_.load() == std::this_thread::get_id(); }
 };
 
 /// One call of the backend: its memory, and how it is started.
@@ -97,7 +103,7 @@ class Call {
   hymnGroup_t group() const { return backend_.group(); }
   std::size_t size() const { return static_cast<std::size_t>(backend_.getSize()); }
   int world_rank(int64_t rank) const { return backend_.group_->world_rank(rank); }
-  bool is_gathered() const { return backend_.gathered_ != nullptr; }
+  bool is_gathered() const { return backend_.gathers_here(); }
   Buffers& buffers() { return operation_->buffers(); }
   Operation& operation() { return *operation_; }
 

@@ -1,6 +1,8 @@
 // The backend "hymn": several calls as one.
 #include <hymn/hymn_coalesced.h>
 
+#include <utility>
+
 #include "backend.hpp"
 #include "errors.hpp"
 
@@ -111,23 +113,35 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
 }
 
 // Calls of this thread are gathered by hymn; all of them are one operation here, too.
+void Backend::cancel_coalescing() {
+  gathers_on_ = std::thread::id();
+  std::exchange(gathered_, nullptr)->cancel();
+}
+
 // An exception in between may have left the last calls without an end.
 void Backend::startCoalescing() {
-  if (gathered_) {
-    gathered_ = nullptr;
+  if (gathers_here()) {
+    cancel_coalescing();
     check(hymnCoalesceCancel(group()));
   }
   check(hymnCoalesceBegin(group(), nullptr));
   gathered_ = std::make_shared<Operation>();
   gathered_->set_gathering(true);
+  gathers_on_ = std::this_thread::get_id();
 }
 
 Backend::WorkPtr Backend::endCoalescing() {
-  if (!gathered_) throw_value_error("hymn: the end of coalescing without its beginning");
-  const std::shared_ptr<Operation> gathered = std::move(gathered_);
-  gathered_ = nullptr;
+  if (!gathers_here())
+    throw_value_error("hymn: the end of coalescing without its beginning on this thread");
   hymnWork_t work = nullptr;
-  check(hymnICoalesceEnd(group(), &work));
+  const hymnResult_t ended = hymnICoalesceEnd(group(), &work);
+  if (ended != hymnSuccess) {
+    const std::string text = hymnGetLastError();
+    cancel_coalescing();
+    throw_error(ended, text);
+  }
+  gathers_on_ = std::thread::id();
+  const std::shared_ptr<Operation> gathered = std::exchange(gathered_, nullptr);
   if (gathered->has_gathered())
     gathered->add_work(work);
   else

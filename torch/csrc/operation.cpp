@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "callback_threads.hpp"
 #include "errors.hpp"
 #include "gil.hpp"
 #include "waiter.hpp"
@@ -21,8 +22,14 @@ bool limits_are_final() {
   return are;
 }
 
-void check_end(hymnResult_t result) {
-  if (result != hymnSuccess) throw_failure(result, hymnGetLastError());
+/// Null where it has succeeded.
+std::exception_ptr end_of(hymnResult_t result) {
+  if (result == hymnSuccess) return nullptr;
+  try {
+    throw_failure(result, hymnGetLastError());
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 bool is_in_flight(hymnWork_t work) {
@@ -39,18 +46,16 @@ Operation::~Operation() {
   if (!is_over()) --in_flight_;
 }
 
-void Operation::wait_for(hymnWork_t work, double seconds) const {
+std::exception_ptr Operation::wait_for(hymnWork_t work, double seconds) const {
   const bool is_limited = seconds > 0;
-  if (limits_are_final() && !is_limited) return check_end(hymnWorkWait(work));
+  if (limits_are_final() && !is_limited) return end_of(hymnWorkWait(work));
   for (double left = seconds; true; left -= between_signal_checks) {
     const double part = is_limited ? std::min(left, between_signal_checks) : between_signal_checks;
     const hymnResult_t result = hymnWorkWaitTimeout(work, part);
-    if (result == hymnSuccess) return;
+    if (result == hymnSuccess) return nullptr;
     const std::string text = hymnGetLastError();
-    if (result != hymnTimeoutError || !is_in_flight(work)) {
-      check_end(hymnWorkWait(work));  // it may have succeeded in this moment
-      return;
-    }
+    // It may have succeeded in this moment.
+    if (result != hymnTimeoutError || !is_in_flight(work)) return end_of(hymnWorkWait(work));
     if (is_limited && left <= part) throw_error(result, text);
     raise_signals();
   }
@@ -58,42 +63,42 @@ void Operation::wait_for(hymnWork_t work, double seconds) const {
 
 void Operation::wait(double seconds) {
   if (!is_over()) {
-    if (is_gathering_)
+    if (is_gathering())
       throw_value_error(
           "hymn: a call between the beginning and the end of coalescing cannot be "
           "waited for; wait for the work that the end gives");
     const WithoutGil waiting;
     std::exception_ptr first_error;
-    for (const hymnWork_t work : works_) {
-      try {
-        wait_for(work, seconds);
-      } catch (...) {
-        if (is_in_flight(work)) throw;
-        if (!first_error) first_error = std::current_exception();
-      }
-    }
+    for (const hymnWork_t work : works_)
+      if (std::exception_ptr error = wait_for(work, seconds); error && !first_error)
+        first_error = error;
     finish(first_error);
   }
   if (error_) std::rethrow_exception(error_);
 }
 
-bool Operation::test() {
+bool Operation::test(CallbacksOn where) {
   if (is_over()) return true;
-  if (is_gathering_) return false;
+  if (is_gathering()) return false;
   std::exception_ptr first_error;
   for (const hymnWork_t work : works_) {
     int done = 0;
     hymnResult_t result = hymnWorkTest(work, &done);
     if (result == hymnSuccess && done == 0) return false;
     if (result == hymnSuccess) check(hymnWorkError(work, &result));
-    try {
-      check_end(result);
-    } catch (...) {
-      if (!first_error) first_error = std::current_exception();
-    }
+    if (std::exception_ptr error = end_of(result); error && !first_error) first_error = error;
   }
-  finish(first_error);
+  finish(first_error, where);
   return true;
+}
+
+void Operation::cancel() {
+  set_gathering(false);
+  try {
+    throw_error(hymnAbortedError, "hymn: the calls that were gathered have not been made");
+  } catch (...) {
+    finish(std::current_exception());
+  }
 }
 
 void Operation::read_source() {
@@ -104,7 +109,7 @@ void Operation::read_source() {
 
 // Tensors are let go without the lock: the last owner of one that Python knows needs Python's lock,
 // whose owner may wait for this one.
-void Operation::finish(std::exception_ptr error) {
+void Operation::finish(std::exception_ptr error, CallbacksOn where) {
   Buffers buffers;
   std::function<void()> on_end;
   c10::intrusive_ptr<Future> future;
@@ -126,10 +131,14 @@ void Operation::finish(std::exception_ptr error) {
   }
   if (on_end) on_end();
   if (!future) return;
-  if (error)
-    future->setErrorIfNeeded(error);
-  else
-    future->markCompleted(c10::IValue(results_));
+  const auto complete = [future, error, results = results_] {
+    if (error)
+      future->setErrorIfNeeded(error);
+    else
+      future->markCompleted(c10::IValue(results));
+  };
+  if (where == CallbacksOn::this_thread) return complete();
+  CallbackThreads::of_process().run(complete);
 }
 
 std::exception_ptr Operation::error() const { return is_over() ? error_ : nullptr; }

@@ -31,7 +31,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void add_work(hymnWork_t work) { works_.push_back(work); }
   bool has_works() const { return !works_.empty(); }
   /// While calls are only gathered (startCoalescing) nothing can be waited for.
-  void set_gathering(bool gathering) { is_gathering_ = gathering; }
+  void set_gathering(bool gathering) { is_gathering_.store(gathering, std::memory_order_release); }
+  bool is_gathering() const { return is_gathering_.load(std::memory_order_acquire); }
+  /// What was gathered is never made.
+  void cancel();
   void note_gathered() { has_gathered_ = true; }
   bool has_gathered() const { return has_gathered_; }
   /// It is a receive whose source is asked for.
@@ -43,8 +46,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// handler on the main thread; or a DistBackendError when the seconds pass, after which it goes
   /// on.
   void wait(double seconds);
+  /// The threads on which the callbacks of a future run that this completes.
+  enum class CallbacksOn { this_thread, their_threads };
   /// Moves it on; whether it is over.
-  bool test();
+  bool test(CallbacksOn where = CallbacksOn::this_thread);
   bool is_over() const { return is_over_.load(std::memory_order_acquire); }
   /// Null while it is in flight, or when it has succeeded.
   std::exception_ptr error() const;
@@ -58,8 +63,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   static int in_flight() { return in_flight_; }
 
  private:
-  void wait_for(hymnWork_t work, double seconds) const;
-  void finish(std::exception_ptr error);
+  /// The error that it ends with; null: it has succeeded. Throws only what ends the wait alone.
+  std::exception_ptr wait_for(hymnWork_t work, double seconds) const;
+  void finish(std::exception_ptr error, CallbacksOn where = CallbacksOn::this_thread);
   void read_source();
 
   static std::atomic<int> in_flight_;
@@ -68,7 +74,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Buffers buffers_;
   std::vector<at::Tensor> results_;
   std::function<void()> on_end_;
-  bool is_gathering_ = false;
+  std::atomic<bool> is_gathering_{false};
   bool has_gathered_ = false;
   bool is_receive_ = false;
   int source_ = -1;

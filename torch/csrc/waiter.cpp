@@ -5,12 +5,13 @@
 #include "waiter.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <thread>
+
+#include "of_process.hpp"
 
 namespace hymn_torch {
 namespace {
@@ -25,21 +26,16 @@ constexpr microseconds idle_look{10};
 
 }  // namespace
 
-// It is never destroyed: its thread may be anywhere when static objects end.
 Waiter& Waiter::of_process() {
-  static auto* const only = new Waiter;
-  return *only;
+  return only_of_process<Waiter>([] { return new Waiter; });
 }
 
-Waiter::Waiter() : process_(getpid()) {}
-
 void Waiter::add(std::shared_ptr<Operation> operation) {
-  if (getpid() != process_) {  // after fork() there is no thread, and no rank
-    new std::shared_ptr<Operation>(std::move(operation));  // kept for ever
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_stopping_) {  // its memory stays: others may still read it
+    new std::shared_ptr<Operation>(std::move(operation));
     return;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_stopping_) return;
   new_.push_back(std::move(operation));
   if (!is_running_) {
     is_running_ = true;
@@ -65,7 +61,7 @@ Waiter::Operations Waiter::take_new(bool may_sleep) {
 bool Waiter::look_at(Operations& operations) {
   const auto is_over = [](const std::shared_ptr<Operation>& operation) {
     try {
-      return operation->test();
+      return operation->test(Operation::CallbacksOn::their_threads);
     } catch (...) {
       return true;  // hymn cannot tell of it any more
     }

@@ -2,8 +2,6 @@
 // asked for, and those whose handle is gone.
 #pragma once
 
-#include <sys/types.h>
-
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -24,12 +22,11 @@ class Waiter {
  private:
   using Operations = std::vector<std::shared_ptr<Operation>>;
 
-  Waiter();
+  Waiter() = default;
   void run();
   Operations take_new(bool may_sleep);
   static bool look_at(Operations& operations);
 
-  const pid_t process_;
   std::mutex mutex_;
   std::condition_variable has_news_;
   std::condition_variable has_stopped_;

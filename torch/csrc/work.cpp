@@ -19,6 +19,7 @@ Work::Work(int rank, c10d::OpType type, const char* title,
 
 Work::~Work() {
   const WithoutGil moving;
+  if (operation_->is_gathering()) return;  // the work that the end gives keeps it
   try {
     if (!operation_->test()) Waiter::of_process().add(std::move(operation_));
   } catch (...) {  // hymn cannot tell of it any more: it is over

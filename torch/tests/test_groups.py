@@ -71,8 +71,14 @@ def again(rank, size, path):
 def over_one_file(rank, size, path):
     """The same store for every world: what an earlier one has left there is not taken for new."""
     for _ in range(3):
-        store = dist.FileStore(path, size)
-        dist.init_process_group("hymn", store=store, rank=rank, world_size=size)
+        store = dist.FileStore(path)  # told how many use it, the last of them removes the file
+        dist.init_process_group(
+            "hymn",
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=datetime.timedelta(seconds=20),
+        )
         assert total(None, 1) == size
         dist.destroy_process_group()
         del store

@@ -62,6 +62,19 @@ def check_order_of_futures(rank, size):
         assert receiving.wait()[0].item() == 5.0
 
 
+def check_nested(rank, size):
+    """A callback waits for another future, as torch's own hooks do."""
+
+    def again(first):
+        tensor = first.value()[0]
+        return dist.all_reduce(tensor, async_op=True).get_future().wait()[0]
+
+    futures = []
+    for _ in range(5):
+        futures.append(dist.all_reduce(torch.ones(1), async_op=True).get_future().then(again))
+        assert futures[-1].wait().item() == size * size
+
+
 def check_threads(rank, size):
     """Two threads and a future wait for the same work, while other threads call other groups."""
     for _ in range(30):
