@@ -66,7 +66,11 @@ class Outlet {
   /// Whether all that was said has reached the other host, as far as it can.
   bool is_drained() const;
   int socket() const { return socket_.number(); }
-  void close() { socket_ = {}; }
+  /// It is not made again, unless something is to be said.
+  void close() {
+    socket_ = {};
+    state_ = State::idle;
+  }
 
  private:
   enum class State : unsigned char { idle, connecting, up, lost, failed };
