@@ -1,15 +1,13 @@
 // Regions between processes, as tests make them.
 #pragma once
 
-#include <sys/resource.h>
-
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "p2p/shm/memory_region.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/limit.hpp"
 #include "tests/support/sanitizers.hpp"
 
 namespace hymn::test {
@@ -44,23 +42,6 @@ inline std::size_t others_than(std::byte expected, const std::byte* begin, std::
   for (std::size_t i = 0; i < bytes; ++i) count += begin[i] != expected;
   return count;
 }
-
-/// Lowers a limit of this process while it lives: sanitizers, too, need descriptors to report.
-class Limit {
- public:
-  Limit(decltype(RLIMIT_AS) what, rlim_t value) : what_(what) {
-    getrlimit(what_, &before_);
-    const rlimit low{value, before_.rlim_max};
-    if (setrlimit(what_, &low) != 0) throw std::runtime_error("the limit cannot be set");
-  }
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
-  ~Limit() { setrlimit(what_, &before_); }
-
- private:
-  decltype(RLIMIT_AS) what_;
-  rlimit before_{};
-};
 
 /// The processes that have something in their maps, or among their descriptors, that is called so.
 std::vector<pid_t> holders_of(const std::string& name);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <csignal>
 #include <random>
 
+#include "tests/support/limit.hpp"
 #include "tests/support/sanitizers.hpp"
 #include "tests/unit/tcp_scene.hpp"
 
@@ -289,28 +289,12 @@ TEST(TcpFaults, AListenerThatIsAStrangerIsNotTrusted) {
   EXPECT_THROW(scene.until([&] { return out->test(); }), NetworkError);
 }
 
-/// So few descriptors as long as it lives.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(rlim_t most) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{most, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-  }
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
-
 TEST(TcpFaults, WantOfDescriptorsIsSaidAndMended) {
   if (address_sanitized) GTEST_SKIP() << "a sanitizer needs descriptors to look at objects";
   TcpScene scene(2, short_limits);
   const Block block = pattern(100, 1);
   {
-    const FewDescriptors none(3);
+    const Limit none(RLIMIT_NOFILE, 3);
     const auto out = scene.port(0)->open();
     out->send(1, user(1), sent(block));
     try {
@@ -326,7 +310,7 @@ TEST(TcpFaults, WantOfDescriptorsIsSaidAndMended) {
   in->recv(1, user(2), room(got));
   const auto out = scene.port(1)->open();
   {
-    const FewDescriptors none(3);
+    const Limit none(RLIMIT_NOFILE, 3);
     out->send(0, user(2), sent(block));
     scene.within(std::chrono::milliseconds(50), [] { return false; });
     EXPECT_FALSE(out->test());

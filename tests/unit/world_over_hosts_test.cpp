@@ -6,14 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
-
 #include <csignal>
 #include <sstream>
 #include <thread>
 
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_over.hpp"
+#include "tests/support/limit.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/sanitizers.hpp"
 #include "tests/unit/exercise_world.hpp"
@@ -175,28 +174,12 @@ TEST(WorldOverHosts, ADeathIsHeardOfAndTheRestGoOn) {
                 ElementsAre(0, 0, SIGKILL));
 }
 
-/// No file can be opened while it lives.
-class NoMoreFiles {
- public:
-  NoMoreFiles() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none{0, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoMoreFiles(const NoMoreFiles&) = delete;
-  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
-
- private:
-  rlimit before_{};
-};
-
 /// A sender that cannot connect, as long as its call may take.
 void send_without_connection(World& world) {
   std::vector<std::int32_t> values(5000, world.rank());
   world.group().set_timeout(std::chrono::seconds(4));
   if (world.rank() == 0) {
-    const NoMoreFiles none;
+    const Limit none(RLIMIT_NOFILE, 0);
     try {
       world.group().send(values, 1, 1);
       throw std::runtime_error("a message was sent without a connection");

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <memory>
 
 namespace hymn_torch {
 

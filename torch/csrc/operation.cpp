@@ -32,6 +32,14 @@ std::exception_ptr end_of(hymnResult_t result) {
   }
 }
 
+void complete(Future& future, const std::exception_ptr& error,
+              const std::vector<at::Tensor>& results) {
+  if (error)
+    future.setErrorIfNeeded(error);
+  else
+    future.markCompleted(c10::IValue(results));
+}
+
 bool is_in_flight(hymnWork_t work) {
   int done = 0;
   return hymnWorkTest(work, &done) == hymnSuccess && done == 0;
@@ -131,14 +139,9 @@ void Operation::finish(std::exception_ptr error, CallbacksOn where) {
   }
   if (on_end) on_end();
   if (!future) return;
-  const auto complete = [future, error, results = results_] {
-    if (error)
-      future->setErrorIfNeeded(error);
-    else
-      future->markCompleted(c10::IValue(results));
-  };
-  if (where == CallbacksOn::this_thread) return complete();
-  CallbackThreads::of_process().run(complete);
+  if (where == CallbacksOn::this_thread) return complete(*future, error, results_);
+  CallbackThreads::of_process().run(
+      [future, error, results = results_] { complete(*future, error, results); });
 }
 
 std::exception_ptr Operation::error() const { return is_over() ? error_ : nullptr; }
@@ -149,10 +152,7 @@ c10::intrusive_ptr<Future> Operation::future() {
     if (future_) return future_;
     future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
     if (is_over()) {
-      if (error_)
-        future_->setErrorIfNeeded(error_);
-      else
-        future_->markCompleted(c10::IValue(results_));
+      complete(*future_, error_, results_);
       return future_;
     }
   }
