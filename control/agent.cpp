@@ -24,6 +24,10 @@ void Agent::post(const Message& message) {
     std::lock_guard lock(mutex_);
     aborted_.try_emplace(abort->uid, *abort);
   }
+  if (const auto* goodbye = std::get_if<Goodbye>(&message)) {
+    std::lock_guard lock(mutex_);
+    goodbye_ = *goodbye;
+  }
   send_(message);
 }
 
@@ -305,6 +309,7 @@ void Agent::reached_coordinator(int keeper) {
       again.emplace_back(ShrinkCall{.uid = uid, .void_uid = new_uid});
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
+    if (goodbye_) again.emplace_back(*goodbye_);
   }
   for (const Message& message : again) send_(message);
 }

@@ -116,6 +116,7 @@ class Agent {
   void on(const Moved&) {}
   void on(const CallQuestion& message);
   void on(const CallAnswer& message);
+  void on(const Flush&) {}
   template <class AnyAnswer>
   void answer(AnyAnswer answer);
   /// Waits until all members have called with this group; not any more once `is_vain`, which is
@@ -172,6 +173,7 @@ class Agent {
   std::map<std::uint64_t, Asking> askings_;
   std::map<std::uint64_t, std::vector<CallProgress>> call_askings_;  ///< what was answered
   RecentMap<std::uint64_t, AbortGroup> aborted_{most_remembered};    ///< the first word of each
+  std::optional<Goodbye> goodbye_;                                   ///< said by this rank
   std::map<std::uint64_t, std::vector<int>> shrinking_;  ///< called here, not yet settled
   /// The same, and those that are not waited for any more.
   RecentMap<std::uint64_t, std::monostate> unsettled_{most_remembered};

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
-#include <future>
 
 #include "base/helper_thread.hpp"
 #include "control/run_handlers.hpp"
@@ -19,16 +18,10 @@ constexpr Duration longest_search = std::chrono::seconds(5);
 // What is posted while there is no coordinator. What is too much was said for nobody.
 constexpr std::size_t most_waiting = 1000;
 
-TimePoint now() { return std::chrono::steady_clock::now(); }
+// What is said last is waited for, and no longer.
+constexpr Duration longest_flush = std::chrono::milliseconds(500);
 
-// Waits until the loop has gone round twice, so that what was queued has been written, too.
-void run_twice(asio::io_context& loop) {
-  constexpr auto longest_stall = std::chrono::seconds(2);
-  auto done = std::make_shared<std::promise<void>>();
-  auto future = done->get_future();
-  asio::post(loop, [&loop, done] { asio::post(loop, [done] { done->set_value(); }); });
-  future.wait_for(longest_stall);
-}
+TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
@@ -148,13 +141,20 @@ void ControlClient::await_coordinator(Duration limit) const {
 
 void ControlClient::flush() {
   if (!thread_.joinable() || std::this_thread::get_id() == thread_.get_id()) return;
-  // Who leaves at once may not have reached any coordinator.
-  await_coordinator(std::chrono::milliseconds(500));
-  // What this rank's own coordinator has to pass on comes back to the same loop.
-  for (int turn = 0; turn < 2; ++turn) {
-    run_twice(io_);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  const auto done = std::make_shared<std::promise<void>>();
+  auto passed_on = done->get_future();
+  asio::post(io_, [this, done] {
+    if (coordinators_.empty()) return done->set_value();
+    const std::uint64_t number = next_flush_++;
+    flushes_.emplace(number, done);
+    // Not among those that wait for a coordinator: it comes after all that this one is told.
+    if (connected_) send(pack(Flush{number}));
+  });
+  passed_on.wait_for(longest_flush);
+}
+
+void ControlClient::flushed(std::uint64_t number) {
+  if (const auto waiting = flushes_.extract(number)) waiting.mapped()->set_value();
 }
 
 void ControlClient::close() {
@@ -195,6 +195,7 @@ void ControlClient::connected(std::size_t coordinator) {
   current_ = coordinator;
   for (Bytes& message : std::exchange(waiting_, {})) send(std::move(message));
   agent_->reached_coordinator(coordinators_[coordinator].rank);
+  for (const auto& [number, waits] : flushes_) post(Flush{number});
 }
 
 void ControlClient::received(std::span<const std::byte> bytes) {
@@ -202,6 +203,7 @@ void ControlClient::received(std::span<const std::byte> bytes) {
   try {
     Message message = unpack(bytes);
     if (std::holds_alternative<Moved>(message)) return leave_coordinator("");
+    if (const auto* const flush = std::get_if<Flush>(&message)) return flushed(flush->number);
     agent_->receive(std::move(message));
   } catch (const Error& error) {
     options_.log(fmt::format("a message from the coordinator is dropped: {}", error.what()));

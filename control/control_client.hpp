@@ -6,6 +6,7 @@
 #include <asio/steady_timer.hpp>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -74,9 +75,8 @@ class ControlClient {
   void await_coordinator(Duration limit) const;
   /// Thread-safe; never blocks. Throws UsageError for what is too large to be said.
   void post(Message message);
-  /// Waits until there is a connection, for half a second at most, and what was posted has been
-  /// given to it, and passed on by a coordinator of this process; which takes longer only where the
-  /// control client's thread stands still. On that thread it does nothing.
+  /// Waits, for half a second at most, until what was posted has been passed on to all ranks that
+  /// are alive. On the control client's thread it does nothing.
   void flush();
   /// What was posted goes out for up to half a second; then the thread ends.
   void close();
@@ -86,6 +86,7 @@ class ControlClient {
  private:
   void joined(int rank);
   void connected(std::size_t coordinator);
+  void flushed(std::uint64_t number);
   void received(std::span<const std::byte> bytes);
   void lost_coordinator(const std::string& why);
   void leave_coordinator(const std::string& why);
@@ -127,11 +128,15 @@ class ControlClient {
   std::vector<CoordinatorEndpoint> coordinators_;
   std::size_t current_ = 0;             ///< the coordinator that is spoken with, or tried
   std::vector<std::size_t> passed_;     ///< coordinators that gave no answer, and were not told so
-  std::atomic<bool> connected_{false};  // read by flush(), too
+  std::atomic<bool> connected_{false};  // read by await_coordinator(), too
   bool ever_connected_ = false;
   bool closing_ = false;
   bool has_left_ = false;
-  std::vector<Bytes> waiting_;         ///< for a coordinator
+  std::vector<Bytes> waiting_;  ///< for a coordinator
+  /// Those of flush() that wait, by their number. The coordinator that was asked may go before it
+  /// has answered: the next one is asked again.
+  std::map<std::uint64_t, std::shared_ptr<std::promise<void>>> flushes_;
+  std::uint64_t next_flush_ = 0;
   std::int64_t silent_beats_ = 0;      ///< since the coordinator was heard
   std::vector<GroupMark> sent_marks_;  ///< by group
   std::function<void()> on_beat_;

@@ -45,6 +45,7 @@ void Coordinator::join(int rank, TimePoint now) {
     if (seat(other).state != PeerState::alive) send_(rank, News{news_of(other)});
   for (const auto& [uid, abort] : aborted_) send_(rank, abort);
   if (const auto dump = std::exchange(own.early_dump, {})) send_(rank, *dump);
+  answer_flushes();
 }
 
 void Coordinator::receive(int rank, Message message, TimePoint now) {
@@ -109,6 +110,7 @@ void Coordinator::learn(int rank, PeerState state, const std::string& detail) {
   own.detail = detail;
   send_to_others(rank, News{news_of(rank)});
   if (is_gone(state)) settle_shrinking();
+  answer_flushes();
 }
 
 void Coordinator::send_to_others(int rank, const Message& message) {
@@ -245,6 +247,18 @@ void Coordinator::on(int, ShrinkVerdict message, TimePoint) {
 }
 
 void Coordinator::on(int rank, Moved, TimePoint) { deserted_ = seat(rank).moved = true; }
+
+void Coordinator::on(int rank, Flush message, TimePoint) {
+  flushes_.emplace_back(rank, message);
+  answer_flushes();
+}
+
+void Coordinator::answer_flushes() {
+  const bool all_hear = std::ranges::all_of(
+      seats_, [](const Seat& seat) { return seat.present || seat.state != PeerState::alive; });
+  if (!all_hear) return;
+  for (const auto& [rank, flush] : std::exchange(flushes_, {})) send_(rank, flush);
+}
 
 bool Coordinator::holds(const ShrinkVerdict& verdict) const {
   return std::none_of(verdict.survivors.begin(), verdict.survivors.end(), [this](int survivor) {

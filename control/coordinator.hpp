@@ -92,6 +92,7 @@ class Coordinator {
   void on(int rank, Moved message, TimePoint now);
   void on(int rank, CallQuestion message, TimePoint now);
   void on(int rank, CallAnswer message, TimePoint now);
+  void on(int rank, Flush message, TimePoint now);
   template <class AnyQuestion>
   void pass_question(int rank, AnyQuestion message);
   template <class AnyAnswer>
@@ -107,6 +108,7 @@ class Coordinator {
   void withdraw(int rank, const ShrinkCall& message);
   void make_void(std::uint64_t uid, std::uint64_t new_uid);
   void settle_shrinking();
+  void answer_flushes();
   /// None of those that it names has gone since.
   bool holds(const ShrinkVerdict& verdict) const;
   bool is_settled(const Shrinking& shrinking) const;
@@ -122,6 +124,7 @@ class Coordinator {
   RecentMap<std::uint64_t, ShrinkVerdict> verdicts_{most_remembered};
   RecentMap<std::uint64_t, std::monostate> void_{most_remembered};  ///< verdicts, by the new group
   std::uint64_t settled_ = 0;
+  std::vector<std::pair<int, Flush>> flushes_;                ///< that wait, and whose
   using NotedCall = std::pair<std::uint64_t, std::uint64_t>;  ///< group and sequence number
   std::map<NotedCall, Noted> notes_;
   std::deque<NotedCall> noted_;  ///< the oldest first

@@ -55,9 +55,11 @@ auto parts(Value& v) {
                     v.calls);
   } else if constexpr (std::same_as<Kind, CallQuestion>) {
     return std::tie(v.id, v.asker, v.uid, v.sequence, v.asked);
-  } else {
-    static_assert(std::same_as<Kind, CallAnswer>);
+  } else if constexpr (std::same_as<Kind, CallAnswer>) {
     return std::tie(v.id, v.asker, v.report);
+  } else {
+    static_assert(std::same_as<Kind, Flush>);
+    return std::tie(v.number);
   }
 }
 

@@ -106,9 +106,16 @@ struct CallAnswer {
   friend bool operator==(const CallAnswer&, const CallAnswer&) = default;
 };
 
+/// "Has all that I said been passed on?" Said back when it has, to all ranks that are alive: who
+/// has lost its coordinator, and is on its way to this one, is waited for.
+struct Flush {
+  std::uint64_t number = 0;  ///< the asker's own
+  friend bool operator==(const Flush&, const Flush&) = default;
+};
+
 using Message =
     std::variant<Beat, Goodbye, News, AbortGroup, DumpNow, Question, Answer, EnteredCall,
-                 ShrinkCall, ShrinkVerdict, Moved, CallQuestion, CallAnswer>;
+                 ShrinkCall, ShrinkVerdict, Moved, CallQuestion, CallAnswer, Flush>;
 
 /// No text in a message is longer, so that a message always fits into a frame.
 inline constexpr std::size_t longest_text = 16384;

@@ -54,8 +54,8 @@ class ControlPlane {
                     Calls calls) = 0;
   /// To the coordinator. Never blocks; any thread.
   virtual void post(const control::Message& message) = 0;
-  /// Waits, for half a second at most, until what was posted is on its way. Not from the thread of
-  /// the control plane.
+  /// Waits, for half a second at most, until what was posted has been passed on to all ranks that
+  /// are alive. From the thread of the control plane it does nothing.
   virtual void flush() {}
   /// One that all ranks of this process share; null: they are processes.
   virtual std::shared_ptr<Store> shared_store() { return nullptr; }

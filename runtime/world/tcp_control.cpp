@@ -233,8 +233,7 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
                              std::move(calls.marks), look_around(offers));
   // Processes on other hosts are seen by nobody but the coordinator: one that ended before it was
   // known there would be missed only after half a minute.
-  if (life_->site.here.size() < static_cast<std::size_t>(life_->site.size))
-    life_->control_client->await_coordinator(longest_joining);
+  if (!life_->site.one_host) life_->control_client->await_coordinator(longest_joining);
 }
 
 void TcpControl::post(const control::Message& message) {
@@ -250,7 +249,9 @@ const PeerRecorder* TcpControl::recorder_of(int rank) const {
   return found == life_->recorders.end() ? nullptr : &found->second;
 }
 
+// Who does not see this process, nor what it has noted, has nothing but its goodbye.
 void TcpControl::close() {
+  if (!life_->site.one_host) flush();
   if (life_->control_client) life_->control_client->close();
 }
 

@@ -5,6 +5,7 @@
 
 #include <asio/ip/tcp.hpp>
 #include <filesystem>
+#include <thread>
 
 #include "tests/unit/control_client_scene.hpp"
 #include "tests/unit/eventually.hpp"
@@ -43,6 +44,26 @@ TEST(ControlClient, GoodbyeIsNoFailure) {
   job.expect_abort(1, 8, {0});
   job.expect_abort(0, 9, {1});
   for (const int rank : {0, 1}) EXPECT_FALSE(job.ears(rank).has_heard("2 is lost"));
+}
+
+// Each of them takes with it the coordinator to whom the others say theirs.
+TEST(ControlClient, GoodbyesOfThoseWhoLeaveTogetherAreHeard) {
+  for (int turn = 0; turn < 20; ++turn) {
+    ControlClientScene job(4, {0, 1, 2, 3});
+    job.expect_abort(3, 7, {0, 1, 2});
+    std::vector<std::thread> leaving;
+    for (const int rank : {0, 1, 2})
+      leaving.emplace_back([&job, rank] {
+        job.at(rank).agent->post(Goodbye{});
+        job.at(rank).control_client->flush();
+        job.end(rank);
+      });
+    for (std::thread& thread : leaving) thread.join();
+    for (const int rank : {0, 1, 2}) {
+      EXPECT_TRUE(job.ears(3).hears(std::to_string(rank) + " is left")) << turn;
+      EXPECT_FALSE(job.ears(3).has_heard(std::to_string(rank) + " is lost")) << turn;
+    }
+  }
 }
 
 TEST(ControlClient, WhoHasSaidGoodbyeDoesNotMissTheCoordinator) {

@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 /// A coordinator, and all that it says.
@@ -128,6 +129,22 @@ TEST_F(CoordinatorTest, LastWordsAreToldAfterOthersHaveSeenTheEnd) {
   const auto told = take<News>();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_THAT(told[0].second.news.marks, ElementsAre(GroupMark{7, 3, 3}));
+}
+
+TEST_F(CoordinatorTest, AFlushIsAnsweredWhenAllWhoLiveAreHere) {
+  for (const int rank : {0, 1, 2}) coordinator->join(rank, now);
+  say(1, Flush{4});
+  say(0, Flush{9});
+  say(1, Goodbye{});
+  EXPECT_THAT(take<Flush>(), IsEmpty()) << "rank 3 may be on its way from another coordinator";
+  coordinator->join(3, now);
+  ASSERT_THAT(letters, SizeIs(3));
+  EXPECT_EQ(letters[0].to, 3) << "it hears first what the answers speak of";
+  EXPECT_THAT(take<Flush>(), ElementsAre(std::pair(1, Flush{4}), std::pair(0, Flush{9})));
+  // Who is gone is not waited for.
+  lose(2);
+  say(0, Flush{10});
+  EXPECT_THAT(take<Flush>(), ElementsAre(std::pair(0, Flush{10})));
 }
 
 TEST_F(CoordinatorTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {

@@ -60,7 +60,8 @@ std::vector<Message> samples() {
           Moved{},
           CallQuestion{9, 1, 7, greatest, {0, 2}},
           CallAnswer{9, 1, calls},
-          CallAnswer{}};
+          CallAnswer{},
+          Flush{greatest}};
 }
 
 /// Numbers behind one another, as a message is made of them.
