@@ -144,13 +144,16 @@ void ControlClient::flush() {
   const auto done = std::make_shared<std::promise<void>>();
   auto passed_on = done->get_future();
   asio::post(io_, [this, done] {
-    if (coordinators_.empty()) return done->set_value();
-    const std::uint64_t number = next_flush_++;
-    flushes_.emplace(number, done);
-    // Not among those that wait for a coordinator: it comes after all that this one is told.
-    if (connected_) send(pack(Flush{number}));
+    if (coordinators_.empty() || agent_->has_no_coordinator()) return done->set_value();
+    flushes_.emplace(next_flush_, done);
+    // Behind all that the agent is just saying to a coordinator that it has come to.
+    if (connected_) post(Flush{next_flush_});
+    ++next_flush_;
   });
-  passed_on.wait_for(longest_flush);
+  if (passed_on.wait_for(longest_flush) == std::future_status::ready) return;
+  asio::post(io_, [this, done] {
+    std::erase_if(flushes_, [&done](const auto& waiting) { return waiting.second == done; });
+  });
 }
 
 void ControlClient::flushed(std::uint64_t number) {
@@ -267,6 +270,7 @@ void ControlClient::give_up(const std::string& why) {
                      .state = PeerState::lost,
                      .detail = "it cannot be reached from this host any more"});
   waiting_.clear();
+  for (const auto& [number, waits] : std::exchange(flushes_, {})) waits->set_value();
 }
 
 void ControlClient::beat() {

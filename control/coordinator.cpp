@@ -58,6 +58,8 @@ void Coordinator::receive(int rank, Message message, TimePoint now) {
 void Coordinator::lose(int rank, const std::string& why, TimePoint) {
   if (!is_rank(rank)) return;
   seat(rank).present = false;
+  // It asks again when it is back.
+  std::erase_if(flushes_, [rank](const auto& waiting) { return waiting.first == rank; });
   if (seat(rank).moved) return;
   learn(rank, PeerState::lost, why);
 }
@@ -121,6 +123,7 @@ void Coordinator::send_to_others(int rank, const Message& message) {
 void Coordinator::on(int rank, Beat message, TimePoint) { note_marks(seat(rank), message.marks); }
 
 void Coordinator::on(int rank, Goodbye message, TimePoint) {
+  if (std::exchange(seat(rank).said_goodbye, true)) return;  // at another connection, too
   note_marks(seat(rank), message.marks);
   seat(rank).culprits = message.culprits;
   seat(rank).broke_off = message.broke_off;
@@ -254,8 +257,9 @@ void Coordinator::on(int rank, Flush message, TimePoint) {
 }
 
 void Coordinator::answer_flushes() {
+  if (flushes_.empty()) return;
   const bool all_hear = std::ranges::all_of(
-      seats_, [](const Seat& seat) { return seat.present || seat.state != PeerState::alive; });
+      seats_, [](const Seat& seat) { return seat.present || is_gone(seat.state); });
   if (!all_hear) return;
   for (const auto& [rank, flush] : std::exchange(flushes_, {})) send_(rank, flush);
 }

@@ -60,6 +60,7 @@ class Coordinator {
     bool present = false;  ///< connected
     bool came = false;     ///< was so once
     bool moved = false;    ///< to another coordinator
+    bool said_goodbye = false;
     PeerState state = PeerState::alive;
     std::string detail{};
     std::vector<int> culprits{};

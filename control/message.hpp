@@ -106,8 +106,9 @@ struct CallAnswer {
   friend bool operator==(const CallAnswer&, const CallAnswer&) = default;
 };
 
-/// "Has all that I said been passed on?" Said back when it has, to all ranks that are alive: who
-/// has lost its coordinator, and is on its way to this one, is waited for.
+/// "Has all that I said been passed on?" Said back when it has, to all ranks that are not gone: who
+/// has lost its coordinator, and is on its way to this one, is waited for. Who had come to this one
+/// and has lost the connection is gone, unless its process is seen to live.
 struct Flush {
   std::uint64_t number = 0;  ///< the asker's own
   friend bool operator==(const Flush&, const Flush&) = default;

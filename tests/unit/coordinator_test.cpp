@@ -147,6 +147,24 @@ TEST_F(CoordinatorTest, AFlushIsAnsweredWhenAllWhoLiveAreHere) {
   EXPECT_THAT(take<Flush>(), ElementsAre(std::pair(0, Flush{10})));
 }
 
+TEST_F(CoordinatorTest, WhoAsksForAFlushIsForgottenWithItsConnection) {
+  for (const int rank : {0, 1, 2}) coordinator->join(rank, now);
+  say(1, Flush{4});
+  lose(1);
+  coordinator->join(1, now);
+  coordinator->join(3, now);
+  EXPECT_THAT(take<Flush>(), IsEmpty());
+  say(1, Flush{4});
+  EXPECT_THAT(take<Flush>(), ElementsAre(std::pair(1, Flush{4})));
+}
+
+TEST_F(CoordinatorTest, AGoodbyeIsPassedOnOnce) {
+  all_join();
+  say(1, Goodbye{});
+  say(1, Goodbye{});
+  EXPECT_EQ(take<News>().size(), 3u);
+}
+
 TEST_F(CoordinatorTest, WhoLeavesBecauseOfAnErrorSaysWhoseItWas) {
   all_join();
   say(1, Goodbye{{}, "rank 3 has failed", {3}, true});
