@@ -36,9 +36,9 @@ std::size_t most_bytes_after(FrameKind kind) {
   switch (kind) {
     case FrameKind::eager:
       return eager_limit;
+    case FrameKind::announce:
     case FrameKind::data:
       return part_limit;
-    case FrameKind::announce:
     case FrameKind::cancel:
     case FrameKind::ask:
     case FrameKind::grant:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "hymn/error.hpp"
 #include "p2p/tcp/tcp_socket.hpp"
@@ -87,8 +88,10 @@ bool Inlet::is_next(const Frame& frame) const {
   if (frame.number < expected_) return false;
   // Said again, over another connection, a message is the same.
   const bool is_same =
-      !partial_ || (frame.kind == FrameKind::eager && frame.group == partial_->group &&
-                    frame.tag == partial_->tag && frame.length == partial_->bytes);
+      !partial_ || (frame.kind == (partial_->is_long ? FrameKind::announce : FrameKind::eager) &&
+                    frame.group == partial_->group && frame.tag == partial_->tag &&
+                    frame.length == (partial_->is_long ? partial_->ahead : partial_->bytes) &&
+                    (!partial_->is_long || frame.value == partial_->bytes));
   if (!is_same) throw NetworkError("a frame is not the one that had begun to come");
   return true;
 }
@@ -98,10 +101,8 @@ void Inlet::begin(const Frame& frame) {
   left_ = frame.length;
   switch (frame.kind) {
     case FrameKind::eager:
-      if (is_next(frame)) begin_eager(frame);
-      return;
     case FrameKind::announce:
-      if (is_next(frame)) announced(frame);
+      if (is_next(frame)) begin_message(frame);
       return;
     case FrameKind::cancel:
       if (is_next(frame)) cancelled(frame);
@@ -127,13 +128,18 @@ std::shared_ptr<Incoming> Inlet::incoming_of(const Frame& frame) {
   message->number = frame.number;
   message->is_long = frame.kind == FrameKind::announce;
   message->bytes = message->is_long ? frame.value : frame.length;
+  message->ahead = message->is_long ? frame.length : 0;
+  const bool is_charged = !message->is_long || message->ahead != 0;
+  message->charged = is_charged ? eager_cost(frame.length) : 0;
   message->inlet = this;
   return message;
 }
 
-void Inlet::begin_eager(const Frame& frame) {
+void Inlet::begin_message(const Frame& frame) {
   if (!partial_) {
     auto message = incoming_of(frame);
+    if (message->ahead > message->bytes) throw NetworkError("more comes of a message than it has");
+    if (message->is_long) unfinished_[frame.number] = message;
     if (!sorter_.sort(message)) settle(*message);
     partial_ = std::move(message);
   }
@@ -142,20 +148,13 @@ void Inlet::begin_eager(const Frame& frame) {
   if (left_ == 0) end_payload();
 }
 
-void Inlet::announced(const Frame& frame) {
-  auto message = incoming_of(frame);
-  unfinished_[frame.number] = message;
-  ++expected_;
-  if (!sorter_.sort(message)) settle(*message);
-  acknowledge_if_due();
-}
-
 void Inlet::cancelled(const Frame& frame) {
   ++expected_;
   if (const auto found = unfinished_.find(frame.value); found != unfinished_.end()) {
     const auto message = std::move(found->second);
     unfinished_.erase(found);
     if (message->box != nullptr) message->box->cancel(message);
+    give_back(*message);
   }
   acknowledge_if_due();
 }
@@ -174,7 +173,7 @@ void Inlet::begin_data(const Frame& frame) {
   const auto found = unfinished_.find(frame.number);
   if (found == unfinished_.end()) return;  // nobody wants it any more
   const Incoming& message = *found->second;
-  if (!message.granted || frame.value != message.come ||
+  if (!message.granted || !message.is_announced() || frame.value != message.come ||
       frame.length > message.bytes - message.come)
     throw NetworkError("a part of a message is not the one that was to come");
   current_ = found->second;
@@ -188,24 +187,32 @@ void Inlet::advance(std::size_t bytes) {
 
 void Inlet::end_payload() {
   const std::shared_ptr<Incoming> message = std::move(current_);
-  if (!message->is_long) {
+  if (message == partial_) {
     partial_.reset();
     ++expected_;
-  } else if (message->is_whole()) {
-    finish_long(message->number);
   }
+  const bool ends = message->is_whole() || message->box == nullptr;
   if (message->is_whole() && message->box != nullptr) message->box->complete(*message);
+  if (message->is_long && ends) finish_long(message->number);
   acknowledge_if_due();
 }
 
+// What comes with its announcement need not be asked for, and takes no memory of hymn's any more.
 void Inlet::want(Incoming& message) {
   message.granted = true;
-  reply({.kind = FrameKind::grant, .number = message.number, .value = message.come});
+  give_back(message);
+  if (message.ahead != message.bytes)
+    reply({.kind = FrameKind::grant, .number = message.number, .value = message.ahead});
 }
 
+// The sender must not be told that it is done with a message whose announcement still comes.
 void Inlet::settle(Incoming& message) {
-  if (message.is_long) return finish_long(message.number);
-  consumed_ += eager_cost(message.bytes);
+  give_back(message);
+  if (message.is_long && message.is_announced()) finish_long(message.number);
+}
+
+void Inlet::give_back(Incoming& message) {
+  consumed_ += std::exchange(message.charged, 0);
   acknowledge_if_due();
 }
 
@@ -215,26 +222,44 @@ void Inlet::finish_long(std::uint64_t number) {
 
 // --- What is said to the sender ---
 
+// What it may send unasked it hears of by the way.
 void Inlet::reply(const Frame& frame) {
-  if (!socket_) return;  // it asks when it is back
-  const Head head = head_of(frame);
-  replies_.insert(replies_.end(), head.begin(), head.end());
+  if (consumed_ != told_consumed_) say_consumed();
+  say(frame);
   if (!reading_) flush();
 }
 
-void Inlet::acknowledge() {
+// Called where nothing may be thrown, and in the midst of what has come.
+void Inlet::say(const Frame& frame) {
+  if (!socket_) return;  // it asks when it is back
+  const Head head = head_of(frame);
+  try {
+    replies_.insert(replies_.end(), head.begin(), head.end());
+  } catch (const std::bad_alloc&) {
+    lacks_memory_ = true;
+  }
+}
+
+void Inlet::say_consumed() {
   told_ = expected_;
   told_consumed_ = consumed_;
-  reply({.kind = FrameKind::ack, .number = expected_ - 1, .value = consumed_});
+  say({.kind = FrameKind::ack, .number = expected_ - 1, .value = consumed_});
+}
+
+void Inlet::acknowledge() {
+  say_consumed();
+  if (!reading_) flush();
 }
 
 void Inlet::acknowledge_if_due() {
-  if (expected_ - told_ >= frames_between_acks || consumed_ - told_consumed_ >= eager_window / 4)
+  if (expected_ - told_ >= frames_between_acks ||
+      consumed_ - told_consumed_ >= eager_cost(eager_limit))
     acknowledge();
 }
 
 void Inlet::flush() {
   if (!socket_) return;
+  if (lacks_memory_) return lose("no memory for what is to be said");
   while (!replies_.empty()) {
     const std::array parts{room_at(replies_.data(), replies_.size())};
     const Moved put = write_some(socket_.number(), parts);
@@ -258,6 +283,7 @@ void Inlet::lose(const std::string& why) {
   left_ = 0;
   current_.reset();
   replies_.clear();
+  lacks_memory_ = false;
   wants_to_write_ = false;
 }
 

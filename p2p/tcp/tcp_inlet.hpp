@@ -51,8 +51,7 @@ class Inlet {
   void begin(const Frame& frame);
   /// False: it has come before.
   bool is_next(const Frame& frame) const;
-  void begin_eager(const Frame& frame);
-  void announced(const Frame& frame);
+  void begin_message(const Frame& frame);
   void cancelled(const Frame& frame);
   void asked(const Frame& frame);
   void begin_data(const Frame& frame);
@@ -60,7 +59,11 @@ class Inlet {
   void end_payload();
   std::shared_ptr<Incoming> incoming_of(const Frame& frame);
   void finish_long(std::uint64_t number);
+  /// It takes nothing of its sender's window any more.
+  void give_back(Incoming& message);
+  void say(const Frame& frame);
   void reply(const Frame& frame);
+  void say_consumed();
   void acknowledge();
   void acknowledge_if_due();
   void flush();
@@ -76,8 +79,8 @@ class Inlet {
 
   // What outlives a connection.
   std::uint64_t expected_ = 1;         ///< the next numbered frame
-  std::uint64_t consumed_ = 0;         ///< costs of short messages that were taken
-  std::shared_ptr<Incoming> partial_;  ///< a short one of which some has come
+  std::uint64_t consumed_ = 0;         ///< costs of what came unasked, and was taken
+  std::shared_ptr<Incoming> partial_;  ///< short, or an announcement, of which some has come
   std::map<std::uint64_t, std::shared_ptr<Incoming>> unfinished_;  ///< long ones, by number
 
   // Of this one.
@@ -88,6 +91,7 @@ class Inlet {
   std::uint64_t told_ = 0;             ///< of expected_
   std::uint64_t told_consumed_ = 0;
   std::vector<std::byte> replies_;
+  bool lacks_memory_ = false;
   bool wants_to_write_ = false;
   bool reading_ = false;
 };

@@ -31,8 +31,8 @@ void Mailbox::arrive(const std::shared_ptr<Incoming>& message) {
   message->box = this;
   message->place = ++places_;
   if (Receiving* const receive = take_posted(*message)) return give(message, *receive);
-  if (!message->is_long)
-    message->parcel = std::make_unique_for_overwrite<std::byte[]>(message->bytes);
+  if (const std::uint64_t unasked = message->is_long ? message->ahead : message->bytes)
+    message->parcel = std::make_unique_for_overwrite<std::byte[]>(unasked);
   arrived_[{message->tag, message->source}].push_back(message);
 }
 
@@ -74,6 +74,9 @@ void Mailbox::give(const std::shared_ptr<Incoming>& message, Receiving& receive)
     return post_.finish(receive);
   }
   message->receive = &receive;
+  if (message->parcel && message->come != 0)
+    std::memcpy(receive.data, message->parcel.get(), message->come);
+  message->parcel.reset();
   if (message->is_whole()) return complete(*message);
   coming_.push_back(message);
   if (message->is_long && !message->granted) post_.want(*message);
@@ -82,9 +85,6 @@ void Mailbox::give(const std::shared_ptr<Incoming>& message, Receiving& receive)
 void Mailbox::complete(Incoming& message) {
   if (message.receive == nullptr) return;  // it waits for one
   Receiving& receive = *message.receive;
-  if (message.parcel && message.bytes != 0)
-    std::memcpy(receive.data, message.parcel.get(), message.bytes);
-  message.parcel.reset();
   message.receive = nullptr;
   message.box = nullptr;
   coming_.remove_if([&message](const auto& one) { return one.get() == &message; });
@@ -103,7 +103,7 @@ void Mailbox::cancel(const std::shared_ptr<Incoming>& message) {
     return;
   }
   coming_.remove(message);
-  if (message->come == 0) return post_again(*receive);
+  if (message->come == message->ahead) return post_again(*receive);
   receive->error = std::make_exception_ptr(
       AbortedError(fmt::format("rank {} has given up a message of {} bytes of which {} had come",
                                message->source, message->bytes, message->come)));
@@ -158,7 +158,6 @@ bool Mailbox::put_back(const Receiving& receive) noexcept {
     message->tag = receive.tag;
     message->bytes = receive.bytes;
     message->come = receive.bytes;
-    message->is_long = true;  // it has been paid for
     message->box = this;
     return put_back(message, receive.data);
   } catch (const std::bad_alloc&) {

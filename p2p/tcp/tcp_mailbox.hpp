@@ -35,7 +35,8 @@ class Mailbox {
   void arrive(const std::shared_ptr<Incoming>& message);
   /// Its last byte has.
   void complete(Incoming& message);
-  /// The sender has given it up. A receive for which none of it has come waits for another.
+  /// The sender has given it up. A receive waits for another, unless it had been granted more than
+  /// what comes with the announcement.
   void cancel(const std::shared_ptr<Incoming>& message);
   /// Afterwards nobody writes to its buffer. What has come of its message is kept for the next, if
   /// `keep`. False: there is no memory for that, so that the message is lost.

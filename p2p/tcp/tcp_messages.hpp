@@ -20,7 +20,7 @@ struct Sending {
   std::uint64_t number = 0;  ///< of the frame that tells of it
   std::uint64_t sent = 0;    ///< of a long one
   bool granted = false;      ///< a long one, over this connection
-  bool begun = false;        ///< some of a long one has been sent
+  bool begun = false;        ///< more of a long one has been sent than what goes ahead
   std::exception_ptr error{};
   std::atomic<bool> done{false};
 };
@@ -48,16 +48,20 @@ struct Incoming {
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::uint64_t come = 0;
+  std::uint64_t ahead = 0;    ///< of a long one: comes with its announcement
+  std::uint64_t charged = 0;  ///< what it takes of its sender's window
   std::uint64_t number = 0;
   bool is_long = false;
   bool granted = false;                   ///< a long one, whose bytes have been asked for
   std::uint64_t place = 0;                ///< in the order in which they came
-  std::unique_ptr<std::byte[]> parcel{};  ///< where it is while nobody has asked for it
+  std::unique_ptr<std::byte[]> parcel{};  ///< where what has come is while nobody has asked for it
   Receiving* receive = nullptr;           ///< who has
   Mailbox* box = nullptr;                 ///< whose it is; null: nobody's, it is dropped
   Inlet* inlet = nullptr;                 ///< by which it comes; null: it is all here
 
   bool is_whole() const { return come == bytes; }
+  /// A long one, whose announcement has come to its end.
+  bool is_announced() const { return come >= ahead; }
   /// Where its next byte goes; null: nowhere.
   std::byte* next() const {
     if (parcel) return parcel.get() + come;

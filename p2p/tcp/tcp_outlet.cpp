@@ -43,12 +43,33 @@ void Outlet::start(Sending& message) {
     frame.length = static_cast<std::uint32_t>(message.bytes);
     message.number = say(frame, {message.data, message.bytes}, &message);
   } else {
-    frame.kind = FrameKind::announce;
-    frame.value = message.bytes;
-    message.number = say(frame, {}, nullptr);
-    long_[message.number] = &message;
+    announce(message);
   }
   say_something();
+}
+
+// Its first bytes need no copy: it is done only when the other end has them.
+void Outlet::announce(Sending& message) {
+  const std::uint64_t ahead = bytes_ahead(message.bytes, spent_ - consumed_);
+  auto copy = ahead == 0 ? nullptr : std::make_unique_for_overwrite<std::byte[]>(ahead);
+  const auto place = long_.emplace(last_ + 1, &message).first;
+  try {
+    message.number = say({.kind = FrameKind::announce,
+                          .group = message.group,
+                          .tag = message.tag,
+                          .value = message.bytes,
+                          .length = static_cast<std::uint32_t>(ahead)},
+                         {}, nullptr);
+  } catch (...) {
+    long_.erase(place);
+    throw;
+  }
+  if (ahead == 0) return;
+  spent_ += eager_cost(ahead);
+  Said& said = said_.back();
+  said.ahead_of = &message;
+  said.ahead = {message.data, ahead};
+  said.copy = std::move(copy);
 }
 
 std::uint64_t Outlet::say(Frame frame, std::span<const std::byte> bytes, Sending* sending) {
@@ -57,8 +78,15 @@ std::uint64_t Outlet::say(Frame frame, std::span<const std::byte> bytes, Sending
   std::vector<std::byte> all(head.size() + bytes.size());
   std::copy(head.begin(), head.end(), all.begin());
   if (!bytes.empty()) std::memcpy(all.data() + head.size(), bytes.data(), bytes.size());
-  said_.push_back({frame.number, std::move(all), sending});
+  said_.push_back({.number = frame.number, .bytes = std::move(all), .sending = sending});
   return ++last_;
+}
+
+// They are numbered one after the other.
+Outlet::Said* Outlet::find_said(std::uint64_t number) {
+  if (said_.empty() || number < said_.front().number || number > said_.back().number)
+    return nullptr;
+  return &said_[number - said_.front().number];
 }
 
 void Outlet::say_something() {
@@ -67,8 +95,8 @@ void Outlet::say_something() {
 }
 
 bool Outlet::withdraw(Sending& message) noexcept {
-  for (Said& said : said_)
-    if (said.sending == &message) said.sending = nullptr;  // it goes on its way all the same
+  if (Said* const said = find_said(message.number); said && said->sending == &message)
+    said->sending = nullptr;  // it goes on its way all the same
   const auto found = long_.find(message.number);
   if (found == long_.end() || found->second != &message) return true;
   long_.erase(found);
@@ -82,8 +110,14 @@ bool Outlet::withdraw(Sending& message) noexcept {
   return !message.begun;
 }
 
-// A part of which some has been written must be written to its end.
+// What has been said is said to its end, and again where the connection is lost; and a part of
+// which some has been written must be written to its end.
 void Outlet::release(Sending& message) {
+  if (Said* const said = find_said(message.number); said && said->ahead_of == &message) {
+    std::ranges::copy(said->ahead, said->copy.get());
+    said->ahead = {said->copy.get(), said->ahead.size()};
+    said->ahead_of = nullptr;
+  }
   ready_.remove(&message);
   if (part_.sending != &message) return;
   part_.copy.assign(part_.data, part_.data + part_.left);
@@ -102,10 +136,20 @@ std::size_t Outlet::gather(std::span<iovec> parts) const {
     parts[count++] = bytes_at(part_.head.data() + (head_bytes - part_.head_left), part_.head_left);
   if (part_.left != 0) parts[count++] = bytes_at(part_.data, part_.left);
   std::size_t offset = offset_;
-  for (std::size_t i = next_; i < said_.size() && count < parts.size(); ++i) {
-    parts[count++] = bytes_at(said_[i].bytes.data() + offset, said_[i].bytes.size() - offset);
+  for (std::size_t i = next_; i < said_.size() && count + 1 < parts.size(); ++i) {
+    count += gather_said(said_[i], offset, parts.subspan(count));
     offset = 0;
   }
+  return count;
+}
+
+std::size_t Outlet::gather_said(const Said& said, std::size_t offset, std::span<iovec> parts) {
+  std::size_t count = 0;
+  if (offset < said.bytes.size())
+    parts[count++] = bytes_at(said.bytes.data() + offset, said.bytes.size() - offset);
+  const std::size_t of_ahead = std::max(offset, said.bytes.size()) - said.bytes.size();
+  if (of_ahead < said.ahead.size())
+    parts[count++] = bytes_at(said.ahead.data() + of_ahead, said.ahead.size() - of_ahead);
   return count;
 }
 
@@ -138,7 +182,7 @@ void Outlet::written(std::size_t bytes) {
     if (part_.is_empty()) end_part();
   }
   while (bytes != 0) {
-    std::size_t left = said_[next_].bytes.size() - offset_;
+    std::size_t left = said_[next_].size() - offset_;
     offset_ += take(left);
     if (left != 0) return;
     end_frame();
@@ -269,8 +313,9 @@ void Outlet::finished(const Frame& frame) {
   const auto found = long_.find(frame.number);
   if (found == long_.end()) return;
   Sending& message = *found->second;
-  long_.erase(found);
+  forget_said(frame.number);
   release(message);
+  long_.erase(found);
   site_.finish(message);
 }
 
@@ -278,7 +323,12 @@ void Outlet::acknowledged(const Frame& frame) {
   if (frame.number > last_ || frame.value > spent_)
     throw NetworkError("more has come than was sent");
   consumed_ = std::max(consumed_, frame.value);
-  while (!said_.empty() && said_.front().number <= frame.number && (next_ > 0 || offset_ == 0)) {
+  forget_said(frame.number);
+}
+
+// That and all before it have come; one that is being said again is said to its end.
+void Outlet::forget_said(std::uint64_t number) {
+  while (!said_.empty() && said_.front().number <= number && (next_ > 0 || offset_ == 0)) {
     if (said_.front().sending != nullptr) site_.finish(*said_.front().sending);
     said_.pop_front();
     if (next_ > 0) --next_;

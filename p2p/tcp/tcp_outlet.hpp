@@ -2,14 +2,16 @@
 // sent, and again where it is lost while there is still something to say.
 //
 // Short messages and what is said of long ones are kept until the other end has them; the bytes of
-// long ones are read where they are, when a receive wants them.
+// long ones are read where they are: the first ones at once, the rest when a receive wants them.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +55,8 @@ class Outlet {
   bool is_introduced() const { return address_.has_value(); }
 
   void start(Sending& message);
-  /// Afterwards nobody reads its buffer. False: a part of it is there, and no more comes.
+  /// Afterwards nobody reads its buffer. A short one, and one that goes ahead whole, is on its way
+  /// all the same. False: a part of it is there, and no more comes.
   bool withdraw(Sending& message) noexcept;
   void on_event(std::uint32_t events, std::span<std::byte> scratch);
 
@@ -79,6 +82,13 @@ class Outlet {
     std::uint64_t number;
     std::vector<std::byte> bytes;
     Sending* sending;  ///< a short message that is done when this is written
+    /// What follows, of a long message.
+    const Sending* ahead_of = nullptr;  ///< null: none, or the copy below
+    std::span<const std::byte> ahead{};
+    /// Filled when the message is done, or withdrawn, which must not want for memory.
+    std::unique_ptr<std::byte[]> copy{};
+
+    std::size_t size() const { return bytes.size() + ahead.size(); }
   };
   /// A part of a long message that is being written.
   struct Part {
@@ -95,6 +105,7 @@ class Outlet {
 
   bool is_short(const Sending& message) const;
   std::uint64_t say(Frame frame, std::span<const std::byte> bytes, Sending* sending);
+  void announce(Sending& message);
   void say_something();
   void note_trouble(TimePoint now);
   void forget_trouble();
@@ -104,10 +115,13 @@ class Outlet {
   void flush();
   std::size_t gather(std::span<iovec> parts) const;
   void written(std::size_t bytes);
+  static std::size_t gather_said(const Said& said, std::size_t offset, std::span<iovec> parts);
   void end_frame();
   void begin_part();
   void end_part();
   void release(Sending& message);
+  Said* find_said(std::uint64_t number);  ///< null: it has come
+  void forget_said(std::uint64_t number);
   void read(std::span<std::byte> scratch);
   void parse(std::span<const std::byte> bytes);
   void hear(const Frame& frame);
@@ -140,7 +154,7 @@ class Outlet {
   // What outlives a connection.
   std::uint64_t last_ = 0;  ///< number of a frame
   std::deque<Said> said_;
-  std::uint64_t spent_ = 0;     ///< costs of short messages
+  std::uint64_t spent_ = 0;     ///< costs of what was sent unasked
   std::uint64_t consumed_ = 0;  ///< of which the other end has told that they were taken
   std::map<std::uint64_t, Sending*> long_;  ///< by number
 

@@ -54,7 +54,8 @@ class Sender {
 
  private:
   void say(tcp::FrameKind kind, Script& script) {
-    const bool has_bytes = kind == tcp::FrameKind::eager || kind == tcp::FrameKind::data;
+    const bool has_bytes = kind == tcp::FrameKind::eager || kind == tcp::FrameKind::announce ||
+                           kind == tcp::FrameKind::data;
     const bool is_numbered = kind <= tcp::FrameKind::ask;
     const std::uint8_t number = script.next();
     tcp::Frame frame{.kind = kind, .tag = script.next() % 3u, .number = number};

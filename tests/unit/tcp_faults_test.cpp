@@ -91,6 +91,57 @@ TEST(TcpFaults, ACutLinkHeals) {
   expect_working(scene, 5);
 }
 
+// In the midst of announcements, too: what was given up comes whole or not at all, and what was not
+// given up comes.
+TEST(TcpFaults, ACutLinkHarmsNothingThatIsGivenUp) {
+  TcpScene scene(2);
+  const auto mine = scene.port(0);
+  const auto theirs = scene.port(1);
+  std::minstd_rand random(19);
+  const auto move = [&] {
+    for (auto turns = random() % 6; turns > 0; --turns) {
+      scene.net(static_cast<int>(random() % 2)).turn();
+      if (random() % 8 == 0)
+        scene.net(static_cast<int>(random() % 2)).cut(1 - static_cast<int>(random() % 2));
+    }
+  };
+  for (int round = 0; round < 300; ++round) {
+    const Block block = pattern(random() % (3 * tcp::part_limit), random());
+    const Block next = pattern(1 + random() % 200'000, random());
+    Block scratch = block;
+    auto out = mine->open();
+    out->send(1, user(round), sent(scratch));
+    move();
+    if (random() % 2 == 0) {  // its message is for the one after it
+      Block given_up(std::max(block.size(), next.size()));
+      const auto in = theirs->open();
+      in->recv(0, user(round), room(given_up));
+      move();
+      in->abandon("a test");
+    }
+    const bool gives_up = random() % 2 == 0 && !out->test();
+    if (gives_up) {
+      if (out->abandon("a test") != nullptr) continue;  // a part is there, and no more comes
+      scratch.assign(scratch.size(), 0);
+      out = mine->open();
+      out->send(1, user(round), sent(next));
+    }
+    Block got(std::max(block.size(), next.size()));
+    const auto in = theirs->open();
+    in->recv(0, user(round), room(got));
+    move();
+    ASSERT_TRUE(scene.until([&] { return in->test(); })) << round;
+    got.resize(in->status().count);
+    if (!gives_up) {
+      ASSERT_EQ(got, block) << round;
+      ASSERT_TRUE(scene.until([&] { return out->test(); })) << round;
+    } else if (got != block) {
+      ASSERT_EQ(got, next) << round;
+    }
+  }
+  expect_working(scene, 5);
+}
+
 // Who waits for it must not take the sender for gone, however long it has nothing to say.
 TEST(TcpFaults, ALinkThatIsCutWhileNothingIsSaidHeals) {
   constexpr tcp::Limits limits{.patience = std::chrono::seconds(2)};
@@ -230,7 +281,8 @@ TEST(TcpFaults, DamagedFramesEndTheConnectionOfTheirSenderOnly) {
     const Stranger known(*net);
     known.say(tcp::hello_of(token, contact));
     const auto kind = static_cast<tcp::FrameKind>(1 + random() % 8);
-    const bool has_bytes = kind == tcp::FrameKind::eager || kind == tcp::FrameKind::data;
+    const bool has_bytes = kind == tcp::FrameKind::eager || kind == tcp::FrameKind::announce ||
+                           kind == tcp::FrameKind::data;
     tcp::Head head = tcp::head_of({.kind = kind,
                                    .group = random() % 3,
                                    .tag = random(),
@@ -252,6 +304,79 @@ TEST(TcpFaults, DamagedFramesEndTheConnectionOfTheirSenderOnly) {
     }
     ASSERT_TRUE(over) << turn;
   }
+}
+
+/// What a rank that knows the token says on its connections to a net, one after the other.
+class KnownSender {
+ public:
+  KnownSender() {
+    net_->set_token(token_);
+    net_->listen("127.0.0.1");
+    net_->open(0);
+  }
+  /// On a new connection. Whether it is still there after that.
+  bool says(const tcp::Frame& frame, std::size_t bytes) {
+    const tcp::Contact contact{.from = 0,
+                               .to = 1,
+                               .turn = ++turn_,
+                               .nonce_of_listener = net_->nonce(),
+                               .nonce = random_nonce()};
+    last_ = std::make_unique<Stranger>(*net_);
+    last_->say(tcp::hello_of(token_, contact));
+    last_->say(tcp::head_of(frame));
+    last_->say(std::vector<std::byte>(bytes, std::byte{7}));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (std::chrono::steady_clock::now() < end) {
+      net_->turn();
+      while (last_->heard() > 0) {
+      }
+      if (last_->is_over()) return false;
+    }
+    return true;
+  }
+  const std::shared_ptr<tcp::Net>& net() const { return net_; }
+
+ private:
+  const Token token_ = Token::random();
+  std::shared_ptr<tcp::Net> net_ =
+      make_shared_here<tcp::Net>(1, 2, Logger(LogLevel::off, 1), tcp::Limits{});
+  std::unique_ptr<Stranger> last_;
+  std::uint64_t turn_ = 0;
+};
+
+TEST(TcpFaults, AnAnnouncementHasNoMoreBytesThanItsMessage) {
+  KnownSender sender;
+  EXPECT_FALSE(sender.says(
+      {.kind = tcp::FrameKind::announce, .number = 1, .value = 999, .length = 1000}, 1000));
+}
+
+TEST(TcpFaults, AnAnnouncementThatIsSaidAgainIsTheSame) {
+  const tcp::Frame announce{
+      .kind = tcp::FrameKind::announce, .tag = 5, .number = 1, .value = 5000, .length = 4000};
+  for (int difference = 0; difference < 5; ++difference) {
+    SCOPED_TRACE(difference);
+    KnownSender sender;
+    EXPECT_TRUE(sender.says(announce, 1000)) << "a part of it";
+    tcp::Frame again = announce;
+    if (difference == 1) again.value = 5001;
+    if (difference == 2) again.length = 4001;
+    if (difference == 3) again.tag = 6;
+    if (difference == 4) again.kind = tcp::FrameKind::eager;
+    EXPECT_EQ(sender.says(again, again.length), difference == 0);
+  }
+}
+
+TEST(TcpFaults, NoPartComesBeforeItsAnnouncementHasComeToItsEnd) {
+  KnownSender sender;
+  Block got(5000);
+  const auto in = make_tcp_port(sender.net(), 0, {0, 1})->open();
+  in->recv(0, user(5), room(got));
+  const std::uint64_t tag = std::uint64_t{1} << 63 | 5;
+  EXPECT_TRUE(sender.says(
+      {.kind = tcp::FrameKind::announce, .tag = tag, .number = 1, .value = 5000, .length = 4000},
+      1000));
+  EXPECT_FALSE(sender.says(
+      {.kind = tcp::FrameKind::data, .number = 1, .value = 1000, .length = 4000}, 4000));
 }
 
 TEST(TcpFaults, AHelloIsTakenOnce) {

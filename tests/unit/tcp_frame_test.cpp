@@ -27,7 +27,8 @@ TEST(TcpFrame, IsReadAsItWasWritten) {
   for (const FrameKind kind :
        {FrameKind::eager, FrameKind::announce, FrameKind::cancel, FrameKind::ask, FrameKind::data,
         FrameKind::grant, FrameKind::finished, FrameKind::ack}) {
-    const bool has_bytes = kind == FrameKind::eager || kind == FrameKind::data;
+    const bool has_bytes =
+        kind == FrameKind::eager || kind == FrameKind::announce || kind == FrameKind::data;
     const Frame frame{.kind = kind,
                       .group = 1,
                       .tag = 2,
@@ -63,10 +64,24 @@ TEST(TcpFrame, LengthsHaveLimits) {
   Frame frame = some_frame();
   frame.length += 1;
   EXPECT_THROW(tcp::read_head(tcp::head_of(frame)), NetworkError);
-  frame = {.kind = FrameKind::data, .length = tcp::part_limit + 1};
-  EXPECT_THROW(tcp::read_head(tcp::head_of(frame)), NetworkError);
+  for (const FrameKind kind : {FrameKind::announce, FrameKind::data}) {
+    frame = {.kind = kind, .length = tcp::part_limit + 1};
+    EXPECT_THROW(tcp::read_head(tcp::head_of(frame)), NetworkError);
+  }
   frame = {.kind = FrameKind::ack, .length = 1};
   EXPECT_THROW(tcp::read_head(tcp::head_of(frame)), NetworkError);
+}
+
+// What nobody has received fits into the window, and half of that is for short messages.
+TEST(TcpFrame, AsMuchGoesAheadAsThereIsRoomFor) {
+  EXPECT_EQ(tcp::bytes_ahead(100, 0), 100u);
+  EXPECT_EQ(tcp::bytes_ahead(std::uint64_t{1} << 40, 0), tcp::part_limit);
+  std::uint64_t spent = 0;
+  for (std::uint64_t ahead = 1; ahead != 0; spent += ahead == 0 ? 0 : tcp::eager_cost(ahead))
+    ahead = tcp::bytes_ahead(100'000, spent);
+  EXPECT_LE(spent, tcp::eager_window / 2);
+  EXPECT_GT(spent, tcp::eager_window / 2 - 5000);
+  EXPECT_EQ(tcp::bytes_ahead(100'000, tcp::eager_window), 0u);
 }
 
 class TcpGreeting : public ::testing::Test {

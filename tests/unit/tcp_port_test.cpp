@@ -13,14 +13,11 @@ namespace {
 
 using ::testing::Each;
 
-// On both sides of what is announced, and of one part of what is.
-constexpr std::array sizes = {std::size_t{0},
-                              std::size_t{1},
-                              std::size_t{1000},
-                              tcp::eager_limit,
-                              tcp::eager_limit + 1,
-                              tcp::part_limit,
-                              std::size_t{5} * tcp::part_limit + 17};
+// On both sides of what is announced, of what goes ahead then, and of one part of the rest.
+constexpr std::array sizes = {std::size_t{0},       std::size_t{1},
+                              std::size_t{1000},    tcp::eager_limit,
+                              tcp::eager_limit + 1, tcp::part_limit,
+                              tcp::part_limit + 1,  std::size_t{5} * tcp::part_limit + 17};
 
 class TcpPort : public ::testing::Test {
  protected:
@@ -179,15 +176,74 @@ TEST_F(TcpPort, AReceiveThatIsGivenUpLeavesItsMessageToTheNext) {
 }
 
 TEST_F(TcpPort, ASendThatIsGivenUpInTimeIsNotSeen) {
-  const Block block = pattern(tcp::eager_limit + 1, 3);
-  const Block next = pattern(tcp::eager_limit + 2, 4);
-  Block got(next.size());
+  Block block = pattern(3 * tcp::part_limit, 3);
+  const Block next = pattern(tcp::part_limit + 1, 4);
+  for (const bool before_it_leaves : {true, false})
+    for (const bool before_the_receive : {true, false}) {
+      Block got(block.size());
+      std::unique_ptr<Transfers> in;
+      if (!before_the_receive) in = recv(1, 0, 2, got);
+      auto out = send(0, 1, 2, block);
+      if (!before_it_leaves) scene.net(0).turn();
+      if (!before_it_leaves && before_the_receive) {
+        ASSERT_TRUE(scene.until([&] { return ports[1]->probe(0, user(2)).has_value(); }));
+      }
+      EXPECT_EQ(out->abandon("a test"), nullptr);
+      block[0] ^= 1;  // it is the caller's again
+      if (before_the_receive) in = recv(1, 0, 2, got);
+      out = send(0, 1, 2, next);
+      ASSERT_TRUE(both(*out, *in));
+      EXPECT_EQ(in->status().count, next.size());
+      got.resize(next.size());
+      EXPECT_EQ(got, next);
+    }
+}
+
+// As short ones are.
+TEST_F(TcpPort, ASendThatGoesAheadWholeIsOnItsWayWhenItIsGivenUp) {
+  for (const bool before_it_leaves : {true, false}) {
+    Block block = pattern(tcp::part_limit, 3);
+    const Block whole = block;
+    auto out = send(0, 1, 2, block);
+    if (!before_it_leaves) {
+      ASSERT_TRUE(scene.until([&] { return ports[1]->probe(0, user(2)).has_value(); }));
+    }
+    EXPECT_EQ(out->abandon("a test"), nullptr);
+    block.assign(block.size(), 0);  // it is the caller's again
+    Block got(whole.size());
+    const auto in = recv(1, 0, 2, got);
+    ASSERT_TRUE(scene.until([&] { return in->test(); }));
+    EXPECT_EQ(got, whole);
+  }
+}
+
+TEST_F(TcpPort, ANothingThatIsGivenUpIsKeptForTheNext) {
+  const Block nothing;
+  Block got;
+  const auto out = send(0, 1, 2, nothing);
+  {
+    const auto in = recv(1, 0, 2, got);
+    scene.within(std::chrono::milliseconds(50), [] { return false; });
+    EXPECT_EQ(in->abandon("a test"), nullptr);
+  }
   const auto in = recv(1, 0, 2, got);
-  auto out = send(0, 1, 2, block);
-  EXPECT_EQ(out->abandon("a test"), nullptr);
-  out = send(0, 1, 2, next);
   ASSERT_TRUE(both(*out, *in));
-  EXPECT_EQ(got, next);
+  EXPECT_EQ(in->status().count, 0u);
+}
+
+TEST_F(TcpPort, TheFirstPartOfALongMessageIsNotWaitedFor) {
+  for (const std::size_t size : {tcp::eager_limit + 1, tcp::part_limit, tcp::part_limit + 1}) {
+    const Block block = pattern(size, 3);
+    const auto out = send(0, 1, 2, block);
+    EXPECT_EQ(scene.within(std::chrono::milliseconds(100), [&] { return out->test(); }),
+              size <= tcp::part_limit);
+    Block got(size);
+    const auto in = recv(1, 0, 2, got);
+    ASSERT_TRUE(scene.until([&] { return in->test() && out->test(); }));
+    EXPECT_EQ(got, block);
+    scene.within(std::chrono::milliseconds(20),
+                 [] { return false; });  // there is room for it again
+  }
 }
 
 TEST_F(TcpPort, ASendThatIsGivenUpInItsMidstEndsTheReceive) {
@@ -276,6 +332,45 @@ TEST_F(TcpPort, WhatNobodyTakesIsBounded) {
     EXPECT_EQ(got, block);
   }
   for (const auto& one : out) EXPECT_TRUE(scene.until([&] { return one->test(); }));
+}
+
+TEST_F(TcpPort, WhatGoesAheadIsBoundedToo) {
+  const Block block = pattern(tcp::part_limit, 1);
+  std::vector<std::unique_ptr<Transfers>> out;
+  for (int i = 0; i < 20; ++i) out.push_back(send(0, 1, i, block));
+  scene.within(std::chrono::milliseconds(200), [] { return false; });
+  EXPECT_TRUE(out[0]->test());
+  for (std::size_t i = 1; i < out.size(); ++i) EXPECT_FALSE(out[i]->test()) << i;
+  // Short ones have their half of the window.
+  const Block small = pattern(10'000, 2);
+  const auto beside = send(0, 1, 99, small);
+  EXPECT_TRUE(scene.until([&] { return beside->test(); }));
+  for (int i = 19; i >= 0; --i) {
+    Block got(block.size());
+    const auto in = recv(1, 0, i, got);
+    ASSERT_TRUE(scene.until([&] { return in->test(); })) << i;
+    EXPECT_EQ(got, block);
+  }
+}
+
+// Also of those that were given up, and those that nobody wanted.
+TEST_F(TcpPort, WhatWentAheadIsGivenBack) {
+  Block block = pattern(2 * tcp::part_limit, 1);
+  for (int i = 0; i < 50; ++i) {
+    const auto out = send(0, 1, i, block);
+    ASSERT_TRUE(scene.until([&] { return ports[1]->probe(0, user(i)).has_value(); }));
+    if (i % 2 == 0) {
+      EXPECT_EQ(out->abandon("a test"), nullptr);
+      continue;
+    }
+    Block got(10);
+    const auto in = recv(1, 0, i, got);
+    EXPECT_THROW(scene.until([&] { return in->test(); }), UsageError) << "it is too long";
+    EXPECT_TRUE(scene.until([&] { return out->test(); }));
+  }
+  block.resize(tcp::part_limit);
+  const auto out = send(0, 1, 99, block);
+  EXPECT_TRUE(scene.until([&] { return out->test(); })) << "there is room for it again";
 }
 
 TEST(TcpPortV6, GoesByIPv6) {
