@@ -16,9 +16,8 @@ inline constexpr std::string_view threads =
 inline constexpr std::string_view shm = "shm";  ///< ranks of one host share memory
 inline constexpr std::string_view mpi = "mpi";  ///< MPI's own collectives
 inline constexpr std::string_view mpi_p2p =
-    "mpi_p2p";  ///< hymn's pairwise algorithms over MPI messages
-inline constexpr std::string_view tcp =
-    "tcp";  ///< the same over connections of hymn's own, in worlds without MPI
+    "mpi_p2p";                                  ///< hymn's pairwise algorithms over MPI messages
+inline constexpr std::string_view tcp = "tcp";  ///< the same over connections of hymn's own
 inline constexpr std::string_view exchange =
     "exchange";  ///< the same over the Exchange of the bootstrap
 inline constexpr std::string_view hierarchical =

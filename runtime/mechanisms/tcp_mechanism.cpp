@@ -6,6 +6,7 @@
 
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
+#include "collectives/planner/tuning_table.hpp"
 #include "control/interface.hpp"
 #include "p2p/tcp/tcp_card.hpp"
 #include "p2p/tcp/tcp_port.hpp"
@@ -55,8 +56,13 @@ bool TcpMechanism::is_wanted(const Membership& membership, const GroupOptions& o
   const PathPolicy path = policy_of(options, site_.path);
   if (path.names(paths::tcp)) return true;
   if (!path.allows(paths::tcp) && !path.names(paths::hierarchical)) return false;
+  if (site_.beside_mpi && !has_measured(membership.ranks.size())) return false;
   return !std::ranges::all_of(
       membership.ranks, [this](int rank) { return std::ranges::find(here_, rank) != here_.end(); });
+}
+
+bool TcpMechanism::has_measured(std::size_t ranks) const {
+  return tuning_ != nullptr && tuning_->knows(paths::tcp, static_cast<int>(ranks), false);
 }
 
 std::shared_ptr<tcp::Net> TcpMechanism::net() const {
@@ -113,7 +119,9 @@ void TcpMechanism::open(NewGroup& group, std::span<const Word> offers, std::span
   learn(membership, said);
   net_->open(membership.uid);
   const auto port = make_tcp_port(net_, membership.uid, membership.ranks);
-  group.transports.add(port);
+  // What was measured is this path's algorithms: those of the hierarchy are MPI's then.
+  if (!site_.beside_mpi || policy_of(group.options, site_.path).names(paths::tcp))
+    group.transports.add(port);
   add_pairwise_algorithms(group.algorithms, pairwise_models::over_tcp, port, group.shape);
 }
 

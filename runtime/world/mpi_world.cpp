@@ -13,6 +13,7 @@
 #include "runtime/mechanisms/mpi_session.hpp"
 #include "runtime/mechanisms/peer_mechanism.hpp"
 #include "runtime/mechanisms/process_regions.hpp"
+#include "runtime/mechanisms/tcp_mechanism.hpp"
 #include "runtime/world/own_communicator.hpp"
 #include "runtime/world/tcp_control.hpp"
 #include "runtime/world/world_over.hpp"
@@ -72,6 +73,13 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
   parts.exchange = exchange;
   parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
       std::make_unique<ProcessRegions>(), Logger(parts.config.log_level, exchange->rank())));
+  parts.mechanisms.push_back(
+      std::make_unique<TcpMechanism>(TcpMechanism::Site{.rank = exchange->rank(),
+                                                        .size = exchange->size(),
+                                                        .interface = parts.config.interface,
+                                                        .path = parts.path,
+                                                        .beside_mpi = true},
+                                     Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());

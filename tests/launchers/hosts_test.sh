@@ -16,6 +16,17 @@ expect 0 '^# wrong values: 0$' three "$hymn" bench send_recv --max 1K --factor 1
 expect 0 '"name": "node0"' three "$hymn" topo --json
 told '"name": "node1"'
 
+# Beside MPI, connections of hymn's own: where they are named, and where they were measured.
+by_tcp=' tcp (all_reduce_pairwise)'
+export HYMN_PATH=tcp
+expect 0 "$by_tcp" three -x HYMN_PATH "$hymn" bench all_reduce --max 64K --factor 16 --iters 15
+unset HYMN_PATH
+export HYMN_TUNING="$scratch/table.json"
+expect 0 'written to' three "$hymn" tune --quick --min 64 --max 1K --collectives all_reduce
+sed -i '/"path":"tcp"/s/,[0-9.e-]*\]/,1e-09]/g' "$HYMN_TUNING"
+expect 0 "$by_tcp" three "$hymn" bench all_reduce --min 64 --max 1K --factor 16 --iters 15
+export HYMN_TUNING=off
+
 diagnose
 told '3 ranks on 2 hosts (node0, node1); mpirun of Open MPI'
 told '^0 errors'

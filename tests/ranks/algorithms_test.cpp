@@ -209,7 +209,7 @@ RANK_TEST(Algorithms, EveryPathOfTheseRanksIsAmongThem) {
     for (const Road& road : roads_of(free, type)) found.insert(road.path);
   std::set<std::string, std::less<>> wanted = {"exchange"};
   if (ranks_are_threads()) wanted.insert("threads");
-  if (!ranks_are_threads()) wanted.insert({"mpi", "mpi_p2p"});
+  if (!ranks_are_threads()) wanted.insert({"mpi", "mpi_p2p", "tcp"});
   for (const std::string_view path : paths::all)
     if (path == "hierarchical" || (path == "shm" && world.host_count() == 1)) wanted.emplace(path);
   for (const std::string& path : wanted) EXPECT_TRUE(found.contains(path)) << path;

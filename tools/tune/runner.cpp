@@ -51,7 +51,15 @@ GroupOptions forced(const World& world, const Candidate& candidate) {
 
 }  // namespace
 
-TuneGround ground_on_host(World& world) { return {world.group(), nullptr}; }
+// Beside MPI connections of hymn's own are made only where they are named.
+TuneGround ground_on_host(World& world) {
+  if (world.host_count() == 1) return {world.group(), nullptr};
+  return {
+      world.new_group(world.group().membership().ranks,
+                      {.description = "tune",
+                       .path = named_paths(world, {paths::cuda_p2p, paths::nccl, paths::staged})}),
+      nullptr};
+}
 
 TuneGround ground_on_gpus(World& world) {
   std::shared_ptr<GpuDevice> gpu = require_gpus(world);
