@@ -104,7 +104,8 @@ endfunction()
 #
 # Runs the program under mpirun, once for each number of ranks, as the ctest <NAME>_n<ranks>. These
 # run alone, for ranks that have to share their cores with other tests are slow; unless they mostly
-# wait (WAITS), for limits to pass, for launchers and for MPI to begin and to end.
+# wait (WAITS), for limits to pass, for launchers and for MPI to begin and to end. One rank waits for
+# no other.
 function(hymn_run_mpi_test)
   set(test_TIMEOUT 120)
   set(test_LABELS mpi)
@@ -127,7 +128,7 @@ function(hymn_run_mpi_test)
                                  $<TARGET_FILE:${given_PROGRAM}> ${given_ARGS})
     hymn_test_properties(NAME ${run} PROGRAM ${given_PROGRAM} TIMEOUT ${test_TIMEOUT}
                          LABELS ${test_LABELS} ENVIRONMENT ${given_ENVIRONMENT})
-    if(NOT given_WAITS)
+    if(NOT given_WAITS AND ranks GREATER 1)
       set_tests_properties(${run} PROPERTIES RUN_SERIAL ON)
     endif()
   endforeach()

@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -221,6 +224,71 @@ void wait_for_who_is_busy(World& world) {
 
 TEST(WorldOverHosts, AReceiverMayBeBusy) {
   EXPECT_THAT(run_processes("0,1", wait_for_who_is_busy), Each(0));
+}
+
+/// What a rank has sent by the exchange.
+struct Sent {
+  std::atomic<std::uint64_t> messages{0};
+  std::atomic<std::uint64_t> bytes{0};
+};
+
+class CountingExchange final : public Exchange {
+ public:
+  CountingExchange(std::shared_ptr<Exchange> carrier, Sent& sent)
+      : carrier_(std::move(carrier)), sent_(sent) {}
+  int rank() const override { return carrier_->rank(); }
+  int size() const override { return carrier_->size(); }
+  void send(int to, std::uint64_t tag, std::span<const std::byte> bytes) override {
+    ++sent_.messages;
+    sent_.bytes += bytes.size();
+    carrier_->send(to, tag, bytes);
+  }
+  std::optional<ExchangeMessage> try_receive(int from, std::uint64_t tag) override {
+    return carrier_->try_receive(from, tag);
+  }
+  std::string name() const override { return carrier_->name(); }
+
+ private:
+  std::shared_ptr<Exchange> carrier_;
+  Sent& sent_;
+};
+
+/// By each of so many ranks, each of a host of its own, until the world is there.
+std::vector<Sent> make_world_of(std::size_t ranks) {
+  const auto post = std::make_shared<SlowPost>(static_cast<int>(ranks), 17u);
+  std::vector<Sent> sent(ranks);
+  std::vector<std::string> complaints(ranks);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto slow = std::make_shared<SlowExchange>(post, static_cast<int>(rank));
+      complaints[rank] =
+          run_on("host" + std::to_string(1000 + rank),
+                 std::make_shared<CountingExchange>(slow, sent[rank]), [](World&) {}, {});
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(complaints, std::vector<std::string>(ranks));
+  return sent;
+}
+
+// docs/worlds.md computes from this what thousands of hosts take.
+TEST(WorldOverHosts, WhatItTakesToMakeOne) {
+  struct Cost {
+    std::uint64_t of_each, of_first, bytes_of_each, bytes_of_first;
+  };
+  std::map<std::size_t, Cost> costs;
+  for (const std::size_t ranks : {8u, 16u, 32u}) {
+    const std::vector<Sent> sent = make_world_of(ranks);
+    Cost& cost = costs[ranks];
+    cost = {sent[1].messages, sent[0].messages, sent[1].bytes, sent[0].bytes};
+    for (std::size_t rank = 2; rank < ranks; ++rank) EXPECT_EQ(sent[rank].messages, cost.of_each);
+    std::printf("%zu hosts: each sends %lu messages, %lu bytes; the first %lu, %lu\n", ranks,
+                cost.of_each, cost.bytes_of_each, cost.of_first, cost.bytes_of_first);
+  }
+  EXPECT_EQ(costs[8].of_each, costs[32].of_each);
+  EXPECT_EQ(costs[32].of_first - costs[16].of_first, 2 * (costs[16].of_first - costs[8].of_first));
+  // The first tells all what all have said.
+  EXPECT_LT(costs[32].bytes_of_first, 5 * costs[16].bytes_of_first);
 }
 
 }  // namespace
