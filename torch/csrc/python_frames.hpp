@@ -63,8 +63,7 @@ inline bool is_of_interpreter(const PythonFrame& frame) {
 /// The line that it is at. Needs the lock.
 inline int line_of(const PythonFrame& frame) {
   auto* const code = reinterpret_cast<PyCodeObject*>(frame.code);
-  const char* const first = reinterpret_cast<const char*>(_PyCode_CODE(code));
-  return PyCode_Addr2Line(code, static_cast<int>(frame.instruction - first));
+  return PyCode_Addr2Line(code, static_cast<int>(frame.instruction - code->co_code_adaptive));
 }
 
 #else

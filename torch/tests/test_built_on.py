@@ -16,7 +16,6 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
-    SequenceParallel,
     loss_parallel,
     parallelize_module,
 )
@@ -126,22 +125,18 @@ def tensor_parallel(rank, size):
     same_parameters(whole, alone.parameters())
 
 
-def sequence_parallel(rank, size):
-    """A norm over sharded rows, and a loss over sharded classes, which torch has of floats alone."""
+def parallel_loss(rank, size):
+    """A loss over classes of which each rank has some; torch has it of floats alone."""
     mesh = init_device_mesh("cpu", (size,))
     torch.manual_seed(3)
-    alone = torch.nn.Sequential(torch.nn.LayerNorm(12), torch.nn.Linear(12, 8))
-    plan = {
-        "0": SequenceParallel(sequence_dim=0),
-        "1": ColwiseParallel(input_layouts=Shard(0), use_local_output=False),
-    }
+    alone = torch.nn.Sequential(torch.nn.Linear(12, 8))
+    plan = {"0": ColwiseParallel(use_local_output=False)}
     parallel = parallelize_module(copy.deepcopy(alone), mesh, plan)
     inputs, labels = data(1)[0][0].float(), torch.tensor([0, 3, 7, 5])
     expected = torch.nn.functional.cross_entropy(alone(inputs), labels)
     expected.backward()
     with loss_parallel():
-        outputs = parallel(inputs.chunk(size)[rank])
-        loss = torch.nn.functional.cross_entropy(outputs, labels)
+        loss = torch.nn.functional.cross_entropy(parallel(inputs), labels)
         loss.backward()
     assert torch.allclose(loss.full_tensor(), expected)
     for one, other in zip(parallel.parameters(), alone.parameters()):
@@ -241,8 +236,8 @@ class BuiltOn(unittest.TestCase):
     def test_tensor_parallel(self):
         self.check(tensor_parallel)
 
-    def test_sequence_parallel(self):
-        self.check(sequence_parallel)
+    def test_parallel_loss(self):
+        self.check(parallel_loss)
 
     def test_dtensors(self):
         self.check(dtensors)

@@ -64,6 +64,14 @@ def test_main(test, log, answer):
     answer.send(outcome_of(result))
 
 
+def kill_with_descendants(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has not come to be the leader of a group, or all have ended
+        process.kill()
+    process.join()
+
+
 def run_test(test, limit, logs):
     receiving, sending = _fork.Pipe(duplex=False)
     log = os.path.join(logs, test.id() + ".log")
@@ -78,13 +86,9 @@ def run_test(test, limit, logs):
     except EOFError:
         process.join(1)
         reason = f"its process has ended with {process.exitcode}"
-    seconds = time.monotonic() - began
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        process.kill()
-    process.join()
-    return Outcome(test.id(), kind, reason, seconds)
+    finally:  # also where somebody has lost patience
+        kill_with_descendants(process)
+    return Outcome(test.id(), kind, reason, time.monotonic() - began)
 
 
 def tests_of(suite):
