@@ -16,6 +16,8 @@
 #include <mutex>
 #include <utility>
 
+#include "recorder/named_sites.hpp"
+
 namespace hymn {
 namespace {
 
@@ -266,6 +268,15 @@ class Finder {
 
 std::vector<CallFrame> frames_at(std::uint64_t return_address, const FrameSource& source) noexcept {
   try {
+    const NamedSiteTable& named =
+        source.named == nullptr ? NamedSites::of_process().table() : *source.named;
+    if (const auto place = named_site(named, return_address)) {
+      CallFrame frame;
+      frame.address = return_address;
+      frame.file = place->file;
+      frame.line = place->line;
+      return {frame};
+    }
     // Never destroyed: a thread may still write a dump when the process ends.
     static auto* const finder = new Finder;
     return finder->find(return_address, source);

@@ -8,6 +8,7 @@
 #include "base/patience.hpp"
 #include "hymn/settings.hpp"
 #include "recorder/flight_dump_entry.hpp"
+#include "recorder/last_call.hpp"
 #include "recorder/rank_list.hpp"
 
 namespace hymn {
@@ -170,8 +171,7 @@ std::string dump_json(const RecorderView& view, const DumpRequest& request) {
     FrameSource source;
     // Of a rank that has died only the executable is known, not where its libraries lay.
     const bool own = is_own(view, request);
-    if (!own || request.pid != 0)
-      source = {header.executable.load(), header.executable_base, request.pid};
+    if (!own || request.pid != 0) source = source_of(view, request.pid);
     const bool can_name = own || !source.executable.empty();
     const EntryWriter writer{view, clock, source, request.symbols && can_name};
     dump["entries"] = entries_json(writer, groups, request.only_active);

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithm_model.hpp"
 #include "recorder/call_facts.hpp"
+#include "recorder/named_sites.hpp"
 
 namespace hymn {
 namespace {
@@ -127,7 +128,7 @@ DumpJson EntryWriter::write(const CallRecord& call, const EntryDetails& details,
   }
   DumpJson places = DumpJson::array();
   const auto add = [&](std::uint64_t address) {
-    if (!symbols)
+    if (!symbols && !is_named_site(address))
       places.push_back(frame_json({address, {}, {}, 0, {}, 0}));
     else
       for (const CallFrame& frame : frames_at(address, frames)) places.push_back(frame_json(frame));

@@ -168,7 +168,7 @@ OwnWait awaited_in(const RecorderView& view, const CallRecord& call) {
 
 FrameSource source_of(const RecorderView& view, int pid) {
   const RecorderHeader& header = view.header();
-  return {header.executable.load(), header.executable_base, pid};
+  return {header.executable.load(), header.executable_base, pid, &header.sites};
 }
 
 std::optional<RecorderView::Making> unended_making(const RecorderView& view) {

@@ -75,6 +75,14 @@ struct MethodName {
   SharedText<48> name{};
 };
 
+/// A call site in the program of an interpreter (named_sites.hpp). Without a line it is free.
+struct NamedSite {
+  static constexpr std::size_t file_text = 120;
+  SharedText<file_text> file{};
+  std::atomic<std::int32_t> line{0};
+};
+using NamedSiteTable = std::array<NamedSite, 256>;
+
 /// What a rank does together with others, beside its calls on groups.
 enum class MakingKind : std::uint32_t { new_group, shrink, end };
 
@@ -92,7 +100,7 @@ constexpr std::string_view to_string(MakingKind kind) {
 
 struct RecorderHeader {
   static constexpr std::uint64_t right_magic = 0x31'64'72'6e'6d'79'68'01;  // "\1hymnrd1"
-  static constexpr std::uint32_t right_layout = 12;
+  static constexpr std::uint32_t right_layout = 13;
   static constexpr std::size_t group_lines = 256;
   static constexpr std::size_t members_text = 128;  // with the end of the text
   static constexpr std::size_t method_names = 128;
@@ -127,6 +135,7 @@ struct RecorderHeader {
   SharedText<64> program{};
   SharedText<256> executable{};  ///< its path; "" where it is too long
   std::array<MethodName, method_names> methods{};
+  NamedSiteTable sites{};
   std::array<GroupLine, group_lines> groups{};
   /// Of each line, as pack_ranks(); "" where that is too long.
   std::array<SharedText<members_text>, group_lines> members{};

@@ -70,6 +70,7 @@ RecorderMemory::RecorderMemory(const Setup& setup)
       }()) {
   introduce(setup);
   ring_.set_timing(setup.timing);
+  named_sites_.emplace(header_->sites);
   if (!file_) return;
   key_ = key_of(file_);
   exit_note_.emplace(*header_);

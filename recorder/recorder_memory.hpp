@@ -13,6 +13,7 @@
 #include "p2p/shm/nameless_memory.hpp"
 #include "recorder/call_ring.hpp"
 #include "recorder/exit_note.hpp"
+#include "recorder/named_sites.hpp"
 #include "recorder/recorder_layout.hpp"
 #include "recorder/recorder_view.hpp"
 
@@ -127,6 +128,7 @@ class RecorderMemory {
   CallRing ring_;
   std::optional<MemoryKey> key_;
   std::optional<ExitNote> exit_note_;
+  std::optional<NamedSitesCopy> named_sites_;
   // What a child made by fork() writes here is for nobody.
   ForkWatch fork_watch_{[this] {
     if (file_) mapping_.copy(file_);

@@ -27,6 +27,21 @@ HYMN_API const char* hymnGetErrorString(hymnResult_t code);
 /// "0.1.0"
 HYMN_API const char* hymnGetVersion(void);
 
+// --- The calling thread: what it says of the calls that it is going to make --------------------
+
+/// A place in a program that is not compiled, such as ("train.py", 42). The same place gives the
+/// same one, which is never freed. There is room for 256 in a process, and for 119 letters of each
+/// path, of which the end is kept; where there is none left *site is 0. hymnUsageError: no file, or
+/// a line below 1.
+HYMN_API hymnResult_t hymnSiteCreate(const char* file, int line, hymnSite_t* site);
+/// Calls of this thread come from there, from now on: errors, dumps and other ranks name the place
+/// where they name the line of a C program. 0: from where they return to, as before.
+/// hymnUsageError: what hymnSiteCreate has not made.
+HYMN_API hymnResult_t hymnThreadSetSite(hymnSite_t site);
+/// The limit of the operations that this thread starts from now on, whichever group they belong to,
+/// but those of meshes and joins; HYMN_TIMEOUT_DEFAULT: their group's, as before.
+HYMN_API hymnResult_t hymnThreadSetTimeout(double seconds);
+
 // --- World: every rank makes it and ends it at the same point of its program -------------------
 
 /// From MPI_COMM_WORLD. MPI is initialised if nobody has done so, and only then finalized by hymn,

@@ -8,6 +8,9 @@ typedef struct hymnWorld* hymnWorld_t;  ///< all ranks of a job
 typedef struct hymnGroup* hymnGroup_t;  ///< some of them
 typedef struct hymnWork* hymnWork_t;    ///< an operation in flight
 
+/// A place in the program of an interpreter: what hymnSiteCreate has made; 0: none.
+typedef uint64_t hymnSite_t;
+
 /// A CUDA stream of this rank's GPU in whose order operations on its memory come (docs/gpu.md), or
 /// NULL. Functions without an I, too, return when all is on the stream.
 typedef void* hymnStream_t;

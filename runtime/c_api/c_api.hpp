@@ -118,6 +118,13 @@ Request request_of(hymnCollective_t collective, const hymnCollectiveCall_t& call
 Request request_of(hymnCollective_t collective, const hymnCollectivevCall_t& call,
                    const ProcessGroup& group);
 
+/// What this thread has said of its calls.
+struct Caller {
+  const void* site = nullptr;                     ///< null: where they return to
+  double timeout_seconds = HYMN_TIMEOUT_DEFAULT;  ///< as an option
+};
+extern constinit thread_local Caller caller;
+
 /// One call from C: where it goes, and whether it is waited for.
 struct Call {
   const char* function;
@@ -137,6 +144,10 @@ struct Call {
     });
   }
 
+  /// Its stream, and the limit that its thread has set.
+  CallOptions options() const {
+    return {.timeout = option_timeout(caller.timeout_seconds), .stream = stream};
+  }
   /// Never empty.
   ProcessGroup& checked_group() const;
   detail::GroupState& state() const;
@@ -152,10 +163,18 @@ struct Call {
   void finish(ProcessGroup& target, const Request& request) const;
 };
 
+/// Where a call comes from that returns to this address.
+HYMN_INLINE const void* call_site(const void* returns_to) {
+  const void* const given = caller.site;
+  return given == nullptr ? returns_to : given;
+}
+
 // Inlined into the functions that C calls, for their callers are the call sites.
 HYMN_INLINE Call blocking(const char* function, hymnGroup_t group, hymnStream_t stream) {
-  return {
-      .function = function, .group = group, .stream = stream, .site = __builtin_return_address(0)};
+  return {.function = function,
+          .group = group,
+          .stream = stream,
+          .site = call_site(__builtin_return_address(0))};
 }
 HYMN_INLINE Call starting(const char* function, hymnGroup_t group, hymnStream_t stream,
                           hymnWork_t* work) {
@@ -164,7 +183,7 @@ HYMN_INLINE Call starting(const char* function, hymnGroup_t group, hymnStream_t 
           .stream = stream,
           .asynchronous = true,
           .work = work,
-          .site = __builtin_return_address(0)};
+          .site = call_site(__builtin_return_address(0))};
 }
 
 }  // namespace hymn::c_api

@@ -20,7 +20,7 @@ hymnResult_t coalesced(const Call& call, hymnCollective_t collective, const Each
       requests.push_back(request_of(collective, each, group));
     const auto start = [&] {
       return hymn::Work(
-          hymn::detail::WorkStarter(hymn::detail::need(group), {.stream = call.stream}, call.site)
+          hymn::detail::WorkStarter(hymn::detail::need(group), call.options(), call.site)
               .start_coalesced(requests));
     };
     if (call.asynchronous) return call.hand_out(start);
@@ -44,7 +44,8 @@ hymnResult_t end_scope(const Call& call) {
   return guarded(call.function, [&] {
     hymn::detail::GroupState& state = call.state();
     const auto calls = captured(state);
-    const hymn::CallOptions options{.stream = calls->stream()};
+    hymn::CallOptions options = call.options();
+    options.stream = calls->stream();
     const auto start = [&] {
       return hymn::Work(
           hymn::detail::WorkStarter(state, options, call.site).start_captured(*calls));

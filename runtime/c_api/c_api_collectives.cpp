@@ -126,7 +126,7 @@ hymnResult_t barrier_on(const Call& call, const int* device_ids, size_t n) {
       throw hymn::UsageError(
           fmt::format("Invalid function argument: device_ids is NULL, but n is {}", n));
     const hymn::CallOptions options =
-        hymn::detail::on_devices(group, std::span(device_ids, n), {.stream = call.stream});
+        hymn::detail::on_devices(group, std::span(device_ids, n), call.options());
     const auto start = [&] {
       return hymn::Work(
           hymn::detail::WorkStarter(group, options, call.site).start(Request::barrier()));

@@ -35,16 +35,15 @@ std::vector<P2POp> without_none(std::vector<P2POp> ops) {
   return ops;
 }
 
-hymn::Work start_batch(const Call& call, hymnStream_t stream, const std::vector<P2POp>& ops) {
-  return hymn::Work(hymn::detail::WorkStarter(call.state(), {.stream = stream}, call.site)
+hymn::Work start_batch(const Call& call, const std::vector<P2POp>& ops) {
+  return hymn::Work(hymn::detail::WorkStarter(call.state(), call.options(), call.site)
                         .start_batch(without_none(ops)));
 }
 
 /// What has come; from nobody nothing does. In a scope it is only begun at the end of that.
-hymn::RecvStatus run_without_none(const Call& call, hymnStream_t stream, const P2POp& send,
-                                  const P2POp& recv) {
-  hymn::Work work = start_batch(call, stream, {recv, send});
-  const bool waits = stream == nullptr && work.valid();
+hymn::RecvStatus run_without_none(const Call& call, const P2POp& send, const P2POp& recv) {
+  hymn::Work work = start_batch(call, {recv, send});
+  const bool waits = call.stream == nullptr && work.valid();
   if (waits) work.wait();
   const auto came = waits ? work.statuses() : std::vector<hymn::RecvStatus>();
   return came.empty() ? hymn::RecvStatus{HYMN_NO_RANK, recv.request.tag, 0} : came.front();
@@ -64,7 +63,7 @@ hymnResult_t hymnIBatch(const hymnP2POp_t* ops, size_t n, hymnGroup_t group, hym
     if (n > 0) need(ops, "ops");
     std::vector<P2POp> batch;
     for (const hymnP2POp_t& op : std::span(ops, n)) batch.push_back(one_of_batch(op));
-    call.hand_out([&] { return start_batch(call, stream, batch); });
+    call.hand_out([&] { return start_batch(call, batch); });
   });
 }
 
@@ -77,8 +76,8 @@ hymnResult_t hymnSendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t 
     const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
     tell(status, is_none(send) || is_none(recv)
-                     ? run_without_none(call, stream, send, recv)
-                     : SendRecv(call.state(), {.stream = stream}, call.site).run(send, recv));
+                     ? run_without_none(call, send, recv)
+                     : SendRecv(call.state(), call.options(), call.site).run(send, recv));
   });
 }
 
@@ -92,8 +91,8 @@ hymnResult_t hymnISendrecv(const void* sendbuf, size_t sendcount, hymnDataType_t
     const P2POp send = P2POp::send(input(sendbuf, sendcount, sendtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(recvbuf, recvcount, recvtype), source, recvtag);
     call.hand_out([&] {
-      if (is_none(send) || is_none(recv)) return start_batch(call, stream, {recv, send});
-      return SendRecv(state, {.stream = stream}, call.site).start(send, recv);
+      if (is_none(send) || is_none(recv)) return start_batch(call, {recv, send});
+      return SendRecv(state, call.options(), call.site).start(send, recv);
     });
   });
 }
@@ -105,9 +104,9 @@ hymnResult_t hymnSendrecvReplace(void* buf, size_t count, hymnDataType_t dtype, 
   return guarded(__func__, [&] {
     const P2POp send = P2POp::send(input(buf, count, dtype), destination, sendtag);
     const P2POp recv = P2POp::recv(output(buf, count, dtype), source, recvtag);
-    const SendRecv both(call.state(), {.stream = stream}, call.site);
+    const SendRecv both(call.state(), call.options(), call.site);
     both.require_no_scope();
-    tell(status, is_none(send) || is_none(recv) ? run_without_none(call, stream, send, recv)
+    tell(status, is_none(send) || is_none(recv) ? run_without_none(call, send, recv)
                                                 : both.replace(send, recv));
   });
 }
@@ -117,7 +116,7 @@ hymnResult_t hymnProbe(int source, int tag, hymnGroup_t group, hymnMessageInfo_t
   return guarded(__func__, [&] {
     need(info, "info");
     const hymn::detail::MessageProbe probe(call.state(), source, tag);
-    const hymn::MessageInfo found = probe.wait({}, call.site);
+    const hymn::MessageInfo found = probe.wait(call.options(), call.site);
     *info = {found.source, found.tag, found.bytes};
   });
 }

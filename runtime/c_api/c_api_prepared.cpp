@@ -18,8 +18,8 @@ hymnResult_t prepare(const Call& call, hymnPrepared_t* prepared, Build&& build) 
   return guarded(call.function, [&] {
     *need(prepared, "prepared") = nullptr;
     hymn::ProcessGroup& group = call.checked_group();
-    *prepared = new hymnPrepared{hymn::detail::PreparedState(
-        hymn::detail::need(group), build(group), {.stream = call.stream})};
+    *prepared = new hymnPrepared{
+        hymn::detail::PreparedState(hymn::detail::need(group), build(group), call.options())};
   });
 }
 
@@ -49,7 +49,7 @@ hymnResult_t hymnPrepareRecv(void* buf, size_t count, hymnDataType_t dtype, int 
 }
 
 hymnResult_t hymnPreparedRun(hymnPrepared_t prepared, hymnRecvStatus_t* status) {
-  const void* const site = __builtin_return_address(0);
+  const void* const site = call_site(__builtin_return_address(0));
   return guarded(__func__, [&] {
     const hymn::RecvStatus came = need(prepared, "prepared")->state.run(site);
     if (status != nullptr) *status = {came.source, came.tag, came.count};
@@ -57,7 +57,7 @@ hymnResult_t hymnPreparedRun(hymnPrepared_t prepared, hymnRecvStatus_t* status) 
 }
 
 hymnResult_t hymnPreparedStart(hymnPrepared_t prepared, hymnWork_t* work) {
-  const void* const site = __builtin_return_address(0);
+  const void* const site = call_site(__builtin_return_address(0));
   return guarded(__func__, [&] {
     *need(work, "work") = nullptr;
     auto handle = std::make_unique<hymnWork>();  // first: a started operation must not get lost

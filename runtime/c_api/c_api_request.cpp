@@ -208,7 +208,7 @@ detail::GroupState& Call::state() const { return detail::need(checked_group()); 
 
 void Call::finish(ProcessGroup& target, const Request& request) const {
   detail::GroupState& state = *detail::GroupState::of(target);
-  const CallOptions options{.stream = stream};
+  const CallOptions options = this->options();
   if (asynchronous) {
     hand_out([&] { return Work(detail::WorkStarter(state, options, site).start(request)); });
     return;

@@ -40,10 +40,12 @@ hymnResult_t hymnAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op, const 
     const hymn::SparseView view = view_of(*need(tensor, "tensor"));
     auto handle = std::make_unique<hymnSparseTensor>();
     handle->dtype = tensor->dtype;
-    handle->tensor = hymn::detail::all_reduce_sparse(
-        call.checked_group(), view,
-        {.reduction = reduce_op(op), .declared = {declared, product(rows, view.sparse_dims)}},
-        call.site);
+    handle->tensor =
+        hymn::detail::all_reduce_sparse(call.checked_group(), view,
+                                        {.reduction = reduce_op(op),
+                                         .declared = {declared, product(rows, view.sparse_dims)},
+                                         .timeout = call.options().timeout},
+                                        call.site);
     *result = handle.release();
   });
 }

@@ -88,6 +88,7 @@ int main(void) {
   test_errors(world);
   test_join(world);
   test_mesh(world);
+  test_caller(world);
   test_coalesced(world);
   test_sparse(world);
   test_store(world);

@@ -18,6 +18,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_errors(world);
   test_join(world);
   test_mesh(world);
+  test_caller(world);
   test_coalesced(world);
   test_sparse(world);
   test_store(world);

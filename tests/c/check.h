@@ -38,6 +38,7 @@ void test_work(hymnWorld_t world);
 void test_errors(hymnWorld_t world);
 void test_join(hymnWorld_t world);
 void test_mesh(hymnWorld_t world);
+void test_caller(hymnWorld_t world);
 void test_coalesced(hymnWorld_t world);
 void test_sparse(hymnWorld_t world);
 void test_store(hymnWorld_t world);

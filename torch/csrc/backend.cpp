@@ -17,13 +17,16 @@ Backend::Backend(const GroupRequest& request)
 Backend::~Backend() = default;
 
 Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* title,
-           const Tensors* inputs)
+           const Tensors* inputs, std::chrono::milliseconds limit)
     : backend_(backend),
       type_(type),
       name_(name),
       title_(title),
       inputs_(inputs),
-      operation_(backend.gathers_here() ? backend.gathered_ : std::make_shared<Operation>()) {}
+      limit_(limit, backend.group_->limit()),
+      operation_(backend.gathers_here() ? backend.gathered_ : std::make_shared<Operation>()) {
+  if (!is_gathered()) operation_->set_limit(limit_.seconds());
+}
 
 // Parts that are in flight already keep their memory until they are over.
 void Call::check(hymnResult_t result) {
@@ -36,12 +39,40 @@ void Call::check(hymnResult_t result) {
 Backend::WorkPtr Call::work() {
   std::optional<Tensors> inputs;
   if (inputs_ != nullptr) inputs = *inputs_;
-  return c10::make_intrusive<Work>(backend_.getRank(), type_, title_, inputs, operation_,
-                                   backend_.group_, ++backend_.sequence_);
+  return backend_.make_work(type_, title_, inputs, operation_);
+}
+
+Backend::WorkPtr Backend::make_work(c10d::OpType type, const char* title,
+                                    const std::optional<Tensors>& inputs,
+                                    const std::shared_ptr<Operation>& operation) {
+  const uint64_t number = ++sequence_;
+  auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, operation, group_, number);
+  // Those that are only gathered are told of as one.
+  if (hook_ && !operation->is_gathering()) {
+    operation->on_end(CompletionHook::at_end(hook_, type, number));
+    Waiter::of_process().add(operation);
+  }
+  return work;
+}
+
+void Backend::set_timeout(std::chrono::milliseconds limit) {
+  group_->set_limit(std::chrono::duration<double>(limit).count());
+}
+
+void Backend::registerOnCompletionHook(CompletionHook::Function&& hook) {
+  if (hook_) throw_value_error("hymn: the group has a completion hook already");
+  onCompletionHook_ = hook;  // by which torch knows that there is one
+  hook_ = std::make_shared<CompletionHook>(std::move(hook));
+}
+
+void Backend::waitForPendingWorks() {
+  const WithoutGil waiting;
+  if (hook_) hook_->wait_for_pending();
 }
 
 Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  Call call(*this, c10d::OpType::BROADCAST, "broadcast", "hymn:broadcast", &tensors);
+  Call call(*this, c10d::OpType::BROADCAST, "broadcast", "hymn:broadcast", &tensors,
+            options.timeout);
   at::Tensor& tensor = only(tensors, call.name());
   const std::size_t count = count_of(tensor, call.name());
   const hymnDataType_t type = moved_type(tensor.scalar_type(), call.name());
@@ -57,7 +88,8 @@ Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
 Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   if (tensors.size() == 1 && tensors.front().layout() != at::kStrided)
     return allreduce_sparse(tensors, options);
-  Call call(*this, c10d::OpType::ALLREDUCE, "all_reduce", "hymn:all_reduce", &tensors);
+  Call call(*this, c10d::OpType::ALLREDUCE, "all_reduce", "hymn:all_reduce", &tensors,
+            options.timeout);
   at::Tensor& tensor = only(tensors, call.name());
   const std::size_t count = count_of(tensor, call.name());
   const hymnDataType_t type = reduced_type(tensor.scalar_type(), call.name());
@@ -70,7 +102,7 @@ Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptio
 }
 
 Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  Call call(*this, c10d::OpType::REDUCE, "reduce", "hymn:reduce", &tensors);
+  Call call(*this, c10d::OpType::REDUCE, "reduce", "hymn:reduce", &tensors, options.timeout);
   at::Tensor& tensor = only(tensors, call.name());
   const std::size_t count = count_of(tensor, call.name());
   const hymnDataType_t type = reduced_type(tensor.scalar_type(), call.name());
@@ -85,10 +117,10 @@ Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
 }
 
 Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
-                                                       const c10d::AllgatherOptions&) {
+                                                       const c10d::AllgatherOptions& options) {
   const Tensors inputs{input};
   Call call(*this, c10d::OpType::_ALLGATHER_BASE, "all_gather_into_tensor",
-            "hymn:all_gather_into_tensor", &inputs);
+            "hymn:all_gather_into_tensor", &inputs, options.timeout);
   const std::size_t count = count_of(input, call.name());
   if (count_of(output, call.name()) != count * call.size())
     throw_value_error(
@@ -107,7 +139,7 @@ Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLE(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   const Tensors inputs{input};
   Call call(*this, c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor",
-            "hymn:reduce_scatter_tensor", &inputs);
+            "hymn:reduce_scatter_tensor", &inputs, options.timeout);
   const std::size_t count = count_of(output, call.name());
   if (count_of(input, call.name()) != count * call.size())
     throw_value_error(
@@ -154,10 +186,10 @@ std::vector<std::size_t> counts_of_splits(const at::Tensor& tensor,
 Backend::WorkPtr Backend::HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
                                                        std::vector<int64_t>& output_splits,
                                                        std::vector<int64_t>& input_splits,
-                                                       const c10d::AllToAllOptions&) {
+                                                       const c10d::AllToAllOptions& options) {
   const Tensors inputs{input};
   Call call(*this, c10d::OpType::ALLTOALL_BASE, "all_to_all_single", "hymn:all_to_all_single",
-            &inputs);
+            &inputs, options.timeout);
   count_of(input, call.name());
   count_of(output, call.name());
   const auto sends = counts_of_splits(input, input_splits, call.size(), "input");
@@ -178,8 +210,8 @@ Backend::WorkPtr Backend::HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::T
   });
 }
 
-Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions&) {
-  Call call(*this, c10d::OpType::BARRIER, "barrier", "hymn:barrier");
+Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
+  Call call(*this, c10d::OpType::BARRIER, "barrier", "hymn:barrier", nullptr, options.timeout);
   return call.run([&](hymnWork_t* work) { return hymnIBarrier(call.group(), nullptr, work); });
 }
 

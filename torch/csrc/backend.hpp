@@ -7,7 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "call_limit.hpp"
+#include "completion_hook.hpp"
 #include "operation.hpp"
+#include "python_site.hpp"
 #include "torch_version.hpp"
 #include "work.hpp"
 #include "world.hpp"
@@ -29,6 +32,8 @@ class Backend final : public c10d::Backend {
   /// Gives the group up on all its ranks.
   void give_up(const std::string& reason) { group_->abort(reason); }
   hymnGroup_t group() const { return group_->handle(); }
+  /// The limit of operations that start from now on.
+  void set_timeout(std::chrono::milliseconds limit);
 
   // backend.cpp
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -74,6 +79,10 @@ class Backend final : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int source, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
 
+  /// Is told of each operation that has completed, and must not wait for others.
+  void registerOnCompletionHook(CompletionHook::Function&& hook) override;
+  void waitForPendingWorks() override;
+
   // How many collectives this rank has called.
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -82,10 +91,13 @@ class Backend final : public c10d::Backend {
   friend class Call;
 
   WorkPtr receive(Tensors& tensors, int source, int tag);
+  WorkPtr make_work(c10d::OpType type, const char* title, const std::optional<Tensors>& inputs,
+                    const std::shared_ptr<Operation>& operation);
   void cancel_coalescing();
 
   std::shared_ptr<Group> group_;
   uint64_t sequence_ = 0;
+  std::shared_ptr<CompletionHook> hook_;
   /// Between the beginning and the end of coalescing: the calls of the thread that has begun it.
   std::shared_ptr<Operation> gathered_;
   std::atomic<std::thread::id> gathers_on_{};
@@ -97,7 +109,7 @@ class Call {
  public:
   /// `name` is that of torch's users, for messages; `title` what the profiler shows.
   Call(Backend& backend, c10d::OpType type, const char* name, const char* title,
-       const Tensors* inputs = nullptr);
+       const Tensors* inputs, std::chrono::milliseconds limit = c10d::kUnsetTimeout);
 
   const char* name() const { return name_; }
   hymnGroup_t group() const { return backend_.group(); }
@@ -132,6 +144,8 @@ class Call {
   const char* name_;
   const char* title_;
   const Tensors* inputs_;
+  PythonSite site_;
+  CallLimit limit_;
   std::shared_ptr<Operation> operation_;
 };
 

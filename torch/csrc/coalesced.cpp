@@ -55,7 +55,7 @@ void require_pairs(const Tensors& outputs, const Tensors& inputs, const char* ca
 Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
                                               const c10d::AllreduceCoalescedOptions& options) {
   Call call(*this, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced",
-            "hymn:all_reduce_coalesced", &tensors);
+            "hymn:all_reduce_coalesced", &tensors, options.timeout);
   require_pairs(tensors, tensors, call.name());
   const hymnOp_t op = reduction(options.reduceOp, call.name());
   Calls calls;
@@ -70,9 +70,9 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
 }
 
 Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                          const c10d::AllgatherOptions&) {
+                                                          const c10d::AllgatherOptions& options) {
   Call call(*this, c10d::OpType::COALESCED, "all_gather_into_tensor_coalesced",
-            "hymn:all_gather_into_tensor_coalesced", &inputs);
+            "hymn:all_gather_into_tensor_coalesced", &inputs, options.timeout);
   require_pairs(outputs, inputs, call.name());
   Calls calls;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -93,7 +93,7 @@ Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tens
 Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   Call call(*this, c10d::OpType::COALESCED, "reduce_scatter_tensor_coalesced",
-            "hymn:reduce_scatter_tensor_coalesced", &inputs);
+            "hymn:reduce_scatter_tensor_coalesced", &inputs, options.timeout);
   require_pairs(outputs, inputs, call.name());
   const hymnOp_t op = reduction(options.reduceOp, call.name());
   Calls calls;
@@ -127,6 +127,7 @@ void Backend::startCoalescing() {
   check(hymnCoalesceBegin(group(), nullptr));
   gathered_ = std::make_shared<Operation>();
   gathered_->set_gathering(true);
+  gathered_->set_limit(group_->limit());
   gathers_on_ = std::this_thread::get_id();
 }
 
@@ -134,6 +135,7 @@ Backend::WorkPtr Backend::endCoalescing() {
   if (!gathers_here())
     throw_value_error("hymn: the end of coalescing without its beginning on this thread");
   hymnWork_t work = nullptr;
+  const PythonSite site;
   const hymnResult_t ended = hymnICoalesceEnd(group(), &work);
   if (ended != hymnSuccess) {
     const std::string text = hymnGetLastError();
@@ -147,8 +149,7 @@ Backend::WorkPtr Backend::endCoalescing() {
   else
     hymnWorkFree(work);  // nothing to wait for
   gathered->set_gathering(false);
-  return c10::make_intrusive<Work>(getRank(), c10d::OpType::COALESCED, "hymn:coalesced",
-                                   std::nullopt, gathered, group_, ++sequence_);
+  return make_work(c10d::OpType::COALESCED, "hymn:coalesced", std::nullopt, gathered);
 }
 
 }  // namespace hymn_torch

@@ -42,8 +42,9 @@ Backend::WorkPtr run(Call& call, const Lists& lists, const Tensors& sent, const 
 }  // namespace
 
 Backend::WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs,
-                                    const c10d::AllgatherOptions&) {
-  Call call(*this, c10d::OpType::ALLGATHER, "all_gather", "hymn:all_gather", &inputs);
+                                    const c10d::AllgatherOptions& options) {
+  Call call(*this, c10d::OpType::ALLGATHER, "all_gather", "hymn:all_gather", &inputs,
+            options.timeout);
   const at::Tensor& input = only(inputs, call.name());
   const Tensors& to = only(outputs, getSize(), call.name());
   const auto type = moved_type(type_of(input, to, call.name()), call.name());
@@ -52,7 +53,7 @@ Backend::WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs,
 
 Backend::WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs,
                                  const c10d::GatherOptions& options) {
-  Call call(*this, c10d::OpType::GATHER, "gather", "hymn:gather", &inputs);
+  Call call(*this, c10d::OpType::GATHER, "gather", "hymn:gather", &inputs, options.timeout);
   const at::Tensor& input = only(inputs, call.name());
   const int root = call.world_rank(options.rootRank);
   const bool is_root = options.rootRank == getRank();
@@ -65,7 +66,7 @@ Backend::WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs,
 Backend::WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs,
                                   const c10d::ScatterOptions& options) {
   Call call(*this, c10d::OpType::SCATTER, "scatter", "hymn:scatter",
-            inputs.empty() ? nullptr : &inputs.front());
+            inputs.empty() ? nullptr : &inputs.front(), options.timeout);
   const at::Tensor& output = only(outputs, call.name());
   const int root = call.world_rank(options.rootRank);
   const bool is_root = options.rootRank == getRank();
@@ -78,7 +79,7 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs,
 Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                          const c10d::ReduceScatterOptions& options) {
   Call call(*this, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", "hymn:reduce_scatter",
-            inputs.empty() ? nullptr : &inputs.front());
+            inputs.empty() ? nullptr : &inputs.front(), options.timeout);
   const at::Tensor& output = only(outputs, call.name());
   const Tensors& from = only(inputs, getSize(), call.name());
   const auto type = reduced_type(type_of(output, from, call.name()), call.name());
@@ -87,8 +88,9 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
 }
 
 Backend::WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs,
-                                   const c10d::AllToAllOptions&) {
-  Call call(*this, c10d::OpType::ALLTOALL, "all_to_all", "hymn:all_to_all", &inputs);
+                                   const c10d::AllToAllOptions& options) {
+  Call call(*this, c10d::OpType::ALLTOALL, "all_to_all", "hymn:all_to_all", &inputs,
+            options.timeout);
   if (inputs.size() != call.size() || outputs.size() != call.size())
     throw_value_error("hymn: all_to_all takes two lists of " + std::to_string(getSize()) +
                       " tensors, one for each rank");

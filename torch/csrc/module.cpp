@@ -5,6 +5,7 @@
 #include "backend.hpp"
 #include "errors.hpp"
 #include "gil.hpp"
+#include "python_site.hpp"
 #include "waiter.hpp"
 #include "world.hpp"
 
@@ -47,9 +48,11 @@ uint64_t uses(const Backend& backend, const std::string& path) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using hymn_torch::Backend;
   py::module_::import("torch.distributed");  // knows the classes of c10d
+  hymn_torch::set_own_code_of_torch();
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def("give_up", &Backend::give_up, py::arg("reason"),
            py::call_guard<py::gil_scoped_release>())
+      .def("_set_default_timeout", &Backend::set_timeout, py::arg("timeout"))
       .def("uses", &hymn_torch::uses, py::arg("path") = "");
   module.def("create", &hymn_torch::create, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout_seconds"), py::arg("name"), py::arg("ranks"), py::arg("has_all"),

@@ -13,7 +13,8 @@ namespace hymn_torch {
 namespace {
 
 // Between two looks for signals that have come, so that Ctrl-C ends a wait. A wait with a limit
-// asks the other ranks where they are when it passes, which costs some messages.
+// asks the other ranks where they are when it passes, which costs some messages; and meanwhile hymn
+// does not look at the operation's own.
 constexpr double between_signal_checks = 2.0;
 
 // With this a wait that ends at a limit gives the group up: it must not have one of ours.
@@ -57,14 +58,19 @@ Operation::~Operation() {
 std::exception_ptr Operation::wait_for(hymnWork_t work, double seconds) const {
   const bool is_limited = seconds > 0;
   if (limits_are_final() && !is_limited) return end_of(hymnWorkWait(work));
-  for (double left = seconds; true; left -= between_signal_checks) {
-    const double part = is_limited ? std::min(left, between_signal_checks) : between_signal_checks;
+  double waited = 0;
+  while (true) {
+    const double left = is_limited ? seconds - waited : between_signal_checks;
+    const double own_left = limit_ > 0 ? limit_ - waited : between_signal_checks;
+    const double part = std::min({left, own_left, between_signal_checks});
     const hymnResult_t result = hymnWorkWaitTimeout(work, part);
     if (result == hymnSuccess) return nullptr;
     const std::string text = hymnGetLastError();
     // It may have succeeded in this moment.
     if (result != hymnTimeoutError || !is_in_flight(work)) return end_of(hymnWorkWait(work));
-    if (is_limited && left <= part) throw_error(result, text);
+    waited += part;
+    if (is_limited && waited >= seconds) throw_error(result, text);
+    if (limit_ > 0 && waited >= limit_) return end_of(hymnWorkWait(work));  // tells who is missing
     raise_signals();
   }
 }
@@ -119,7 +125,7 @@ void Operation::read_source() {
 // whose owner may wait for this one.
 void Operation::finish(std::exception_ptr error, CallbacksOn where) {
   Buffers buffers;
-  std::function<void()> on_end;
+  std::vector<std::function<void(bool)>> on_end;
   c10::intrusive_ptr<Future> future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -137,7 +143,7 @@ void Operation::finish(std::exception_ptr error, CallbacksOn where) {
     --in_flight_;
     is_over_.store(true, std::memory_order_release);
   }
-  if (on_end) on_end();
+  for (const auto& end : on_end) end(error == nullptr);
   if (!future) return;
   if (where == CallbacksOn::this_thread) return complete(*future, error, results_);
   CallbackThreads::of_process().run(

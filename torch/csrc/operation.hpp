@@ -37,10 +37,12 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void cancel();
   void note_gathered() { has_gathered_ = true; }
   bool has_gathered() const { return has_gathered_; }
+  /// Its own, in seconds, which hymn knows, too.
+  void set_limit(double seconds) { limit_ = seconds; }
   /// It is a receive whose source is asked for.
   void set_receive() { is_receive_ = true; }
-  /// Called once, when it is over, on the thread that sees that.
-  void on_end(std::function<void()> end) { on_end_ = std::move(end); }
+  /// Called once, when it is over, on the thread that sees that; with whether it has succeeded.
+  void on_end(std::function<void(bool)> end) { on_end_.push_back(std::move(end)); }
 
   /// For at most `seconds` where these are positive. Throws its error; an exception of a signal's
   /// handler on the main thread; or a DistBackendError when the seconds pass, after which it goes
@@ -73,10 +75,11 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<hymnWork_t> works_;
   Buffers buffers_;
   std::vector<at::Tensor> results_;
-  std::function<void()> on_end_;
+  std::vector<std::function<void(bool)>> on_end_;
   std::atomic<bool> is_gathering_{false};
   bool has_gathered_ = false;
   bool is_receive_ = false;
+  double limit_ = 0;
   int source_ = -1;
 
   mutable std::mutex mutex_;

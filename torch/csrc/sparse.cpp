@@ -54,7 +54,7 @@ at::Tensor tensor_of(const hymnSparse_t& view, const at::Tensor& like) {
 Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors,
                                            const c10d::AllreduceOptions& options) {
   Call call(*this, c10d::OpType::_ALLREDUCE_SPARSE, "all_reduce of sparse tensors",
-            "hymn:all_reduce_sparse", &tensors);
+            "hymn:all_reduce_sparse", &tensors, options.timeout);
   at::Tensor& tensor = only(tensors, call.name());
   if (tensor.layout() != at::kSparse || !tensor.device().is_cpu())
     throw_not_implemented(

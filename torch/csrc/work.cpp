@@ -14,7 +14,8 @@ Work::Work(int rank, c10d::OpType type, const char* title,
       operation_(std::move(operation)),
       group_(std::move(group)),
       sequence_(sequence) {
-  if (recordFunctionEndCallback_) operation_->on_end(std::move(recordFunctionEndCallback_));
+  if (recordFunctionEndCallback_)
+    operation_->on_end([end = std::move(recordFunctionEndCallback_)](bool) { end(); });
 }
 
 Work::~Work() {

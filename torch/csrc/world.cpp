@@ -100,7 +100,7 @@ hymnGroup_t World::make_group(const GroupRequest& request) {
   return group;
 }
 
-Group::Group(const GroupRequest& request) {
+Group::Group(const GroupRequest& request) : limit_(request.timeout_seconds) {
   const WithoutGil waiting;
   join(request);
   const std::lock_guard<std::mutex> lock(registry().mutex);
@@ -147,6 +147,11 @@ int Group::world_rank(int64_t rank) const {
 int Group::group_rank(int world_rank) const {
   const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), world_rank);
   return found == world_ranks_.end() ? -1 : static_cast<int>(found - world_ranks_.begin());
+}
+
+void Group::set_limit(double seconds) {
+  check(hymnGroupSetTimeout(handle_, seconds));
+  limit_.store(seconds, std::memory_order_relaxed);
 }
 
 void Group::abort(const std::string& reason) {

@@ -3,6 +3,7 @@
 
 #include <hymn/hymn.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -63,6 +64,9 @@ class Group {
   int world_rank(int64_t rank) const;
   /// The other way, by what a receive has told.
   int group_rank(int world_rank) const;
+  /// The limit of operations that start from now on, in seconds.
+  double limit() const { return limit_.load(std::memory_order_relaxed); }
+  void set_limit(double seconds);
   /// Gives it up, on all its ranks.
   void abort(const std::string& reason);
 
@@ -73,6 +77,7 @@ class Group {
   hymnGroup_t handle_ = nullptr;
   bool is_of_world_ = false;
   std::vector<int> world_ranks_;  ///< of each member, in torch's order
+  std::atomic<double> limit_;
 };
 
 /// At the end of the process, while all libraries are still there: ends all worlds; those with

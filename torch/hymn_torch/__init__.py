@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from . import _C
 
-__all__ = ["abort", "hymn_version", "uses"]
+__all__ = ["abort", "hymn_version", "set_timeout", "uses"]
 
 
 _ends_in = None  # the process that has been told what to do at its end
@@ -57,6 +57,11 @@ def abort(reason, group=None):
     """Gives a process group up on all its ranks: what is in flight there, and all later calls, end
     with a DistBackendError that carries the reason."""
     _backend(group).give_up(reason)
+
+
+def set_timeout(timeout, group=None):
+    """The limit (a timedelta) of the operations that this rank starts from now on."""
+    _backend(group)._set_default_timeout(timeout)
 
 
 def uses(path="", group=None):

@@ -1,5 +1,6 @@
 """What goes wrong is told: by name, in time, as torch's errors; and nothing hangs."""
 
+import datetime
 import os
 import signal
 import subprocess
@@ -56,6 +57,58 @@ def different(rank, size):
     return error_of(call, torch.ones(7), *([0] if rank else []))[0]
 
 
+def line_number():
+    return sys._getframe(1).f_lineno
+
+
+def places(rank, size):
+    """The lines of the last call that both have made, and of the one that rank 1 does not make."""
+    completed = line_number() + 1
+    dist.barrier()
+    if rank == 1:
+        time.sleep(3)
+        return None
+    called = line_number() + 2
+    try:
+        dist.all_reduce(torch.ones(5))
+    except dist.DistBackendError as error:
+        return completed, called, str(error)
+
+
+def coalesced_place(rank, size):
+    """The end of a scope is called by contextlib."""
+    dist.barrier()
+    if rank == 1:
+        time.sleep(3)
+        return None
+    line = line_number() + 2
+    try:
+        with dist.distributed_c10d._coalescing_manager(device=torch.device("cpu")):
+            dist.all_reduce(torch.ones(5))
+    except dist.DistBackendError as error:
+        return line, str(error)
+
+
+def one_limit(rank, size):
+    """Of a single call: the group's stays as it is."""
+    if rank == 1:
+        time.sleep(1.5)
+        return None
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=0.5)
+    group = dist.group.WORLD
+    return error_of(lambda: group.allreduce([torch.ones(1)], options).wait())
+
+
+def new_limit(rank, size):
+    dist.barrier()
+    if rank == 1:
+        time.sleep(1.5)
+        return None
+    hymn_torch.set_timeout(datetime.timedelta(seconds=0.5))
+    return error_of(dist.all_reduce, torch.ones(1))
+
+
 def aborted(rank, size):
     if rank == 0:
         threading.Timer(0.3, hymn_torch.abort, ("we stop here",)).start()
@@ -67,8 +120,6 @@ def aborted(rank, size):
 
 def patience(rank, size):
     """A wait's own limit leaves the operation as it is."""
-    import datetime
-
     tensor = torch.ones(1)
     if rank == 0:
         time.sleep(1)
@@ -125,6 +176,21 @@ class Failures(unittest.TestCase):
         for text in ranks.run(different, 2, seconds=5):
             self.assertIn("all_reduce", text)
             self.assertIn("broadcast", text)
+
+    def test_places(self):
+        completed, called, text = ranks.run(places, 2, seconds=1.5)[0]
+        self.assertIn(f"at test_failures.py:{completed}, completed", text)  # of rank 1
+        self.assertIn(f"(at test_failures.py:{called})", text)  # of rank 0
+
+    def test_coalesced_place(self):
+        line, text = ranks.run(coalesced_place, 2, seconds=1.5)[0]
+        self.assertIn(f"at test_failures.py:{line}", text)
+
+    def test_limits(self):
+        for function in (one_limit, new_limit):
+            text, seconds = ranks.run(function, 2)[0]
+            self.assertLess(seconds, 5)
+            self.assertIn("limit 0.500 s", text)
 
     def test_aborted(self):
         for text, again in ranks.run(aborted, 2):

@@ -161,6 +161,26 @@ def check_refused(rank, size):
     assert hymn_torch.uses() > 0 and hymn_torch.hymn_version()
 
 
+def check_hook(rank, size):
+    """A hook is told of all that has completed, whoever has waited, and if nobody has."""
+    group = dist.new_group(list(range(size)))
+    seen = []
+    group._register_on_completion_hook(
+        lambda info: seen.append((info.op_type, info.seq, info.active_duration.total_seconds()))
+    )
+    for i in range(20):
+        dist.all_reduce(torch.ones(1000), group=group, async_op=i % 2 == 0)
+    dist.broadcast(torch.ones(3), 0, group=group)
+    group._wait_for_pending_works()
+    seen.sort(key=lambda info: info[1])
+    first = seen[0][1]
+    assert [seq for _, seq, _ in seen] == list(range(first, first + 21)), seen
+    kinds = [str(op_type).rpartition(".")[2] for op_type, _, _ in seen]
+    assert kinds == ["ALLREDUCE"] * 20 + ["BROADCAST"], kinds
+    assert all(0 < seconds < 20 for _, _, seconds in seen)
+    dist.destroy_process_group(group)
+
+
 def check_profiler(rank, size):
     with torch.profiler.profile() as profile:
         dist.all_reduce(torch.ones(4))

@@ -1,0 +1,77 @@
+// What a thread says of its calls: places in programs that are not compiled, and a limit.
+#include <math.h>
+
+#include "check.h"
+
+static void test_numbers(void) {
+  hymnSite_t first = 0, again = 0, other = 0;
+  CHECK_OK(hymnSiteCreate("/a/train.py", 42, &first));
+  CHECK_OK(hymnSiteCreate("/a/train.py", 42, &again));
+  CHECK_OK(hymnSiteCreate("/a/train.py", 43, &other));
+  CHECK(first != 0 && again == first && other != first);
+  CHECK_FAILS(hymnUsageError, "file is NULL", hymnSiteCreate(NULL, 1, &other));
+  CHECK_FAILS(hymnUsageError, "no place", hymnSiteCreate("", 1, &other));
+  CHECK_FAILS(hymnUsageError, "no place", hymnSiteCreate("train.py", 0, &other));
+  CHECK_FAILS(hymnUsageError, "site is NULL", hymnSiteCreate("train.py", 1, NULL));
+  CHECK_FAILS(hymnUsageError, "hymnSite_t", hymnThreadSetSite(4711));
+  CHECK_FAILS(hymnUsageError, "hymnSite_t", hymnThreadSetSite(first + 200));
+}
+
+// Two ranks that make different calls are told of both, with their places.
+static void test_places(hymnWorld_t world) {
+  int rank = -1, size = 0;
+  int32_t value = 1;
+  const int ranks[] = {0, 1};
+  hymnGroup_t group = NULL;
+  hymnSite_t site = 0;
+  CHECK_OK(hymnWorldRank(world, &rank));
+  CHECK_OK(hymnWorldSize(world, &size));
+  if (size < 2) return;
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.timeout_seconds = 20;
+  CHECK_OK(hymnGroupCreate(world, ranks, 2, &options, &group));
+  if (rank < 2) {
+    CHECK_OK(hymnSiteCreate("/a/solve.py", rank == 0 ? 10 : 20, &site));
+    CHECK_OK(hymnThreadSetSite(site));
+    const hymnResult_t result =
+        rank == 0 ? hymnAllReduce(&value, &value, 1, hymnInt32, hymnSum, group, NULL)
+                  : hymnBroadcast(&value, 1, hymnInt32, 0, group, NULL);
+    CHECK(result != hymnSuccess);
+    CHECK(strstr(hymnGetLastError(), "solve.py:10") != NULL);
+    CHECK(strstr(hymnGetLastError(), "solve.py:20") != NULL);
+    CHECK_OK(hymnThreadSetSite(0));
+  }
+  CHECK_OK(hymnGroupFree(group));
+}
+
+// It holds in the place of the group's, which stays as it is.
+static void test_limit(hymnWorld_t world) {
+  int rank = -1, size = 0;
+  double seconds = 0;
+  int32_t value = 1;
+  const int ranks[] = {0, 1};
+  hymnGroup_t group = NULL;
+  CHECK_FAILS(hymnUsageError, "NaN", hymnThreadSetTimeout(NAN));
+  CHECK_OK(hymnWorldRank(world, &rank));
+  CHECK_OK(hymnWorldSize(world, &size));
+  if (size < 2) return;
+  hymnGroupOptions_t options = HYMN_GROUP_OPTIONS_INIT;
+  options.timeout_seconds = 30;
+  CHECK_OK(hymnGroupCreate(world, ranks, 2, &options, &group));
+  CHECK_OK(hymnThreadSetTimeout(0.3));
+  if (rank == 0)
+    CHECK_FAILS(hymnTimeoutError, "limit 0.300 s",
+                hymnRecv(&value, 1, hymnInt32, 1, 5, group, NULL, NULL));
+  CHECK_OK(hymnThreadSetTimeout(HYMN_TIMEOUT_DEFAULT));
+  if (rank == 0) {
+    CHECK_OK(hymnGroupGetTimeout(group, &seconds));
+    CHECK(seconds == 30);
+  }
+  CHECK_OK(hymnGroupFree(group));
+}
+
+void test_caller(hymnWorld_t world) {
+  test_numbers();
+  test_places(world);
+  test_limit(world);
+}
