@@ -279,7 +279,9 @@ std::vector<CallFrame> frames_at(std::uint64_t return_address, const FrameSource
     }
     // Never destroyed: a thread may still write a dump when the process ends.
     static auto* const finder = new Finder;
-    return finder->find(return_address, source);
+    FrameSource addresses = source;
+    addresses.named = nullptr;  // which may be gone when another one is asked for
+    return finder->find(return_address, addresses);
   } catch (...) {
     return {
         {.address = return_address, .name = {}, .file = {}, .line = 0, .module = {}, .offset = 0}};

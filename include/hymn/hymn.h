@@ -34,12 +34,14 @@ HYMN_API const char* hymnGetVersion(void);
 /// path, of which the end is kept; where there is none left *site is 0. hymnUsageError: no file, or
 /// a line below 1.
 HYMN_API hymnResult_t hymnSiteCreate(const char* file, int line, hymnSite_t* site);
-/// Calls of this thread come from there, from now on: errors, dumps and other ranks name the place
-/// where they name the line of a C program. 0: from where they return to, as before.
-/// hymnUsageError: what hymnSiteCreate has not made.
+/// Calls of this thread, but those of meshes and joins, come from there, from now on: errors, dumps
+/// and other ranks name the place where they name the line of a C program. 0: from where they
+/// return to, as before. hymnUsageError: what hymnSiteCreate has not made.
 HYMN_API hymnResult_t hymnThreadSetSite(hymnSite_t site);
 /// The limit of the operations that this thread starts from now on, whichever group they belong to,
-/// but those of meshes and joins; HYMN_TIMEOUT_DEFAULT: their group's, as before.
+/// but those of meshes and joins; HYMN_TIMEOUT_DEFAULT: their group's, as before. What is gathered
+/// by a coalescing scope has the limit of the end of the scope; a prepared call that of its
+/// preparation.
 HYMN_API hymnResult_t hymnThreadSetTimeout(double seconds);
 
 // --- World: every rank makes it and ends it at the same point of its program -------------------

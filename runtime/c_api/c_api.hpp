@@ -146,8 +146,10 @@ struct Call {
 
   /// Its stream, and the limit that its thread has set.
   CallOptions options() const {
-    return {.timeout = option_timeout(caller.timeout_seconds), .stream = stream};
+    if (caller.timeout_seconds != HYMN_TIMEOUT_DEFAULT) return limited_options();
+    return {.stream = stream};
   }
+  CallOptions limited_options() const;
   /// Never empty.
   ProcessGroup& checked_group() const;
   detail::GroupState& state() const;

@@ -206,6 +206,12 @@ ProcessGroup& Call::checked_group() const {
 
 detail::GroupState& Call::state() const { return detail::need(checked_group()); }
 
+// Inside a coalescing scope a call has no limit of its own: that is for the end of the scope.
+CallOptions Call::limited_options() const {
+  if (state().works().scopes().of_this_thread() != nullptr) return {.stream = stream};
+  return {.timeout = option_timeout(caller.timeout_seconds), .stream = stream};
+}
+
 void Call::finish(ProcessGroup& target, const Request& request) const {
   detail::GroupState& state = *detail::GroupState::of(target);
   const CallOptions options = this->options();

@@ -1,4 +1,6 @@
 // What a thread says of its calls: places in programs that are not compiled, and a limit.
+#include "hymn/hymn_coalesced.h"
+
 #include <math.h>
 
 #include "check.h"
@@ -44,6 +46,15 @@ static void test_places(hymnWorld_t world) {
   CHECK_OK(hymnGroupFree(group));
 }
 
+// What is gathered has the limit of the end of the scope.
+static void test_limit_of_scope(hymnGroup_t group, int rank) {
+  int32_t value = 1;
+  if (rank != 0) return;
+  CHECK_OK(hymnCoalesceBegin(group, NULL));
+  CHECK_OK(hymnRecv(&value, 1, hymnInt32, 1, 6, group, NULL, NULL));
+  CHECK_FAILS(hymnTimeoutError, "limit 0.300 s", hymnCoalesceEnd(group));
+}
+
 // It holds in the place of the group's, which stays as it is.
 static void test_limit(hymnWorld_t world) {
   int rank = -1, size = 0;
@@ -62,6 +73,7 @@ static void test_limit(hymnWorld_t world) {
   if (rank == 0)
     CHECK_FAILS(hymnTimeoutError, "limit 0.300 s",
                 hymnRecv(&value, 1, hymnInt32, 1, 5, group, NULL, NULL));
+  test_limit_of_scope(group, rank);
   CHECK_OK(hymnThreadSetTimeout(HYMN_TIMEOUT_DEFAULT));
   if (rank == 0) {
     CHECK_OK(hymnGroupGetTimeout(group, &seconds));

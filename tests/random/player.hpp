@@ -29,7 +29,8 @@ struct Flight {
 
 /// What is asked of hymn in this program.
 struct PlayerRules {
-  std::string path{};  ///< the only ones that groups may take; empty: any
+  std::string path{};     ///< the only ones that groups may take; empty: any
+  std::string without{};  ///< the one that they never take, where any would do
   bool mixes_in_place = true;
   /// Makes groups, shrinks and ends them while operations of other groups are in flight.
   bool makes_in_flight = true;

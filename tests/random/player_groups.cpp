@@ -13,10 +13,11 @@ namespace hymn::test {
 namespace {
 
 /// A path, perhaps with one algorithm for each collective, or a free choice.
-GroupOptions draw_roads(Drawer& drawer, const ProcessGroup& free, std::string path) {
+GroupOptions draw_roads(Drawer& drawer, const ProcessGroup& free, const PlayerRules& rules) {
+  std::string path = rules.path;
   const bool any_path = path.empty();
   if (any_path) path = drawer.one_of(roads_of(free, OpType::barrier)).path;
-  if (any_path && drawer.one_in(3)) return {.path = every_path()};
+  if (any_path && drawer.one_in(3)) return {.path = every_path(rules.without)};
   if (any_path && drawer.one_in(3)) return {.path = path};
   std::string algorithms;
   for (const OpType type : collectives()) {
@@ -64,11 +65,11 @@ GroupOptions Player::draw_options(const Step& step) {
   const std::uint64_t seed = common_.below(1'000'000'000);
   if (!is_plain) {
     ProcessGroup free = worlds_[made.world]->new_group(
-        made.members, {.path = rules_.path.empty() ? every_path() : rules_.path});
+        made.members, {.path = rules_.path.empty() ? every_path(rules_.without) : rules_.path});
     ++calls_;
     if (free.is_member()) {
       Drawer drawer(seed);
-      const GroupOptions roads = draw_roads(drawer, free, rules_.path);
+      const GroupOptions roads = draw_roads(drawer, free, rules_);
       options.path = roads.path;
       options.algo = roads.algo;
     }

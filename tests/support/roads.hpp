@@ -19,8 +19,8 @@ struct Road {
 /// "shm: all_reduce_two_shot"
 std::string to_string(const Road& road);
 
-/// A list of all paths there are, whatever HYMN_PATH says.
-std::string every_path();
+/// A list of all paths there are, but for one, whatever HYMN_PATH says.
+std::string every_path(std::string_view without = {});
 
 /// What a group that may take any path has for this collective; the same on all members.
 std::vector<Road> roads_of(const ProcessGroup& free, OpType type);
