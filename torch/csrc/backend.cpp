@@ -23,9 +23,12 @@ Call::Call(Backend& backend, c10d::OpType type, const char* name, const char* ti
       name_(name),
       title_(title),
       inputs_(inputs),
-      limit_(limit, backend.group_->limit()),
+      // Calls that are gathered have the limit of them all.
+      limit_(backend.gathers_here() ? c10d::kUnsetTimeout : limit, backend.group_->limit()),
       operation_(backend.gathers_here() ? backend.gathered_ : std::make_shared<Operation>()) {
-  if (!is_gathered()) operation_->set_limit(limit_.seconds());
+  if (is_gathered()) return;
+  operation_->set_limit(limit_.seconds());
+  pending_ = backend.make_pending();  // the hook is told of those that are gathered as of one
 }
 
 // Parts that are in flight already keep their memory until they are over.
@@ -39,17 +42,17 @@ void Call::check(hymnResult_t result) {
 Backend::WorkPtr Call::work() {
   std::optional<Tensors> inputs;
   if (inputs_ != nullptr) inputs = *inputs_;
-  return backend_.make_work(type_, title_, inputs, operation_);
+  return backend_.make_work(type_, title_, inputs, operation_, std::move(pending_));
 }
 
 Backend::WorkPtr Backend::make_work(c10d::OpType type, const char* title,
                                     const std::optional<Tensors>& inputs,
-                                    const std::shared_ptr<Operation>& operation) {
+                                    const std::shared_ptr<Operation>& operation,
+                                    std::shared_ptr<PendingOperation> pending) {
   const uint64_t number = ++sequence_;
   auto work = c10::make_intrusive<Work>(getRank(), type, title, inputs, operation, group_, number);
-  // Those that are only gathered are told of as one.
-  if (hook_ && !operation->is_gathering()) {
-    operation->on_end(CompletionHook::at_end(hook_, type, number));
+  if (pending) {
+    operation->on_end(PendingOperation::at_end(std::move(pending), type, number));
     Waiter::of_process().add(operation);
   }
   return work;

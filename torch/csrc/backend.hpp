@@ -92,7 +92,12 @@ class Backend final : public c10d::Backend {
 
   WorkPtr receive(Tensors& tensors, int source, int tag);
   WorkPtr make_work(c10d::OpType type, const char* title, const std::optional<Tensors>& inputs,
-                    const std::shared_ptr<Operation>& operation);
+                    const std::shared_ptr<Operation>& operation,
+                    std::shared_ptr<PendingOperation> pending);
+  /// Null: nobody wants to be told of the operation that starts.
+  std::shared_ptr<PendingOperation> make_pending() const {
+    return hook_ ? std::make_shared<PendingOperation>(hook_) : nullptr;
+  }
   void cancel_coalescing();
 
   std::shared_ptr<Group> group_;
@@ -147,6 +152,7 @@ class Call {
   PythonSite site_;
   CallLimit limit_;
   std::shared_ptr<Operation> operation_;
+  std::shared_ptr<PendingOperation> pending_;
 };
 
 }  // namespace hymn_torch

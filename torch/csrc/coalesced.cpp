@@ -136,6 +136,7 @@ Backend::WorkPtr Backend::endCoalescing() {
     throw_value_error("hymn: the end of coalescing without its beginning on this thread");
   hymnWork_t work = nullptr;
   const PythonSite site;
+  std::shared_ptr<PendingOperation> pending = make_pending();
   const hymnResult_t ended = hymnICoalesceEnd(group(), &work);
   if (ended != hymnSuccess) {
     const std::string text = hymnGetLastError();
@@ -148,8 +149,11 @@ Backend::WorkPtr Backend::endCoalescing() {
     gathered->add_work(work);
   else
     hymnWorkFree(work);  // nothing to wait for
+  // Other threads that have one of the calls may see its end from when it is not gathered any more.
+  WorkPtr all = make_work(c10d::OpType::COALESCED, "hymn:coalesced", std::nullopt, gathered,
+                          std::move(pending));
   gathered->set_gathering(false);
-  return make_work(c10d::OpType::COALESCED, "hymn:coalesced", std::nullopt, gathered);
+  return all;
 }
 
 }  // namespace hymn_torch

@@ -5,25 +5,29 @@
 #include <exception>
 #include <utility>
 
-namespace hymn_torch {
+#include "gil.hpp"
 
-std::function<void(bool)> CompletionHook::at_end(const std::shared_ptr<CompletionHook>& hook,
-                                                 c10d::OpType type, std::uint64_t sequence) {
-  {
-    const std::lock_guard<std::mutex> lock(hook->mutex_);
-    ++hook->pending_;
-  }
-  return [hook, type, sequence, began = Clock::now()](bool has_succeeded) {
-    const auto ended = Clock::now();
-    hook->end(has_succeeded
-                  ? std::make_shared<c10d::WorkInfo>(type, sequence, began, ended, ended - began)
-                  : nullptr);
-  };
+namespace hymn_torch {
+namespace {
+
+constexpr std::chrono::seconds between_signal_checks{2};
+
+}  // namespace
+
+void CompletionHook::add_pending() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++pending_;
+}
+
+void CompletionHook::drop_pending() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --pending_;
+  has_ended_.notify_all();
 }
 
 // Whoever comes while another thread calls the function leaves it what is to be told: the function
 // is in one thread at a time.
-void CompletionHook::end(Info info) {
+void CompletionHook::tell(Info info) {
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.push_back(std::move(info));
   if (is_calling_) return;
@@ -33,12 +37,11 @@ void CompletionHook::end(Info info) {
     ended_.pop_front();
     lock.unlock();
     try {
-      if (next) function_(next);
+      function_(next);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "hymn-torch warning: a completion hook: %s\n", error.what());
     }
     lock.lock();
-    --pending_;
   }
   is_calling_ = false;
   has_ended_.notify_all();
@@ -46,7 +49,29 @@ void CompletionHook::end(Info info) {
 
 void CompletionHook::wait_for_pending() {
   std::unique_lock<std::mutex> lock(mutex_);
-  has_ended_.wait(lock, [this] { return pending_ == 0; });
+  const auto are_told = [this] { return pending_ == 0 && !is_calling_; };
+  while (!has_ended_.wait_for(lock, between_signal_checks, are_told)) {
+    lock.unlock();
+    raise_signals();
+    lock.lock();
+  }
+}
+
+PendingOperation::PendingOperation(std::shared_ptr<CompletionHook> hook) : hook_(std::move(hook)) {
+  hook_->add_pending();
+}
+
+void PendingOperation::tell(c10d::OpType type, std::uint64_t sequence) const {
+  const Clock::duration taken = Clock::now() - began_;
+  const auto end = date_ + std::chrono::duration_cast<Date::duration>(taken);
+  hook_->tell(std::make_shared<c10d::WorkInfo>(type, sequence, date_, end, taken));
+}
+
+std::function<void(bool)> PendingOperation::at_end(std::shared_ptr<PendingOperation> pending,
+                                                   c10d::OpType type, std::uint64_t sequence) {
+  return [pending = std::move(pending), type, sequence](bool has_succeeded) {
+    if (has_succeeded) pending->tell(type, sequence);
+  };
 }
 
 }  // namespace hymn_torch

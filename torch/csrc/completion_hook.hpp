@@ -1,6 +1,7 @@
 // What a program wants to be told of each operation that has completed.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -16,18 +17,19 @@ class CompletionHook {
  public:
   using Info = std::shared_ptr<c10d::WorkInfo>;
   using Function = std::function<void(Info)>;
-  using Clock = std::chrono::system_clock;
 
   explicit CompletionHook(Function function) : function_(std::move(function)) {}
 
-  /// What is called when an operation that starts now has ended; with whether it has succeeded.
-  static std::function<void(bool)> at_end(const std::shared_ptr<CompletionHook>& hook,
-                                          c10d::OpType type, std::uint64_t sequence);
-  /// Until all that were started have ended, and the hook has been called for them.
+  /// Until none is pending, and the hook has been called for those that have succeeded. Throws what
+  /// handlers of signals raise.
   void wait_for_pending();
 
  private:
-  void end(Info info);
+  friend class PendingOperation;
+
+  void add_pending();
+  void drop_pending();
+  void tell(Info info);
 
   const Function function_;
   std::mutex mutex_;
@@ -35,6 +37,30 @@ class CompletionHook {
   std::size_t pending_ = 0;
   std::deque<Info> ended_;
   bool is_calling_ = false;  ///< some thread calls the function, for all others
+};
+
+/// An operation, from before its start until the hook has been told of it, or never will be.
+class PendingOperation {
+ public:
+  explicit PendingOperation(std::shared_ptr<CompletionHook> hook);
+  PendingOperation(const PendingOperation&) = delete;
+  PendingOperation& operator=(const PendingOperation&) = delete;
+  ~PendingOperation() { hook_->drop_pending(); }
+
+  /// What is to be called when it is over; with whether it has succeeded.
+  static std::function<void(bool)> at_end(std::shared_ptr<PendingOperation> pending,
+                                          c10d::OpType type, std::uint64_t sequence);
+
+ private:
+  void tell(c10d::OpType type, std::uint64_t sequence) const;
+
+  // The date may be set meanwhile: it does not tell how long something takes.
+  using Date = std::chrono::system_clock;
+  using Clock = std::chrono::steady_clock;
+
+  const std::shared_ptr<CompletionHook> hook_;
+  const Date::time_point date_ = Date::now();
+  const Clock::time_point began_ = Clock::now();
 };
 
 }  // namespace hymn_torch

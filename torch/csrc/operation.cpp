@@ -99,11 +99,21 @@ bool Operation::test(CallbacksOn where) {
     int done = 0;
     hymnResult_t result = hymnWorkTest(work, &done);
     if (result == hymnSuccess && done == 0) return false;
-    if (result == hymnSuccess) check(hymnWorkError(work, &result));
+    if (result == hymnSuccess)
+      if (const hymnResult_t asked = hymnWorkError(work, &result); asked != hymnSuccess)
+        result = asked;  // hymn cannot tell of it any more: it is over
     if (std::exception_ptr error = end_of(result); error && !first_error) first_error = error;
   }
   finish(first_error, where);
   return true;
+}
+
+void Operation::on_end(std::function<void(bool)> end) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!is_over()) return on_end_.push_back(std::move(end));
+  }
+  end(error_ == nullptr);
 }
 
 void Operation::cancel() {

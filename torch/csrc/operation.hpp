@@ -41,8 +41,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void set_limit(double seconds) { limit_ = seconds; }
   /// It is a receive whose source is asked for.
   void set_receive() { is_receive_ = true; }
-  /// Called once, when it is over, on the thread that sees that; with whether it has succeeded.
-  void on_end(std::function<void(bool)> end) { on_end_.push_back(std::move(end)); }
+  /// Called once, when it is over, on the thread that sees that, or here where it is over already;
+  /// with whether it has succeeded.
+  void on_end(std::function<void(bool)> end);
 
   /// For at most `seconds` where these are positive. Throws its error; an exception of a signal's
   /// handler on the main thread; or a DistBackendError when the seconds pass, after which it goes

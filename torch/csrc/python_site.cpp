@@ -27,7 +27,7 @@ bool is_own(const std::string& file) {
 }
 
 struct Known {
-  bool is_own;
+  bool is_own;  ///< or nobody's: look at the caller
   hymnSite_t site;
 };
 
@@ -46,20 +46,22 @@ Known learn(const PythonFrame& frame) {
     return {true, 0};
   }
   if (is_own(file)) return {true, 0};
-  Known known{false, 0};
   const int line = line_of(frame);
-  if (line > 0) hymnSiteCreate(file, line, &known.site);
+  if (line <= 0) return {true, 0};  // between a class and its constructor, in CPython 3.13
+  Known known{false, 0};
+  hymnSiteCreate(file, line, &known.site);
   return known;
 }
 
 /// Of the innermost function that is not torch's own. An instruction is known by its address.
 hymnSite_t site_of_python() {
+  if (!is_python_alive()) return 0;  // threads' frames go when it ends
   thread_local std::unordered_map<const char*, Known> places;
   for (const PythonFrame* frame = innermost_frame(); frame != nullptr; frame = frame->previous) {
     if (is_of_interpreter(*frame)) continue;
     auto found = places.find(frame->instruction);
     if (found == places.end()) {
-      if (places.size() >= most_known || !is_python_alive()) return 0;
+      if (places.size() >= most_known) return 0;
       found = places.emplace(frame->instruction, learn(*frame)).first;
     }
     if (!found->second.is_own) return found->second.site;

@@ -1,6 +1,7 @@
 """What goes wrong is told: by name, in time, as torch's errors; and nothing hangs."""
 
 import datetime
+import json
 import os
 import signal
 import subprocess
@@ -109,6 +110,43 @@ def new_limit(rank, size):
     return error_of(dist.all_reduce, torch.ones(1))
 
 
+def hook_of_failed(rank, size):
+    """The hook is told of what has succeeded alone; nothing stays pending."""
+    group = dist.group.WORLD
+    told = []
+    group._register_on_completion_hook(lambda info: told.append(str(info.op_type)))
+    dist.barrier()
+    if rank == 1:
+        time.sleep(3)
+        return None
+    error_of(dist.all_reduce, torch.ones(3))
+    group._wait_for_pending_works()
+    return told
+
+
+def interrupted_hook(rank, size):
+    """Ctrl-C ends the wait for what the other rank does not make."""
+    group = dist.group.WORLD
+    group._register_on_completion_hook(lambda info: None)
+    dist.barrier()
+    if rank == 1:
+        time.sleep(6)
+        dist.all_reduce(torch.ones(3))
+        return None
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    try:
+        group._wait_for_pending_works()
+    except KeyboardInterrupt:
+        seconds = time.monotonic() - began
+    else:
+        raise AssertionError("no KeyboardInterrupt")
+    work.wait()
+    return seconds
+
+
 def aborted(rank, size):
     if rank == 0:
         threading.Timer(0.3, hymn_torch.abort, ("we stop here",)).start()
@@ -149,6 +187,20 @@ else:
     time.sleep(1)
     dist.recv(torch.ones(1), 0)
 """
+
+
+TRAIN = """
+import os, signal, sys, threading
+import torch, torch.distributed as dist, hymn_torch
+path, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("hymn", store=dist.FileStore(path, 2), rank=rank, world_size=2)
+dist.barrier()
+if rank == 1:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    dist.recv(torch.ones(1), 0)  # line 8
+dist.all_reduce(torch.ones(3))  # line 9
+"""
+HYMN = os.path.join(os.path.dirname(__file__), "../../build/bin/hymn")
 
 
 class Failures(unittest.TestCase):
@@ -192,6 +244,13 @@ class Failures(unittest.TestCase):
             self.assertLess(seconds, 5)
             self.assertIn("limit 0.500 s", text)
 
+    def test_hook_of_failed(self):
+        (told,) = ranks.run(hook_of_failed, 2, seconds=1.5)[:1]
+        self.assertEqual([kind.rpartition(".")[2] for kind in told], ["BARRIER"])
+
+    def test_interrupted_hook(self):
+        self.assertLess(ranks.run(interrupted_hook, 2)[0], 4)
+
     def test_aborted(self):
         for text, again in ranks.run(aborted, 2):
             self.assertIn("we stop here", text)
@@ -221,6 +280,40 @@ class Failures(unittest.TestCase):
         self.assertIn("KeyboardInterrupt", outputs[0])
         self.assertIn("DistBackendError", outputs[1])
         self.assertIn("rank 0", outputs[1])
+
+    def dumps_of_killed(self):
+        """Where the dumps are of two ranks, the second of which is killed in a call."""
+        path = ranks.temporary_file()
+        folder = os.path.dirname(path)
+        program = os.path.join(folder, "train.py")
+        with open(program, "w") as file:
+            file.write(TRAIN.lstrip())
+        environment = {**os.environ, "HYMN_DUMP": os.path.join(folder, "dump")}
+        processes = [
+            subprocess.Popen([sys.executable, program, path, str(rank)], env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for rank in range(2)
+        ]
+        outputs = [process.communicate(timeout=50)[0] for process in processes]
+        self.assertEqual(processes[1].returncode, -signal.SIGKILL)
+        self.assertIn("rank 1", outputs[0])
+        return folder
+
+    def test_dumps(self):
+        folder = self.dumps_of_killed()
+        for rank, line in ((0, 9), (1, 8)):
+            with open(os.path.join(folder, f"dump{rank}")) as file:
+                last = json.load(file)["entries"][-1]
+            places = [(os.path.basename(f["filename"]), f["line"]) for f in last["frames"]]
+            self.assertIn(("train.py", line), places)
+
+    @unittest.skipUnless(os.path.exists(HYMN), "the command hymn is not built")
+    def test_trace(self):
+        dumps = os.path.join(self.dumps_of_killed(), "dump")
+        told = subprocess.run([HYMN, "trace", dumps], capture_output=True, text=True, timeout=50)
+        self.assertEqual(told.returncode, 1, told.stdout + told.stderr)
+        for line in (8, 9):
+            self.assertIn(f"train.py:{line}", told.stdout)
 
 
 if __name__ == "__main__":

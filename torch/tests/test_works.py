@@ -1,5 +1,6 @@
 """Works: who waits for them, on which thread, and what their futures hold."""
 
+import datetime
 import gc
 import threading
 import time
@@ -177,8 +178,60 @@ def check_hook(rank, size):
     assert [seq for _, seq, _ in seen] == list(range(first, first + 21)), seen
     kinds = [str(op_type).rpartition(".")[2] for op_type, _, _ in seen]
     assert kinds == ["ALLREDUCE"] * 20 + ["BROADCAST"], kinds
-    assert all(0 < seconds < 20 for _, _, seconds in seen)
+    assert all(0 <= seconds < 20 for _, _, seconds in seen)
     dist.destroy_process_group(group)
+
+
+def check_hook_raises(rank, size):
+    """What a hook raises is told on stderr, and neither ends the operation nor the hook."""
+    group = dist.new_group(list(range(size)))
+    told = []
+
+    def hook(info):
+        told.append(info.seq)
+        raise RuntimeError("the hook is at fault")
+
+    group._register_on_completion_hook(hook)
+    for _ in range(3):
+        tensor = torch.ones(2)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [size] * 2
+    group._wait_for_pending_works()
+    assert len(told) == 3, told
+    dist.destroy_process_group(group)
+
+
+def check_hook_of_coalesced(rank, size):
+    """Calls that are gathered are told of as one; one that is refused is not told of."""
+    group = dist.new_group(list(range(size)))
+    kinds = []
+    group._register_on_completion_hook(lambda info: kinds.append(str(info.op_type)))
+    group._start_coalescing(torch.device("cpu"))
+    parts = [group.allreduce([torch.ones(3)]) for _ in range(4)]
+    work = group._end_coalescing(torch.device("cpu"))
+    while not all(part.is_completed() for part in parts):  # theirs is the end of all
+        pass
+    work.wait()
+    try:
+        dist.all_reduce(torch.zeros(2), dist.ReduceOp.BAND, group=group)
+    except NotImplementedError:
+        pass
+    group._wait_for_pending_works()
+    assert [kind.rpartition(".")[2] for kind in kinds] == ["COALESCED"], kinds
+    dist.destroy_process_group(group)
+
+
+def check_limit_of_gathered(rank, size):
+    """The limit of a call does not count where it is gathered."""
+    group = dist.group.WORLD
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(seconds=7)
+    tensors = [torch.ones(3), torch.ones(5)]
+    group._start_coalescing(torch.device("cpu"))
+    for tensor in tensors:
+        group.allreduce([tensor], options)
+    group._end_coalescing(torch.device("cpu")).wait()
+    assert all(torch.equal(t, torch.full_like(t, size)) for t in tensors), tensors
 
 
 def check_profiler(rank, size):

@@ -98,7 +98,8 @@ class Changes(ast.NodeTransformer):
                 keyword.value = call("_on_host", keyword.value)
             elif keyword.arg == "device_ids" and is_ddp:
                 keyword.value = call("_device_ids", keyword.value)
-        is_device = is_name(node.func, "device") and is_name(node.func.value, "torch")
+        is_device = (isinstance(node.func, ast.Attribute) and node.func.attr == "device"
+                     and is_name(node.func.value, "torch"))
         return call("_on_host", node) if is_device else node
 
 

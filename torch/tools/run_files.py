@@ -7,7 +7,7 @@ own, with a limit. docs/seeds.md has what came of those of torch 2.4.0.
 import argparse
 import glob
 import importlib
-import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
@@ -56,6 +56,8 @@ def outcome_of(result):
 def test_main(test, log, answer):
     """In a process of its own, whose descendants end with it."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with open(log, "ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -72,6 +74,22 @@ def kill_with_descendants(process):
     process.join()
 
 
+def answer_of(process, receiving, limit):
+    """Ranks that the test has forked may hold its pipes open, the sentinel's, too, when its own
+    process has died."""
+    end = os.pidfd_open(process.pid)
+    try:
+        if not multiprocessing.connection.wait([receiving, end], limit):
+            return "error", f"has not ended in {limit} s"
+        if receiving.poll():
+            return receiving.recv()
+    except EOFError:
+        multiprocessing.connection.wait([end], 1)
+    finally:
+        os.close(end)
+    return "error", f"its process has ended with {process.exitcode}"
+
+
 def run_test(test, limit, logs):
     receiving, sending = _fork.Pipe(duplex=False)
     log = os.path.join(logs, test.id() + ".log")
@@ -80,12 +98,7 @@ def run_test(test, limit, logs):
     process.start()
     sending.close()
     try:
-        kind, reason = "error", f"has not ended in {limit} s"
-        if receiving.poll(limit):
-            kind, reason = receiving.recv()
-    except EOFError:
-        process.join(1)
-        reason = f"its process has ended with {process.exitcode}"
+        kind, reason = answer_of(process, receiving, limit)
     finally:  # also where somebody has lost patience
         kill_with_descendants(process)
     return Outcome(test.id(), kind, reason, time.monotonic() - began)
@@ -115,10 +128,14 @@ def run_file(module, arguments, logs):
 
 
 def file_main(module, arguments, logs, answers):
-    """In a process of its own: what one file changes, others do not see."""
-    for outcome in run_file(module, arguments, logs):
-        answers.send(outcome)
-    answers.close()
+    """In a process of its own: what one file changes, others do not see. Ctrl-C is for the main
+    process, which ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for outcome in run_file(module, arguments, logs):
+            answers.send(outcome)
+    except KeyboardInterrupt:
+        sys.exit("torch-seeds: ended before all tests of the file")
 
 
 def outcomes_of(module, arguments, logs):
@@ -126,15 +143,17 @@ def outcomes_of(module, arguments, logs):
     process = _fork.Process(target=file_main, args=(module, arguments, logs, sending))
     process.start()
     sending.close()
-    while True:
-        try:
+    try:
+        while True:
             outcome = receiving.recv()
-        except EOFError:
-            break
-        mark = "" if outcome.kind == "passed" else f"  {outcome.reason}"
-        print(f"{outcome.kind:8}{outcome.test} ({outcome.seconds:.1f} s){mark}", flush=True)
-        yield outcome
-    process.join()
+            mark = "" if outcome.kind == "passed" else f"  {outcome.reason}"
+            print(f"{outcome.kind:8}{outcome.test} ({outcome.seconds:.1f} s){mark}", flush=True)
+            yield outcome
+    except EOFError:
+        process.join()
+    finally:  # also where somebody has lost patience: it ends its test
+        process.terminate()
+        process.join()
     if process.exitcode:
         yield Outcome(module, "error", f"its process has ended with {process.exitcode}", 0)
 
@@ -163,22 +182,31 @@ def read_arguments():
     return parser.parse_args()
 
 
+def stop(number, _frame):
+    """As Ctrl-C: what is under way is ended on the way out."""
+    raise KeyboardInterrupt(f"signal {number}")
+
+
 def main():
     arguments = read_arguments()
+    signal.signal(signal.SIGTERM, stop)
+    logs = tempfile.mkdtemp(prefix="torch-seeds.")
+    print(f"What the tests write is in {logs}", flush=True)
     if arguments.backend == "hymn":
         import hymn_torch  # noqa: F401
     folder = os.path.abspath(arguments.folder)
     sys.path.insert(0, folder)
     changed_import.install(folder, arguments.backend)
-    no_gpu.lift_skips(arguments.limit - 10)
-    logs = tempfile.mkdtemp(prefix="torch-seeds.")
+    no_gpu.lift_skips(max(arguments.limit - 10, arguments.limit / 2))
     outcomes = []
     for path in sorted(glob.glob(os.path.join(folder, "test_*.py"))):
         outcomes.extend(outcomes_of(os.path.basename(path)[:-3], arguments, logs))
     print(table(outcomes))
-    print(f"What the tests wrote is in {logs}")
     sys.exit(any(o.kind in ("failed", "error") for o in outcomes))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("torch-seeds: ended before all tests")
