@@ -59,19 +59,26 @@ std::string run_on(const std::string& host, std::shared_ptr<Exchange> exchange,
   return "";
 }
 
-void run_threads(const std::string& layout, void (*body)(World&),
-                 const WorldOptions& options = {}) {
-  const auto hosts = hosts_of(layout);
+/// Each rank as a thread, with what it gets of the exchange of all.
+template <class ExchangeOf>
+void run_threads_on(const std::vector<std::string>& hosts, void (*body)(World&),
+                    const WorldOptions& options, ExchangeOf exchange_of) {
   const auto post = std::make_shared<SlowPost>(static_cast<int>(hosts.size()), 17u);
   std::vector<std::string> complaints(hosts.size());
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank)
     threads.emplace_back([&, rank] {
-      complaints[rank] = run_on(
-          hosts[rank], std::make_shared<SlowExchange>(post, static_cast<int>(rank)), body, options);
+      auto slow = std::make_shared<SlowExchange>(post, static_cast<int>(rank));
+      complaints[rank] = run_on(hosts[rank], exchange_of(std::move(slow)), body, options);
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(complaints, std::vector<std::string>(hosts.size())) << layout;
+  EXPECT_EQ(complaints, std::vector<std::string>(hosts.size()));
+}
+
+void run_threads(const std::string& layout, void (*body)(World&),
+                 const WorldOptions& options = {}) {
+  SCOPED_TRACE(layout);
+  run_threads_on(hosts_of(layout), body, options, [](auto slow) { return slow; });
 }
 
 std::vector<int> run_processes(const std::string& layout, void (*body)(World&),
@@ -255,19 +262,16 @@ class CountingExchange final : public Exchange {
 
 /// By each of so many ranks, each of a host of its own, until the world is there.
 std::vector<Sent> make_world_of(std::size_t ranks) {
-  const auto post = std::make_shared<SlowPost>(static_cast<int>(ranks), 17u);
-  std::vector<Sent> sent(ranks);
-  std::vector<std::string> complaints(ranks);
-  std::vector<std::thread> threads;
+  std::vector<std::string> hosts;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto slow = std::make_shared<SlowExchange>(post, static_cast<int>(rank));
-      complaints[rank] =
-          run_on("host" + std::to_string(1000 + rank),
-                 std::make_shared<CountingExchange>(slow, sent[rank]), [](World&) {}, {});
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(complaints, std::vector<std::string>(ranks));
+    hosts.push_back("host" + std::to_string(1000 + rank));
+  std::vector<Sent> sent(ranks);
+  run_threads_on(
+      hosts, [](World&) {}, {},
+      [&sent](auto slow) {
+        Sent& own = sent[static_cast<std::size_t>(slow->rank())];
+        return std::make_shared<CountingExchange>(std::move(slow), own);
+      });
   return sent;
 }
 
