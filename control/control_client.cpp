@@ -190,7 +190,7 @@ void ControlClient::connected(std::size_t coordinator) {
   for (std::size_t passed = current_; passed < coordinator; ++passed) {
     const int rank = coordinators_[passed].rank;
     passed_.push_back(passed);
-    if (find_neighbour(rank) == nullptr)
+    if (!expects_ends_ && find_neighbour(rank) == nullptr)
       agent_->sight({.rank = rank,
                      .state = first ? PeerState::stalled : PeerState::lost,
                      .detail = "the connection to it is lost"});

@@ -78,6 +78,9 @@ class ControlClient {
   /// Waits, for half a second at most, until what was posted has been passed on to all ranks that
   /// are alive. On the control client's thread it does nothing.
   void flush();
+  /// This rank ends: who cannot be reached from now on may have ended well, and is not told of as
+  /// lost.
+  void expect_ends() { expects_ends_ = true; }
   /// What was posted goes out for up to half a second; then the thread ends.
   void close();
   /// Called on the control client's thread with every beat. To be set before run().
@@ -129,6 +132,7 @@ class ControlClient {
   std::size_t current_ = 0;             ///< the coordinator that is spoken with, or tried
   std::vector<std::size_t> passed_;     ///< coordinators that gave no answer, and were not told so
   std::atomic<bool> connected_{false};  // read by await_coordinator(), too
+  std::atomic<bool> expects_ends_{false};
   bool ever_connected_ = false;
   bool closing_ = false;
   bool has_left_ = false;

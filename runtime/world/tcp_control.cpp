@@ -251,6 +251,7 @@ const PeerRecorder* TcpControl::recorder_of(int rank) const {
 
 // Who does not see this process, nor what it has noted, has nothing but its goodbye.
 void TcpControl::close() {
+  if (life_->control_client) life_->control_client->expect_ends();
   if (!life_->site.one_host) flush();
   if (life_->control_client) life_->control_client->close();
 }
