@@ -109,14 +109,15 @@ void shrink(Fate of_first) {
 void shrink_with_one_stopped() {
   World world;
   ProcessGroup group = world.new_group({0, 1, 2}, {.init_timeout = std::chrono::seconds(8)});
-  std::int32_t pid = ::getpid();
-  world.group().broadcast(view_of(pid), 1);
   std::int32_t one = 1;
   Work work;
   if (world.rank() == 1) {
     group.on_completion([](const CompletionInfo&) { std::raise(SIGSTOP); });
     work = group.all_reduce_async(view_of(one));
   }
+  // Only now: who shrinks gives the group up, and rank 1 could not begin in it any more.
+  std::int32_t pid = ::getpid();
+  world.group().broadcast(view_of(pid), 1);
   const auto shrink = [&] { group.shrink(); };
   CHECK_THROWS(TimeoutError, shrink(), "not all members that are left have called shrink",
                "missing: rank 1 (", "is stopped");
