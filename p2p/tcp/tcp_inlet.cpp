@@ -87,12 +87,8 @@ bool Inlet::is_next(const Frame& frame) const {
   if (frame.number > expected_) throw NetworkError("a frame is missing");
   if (frame.number < expected_) return false;
   // Said again, over another connection, a message is the same.
-  const bool is_same =
-      !partial_ || (frame.kind == (partial_->is_long ? FrameKind::announce : FrameKind::eager) &&
-                    frame.group == partial_->group && frame.tag == partial_->tag &&
-                    frame.length == (partial_->is_long ? partial_->ahead : partial_->bytes) &&
-                    (!partial_->is_long || frame.value == partial_->bytes));
-  if (!is_same) throw NetworkError("a frame is not the one that had begun to come");
+  if (partial_ && frame != partial_frame_)
+    throw NetworkError("a frame is not the one that had begun to come");
   return true;
 }
 
@@ -141,6 +137,7 @@ void Inlet::begin_message(const Frame& frame) {
     if (message->ahead > message->bytes) throw NetworkError("more comes of a message than it has");
     if (message->is_long) unfinished_[frame.number] = message;
     if (!sorter_.sort(message)) settle(*message);
+    partial_frame_ = frame;
     partial_ = std::move(message);
   }
   partial_->come = 0;

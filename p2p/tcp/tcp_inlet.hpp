@@ -81,6 +81,7 @@ class Inlet {
   std::uint64_t expected_ = 1;         ///< the next numbered frame
   std::uint64_t consumed_ = 0;         ///< costs of what came unasked, and was taken
   std::shared_ptr<Incoming> partial_;  ///< short, or an announcement, of which some has come
+  Frame partial_frame_{};              ///< its frame
   std::map<std::uint64_t, std::shared_ptr<Incoming>> unfinished_;  ///< long ones, by number
 
   // Of this one.
