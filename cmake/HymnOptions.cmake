@@ -55,6 +55,16 @@ target_compile_options(hymn_flags INTERFACE
   # clang blames us for what libstdc++ 12 uses inside std::stable_partition.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${HYMN_WERROR}>:-Werror>)
+# g++ looks for what it needs no more each time that its heap has doubled beyond 128 MiB, which takes an
+# eighth of its time. Where a core has 4 GiB it need not look below one.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # in MiB
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+math(EXPR memory_of_a_core "${memory} / ${cores}")
+if(memory_of_a_core GREATER_EQUAL 4096)
+  target_compile_options(hymn_flags INTERFACE
+                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
+endif()
+
 if(HYMN_SANITIZE)
   set(sanitizers -fsanitize=${HYMN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_compile_options(hymn_flags INTERFACE ${sanitizers}
