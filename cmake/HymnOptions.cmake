@@ -55,8 +55,8 @@ target_compile_options(hymn_flags INTERFACE
   # clang blames us for what libstdc++ 12 uses inside std::stable_partition.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${HYMN_WERROR}>:-Werror>)
-# g++ looks for what it needs no more each time that its heap has doubled beyond 128 MiB, which takes an
-# eighth of its time. Where a core has 4 GiB it need not look below one.
+# g++ looks for what it needs no more each time that its heap has doubled beyond 128 MiB, which takes a
+# seventh of its time. Where a core has 4 GiB it need not look below one.
 cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # in MiB
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR memory_of_a_core "${memory} / ${cores}")

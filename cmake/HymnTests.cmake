@@ -15,7 +15,7 @@ set(hymn_test_optimisation -O1)
 if(HYMN_SANITIZE)
   # A report names lines of the library; of tests it names functions.
   string(APPEND CMAKE_CXX_FLAGS_DEBUG " -g0")
-  # To optimise what is sanitized takes longer than it gains, but for a few: hymn_optimise_tests().
+  # To optimise what is sanitized takes longer than it gains, but for a few.
   set(hymn_test_optimisation -O0)
 endif()
 
@@ -31,24 +31,29 @@ if(HYMN_SANITIZE)
   set(timeout_factor 5)
 endif()
 
-# What nearly all tests include, compiled once: for programs, and for the libraries of tests, which
-# compute much and are optimised.
+# What nearly all tests include, compiled once for programs, and once for libraries of tests, whose
+# options differ.
 add_executable(hymn_test_headers EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
-add_library(hymn_optimised_test_headers OBJECT EXCLUDE_FROM_ALL
+add_library(hymn_test_library_headers OBJECT EXCLUDE_FROM_ALL
             "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
-target_compile_options(hymn_optimised_test_headers PRIVATE ${hymn_test_optimisation})
-foreach(headers IN ITEMS hymn_test_headers hymn_optimised_test_headers)
+target_compile_options(hymn_test_library_headers PRIVATE ${hymn_test_optimisation})
+foreach(headers IN ITEMS hymn_test_headers hymn_test_library_headers)
   hymn_set_up_program(${headers} hymn_headers fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
   set_target_properties(${headers} PROPERTIES HYMN_IS_TEST ON)
   hymn_precompile(${headers} <gmock/gmock.h> <gtest/gtest.h> [["hymn/hymn.hpp"]])
 endforeach()
 
-# hymn_set_up_tests(TARGET): a library of tests that compute much.
+# hymn_set_up_tests(TARGET [COMPUTE_MUCH]): a library of tests, optimised; of those of sanitized builds
+# only what computes much is.
 function(hymn_set_up_tests target)
+  cmake_parse_arguments(PARSE_ARGV 1 tests "COMPUTE_MUCH" "" "")
   set_target_properties(${target} PROPERTIES HYMN_IS_TEST ON)
   target_compile_options(${target} PRIVATE ${hymn_test_optimisation})
   target_link_libraries(${target} PRIVATE hymn_flags PUBLIC fmt::fmt GTest::gmock GTest::gtest Threads::Threads)
-  target_precompile_headers(${target} REUSE_FROM hymn_optimised_test_headers)
+  target_precompile_headers(${target} REUSE_FROM hymn_test_library_headers)
+  if(HYMN_SANITIZE AND tests_COMPUTE_MUCH)
+    hymn_optimise_tests(${target})
+  endif()
 endfunction()
 
 # hymn_optimise_tests(TARGET): these compute so much that it always pays.

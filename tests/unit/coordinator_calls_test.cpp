@@ -86,43 +86,32 @@ TEST_F(CoordinatorTest, DifferentCallsAbortTheGroup) {
   EXPECT_THAT(letters, IsEmpty());
 }
 
-/// Whether this note is still known: another one is found to differ from it.
-bool is_kept(Coordinator& coordinator, const EnteredCall& note, TimePoint now, bool& aborted) {
-  aborted = false;
-  EnteredCall other = note;
-  other.signature = note.signature + 1;
-  coordinator.receive(1, other, now);
-  return aborted;
-}
+class CoordinatorMemory : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    open();
+    all_join();
+  }
+  /// Whether this note is still known: another one is found to differ from it.
+  bool is_kept(EnteredCall note) {
+    ++note.signature;
+    say(1, std::move(note));
+    return !take<AbortGroup>().empty();
+  }
+};
 
-TEST(CoordinatorMemory, NotesOfCallsAreForgotten) {
-  bool aborted = false;
-  Coordinator coordinator(2, {}, [&](int, const Message& message) {
-    if (std::holds_alternative<AbortGroup>(message)) aborted = true;
-  });
-  const TimePoint now = TimePoint() + 1h;
-  coordinator.join(0, now);
-  coordinator.join(1, now);
+TEST_F(CoordinatorMemory, NotesOfCallsAreForgotten) {
   constexpr std::uint64_t calls = 20'000;
-  for (std::uint64_t i = 1; i <= calls; ++i)
-    coordinator.receive(0, EnteredCall{7, i, 1, "barrier"}, now);
-  EXPECT_FALSE(is_kept(coordinator, {7, 1, 1, "barrier"}, now, aborted));
-  EXPECT_TRUE(is_kept(coordinator, {7, calls, 1, "barrier"}, now, aborted));
+  for (std::uint64_t i = 1; i <= calls; ++i) say(0, EnteredCall{7, i, 1, "barrier"});
+  EXPECT_FALSE(is_kept({7, 1, 1, "barrier"}));
+  EXPECT_TRUE(is_kept({7, calls, 1, "barrier"}));
 }
 
-TEST(CoordinatorMemory, NotesOfOldGroupsAreForgotten) {
-  bool aborted = false;
-  Coordinator coordinator(2, {}, [&](int, const Message& message) {
-    if (std::holds_alternative<AbortGroup>(message)) aborted = true;
-  });
-  const TimePoint now = TimePoint() + 1h;
-  coordinator.join(0, now);
-  coordinator.join(1, now);
+TEST_F(CoordinatorMemory, NotesOfOldGroupsAreForgotten) {
   constexpr std::uint64_t groups = 50'000;
-  for (std::uint64_t uid = 1; uid <= groups; ++uid)
-    coordinator.receive(0, EnteredCall{uid, 1, 1, "barrier"}, now);
-  EXPECT_FALSE(is_kept(coordinator, {1, 1, 1, "barrier"}, now, aborted));
-  EXPECT_TRUE(is_kept(coordinator, {groups, 1, 1, "barrier"}, now, aborted));
+  for (std::uint64_t uid = 1; uid <= groups; ++uid) say(0, EnteredCall{uid, 1, 1, "barrier"});
+  EXPECT_FALSE(is_kept({1, 1, 1, "barrier"}));
+  EXPECT_TRUE(is_kept({groups, 1, 1, "barrier"}));
 }
 
 }  // namespace
