@@ -4,6 +4,10 @@
 // Included before any header of Highway.
 #pragma once
 
+// The baseline is one element at a time with every compiler, as with g++ 12: Highway's imitation of
+// vectors by arrays takes as long to compile as all the rest.
+#define HWY_BROKEN_EMU128 1
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 // Each of them takes a minute to compile with a sanitizer.

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "tests/support/sanitizers.hpp"
 #include "tests/tools/dump_maker.hpp"
 #include "tools/bad_arguments.hpp"
 #include "tools/trace/dump_reader.hpp"
@@ -145,7 +146,8 @@ TEST(TraceReader, ACutAmongTheOperationsLosesOnlyTheLast) {
   const std::string whole = ordered.dump();
   const std::size_t begin = whole.find("\"entries\":[") + 11;
   std::size_t most = 0;
-  for (std::size_t size = 0; size < whole.size(); ++size) {
+  const std::size_t step = sanitized ? 7 : 1;
+  for (std::size_t size = (whole.size() - 1) % step; size < whole.size(); size += step) {
     const ReadDump read = read_dump(whole.substr(0, size), "");
     EXPECT_EQ(read.dump.has_value(), size >= begin) << size;
     EXPECT_NE(read.problem, "") << size;

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "hymn/error.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/unit/shm_team.hpp"
 
 namespace hymn::test {
@@ -107,6 +108,7 @@ void everything_arrives(Team& team, std::size_t count) {
 
 TEST(ShmSlots, CarryEveryLengthBetweenAnyNumberOfMembers) {
   for (const int members : {1, 2, 3, 5, 8, 9, 17}) {
+    if (sanitized && members != 2 && members != 5) continue;
     Team team(members);
     for (const std::size_t count : {0u, 1u, 12u, 13u, 1000u, 1024u, 1025u, 20001u, 300007u}) {
       if (members > 8 && count > 30000) continue;
