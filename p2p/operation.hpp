@@ -1,6 +1,7 @@
 // An operation: something in flight, as a small step machine.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -67,6 +68,10 @@ class Operation {
   /// to peers where they can still be told. Returns what must be kept until it is done() (null:
   /// nothing). Afterwards only the destructor is called.
   virtual std::unique_ptr<AbandonedOperation> abandon(const std::string& reason) noexcept = 0;
+
+  /// After completion: what all members have found to be wrong alike, so that the call has come to
+  /// nothing, and the group goes on. Null: it has gone well.
+  virtual std::exception_ptr refusal() const { return nullptr; }
 
   /// After completion, for recv: source is a *group* rank.
   virtual RecvStatus status() const { return {}; }

@@ -32,6 +32,12 @@ typedef struct hymnSparseTensor* hymnSparseTensor_t;
 HYMN_API hymnResult_t hymnAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op,
                                           const int64_t* declared, size_t rows, hymnGroup_t group,
                                           hymnSparseTensor_t* result);
+/// Only starts it, as hymn::all_reduce_sparse_async(): until the Work has completed the values must
+/// stay, and the handle, which is there at once, is not looked at, nor freed. What is wrong on one
+/// rank is the error of the Work on all; the handle is empty then, and freed as any.
+HYMN_API hymnResult_t hymnIAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op,
+                                           const int64_t* declared, size_t rows, hymnGroup_t group,
+                                           hymnSparseTensor_t* result, hymnWork_t* work);
 /// What it holds, which stays with the handle.
 HYMN_API hymnResult_t hymnSparseTensorView(hymnSparseTensor_t tensor, hymnSparse_t* view);
 /// Frees the handle, and what it holds.

@@ -14,6 +14,7 @@
 #include "hymn/process_group.hpp"
 #include "hymn/timeout.hpp"
 #include "hymn/types.hpp"
+#include "hymn/work.hpp"
 
 namespace hymn {
 
@@ -97,5 +98,17 @@ struct SparseOptions {
 /// operations together, or use groups of their own.
 HYMN_API SparseTensor all_reduce_sparse(const ProcessGroup& group, const SparseView& tensor,
                                         const SparseOptions& options = {});
+
+/// Its asynchronous twin: `result` is there when the Work has completed well. Until then the
+/// values and `result` must stay; the rest of what is given is copied. What is an error on all
+/// ranks is that of the Work, and the group goes on.
+///
+/// It is one operation, by its name an all_gather: of what all must know of each other, in its
+/// place among the calls of the group. Indices and values follow by messages of its own, whatever
+/// is called meanwhile; with declared indices values alone. They go over what the world was made
+/// over (MPI, TCP, memory of the process), which for large tensors is slower than the blocking
+/// call.
+HYMN_API Work all_reduce_sparse_async(const ProcessGroup& group, const SparseView& tensor,
+                                      SparseTensor& result, const SparseOptions& options = {});
 
 }  // namespace hymn

@@ -30,23 +30,50 @@ hymn::SparseView view_of(const hymnSparse_t& tensor) {
           .sparse_dims = tensor.sparse_dimensions};
 }
 
+/// `reduce(view, options, handle)` reduces into the handle, which is given out when that has not
+/// thrown.
+template <class Reduce>
+void reduce_into(hymnSparseTensor_t* result, const hymnSparse_t* tensor, hymnOp_t op,
+                 const int64_t* declared, size_t rows, const Call& call, Reduce reduce) {
+  *need(result, "result") = nullptr;
+  const hymn::SparseView view = view_of(*need(tensor, "tensor"));
+  auto handle = std::make_unique<hymnSparseTensor>();
+  handle->dtype = tensor->dtype;
+  reduce(view,
+         hymn::SparseOptions{.reduction = reduce_op(op),
+                             .declared = {declared, product(rows, view.sparse_dims)},
+                             .timeout = call.options().timeout},
+         handle->tensor);
+  *result = handle.release();
+}
+
 }  // namespace
 
 hymnResult_t hymnAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op, const int64_t* declared,
                                  size_t rows, hymnGroup_t group, hymnSparseTensor_t* result) {
   const Call call = blocking(__func__, group, nullptr);
   return guarded(call.function, [&] {
-    *need(result, "result") = nullptr;
-    const hymn::SparseView view = view_of(*need(tensor, "tensor"));
-    auto handle = std::make_unique<hymnSparseTensor>();
-    handle->dtype = tensor->dtype;
-    handle->tensor =
-        hymn::detail::all_reduce_sparse(call.checked_group(), view,
-                                        {.reduction = reduce_op(op),
-                                         .declared = {declared, product(rows, view.sparse_dims)},
-                                         .timeout = call.options().timeout},
-                                        call.site);
-    *result = handle.release();
+    reduce_into(result, tensor, op, declared, rows, call,
+                [&](const auto& view, const auto& options, hymn::SparseTensor& reduced) {
+                  reduced = hymn::detail::all_reduce_sparse(call.checked_group(), view, options,
+                                                            call.site);
+                });
+  });
+}
+
+hymnResult_t hymnIAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op, const int64_t* declared,
+                                  size_t rows, hymnGroup_t group, hymnSparseTensor_t* result,
+                                  hymnWork_t* work) {
+  const Call call = starting(__func__, group, nullptr, work);
+  return guarded(call.function, [&] {
+    *need(work, "work") = nullptr;
+    reduce_into(result, tensor, op, declared, rows, call,
+                [&](const auto& view, const auto& options, hymn::SparseTensor& reduced) {
+                  call.hand_out([&] {
+                    return hymn::detail::all_reduce_sparse_async(call.checked_group(), view,
+                                                                 reduced, options, call.site);
+                  });
+                });
   });
 }
 

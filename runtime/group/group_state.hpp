@@ -60,6 +60,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   GroupRecord& record() { return record_; }
   const GroupRecord& record() const { return record_; }
   GroupWatch& watch() { return watch_; }
+  const GroupWatch& watch() const { return watch_; }
   GroupAgreement& agreement() { return agreement_; }
   GroupHealth& health() { return health_; }
   const GroupHealth& health() const { return health_; }

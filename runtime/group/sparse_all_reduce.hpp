@@ -5,8 +5,10 @@
 
 namespace hymn::detail {
 
-/// `site`: where the call returns to in the user's code.
+// `site`: where the call returns to in the user's code.
 SparseTensor all_reduce_sparse(const ProcessGroup& group, const SparseView& tensor,
                                const SparseOptions& options, const void* site);
+Work all_reduce_sparse_async(const ProcessGroup& group, const SparseView& tensor,
+                             SparseTensor& result, const SparseOptions& options, const void* site);
 
 }  // namespace hymn::detail

@@ -161,6 +161,12 @@ std::string_view WorkParts::algorithm() const {
   return first.algorithm->model().name_for(first.call.request->type);
 }
 
+std::exception_ptr WorkParts::refusal() const {
+  for (const auto& part : parts_)
+    if (auto refusal = part->storage.get()->refusal()) return refusal;
+  return nullptr;
+}
+
 std::vector<BufferView> WorkParts::outputs() const {
   std::vector<BufferView> written;
   for (const auto& part : parts_) {

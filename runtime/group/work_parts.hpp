@@ -74,6 +74,8 @@ class WorkParts {
   /// Empty: there are none. What carries the first one.
   std::string_view path() const;
   std::string_view algorithm() const;
+  /// As Operation::refusal(), of all, which have completed.
+  std::exception_ptr refusal() const;
   /// What has been written.
   std::vector<BufferView> outputs() const;
   /// Of the receives, which have completed.

@@ -55,6 +55,25 @@ std::shared_ptr<WorkState> WorkStarter::start(const Request& request) {
   });
 }
 
+std::shared_ptr<WorkState> WorkStarter::start_composed(const Request& request,
+                                                       std::shared_ptr<const void> memory,
+                                                       const Compose& compose) {
+  return group_.works().ending_what_is_given_up([&] {
+    const GroupState::Asked asked{request, options_, site_};
+    const bool member = group_.admit(request.type);
+    auto work = make_work(request.type);
+    work->parts().own(std::move(memory));
+    if (member) {
+      add_part(*work, request);
+      WorkPart& part = *work->parts().all().front();
+      compose(part, pick(part.call));
+      prepare_parts(*work, &asked);
+    }
+    launch(work);
+    return work;
+  });
+}
+
 std::shared_ptr<WorkState> WorkStarter::make_work(OpType type, bool is_joint) const {
   return std::make_shared<WorkState>(group_.shared_from_this(), group_.limit_of(options_),
                                      WorkName{type, group_.record_.next_sequence(type), is_joint});

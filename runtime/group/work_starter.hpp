@@ -1,6 +1,7 @@
 // Starts calls of a group that return while they are in flight.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,13 @@ class WorkStarter {
   // Null, with nothing started, inside a scope of this thread's on this group: it has captured the
   // calls.
   std::shared_ptr<WorkState> start(const Request& request);
+  /// Puts an operation of its own into `part`, which begins with what `algorithm` does for the
+  /// request.
+  using Compose = std::function<void(WorkPart& part, Algorithm& algorithm)>;
+  /// `memory`: as WorkParts::own(). Not inside a scope.
+  std::shared_ptr<WorkState> start_composed(const Request& request,
+                                            std::shared_ptr<const void> memory,
+                                            const Compose& compose);
   std::shared_ptr<WorkState> start_batch(std::span<const P2POp> operations,
                                          const BatchTraits& traits = {});
   /// As one batch. Throws UsageError where the buffers overlap, as far as it is known where they

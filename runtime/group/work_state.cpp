@@ -102,7 +102,7 @@ bool WorkState::try_to_end(long nanoseconds) {
   try {
     if (!parts_.step(nanoseconds) || (name_.is_ordered() && !group_->record().is_next(*this)))
       return false;
-    finish(Ended::well, nullptr);
+    finish_completed();
   } catch (...) {
     fail(std::current_exception());
   }
@@ -134,14 +134,19 @@ void WorkState::fail_unless_ended(std::exception_ptr error) {
   conclude();
 }
 
-void WorkState::finish(Ended how, std::exception_ptr error) {
+void WorkState::finish_completed() {
+  std::exception_ptr refusal = parts_.refusal();
+  finish(refusal ? Ended::failed : Ended::well, std::move(refusal), true);
+}
+
+void WorkState::finish(Ended how, std::exception_ptr error, bool has_completed) {
   if (how == Ended::well) statuses_ = parts_.statuses();
   error_ = std::move(error);
   parts_.show_retired();
   // Before the next one may end; of one that has failed, hooks hear when everybody may.
   if (how == Ended::well && group_->watch().is_watched()) [[unlikely]]
     group_->watch().note_ended(*this, nullptr);
-  if (name_.is_ordered()) group_->record().dequeue(*this, how == Ended::well);
+  if (name_.is_ordered()) group_->record().dequeue(*this, has_completed);
   ended_.store(how, std::memory_order_release);
 }
 

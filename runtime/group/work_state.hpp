@@ -98,7 +98,9 @@ class WorkState {
   bool must_abort_group(bool clean) const;
   bool has_ended() const { return ended_.load(std::memory_order_acquire) != Ended::no; }
   bool is_untold() const { return ended_.load(std::memory_order_acquire) == Ended::failed; }
-  void finish(Ended how, std::exception_ptr error);
+  /// All parts have completed.
+  void finish_completed();
+  void finish(Ended how, std::exception_ptr error, bool has_completed = false);
   /// After a step that has ended it, outside of its lock: where the group was given up all that is
   /// in flight on it ends with it.
   void conclude();

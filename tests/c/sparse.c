@@ -41,6 +41,36 @@ static void test_sums(const Member* at) {
   check_rows(result, all, all_sums, 3);
 }
 
+static void test_starts(const Member* at) {
+  const hymnSparse_t tensor = tensor_of(at);
+  const int64_t rows[] = {0, 3};
+  const int32_t sums[] = {5, 6, at->size, 2 * at->size};
+  hymnSparseTensor_t results[2] = {NULL, NULL};
+  hymnWork_t works[2];
+  for (int i = 0; i < 2; ++i)
+    CHECK_OK(hymnIAllReduceSparse(&tensor, hymnSum, NULL, 0, at->group, &results[i], &works[i]));
+  CHECK_OK(hymnBarrier(at->group, NULL));
+  CHECK_OK(hymnWaitAll(works, 2, HYMN_TIMEOUT_DEFAULT));
+  for (int i = 0; i < 2; ++i) {
+    CHECK_OK(hymnWorkFree(works[i]));
+    check_rows(results[i], rows, sums, 2);
+  }
+}
+
+static void test_faults_of_works(const Member* at) {
+  hymnSparse_t tensor = tensor_of(at);
+  hymnSparseTensor_t result = NULL;
+  hymnWork_t work = NULL;
+  CHECK_FAILS(hymnUsageError, "work is NULL",
+              hymnIAllReduceSparse(&tensor, hymnSum, NULL, 0, at->group, &result, NULL));
+  CHECK(result == NULL);
+  if (at->rank == 0) tensor.sparse_dimensions = 3;
+  CHECK_OK(hymnIAllReduceSparse(&tensor, hymnSum, NULL, 0, at->group, &result, &work));
+  CHECK_FAILS(hymnUsageError, "rank 0: 3 sparse dimensions", hymnWorkWait(work));
+  CHECK_OK(hymnWorkFree(work));
+  CHECK_OK(hymnSparseTensorFree(result));
+}
+
 // On all ranks, whichever makes it: and the group goes on.
 static void test_faults(const Member* at) {
   hymnSparse_t tensor = tensor_of(at);
@@ -74,6 +104,8 @@ void test_sparse(hymnWorld_t world) {
   CHECK_OK(hymnGroupRank(at.group, &at.rank));
   CHECK_OK(hymnGroupSize(at.group, &at.size));
   test_sums(&at);
+  test_starts(&at);
   test_faults(&at);
+  test_faults_of_works(&at);
   test_sums(&at);
 }

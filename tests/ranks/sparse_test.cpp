@@ -2,6 +2,7 @@
 #include "hymn/sparse.hpp"
 
 #include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -287,6 +288,106 @@ RANK_TEST(Sparse, WhereNobodyHasAnEntryNothingIsChanged) {
   EXPECT_EQ(value(ReduceOp::min), std::numeric_limits<float>::infinity());
 }
 
+// --- While other calls are made
+
+/// Until the Work has completed.
+template <class T>
+struct Started {
+  Coo<T> mine;
+  SparseView view = mine.view();
+  SparseTensor result{};
+  Work work{};
+
+  void start(const ProcessGroup& group, const SparseOptions& options = {}) {
+    work = all_reduce_sparse_async(group, view, result, options);
+  }
+};
+
+RANK_TEST(Sparse, ManyMayBeUnderWayAmongOtherCalls) {
+  ProcessGroup& group = world.group();
+  const std::uint64_t before = group.collective_sequence();
+  std::vector<std::vector<Coo<float>>> parts;
+  std::vector<std::unique_ptr<Started<float>>> all;
+  std::vector<Work> works;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    Dice dice(seed);
+    parts.push_back(random_parts<float>(dice, world.size()));
+    all.push_back(std::make_unique<Started<float>>(parts.back()[as_size(world.rank())]));
+    all.back()->start(group);
+    EXPECT_EQ(group.all_reduced(1), world.size());
+    if ((seed + as_size(world.rank())) % 3 == 0) all.back()->work.wait();
+    works.push_back(all.back()->work);
+  }
+  // In another order on each rank.
+  std::rotate(works.begin(), works.begin() + world.rank() % 12, works.end());
+  for (Work& work : works) work.wait();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    expect_rows(all[i]->result, sum_of(parts[i]), all[i]->mine);
+  EXPECT_EQ(group.collective_sequence(), before + 2 * all.size());
+  EXPECT_EQ(works.front().type(), OpType::all_gather);
+}
+
+RANK_TEST(Sparse, OfDeclaredIndicesWhileOtherCallsAreMade) {
+  for (const std::int64_t rows : {3, 4000}) {  // in one round of messages, and in two
+    Coo<std::int64_t> mine{.shape = {rows, 2}};
+    mine.add({world.rank() % rows}, {1, 2});
+    Sizes declared(as_size(static_cast<int>(rows)));
+    std::iota(declared.begin(), declared.end(), std::int64_t{0});
+    Rows<std::int64_t> wanted;
+    for (const std::int64_t row : declared) {
+      std::int64_t givers = 0;
+      for (int rank = 0; rank < world.size(); ++rank) givers += rank % rows == row ? 1 : 0;
+      wanted[{row}] = {givers, 2 * givers};
+    }
+    Started<std::int64_t> one{mine};
+    Started<std::int64_t> other{mine};
+    one.start(world.group(), {.declared = declared});
+    other.start(world.group(), {.declared = declared});
+    declared.assign(declared.size(), -1);  // they were copied
+    world.group().barrier();
+    std::vector works{other.work, one.work};
+    wait_all(works);
+    expect_rows(one.result, wanted, mine);
+    expect_rows(other.result, wanted, mine);
+  }
+}
+
+RANK_TEST(Sparse, TheGroupsEndWaitsForIt) {
+  ProcessGroup group = fresh_group(world);
+  Coo<std::int32_t> mine{.shape = {2}};
+  mine.add({1}, {1});
+  Started<std::int32_t> started{mine};
+  started.start(group);
+  group.destroy();
+  EXPECT_TRUE(started.work.is_completed());
+  expect_rows(started.result, {{{1}, {world.size()}}}, mine);
+}
+
+RANK_TEST(Sparse, OutsideOfTheGroupTheWorkIsEmpty) {
+  ProcessGroup group = world.new_group({0});
+  Coo<std::int32_t> mine{.shape = {4}};
+  mine.add({3}, {7});
+  Started<std::int32_t> started{mine};
+  started.start(group);
+  started.work.wait();
+  EXPECT_EQ(started.result.entries(), group.is_member() ? 1u : 0u);
+}
+
+RANK_TEST(Sparse, WhoDoesNotComeIsNamedAtTheLimit) {
+  NEEDS_RANKS(2);
+  ProcessGroup group = fresh_group(world);
+  Coo<std::int32_t> mine{.shape = {4}};
+  Started<std::int32_t> started{mine};
+  if (world.rank() != 0) {
+    started.start(group, {.timeout = std::chrono::milliseconds(300)});
+    expect_error(ErrorKind::timeout, [&] { started.work.wait(std::chrono::milliseconds(20)); },
+                 {"all_gather"});
+    EXPECT_ANY_THROW(started.work.wait());
+    EXPECT_TRUE(group.is_aborted());
+  }
+  world.group().barrier();
+}
+
 // --- What goes wrong: everybody hears of it, and the group goes on
 
 void expect_sparse_works(World& world) {
@@ -295,17 +396,28 @@ void expect_sparse_works(World& world) {
   expect_rows(all_reduce_sparse(world.group(), mine.view()), {{{1}, {world.size()}}}, mine);
 }
 
-/// What rank `bad` does is refused on all ranks.
-void expect_blamed(World& world, int bad, ErrorKind kind, Words words, const SparseView& tensor,
-                   const SparseOptions& options = {},
-                   std::source_location where = std::source_location::current()) {
-  const std::string text =
-      expect_error(kind, [&] { all_reduce_sparse(world.group(), tensor, options); }, words, where);
+/// That a call of rank `bad` is refused, as all ranks hear.
+void expect_blame(World& world, int bad, ErrorKind kind, Words words,
+                  const std::function<void()>& call, std::source_location where) {
+  const std::string text = expect_error(kind, call, words, where);
   EXPECT_NE(text.find("rank " + std::to_string(bad) + ": "), std::string::npos) << text;
   EXPECT_NE(text.find("all_reduce_sparse"), std::string::npos) << text;
   EXPECT_NE(text.find("default_pg"), std::string::npos) << text;
   EXPECT_FALSE(world.group().is_aborted());
   expect_sparse_works(world);
+}
+
+/// What rank `bad` does is refused on all ranks, whether they wait at once or later.
+void expect_blamed(World& world, int bad, ErrorKind kind, Words words, const SparseView& tensor,
+                   const SparseOptions& options = {},
+                   std::source_location where = std::source_location::current()) {
+  const auto call = [&] { all_reduce_sparse(world.group(), tensor, options); };
+  expect_blame(world, bad, kind, words, call, where);
+  SparseTensor result;
+  Work work = all_reduce_sparse_async(world.group(), tensor, result, options);
+  expect_sparse_works(world);
+  expect_blame(world, bad, kind, words, [&] { work.wait(); }, where);
+  EXPECT_EQ(result.entries(), 0u);
 }
 
 /// A sound tensor, but for what `spoil` does to it on the last rank.
@@ -435,8 +547,22 @@ RANK_TEST(Sparse, InACoalescingScopeItIsRefused) {
     CoalescingScope scope(world.group());
     expect_error(ErrorKind::usage, [&] { all_reduce_sparse(world.group(), mine.view()); },
                  {"all_reduce_sparse"});
+    Started<float> started{mine};
+    expect_error(ErrorKind::usage, [&] { started.start(world.group()); }, {"all_reduce_sparse"});
   }
   expect_sparse_works(world);
+}
+
+RANK_TEST(Sparse, ANaNIsToldToAllRanks) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  Coo<float> mine{.shape = {5}};
+  mine.add({2}, {world.rank() == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0f});
+  const Words words{"rank 0: value 0 of the 1 values of float32 is a NaN", "HYMN_NAN_CHECK"};
+  expect_error(ErrorKind::usage, [&] { all_reduce_sparse(group, mine.view()); }, words);
+  Started<float> started{mine};
+  started.start(group);
+  expect_error(ErrorKind::usage, [&] { started.work.wait(); }, words);
+  EXPECT_FALSE(group.is_aborted());
 }
 
 RANK_TEST(Sparse, AnotherCallIsNotTakenForIt) {
