@@ -1,4 +1,5 @@
 // The C API, used from C11 under mpirun: the world, and the parts that the other files test.
+#define _POSIX_C_SOURCE 200112L  // setenv
 #include <math.h>
 
 #include "check.h"
@@ -90,6 +91,7 @@ int main(void) {
   test_mesh(world);
   test_caller(world);
   test_coalesced(world);
+  test_shaped(world);
   test_sparse(world);
   test_store(world);
   test_values(world);
@@ -102,6 +104,13 @@ int main(void) {
   test_world(world, HYMN_TIMEOUT_NONE);
   CHECK_OK(hymnWorldGroup(world, &group));
   test_collectives(group);
+  CHECK_OK(hymnFinalize(world));
+
+  // And where all that differs is told.
+  CHECK(setenv("HYMN_CHECKS", "detail", 1) == 0);
+  options.timeout_seconds = 60;
+  CHECK_OK(hymnInit(&world, &options));
+  test_shapes_of_ranks(world);
   CHECK_OK(hymnFinalize(world));
   return 0;
 }

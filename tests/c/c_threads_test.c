@@ -20,6 +20,7 @@ static hymnResult_t add_up(hymnWorld_t world, void* user) {
   test_mesh(world);
   test_caller(world);
   test_coalesced(world);
+  test_shaped(world);
   test_sparse(world);
   test_store(world);
   hymnWorld_t current = NULL;

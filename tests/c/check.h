@@ -40,6 +40,8 @@ void test_join(hymnWorld_t world);
 void test_mesh(hymnWorld_t world);
 void test_caller(hymnWorld_t world);
 void test_coalesced(hymnWorld_t world);
+void test_shaped(hymnWorld_t world);
+void test_shapes_of_ranks(hymnWorld_t world);  // which compare their calls
 void test_sparse(hymnWorld_t world);
 void test_store(hymnWorld_t world);
 void test_values(hymnWorld_t world);
