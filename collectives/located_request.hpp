@@ -1,6 +1,10 @@
 // A request whose lists of views are its own, so that they can be changed.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "hymn/request.hpp"
@@ -24,6 +28,10 @@ struct LocatedRequest {
   LocatedRequest(const LocatedRequest&) = delete;
   LocatedRequest& operator=(const LocatedRequest&) = delete;
 
+  /// A shape, or strides, of one of its views.
+  std::span<const std::int64_t> keep(std::vector<std::int64_t> sizes) {
+    return kept_.emplace_back(std::move(sizes));
+  }
   /// After the views have changed.
   void point_to_views() {
     request.inputs = with_views(request.inputs, inputs);
@@ -35,6 +43,8 @@ struct LocatedRequest {
   Request request;  ///< its counts are the given one's
 
  private:
+  std::deque<std::vector<std::int64_t>> kept_;
+
   template <class View>
   static Blocks<View> with_views(const Blocks<View>& blocks, const std::vector<View>& views) {
     switch (blocks.layout()) {

@@ -198,19 +198,56 @@ constexpr DataType part_of(DataType dtype) {
                                          : dtype;
 }
 
+using Sizes = std::vector<std::int64_t>;
+
+/// Of the parts of complex elements: one more dimension, which runs fastest.
+template <class View>
+Sizes sizes_of_parts(const View& view) {
+  Sizes sizes(view.shape.begin(), view.shape.end());
+  if (!sizes.empty()) sizes.push_back(2);
+  return sizes;
+}
+template <class View>
+Sizes strides_of_parts(const View& view) {
+  Sizes strides;
+  for (const std::int64_t stride : view.strides) strides.push_back(2 * stride);
+  if (!strides.empty()) strides.push_back(1);
+  return strides;
+}
+
+/// The other way round: {shape, strides} without that dimension. Rows may be cut in any way: of
+/// those that have none nothing is told.
+std::pair<Sizes, Sizes> layout_of_complex(std::string_view side, const ConstBufferView& view) {
+  Sizes sizes(view.shape.begin(), view.shape.end());
+  Sizes strides = strides_of(view);
+  const bool has_parts = !sizes.empty() && sizes.back() == 2 && strides.back() == 1;
+  if (!has_parts && order_of(view) == 0) return {};
+  if (!has_parts)
+    throw UsageError(
+        fmt::format("the {} buffer is no real view of complex elements: its layout is {}", side,
+                    tell_layout(view)),
+        {.remedy = "give real and imaginary parts as its last dimension, which runs fastest"});
+  sizes.pop_back();
+  strides.pop_back();
+  for (std::int64_t& stride : strides) stride /= 2;
+  return {std::move(sizes), std::move(strides)};
+}
+
 /// The same memory as numbers of that type: complex ones as their parts, or the other way round.
 template <class View>
-void describe_as(DataType dtype, std::string_view side, View& view) {
+void describe_as(DataType dtype, std::string_view side, View& view, LocatedRequest& request) {
   if (view.dtype == dtype) return;
   validate_view(side, view);  // before its count is doubled
   const bool to_parts = part_of(dtype) == dtype;
   if (!to_parts && view.count % 2 != 0)
     throw UsageError(
         fmt::format("{} real elements are not a whole number of complex ones", view.count));
+  auto [shape, strides] = to_parts ? std::pair(sizes_of_parts(view), strides_of_parts(view))
+                                   : layout_of_complex(side, view);
   view.count = to_parts ? view.count * 2 : view.count / 2;
   view.dtype = dtype;
-  view.shape = {};
-  view.strides = {};
+  view.shape = request.keep(std::move(shape));
+  view.strides = request.keep(std::move(strides));
 }
 
 void require_usable(const ReduceOp& op, std::size_t element_bytes) {
@@ -251,9 +288,9 @@ std::shared_ptr<const Request> match_complex_views(const Request& request) {
   };
   if (!std::ranges::all_of(outputs, has_its_parts)) return nullptr;
   const auto matched = std::make_shared<LocatedRequest>(request);
-  describe_as(is_mixed ? part_of(in) : out, "input", matched->inputs.front());
+  describe_as(is_mixed ? part_of(in) : out, "input", matched->inputs.front(), *matched);
   if (is_mixed)
-    for (BufferView& view : matched->outputs) describe_as(part_of(in), "output", view);
+    for (BufferView& view : matched->outputs) describe_as(part_of(in), "output", view, *matched);
   matched->point_to_views();
   return {matched, &matched->request};
 }

@@ -2,10 +2,12 @@
 // and reduces them as they lie, on every road; and where ranks, or the two sides of a call, lay
 // them out differently, all hear of it (layout_errors_test.cpp). docs/layouts.md.
 #include <array>
+#include <numeric>
 
 #include "hymn/coalesce.hpp"
 #include "hymn/join.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/errors.hpp"
 #include "tests/support/rank_test.hpp"
 #include "tests/support/roads.hpp"
 
@@ -163,8 +165,9 @@ const std::vector<ArrayLayout>& layouts() {
       {{3, 2, 5, 2}, {1, 0, 3, 2}},  // pairs of dimensions changed
       {{2, 3, 4, 5}, {0, 1, 2, 3}},  // nothing changed, but told
       {{2, 3, 1, 2, 3}, {0, 2, 3, 4, 1}},
-      {{1, 7, 3, 1}, {0, 2, 3, 1}},   // dimensions of one element
-      {{2, 3, 0, 5}, {0, 2, 3, 1}}};  // nothing at all
+      {{2, 3, 2, 2, 3}, {0, 2, 3, 4, 1}},  // channels last, of volumes
+      {{1, 7, 3, 1}, {0, 2, 3, 1}},        // dimensions of one element
+      {{2, 3, 0, 5}, {0, 2, 3, 1}}};       // nothing at all
   return all;
 }
 
@@ -292,6 +295,29 @@ RANK_TEST(Layouts, OfOneOuterElementAreCutBehindIt) {
       EXPECT_EQ(out[i], static_cast<std::int32_t>(i / in.size()));
     group.barrier();
   }
+}
+
+/// What one rank knows as complex numbers, channels last, another may know as their parts.
+RANK_TEST(Layouts, OfComplexBuffersAndTheirRealViews) {
+  const ArrayLayout complex({2, 3, 2, 2}, {0, 2, 3, 1});
+  const ArrayLayout parts({2, 3, 2, 2, 2}, {0, 2, 3, 1, 4});
+  const auto ranks = static_cast<std::int64_t>(world.size());
+  const ArrayLayout all = parts.with_outer(2 * ranks);
+  std::vector<float> in(parts.count());
+  std::iota(in.begin(), in.end(), static_cast<float>(100 * world.rank()));
+  std::vector<float> out(all.count());
+  const ConstBufferView as_complex =
+      complex.describe(ConstBufferView(in.data(), complex.count(), DataType::complex64));
+  const ConstBufferView as_parts = parts.describe(ConstBufferView(in));
+  const ConstBufferView given = world.rank() % 2 == 0 ? as_complex : as_parts;
+  world.group().all_gather(given, all.describe(BufferView(out)));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    EXPECT_EQ(out[i], static_cast<float>(100 * (i / in.size()) + i % in.size()));
+  // The parts of a complex number lie together.
+  const ArrayLayout planes = ArrayLayout({2, 3, 2, 2, 2}, {0, 4, 2, 3, 1}).with_outer(2 * ranks);
+  expect_error(ErrorKind::usage,
+               [&] { world.group().all_gather(as_complex, planes.describe(BufferView(out))); },
+               {"the elements would change places", "strides [24, 2, 12, 6, 1]"});
 }
 
 RANK_TEST(Layouts, AreNotComparedWithThoseOfOneDimension) {

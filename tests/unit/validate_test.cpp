@@ -311,6 +311,53 @@ TEST(ComplexViews, AreMatchedForAllGatherAlone) {
   EXPECT_EQ(match_complex_views(reduction), nullptr);
 }
 
+// Channels last: one dimension more for the parts.
+TEST(ComplexViews, HaveTheLayoutOfWhatTheyAreOf) {
+  std::array<std::complex<float>, 24> complexes;
+  std::array<float, 48> reals;
+  const std::vector<std::int64_t> shape{2, 3, 4};
+  const std::vector<std::int64_t> strides{12, 1, 3};
+  const std::vector<std::int64_t> parts_shape{2, 3, 4, 2};
+  const std::vector<std::int64_t> parts_strides{24, 2, 6, 1};
+  BufferView whole(complexes);
+  whole.shape = shape;
+  whole.strides = strides;
+  BufferView parts(reals);
+  parts.shape = parts_shape;
+  parts.strides = parts_strides;
+  const auto verdict_of = [](const BufferView& in, const BufferView& out) {
+    return text_of([&] {
+      const Request given = Request::all_gather(in, OutputBlocks::equal(out));
+      const auto matched = match_complex_views(given);
+      validate(matched ? *matched : given, {.rank = 0, .size = 1}, -1);
+    });
+  };
+  const auto sizes = [](std::span<const std::int64_t> of) {
+    return std::vector<std::int64_t>(of.begin(), of.end());
+  };
+  const auto widened = match_complex_views(Request::all_gather(whole, OutputBlocks::equal(parts)));
+  EXPECT_EQ(sizes(widened->inputs.flat().shape), parts_shape);
+  EXPECT_EQ(sizes(widened->inputs.flat().strides), parts_strides);
+  const auto narrowed = match_complex_views(Request::all_gather(parts, OutputBlocks::equal(whole)));
+  EXPECT_EQ(sizes(narrowed->inputs.flat().shape), shape);
+  EXPECT_EQ(sizes(narrowed->inputs.flat().strides), strides);
+  EXPECT_EQ(verdict_of(whole, parts), "fine");
+  EXPECT_EQ(verdict_of(parts, whole), "fine");
+
+  // Rows beside it, or parts that lie apart.
+  BufferView rows = parts;
+  rows.strides = {};
+  EXPECT_THAT(verdict_of(whole, rows), HasSubstr("the elements would change places"));
+  EXPECT_THAT(verdict_of(rows, whole), HasSubstr("the elements would change places"));
+  const std::vector<std::int64_t> apart{8, 16, 2, 1};
+  parts.strides = apart;
+  EXPECT_THAT(verdict_of(whole, parts), HasSubstr("the elements would change places"));
+  const std::vector<std::int64_t> planes{12, 1, 3, 24};
+  parts.strides = planes;
+  EXPECT_THAT(verdict_of(parts, whole), HasSubstr("no real view of complex elements"));
+  EXPECT_THAT(verdict_of(whole, parts), HasSubstr("the elements would change places"));
+}
+
 TEST(ComplexViews, ImpossibleCountsStayImpossible) {
   std::array<float, 12> reals;
   const ConstBufferView negative(reals.data(), (std::size_t{1} << 63) + 2, DataType::complex64);
