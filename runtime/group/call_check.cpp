@@ -40,6 +40,12 @@ Counts orders_of(const Blocks<View>& blocks, int size) {
   return orders;
 }
 
+/// Of the side that all members have.
+std::uint64_t element_bytes_of(const Request& request) {
+  return all_have_outputs(request.type) ? request.outputs.element_bytes()
+                                        : request.inputs.element_bytes();
+}
+
 /// Two ranks that say what differs.
 std::optional<std::string> find_other(std::span<const CheckedCall> calls,
                                       std::span<const int> ranks, std::string_view name,
@@ -99,6 +105,7 @@ CheckedCall CheckedCall::of(const Call& made, GroupShape shape) {
   const Request& request = *made.request;
   const int root = made.peer;
   CheckedCall call{.facts = facts_of(made)};
+  if (call.facts.dtype == DataType::value) call.sizes.push_back(element_bytes_of(request));
   if (made.coalesced != 0) {
     call.facts.cut = 0;  // that is told buffer by buffer
     call.each = counts_of_calls(made);
@@ -146,6 +153,7 @@ void CheckedCall::pack(Packer& packer) const {
   packer.number(facts.order);
   pack_counts(packer, given_orders);
   pack_counts(packer, taken_orders);
+  pack_counts(packer, sizes);
 }
 
 CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
@@ -165,6 +173,7 @@ CheckedCall CheckedCall::unpack(Unpacker& unpacker) {
   call.facts.order = unpacker.number();
   call.given_orders = unpack_counts(unpacker);
   call.taken_orders = unpack_counts(unpacker);
+  call.sizes = unpack_counts(unpacker);
   return call;
 }
 
@@ -182,6 +191,23 @@ std::optional<std::string> find_other_buffer(std::span<const CheckedCall> calls,
                        here - first.begin() + 1, *here, ranks.front(), *there, ranks[member]);
   }
   return std::nullopt;
+}
+
+/// Of values, or of the bundles in which bytes travel.
+std::optional<std::string> find_other_size(std::span<const CheckedCall> calls,
+                                           std::span<const int> ranks) {
+  const CheckedCall& first = calls.front();
+  const auto other = std::ranges::find_if(
+      calls, [&](const CheckedCall& call) { return call.sizes != first.sizes; });
+  if (other == calls.end()) return std::nullopt;
+  const auto words = [](const CheckedCall& call) {
+    return call.sizes.empty() ? "no size of its own" : fmt::format("{} bytes", call.sizes.front());
+  };
+  const bool are_values = first.facts.dtype == DataType::value;
+  return fmt::format("{} has {} on rank {}, but {} on rank {}",
+                     are_values ? "a value" : "a bundle of broadcast_coalesced", words(first),
+                     ranks.front(), words(*other),
+                     ranks[static_cast<std::size_t>(other - calls.begin())]);
 }
 
 /// Of the block that one gives and the other takes.
@@ -207,6 +233,7 @@ std::optional<std::string> find_misfit(std::span<const CheckedCall> calls,
                                        std::span<const int> ranks) {
   for (const CheckedCall& call : calls)
     if (differ_in_more_than_layout(call.facts, calls.front().facts)) return "";
+  if (auto misfit = find_other_size(calls, ranks)) return misfit;
   if (auto misfit = find_other_buffer(calls, ranks)) return misfit;
   for (std::size_t giver = 0; giver < calls.size(); ++giver) {
     if (calls[giver].gives.empty()) continue;

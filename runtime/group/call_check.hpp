@@ -29,6 +29,8 @@ struct CheckedCall {
   std::vector<std::uint64_t> taken_orders{};
   /// Of coalesced calls, elements of each buffer; empty: members may differ in them.
   std::vector<std::uint64_t> each{};
+  /// In bytes: of each element, where that is a value; of the bundles that the call has given.
+  std::vector<std::uint64_t> sizes{};
   friend bool operator==(const CheckedCall&, const CheckedCall&) = default;
 
   static CheckedCall of(const Call& call, GroupShape shape);

@@ -94,7 +94,8 @@ void GroupChecks::compare(const Call& call, const CallContext& note) {
     return std::any_of(gone.begin(), gone.end(),
                        [rank](const PeerNews& news) { return news.rank == rank; });
   };
-  const CheckedCall mine = CheckedCall::of(call, group_.members.shape());
+  CheckedCall mine = CheckedCall::of(call, group_.members.shape());
+  if (call.in_own_bundles) mine.sizes.push_back(note.bundle_bytes);
   Packer packer;
   mine.pack(packer);
   // From now on this rank is none of those who are missing.

@@ -18,8 +18,9 @@ class WorkState;
 struct CallContext {
   const void* site = nullptr;  ///< where the call returns to in the user's code; null: not known
   Timeout limit{};
-  std::uint64_t started = 0;   ///< a stamp, where starts are recorded and it starts at once
-  bool in_background = false;  ///< the call returns while it is in flight
+  std::uint64_t started = 0;     ///< a stamp, where starts are recorded and it starts at once
+  bool in_background = false;    ///< the call returns while it is in flight
+  std::size_t bundle_bytes = 0;  ///< where Call::in_own_bundles: how large these are
 };
 
 /// Thread-safe, but that the callers of a group's collectives order them.

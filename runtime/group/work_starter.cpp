@@ -236,7 +236,10 @@ Algorithm& WorkStarter::pick(const Call& call) const {
 }
 
 void WorkStarter::launch(const std::shared_ptr<WorkState>& work) const {
-  carry_out(work, {.site = site_, .limit = group_.limit_of(options_), .in_background = true});
+  carry_out(work, {.site = site_,
+                   .limit = group_.limit_of(options_),
+                   .in_background = true,
+                   .bundle_bytes = bundles_.together});
   if (options_.stream != nullptr) WorkWait(*work).await_enqueued();
 }
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <thread>
 
+#include "hymn/coalesce.hpp"
+#include "hymn/values.hpp"
 #include "tests/support/blocks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/errors.hpp"
@@ -110,6 +112,72 @@ TEST(ChecksDetail, AnotherShape) {
     view.shape = wide;
     group.all_reduce(view);
     EXPECT_EQ(buffers.floats.front(), static_cast<float>(world.size()));
+  });
+}
+
+/// That the last rank's call is refused on all, whichever path carries it, and the group goes on.
+void expect_other_size(World& world, const char* path,
+                       const std::function<void(ProcessGroup&)>& call, const std::string& usual,
+                       const std::string& odd) {
+  NEEDS_RANKS(2);
+  SCOPED_TRACE(path);
+  ProcessGroup group = world.new_group(everybody(world), {.path = path});
+  const std::string last = odd + " on rank " + std::to_string(world.size() - 1);
+  expect_error(ErrorKind::usage, [&] { call(group); },
+               {"ranks make different calls", usual + " on rank 0, but", last});
+  EXPECT_EQ(group.all_reduced(1), world.size());
+}
+
+const std::vector<const char*>& paths() {
+  static const std::vector<const char*> of_threads = {"threads", "exchange"};
+  static const std::vector<const char*> of_processes = {"shm", "mpi", "mpi_p2p", "exchange"};
+  return ranks_are_threads() ? of_threads : of_processes;
+}
+
+TEST(ChecksDetail, BundlesOfAnotherSize) {
+  in_detail([](World& world) {
+    std::vector<std::vector<float>> buffers(9, std::vector<float>(50));
+    const std::vector<BufferView> views(buffers.begin(), buffers.end());
+    for (const char* path : paths()) {
+      expect_other_size(
+          world, path,
+          [&](ProcessGroup& group) {
+            broadcast_coalesced(group, views, is_last(world) ? 1024 : 256, 0);
+          },
+          "a bundle of broadcast_coalesced has 256 bytes", "1024 bytes");
+      expect_other_size(
+          world, path,
+          [&](ProcessGroup& group) {
+            std::vector<BufferView> bytes;
+            for (std::vector<float>& buffer : buffers)
+              bytes.emplace_back(buffer.data(), 200, DataType::uint8);
+            if (!is_last(world)) return broadcast_coalesced(group, bytes, 256, 0);
+            coalesce(group, [&] {
+              for (const BufferView& view : bytes) group.broadcast(view, 0);
+            });
+          },
+          "has 256 bytes", "no size of its own");
+    }
+  });
+}
+
+TEST(ChecksDetail, ValuesOfAnotherSize) {
+  struct Three {
+    std::array<std::int32_t, 3> numbers{};
+  };
+  struct Four {
+    std::array<std::int32_t, 4> numbers{};
+  };
+  in_detail([](World& world) {
+    Three three;
+    Four four;
+    for (const char* path : paths())
+      expect_other_size(
+          world, path,
+          [&](ProcessGroup& group) {
+            group.broadcast(is_last(world) ? value_of(four) : value_of(three), 0);
+          },
+          "a value has 12 bytes", "16 bytes");
   });
 }
 
