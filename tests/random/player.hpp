@@ -68,6 +68,8 @@ class Player {
   void call(const Step& step);
   void coalesced(const Step& step);
   std::shared_ptr<KnownCall> draw_call(const Step& step, OpType type);
+  /// All of them as one, in a scope.
+  Work in_scope(ProcessGroup& group, std::span<const Request> requests);
   /// As the same call is on all members.
   bool is_refused(std::size_t group, const Request& request);
   // player_messages.cpp
@@ -85,9 +87,12 @@ class Player {
   void deliver(const Step& step, const Letter& letter);
   void send(const Step& step, const Letter& letter);
   void receive(const Step& step, const Letter& letter);
+  void probe(const Step& step, const Letter& letter, int source);
   void receive_any(const Step& step, const std::vector<Letter>& letters);
+  void look_for_any(const Step& step, const std::vector<Letter>& letters);
   // player_groups.cpp
   void make(const Step& step);
+  ProcessGroup split(const ScriptGroup& script, const GroupOptions& options);
   void end_group(const Step& step);
   void shrink(const Step& step);
   GroupOptions draw_options(const Step& step);

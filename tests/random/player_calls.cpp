@@ -109,6 +109,20 @@ void Player::call(const Step& step) {
       });
 }
 
+// A scope keeps what is called in it, in any way.
+Work Player::in_scope(ProcessGroup& group, std::span<const Request> requests) {
+  return coalesce_async(group, [&] {
+    for (const Request& request : requests) {
+      const std::size_t way = own_.below(4);
+      if (way == 0 && is_collective(request.type) && run_by_name(group, request)) continue;
+      if (way < 3)
+        group.run(request);
+      else
+        EXPECT_FALSE(group.start(request).valid());
+    }
+  });
+}
+
 void Player::coalesced(const Step& step) {
   const OpType type = common_.one_of(collectives());
   std::vector<std::shared_ptr<KnownCall>> made;
@@ -131,7 +145,10 @@ void Player::coalesced(const Step& step) {
   flight.check = [made](std::span<const RecvStatus>) {
     for (const auto& call : made) call->check();
   };
-  const auto start = [&] { return group.start_coalesced(requests); };
+  const bool has_scope = own_.one_in(2);
+  const auto start = [&] {
+    return has_scope ? in_scope(group, requests) : group.start_coalesced(requests);
+  };
   run_or_start(
       std::move(flight),
       [&]() -> std::vector<RecvStatus> {

@@ -64,8 +64,10 @@ GroupOptions Player::draw_options(const Step& step) {
   if (common_.one_in(4)) options.reproducibility = static_cast<Reproducibility>(common_.below(4));
   const std::uint64_t seed = common_.below(1'000'000'000);
   if (!is_plain) {
+    std::vector<int> members = made.members;
+    std::ranges::sort(members);
     ProcessGroup free = worlds_[made.world]->new_group(
-        made.members, {.path = rules_.path.empty() ? every_path(rules_.without) : rules_.path});
+        members, {.path = rules_.path.empty() ? every_path(rules_.without) : rules_.path});
     ++calls_;
     if (free.is_member()) {
       Drawer drawer(seed);
@@ -84,7 +86,7 @@ void Player::make(const Step& step) {
   settle();
   const ScriptGroup& script = script_.groups[step.made];
   GroupOptions options = draw_options(step);
-  options.local_sync = common_.one_in(3);
+  options.local_sync = common_.one_in(3) && !script.is_split;
   World& world = *worlds_[script.world];
   Seat& seat = seats_[step.made];
   const bool is_outside = options.local_sync && !is_member(step.made);
@@ -94,12 +96,32 @@ void Player::make(const Step& step) {
     EXPECT_FALSE(world.new_group(script.members, options).valid());
     return;
   }
-  if (own_.one_in(2)) {
+  if (script.is_split) {
+    seat.group = split(script, options);
+  } else if (own_.one_in(2)) {
     seat.group = world.new_group(script.members, options);
     EXPECT_EQ(seat.group.membership().ranks, script.members);
   } else {
     seat.making = world.new_group_async(script.members, options);
   }
+}
+
+// The members are in the order of their keys; who stays outside is in a group of those that do, or
+// in none.
+ProcessGroup Player::split(const ScriptGroup& script, const GroupOptions& options) {
+  World& world = *worlds_[script.world];
+  const auto place = std::ranges::find(script.members, rank());
+  if (place == script.members.end()) {
+    const int color = own_.one_in(2) ? ProcessGroup::no_color : 7;
+    ProcessGroup others = world.split(color);
+    EXPECT_EQ(others.valid(), color == 7);
+    if (others.valid()) left_.push_back(others);
+    return {};
+  }
+  const int key = 10 * static_cast<int>(place - script.members.begin()) - 20;
+  ProcessGroup made = world.split(3, key, options);
+  EXPECT_EQ(made.membership().ranks, script.members);
+  return made;
 }
 
 void Player::end_group(const Step& step) {

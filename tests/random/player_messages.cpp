@@ -77,6 +77,7 @@ void Player::receive(const Step& step, const Letter& letter) {
   const BufferView view = mail->buffer();
   const int source = own_.one_in(5) ? any_source : letter.from;
   if (is_refused(step.group, Request::recv(view, source, step.number))) return;
+  if (own_.one_in(5)) probe(step, letter, source);
   Flight flight{.step = step.number,
                 .group = step.group,
                 .what = fmt::format("receive of {} bytes from {} at {}", letter.count, letter.from,
@@ -88,6 +89,23 @@ void Player::receive(const Step& step, const Letter& letter) {
       std::move(flight),
       [&]() -> std::vector<RecvStatus> { return {group.recv(view, source, step.number)}; },
       [&] { return group.irecv(view, source, step.number); });
+}
+
+// Receives that wait have theirs already: what is found is what the next receive takes.
+void Player::probe(const Step& step, const Letter& letter, int source) {
+  ++calls_;
+  ProcessGroup& group = this->group(step.group);
+  std::optional<MessageInfo> found;
+  attempt(step.group, [&] {
+    if (own_.one_in(2))
+      found = group.iprobe(source, step.number);
+    else
+      found = group.probe(source, step.number);
+  });
+  if (!found) return;
+  EXPECT_EQ(found->source, letter.from);
+  EXPECT_EQ(found->tag, step.number);
+  EXPECT_EQ(found->bytes, letter.count);
 }
 
 void Player::deliver(const Step& step, const Letter& letter) {
@@ -122,6 +140,16 @@ void Player::any_source_message(const Step& step) {
   if (rank() == first.to) receive_any(step, letters);
 }
 
+void Player::look_for_any(const Step& step, const std::vector<Letter>& letters) {
+  ++calls_;
+  std::optional<MessageInfo> found;
+  attempt(step.group, [&] { found = this->group(step.group).iprobe(any_source, step.number); });
+  if (!found) return;
+  const auto letter = std::ranges::find(letters, found->source, &Letter::from);
+  ASSERT_NE(letter, letters.end()) << "nothing was sent by rank " << found->source;
+  EXPECT_EQ(found->bytes, letter->count);
+}
+
 /// As many receives as there are letters, each of which takes any of them.
 void Player::receive_any(const Step& step, const std::vector<Letter>& letters) {
   std::size_t most = 0;
@@ -132,6 +160,7 @@ void Player::receive_any(const Step& step, const std::vector<Letter>& letters) {
     const auto mail = std::make_shared<Mail>(most, step.number);
     const BufferView view = mail->buffer();
     if (is_refused(step.group, Request::recv(view, any_source, step.number))) return;
+    if (own_.one_in(6)) look_for_any(step, letters);
     Flight flight{.step = step.number, .group = step.group, .what = "receive from any source"};
     flight.check = [mail, letters, taken](std::span<const RecvStatus> statuses) {
       const int source = statuses.front().source;
@@ -184,7 +213,12 @@ void Player::batch(const Step& step) {
       mail->check(statuses[i], letter.from, letter.count, letter.salt);
     }
   };
-  const auto start = [&] { return group.batch_isend_irecv(operations); };
+  std::vector<Request> requests;
+  for (const P2POp& operation : operations) requests.push_back(operation.request);
+  const bool has_scope = own_.one_in(3);
+  const auto start = [&] {
+    return has_scope ? in_scope(group, requests) : group.batch_isend_irecv(operations);
+  };
   run_or_start(
       std::move(flight),
       [&]() -> std::vector<RecvStatus> {

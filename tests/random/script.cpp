@@ -35,6 +35,17 @@ std::vector<int> draw_members(Drawer& drawer, int ranks) {
   return members;
 }
 
+/// In the order of the group's ranks.
+ScriptGroup draw_group(Drawer& drawer, const ScriptOptions& options) {
+  ScriptGroup group{.members = draw_members(drawer, options.ranks),
+                    .world = drawer.below(options.worlds),
+                    .is_split = drawer.one_in(4)};
+  if (group.is_split)
+    for (std::size_t i = group.members.size(); i-- > 1;)
+      std::swap(group.members[i], group.members[drawer.below(i + 1)]);
+  return group;
+}
+
 /// The groups that are there at some step.
 class Scene {
  public:
@@ -58,8 +69,7 @@ class Scene {
     if (step.deed > Deed::end && !options_.shrinks) step.deed = Deed::end;
     switch (step.deed) {
       case Deed::make:
-        step.made = add({.members = draw_members(drawer, options_.ranks),
-                         .world = drawer.below(options_.worlds)});
+        step.made = add(draw_group(drawer, options_));
         break;
       case Deed::shrink:
       case Deed::abort:

@@ -41,6 +41,7 @@ struct ScriptGroup {
   std::vector<int> members;  ///< global ranks
   std::size_t world = 0;     ///< which of the worlds it belongs to
   bool mortal = false;       ///< it will be given up: what is called on it may end so
+  bool is_split = false;     ///< off the group of all ranks, in an order of its own
 };
 
 struct ScriptOptions {
