@@ -10,7 +10,9 @@
 namespace hymn_torch {
 
 Backend::Backend(const GroupRequest& request)
-    : c10d::Backend(request.rank, request.size), group_(std::make_shared<Group>(request)) {
+    : c10d::Backend(request.rank, request.size),
+      name_(request.name),
+      group_(std::make_shared<Group>(request)) {
   init();
 }
 
@@ -58,7 +60,7 @@ Backend::WorkPtr Backend::make_work(c10d::OpType type, const char* title,
   return work;
 }
 
-void Backend::set_timeout(std::chrono::milliseconds limit) {
+void Backend::setTimeout(std::chrono::milliseconds limit) {
   group_->set_limit(std::chrono::duration<double>(limit).count());
 }
 
@@ -213,9 +215,34 @@ Backend::WorkPtr Backend::HYMN_TORCH_ALL_TO_ALL_SINGLE(at::Tensor& output, at::T
   });
 }
 
+Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input,
+                                        const c10d::GatherOptions& options) {
+  const Tensors inputs{input};
+  Call call(*this, c10d::OpType::GATHER, "gather_single", "hymn:gather_single", &inputs,
+            options.timeout);
+  const bool is_root = options.rootRank == getRank();
+  const std::size_t count = count_of(input, call.name());
+  if (is_root && count_of(output, call.name()) != count * call.size())
+    throw_value_error(
+        "hymn: gather_single: the output of the root must have as many elements as the "
+        "inputs of all ranks");
+  const hymnDataType_t type = moved_type(type_of(output, inputs, call.name()), call.name());
+  const int root = call.world_rank(options.rootRank);
+  const void* const from = call.buffers().input(input);
+  void* const to = is_root ? call.buffers().output(output) : nullptr;
+  if (is_root) call.operation().add_result(output);
+  return call.run([&](hymnWork_t* work) {
+    return hymnIGather(from, to, count, type, root, call.group(), nullptr, work);
+  });
+}
+
 Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
   Call call(*this, c10d::OpType::BARRIER, "barrier", "hymn:barrier", nullptr, options.timeout);
   return call.run([&](hymnWork_t* work) { return hymnIBarrier(call.group(), nullptr, work); });
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_for_all*/) {
+  barrier(options)->wait(kNoTimeout);
 }
 
 }  // namespace hymn_torch

@@ -33,7 +33,26 @@ class Backend final : public c10d::Backend {
   void give_up(const std::string& reason) { group_->abort(reason); }
   hymnGroup_t group() const { return group_->handle(); }
   /// The limit of operations that start from now on.
-  void set_timeout(std::chrono::milliseconds limit);
+  void setTimeout(std::chrono::milliseconds limit) HYMN_TORCH_OVERRIDE_SINCE_15;
+  void abort() HYMN_TORCH_OVERRIDE_SINCE_15 { give_up("torch has aborted the process group"); }
+
+#if HYMN_TORCH_DERIVES_GROUPS
+  // derived.cpp: groups that are made of this one
+  using OptionsPtr = c10::intrusive_ptr<Options>;
+  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+  OptionsPtr getBackendOptions() override;
+  bool supportsSplitting() const override { return true; }
+  /// Called by all members; null for who is not among these.
+  BackendPtr split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                   const OptionsPtr& options) override;
+  bool supportsShrinking() const override { return true; }
+  /// Called by those that stay alone.
+  BackendPtr shrink(const std::vector<int64_t>& excluded, int flags,
+                    const OptionsPtr& options) override;
+  /// With processes of other jobs, which the store knows.
+  BackendPtr merge(const c10::intrusive_ptr<c10d::Store>& store, const OptionsPtr& options,
+                   const int& rank, const int& size) override;
+#endif
 
   // backend.cpp
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
@@ -47,7 +66,11 @@ class Backend final : public c10d::Backend {
                                        std::vector<int64_t>& output_splits,
                                        std::vector<int64_t>& input_splits,
                                        const c10d::AllToAllOptions& options) override;
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options) HYMN_TORCH_OVERRIDE_SINCE_15;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  /// Every limit that passes tells who is missing: all of them.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
 
   // sparse.cpp
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -55,6 +78,8 @@ class Backend final : public c10d::Backend {
   // lists.cpp: a tensor for each rank
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override;
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
@@ -67,10 +92,10 @@ class Backend final : public c10d::Backend {
   // coalesced.cpp: several calls as one
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override;
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr HYMN_TORCH_ALL_GATHER_SINGLES(Tensors& outputs, Tensors& inputs,
+                                        const c10d::AllgatherOptions& options) override;
+  WorkPtr HYMN_TORCH_REDUCE_SCATTER_SINGLES(Tensors& outputs, Tensors& inputs,
+                                            const c10d::ReduceScatterOptions& options) override;
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
@@ -100,6 +125,7 @@ class Backend final : public c10d::Backend {
   }
   void cancel_coalescing();
 
+  const std::string name_;
   std::shared_ptr<Group> group_;
   uint64_t sequence_ = 0;
   std::shared_ptr<CompletionHook> hook_;

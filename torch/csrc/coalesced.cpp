@@ -69,8 +69,8 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
   return run(call, hymnCollectiveAllReduce, std::move(calls));
 }
 
-Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                          const c10d::AllgatherOptions& options) {
+Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLES(Tensors& outputs, Tensors& inputs,
+                                                        const c10d::AllgatherOptions& options) {
   Call call(*this, c10d::OpType::COALESCED, "all_gather_into_tensor_coalesced",
             "hymn:all_gather_into_tensor_coalesced", &inputs, options.timeout);
   require_pairs(outputs, inputs, call.name());
@@ -90,7 +90,7 @@ Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tens
   return run(call, hymnCollectiveAllGather, std::move(calls));
 }
 
-Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(
+Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLES(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   Call call(*this, c10d::OpType::COALESCED, "reduce_scatter_tensor_coalesced",
             "hymn:reduce_scatter_tensor_coalesced", &inputs, options.timeout);

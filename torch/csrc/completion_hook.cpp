@@ -10,7 +10,7 @@
 namespace hymn_torch {
 namespace {
 
-constexpr std::chrono::seconds between_signal_checks{2};
+constexpr std::chrono::seconds between_looks{2};
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void CompletionHook::tell(Info info) {
 void CompletionHook::wait_for_pending() {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto are_told = [this] { return pending_ == 0 && !is_calling_; };
-  while (!has_ended_.wait_for(lock, between_signal_checks, are_told)) {
+  while (!has_ended_.wait_for(lock, between_looks, are_told)) {
     lock.unlock();
     raise_signals();
     lock.lock();

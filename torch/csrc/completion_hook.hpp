@@ -54,8 +54,8 @@ class PendingOperation {
  private:
   void tell(c10d::OpType type, std::uint64_t sequence) const;
 
-  // The date may be set meanwhile: it does not tell how long something takes.
-  using Date = std::chrono::system_clock;
+  // Torch's may be the date, which may be set meanwhile: it does not tell how long something takes.
+  using Date = decltype(c10d::WorkInfo::timeStarted)::clock;
   using Clock = std::chrono::steady_clock;
 
   const std::shared_ptr<CompletionHook> hook_;

@@ -29,14 +29,19 @@ struct Lists {
   int root = 0;
 };
 
-Backend::WorkPtr run(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
+void start(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
   const Blocks from = blocks_of(call, sent, Side::sent);
   const Blocks to = blocks_of(call, received, Side::received);
-  return call.run([&](hymnWork_t* work) {
+  call.start([&](hymnWork_t* work) {
     return hymnICollectiveList(lists.collective, from.empty() ? nullptr : from.data(),
                                to.empty() ? nullptr : to.data(), lists.type, lists.op, lists.root,
                                call.group(), nullptr, work);
   });
+}
+
+Backend::WorkPtr run(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
+  start(call, lists, sent, received);
+  return call.work();
 }
 
 }  // namespace
@@ -49,6 +54,25 @@ Backend::WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs,
   const Tensors& to = only(outputs, getSize(), call.name());
   const auto type = moved_type(type_of(input, to, call.name()), call.name());
   return run(call, {hymnCollectiveAllGather, type}, inputs, to);
+}
+
+// One after the other, as one operation.
+Backend::WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) {
+  Call call(*this, c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced",
+            "hymn:all_gather_coalesced", &inputs, options.timeout);
+  if (inputs.empty() || inputs.size() != outputs.size())
+    throw_value_error("hymn: all_gather_coalesced takes a list of outputs for each input");
+  std::vector<hymnDataType_t> types;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (outputs[i].size() != call.size())
+      throw_value_error("hymn: all_gather_coalesced takes lists of " + std::to_string(getSize()) +
+                        " tensors, one for each rank");
+    types.push_back(moved_type(type_of(inputs[i], outputs[i], call.name()), call.name()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    start(call, {hymnCollectiveAllGather, types[i]}, {inputs[i]}, outputs[i]);
+  return call.work();
 }
 
 Backend::WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs,

@@ -52,7 +52,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(module, "Backend")
       .def("give_up", &Backend::give_up, py::arg("reason"),
            py::call_guard<py::gil_scoped_release>())
-      .def("_set_default_timeout", &Backend::set_timeout, py::arg("timeout"))
+      .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"))
       .def("uses", &hymn_torch::uses, py::arg("path") = "");
   module.def("create", &hymn_torch::create, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout_seconds"), py::arg("name"), py::arg("ranks"), py::arg("has_all"),

@@ -39,6 +39,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool has_gathered() const { return has_gathered_; }
   /// Its own, in seconds, which hymn knows, too.
   void set_limit(double seconds) { limit_ = seconds; }
+  double limit() const { return limit_; }
   /// It is a receive whose source is asked for.
   void set_receive() { is_receive_ = true; }
   /// Called once, when it is over, on the thread that sees that, or here where it is over already;

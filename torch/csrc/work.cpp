@@ -60,6 +60,11 @@ void Work::abort() {
   if (const auto group = group_.lock()) group->abort("Work::abort() was called");
 }
 
+std::chrono::milliseconds Work::getTimeout() const {
+  const std::chrono::duration<double> limit(operation_->limit());
+  return std::chrono::duration_cast<std::chrono::milliseconds>(limit);
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() { return operation_->future(); }
 
 }  // namespace hymn_torch

@@ -28,6 +28,7 @@ class Work final : public c10d::Work {
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return sequence_; }
+  std::chrono::milliseconds getTimeout() const HYMN_TORCH_OVERRIDE_SINCE_15;
 
  private:
   std::shared_ptr<Operation> operation_;

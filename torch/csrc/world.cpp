@@ -111,7 +111,8 @@ void Group::join(const GroupRequest& request) {
   world_ranks_ = request.ranks;
   const bool is_default = request.ranks.empty();
   // hymn's groups have their ranks in ascending order: one in another order is a world.
-  if (!is_default && ascend(request.ranks)) world_ = world_of_process();
+  if (!is_default && ascend(request.ranks))
+    world_ = request.world ? request.world : world_of_process();
   if (world_) {
     handle_ = world_->make_group(request);
     return;
@@ -131,6 +132,15 @@ Group::~Group() {
   const WithoutGil waiting;
   {
     const std::lock_guard<std::mutex> lock(registry().mutex);
+GroupRequest Group::part(const std::vector<int>& ranks) const {
+  GroupRequest request;
+  request.size = static_cast<int>(ranks.size());
+  request.timeout_seconds = limit();
+  for (const int rank : ranks) request.ranks.push_back(world_rank(rank));
+  request.world = world_;
+  return request;
+}
+
     registry().groups.erase(this);
   }
   if (!is_of_world_ && hymnGroupFree(handle_) != hymnSuccess) warn_of("ending a group");

@@ -14,6 +14,8 @@
 
 namespace hymn_torch {
 
+class World;
+
 /// What torch tells about a process group that is to be made.
 struct GroupRequest {
   c10::intrusive_ptr<c10d::Store> store;  ///< of this group alone
@@ -21,8 +23,9 @@ struct GroupRequest {
   int size = 1;
   double timeout_seconds = 0;
   std::string name;
-  std::vector<int> ranks;  ///< the members' ranks in torch's default group; empty: it is that
-  bool has_all = false;    ///< every process of the job is in it
+  std::vector<int> ranks;        ///< the members' ranks in the world; empty: it is of all its ranks
+  std::shared_ptr<World> world;  ///< null: that of the process, whose ranks are torch's own
+  bool has_all = false;          ///< every process of the job is in it
 };
 
 /// All processes that found each other over one store. It ends when nothing uses it.
@@ -60,6 +63,8 @@ class Group {
   ~Group();
 
   hymnGroup_t handle() const { return handle_; }
+  /// For a group of these members, in this order.
+  GroupRequest part(const std::vector<int>& ranks) const;
   /// From the rank in the group to that in hymn's world.
   int world_rank(int64_t rank) const;
   /// The other way, by what a receive has told.

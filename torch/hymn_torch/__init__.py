@@ -31,6 +31,8 @@ def _end_with_process():
 
 
 def _create(options, _process_group_options):
+    if getattr(options, "enable_reconfigure", False):
+        raise NotImplementedError("hymn: process groups that are reconfigured are not supported")
     _end_with_process()
     ranks = list(options.global_ranks_in_group)  # none: the default group
     has_all = not ranks or options.group_size == dist.get_world_size()

@@ -34,6 +34,34 @@ def killed(rank, size):
     return error_of(dist.all_reduce, torch.ones(100))
 
 
+def shrunk(rank, size):
+    """Those that are left go on, as the default group."""
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    error_of(dist.all_reduce, torch.ones(3))
+    dist.shrink_group([1])
+    dist.all_reduce(tensor := torch.ones(3))
+    return dist.get_world_size(), tensor.tolist()
+
+
+def monitored(rank, size):
+    dist.barrier()
+    if rank == 1:
+        time.sleep(1.5)
+        return None
+    return error_of(lambda: dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.5)))
+
+
+def torch_aborts(rank, size):
+    """On one rank; the others hear of it."""
+    group = dist.new_group(list(range(size)))
+    if rank == 0:
+        dist.distributed_c10d._abort_process_group(group)
+        return dist.get_world_size()
+    return error_of(lambda: dist.all_reduce(torch.ones(3), group=group))[0]
+
+
 def missing(rank, size):
     dist.barrier()
     if rank == 1:
@@ -203,7 +231,28 @@ dist.all_reduce(torch.ones(3))  # line 9
 HYMN = os.path.join(os.path.dirname(__file__), "../../build/bin/hymn")
 
 
+def since_15(test):
+    return unittest.skipUnless(hasattr(dist, "shrink_group"), "torch 2.15 has it")(test)
+
+
 class Failures(unittest.TestCase):
+    @since_15
+    def test_shrunk(self):
+        answers = ranks.run(shrunk, 3, may_be_gone=[1])
+        self.assertEqual([answers[0], answers[2]], [(2, [2.0] * 3)] * 2)
+
+    @since_15
+    def test_monitored(self):
+        text, seconds = ranks.run(monitored, 2)[0]
+        self.assertLess(seconds, 5)
+        self.assertIn("missing: rank 1", text)
+
+    @since_15
+    def test_torch_aborts(self):
+        answers = ranks.run(torch_aborts, 2)
+        self.assertEqual(answers[0], 2)
+        self.assertIn("torch has aborted", answers[1])
+
     def test_killed(self):
         for size in (2, 3):
             answers = ranks.run(killed, size, may_be_gone=[size - 1])
