@@ -16,12 +16,18 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
+    SequenceParallel,
     loss_parallel,
     parallelize_module,
 )
 from torch.nn.parallel import DistributedDataParallel
 
 import ranks
+
+try:
+    from torch.distributed.fsdp import fully_shard
+except ImportError:  # FSDP2, which needs GPUs where it is not public
+    fully_shard = None
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -85,6 +91,37 @@ def fsdp(rank, size):
         same_parameters(whole, trained_alone(size, 4, sgd).parameters())
 
 
+def shard(model, mesh, **options):
+    for layer in model:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh, **options)
+    return fully_shard(model, mesh=mesh, **options)
+
+
+def fsdp2(rank, size):
+    """Over all ranks; of four also over two pairs, each of which has all parameters."""
+    meshes = [init_device_mesh("cpu", (size,))]
+    if size == 4:
+        meshes.append(init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards")))
+    expected = trained_alone(size, 4, sgd)
+    for mesh in meshes:
+        for reshard in (True, False):
+            model = shard(net(), mesh, reshard_after_forward=reshard)
+            assert all(p.to_local().numel() < p.numel() for p in model.parameters())
+            train(model, sgd(model.parameters()), own_batches(rank, size, 4))
+            same_parameters([p.full_tensor() for p in model.parameters()], expected.parameters())
+
+
+def fsdp2_with_tensor_parallel(rank, size):
+    """Pairs have the layers in parts, of which each rank has a shard."""
+    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("data", "tensor"))
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    model = shard(parallelize_module(net(), mesh["tensor"], plan), mesh["data"])
+    train(model, sgd(model.parameters()), own_batches(rank // 2, size // 2, 4))
+    expected = trained_alone(size // 2, 4, sgd)
+    same_parameters([p.full_tensor() for p in model.parameters()], expected.parameters())
+
+
 def zero(rank, size):
     model = DistributedDataParallel(net())
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
@@ -123,6 +160,28 @@ def tensor_parallel(rank, size):
             train(model, optimizer, [(inputs[0], targets[0])])
     whole = [p.full_tensor() for p in parallel.parameters()]
     same_parameters(whole, alone.parameters())
+
+
+def sequence_parallel(rank, size):
+    """Each rank has a part of the sequence, and of the layers."""
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(6)
+    layers = torch.nn.LayerNorm(12), torch.nn.Linear(12, 24), torch.nn.ReLU(), torch.nn.Linear(24, 12)
+    alone = torch.nn.Sequential(*layers).double()
+    plan = {
+        "0": SequenceParallel(),
+        "1": ColwiseParallel(input_layouts=Shard(1)),
+        "3": RowwiseParallel(output_layouts=Shard(1)),
+    }
+    parallel = parallelize_module(copy.deepcopy(alone), mesh, plan)
+    whole = torch.randn(3, 8, 12).double()  # batch, sequence, values
+    mine = whole.chunk(size, dim=1)[rank]
+    alone(whole).square().sum().backward()
+    output = parallel(mine)
+    assert torch.allclose(output, alone(whole).chunk(size, dim=1)[rank], **CLOSE)
+    output.square().sum().backward()
+    gradients = [p.grad.full_tensor() for p in parallel.parameters()]
+    same_parameters(gradients, [p.grad for p in alone.parameters()])
 
 
 def parallel_loss(rank, size):
@@ -226,6 +285,18 @@ class BuiltOn(unittest.TestCase):
 
     def test_fsdp(self):
         self.check(fsdp)
+
+    @unittest.skipUnless(fully_shard, "this torch has FSDP2 on GPUs alone")
+    def test_fsdp2(self):
+        self.check(fsdp2)
+
+    @unittest.skipUnless(fully_shard, "this torch has FSDP2 on GPUs alone")
+    def test_fsdp2_with_tensor_parallel(self):
+        self.check(fsdp2_with_tensor_parallel, sizes=(4,))
+
+    @unittest.skipUnless(fully_shard, "an assertion of this torch's own fails")
+    def test_sequence_parallel(self):
+        self.check(sequence_parallel)
 
     def test_zero(self):
         self.check(zero)
