@@ -1,5 +1,7 @@
 #include "recorder/named_sites.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 namespace hymn {
@@ -22,7 +24,12 @@ void store(NamedSite& site, std::string_view file, int line) {
 }  // namespace
 
 NamedSites& NamedSites::of_process() {
-  static auto* const sites = new NamedSites;
+  static auto* const sites = [] {
+    // A child made by fork() must not get it locked by a thread that it has not.
+    constexpr auto unlock = [] { of_process().mutex_.unlock(); };
+    ::pthread_atfork([] { of_process().mutex_.lock(); }, unlock, unlock);
+    return new NamedSites;
+  }();
   return *sites;
 }
 

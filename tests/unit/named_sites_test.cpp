@@ -2,9 +2,13 @@
 #include "recorder/named_sites.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "recorder/call_frames.hpp"
 
@@ -70,6 +74,29 @@ TEST(NamedSites, AreTextsOfCallSites) {
   NamedSites others;
   const std::uint64_t theirs = others.add("/a/theirs.py", 6);
   EXPECT_EQ(site_text(theirs, {.named = &others.table()}), "theirs.py:6");
+}
+
+/// Whether a child made by fork() has added a place.
+bool child_adds() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    ::_exit(NamedSites::of_process().add("child.py", 1) == 0 ? 1 : 0);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(NamedSites, AreAddedInAChildThoughAThreadOfItsParentAddsMeanwhile) {
+  std::atomic<bool> is_over{false};
+  std::thread busy([&] {
+    while (!is_over) NamedSites::of_process().add("busy.py", 1);
+  });
+  bool all_have = true;
+  for (int i = 0; i < 100 && all_have; ++i) all_have = child_adds();
+  is_over = true;
+  busy.join();
+  EXPECT_TRUE(all_have);
 }
 
 }  // namespace
