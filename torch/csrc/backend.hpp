@@ -147,6 +147,9 @@ class Call {
   std::size_t size() const { return static_cast<std::size_t>(backend_.getSize()); }
   int world_rank(int64_t rank) const { return backend_.group_->world_rank(rank); }
   bool is_gathered() const { return backend_.gathers_here(); }
+  void require_reduction(hymnDataType_t type, hymnOp_t op) {
+    backend_.group_->require_reduction(type, op);
+  }
   Buffers& buffers() { return operation_->buffers(); }
   Operation& operation() { return *operation_; }
 

@@ -1,6 +1,9 @@
 // The backend "hymn": several calls as one.
 #include <hymn/hymn_coalesced.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <set>
 #include <utility>
 
 #include "backend.hpp"
@@ -25,14 +28,59 @@ hymnResult_t start_one(hymnCollective_t collective, const hymnCollectiveCall_t& 
   }
 }
 
+struct Span {
+  std::uintptr_t begin;
+  std::uintptr_t end;
+  bool is_written;
+};
+
+void add_span(std::vector<Span>& spans, const at::Tensor& tensor, bool is_written) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+  if (tensor.is_contiguous() && tensor.nbytes() > 0)
+    spans.push_back({begin, begin + tensor.nbytes(), is_written});
+}
+
+/// What hymn finds among calls of one type: memory that one writes and another one uses. Tensors
+/// that are not contiguous are copied.
+void require_apart(const Tensors& outputs, const Tensors& inputs, const char* call) {
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    add_span(spans, outputs[i], true);
+    if (!inputs[i].is_alias_of(outputs[i])) add_span(spans, inputs[i], false);
+  }
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& one, const Span& other) { return one.begin < other.begin; });
+  std::uintptr_t used = 0;
+  std::uintptr_t written = 0;
+  for (const Span& span : spans) {
+    if (span.begin < written || (span.is_written && span.begin < used))
+      throw_value_error(std::string("hymn: ") + call + ": one call writes what another one uses");
+    used = std::max(used, span.end);
+    if (span.is_written) written = std::max(written, span.end);
+  }
+}
+
+/// Whatever would be refused once those of the first type have been sent.
+void require_all(Call& call, hymnCollective_t collective, const Calls& calls,
+                 const Tensors& outputs, const Tensors& inputs) {
+  std::set<hymnDataType_t> types;
+  for (const hymnCollectiveCall_t& each : calls) types.insert(each.dtype);
+  if (types.size() == 1) return;
+  require_apart(outputs, inputs, call.name());
+  if (collective == hymnCollectiveAllGather) return;
+  for (const hymnDataType_t type : types) call.require_reduction(type, calls.front().op);
+}
+
 /// Starts them, those of one type together: hymn's coalesced calls are alike. Between the beginning
 /// and the end of coalescing they are gathered one by one.
-Backend::WorkPtr run(Call& call, hymnCollective_t collective, Calls calls) {
+Backend::WorkPtr run(Call& call, hymnCollective_t collective, Calls calls, const Tensors& outputs,
+                     const Tensors& inputs) {
   if (call.is_gathered()) {
     for (const hymnCollectiveCall_t& one : calls)
       call.start([&](hymnWork_t* work) { return start_one(collective, one, call.group(), work); });
     return call.work();
   }
+  require_all(call, collective, calls, outputs, inputs);
   while (!calls.empty()) {
     Calls alike, others;
     for (const hymnCollectiveCall_t& each : calls)
@@ -66,7 +114,7 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
     call.operation().add_result(tensor);
     calls.push_back({data, data, count, type, op, 0});
   }
-  return run(call, hymnCollectiveAllReduce, std::move(calls));
+  return run(call, hymnCollectiveAllReduce, std::move(calls), tensors, tensors);
 }
 
 Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLES(Tensors& outputs, Tensors& inputs,
@@ -87,7 +135,7 @@ Backend::WorkPtr Backend::HYMN_TORCH_ALL_GATHER_SINGLES(Tensors& outputs, Tensor
     call.operation().add_result(outputs[i]);
     calls.push_back({from, to, count, type, hymnSum, 0});
   }
-  return run(call, hymnCollectiveAllGather, std::move(calls));
+  return run(call, hymnCollectiveAllGather, std::move(calls), outputs, inputs);
 }
 
 Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLES(
@@ -109,7 +157,7 @@ Backend::WorkPtr Backend::HYMN_TORCH_REDUCE_SCATTER_SINGLES(
     call.operation().add_result(outputs[i]);
     calls.push_back({from, to, count, type, op, 0});
   }
-  return run(call, hymnCollectiveReduceScatter, std::move(calls));
+  return run(call, hymnCollectiveReduceScatter, std::move(calls), outputs, inputs);
 }
 
 // Calls of this thread are gathered by hymn; all of them are one operation here, too.

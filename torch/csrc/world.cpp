@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "errors.hpp"
 #include "gil.hpp"
+#include "tries.hpp"
 
 namespace hymn_torch {
 namespace {
@@ -20,8 +20,6 @@ struct Registry {
   std::weak_ptr<World> of_process;
   std::set<World*> worlds;
   std::set<Group*> groups;
-  /// How often a group of this name and these ranks has been made: a store may be the same again.
-  std::map<std::pair<std::string, std::vector<int>>, int> times;
 };
 
 // It is never destroyed: the last groups may go after all static objects.
@@ -33,11 +31,6 @@ Registry& registry() {
 std::shared_ptr<World> world_of_process() {
   const std::lock_guard<std::mutex> lock(registry().mutex);
   return registry().of_process.lock();
-}
-
-std::string prefix_of(const GroupRequest& request) {
-  const std::lock_guard<std::mutex> lock(registry().mutex);
-  return "hymn/" + std::to_string(registry().times[{request.name, request.ranks}]++);
 }
 
 bool ascend(const std::vector<int>& ranks) { return std::is_sorted(ranks.begin(), ranks.end()); }
@@ -52,7 +45,7 @@ World::World(const GroupRequest& request) {
   hymnWorldOptions_t options = HYMN_WORLD_OPTIONS_INIT;
   options.timeout_seconds = request.timeout_seconds;
   const hymnStore_t store = make_store(
-      c10::make_intrusive<c10d::PrefixStore>(prefix_of(request), request.store), trouble_);
+      store_of_try(request.store, request.rank, request.size, request.timeout_seconds), trouble_);
   const hymnResult_t made =
       hymnInitFromStore(&handle_, store, request.rank, request.size, &options);
   hymnStoreFree(store);  // a success leaves the text of the last failure as it is
@@ -132,6 +125,13 @@ Group::~Group() {
   const WithoutGil waiting;
   {
     const std::lock_guard<std::mutex> lock(registry().mutex);
+    registry().groups.erase(this);
+  }
+  if (alone_ != nullptr && hymnGroupFree(alone_) != hymnSuccess) warn_of("ending a group");
+  if (!is_of_world_ && hymnGroupFree(handle_) != hymnSuccess) warn_of("ending a group");
+  world_.reset();
+}
+
 GroupRequest Group::part(const std::vector<int>& ranks) const {
   GroupRequest request;
   request.size = static_cast<int>(ranks.size());
@@ -139,12 +139,6 @@ GroupRequest Group::part(const std::vector<int>& ranks) const {
   for (const int rank : ranks) request.ranks.push_back(world_rank(rank));
   request.world = world_;
   return request;
-}
-
-    registry().groups.erase(this);
-  }
-  if (!is_of_world_ && hymnGroupFree(handle_) != hymnSuccess) warn_of("ending a group");
-  world_.reset();
 }
 
 int Group::world_rank(int64_t rank) const {
@@ -167,6 +161,24 @@ void Group::set_limit(double seconds) {
 void Group::abort(const std::string& reason) {
   const WithoutGil waiting;
   check(hymnGroupAbort(handle_, reason.c_str()));
+}
+
+hymnGroup_t Group::alone() {
+  std::call_once(alone_is_made_, [this] {
+    GroupRequest request;
+    int rank = 0;
+    check(hymnWorldRank(world_->handle(), &rank));
+    request.ranks = {rank};
+    request.timeout_seconds = limit();
+    request.name = "tried on one rank";
+    alone_ = world_->make_group(request);
+  });
+  return alone_;
+}
+
+void Group::require_reduction(hymnDataType_t type, hymnOp_t op) {
+  alignas(16) unsigned char element[16] = {};
+  check(hymnAllReduce(element, element, 1, type, op, alone(), nullptr));
 }
 
 void end_all_worlds(bool has_operations) noexcept {

@@ -74,15 +74,20 @@ class Group {
   void set_limit(double seconds);
   /// Gives it up, on all its ranks.
   void abort(const std::string& reason);
+  /// Throws as a call with this reduction would; nothing is sent.
+  void require_reduction(hymnDataType_t type, hymnOp_t op);
 
  private:
   void join(const GroupRequest& request);
+  hymnGroup_t alone();
 
   std::shared_ptr<World> world_;
   hymnGroup_t handle_ = nullptr;
   bool is_of_world_ = false;
   std::vector<int> world_ranks_;  ///< of each member, in torch's order
   std::atomic<double> limit_;
+  std::once_flag alone_is_made_;
+  hymnGroup_t alone_ = nullptr;  ///< of this rank, where something was tried
 };
 
 /// At the end of the process, while all libraries are still there: ends all worlds; those with

@@ -36,15 +36,22 @@ def _create(options, _process_group_options):
     _end_with_process()
     ranks = list(options.global_ranks_in_group)  # none: the default group
     has_all = not ranks or options.group_size == dist.get_world_size()
-    return _C.create(
-        options.store,
-        options.group_rank,
-        options.group_size,
-        options.timeout.total_seconds(),
-        options.group_id,
-        ranks,
-        has_all,
-    )
+    try:
+        return _C.create(
+            options.store,
+            options.group_rank,
+            options.group_size,
+            options.timeout.total_seconds(),
+            options.group_id,
+            ranks,
+            has_all,
+        )
+    except BaseException:
+        # The next try must have the name that it has on ranks that have not tried yet: torch counts
+        # names, and begins anew at the end of the default group alone.
+        if not ranks:
+            dist.distributed_c10d._world.group_count = 0
+        raise
 
 
 def _backend(group):

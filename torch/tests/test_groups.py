@@ -1,6 +1,7 @@
 """Process groups: who makes them, in which order, and their end."""
 
 import datetime
+import time
 import unittest
 
 import torch
@@ -85,6 +86,35 @@ def over_one_file(rank, size, path):
     return True
 
 
+def second_try(rank, size, path):
+    """Each rank in turn comes alone, and gives up; then all come together."""
+
+    def begin(seconds):
+        store = dist.FileStore(path)
+        dist.init_process_group(
+            "hymn",
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=datetime.timedelta(seconds=seconds),
+        )
+
+    texts = []
+    for alone in range(size):
+        if rank == alone:
+            try:
+                begin(0.5)
+            except dist.DistBackendError as error:
+                texts.append(str(error))
+        else:
+            time.sleep(1)
+        begin(30)
+        assert total(None, 1) == size
+        dist.barrier()
+        dist.destroy_process_group()
+    return texts
+
+
 def beside_gloo(rank, size):
     """hymn for some groups of a job whose default is another backend."""
     first = dist.new_group([0, 2], backend="hymn")
@@ -155,6 +185,12 @@ class Groups(unittest.TestCase):
     def test_over_one_file(self):
         path = ranks.temporary_file()
         self.assertEqual(ranks.run(over_one_file, 2, path, backend=None), [True] * 2)
+
+    def test_second_try(self):
+        path = ranks.temporary_file()
+        (first,), (second,) = ranks.run(second_try, 2, path, backend=None)
+        self.assertIn("missing: rank(s) 1", first)
+        self.assertIn("missing: rank(s) 0", second)
 
     def test_beside_gloo(self):
         ranks.run(beside_gloo, 3, backend="gloo")

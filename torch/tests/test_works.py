@@ -156,6 +156,17 @@ def check_refused(rank, size):
     if size > 1:
         other = (rank + 1) % size
         fails(ValueError, "tag 99999", dist.send, torch.zeros(1), other, None, 99999)
+    # Of several types none is sent where one is refused: whole ranks may call it alone.
+    group = dist.group.WORLD
+    before = hymn_torch.uses()
+    options = dist.AllreduceCoalescedOptions()
+    options.reduceOp = dist.ReduceOp.AVG
+    fails(NotImplementedError, "boolean", group.allreduce_coalesced, [torch.ones(2), torch.zeros(2, dtype=torch.bool)], options)
+    base = torch.ones(4)
+    options.reduceOp = dist.ReduceOp.SUM
+    fails(ValueError, "another one uses", group.allreduce_coalesced, [torch.ones(2).long(), base, base[1:]], options)
+    fails(ValueError, "another one uses", group.allreduce_coalesced, [base, base.view(torch.int32)], options)
+    assert hymn_torch.uses() == before
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
     assert tensor[0].item() == size
