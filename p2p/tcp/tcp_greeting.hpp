@@ -3,8 +3,8 @@
 //
 // Who listens has told its nonce, with its address, to all ranks. So who connects need not wait for
 // a challenge, and may send messages behind its hello at once; who listens says nothing before the
-// hello was right. Each connection between two ranks has a number of its own, which the proofs
-// cover, and a number is taken once: what was overheard is of no use later.
+// hello was right. Each connection that a rank makes to another has a number of its own, which the
+// proofs cover, and a number is taken once: what was overheard is of no use later.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace hymn::tcp {
 
 /// A connection that is to be.
 struct Contact {
-  int from = -1;  ///< who sends messages over it, and connects
+  int from = -1;  ///< who connects
   int to = -1;    ///< who listens
   std::uint64_t turn = 0;
   Nonce nonce_of_listener{};

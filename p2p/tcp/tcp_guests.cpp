@@ -46,7 +46,7 @@ void Net::accept() {
     if (!poller_.add(socket.number(), Owner::guest, number, EPOLLIN)) return;
     tune(socket.number());
     guests_[number] = {.socket = std::move(socket), .since = std::chrono::steady_clock::now()};
-    if (guests_.size() > most_strangers + outlets_.size()) end_guest(guests_.begin());
+    if (guests_.size() > most_strangers + links_.size()) end_guest(guests_.begin());
     hear(number);  // it has most likely said all
   }
 }
@@ -67,7 +67,7 @@ void Net::hear(std::uint32_t number) {
   const auto found = guests_.find(number);
   if (found == guests_.end()) return;
   Guest& guest = found->second;
-  // Not a byte more: what comes behind is for the inlet.
+  // Not a byte more: what comes behind is for the link.
   const std::array rest{iovec{guest.hello.data() + guest.have, guest.hello.size() - guest.have}};
   const Moved got = read_some(guest.socket.number(), rest);
   guest.have += got.bytes;
@@ -82,10 +82,8 @@ void Net::hear(std::uint32_t number) {
 void Net::welcome(Guest guest) {
   try {
     const Contact contact = read_hello(guest.hello, site_.token, site_.rank, nonce_);
-    if (contact.from < 0 || contact.from >= size() || contact.turn <= inlet(contact.from).turn())
-      throw NetworkError("a hello was said a second time");
-    inlet(contact.from)
-        .adopt(std::move(guest.socket), contact.turn, welcome_of(site_.token, contact));
+    if (contact.from < 0 || contact.from >= size()) throw NetworkError("there is no such rank");
+    link(contact.from).meet(std::move(guest.socket), contact);
   } catch (const NetworkError& error) {
     logger_.info(fmt::format("a connection was refused: {}", error.problem()));
   }

@@ -6,82 +6,33 @@
 #include <utility>
 
 #include "hymn/error.hpp"
-#include "p2p/tcp/tcp_socket.hpp"
 
 namespace hymn::tcp {
 namespace {
 
-constexpr std::size_t most_read_at_once = std::size_t{1} << 20;
 constexpr std::uint64_t frames_between_acks = 64;
-
-iovec room_at(std::byte* data, std::size_t bytes) { return {data, bytes}; }
+constexpr std::uint64_t costs_between_acks = eager_cost(eager_limit);
 
 }  // namespace
 
-void Inlet::adopt(Descriptor socket, std::uint64_t turn, std::span<const std::byte> welcome) {
-  if (socket_) lose("another one has taken its place");
-  turn_ = turn;
-  if (!poller_.add(socket.number(), Owner::inlet, static_cast<std::uint32_t>(rank_), EPOLLIN))
-    return lose("no memory for a connection");
-  socket_ = std::move(socket);
-  lost_since_.reset();
-  replies_.assign(welcome.begin(), welcome.end());
+// --- Connections ---
+
+void Inlet::connected(std::span<const std::byte> greeting) {
+  replies_.assign(greeting.begin(), greeting.end());
+  is_connected_ = true;
   acknowledge();
-  flush();
 }
 
-void Inlet::on_event(std::uint32_t events, std::span<std::byte> scratch) {
-  if (!socket_) return;
-  reading_ = true;
-  try {
-    if ((events & ~std::uint32_t{EPOLLOUT}) != 0) read(scratch);
-  } catch (const Error& error) {
-    lose(error.what());
-  } catch (const std::bad_alloc&) {
-    lose("no memory for what came");  // it is said again
-  }
-  reading_ = false;
-  flush();
+// A part of a long message goes on where it ended; a short one comes anew.
+void Inlet::disconnected() {
+  is_connected_ = false;
+  left_ = 0;
+  current_.reset();
+  replies_.clear();
+  lacks_memory_ = false;
 }
 
-void Inlet::read(std::span<std::byte> scratch) {
-  for (std::size_t moved = 0; moved < most_read_at_once && socket_;) {
-    std::array<iovec, 2> parts;
-    std::size_t count = 0;
-    std::byte* const to = current_ ? current_->next() : nullptr;
-    const std::size_t direct = left_ > 0 && to != nullptr ? left_ : 0;
-    if (direct != 0) parts[count++] = room_at(to, direct);
-    parts[count++] = room_at(scratch.data(), scratch.size());
-    const Moved got = read_some(socket_.number(), std::span(parts).first(count));
-    if (got.over) return lose(got.problem);
-    if (got.bytes == 0) return;
-    const std::size_t placed = std::min(got.bytes, direct);
-    if (placed != 0) advance(placed);
-    parse(scratch.first(got.bytes - placed));
-    if (got.bytes < direct + scratch.size()) return;  // there is no more
-    moved += got.bytes;
-  }
-}
-
-void Inlet::parse(std::span<const std::byte> bytes) {
-  while (!bytes.empty() && socket_) {
-    if (left_ > 0) {
-      const std::size_t count = std::min<std::uint64_t>(left_, bytes.size());
-      if (std::byte* const to = current_ ? current_->next() : nullptr)
-        std::memcpy(to, bytes.data(), count);
-      advance(count);
-      bytes = bytes.subspan(count);
-      continue;
-    }
-    const std::size_t count = std::min(head_bytes - have_, bytes.size());
-    std::copy_n(bytes.begin(), count, head_.begin() + static_cast<std::ptrdiff_t>(have_));
-    have_ += count;
-    bytes = bytes.subspan(count);
-    if (have_ < head_bytes) return;
-    have_ = 0;
-    begin(read_head(head_));
-  }
-}
+// --- What comes ---
 
 bool Inlet::is_next(const Frame& frame) const {
   if (frame.number > expected_) throw NetworkError("a frame is missing");
@@ -111,9 +62,8 @@ void Inlet::begin(const Frame& frame) {
     case FrameKind::grant:
     case FrameKind::finished:
     case FrameKind::ack:
-      break;
+      return;  // of this rank's messages
   }
-  throw NetworkError("who sends messages has said what only who receives them says");
 }
 
 std::shared_ptr<Incoming> Inlet::incoming_of(const Frame& frame) {
@@ -127,7 +77,7 @@ std::shared_ptr<Incoming> Inlet::incoming_of(const Frame& frame) {
   message->ahead = message->is_long ? frame.length : 0;
   const bool is_charged = !message->is_long || message->ahead != 0;
   message->charged = is_charged ? eager_cost(frame.length) : 0;
-  message->inlet = this;
+  message->link = &link_;
   return message;
 }
 
@@ -176,6 +126,18 @@ void Inlet::begin_data(const Frame& frame) {
   current_ = found->second;
 }
 
+std::span<std::byte> Inlet::room() const {
+  std::byte* const to = left_ > 0 && current_ ? current_->next() : nullptr;
+  return to != nullptr ? std::span(to, left_) : std::span<std::byte>();
+}
+
+std::size_t Inlet::take(std::span<const std::byte> bytes) {
+  const std::size_t count = std::min<std::uint64_t>(left_, bytes.size());
+  if (const auto to = room(); !to.empty()) std::memcpy(to.data(), bytes.data(), count);
+  advance(count);
+  return count;
+}
+
 void Inlet::advance(std::size_t bytes) {
   left_ -= bytes;
   if (current_) current_->come += bytes;
@@ -221,14 +183,13 @@ void Inlet::finish_long(std::uint64_t number) {
 
 // What it may send unasked it hears of by the way.
 void Inlet::reply(const Frame& frame) {
-  if (consumed_ != told_consumed_) say_consumed();
+  if (consumed_ != told_consumed_) acknowledge();
   say(frame);
-  if (!reading_) flush();
 }
 
 // Called where nothing may be thrown, and in the midst of what has come.
 void Inlet::say(const Frame& frame) {
-  if (!socket_) return;  // it asks when it is back
+  if (!is_connected_) return;  // it asks when it is back
   const Head head = head_of(frame);
   try {
     replies_.insert(replies_.end(), head.begin(), head.end());
@@ -237,51 +198,27 @@ void Inlet::say(const Frame& frame) {
   }
 }
 
-void Inlet::say_consumed() {
+std::size_t Inlet::replied(std::size_t bytes) {
+  const std::size_t count = std::min(bytes, replies_.size());
+  replies_.erase(replies_.begin(), replies_.begin() + static_cast<std::ptrdiff_t>(count));
+  return bytes - count;
+}
+
+void Inlet::acknowledge() {
   told_ = expected_;
   told_consumed_ = consumed_;
   say({.kind = FrameKind::ack, .number = expected_ - 1, .value = consumed_});
 }
 
-void Inlet::acknowledge() {
-  say_consumed();
-  if (!reading_) flush();
+void Inlet::acknowledge_if(std::uint64_t frames, std::uint64_t costs) {
+  if (expected_ - told_ >= frames || consumed_ - told_consumed_ >= costs) acknowledge();
 }
 
-void Inlet::acknowledge_if_due() {
-  if (expected_ - told_ >= frames_between_acks ||
-      consumed_ - told_consumed_ >= eager_cost(eager_limit))
-    acknowledge();
-}
+void Inlet::acknowledge_if_due() { acknowledge_if(frames_between_acks, costs_between_acks); }
 
-void Inlet::flush() {
-  if (!socket_) return;
-  if (lacks_memory_) return lose("no memory for what is to be said");
-  while (!replies_.empty()) {
-    const std::array parts{room_at(replies_.data(), replies_.size())};
-    const Moved put = write_some(socket_.number(), parts);
-    if (put.over) return lose(put.problem);
-    if (put.bytes == 0) break;
-    replies_.erase(replies_.begin(), replies_.begin() + static_cast<std::ptrdiff_t>(put.bytes));
-  }
-  if (wants_to_write_ == !replies_.empty()) return;
-  wants_to_write_ = !replies_.empty();
-  poller_.change(socket_.number(), Owner::inlet, static_cast<std::uint32_t>(rank_),
-                 wants_to_write_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-// A part of a long message goes on where it ended; a short one comes anew.
-void Inlet::lose(const std::string& why) {
-  if (socket_) poller_.remove(socket_.number());
-  socket_ = {};
-  lost_since_ = std::chrono::steady_clock::now();
-  why_ = why;
-  have_ = 0;
-  left_ = 0;
-  current_.reset();
-  replies_.clear();
-  lacks_memory_ = false;
-  wants_to_write_ = false;
+// Before it is due, so that an exchange of messages needs no packets of its own for it.
+void Inlet::acknowledge_by_the_way() {
+  acknowledge_if(frames_between_acks / 2, costs_between_acks / 2);
 }
 
 }  // namespace hymn::tcp

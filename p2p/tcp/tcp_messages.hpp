@@ -38,7 +38,7 @@ struct Receiving {
   std::atomic<bool> done{false};
 };
 
-class Inlet;
+class Link;
 class Mailbox;
 
 /// A message that has come, or begun to.
@@ -57,7 +57,7 @@ struct Incoming {
   std::unique_ptr<std::byte[]> parcel{};  ///< where what has come is while nobody has asked for it
   Receiving* receive = nullptr;           ///< who has
   Mailbox* box = nullptr;                 ///< whose it is; null: nobody's, it is dropped
-  Inlet* inlet = nullptr;                 ///< by which it comes; null: it is all here
+  Link* link = nullptr;                   ///< by which it comes; null: it is all here
 
   bool is_whole() const { return come == bytes; }
   /// A long one, whose announcement has come to its end.

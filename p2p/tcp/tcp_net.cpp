@@ -26,8 +26,7 @@ Net::Net(int rank, int size, Logger logger, Limits limits)
       forks_([this] { close_in_child(); }) {
   Sorter& sorter = *this;
   for (int peer = 0; peer < size; ++peer) {
-    outlets_.push_back(std::make_unique<Outlet>(peer, site_, poller_));
-    inlets_.push_back(std::make_unique<Inlet>(peer, poller_, sorter));
+    links_.push_back(std::make_unique<Link>(peer, site_, poller_, sorter));
   }
 }
 
@@ -40,17 +39,17 @@ void Net::set_token(const Token& token) {
 
 void Net::introduce(int rank, const Address& address, const Nonce& nonce) {
   const std::lock_guard lock(mutex_);
-  if (!outlet(rank).is_introduced()) outlet(rank).introduce(address, nonce);
+  if (!link(rank).is_introduced()) link(rank).introduce(address, nonce);
 }
 
 bool Net::knows(int rank) const {
   const std::lock_guard lock(mutex_);
-  return outlets_[static_cast<std::size_t>(rank)]->is_introduced();
+  return link(rank).is_introduced();
 }
 
 bool Net::has_heard(int rank) const {
   const std::lock_guard lock(mutex_);
-  return inlets_[static_cast<std::size_t>(rank)]->turn() != 0;
+  return link(rank).has_heard();
 }
 
 // --- Groups ---
@@ -112,7 +111,7 @@ bool Net::sort(const std::shared_ptr<Incoming>& message) {
 
 void Net::start(Sending& message) {
   const std::lock_guard lock(mutex_);
-  outlet(message.to).start(message);
+  link(message.to).start(message);
 }
 
 void Net::start(std::uint64_t group, Receiving& receive) {
@@ -125,7 +124,7 @@ void Net::start(std::uint64_t group, Receiving& receive) {
 
 bool Net::withdraw(Sending& message) noexcept {
   const std::lock_guard lock(mutex_);
-  return message.done.load(std::memory_order_relaxed) || outlet(message.to).withdraw(message);
+  return message.done.load(std::memory_order_relaxed) || link(message.to).withdraw(message);
 }
 
 bool Net::withdraw(std::uint64_t group, Receiving& receive, bool keep) noexcept {
@@ -190,11 +189,8 @@ void Net::move() {
       case Owner::guest:
         hear(ready.number);
         break;
-      case Owner::outlet:
-        outlet(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
-        break;
-      case Owner::inlet:
-        inlet(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
+      case Owner::link:
+        link(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
         break;
     }
   }
@@ -205,17 +201,13 @@ void Net::move() {
 void Net::look_after(TimePoint now) {
   constexpr Duration between_looks = std::chrono::milliseconds(10);
   next_look_ = now + between_looks;
-  for (const auto& one : outlets_)
-    if (one->is_restless()) one->look_after(now);
-  forget_guests(now);
   bool failed = is_deaf(now);
-  for (int rank = 0; rank < size(); ++rank) failed = failed || is_lost(rank, now);
+  for (const auto& one : links_) {
+    if (one->is_restless()) one->look_after(now);
+    failed = failed || one->is_lost(now);
+  }
+  forget_guests(now);
   has_failures_.store(failed, std::memory_order_relaxed);
-}
-
-bool Net::is_lost(int rank, TimePoint now) const {
-  const auto& lost = inlets_[static_cast<std::size_t>(rank)]->lost_since();
-  return lost && now - *lost > site_.limits.patience;
 }
 
 bool Net::is_deaf(TimePoint now) const {
@@ -228,24 +220,12 @@ void Net::look_whether_failed(int rank) {
   if (is_deaf(now))
     throw ResourceError("no descriptors are left for those who connect to this rank",
                         {.remedy = "raise the limit of open files (ulimit -n)"});
-  if (rank == any_source || !is_lost(rank, now)) return;
-  throw NetworkError(fmt::format("the connection from rank {} was lost and has not come back: {}",
-                                 rank, inlet(rank).why_lost()),
-                     {.remedy = "see whether that rank still runs, and whether its host can be "
-                                "reached by the interface that HYMN_INTERFACE names",
-                      .missing = {rank}});
+  if (rank != any_source && link(rank).is_lost(now)) std::rethrow_exception(link(rank).error());
 }
 
 std::string Net::trouble_with(int rank) const {
   const std::lock_guard lock(mutex_);
-  const TimePoint now = std::chrono::steady_clock::now();
-  const auto index = static_cast<std::size_t>(rank);
-  if (std::string told = outlets_[index]->trouble(now); !told.empty()) return told;
-  const Inlet& from = *inlets_[index];
-  if (!from.lost_since()) return {};
-  return fmt::format("the connection from rank {} was lost {:.1f} s ago: {}", rank,
-                     std::chrono::duration<double>(now - *from.lost_since()).count(),
-                     from.why_lost());
+  return link(rank).trouble(std::chrono::steady_clock::now());
 }
 
 // --- The end ---
@@ -256,23 +236,21 @@ void Net::shut_down(Duration limit) {
     {
       const std::lock_guard lock(mutex_);
       const bool drained =
-          std::ranges::all_of(outlets_, [](const auto& one) { return one->is_drained(); });
+          std::ranges::all_of(links_, [](const auto& one) { return one->is_drained(); });
       if (drained || std::chrono::steady_clock::now() >= until) break;
       move();
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& one : outlets_) one->close();
-  for (const auto& one : inlets_) one->close();
+  for (const auto& one : links_) one->close();
   guests_.clear();
   listener_ = {};
 }
 
 // Its parent goes on with them; but the other ends must see when the parent ends.
 void Net::close_in_child() {
-  for (const auto& one : outlets_) one->close();
-  for (const auto& one : inlets_) one->close();
+  for (const auto& one : links_) one->close();
   for (auto& [number, guest] : guests_) guest.socket = {};
   listener_ = {};
   poller_.close();
@@ -280,8 +258,7 @@ void Net::close_in_child() {
 
 void Net::cut(int rank) {
   const std::lock_guard lock(mutex_);
-  for (const int socket : {outlet(rank).socket(), inlet(rank).socket()})
-    if (socket >= 0) ::shutdown(socket, SHUT_RDWR);
+  link(rank).cut();
 }
 
 }  // namespace hymn::tcp

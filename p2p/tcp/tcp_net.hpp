@@ -1,9 +1,9 @@
 // The connections of one rank of a world to the others, and what comes by them: made when they are
 // needed, shared by all groups, and moved by whoever waits.
 //
-// For each other rank there is one by which this rank sends, and makes, and one by which it
-// receives; what one says of messages goes back by the same. So two ranks never have to agree which
-// of them connects, and a message does not wait until the other one looks.
+// There is one for each other rank, made by whoever of the two has something to say first: a
+// message does not wait until the other one looks. A Link tells what becomes of two that are made
+// at once.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,7 @@
 #include "base/log.hpp"
 #include "base/own_process.hpp"
 #include "base/recent_map.hpp"
-#include "p2p/tcp/tcp_inlet.hpp"
-#include "p2p/tcp/tcp_outlet.hpp"
+#include "p2p/tcp/tcp_link.hpp"
 
 namespace hymn::tcp {
 
@@ -39,7 +38,7 @@ class Net final : private Post, private Sorter {
   Net& operator=(const Net&) = delete;
   ~Net() override;
 
-  int size() const { return static_cast<int>(outlets_.size()); }
+  int size() const { return static_cast<int>(links_.size()); }
   /// At an address of this host, and any port. Throws NetworkError and ResourceError.
   void listen(const std::string& host);
   /// Unset: it listens nowhere.
@@ -50,7 +49,7 @@ class Net final : private Post, private Sorter {
   /// Where a rank listens, and the nonce that it has given out; the first is remembered.
   void introduce(int rank, const Address& address, const Nonce& nonce);
   bool knows(int rank) const;
-  /// Whether it has ever connected to this one.
+  /// Whether it has ever connected to this one, or said something.
   bool has_heard(int rank) const;
 
   /// From now on messages of this group can be received; until close().
@@ -61,7 +60,7 @@ class Net final : private Post, private Sorter {
 
   void start(Sending& message);
   void start(std::uint64_t group, Receiving& receive);
-  /// As those of Outlet and Mailbox.
+  /// As those of Link and Mailbox.
   bool withdraw(Sending& message) noexcept;
   bool withdraw(std::uint64_t group, Receiving& receive, bool keep) noexcept;
   struct Found {
@@ -78,7 +77,7 @@ class Net final : private Post, private Sorter {
       look_whether_failed(rank);
   }
 
-  /// What is known to be wrong with the connections to and from a rank, for people; empty: nothing.
+  /// What is known to be wrong with the connection to a rank, for people; empty: nothing.
   std::string trouble_with(int rank) const;
 
   /// While it lives whatever is done here wakes rest().
@@ -99,7 +98,7 @@ class Net final : private Post, private Sorter {
   void shut_down(Duration limit);
   // For tests.
   std::size_t strangers() const;
-  /// Ends the connections to and from this rank, as a network might.
+  /// Ends the connections to this rank, as a network might.
   void cut(int rank);
 
  private:
@@ -110,9 +109,9 @@ class Net final : private Post, private Sorter {
     Hello hello{};
   };
 
-  void want(Incoming& message) override { message.inlet->want(message); }
+  void want(Incoming& message) override { message.link->want(message); }
   void settle(Incoming& message) override {
-    if (message.inlet != nullptr) message.inlet->settle(message);
+    if (message.link != nullptr) message.link->settle(message);
   }
   void finish(Receiving& receive) override;
   bool sort(const std::shared_ptr<Incoming>& message) override;
@@ -123,7 +122,6 @@ class Net final : private Post, private Sorter {
   void end_box(std::uint64_t group);
   void move();
   void look_after(TimePoint now);
-  bool is_lost(int rank, TimePoint now) const;
   bool is_deaf(TimePoint now) const;
   void look_whether_failed(int rank);
   void accept();
@@ -132,19 +130,18 @@ class Net final : private Post, private Sorter {
   void welcome(Guest guest);
   void forget_guests(TimePoint now);
   void end_guest(std::map<std::uint32_t, Guest>::iterator guest);
-  Outlet& outlet(int rank) { return *outlets_[static_cast<std::size_t>(rank)]; }
-  Inlet& inlet(int rank) { return *inlets_[static_cast<std::size_t>(rank)]; }
+  Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  const Link& link(int rank) const { return *links_[static_cast<std::size_t>(rank)]; }
   void close_in_child();
 
   const Logger logger_;
   const Nonce nonce_;
   mutable std::mutex mutex_;  // guards what follows
   Poller poller_;
-  OutletSite site_;
+  LinkSite site_;
   Descriptor listener_;
-  std::optional<TimePoint> deaf_since_;  ///< no descriptor is left for who connects
-  std::vector<std::unique_ptr<Outlet>> outlets_;
-  std::vector<std::unique_ptr<Inlet>> inlets_;
+  std::optional<TimePoint> deaf_since_;       ///< no descriptor is left for who connects
+  std::vector<std::unique_ptr<Link>> links_;  ///< by rank
   std::map<std::uint32_t, Guest> guests_;
   std::uint32_t last_guest_ = 0;
   std::map<std::uint64_t, std::unique_ptr<Mailbox>> boxes_;  ///< by group

@@ -2,26 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <utility>
 
 #include "hymn/error.hpp"
 
 namespace hymn::tcp {
-namespace {
-
-constexpr std::size_t most_written_at_once = std::size_t{4} << 20;
-constexpr std::size_t most_frames = 16;
-
-iovec bytes_at(const std::byte* data, std::size_t bytes) {
-  return {const_cast<std::byte*>(data), bytes};
-}
-
-}  // namespace
-
-void Outlet::introduce(const Address& address, const Nonce& nonce) {
-  address_ = address;
-  contact_ = {.from = site_.rank, .to = rank_, .nonce_of_listener = nonce};
-}
 
 bool Outlet::is_short(const Sending& message) const {
   return message.bytes <= eager_limit &&
@@ -31,21 +16,15 @@ bool Outlet::is_short(const Sending& message) const {
 void Outlet::start(Sending& message) {
   if (error_) {
     message.error = error_;
-    return site_.finish(message);
+    return finish_(message);
   }
-  // One that was lost while nobody wanted it counts from now on.
-  if (state_ == State::lost && !has_something_to_say())
-    note_trouble(std::chrono::steady_clock::now());
-  Frame frame{.group = message.group, .tag = message.tag};
-  if (is_short(message)) {
-    spent_ += eager_cost(message.bytes);
-    frame.kind = FrameKind::eager;
-    frame.length = static_cast<std::uint32_t>(message.bytes);
-    message.number = say(frame, {message.data, message.bytes}, &message);
-  } else {
-    announce(message);
-  }
-  say_something();
+  if (!is_short(message)) return announce(message);
+  spent_ += eager_cost(message.bytes);
+  message.number = say({.kind = FrameKind::eager,
+                        .group = message.group,
+                        .tag = message.tag,
+                        .length = static_cast<std::uint32_t>(message.bytes)},
+                       {message.data, message.bytes}, &message);
 }
 
 // Its first bytes need no copy: it is done only when the other end has them.
@@ -89,25 +68,15 @@ Outlet::Said* Outlet::find_said(std::uint64_t number) {
   return &said_[number - said_.front().number];
 }
 
-void Outlet::say_something() {
-  if (state_ == State::idle) connect(std::chrono::steady_clock::now());
-  if (state_ == State::up) flush();
-}
-
-bool Outlet::withdraw(Sending& message) noexcept {
+bool Outlet::withdraw(Sending& message) {
   if (Said* const said = find_said(message.number); said && said->sending == &message)
     said->sending = nullptr;  // it goes on its way all the same
   const auto found = long_.find(message.number);
   if (found == long_.end() || found->second != &message) return true;
   long_.erase(found);
-  try {
-    release(message);
-    say({.kind = FrameKind::cancel, .value = message.number}, {}, nullptr);
-    say_something();
-  } catch (...) {
-    lose("no memory");  // and the next connection does not know of it
-  }
-  return !message.begun;
+  release(message);
+  say({.kind = FrameKind::cancel, .value = message.number}, {}, nullptr);
+  return false;
 }
 
 // What has been said is said to its end, and again where the connection is lost; and a part of
@@ -120,85 +89,50 @@ void Outlet::release(Sending& message) {
   }
   ready_.remove(&message);
   if (part_.sending != &message) return;
+  if (!part_.is_begun()) {
+    part_ = {};
+    return;
+  }
   part_.copy.assign(part_.data, part_.data + part_.left);
   part_.data = part_.copy.data();
   part_.sending = nullptr;
 }
 
+void Outlet::fail(std::exception_ptr error) {
+  error_ = std::move(error);
+  const auto fail_one = [this](Sending& message) {
+    message.error = error_;
+    finish_(message);
+  };
+  for (const Said& said : said_)
+    if (said.sending != nullptr) fail_one(*said.sending);
+  for (const auto& [number, message] : long_) fail_one(*message);
+  said_.clear();
+  long_.clear();
+}
+
+// --- Connections ---
+
+// What was said of long messages may have been lost on the way here with the last one.
+void Outlet::connected() {
+  if (std::exchange(was_connected_, true))
+    for (const auto& [number, message] : long_)
+      say({.kind = FrameKind::ask, .value = number}, {}, nullptr);
+}
+
+void Outlet::disconnected() {
+  next_ = 0;
+  offset_ = 0;
+  part_ = {};
+  ready_.clear();
+  for (const auto& [number, message] : long_) message->granted = false;
+}
+
 // --- Writing ---
 
-// In this order: the hello, a part that has been begun, what is numbered.
-std::size_t Outlet::gather(std::span<iovec> parts) const {
-  std::size_t count = 0;
-  if (hello_left_ != 0)
-    parts[count++] = bytes_at(hello_.data() + (hello_.size() - hello_left_), hello_left_);
-  if (part_.head_left != 0)
-    parts[count++] = bytes_at(part_.head.data() + (head_bytes - part_.head_left), part_.head_left);
-  if (part_.left != 0) parts[count++] = bytes_at(part_.data, part_.left);
-  std::size_t offset = offset_;
-  for (std::size_t i = next_; i < said_.size() && count + 1 < parts.size(); ++i) {
-    count += gather_said(said_[i], offset, parts.subspan(count));
-    offset = 0;
-  }
-  return count;
-}
-
-std::size_t Outlet::gather_said(const Said& said, std::size_t offset, std::span<iovec> parts) {
-  std::size_t count = 0;
-  if (offset < said.bytes.size())
-    parts[count++] = bytes_at(said.bytes.data() + offset, said.bytes.size() - offset);
-  const std::size_t of_ahead = std::max(offset, said.bytes.size()) - said.bytes.size();
-  if (of_ahead < said.ahead.size())
-    parts[count++] = bytes_at(said.ahead.data() + of_ahead, said.ahead.size() - of_ahead);
-  return count;
-}
-
-void Outlet::flush() {
-  std::array<iovec, most_frames> parts;
-  for (std::size_t moved = 0; moved < most_written_at_once && state_ == State::up;) {
-    if (part_.is_empty() && next_ == said_.size() && !ready_.empty()) begin_part();
-    const std::size_t count = gather(parts);
-    if (count == 0) break;
-    const Moved put = write_some(socket_.number(), std::span(parts).first(count));
-    if (put.over) return lose(put.problem);
-    if (put.bytes == 0) break;
-    written(put.bytes);
-    moved += put.bytes;
-  }
-  watch();
-}
-
-void Outlet::written(std::size_t bytes) {
-  const auto take = [&bytes](std::size_t& left) {
-    const std::size_t taken = std::min(bytes, left);
-    left -= taken;
-    bytes -= taken;
-    return taken;
-  };
-  take(hello_left_);
-  if (!part_.is_empty()) {
-    take(part_.head_left);
-    part_.data += take(part_.left);
-    if (part_.is_empty()) end_part();
-  }
-  while (bytes != 0) {
-    std::size_t left = said_[next_].size() - offset_;
-    offset_ += take(left);
-    if (left != 0) return;
-    end_frame();
-  }
-}
-
-void Outlet::end_frame() {
-  Said& said = said_[next_];
-  ++next_;
-  offset_ = 0;
-  if (said.sending != nullptr) site_.finish(*std::exchange(said.sending, nullptr));
-}
-
-void Outlet::begin_part() {
+void Outlet::begin_part_if_free() {
+  if (!part_.is_empty() || next_ != said_.size() || ready_.empty()) return;
   Sending& message = *ready_.front();
-  message.begun = true;
   part_.sending = &message;
   part_.bytes = std::min<std::uint64_t>(message.bytes - message.sent, part_limit);
   part_.head = head_of({.kind = FrameKind::data,
@@ -208,6 +142,71 @@ void Outlet::begin_part() {
   part_.head_left = head_bytes;
   part_.data = message.data + message.sent;
   part_.left = part_.bytes;
+}
+
+// A part is begun when all frames are written, so that it is one or the other.
+std::size_t Outlet::gather_begun(std::span<iovec> pieces) const {
+  if (part_.is_begun()) return gather_part(pieces);
+  return offset_ != 0 ? gather_said(said_[next_], offset_, pieces) : 0;
+}
+
+std::size_t Outlet::gather_new(std::span<iovec> pieces) const {
+  std::size_t count = 0;
+  std::size_t next = next_ + (offset_ != 0 ? 1 : 0);
+  for (; next < said_.size() && count + 1 < pieces.size(); ++next)
+    count += gather_said(said_[next], 0, pieces.subspan(count));
+  const bool has_room = next == said_.size() && count + 1 < pieces.size();
+  if (has_room && !part_.is_begun()) count += gather_part(pieces.subspan(count));
+  return count;
+}
+
+std::size_t Outlet::gather_said(const Said& said, std::size_t offset, std::span<iovec> pieces) {
+  std::size_t count = 0;
+  if (offset < said.bytes.size())
+    pieces[count++] = bytes_at(said.bytes.data() + offset, said.bytes.size() - offset);
+  const std::size_t of_ahead = std::max(offset, said.bytes.size()) - said.bytes.size();
+  if (of_ahead < said.ahead.size())
+    pieces[count++] = bytes_at(said.ahead.data() + of_ahead, said.ahead.size() - of_ahead);
+  return count;
+}
+
+std::size_t Outlet::gather_part(std::span<iovec> pieces) const {
+  std::size_t count = 0;
+  if (part_.head_left != 0)
+    pieces[count++] = bytes_at(part_.head.data() + (head_bytes - part_.head_left), part_.head_left);
+  if (part_.left != 0) pieces[count++] = bytes_at(part_.data, part_.left);
+  return count;
+}
+
+std::size_t Outlet::written_begun(std::size_t bytes) {
+  if (part_.is_begun()) return written_part(bytes);
+  return offset_ != 0 ? written_frame(bytes) : bytes;
+}
+
+void Outlet::written_new(std::size_t bytes) {
+  while (bytes != 0) bytes = next_ != said_.size() ? written_frame(bytes) : written_part(bytes);
+}
+
+std::size_t Outlet::written_frame(std::size_t bytes) {
+  Said& said = said_[next_];
+  const std::size_t taken = std::min(bytes, said.size() - offset_);
+  offset_ += taken;
+  if (offset_ != said.size()) return 0;
+  ++next_;
+  offset_ = 0;
+  if (said.sending != nullptr) finish_(*std::exchange(said.sending, nullptr));
+  return bytes - taken;
+}
+
+std::size_t Outlet::written_part(std::size_t bytes) {
+  if (part_.sending != nullptr) part_.sending->begun = true;
+  const std::size_t of_head = std::min(bytes, part_.head_left);
+  const std::size_t of_data = std::min(bytes - of_head, part_.left);
+  part_.head_left -= of_head;
+  part_.data += of_data;
+  part_.left -= of_data;
+  if (part_.is_empty()) end_part();
+  return bytes - of_head - of_data;
 }
 
 // Long messages take turns.
@@ -220,84 +219,7 @@ void Outlet::end_part() {
   if (message->sent != message->bytes) ready_.push_back(message);
 }
 
-bool Outlet::wants_to_write() const {
-  return hello_left_ != 0 || !part_.is_empty() || next_ != said_.size() || !ready_.empty();
-}
-
-void Outlet::watch() {
-  if (!socket_) return;
-  const bool writes = state_ == State::connecting || wants_to_write();
-  const std::uint32_t wanted = writes ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  if (wanted == watched_) return;
-  watched_ = wanted;
-  poller_.change(socket_.number(), Owner::outlet, static_cast<std::uint32_t>(rank_), wanted);
-}
-
-// --- Reading ---
-
-void Outlet::on_event(std::uint32_t events, std::span<std::byte> scratch) {
-  if (state_ == State::connecting) end_connecting();
-  if (state_ == State::up && (events & ~std::uint32_t{EPOLLOUT}) != 0) {
-    try {
-      read(scratch);
-    } catch (const Error& error) {
-      lose(error.what());
-    } catch (const std::bad_alloc&) {
-      lose("no memory for what was to be said");
-    }
-  }
-  if (state_ == State::up) flush();
-}
-
-void Outlet::read(std::span<std::byte> scratch) {
-  while (state_ == State::up) {
-    const std::array parts{bytes_at(scratch.data(), scratch.size())};
-    const Moved got = read_some(socket_.number(), parts);
-    if (got.over) return lose(got.problem);
-    if (got.bytes == 0) return;
-    parse(scratch.first(got.bytes));
-    if (got.bytes < scratch.size()) return;
-  }
-}
-
-void Outlet::parse(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const std::size_t wanted = is_welcome_ ? head_bytes : welcome_bytes;
-    const std::size_t count = std::min(wanted - have_, bytes.size());
-    std::copy_n(bytes.begin(), count, heard_.begin() + static_cast<std::ptrdiff_t>(have_));
-    have_ += count;
-    bytes = bytes.subspan(count);
-    if (have_ < wanted) return;
-    have_ = 0;
-    if (is_welcome_) {
-      hear(read_head(heard_));
-    } else {
-      check_welcome(std::span(heard_).first<welcome_bytes>(), site_.token, contact_);
-      is_welcome_ = true;
-      trouble_since_.reset();
-      attempts_ = 0;
-      pause_ = {};
-    }
-  }
-}
-
-void Outlet::hear(const Frame& frame) {
-  switch (frame.kind) {
-    case FrameKind::grant:
-      return granted(frame);
-    case FrameKind::finished:
-      return finished(frame);
-    case FrameKind::ack:
-      return acknowledged(frame);
-    case FrameKind::eager:
-    case FrameKind::announce:
-    case FrameKind::cancel:
-    case FrameKind::ask:
-    case FrameKind::data:
-      break;
-  }
-  throw NetworkError("who receives messages has said what only who sends them says");
-}
+// --- What the other end says ---
 
 void Outlet::granted(const Frame& frame) {
   const auto found = long_.find(frame.number);
@@ -316,7 +238,7 @@ void Outlet::finished(const Frame& frame) {
   forget_said(frame.number);
   release(message);
   long_.erase(found);
-  site_.finish(message);
+  finish_(message);
 }
 
 void Outlet::acknowledged(const Frame& frame) {
@@ -329,7 +251,7 @@ void Outlet::acknowledged(const Frame& frame) {
 // That and all before it have come; one that is being said again is said to its end.
 void Outlet::forget_said(std::uint64_t number) {
   while (!said_.empty() && said_.front().number <= number && (next_ > 0 || offset_ == 0)) {
-    if (said_.front().sending != nullptr) site_.finish(*said_.front().sending);
+    if (said_.front().sending != nullptr) finish_(*said_.front().sending);
     said_.pop_front();
     if (next_ > 0) --next_;
   }

@@ -12,7 +12,7 @@
 namespace hymn::tcp {
 
 /// Whose a socket is.
-enum class Owner : std::uint32_t { listener, waker, guest, outlet, inlet };
+enum class Owner : std::uint32_t { listener, waker, guest, link };
 
 struct Ready {
   Owner owner{};

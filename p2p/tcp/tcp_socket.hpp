@@ -46,6 +46,10 @@ Descriptor accept_one(int listener, int& problem);
 /// Small messages are sent at once; who is gone without a word is noticed in about ten seconds.
 void tune(int socket);
 
+inline iovec bytes_at(const std::byte* data, std::size_t bytes) {
+  return {const_cast<std::byte*>(data), bytes};
+}
+
 /// What a call has moved. Nothing and not `over`: no more for now.
 struct Moved {
   std::size_t bytes = 0;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "p2p/tcp/tcp_inlet.hpp"
+#include "p2p/tcp/tcp_link.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {
@@ -74,7 +74,7 @@ class Sender {
   std::uint64_t next_ = 1;
 };
 
-/// The other side, which receives some of it.
+/// The other side, which receives some of it, and has sent two messages of its own.
 class Receiver final : tcp::Post, tcp::Sorter {
  public:
   Receiver() {
@@ -87,8 +87,17 @@ class Receiver final : tcp::Post, tcp::Sorter {
       one.room = room->size();
       box_.post(one);
     }
+    for (tcp::Sending& one : sends_) {
+      one.to = 0;
+      one.data = sent_.data();
+      one.bytes = &one == &sends_.front() ? 100 : sent_.size();
+      link_.start(one);
+    }
   }
-  ~Receiver() override { box_.close(); }
+  ~Receiver() override {
+    for (tcp::Sending& one : sends_) link_.withdraw(one);
+    box_.close();
+  }
 
   /// What has become of each receive, and of the connections.
   std::string hear(const Connections& connections, std::size_t piece) {
@@ -97,23 +106,24 @@ class Receiver final : tcp::Post, tcp::Sorter {
       for (std::span<const std::byte> rest = connections[turn]; !rest.empty();) {
         const auto some = rest.first(std::min(piece, rest.size()));
         rest = rest.subspan(some.size());
-        if (inlet_.socket() < 0) break;
+        if (!link_.is_up()) break;
         fuzz::require(send(peer_.number(), some.data(), some.size(), MSG_NOSIGNAL) ==
                           static_cast<ssize_t>(some.size()),
                       "a pipe has room for an input");
-        inlet_.on_event(EPOLLIN, scratch_);
+        link_.on_event(EPOLLIN, scratch_);
         forget_replies();
       }
-      result_ += inlet_.socket() < 0 ? "lost: " + inlet_.why_lost() + ";" : "open;";
+      result_ += why_lost() + ";";
     }
+    for (const tcp::Sending& one : sends_) result_ += one.done ? "sent;" : "-;";
     for (const tcp::Receiving& one : receives_) tell(one);
     return result_;
   }
 
  private:
-  void want(tcp::Incoming& message) override { inlet_.want(message); }
+  void want(tcp::Incoming& message) override { link_.want(message); }
   void settle(tcp::Incoming& message) override {
-    if (message.inlet != nullptr) message.inlet->settle(message);
+    if (message.link != nullptr) message.link->settle(message);
   }
   void finish(tcp::Receiving& receive) override { receive.done = true; }
   bool sort(const std::shared_ptr<tcp::Incoming>& message) override {
@@ -128,7 +138,12 @@ class Receiver final : tcp::Post, tcp::Sorter {
         ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0,
         "there are descriptors");
     peer_ = Descriptor(ends[1]);
-    inlet_.adopt(Descriptor(ends[0]), turn, {});
+    link_.meet(Descriptor(ends[0]), {.from = 0, .to = 1, .turn = turn});
+  }
+  /// Empty: it is not. Without the time.
+  std::string why_lost() const {
+    const std::string trouble = link_.trouble(std::chrono::steady_clock::now());
+    return trouble.substr(trouble.find(':') + 1);
   }
   void forget_replies() {
     while (::recv(peer_.number(), scratch_.data(), scratch_.size(), 0) > 0) continue;
@@ -141,11 +156,14 @@ class Receiver final : tcp::Post, tcp::Sorter {
 
   tcp::Poller poller_;
   tcp::Mailbox box_{*this};
-  tcp::Inlet inlet_{0, poller_, *this};
+  const tcp::LinkSite site_{.rank = 1, .finish = [](tcp::Sending& one) { one.done = true; }};
+  tcp::Link link_{0, site_, poller_, *this};
   Descriptor peer_;
   std::vector<std::byte> scratch_ = std::vector<std::byte>(4096);
   std::vector<std::unique_ptr<std::array<std::byte, 100>>> rooms_;
   std::list<tcp::Receiving> receives_;
+  std::vector<std::byte> sent_ = std::vector<std::byte>(tcp::eager_limit + 1);
+  std::array<tcp::Sending, 2> sends_;
   std::string result_;
 };
 

@@ -21,18 +21,23 @@ inline MessageTag user(int tag) { return MessageTag::of_user(tag); }
 
 class TcpScene {
  public:
-  explicit TcpScene(int ranks, tcp::Limits limits = {}, const char* host = "127.0.0.1") {
+  /// If `introduced`, all know where all listen.
+  explicit TcpScene(int ranks, tcp::Limits limits = {}, const char* host = "127.0.0.1",
+                    bool introduced = true) {
     const Token token = Token::random();
     for (int rank = 0; rank < ranks; ++rank) {
       nets_.push_back(make_shared_here<tcp::Net>(rank, ranks, Logger(LogLevel::off, rank), limits));
       nets_.back()->set_token(token);
       nets_.back()->listen(host);
     }
-    for (const auto& net : nets_)
-      for (int rank = 0; rank < ranks; ++rank) introduce(*net, rank);
+    for (int rank = 0; introduced && rank < ranks; ++rank)
+      for (int other = 0; other < ranks; ++other) introduce(rank, other);
   }
 
   tcp::Net& net(int rank) { return *nets_[static_cast<std::size_t>(rank)]; }
+  void introduce(int rank, int other) {
+    net(rank).introduce(other, net(other).listens_at().value(), net(other).nonce());
+  }
   /// The first time it opens the group there.
   std::shared_ptr<MessagePort> port(int rank, std::uint64_t group = 0) {
     std::vector<int> ranks(nets_.size());
@@ -56,10 +61,6 @@ class TcpScene {
   }
 
  private:
-  void introduce(tcp::Net& net, int rank) {
-    const tcp::Net& other = *nets_[static_cast<std::size_t>(rank)];
-    net.introduce(rank, other.listens_at().value(), other.nonce());
-  }
   std::vector<std::shared_ptr<tcp::Net>> nets_;
 };
 

@@ -1,0 +1,177 @@
+#include "p2p/tcp/tcp_link.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "hymn/error.hpp"
+
+namespace hymn::tcp {
+namespace {
+
+constexpr std::size_t most_read_at_once = std::size_t{1} << 20;
+constexpr std::size_t most_written_at_once = std::size_t{4} << 20;
+constexpr std::size_t most_pieces = 16;
+
+}  // namespace
+
+void Link::start(Sending& message) {
+  // One that was lost while nobody wanted it counts from now on.
+  const bool is_away = state_ == State::lost || state_ == State::idle;
+  if (is_away && trouble_since_ && !outlet_.has_something_to_say())
+    note_trouble(std::chrono::steady_clock::now());
+  outlet_.start(message);
+  say_something();
+}
+
+void Link::say_something() {
+  if (state_ == State::idle && address_ && outlet_.has_something_to_say())
+    connect(std::chrono::steady_clock::now());
+  flush();
+}
+
+bool Link::withdraw(Sending& message) noexcept {
+  try {
+    if (outlet_.withdraw(message)) return true;
+    say_something();
+  } catch (...) {
+    lose("no memory");  // and the next connection does not know of it
+  }
+  return !message.begun;
+}
+
+void Link::want(Incoming& message) {
+  inlet_.want(message);
+  flush();
+}
+
+void Link::settle(Incoming& message) {
+  inlet_.settle(message);
+  flush();
+}
+
+void Link::on_event(std::uint32_t events, std::span<std::byte> scratch) {
+  is_reading_ = true;
+  try {
+    if (state_ == State::connecting)
+      end_connecting();
+    else if (state_ == State::up && (events & ~std::uint32_t{EPOLLOUT}) != 0)
+      read(scratch);
+  } catch (const Error& error) {
+    lose(error.what());
+  } catch (const std::bad_alloc&) {
+    lose("no memory for what came");  // it is said again
+  }
+  is_reading_ = false;
+  flush();
+}
+
+// --- Writing ---
+
+// What has been begun is written to its end; what is said of the peer's messages goes before this
+// rank's. Not in the midst of what has come: there may be more to say of it.
+void Link::flush() {
+  if (state_ != State::up || is_reading_) return;
+  if (inlet_.lacks_memory()) return lose("no memory for what is to be said");
+  if (outlet_.wants_to_write()) inlet_.acknowledge_by_the_way();
+  std::array<iovec, most_pieces> pieces;
+  for (std::size_t moved = 0; moved < most_written_at_once && why_no_writing_.empty();) {
+    if (inlet_.replies().empty()) outlet_.begin_part_if_free();
+    const std::size_t count = gather(pieces);
+    if (count == 0) break;
+    const Moved put = write_some(socket_.number(), std::span(pieces).first(count));
+    if (put.over) return end_writing(put.problem);
+    if (put.bytes == 0) break;
+    written(put.bytes);
+    moved += put.bytes;
+  }
+  watch();
+}
+
+std::size_t Link::gather(std::span<iovec> pieces) const {
+  std::size_t count = outlet_.gather_begun(pieces);
+  if (const auto replies = inlet_.replies(); !replies.empty())
+    pieces[count++] = bytes_at(replies.data(), replies.size());
+  return count + outlet_.gather_new(pieces.subspan(count));
+}
+
+void Link::written(std::size_t bytes) {
+  bytes = outlet_.written_begun(bytes);
+  bytes = inlet_.replied(bytes);
+  outlet_.written_new(bytes);
+}
+
+// The peer may have closed it after its last words, which are here and are not read yet.
+void Link::end_writing(const std::string& why) {
+  why_no_writing_ = why;
+  ::shutdown(socket_.number(), SHUT_RDWR);  // so that its end is seen, whatever has gone wrong
+}
+
+bool Link::wants_to_write() const { return !inlet_.replies().empty() || outlet_.wants_to_write(); }
+
+void Link::watch() {
+  if (!socket_) return;
+  const bool writes = state_ == State::connecting || wants_to_write();
+  const std::uint32_t wanted = writes ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  if (wanted == watched_) return;
+  watched_ = wanted;
+  poller_.change(socket_.number(), Owner::link, static_cast<std::uint32_t>(rank_), wanted);
+}
+
+// --- Reading ---
+
+void Link::read(std::span<std::byte> scratch) {
+  for (std::size_t moved = 0; moved < most_read_at_once;) {
+    const std::span<std::byte> direct = inlet_.room();
+    const std::array parts{bytes_at(direct.data(), direct.size()),
+                           bytes_at(scratch.data(), scratch.size())};
+    const Moved got = read_some(socket_.number(), parts);
+    if (got.over) return lose(why_no_writing_.empty() ? got.problem : why_no_writing_);
+    if (got.bytes == 0) return;
+    const std::size_t placed = std::min(got.bytes, direct.size());
+    if (placed != 0) inlet_.advance(placed);
+    parse(scratch.first(got.bytes - placed));
+    if (got.bytes < direct.size() + scratch.size()) return;  // there is no more
+    moved += got.bytes;
+  }
+}
+
+void Link::parse(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (inlet_.is_in_payload()) {
+      bytes = bytes.subspan(inlet_.take(bytes));
+      continue;
+    }
+    const std::size_t wanted = is_welcome_ ? head_bytes : welcome_bytes;
+    const std::size_t count = std::min(wanted - have_, bytes.size());
+    std::copy_n(bytes.begin(), count, head_.begin() + static_cast<std::ptrdiff_t>(have_));
+    have_ += count;
+    bytes = bytes.subspan(count);
+    if (have_ < wanted) return;
+    have_ = 0;
+    if (is_welcome_) {
+      hear(read_head(head_));
+    } else {
+      check_welcome(std::span(head_).first<welcome_bytes>(), site_.token, contact_);
+      be_welcome();
+    }
+  }
+}
+
+void Link::hear(const Frame& frame) {
+  switch (frame.kind) {
+    case FrameKind::eager:
+    case FrameKind::announce:
+    case FrameKind::cancel:
+    case FrameKind::ask:
+    case FrameKind::data:
+      return inlet_.begin(frame);
+    case FrameKind::grant:
+      return outlet_.granted(frame);
+    case FrameKind::finished:
+      return outlet_.finished(frame);
+    case FrameKind::ack:
+      return outlet_.acknowledged(frame);
+  }
+}
+
+}  // namespace hymn::tcp

@@ -1,0 +1,158 @@
+// This rank's link to another one: at most one connection at a time, by which the messages of both
+// go. It is made by whoever has something to say first, and again where it is lost.
+//
+// Both may make one at once. Each connection has a number, its turn: one more than the last that
+// its maker has made or heard of. Of two that were made at once both ranks keep the one with the
+// higher turn, of equal ones that of the lower rank; what was said on the other is said again. So
+// one that its maker knew of when it made another gives way to that; and a rank whose own can not
+// be made, as by a firewall, takes the one that comes, whatever its turn:
+//
+// - A connection on which no hello has been said yet gives way to any that comes.
+// - One that has been said a hello on, but is not welcome yet, gives way to one that goes before
+//   it. The other way round the one that comes waits, unread: until the own one is welcome, when it
+//   is closed; or is lost, or is not welcome for too long, when it is taken.
+// - One that is welcome gives way to one with a higher turn: the peer has lost it. Others are left
+//   from before it, and closed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hymn/timeout.hpp"
+#include "p2p/tcp/tcp_greeting.hpp"
+#include "p2p/tcp/tcp_inlet.hpp"
+#include "p2p/tcp/tcp_outlet.hpp"
+#include "p2p/tcp/tcp_poller.hpp"
+#include "p2p/tcp/tcp_socket.hpp"
+
+namespace hymn::tcp {
+
+struct Limits {
+  Duration handshake = std::chrono::seconds(5);   ///< for a stranger to prove itself
+  Duration connecting = std::chrono::seconds(3);  ///< for one attempt
+  /// Without a connection before what waits for one fails. Longer than the control plane takes to
+  /// say who is dead.
+  Duration patience = std::chrono::seconds(15);
+};
+
+/// What all links of a rank share.
+struct LinkSite {
+  int rank = -1;
+  Token token{};
+  Limits limits{};
+  /// Told of each message that is done.
+  FinishSending finish{};
+};
+
+/// Called with the lock of its Net held.
+class Link {
+ public:
+  Link(int rank, const LinkSite& site, Poller& poller, Sorter& sorter)
+      : rank_(rank),
+        site_(site),
+        poller_(poller),
+        outlet_(site.finish),
+        inlet_(rank, *this, sorter) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  /// Where the other one listens, and the nonce that it has given out.
+  void introduce(const Address& address, const Nonce& nonce);
+  bool is_introduced() const { return address_.has_value(); }
+  /// It has connected, and proved itself. Throws NetworkError where its connection is not wanted.
+  void meet(Descriptor socket, const Contact& contact);
+  /// Whether it has ever connected to this rank, or said something.
+  bool has_heard() const { return heard_turn_ != 0 || inlet_.has_begun(); }
+
+  void start(Sending& message);
+  /// Afterwards nobody reads its buffer. A short one, and one that goes ahead whole, is on its way
+  /// all the same. False: a part of it is there, and no more comes.
+  bool withdraw(Sending& message) noexcept;
+  void want(Incoming& message);
+  void settle(Incoming& message);
+  /// `scratch`: where it may read to.
+  void on_event(std::uint32_t events, std::span<std::byte> scratch);
+
+  /// Whether look_after() may have to do something.
+  bool is_restless() const;
+  /// Connects again, or gives up.
+  void look_after(TimePoint now);
+  /// There was a connection, and has been none for as long as patience lasts.
+  bool is_lost(TimePoint now) const;
+  /// What that, or a message that does not get there, ends with.
+  std::exception_ptr error() const;
+  /// Why what is said does not get there or here, for people; empty: nothing is known to be wrong.
+  std::string trouble(TimePoint now) const;
+  /// Whether all that was said has reached the other host, as far as it can.
+  bool is_drained() const;
+  bool is_up() const { return state_ == State::up; }
+  /// It is not made again, unless something is to be said.
+  void close();
+  /// As a network might; for tests.
+  void cut() const;
+
+ private:
+  enum class State : unsigned char { idle, connecting, up, lost };
+  /// A connection of the peer's that waits for what becomes of this rank's own.
+  struct Suitor {
+    Descriptor socket;
+    Contact contact;
+  };
+
+  void say_something();
+  void note_trouble(TimePoint now);
+  void forget_trouble();
+  void connect(TimePoint now);
+  void end_connecting();
+  bool goes_before_mine(const Contact& contact) const;
+  void adopt(Descriptor socket, const Contact& contact);
+  void begin(std::span<const std::byte> greeting);
+  void be_welcome();
+  void flush();
+  std::size_t gather(std::span<iovec> parts) const;
+  void written(std::size_t bytes);
+  void end_writing(const std::string& why);
+  void read(std::span<std::byte> scratch);
+  void parse(std::span<const std::byte> bytes);
+  void hear(const Frame& frame);
+  bool wants_to_write() const;
+  void watch();
+  void end_connection();
+  void lose(const std::string& why);
+  void give_up();
+  std::string without_connection(Duration time, std::string_view why) const;
+
+  const int rank_;
+  const LinkSite& site_;
+  Poller& poller_;
+  Outlet outlet_;
+  Inlet inlet_;
+  std::optional<Address> address_;
+  State state_ = State::idle;
+  std::uint64_t turn_ = 0;        ///< the last that was made here, or heard of
+  std::uint64_t heard_turn_ = 0;  ///< the peer's last
+  std::optional<Suitor> suitor_;
+  bool was_there_ = false;  ///< a connection that both had proved themselves on
+  std::string why_;         ///< the last connection, or attempt, has failed
+  bool lacks_descriptors_ = false;
+  std::optional<TimePoint> trouble_since_;
+  TimePoint began_{};
+  TimePoint retry_at_{};
+  Duration pause_{};
+  int attempts_ = 0;  ///< since there was trouble
+
+  // Of this connection.
+  Descriptor socket_;
+  Contact contact_;
+  bool is_mine_ = false;  ///< this rank has made it
+  bool is_welcome_ = false;
+  std::array<std::byte, head_bytes> head_{};  ///< or a welcome
+  std::size_t have_ = 0;                      ///< of that
+  std::uint32_t watched_ = 0;
+  bool is_reading_ = false;
+  std::string why_no_writing_;  ///< it is read to its end all the same; empty: it is written to
+};
+
+}  // namespace hymn::tcp

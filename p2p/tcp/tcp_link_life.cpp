@@ -1,0 +1,211 @@
+// How a link comes to its connection, loses it, makes it again, and gives up.
+
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "hymn/error.hpp"
+#include "p2p/tcp/tcp_link.hpp"
+
+namespace hymn::tcp {
+namespace {
+
+constexpr Duration first_pause = std::chrono::milliseconds(20);
+constexpr Duration longest_pause = std::chrono::milliseconds(500);
+// Whoever has made a connection makes the next one; the other only if that does not.
+constexpr int pauses_of_the_other = 4;
+// Who has not looked for long has not tried for long, either.
+constexpr int least_attempts = 5;
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+void Link::introduce(const Address& address, const Nonce& nonce) {
+  address_ = address;
+  contact_ = {.from = site_.rank, .to = rank_, .nonce_of_listener = nonce};
+}
+
+// --- Its beginning ---
+
+void Link::connect(TimePoint now) {
+  ++attempts_;
+  began_ = now;
+  is_mine_ = true;
+  lacks_descriptors_ = false;
+  try {
+    contact_.turn = ++turn_;
+    contact_.nonce = random_nonce();
+    socket_ = begin_connect(*address_);
+  } catch (const ResourceError& error) {
+    lacks_descriptors_ = true;
+    return lose(error.problem());
+  } catch (const NetworkError& error) {
+    return lose(error.problem());
+  }
+  state_ = State::connecting;
+  watched_ = EPOLLIN | EPOLLOUT;
+  if (!poller_.add(socket_.number(), Owner::link, static_cast<std::uint32_t>(rank_), watched_))
+    lose("no memory for a connection");
+}
+
+void Link::end_connecting() {
+  if (const int problem = end_of_connect(socket_.number()); problem != 0)
+    return lose(std::generic_category().message(problem));
+  begin(hello_of(site_.token, contact_));
+}
+
+void Link::meet(Descriptor socket, const Contact& contact) {
+  if (contact.turn <= heard_turn_) throw NetworkError("a hello was said a second time");
+  heard_turn_ = contact.turn;
+  turn_ = std::max(turn_, contact.turn);
+  if (state_ != State::up || !is_mine_ || goes_before_mine(contact))
+    return adopt(std::move(socket), contact);
+  if (is_welcome_) throw NetworkError("it was made before the one that is there");
+  suitor_ = {.socket = std::move(socket), .contact = contact};
+}
+
+bool Link::goes_before_mine(const Contact& contact) const {
+  return contact.turn > contact_.turn || (contact.turn == contact_.turn && rank_ < site_.rank);
+}
+
+void Link::adopt(Descriptor socket, const Contact& contact) {
+  end_connection();
+  is_mine_ = false;
+  socket_ = std::move(socket);
+  watched_ = EPOLLIN;
+  if (!poller_.add(socket_.number(), Owner::link, static_cast<std::uint32_t>(rank_), watched_))
+    return lose("no memory for a connection");
+  be_welcome();
+  try {
+    begin(welcome_of(site_.token, contact));
+  } catch (const std::bad_alloc&) {
+    return lose("no memory for what is to be said");
+  }
+  flush();
+}
+
+void Link::begin(std::span<const std::byte> greeting) {
+  state_ = State::up;
+  inlet_.connected(greeting);
+  outlet_.connected();
+}
+
+void Link::be_welcome() {
+  is_welcome_ = true;
+  was_there_ = true;
+  suitor_.reset();
+  forget_trouble();
+}
+
+void Link::note_trouble(TimePoint now) {
+  trouble_since_ = now;
+  attempts_ = 0;
+  retry_at_ = now;
+}
+
+void Link::forget_trouble() {
+  trouble_since_.reset();
+  attempts_ = 0;
+  pause_ = {};
+}
+
+// --- Its end ---
+
+void Link::end_connection() {
+  if (socket_) poller_.remove(socket_.number());
+  socket_ = {};
+  is_welcome_ = false;
+  have_ = 0;
+  why_no_writing_.clear();
+  outlet_.disconnected();
+  inlet_.disconnected();
+}
+
+void Link::lose(const std::string& why) {
+  end_connection();
+  state_ = State::lost;
+  why_ = why;
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (!trouble_since_) note_trouble(now);
+  pause_ = std::clamp(2 * pause_, first_pause, longest_pause);
+  retry_at_ = now + (is_mine_ ? pause_ : pauses_of_the_other * pause_);
+  if (auto suitor = std::exchange(suitor_, std::nullopt))
+    adopt(std::move(suitor->socket), suitor->contact);
+}
+
+bool Link::is_restless() const {
+  return state_ == State::connecting || state_ == State::lost || suitor_;
+}
+
+// Also where there is nothing to say: who waits for a message of this rank's must see that it is
+// still there.
+void Link::look_after(TimePoint now) {
+  const bool is_slow = now - began_ > site_.limits.connecting;
+  if (is_slow && (state_ == State::connecting || suitor_)) lose("nobody answers there");
+  if (state_ != State::lost) return;
+  if ((attempts_ >= least_attempts || !address_) && now - *trouble_since_ > site_.limits.patience)
+    return give_up();
+  if (now >= retry_at_ && address_) connect(now);
+}
+
+// The next message begins anew.
+void Link::give_up() {
+  state_ = State::idle;
+  if (outlet_.has_something_to_say()) outlet_.fail(error());
+}
+
+bool Link::is_lost(TimePoint now) const {
+  return was_there_ && state_ != State::up && trouble_since_ &&
+         now - *trouble_since_ > site_.limits.patience;
+}
+
+std::exception_ptr Link::error() const {
+  const std::string problem = without_connection(site_.limits.patience, why_);
+  if (lacks_descriptors_)
+    return std::make_exception_ptr(
+        ResourceError(problem, {.remedy = "raise the limit of open files (ulimit -n)"}));
+  return std::make_exception_ptr(NetworkError(
+      problem,
+      {.remedy = "see whether that rank still runs, and whether its host can be reached by the "
+                 "interface that HYMN_INTERFACE names",
+       .missing = {rank_}}));
+}
+
+std::string Link::without_connection(Duration time, std::string_view why) const {
+  const std::string place = address_ ? " at " + address_->text() : "";
+  return fmt::format("no connection to rank {}{} for {:.1f} s: {}", rank_, place, seconds(time),
+                     why);
+}
+
+// One that is up counts when whoever is there has said that it is the right one.
+std::string Link::trouble(TimePoint now) const {
+  if (state_ == State::up && is_welcome_) return {};
+  if (trouble_since_) return without_connection(now - *trouble_since_, why_);
+  if (state_ != State::connecting) return {};
+  return without_connection(now - began_, "nobody has answered there yet");
+}
+
+bool Link::is_drained() const {
+  if (state_ == State::connecting) return !outlet_.has_something_to_say();
+  if (state_ != State::up) return true;
+  int waiting = 0;
+  return !wants_to_write() && (::ioctl(socket_.number(), SIOCOUTQ, &waiting) != 0 || waiting == 0);
+}
+
+void Link::close() {
+  socket_ = {};
+  suitor_.reset();
+  state_ = State::idle;
+}
+
+void Link::cut() const {
+  if (socket_) ::shutdown(socket_.number(), SHUT_RDWR);
+  if (suitor_) ::shutdown(suitor_->socket.number(), SHUT_RDWR);
+}
+
+}  // namespace hymn::tcp
