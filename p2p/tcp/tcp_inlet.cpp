@@ -131,6 +131,10 @@ std::span<std::byte> Inlet::room() const {
   return to != nullptr ? std::span(to, left_) : std::span<std::byte>();
 }
 
+bool Inlet::is_followed_by_more() const {
+  return current_ && current_->granted && current_->come + left_ < current_->bytes;
+}
+
 std::size_t Inlet::take(std::span<const std::byte> bytes) {
   const std::size_t count = std::min<std::uint64_t>(left_, bytes.size());
   if (const auto to = room(); !to.empty()) std::memcpy(to.data(), bytes.data(), count);

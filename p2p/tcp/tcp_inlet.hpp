@@ -41,6 +41,8 @@ class Inlet {
   bool is_in_payload() const { return left_ > 0; }
   /// Where what follows a head belongs; empty: nowhere, or none follows.
   std::span<std::byte> room() const;
+  /// Whether the next part of the same message comes behind that, most likely.
+  bool is_followed_by_more() const;
   /// So many have been written there.
   void advance(std::size_t bytes);
   /// How many of them belong to what follows a head.

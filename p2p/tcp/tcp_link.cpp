@@ -119,18 +119,21 @@ void Link::watch() {
 
 // --- Reading ---
 
+// Of the next part of a long message only the head is read with the end of this one: what follows
+// it belongs elsewhere than into the scratch.
 void Link::read(std::span<std::byte> scratch) {
   for (std::size_t moved = 0; moved < most_read_at_once;) {
     const std::span<std::byte> direct = inlet_.room();
+    const std::size_t behind = inlet_.is_followed_by_more() ? head_bytes : scratch.size();
     const std::array parts{bytes_at(direct.data(), direct.size()),
-                           bytes_at(scratch.data(), scratch.size())};
+                           bytes_at(scratch.data(), behind)};
     const Moved got = read_some(socket_.number(), parts);
     if (got.over) return lose(why_no_writing_.empty() ? got.problem : why_no_writing_);
     if (got.bytes == 0) return;
     const std::size_t placed = std::min(got.bytes, direct.size());
     if (placed != 0) inlet_.advance(placed);
     parse(scratch.first(got.bytes - placed));
-    if (got.bytes < direct.size() + scratch.size()) return;  // there is no more
+    if (got.bytes < direct.size() + behind) return;  // there is no more
     moved += got.bytes;
   }
 }

@@ -8,9 +8,9 @@
 // be made, as by a firewall, takes the one that comes, whatever its turn:
 //
 // - A connection on which no hello has been said yet gives way to any that comes.
-// - One that has been said a hello on, but is not welcome yet, gives way to one that goes before
-//   it. The other way round the one that comes waits, unread: until the own one is welcome, when it
-//   is closed; or is lost, or is not welcome for too long, when it is taken.
+// - One on which it has, but which is not welcome yet, gives way to one that goes before it. The
+//   other way round the one that comes waits, unread: until the own one is welcome, when it
+//   is closed; or is lost, or is not welcome for another while, when the one that came is taken.
 // - One that is welcome gives way to one with a higher turn: the peer has lost it. Others are left
 //   from before it, and closed.
 #pragma once
@@ -99,6 +99,7 @@ class Link {
   struct Suitor {
     Descriptor socket;
     Contact contact;
+    TimePoint since;
   };
 
   void say_something();

@@ -66,11 +66,14 @@ void Link::meet(Descriptor socket, const Contact& contact) {
   if (state_ != State::up || !is_mine_ || goes_before_mine(contact))
     return adopt(std::move(socket), contact);
   if (is_welcome_) throw NetworkError("it was made before the one that is there");
-  suitor_ = {.socket = std::move(socket), .contact = contact};
+  suitor_ = {
+      .socket = std::move(socket), .contact = contact, .since = std::chrono::steady_clock::now()};
 }
 
+// One with the same turn that comes when the own one is welcome has been given up for that.
 bool Link::goes_before_mine(const Contact& contact) const {
-  return contact.turn > contact_.turn || (contact.turn == contact_.turn && rank_ < site_.rank);
+  if (contact.turn != contact_.turn) return contact.turn > contact_.turn;
+  return !is_welcome_ && rank_ < site_.rank;
 }
 
 void Link::adopt(Descriptor socket, const Contact& contact) {
@@ -145,8 +148,9 @@ bool Link::is_restless() const {
 // Also where there is nothing to say: who waits for a message of this rank's must see that it is
 // still there.
 void Link::look_after(TimePoint now) {
-  const bool is_slow = now - began_ > site_.limits.connecting;
-  if (is_slow && (state_ == State::connecting || suitor_)) lose("nobody answers there");
+  const auto is_long_ago = [&](TimePoint when) { return now - when > site_.limits.connecting; };
+  if (state_ == State::connecting ? is_long_ago(began_) : suitor_ && is_long_ago(suitor_->since))
+    lose("nobody answers there");
   if (state_ != State::lost) return;
   if ((attempts_ >= least_attempts || !address_) && now - *trouble_since_ > site_.limits.patience)
     return give_up();
@@ -197,8 +201,10 @@ bool Link::is_drained() const {
   return !wants_to_write() && (::ioctl(socket_.number(), SIOCOUTQ, &waiting) != 0 || waiting == 0);
 }
 
+// In a child made by fork() the poller is its parent's: nothing is removed from there.
 void Link::close() {
   socket_ = {};
+  end_connection();
   suitor_.reset();
   state_ = State::idle;
 }

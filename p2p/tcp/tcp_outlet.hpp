@@ -30,7 +30,8 @@ class Outlet {
   Outlet& operator=(const Outlet&) = delete;
 
   void start(Sending& message);
-  /// False: the other end must be told. Where it throws, only what is on this connection is lost.
+  /// False: it was a long one, of whose end the other end is told. Where it throws it is withdrawn,
+  /// but this connection must not go on.
   bool withdraw(Sending& message);
   bool has_something_to_say() const { return !said_.empty() || !long_.empty(); }
   /// Of all that there is, and will be.

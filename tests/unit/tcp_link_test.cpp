@@ -259,5 +259,24 @@ TEST(TcpLink, TheLastWordsOfOneThatHasEndedAreHeard) {
   EXPECT_EQ(got, block);
 }
 
+// Also where this rank had its own connection, and left the other one unread for that.
+TEST(TcpLink, TheLastWordsOnAConnectionThatWaitsAreHeard) {
+  TcpScene scene(2);
+  const Block block = pattern(60'000, 1);
+  const auto mine = scene.port(0)->open();
+  mine->send(1, user(1), sent(block));
+  const auto last = scene.port(1)->open();
+  last->send(0, user(1), sent(block));
+  scene.net(1).turn();                                          // its hello is said
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and has come to this host
+  scene.net(0).turn();  // and this rank's, before the other one is heard
+  scene.net(1).shut_down(std::chrono::seconds(1));
+  Block got(block.size());
+  const auto in = scene.port(0)->open();
+  in->recv(1, user(1), room(got));
+  ASSERT_TRUE(scene.until([&] { return in->test(); }));
+  EXPECT_EQ(got, block);
+}
+
 }  // namespace
 }  // namespace hymn::test
