@@ -8,8 +8,10 @@
 namespace hymn::tcp {
 namespace {
 
+// Where both write much at once what is under way stays in the caches if they look soon for what
+// has come.
 constexpr std::size_t most_read_at_once = std::size_t{1} << 20;
-constexpr std::size_t most_written_at_once = std::size_t{4} << 20;
+constexpr std::size_t most_written_at_once = std::size_t{512} << 10;
 constexpr std::size_t most_pieces = 16;
 
 }  // namespace
