@@ -64,7 +64,7 @@ TEST(TcpFaults, ACutLinkHeals) {
   const auto mine = scene.port(0);
   const auto theirs = scene.port(1);
   std::minstd_rand random(17);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < (sanitized ? 10 : 40); ++round) {
     std::vector<Block> blocks;
     std::vector<Block> got;
     const auto out = mine->open();
@@ -105,7 +105,7 @@ TEST(TcpFaults, ACutLinkHarmsNothingThatIsGivenUp) {
         scene.net(static_cast<int>(random() % 2)).cut(1 - static_cast<int>(random() % 2));
     }
   };
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < (sanitized ? 100 : 300); ++round) {
     const Block block = pattern(random() % (3 * tcp::part_limit), random());
     const Block next = pattern(1 + random() % 200'000, random());
     Block scratch = block;
