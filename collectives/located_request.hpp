@@ -1,4 +1,4 @@
-// A request whose lists of views are its own, so that they can be changed.
+// A request whose views, with their shapes and strides, are its own, so that they can be changed.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,8 @@ struct LocatedRequest {
       : inputs(given.inputs.views().begin(), given.inputs.views().end()),
         outputs(given.outputs.views().begin(), given.outputs.views().end()),
         request(given) {
+    for (ConstBufferView& view : inputs) keep_layout(view);
+    for (BufferView& view : outputs) keep_layout(view);
     point_to_views();
   }
   /// All its views say that they are in that memory. What is on the host is ordered by no stream.
@@ -45,6 +47,11 @@ struct LocatedRequest {
  private:
   std::deque<std::vector<std::int64_t>> kept_;
 
+  template <class View>
+  void keep_layout(View& view) {
+    if (!view.shape.empty()) view.shape = keep({view.shape.begin(), view.shape.end()});
+    if (!view.strides.empty()) view.strides = keep({view.strides.begin(), view.strides.end()});
+  }
   template <class View>
   static Blocks<View> with_views(const Blocks<View>& blocks, const std::vector<View>& views) {
     switch (blocks.layout()) {

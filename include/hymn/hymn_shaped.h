@@ -18,7 +18,7 @@ typedef struct {
 /// A collective over equal blocks, of buffers whose shapes are told: so they are compared where
 /// ranks compare their calls (HYMN_CHECKS), and elements that would change places are refused.
 /// `send` and `recv` tell of the whole of call->sendbuf and call->recvbuf, all their blocks; NULL:
-/// flat. Where both are one buffer, as in a broadcast, `recv` alone will do.
+/// flat. Where both are one buffer, of as many elements, as in a broadcast, `recv` alone will do.
 HYMN_API hymnResult_t hymnCollectiveShaped(hymnCollective_t collective,
                                            const hymnCollectiveCall_t* call,
                                            const hymnShape_t* send, const hymnShape_t* recv,

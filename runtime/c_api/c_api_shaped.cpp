@@ -16,13 +16,20 @@ hymn::Blocks<View> shaped(const hymn::Blocks<View>& blocks, const hymnShape_t* s
                                                 : hymn::Blocks<View>::equal(view);
 }
 
+/// Not where one is a block of the other, as in an all_gather in place.
+bool is_one_buffer(const hymn::Request& request) {
+  const hymn::ConstBufferView input = request.inputs.flat();
+  const hymn::BufferView output = request.outputs.flat();
+  return input.data == output.data && input.count == output.count;
+}
+
 hymnResult_t carry_out(const Call& call, hymnCollective_t collective,
                        const hymnCollectiveCall_t* of, const hymnShape_t* send,
                        const hymnShape_t* recv) {
   return call.carry_out([&](const hymn::ProcessGroup& group) {
     hymn::Request request = request_of(collective, *need(of, "call"), group);
-    const bool in_place = request.inputs.flat().data == request.outputs.flat().data;
-    request.inputs = shaped(request.inputs, in_place && send == nullptr ? recv : send);
+    request.inputs =
+        shaped(request.inputs, send == nullptr && is_one_buffer(request) ? recv : send);
     request.outputs = shaped(request.outputs, recv);
     return request;
   });

@@ -7,21 +7,28 @@ static const int64_t image[] = {2, 3, 4};
 static const int64_t channels_last[] = {12, 1, 3};
 static const hymnShape_t rows = {image, NULL, 3}, permuted = {image, channels_last, 3};
 
-static void test_layouts(hymnGroup_t group, int size) {
+static void fill(int32_t* values, int rank) {
+  for (int i = 0; i < 24; ++i) values[i] = i + 100 * rank;
+}
+
+static void test_layouts(hymnGroup_t group, int rank, int size) {
   int32_t in[24], out[24];
-  for (int i = 0; i < 24; ++i) in[i] = i;
+  fill(in, rank);
+  const int32_t sum_of_ranks = 100 * size * (size - 1) / 2;
   const hymnCollectiveCall_t call = {in, out, 24, hymnInt32, hymnSum, 0};
   const hymnCollective_t all_reduce = hymnCollectiveAllReduce;
   CHECK_OK(hymnCollectiveShaped(all_reduce, &call, &permuted, &permuted, group, NULL));
-  for (int i = 0; i < 24; ++i) CHECK(out[i] == i * size);
+  for (int i = 0; i < 24; ++i) CHECK(out[i] == i * size + sum_of_ranks);
   hymnWork_t work = NULL;
   memset(out, 0, sizeof out);
   CHECK_OK(hymnICollectiveShaped(all_reduce, &call, &rows, NULL, group, NULL, &work));
   CHECK_OK(hymnWorkWait(work));
   CHECK_OK(hymnWorkFree(work));
-  CHECK(out[23] == 23 * size);
+  CHECK(out[23] == 23 * size + sum_of_ranks);
   const hymnCollectiveCall_t in_place = {in, in, 24, hymnInt32, hymnMax, 0};
   CHECK_OK(hymnCollectiveShaped(all_reduce, &in_place, NULL, &permuted, group, NULL));
+  CHECK(in[23] == 23 + 100 * (size - 1));
+  fill(in, rank);
   CHECK_OK(hymnCollectiveShaped(hymnCollectiveBroadcast, &in_place, NULL, &permuted, group, NULL));
   CHECK(in[23] == 23);
 
@@ -37,24 +44,34 @@ static void test_layouts(hymnGroup_t group, int size) {
 }
 
 // Blocks are those of the outermost dimension.
-static void test_blocks(hymnGroup_t group, int size) {
+static void test_blocks(hymnGroup_t group, int rank, int size) {
   int32_t in[24], out[4 * 24];
-  for (int i = 0; i < 24; ++i) in[i] = i;
+  fill(in, rank);
   const int64_t stack[] = {size, 2, 3, 4}, strides[] = {24, 12, 1, 3};
   const hymnShape_t all = {stack, strides, 4};
   const hymnCollectiveCall_t call = {in, out, 24, hymnInt32, hymnSum, 0};
   CHECK_OK(hymnCollectiveShaped(hymnCollectiveAllGather, &call, &permuted, &all, group, NULL));
-  for (int i = 0; i < 24 * size; ++i) CHECK(out[i] == i % 24);
+  for (int i = 0; i < 24 * size; ++i) CHECK(out[i] == i % 24 + 100 * (i / 24));
+
+  // In place a rank's input is a block of its output, at one address with it on rank 0.
+  int32_t* const block = out + 24 * rank;
+  const hymnCollectiveCall_t gather = {block, out, 24, hymnInt32, hymnSum, 0};
+  CHECK_OK(hymnCollectiveShaped(hymnCollectiveAllGather, &gather, NULL, &all, group, NULL));
+  for (int i = 0; i < 24 * size; ++i) CHECK(out[i] == i % 24 + 100 * (i / 24));
+  const hymnCollectiveCall_t scatter = {out, block, 24, hymnInt32, hymnSum, 0};
+  CHECK_OK(hymnCollectiveShaped(hymnCollectiveReduceScatter, &scatter, NULL, &rows, group, NULL));
+  for (int i = 0; i < 24; ++i) CHECK(block[i] == size * (i + 100 * rank));
 }
 
 void test_shaped(hymnWorld_t world) {
-  int size = 0;
+  int rank = 0, size = 0;
   hymnGroup_t group = NULL;
+  CHECK_OK(hymnWorldRank(world, &rank));
   CHECK_OK(hymnWorldSize(world, &size));
   CHECK_OK(hymnWorldGroup(world, &group));
   CHECK(size <= 4);
-  test_layouts(group, size);
-  test_blocks(group, size);
+  test_layouts(group, rank, size);
+  test_blocks(group, rank, size);
 }
 
 // In a world with HYMN_CHECKS=detail.

@@ -9,6 +9,7 @@
 #include <array>
 #include <complex>
 
+#include "collectives/located_request.hpp"
 #include "collectives/validate_view.hpp"
 #include "hymn/error.hpp"
 #include "hymn/process_group.hpp"
@@ -16,6 +17,7 @@
 namespace hymn::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string text_of(const std::function<void()>& call) {
@@ -356,6 +358,22 @@ TEST(ComplexViews, HaveTheLayoutOfWhatTheyAreOf) {
   parts.strides = planes;
   EXPECT_THAT(verdict_of(parts, whole), HasSubstr("no real view of complex elements"));
   EXPECT_THAT(verdict_of(whole, parts), HasSubstr("the elements would change places"));
+}
+
+// As where they are then found to be on a GPU.
+TEST(ComplexViews, KeepTheirLayoutWhenTheRequestIsCopiedOnce) {
+  std::array<std::complex<float>, 6> complexes;
+  std::array<float, 12> reals;
+  const std::vector<std::int64_t> shape{2, 3};
+  const std::vector<std::int64_t> strides{1, 2};
+  BufferView whole(complexes);
+  whole.shape = shape;
+  whole.strides = strides;
+  auto matched = match_complex_views(Request::all_gather(whole, OutputBlocks::equal(reals)));
+  const LocatedRequest located(*matched, MemoryKind::device);
+  matched.reset();
+  EXPECT_THAT(located.request.inputs.flat().shape, ElementsAre(2, 3, 2));
+  EXPECT_THAT(located.request.inputs.flat().strides, ElementsAre(2, 4, 1));
 }
 
 TEST(ComplexViews, ImpossibleCountsStayImpossible) {
