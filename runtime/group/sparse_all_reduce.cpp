@@ -1,5 +1,5 @@
-// all_reduce_sparse(): an all_gather by which all ranks learn what comes, and that it goes
-// together; then what comes.
+// all_reduce_sparse(): an all_gather by which all ranks learn what comes, that it goes together,
+// and which way it goes; then what comes.
 #include "runtime/group/sparse_all_reduce.hpp"
 
 #include <fmt/format.h>
@@ -14,18 +14,31 @@ namespace {
 
 constexpr const char* call_name = "all_reduce_sparse";
 
+/// `result`: as SparseOperation's.
+Work start(GroupState& state, const CallOfSteps& call,
+           const std::shared_ptr<SparseReduction>& reduction, SparseTensor* result, Timeout timeout,
+           const void* site) {
+  const auto prepare = [&](WorkPart& part, Algorithm& algorithm) {
+    part.storage.emplace<SparseOperation>(state, reduction, algorithm, part.call, call.context(),
+                                          result);
+  };
+  return Work(WorkStarter(state, {.timeout = timeout}, site)
+                  .start_composed(reduction->heads_request(), reduction, prepare));
+}
+
 }  // namespace
 
 SparseTensor all_reduce_sparse(const ProcessGroup& group, const SparseView& tensor,
                                const SparseOptions& options, const void* site) {
   const CallOfSteps call(group, call_name, options.timeout, site);
-  SparseReduction reduction(need(group), tensor, options);
-  call.run(reduction.heads_request());
+  GroupState& state = need(group);
+  const auto reduction = std::make_shared<SparseReduction>(state, tensor, options, false);
+  start(state, call, reduction, nullptr, options.timeout, site).wait();
   if (!call.is_member()) return {};
-  reduction.require_agreement(call.context());
   return call.in_step([&] {
-    for (const Request& request : reduction.requests()) call.run(request);
-    return reduction.result();
+    if (!reduction->goes_by_messages())
+      for (const Request& request : reduction->requests()) call.run(request);
+    return reduction->result();
   });
 }
 
@@ -33,14 +46,10 @@ Work all_reduce_sparse_async(const ProcessGroup& group, const SparseView& tensor
                              SparseTensor& result, const SparseOptions& options, const void* site) {
   const CallOfSteps call(group, call_name, options.timeout, site);
   GroupState& state = need(group);
-  const auto reduction = std::make_shared<SparseReduction>(state, tensor, options);
-  result = {};
-  const auto prepare = [&](WorkPart& part, Algorithm& algorithm) {
-    part.storage.emplace<SparseOperation>(state, reduction, algorithm, part.call, call.context(),
-                                          result);
-  };
-  return Work(WorkStarter(state, {.timeout = options.timeout}, site)
-                  .start_composed(reduction->heads_request(), reduction, prepare));
+  const auto reduction = std::make_shared<SparseReduction>(state, tensor, options, true);
+  // Elsewhere it may hold what is reduced, until it is there.
+  if (!call.is_member()) result = {};
+  return start(state, call, reduction, &result, options.timeout, site);
 }
 
 void require_dtype(DataType asked, DataType there) {

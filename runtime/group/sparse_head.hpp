@@ -15,10 +15,11 @@ namespace hymn::detail {
 struct SparseHead {
   static constexpr std::uint64_t right_mark = 0x6573726170736d79;
 
-  enum class Outcome : std::uint64_t { sound, usage, unsupported, resource };
+  enum class Outcome : std::uint32_t { sound, usage, unsupported, resource };
 
   std::uint64_t mark = right_mark;
   Outcome outcome = Outcome::sound;  ///< what kind of error its rank has found
+  std::uint32_t is_work = 0;         ///< its rank does not wait for it yet
   std::uint64_t entries = 0;
   std::uint64_t signature = 0;     ///< of what is to be the same on all ranks
   std::array<char, 192> text{};    ///< the same in words; or what is wrong

@@ -36,7 +36,7 @@ class AbandonedParts final : public AbandonedOperation {
 // under way.
 SparseOperation::SparseOperation(const GroupState& group,
                                  std::shared_ptr<SparseReduction> reduction, Algorithm& algorithm,
-                                 const Call& call, ErrorContext context, SparseTensor& result)
+                                 const Call& call, ErrorContext context, SparseTensor* result)
     : shape_(shape_of(group)),
       reduction_(std::move(reduction)),
       port_(make_exchange_port(group.means().exchange, group.members().ranks())),
@@ -53,15 +53,16 @@ bool SparseOperation::step() {
     has_heads_ = true;
     try {
       reduction_->require_agreement(context_);
-    } catch (...) {
+    } catch (const Error&) {  // what all have found alike
       refusal_ = std::current_exception();
       return true;
     }
+    if (!reduction_->goes_by_messages()) return true;
     begin_rest();
   }
   std::erase_if(rest_, [](const auto& operation) { return operation->get()->step(); });
   if (!rest_.empty()) return false;
-  result_ = reduction_->result();
+  if (result_ != nullptr) *result_ = reduction_->result();
   return true;
 }
 

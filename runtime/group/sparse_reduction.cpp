@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/reduce/find_nan.hpp"
@@ -25,14 +26,16 @@ void require_numbers(const ConstBufferView& values) {
 }  // namespace
 
 SparseReduction::SparseReduction(const GroupState& group, const SparseView& tensor,
-                                 const SparseOptions& options)
+                                 const SparseOptions& options, bool is_work)
     : shape_(tensor.shape.begin(), tensor.shape.end()),
       sparse_dims_(tensor.sparse_dims),
       values_(tensor.values.data, tensor.values.count, tensor.values.dtype),
       reduction_(options.reduction),
       ranks_(group.members().ranks()),
       head_(head_of_this_rank(group, tensor, options)),
-      heads_(ranks_.size()) {}
+      heads_(ranks_.size()) {
+  head_.is_work = is_work ? 1 : 0;
+}
 
 SparseHead SparseReduction::head_of_this_rank(const GroupState& group, const SparseView& tensor,
                                               const SparseOptions& options) {
@@ -52,6 +55,10 @@ Request SparseReduction::heads_request() {
 
 void SparseReduction::require_agreement(const ErrorContext& context) const {
   detail::require_agreement(heads_, ranks_, context);
+}
+
+bool SparseReduction::goes_by_messages() const {
+  return std::ranges::any_of(heads_, [](const SparseHead& head) { return head.is_work != 0; });
 }
 
 const std::vector<Request>& SparseReduction::requests() {

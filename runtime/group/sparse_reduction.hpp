@@ -17,7 +17,8 @@ namespace hymn::detail {
 class SparseReduction {
  public:
   /// What is wrong with the tensor is kept, for the heads to tell.
-  SparseReduction(const GroupState& group, const SparseView& tensor, const SparseOptions& options);
+  SparseReduction(const GroupState& group, const SparseView& tensor, const SparseOptions& options,
+                  bool is_work);
   SparseReduction(const SparseReduction&) = delete;
   SparseReduction& operator=(const SparseReduction&) = delete;
 
@@ -25,6 +26,9 @@ class SparseReduction {
   Request heads_request();
   /// After that: throws the same on all ranks where it does not.
   void require_agreement(const ErrorContext& context) const;
+  /// Likewise: whether the rest must go by messages of this call alone, for a rank has a Work of
+  /// it, and may make other calls first.
+  bool goes_by_messages() const;
   /// What travels then: in any order, or at once.
   const std::vector<Request>& requests();
   /// After these.

@@ -352,6 +352,67 @@ RANK_TEST(Sparse, OfDeclaredIndicesWhileOtherCallsAreMade) {
   }
 }
 
+/// Blocking on ranks whose number has this parity, by a Work on the others.
+template <class T>
+SparseTensor reduced_either_way(World& world, Coo<T>& mine, int parity,
+                                const SparseOptions& options) {
+  if (world.rank() % 2 == parity) return all_reduce_sparse(world.group(), mine.view(), options);
+  Started<T> started{mine};
+  started.start(world.group(), options);
+  started.work.wait();
+  return std::move(started.result);
+}
+
+RANK_TEST(Sparse, RanksMayWaitAtOnceOrLater) {
+  for (const int parity : {0, 1}) {
+    SCOPED_TRACE(parity);
+    Dice dice(static_cast<std::uint64_t>(parity) + 40);
+    auto parts = random_parts<double>(dice, world.size());
+    Coo<double>& mine = parts[as_size(world.rank())];
+    expect_rows(reduced_either_way(world, mine, parity, {}), sum_of(parts), mine);
+
+    Coo<std::int64_t> one{.shape = {3, 1}};
+    one.add({1}, {world.rank() + 1});
+    const Sizes declared{2, 1};
+    const std::int64_t sum = std::int64_t{world.size()} * (world.size() + 1) / 2;
+    expect_rows(reduced_either_way(world, one, parity, {.declared = declared}),
+                {{{1}, {sum}}, {{2}, {0}}}, one);
+  }
+  EXPECT_EQ(world.group().all_reduced(1), world.size());
+}
+
+RANK_TEST(Sparse, WhatIsWrongIsToldToThoseWhoWaitAtOnceOrLater) {
+  NEEDS_RANKS(2);
+  const Sizes beyond{7};
+  for (const int parity : {0, 1}) {
+    Coo<float> mine{.shape = {5}};
+    mine.add({2}, {1});
+    SparseView tensor = mine.view();
+    if (world.rank() == 0) tensor.indices = beyond;
+    const auto call = [&] {
+      SparseTensor result;
+      if (world.rank() % 2 == parity)
+        all_reduce_sparse(world.group(), tensor);
+      else
+        all_reduce_sparse_async(world.group(), tensor, result).wait();
+    };
+    expect_error(ErrorKind::usage, call, {"rank 0: index 7 of entry 0", "all_reduce_sparse"});
+  }
+  EXPECT_FALSE(world.group().is_aborted());
+}
+
+RANK_TEST(Sparse, TheResultMayBeWhatIsReduced) {
+  Coo<std::int64_t> mine{.shape = {4, 2}};
+  mine.add({3}, {5, world.rank()});
+  SparseTensor sum = all_reduce_sparse(world.group(), mine.view());
+  const std::int64_t ranks = world.size();
+  const std::int64_t of_ranks = ranks * (ranks - 1) / 2;
+  sum = all_reduce_sparse(world.group(), sum.view());
+  expect_rows(sum, {{{3}, {5 * ranks * ranks, of_ranks * ranks}}}, mine);
+  all_reduce_sparse_async(world.group(), sum.view(), sum).wait();
+  expect_rows(sum, {{{3}, {5 * ranks * ranks * ranks, of_ranks * ranks * ranks}}}, mine);
+}
+
 RANK_TEST(Sparse, TheGroupsEndWaitsForIt) {
   ProcessGroup group = fresh_group(world);
   Coo<std::int32_t> mine{.shape = {2}};
