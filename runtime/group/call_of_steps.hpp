@@ -20,8 +20,8 @@ class CallOfSteps {
   std::size_t size() const { return state_.members().ranks().size(); }
   ErrorContext context(std::string remedy = {}) const;
 
-  RecvStatus run(const Request& request) const {
-    return state_.run(request, {.timeout = timeout_}, site_);
+  RecvStatus run(const Request& request, const ReadyCall& ready = {}) const {
+    return state_.run(request, {.timeout = timeout_}, site_, ready);
   }
 
   /// What others count on: where it fails here, the group is given up, so that nobody waits for it.

@@ -33,7 +33,7 @@ WatchedCall GroupChecks::examine(const Call& call, const Algorithm& algorithm,
 }
 
 void GroupChecks::examine_part(const Call& call, const CallContext& note) {
-  if (group_.watch.watches(Watch::nan_check)) {
+  if (group_.watch.watches(Watch::nan_check) && !note.may_send_nan) {
     try {
       require_numbers(call, note.limit);
     } catch (...) {

@@ -21,6 +21,7 @@ struct CallContext {
   std::uint64_t started = 0;     ///< a stamp, where starts are recorded and it starts at once
   bool in_background = false;    ///< the call returns while it is in flight
   std::size_t bundle_bytes = 0;  ///< where Call::in_own_bundles: how large these are
+  bool may_send_nan = false;     ///< no NaN is looked for
 };
 
 /// Thread-safe, but that the callers of a group's collectives order them.

@@ -168,7 +168,9 @@ RecvStatus GroupState::run_to_its_end(const Request& given, const CallOptions& o
   WatchedCall watched;
   try {
     if (watch_.is_watched()) [[unlikely]]
-      watched = checks_.examine(call, algorithm, {site, limit_of(options)});
+      watched = checks_.examine(
+          call, algorithm,
+          {.site = site, .limit = limit_of(options), .may_send_nan = ready.may_send_nan});
     if (matched) [[unlikely]]
       gpu_.await_ready(*storage.get(), call, limit_of(options));
   } catch (...) {

@@ -42,6 +42,7 @@ class AtomicTimeout {
 struct ReadyCall {
   int peer = -1;                   ///< as Call::peer
   Algorithm* algorithm = nullptr;  ///< that carries it; null: nothing is known
+  bool may_send_nan = false;       ///< what the user gave has been looked at
 };
 
 // The parts that a blocking call touches are members, and not behind a pointer: it takes 0.2 us.

@@ -1,6 +1,7 @@
 // all_reduce of sparse tensors.
 #include "hymn/sparse.hpp"
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <random>
@@ -624,6 +625,22 @@ RANK_TEST(Sparse, ANaNIsToldToAllRanks) {
   started.start(group);
   expect_error(ErrorKind::usage, [&] { started.work.wait(); }, words);
   EXPECT_FALSE(group.is_aborted());
+}
+
+// inf - inf: what the rank gave has no NaN, and what comes of it is not looked at.
+RANK_TEST(Sparse, ANaNThatComesOfTheSumIsSent) {
+  ProcessGroup group = fresh_group(world, {.nan_check = true});
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Coo<float> mine{.shape = {5}};
+  mine.add({2}, {world.rank() == 0 ? infinity : 1.0f});
+  mine.add({2}, {world.rank() == 0 ? -infinity : 1.0f});
+  const Sizes declared{2};
+  const SparseOptions options{.declared = declared};
+  EXPECT_TRUE(std::isnan(all_reduce_sparse(group, mine.view(), options).values_as<float>()[0]));
+  Started<float> started{mine};
+  started.start(group, options);
+  started.work.wait();
+  EXPECT_TRUE(std::isnan(started.result.values_as<float>()[0]));
 }
 
 RANK_TEST(Sparse, AnotherCallIsNotTakenForIt) {
