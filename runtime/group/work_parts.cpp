@@ -170,6 +170,7 @@ std::exception_ptr WorkParts::refusal() const {
 std::vector<BufferView> WorkParts::outputs() const {
   std::vector<BufferView> written;
   for (const auto& part : parts_) {
+    if (part->is_composed) continue;
     const auto views = part->request.get().outputs.views();
     written.insert(written.end(), views.begin(), views.end());
   }

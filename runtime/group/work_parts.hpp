@@ -27,6 +27,7 @@ struct WorkPart {
   Algorithm* algorithm = nullptr;  ///< of several, the first
   OperationStorage storage;
   CoalescedOperation* coalesced = nullptr;  ///< in there; null: it is a single call
+  bool is_composed = false;                 ///< what its request writes is not the user's
   std::atomic<bool> done = false;           ///< others look at it while it is stepped
   std::uint64_t record_id = 0;
 };

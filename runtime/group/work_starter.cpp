@@ -66,6 +66,7 @@ std::shared_ptr<WorkState> WorkStarter::start_composed(const Request& request,
     if (member) {
       add_part(*work, request);
       WorkPart& part = *work->parts().all().front();
+      part.is_composed = true;
       compose(part, pick(part.call));
       prepare_parts(*work, &asked);
     }
