@@ -99,9 +99,10 @@ struct SparseOptions {
 HYMN_API SparseTensor all_reduce_sparse(const ProcessGroup& group, const SparseView& tensor,
                                         const SparseOptions& options = {});
 
-/// Its asynchronous twin: `result` is there when the Work has completed well. Until then the
-/// values and `result` must stay; the rest of what is given is copied. What is an error on all
-/// ranks is that of the Work, and the group goes on.
+/// Its asynchronous twin: `result`, which may be what is reduced, is written when the Work
+/// completes well. Until then the values and `result` must stay; the rest of what is given is
+/// copied. What is an error on all ranks is that of the Work, and the group goes on. Other ranks
+/// may make the blocking call.
 ///
 /// It is one operation, by its name an all_gather: of what all must know of each other, in its
 /// place among the calls of the group. Indices and values follow by messages of its own, whatever

@@ -463,6 +463,35 @@ RANK_TEST(Sparse, WhoDoesNotComeIsNamedAtTheLimit) {
   world.group().barrier();
 }
 
+// Rank 1 has told of its tensor, and does nothing more: the others know of it, and wait for the
+// rest.
+RANK_TEST(Sparse, TheGroupIsAbortedWhileTheRestIsOnItsWay) {
+  NEEDS_RANKS(2);
+  const Sizes declared{1, 2};
+  for (const SparseOptions& options : {SparseOptions{}, SparseOptions{.declared = declared}}) {
+    ProcessGroup group = fresh_group(world);
+    Coo<std::int32_t> mine{.shape = {4}};
+    mine.add({1}, {1});
+    Started<std::int32_t> started{mine};
+    started.start(group, options);
+    const auto wait = [&] { started.work.wait(); };
+    if (world.rank() == 0) {
+      expect_error(ErrorKind::timeout, [&] { started.work.wait(std::chrono::milliseconds(50)); });
+      group.abort("enough is enough");
+      expect_error(ErrorKind::aborted, wait, {"enough is enough"});
+      EXPECT_EQ(started.result.entries(), 0u);
+    } else {
+      if (world.rank() == 1) {
+        EXPECT_TRUE(is_aborted_within(group, at_once));
+      }
+      // What rank 1 sends in its last step may be all that was missing.
+      (void)error_text(wait);
+      EXPECT_TRUE(started.work.is_completed());
+    }
+    world.group().barrier();
+  }
+}
+
 // --- What goes wrong: everybody hears of it, and the group goes on
 
 void expect_sparse_works(World& world) {
