@@ -145,6 +145,7 @@ class Call {
   const char* name() const { return name_; }
   hymnGroup_t group() const { return backend_.group(); }
   std::size_t size() const { return static_cast<std::size_t>(backend_.getSize()); }
+  std::size_t rank() const { return static_cast<std::size_t>(backend_.getRank()); }
   int world_rank(int64_t rank) const { return backend_.group_->world_rank(rank); }
   bool is_gathered() const { return backend_.gathers_here(); }
   void require_reduction(hymnDataType_t type, hymnOp_t op) {

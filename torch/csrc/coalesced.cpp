@@ -1,13 +1,12 @@
 // The backend "hymn": several calls as one.
 #include <hymn/hymn_coalesced.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <set>
 #include <utility>
 
 #include "backend.hpp"
 #include "errors.hpp"
+#include "spans.hpp"
 
 namespace hymn_torch {
 namespace {
@@ -28,36 +27,32 @@ hymnResult_t start_one(hymnCollective_t collective, const hymnCollectiveCall_t& 
   }
 }
 
-struct Span {
-  std::uintptr_t begin;
-  std::uintptr_t end;
-  bool is_written;
-};
-
-void add_span(std::vector<Span>& spans, const at::Tensor& tensor, bool is_written) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
-  if (tensor.is_contiguous() && tensor.nbytes() > 0)
-    spans.push_back({begin, begin + tensor.nbytes(), is_written});
+/// Where the smaller one of a call's buffers lies within the other, in a call in place.
+bool is_in_place(const char* from, std::size_t from_bytes, const char* to, std::size_t to_bytes,
+                 std::size_t rank) {
+  if (from_bytes == to_bytes) return from == to;
+  return from_bytes < to_bytes ? from == to + rank * from_bytes : to == from + rank * to_bytes;
 }
 
-/// What hymn finds among calls of one type: memory that one writes and another one uses. Tensors
-/// that are not contiguous are copied.
-void require_apart(const Tensors& outputs, const Tensors& inputs, const char* call) {
-  std::vector<Span> spans;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    add_span(spans, outputs[i], true);
-    if (!inputs[i].is_alias_of(outputs[i])) add_span(spans, inputs[i], false);
+/// What hymn finds among calls of one type, and in each of them: memory that one writes and another
+/// one uses. Tensors that are not contiguous were copied.
+void require_apart(const Call& call, const Calls& calls, const Tensors& outputs,
+                   const Tensors& inputs) {
+  Spans spans;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto* const from = static_cast<const char*>(calls[i].sendbuf);
+    const auto* const to = static_cast<const char*>(calls[i].recvbuf);
+    const std::size_t from_bytes = inputs[i].nbytes();
+    const std::size_t to_bytes = outputs[i].nbytes();
+    spans.add_written(to, to_bytes);
+    if (is_in_place(from, from_bytes, to, to_bytes, call.rank()))
+      spans.add_read_around(from, from_bytes, to, to_bytes);
+    else
+      spans.add_read(from, from_bytes);
   }
-  std::sort(spans.begin(), spans.end(),
-            [](const Span& one, const Span& other) { return one.begin < other.begin; });
-  std::uintptr_t used = 0;
-  std::uintptr_t written = 0;
-  for (const Span& span : spans) {
-    if (span.begin < written || (span.is_written && span.begin < used))
-      throw_value_error(std::string("hymn: ") + call + ": one call writes what another one uses");
-    used = std::max(used, span.end);
-    if (span.is_written) written = std::max(written, span.end);
-  }
+  if (!spans.are_apart())
+    throw_value_error(std::string("hymn: ") + call.name() +
+                      ": one call writes what another one uses");
 }
 
 /// Whatever would be refused once those of the first type have been sent.
@@ -66,7 +61,7 @@ void require_all(Call& call, hymnCollective_t collective, const Calls& calls,
   std::set<hymnDataType_t> types;
   for (const hymnCollectiveCall_t& each : calls) types.insert(each.dtype);
   if (types.size() == 1) return;
-  require_apart(outputs, inputs, call.name());
+  require_apart(call, calls, outputs, inputs);
   if (collective == hymnCollectiveAllGather) return;
   for (const hymnDataType_t type : types) call.require_reduction(type, calls.front().op);
 }

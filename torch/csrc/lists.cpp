@@ -1,6 +1,7 @@
 // The backend "hymn": collectives with a tensor for each rank.
 #include "backend.hpp"
 #include "errors.hpp"
+#include "spans.hpp"
 
 namespace hymn_torch {
 namespace {
@@ -29,9 +30,7 @@ struct Lists {
   int root = 0;
 };
 
-void start(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
-  const Blocks from = blocks_of(call, sent, Side::sent);
-  const Blocks to = blocks_of(call, received, Side::received);
+void start(Call& call, const Lists& lists, const Blocks& from, const Blocks& to) {
   call.start([&](hymnWork_t* work) {
     return hymnICollectiveList(lists.collective, from.empty() ? nullptr : from.data(),
                                to.empty() ? nullptr : to.data(), lists.type, lists.op, lists.root,
@@ -40,8 +39,32 @@ void start(Call& call, const Lists& lists, const Tensors& sent, const Tensors& r
 }
 
 Backend::WorkPtr run(Call& call, const Lists& lists, const Tensors& sent, const Tensors& received) {
-  start(call, lists, sent, received);
+  const Blocks from = blocks_of(call, sent, Side::sent);
+  const Blocks to = blocks_of(call, received, Side::received);
+  start(call, lists, from, to);
   return call.work();
+}
+
+/// One all_gather of several.
+struct Part {
+  hymnDataType_t type;
+  Blocks from;
+  Blocks to;
+};
+
+/// What hymn would refuse once those before it have been sent.
+void require_valid(const Call& call, const Part& part, std::size_t element_bytes) {
+  const hymnBlock_t& input = part.from.front();
+  const hymnBlock_t& own = part.to[call.rank()];
+  const std::string name = std::string("hymn: ") + call.name();
+  if (own.count != input.count)
+    throw_value_error(name + ": a rank's own output must have as many elements as its input");
+  Spans spans;
+  for (const hymnBlock_t& block : part.to)
+    spans.add_written(block.data, block.count * element_bytes);
+  if (input.data != own.data) spans.add_read(input.data, input.count * element_bytes);
+  if (!spans.are_apart())
+    throw_value_error(name + ": an output overlaps another one, or the input");
 }
 
 }  // namespace
@@ -63,15 +86,18 @@ Backend::WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inp
             "hymn:all_gather_coalesced", &inputs, options.timeout);
   if (inputs.empty() || inputs.size() != outputs.size())
     throw_value_error("hymn: all_gather_coalesced takes a list of outputs for each input");
-  std::vector<hymnDataType_t> types;
+  std::vector<Part> parts;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (outputs[i].size() != call.size())
       throw_value_error("hymn: all_gather_coalesced takes lists of " + std::to_string(getSize()) +
                         " tensors, one for each rank");
-    types.push_back(moved_type(type_of(inputs[i], outputs[i], call.name()), call.name()));
+    const auto type = moved_type(type_of(inputs[i], outputs[i], call.name()), call.name());
+    parts.push_back({type, blocks_of(call, {inputs[i]}, Side::sent),
+                     blocks_of(call, outputs[i], Side::received)});
+    require_valid(call, parts.back(), inputs[i].element_size());
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    start(call, {hymnCollectiveAllGather, types[i]}, {inputs[i]}, outputs[i]);
+  for (const Part& part : parts)
+    start(call, {hymnCollectiveAllGather, part.type}, part.from, part.to);
   return call.work();
 }
 

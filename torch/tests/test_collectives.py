@@ -186,6 +186,14 @@ def check_coalesced(rank, size):
     group.reduce_scatter_tensor_coalesced(parts, whole).wait()
     for part in parts:
         same(part, reduced(dist.ReduceOp.SUM, [values(r, 4, salt=rank) for r in range(size)]))
+    wholes = [torch.zeros(2 * size), torch.zeros(size, dtype=torch.int64)]  # in place, two types
+    own = [whole.chunk(size)[rank].fill_(rank + 1) for whole in wholes]
+    group.allgather_into_tensor_coalesced(wholes, own).wait()
+    for whole in wholes:
+        assert whole.tolist() == [r + 1 for r in range(size) for _ in range(len(whole) // size)]
+    group.reduce_scatter_tensor_coalesced(own, wholes).wait()
+    for part in own:
+        assert part.tolist() == [size * (rank + 1)] * len(part)
     a, b = torch.full((3,), rank + 1.0), torch.full((4, 2), rank + 2.0).t()
     with dist.distributed_c10d._coalescing_manager(device=torch.device("cpu"), async_ops=True) as all_of:
         dist.all_reduce(a)

@@ -166,6 +166,17 @@ def check_refused(rank, size):
     options.reduceOp = dist.ReduceOp.SUM
     fails(ValueError, "another one uses", group.allreduce_coalesced, [torch.ones(2).long(), base, base[1:]], options)
     fails(ValueError, "another one uses", group.allreduce_coalesced, [base, base.view(torch.int32)], options)
+    # The second writes the input of the first, which lies in the storage of the first's output, too.
+    space = torch.zeros(2 * size)
+    outputs = [space[size:], space[:size].view(torch.int32)]
+    fails(ValueError, "another one uses", group.allgather_into_tensor_coalesced, outputs, [space[:1], torch.zeros(1, dtype=torch.int32)])
+    if rank == 0:  # whose second list is wrong
+        base = torch.zeros(5)
+        inputs = [torch.ones(2), base[:3]]
+        rest = [torch.zeros(3) for _ in range(size - 1)]
+        for own, words in ((torch.zeros(4), "own output"), (base[1:4], "overlaps")):
+            outputs = [[torch.zeros(2) for _ in range(size)], [own, *rest]]
+            fails(ValueError, words, group.allgather_coalesced, outputs, inputs)
     assert hymn_torch.uses() == before
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
