@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest_pause{20};
+constexpr milliseconds longest_pause{200};
 
 class Tries {
  public:
@@ -52,9 +52,17 @@ class Tries {
     return keys;
   }
 
+  /// The number of the newest try; 0: there is none yet. It is only read: each addition makes the
+  /// file of a FileStore longer.
+  int64_t newest_try() {
+    if (!store_.check({begun})) return 0;
+    const std::vector<uint8_t> digits = store_.get(begun);
+    return std::stoll(std::string(digits.begin(), digits.end()));
+  }
+
   /// Comes to the newest try; false where this rank, or one before it, has been there already.
   bool has_come_in_time() {
-    const int64_t newest = store_.add(begun, 0);
+    const int64_t newest = newest_try();
     if (newest != number_) {
       number_ = newest;
       is_first_ = number_ > 0 && store_.add(came(rank_), 1) == 1;
@@ -76,9 +84,11 @@ class Tries {
   }
 
   [[noreturn]] void fail(double seconds) {
-    std::string missing = rank_ != 0 && !is_first_ ? " 0" : "";
+    std::string missing;
     for (int rank = 1; rank < size_; ++rank)
       if (rank != rank_ && !store_.check({came(rank)})) missing += " " + std::to_string(rank);
+    // Where all others have come, rank 0 has not let them go.
+    if (rank_ != 0 && (!is_first_ || missing.empty())) missing = " 0" + missing;
     throw_error(hymnTimeoutError, "hymn: timeout: making the world has not completed on rank " +
                                       std::to_string(rank_) + " after " + std::to_string(seconds) +
                                       " s; missing: rank(s)" + missing);

@@ -203,6 +203,20 @@ def never_comes(rank, size, path):
     return error_of(ranks.begin, path, 0, 2, "hymn", 2)
 
 
+def has_gone(rank, size, path):
+    """Rank 0 has begun a try, and does not see that rank 1 has come to it."""
+    store = dist.FileStore(path)
+    store.add("hymn/tries", 1)
+    return error_of(hymn_torch._C.create, store, 1, 2, 0.5, "world", [], True)
+
+
+def waits_for_first(rank, size, path):
+    store = dist.FileStore(path)
+    before = os.path.getsize(path)
+    text, _ = error_of(hymn_torch._C.create, store, 1, 2, 1, "world", [], True)
+    return text, os.path.getsize(path) - before
+
+
 INTERRUPTED = """
 import os, signal, threading, time
 import torch, torch.distributed as dist, hymn_torch
@@ -313,6 +327,17 @@ class Failures(unittest.TestCase):
         self.assertLess(seconds, 10)
         self.assertIn("rank(s) 1", text)
         self.assertIn("timeout", text)
+
+    def test_has_gone(self):
+        text, seconds = ranks.run(has_gone, 1, ranks.temporary_file(), backend=None)[0]
+        self.assertLess(seconds, 5)
+        self.assertTrue(text.endswith("missing: rank(s) 0"), text)
+
+    def test_waits_for_first(self):
+        """It only reads the store, whose file grows with all that is written there."""
+        text, written = ranks.run(waits_for_first, 1, ranks.temporary_file(), backend=None)[0]
+        self.assertIn("missing: rank(s) 0", text)
+        self.assertEqual(written, 0)
 
     def test_interrupted(self):
         path = ranks.temporary_file()
