@@ -17,6 +17,13 @@ double seconds_of(const c10d::Backend::Options& options) {
   return std::chrono::duration<double>(options.timeout).count();
 }
 
+/// Without options a group has the limit of the one that it is made of, and a name by that one's.
+void take(GroupRequest& request, const Backend::OptionsPtr& options, double limit,
+          const std::string& name) {
+  request.timeout_seconds = options ? seconds_of(*options) : limit;
+  request.name = options ? options->group_name : name;
+}
+
 }  // namespace
 
 Backend::OptionsPtr Backend::getBackendOptions() {
@@ -34,8 +41,7 @@ Backend::BackendPtr Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
   GroupRequest request = group_->part(ranks);
   request.store = store;
   request.rank = static_cast<int>(own - ranks.begin());
-  request.timeout_seconds = seconds_of(*options);
-  request.name = options->group_name;
+  take(request, options, group_->limit(), name_ + ":split");
   return c10::make_intrusive<Backend>(request);
 }
 
@@ -62,8 +68,7 @@ Backend::BackendPtr Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
   request.store = store;
   request.rank = rank;
   request.size = size;
-  request.timeout_seconds = seconds_of(*options);
-  request.name = options->group_name;
+  take(request, options, group_->limit(), name_ + ":merged");
   return c10::make_intrusive<Backend>(request);
 }
 
