@@ -10,30 +10,51 @@
 #include "hymn/request.hpp"
 
 namespace hymn::tcp {
+namespace {
+
+// There are no empty lists, also where it throws for want of memory.
+template <class List>
+void put_first(std::map<std::pair<std::uint64_t, int>, List>& lists, std::uint64_t tag, int from,
+               List& one) {
+  List& list = lists[{tag, from}];
+  list.splice(list.begin(), one);
+}
+
+template <class List>
+void put_last(std::map<std::pair<std::uint64_t, int>, List>& lists, std::uint64_t tag, int from,
+              List& one) {
+  List& list = lists[{tag, from}];
+  list.splice(list.end(), one);
+}
+
+}  // namespace
 
 void Mailbox::post(Receiving& receive) {
   receive.place = ++places_;
-  if (!take_arrived(receive)) posted_[{receive.tag, receive.from}].push_back(&receive);
+  if (take_arrived(receive)) return;
+  std::list one{&receive};
+  put_last(posted_, receive.tag, receive.from, one);
 }
 
 bool Mailbox::take_arrived(Receiving& receive) {
   const auto found = find_arrived(receive.from, receive.tag);
   if (found == arrived_.end()) return false;
   Queue& queue = arrived_.at(found->first);
-  const std::shared_ptr<Incoming> message = std::move(queue.front());
-  queue.pop_front();
+  Queue one;
+  one.splice(one.begin(), queue, queue.begin());
   if (queue.empty()) arrived_.erase(found);
-  give(message, receive);
+  give(std::move(one), receive);
   return true;
 }
 
 void Mailbox::arrive(const std::shared_ptr<Incoming>& message) {
   message->box = this;
   message->place = ++places_;
-  if (Receiving* const receive = take_posted(*message)) return give(message, *receive);
+  Queue one{message};
+  if (Receiving* const receive = take_posted(*message)) return give(std::move(one), *receive);
   if (const std::uint64_t unasked = message->is_long ? message->ahead : message->bytes)
     message->parcel = std::make_unique_for_overwrite<std::byte[]>(unasked);
-  arrived_[{message->tag, message->source}].push_back(message);
+  put_last(arrived_, message->tag, message->source, one);
 }
 
 // Of the one that names its sender and the one that takes any the one that was posted first.
@@ -66,7 +87,8 @@ const Incoming* Mailbox::probe(int from, std::uint64_t tag) const {
   return found == arrived_.end() ? nullptr : found->second.front().get();
 }
 
-void Mailbox::give(const std::shared_ptr<Incoming>& message, Receiving& receive) {
+void Mailbox::give(Queue one, Receiving& receive) {
+  const std::shared_ptr<Incoming> message = one.front();
   receive.source = message->source;
   receive.bytes = message->bytes;
   if (message->bytes > receive.room) {
@@ -78,7 +100,7 @@ void Mailbox::give(const std::shared_ptr<Incoming>& message, Receiving& receive)
     std::memcpy(receive.data, message->parcel.get(), message->come);
   message->parcel.reset();
   if (message->is_whole()) return complete(*message);
-  coming_.push_back(message);
+  coming_.splice(coming_.end(), one);
   if (message->is_long && !message->granted) post_.want(*message);
 }
 
@@ -112,7 +134,9 @@ void Mailbox::cancel(const std::shared_ptr<Incoming>& message) {
 
 // Where it was: before all that match the same and were posted later.
 void Mailbox::post_again(Receiving& receive) {
-  if (!take_arrived(receive)) posted_[{receive.tag, receive.from}].push_front(&receive);
+  if (take_arrived(receive)) return;
+  std::list one{&receive};
+  put_first(posted_, receive.tag, receive.from, one);
 }
 
 bool Mailbox::withdraw(Receiving& receive, bool keep) noexcept {
@@ -124,16 +148,18 @@ bool Mailbox::withdraw(Receiving& receive, bool keep) noexcept {
   const auto found = std::ranges::find_if(
       coming_, [&receive](const auto& one) { return one->receive == &receive; });
   if (found == coming_.end()) return true;
-  const std::shared_ptr<Incoming> message = std::move(*found);
-  coming_.erase(found);
+  const std::shared_ptr<Incoming> message = *found;
+  Queue one;
+  one.splice(one.begin(), coming_, found);
   message->receive = nullptr;
-  if (keep && put_back(message, receive.data)) return true;
+  if (keep && put_back(one, receive.data)) return true;
   drop(*message);
   return !keep;
 }
 
 // All others that could match the same receives came later: an earlier one would have been taken.
-bool Mailbox::put_back(const std::shared_ptr<Incoming>& message, const std::byte* data) noexcept {
+bool Mailbox::put_back(Queue& one, const std::byte* data) noexcept {
+  const std::shared_ptr<Incoming> message = one.front();
   try {
     if (!message->parcel) {
       message->parcel = std::make_unique_for_overwrite<std::byte[]>(message->bytes);
@@ -141,9 +167,9 @@ bool Mailbox::put_back(const std::shared_ptr<Incoming>& message, const std::byte
     }
     message->place = --first_place_;
     if (Receiving* const next = take_posted(*message))
-      give(message, *next);
+      give(std::move(one), *next);
     else
-      arrived_[{message->tag, message->source}].push_front(message);
+      put_first(arrived_, message->tag, message->source, one);
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -159,7 +185,8 @@ bool Mailbox::put_back(const Receiving& receive) noexcept {
     message->bytes = receive.bytes;
     message->come = receive.bytes;
     message->box = this;
-    return put_back(message, receive.data);
+    Queue one{std::move(message)};
+    return put_back(one, receive.data);
   } catch (const std::bad_alloc&) {
     return false;
   }

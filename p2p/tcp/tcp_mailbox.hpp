@@ -23,7 +23,7 @@ class Post {
   virtual void finish(Receiving& receive) = 0;
 };
 
-/// Called with the lock of its TcpNet held.
+/// Called with the lock of its Net held.
 class Mailbox {
  public:
   explicit Mailbox(Post& post) : post_(post) {}
@@ -55,9 +55,10 @@ class Mailbox {
   Receiving* take_posted(const Incoming& message);
   std::map<Key, Queue>::const_iterator find_arrived(int from, std::uint64_t tag) const;
   bool take_arrived(Receiving& receive);
-  void give(const std::shared_ptr<Incoming>& message, Receiving& receive);
+  /// A list of one message, which is passed on where there may be no memory for another.
+  void give(Queue one, Receiving& receive);
   void post_again(Receiving& receive);
-  bool put_back(const std::shared_ptr<Incoming>& message, const std::byte* data) noexcept;
+  bool put_back(Queue& one, const std::byte* data) noexcept;
   void drop(Incoming& message);
 
   Post& post_;

@@ -1,5 +1,5 @@
 // Messages on their way: as who sends one sees it, who waits for one, and what has come of one.
-// All of it is guarded by the lock of the TcpNet, but for what is atomic.
+// All of it is guarded by the lock of the Net, but for what is atomic.
 #pragma once
 
 #include <atomic>
