@@ -62,7 +62,7 @@ void Inlet::begin(const Frame& frame) {
     case FrameKind::grant:
     case FrameKind::finished:
     case FrameKind::ack:
-      return;  // of this rank's messages
+      return;  // never: Link::hear() gives them to the outlet
   }
 }
 

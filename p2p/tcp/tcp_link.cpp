@@ -14,13 +14,25 @@ constexpr std::size_t most_read_at_once = std::size_t{1} << 20;
 constexpr std::size_t most_written_at_once = std::size_t{512} << 10;
 constexpr std::size_t most_pieces = 16;
 
+/// Raised while it lives.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Raised() { flag_ = false; }
+  Raised(const Raised&) = delete;
+  Raised& operator=(const Raised&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 void Link::start(Sending& message) {
   // One that was lost while nobody wanted it counts from now on.
   const bool is_away = state_ == State::lost || state_ == State::idle;
-  if (is_away && trouble_since_ && !outlet_.has_something_to_say())
-    note_trouble(std::chrono::steady_clock::now());
+  const bool was_wanted = outlet_.has_something_to_say() || outlet_.has_failed();
+  if (is_away && trouble_since_ && !was_wanted) note_trouble(std::chrono::steady_clock::now());
   outlet_.start(message);
   say_something();
 }
@@ -52,8 +64,8 @@ void Link::settle(Incoming& message) {
 }
 
 void Link::on_event(std::uint32_t events, std::span<std::byte> scratch) {
-  is_reading_ = true;
   try {
+    const Raised reading(is_reading_);
     if (state_ == State::connecting)
       end_connecting();
     else if (state_ == State::up && (events & ~std::uint32_t{EPOLLOUT}) != 0)
@@ -63,7 +75,6 @@ void Link::on_event(std::uint32_t events, std::span<std::byte> scratch) {
   } catch (const std::bad_alloc&) {
     lose("no memory for what came");  // it is said again
   }
-  is_reading_ = false;
   flush();
 }
 
@@ -122,11 +133,12 @@ void Link::watch() {
 // --- Reading ---
 
 // Of the next part of a long message only the head is read with the end of this one: what follows
-// it belongs elsewhere than into the scratch.
+// it belongs elsewhere than into the scratch, unless nobody wants it any more.
 void Link::read(std::span<std::byte> scratch) {
   for (std::size_t moved = 0; moved < most_read_at_once;) {
     const std::span<std::byte> direct = inlet_.room();
-    const std::size_t behind = inlet_.is_followed_by_more() ? head_bytes : scratch.size();
+    const bool more_goes_there = !direct.empty() && inlet_.is_followed_by_more();
+    const std::size_t behind = more_goes_there ? head_bytes : scratch.size();
     const std::array parts{bytes_at(direct.data(), direct.size()),
                            bytes_at(scratch.data(), behind)};
     const Moved got = read_some(socket_.number(), parts);

@@ -13,10 +13,17 @@
 //   is closed; or is lost, or is not welcome for another while, when the one that came is taken.
 // - One that is welcome gives way to one with a higher turn: the peer has lost it. Others are left
 //   from before it, and closed.
+// - One that has been closed there before it is seen here displaces none on which a hello has been
+//   said: the peer may have gone on with that. It waits, and its last words are heard afterwards;
+//   unless it does not have a higher turn, and the own one is welcome.
 #pragma once
 
-#include <memory>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -87,10 +94,13 @@ class Link {
   std::string trouble(TimePoint now) const;
   /// Whether all that was said has reached the other host, as far as it can.
   bool is_drained() const;
-  bool is_up() const { return state_ == State::up; }
   /// It is not made again, unless something is to be said.
   void close();
-  /// As a network might; for tests.
+  /// In a child made by fork(), where nobody has the lock: its descriptors only.
+  void close_in_child();
+  // For tests.
+  bool is_up() const { return state_ == State::up; }
+  /// As a network might.
   void cut() const;
 
  private:
@@ -112,7 +122,7 @@ class Link {
   void begin(std::span<const std::byte> greeting);
   void be_welcome();
   void flush();
-  std::size_t gather(std::span<iovec> parts) const;
+  std::size_t gather(std::span<iovec> pieces) const;
   void written(std::size_t bytes);
   void end_writing(const std::string& why);
   void read(std::span<std::byte> scratch);
@@ -121,7 +131,8 @@ class Link {
   bool wants_to_write() const;
   void watch();
   void end_connection();
-  void lose(const std::string& why);
+  void lose(std::string_view why);
+  bool has_tried_long(TimePoint now) const;
   void give_up();
   std::string without_connection(Duration time, std::string_view why) const;
 
@@ -131,6 +142,7 @@ class Link {
   Outlet outlet_;
   Inlet inlet_;
   std::optional<Address> address_;
+  Contact contact_;  ///< of the last connection that was made here
   State state_ = State::idle;
   std::uint64_t turn_ = 0;        ///< the last that was made here, or heard of
   std::uint64_t heard_turn_ = 0;  ///< the peer's last
@@ -146,7 +158,6 @@ class Link {
 
   // Of this connection.
   Descriptor socket_;
-  Contact contact_;
   bool is_mine_ = false;  ///< this rank has made it
   bool is_welcome_ = false;
   std::array<std::byte, head_bytes> head_{};  ///< or a welcome

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +22,12 @@ constexpr Duration longest_pause = std::chrono::milliseconds(500);
 constexpr int pauses_of_the_other = 4;
 // Who has not looked for long has not tried for long, either.
 constexpr int least_attempts = 5;
+
+/// By the other end; there may be something to read all the same.
+bool is_closed_there(int socket) {
+  pollfd one{.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return ::poll(&one, 1, 0) > 0;
+}
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -60,12 +68,14 @@ void Link::end_connecting() {
 }
 
 void Link::meet(Descriptor socket, const Contact& contact) {
+  if (outlet_.has_failed()) throw NetworkError("it was given up");
   if (contact.turn <= heard_turn_) throw NetworkError("a hello was said a second time");
   heard_turn_ = contact.turn;
   turn_ = std::max(turn_, contact.turn);
-  if (state_ != State::up || !is_mine_ || goes_before_mine(contact))
+  const bool goes_before = goes_before_mine(contact);
+  if (state_ != State::up || !is_mine_ || (goes_before && !is_closed_there(socket.number())))
     return adopt(std::move(socket), contact);
-  if (is_welcome_) throw NetworkError("it was made before the one that is there");
+  if (is_welcome_ && !goes_before) throw NetworkError("it was made before the one that is there");
   suitor_ = {
       .socket = std::move(socket), .contact = contact, .since = std::chrono::steady_clock::now()};
 }
@@ -78,6 +88,7 @@ bool Link::goes_before_mine(const Contact& contact) const {
 
 void Link::adopt(Descriptor socket, const Contact& contact) {
   end_connection();
+  suitor_.reset();
   is_mine_ = false;
   socket_ = std::move(socket);
   watched_ = EPOLLIN;
@@ -101,7 +112,8 @@ void Link::begin(std::span<const std::byte> greeting) {
 void Link::be_welcome() {
   is_welcome_ = true;
   was_there_ = true;
-  suitor_.reset();
+  // All that the peer has said on one before is said again on this.
+  if (suitor_ && !goes_before_mine(suitor_->contact)) suitor_.reset();
   forget_trouble();
 }
 
@@ -129,10 +141,15 @@ void Link::end_connection() {
   inlet_.disconnected();
 }
 
-void Link::lose(const std::string& why) {
+// Also for want of memory. `why` may be one that ends with the connection.
+void Link::lose(std::string_view why) {
+  try {
+    why_ = why;
+  } catch (const std::bad_alloc&) {
+    why_ = "no memory";  // so short that it takes none
+  }
   end_connection();
   state_ = State::lost;
-  why_ = why;
   const TimePoint now = std::chrono::steady_clock::now();
   if (!trouble_since_) note_trouble(now);
   pause_ = std::clamp(2 * pause_, first_pause, longest_pause);
@@ -149,12 +166,18 @@ bool Link::is_restless() const {
 // still there.
 void Link::look_after(TimePoint now) {
   const auto is_long_ago = [&](TimePoint when) { return now - when > site_.limits.connecting; };
-  if (state_ == State::connecting ? is_long_ago(began_) : suitor_ && is_long_ago(suitor_->since))
+  const bool somebody_waits = suitor_ && !is_welcome_ && is_long_ago(suitor_->since);
+  if (state_ == State::connecting ? is_long_ago(began_) : somebody_waits)
     lose("nobody answers there");
   if (state_ != State::lost) return;
-  if ((attempts_ >= least_attempts || !address_) && now - *trouble_since_ > site_.limits.patience)
-    return give_up();
+  if (has_tried_long(now)) return give_up();
   if (now >= retry_at_ && address_) connect(now);
+}
+
+// A peer that is only busy may lose one connection after the other, each a while after it was made.
+bool Link::has_tried_long(TimePoint now) const {
+  return (attempts_ >= least_attempts || !address_) &&
+         now - *trouble_since_ > site_.limits.patience;
 }
 
 // The next message begins anew.
@@ -164,8 +187,7 @@ void Link::give_up() {
 }
 
 bool Link::is_lost(TimePoint now) const {
-  return was_there_ && state_ != State::up && trouble_since_ &&
-         now - *trouble_since_ > site_.limits.patience;
+  return was_there_ && state_ != State::up && trouble_since_ && has_tried_long(now);
 }
 
 std::exception_ptr Link::error() const {
@@ -201,10 +223,15 @@ bool Link::is_drained() const {
   return !wants_to_write() && (::ioctl(socket_.number(), SIOCOUTQ, &waiting) != 0 || waiting == 0);
 }
 
-// In a child made by fork() the poller is its parent's: nothing is removed from there.
 void Link::close() {
-  socket_ = {};
   end_connection();
+  suitor_.reset();
+  state_ = State::idle;
+}
+
+// The poller is the parent's, and what was being changed when it forked may be half done.
+void Link::close_in_child() {
+  socket_ = {};
   suitor_.reset();
   state_ = State::idle;
 }

@@ -178,19 +178,22 @@ void Net::turn() {
   move();
 }
 
+// What has come by a link goes before who connects anew, which may end that link's connection.
 void Net::move() {
-  for (const Ready& ready : poller_.look()) {
+  const std::span<const Ready> all = poller_.look();
+  for (const Ready& ready : all)
+    if (ready.owner == Owner::link)
+      link(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
+  for (const Ready& ready : all) {
     switch (ready.owner) {
       case Owner::listener:
         accept();
         break;
-      case Owner::waker:
-        break;
       case Owner::guest:
         hear(ready.number);
         break;
+      case Owner::waker:
       case Owner::link:
-        link(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
         break;
     }
   }
@@ -250,7 +253,7 @@ void Net::shut_down(Duration limit) {
 
 // Its parent goes on with them; but the other ends must see when the parent ends.
 void Net::close_in_child() {
-  for (const auto& one : links_) one->close();
+  for (const auto& one : links_) one->close_in_child();
   for (auto& [number, guest] : guests_) guest.socket = {};
   listener_ = {};
   poller_.close();

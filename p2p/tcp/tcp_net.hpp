@@ -98,7 +98,7 @@ class Net final : private Post, private Sorter {
   void shut_down(Duration limit);
   // For tests.
   std::size_t strangers() const;
-  /// Ends the connections to this rank, as a network might.
+  /// Ends the connection to this rank, as a network might.
   void cut(int rank);
 
  private:

@@ -36,6 +36,7 @@ class Outlet {
   bool has_something_to_say() const { return !said_.empty() || !long_.empty(); }
   /// Of all that there is, and will be.
   void fail(std::exception_ptr error);
+  bool has_failed() const { return error_ != nullptr; }
 
   void connected();
   void disconnected();

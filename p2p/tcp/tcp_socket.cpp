@@ -116,7 +116,8 @@ Descriptor accept_one(int listener, int& problem) {
 }
 
 // A rank that reads nothing for long may lose its connection by the last of these, and nothing
-// else: the next one goes on where it ended.
+// else: the next one goes on where it ended. Only who loses several so, one after the other, and
+// answers on none, is given up.
 void tune(int socket) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -206,6 +206,71 @@ TEST(TcpFaults, AReceiveFromWhoIsGoneFails) {
   }
 }
 
+// However often it is tried to send to it.
+TEST(TcpFaults, AReceiveFromWhoIsGoneFailsAlsoWhereSendsAreTriedAgain) {
+  TcpScene scene(2, short_limits);
+  expect_working(scene);
+  scene.net(1).shut_down(std::chrono::seconds(1));
+  const Block block = pattern(10, 1);
+  const Block long_block = pattern(300'000, 1);
+  const auto out = scene.port(0)->open();
+  out->send(1, user(1), sent(long_block));
+  EXPECT_THROW(scene.until([&] { return out->test(); }), NetworkError);
+  Block got(10);
+  const auto in = scene.port(0)->open();
+  in->recv(1, user(1), room(got));
+  const auto again = scene.port(0)->open();
+  again->send(1, user(1), sent(block));
+  EXPECT_THROW(in->test(), NetworkError);
+}
+
+// It does not answer, and loses one connection after another by that.
+TEST(TcpFaults, WhoIsOnlyBusyIsNotGone) {
+  TcpScene scene(2, short_limits);
+  expect_working(scene);
+  Block got(70'000);
+  const auto in = scene.port(0)->open();
+  in->recv(1, user(1), room(got));
+  const auto wait = [&](Duration time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < until) EXPECT_FALSE(in->test());
+  };
+  for (int connections = 0; connections < 3; ++connections) {
+    scene.net(0).cut(1);
+    wait(short_limits.patience * 4 / 3);
+  }
+  const Block block = pattern(got.size(), 1);
+  const auto out = scene.port(1)->open();
+  out->send(0, user(1), sent(block));
+  ASSERT_TRUE(scene.until([&] { return int{out->test()} + int{in->test()} == 2; }));
+  EXPECT_EQ(got, block);
+}
+
+// One side has given the other up, which still can connect to it: neither waits for ever.
+TEST(TcpFaults, WhoHasBeenGivenUpIsTold) {
+  TcpScene scene(2, short_limits, "127.0.0.1", false);
+  const auto nobody = [] {
+    const Descriptor listener = tcp::listen_at(tcp::Address::parse("127.0.0.1", "0"));
+    return tcp::Address::of(listener.number());
+  }();
+  scene.introduce(1, 0);
+  scene.net(0).introduce(1, nobody, scene.net(1).nonce());
+  const Block block = pattern(300'000, 1);
+  const auto first = scene.port(1)->open();
+  first->send(0, user(1), sent(block));
+  Block got(block.size());
+  auto in = scene.port(0)->open();
+  in->recv(1, user(1), room(got));
+  ASSERT_TRUE(scene.until([&] { return int{first->test()} + int{in->test()} == 2; }));
+  scene.net(0).cut(1);
+  const auto out = scene.port(0)->open();
+  out->send(1, user(1), sent(block));
+  EXPECT_THROW(while (!out->test()){}, NetworkError);
+  in = scene.port(1)->open();
+  in->recv(0, user(1), room(got));
+  EXPECT_THROW(scene.until([&] { return in->test(); }), NetworkError);
+}
+
 // They are its parent's, which goes on with them; and when the parent ends, the others see it.
 TEST(TcpFaults, AChildLeavesThemAlone) {
   TcpScene scene(2, short_limits);
@@ -416,7 +481,7 @@ TEST(TcpFaults, AListenerThatIsAStrangerIsNotTrusted) {
 
 TEST(TcpFaults, WantOfDescriptorsIsSaidAndMended) {
   if (address_sanitized) GTEST_SKIP() << "a sanitizer needs descriptors to look at objects";
-  TcpScene scene(2, short_limits);
+  TcpScene scene(3, short_limits);
   const Block block = pattern(100, 1);
   {
     const Limit none(RLIMIT_NOFILE, 3);
@@ -429,11 +494,11 @@ TEST(TcpFaults, WantOfDescriptorsIsSaidAndMended) {
       EXPECT_THAT(error.what(), HasSubstr("ulimit -n"));
     }
   }
-  // The other way they are there before it has come to an end.
+  // From another one they are there before it has come to an end.
   Block got(100);
   const auto in = scene.port(0)->open();
-  in->recv(1, user(2), room(got));
-  const auto out = scene.port(1)->open();
+  in->recv(2, user(2), room(got));
+  const auto out = scene.port(2)->open();
   {
     const Limit none(RLIMIT_NOFILE, 3);
     out->send(0, user(2), sent(block));

@@ -278,5 +278,51 @@ TEST(TcpLink, TheLastWordsOnAConnectionThatWaitsAreHeard) {
   EXPECT_EQ(got, block);
 }
 
+// It was closed, and the peer has gone on with this rank's own.
+TEST(TcpLink, AConnectionThatIsClosedAlreadyDisplacesNone) {
+  TcpScene scene(2);
+  const Block block = pattern(1000, 1);
+  const Block next = pattern(1000, 2);
+  const auto lost = scene.port(0)->open();
+  lost->send(1, user(1), sent(block));
+  scene.net(0).turn();  // its hello is said, and the message
+  scene.net(0).cut(1);
+  const auto mine = scene.port(1)->open();
+  mine->send(0, user(1), sent(block));
+  scene.net(1).turn();
+  const auto last = scene.port(0)->open();
+  last->send(1, user(1), sent(next));
+  scene.net(0).turn();  // by rank 1's connection
+  scene.net(0).shut_down(std::chrono::seconds(1));
+  for (const Block& expected : {block, next}) {
+    Block got(expected.size());
+    const auto in = scene.port(1)->open();
+    in->recv(0, user(1), room(got));
+    ASSERT_TRUE(scene.until([&] { return in->test(); }));
+    EXPECT_EQ(got, expected);
+  }
+}
+
+// One that the peer has made after it has lost this rank's own, which is here to be read still.
+TEST(TcpLink, TheLastWordsOnAConnectionThatIsClosedAlreadyAreHeard) {
+  TcpScene scene(2);
+  const Block block = pattern(1000, 1);
+  const auto mine = scene.port(0)->open();
+  mine->send(1, user(1), sent(block));
+  scene.net(0).turn();
+  scene.net(1).turn();  // it is welcome
+  scene.net(1).cut(0);
+  const auto last = scene.port(1)->open();
+  last->send(0, user(1), sent(block));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  while (std::chrono::steady_clock::now() < until) scene.net(1).turn();
+  scene.net(1).shut_down(std::chrono::seconds(1));
+  Block got(block.size());
+  const auto in = scene.port(0)->open();
+  in->recv(1, user(1), room(got));
+  ASSERT_TRUE(scene.until([&] { return in->test(); }));
+  EXPECT_EQ(got, block);
+}
+
 }  // namespace
 }  // namespace hymn::test
