@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/sanitizers.hpp"
 #include "tests/unit/tcp_scene.hpp"
 
 namespace hymn::test {
@@ -150,7 +151,7 @@ TEST(TcpLink, OfTwoConnectionsThatAreMadeAtOnceThatOfTheLowerRankStays) {
 // In any order, and without trouble.
 TEST(TcpLink, NothingIsLostByConnectionsThatAreMadeAtOnce) {
   std::minstd_rand random(7);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < (sanitized ? 50 : 200); ++round) {
     TcpScene scene(2);
     Talk talk(scene, random, 1 + random() % 4, 400'000);
     const int first = static_cast<int>(random() % 2);
@@ -177,7 +178,7 @@ TEST(TcpLink, NothingIsLostByConnectionsThatAreMadeAtOnce) {
 // Again and again, which makes both connect anew, and with different turns.
 TEST(TcpLink, NothingIsLostByCutsWhileConnectionsAreMade) {
   std::minstd_rand random(11);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < (sanitized ? 5 : 20); ++round) {
     TcpScene scene(2);
     for (int more = 0; more < 3; ++more) {
       Talk talk(scene, random, 1 + random() % 4, 1'000'000);
