@@ -317,12 +317,12 @@ TEST(ComplexViews, AreMatchedForAllGatherAlone) {
 TEST(ComplexViews, HaveTheLayoutOfWhatTheyAreOf) {
   std::array<std::complex<float>, 24> complexes;
   std::array<float, 48> reals;
-  const std::vector<std::int64_t> shape{2, 3, 4};
+  const std::vector<std::int64_t> extents{2, 3, 4};
   const std::vector<std::int64_t> strides{12, 1, 3};
   const std::vector<std::int64_t> parts_shape{2, 3, 4, 2};
   const std::vector<std::int64_t> parts_strides{24, 2, 6, 1};
   BufferView whole(complexes);
-  whole.shape = shape;
+  whole.shape = extents;
   whole.strides = strides;
   BufferView parts(reals);
   parts.shape = parts_shape;
@@ -341,7 +341,7 @@ TEST(ComplexViews, HaveTheLayoutOfWhatTheyAreOf) {
   EXPECT_EQ(sizes(widened->inputs.flat().shape), parts_shape);
   EXPECT_EQ(sizes(widened->inputs.flat().strides), parts_strides);
   const auto narrowed = match_complex_views(Request::all_gather(parts, OutputBlocks::equal(whole)));
-  EXPECT_EQ(sizes(narrowed->inputs.flat().shape), shape);
+  EXPECT_EQ(sizes(narrowed->inputs.flat().shape), extents);
   EXPECT_EQ(sizes(narrowed->inputs.flat().strides), strides);
   EXPECT_EQ(verdict_of(whole, parts), "fine");
   EXPECT_EQ(verdict_of(parts, whole), "fine");
@@ -364,10 +364,10 @@ TEST(ComplexViews, HaveTheLayoutOfWhatTheyAreOf) {
 TEST(ComplexViews, KeepTheirLayoutWhenTheRequestIsCopiedOnce) {
   std::array<std::complex<float>, 6> complexes;
   std::array<float, 12> reals;
-  const std::vector<std::int64_t> shape{2, 3};
+  const std::vector<std::int64_t> extents{2, 3};
   const std::vector<std::int64_t> strides{1, 2};
   BufferView whole(complexes);
-  whole.shape = shape;
+  whole.shape = extents;
   whole.strides = strides;
   auto matched = match_complex_views(Request::all_gather(whole, OutputBlocks::equal(reals)));
   const LocatedRequest located(*matched, MemoryKind::device);
