@@ -37,6 +37,21 @@ int connections_to(const tcp::Address& address) {
   return count;
 }
 
+struct Delivery {
+  int by = 0;
+  int from = 0;
+  int tag = 1;
+};
+
+/// Waits for the message.
+void expect_received(TcpScene& scene, const Delivery& message, const Block& expected) {
+  Block got(expected.size());
+  const auto in = scene.port(message.by)->open();
+  in->recv(message.from, user(message.tag), room(got));
+  ASSERT_TRUE(scene.until([&] { return in->test(); }));
+  EXPECT_EQ(got, expected);
+}
+
 /// Messages both ways between the first two ranks.
 class Talk {
  public:
@@ -253,11 +268,7 @@ TEST(TcpLink, TheLastWordsOfOneThatHasEndedAreHeard) {
     out->send(0, user(2), sent(block));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));  // what answers it has come
   }
-  Block got(block.size());
-  const auto in = scene.port(1)->open();
-  in->recv(0, user(2), room(got));
-  ASSERT_TRUE(scene.until([&] { return in->test(); }));
-  EXPECT_EQ(got, block);
+  expect_received(scene, {.by = 1, .from = 0, .tag = 2}, block);
 }
 
 // Also where this rank had its own connection, and left the other one unread for that.
@@ -272,11 +283,7 @@ TEST(TcpLink, TheLastWordsOnAConnectionThatWaitsAreHeard) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // and has come to this host
   scene.net(0).turn();  // and this rank's, before the other one is heard
   scene.net(1).shut_down(std::chrono::seconds(1));
-  Block got(block.size());
-  const auto in = scene.port(0)->open();
-  in->recv(1, user(1), room(got));
-  ASSERT_TRUE(scene.until([&] { return in->test(); }));
-  EXPECT_EQ(got, block);
+  expect_received(scene, {.by = 0, .from = 1, .tag = 1}, block);
 }
 
 // It was closed, and the peer has gone on with this rank's own.
@@ -296,11 +303,7 @@ TEST(TcpLink, AConnectionThatIsClosedAlreadyDisplacesNone) {
   scene.net(0).turn();  // by rank 1's connection
   scene.net(0).shut_down(std::chrono::seconds(1));
   for (const Block& expected : {block, next}) {
-    Block got(expected.size());
-    const auto in = scene.port(1)->open();
-    in->recv(0, user(1), room(got));
-    ASSERT_TRUE(scene.until([&] { return in->test(); }));
-    EXPECT_EQ(got, expected);
+    expect_received(scene, {.by = 1, .from = 0, .tag = 1}, expected);
   }
 }
 
@@ -318,11 +321,7 @@ TEST(TcpLink, TheLastWordsOnAConnectionThatIsClosedAlreadyAreHeard) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (std::chrono::steady_clock::now() < until) scene.net(1).turn();
   scene.net(1).shut_down(std::chrono::seconds(1));
-  Block got(block.size());
-  const auto in = scene.port(0)->open();
-  in->recv(1, user(1), room(got));
-  ASSERT_TRUE(scene.until([&] { return in->test(); }));
-  EXPECT_EQ(got, block);
+  expect_received(scene, {.by = 0, .from = 1, .tag = 1}, block);
 }
 
 }  // namespace
