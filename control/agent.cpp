@@ -309,6 +309,9 @@ void Agent::reached_coordinator(int keeper) {
       again.emplace_back(ShrinkCall{.uid = uid, .void_uid = new_uid});
     for (const auto& [uid, verdict] : verdicts_) again.emplace_back(verdict);
     for (const auto& [uid, members] : shrinking_) again.emplace_back(ShrinkCall{uid, members});
+    // The coordinator before may not have passed them on.
+    for (const auto& [id, asking] : askings_)
+      if (!is_complete(asking)) again.emplace_back(Question{id, rank_, asking.about, asking.asked});
     if (goodbye_) again.emplace_back(*goodbye_);
   }
   for (const Message& message : again) send_(message);

@@ -98,6 +98,28 @@ TEST_F(AgentQuestions, WhoIsAskedThroughOneThatDoesNotAnswerIsCutOff) {
   EXPECT_FALSE(agent.ask(7, others, 1ms)[0].cut_off) << "there is another coordinator, or none";
 }
 
+TEST_F(AgentQuestions, WhatACoordinatorThatLeavesHasNotPassedOnTheNextOneIsAsked) {
+  agent.reached_coordinator(3);
+  take_sent();
+  std::vector<Question> questions;
+  coordinator = [&](const Message& message) {
+    const auto* question = std::get_if<Question>(&message);
+    if (question == nullptr) return;
+    questions.push_back(*question);
+    if (questions.size() == 2) {
+      agent.receive(Answer{question->id, 1, {.rank = 0, .doing = "null"}});
+    } else {
+      hear(3, PeerState::left);
+      agent.reached_coordinator(2);
+    }
+  };
+  const std::vector<int> ranks = {0, 3};
+  const auto reports = agent.ask(7, ranks, 1ms);
+  EXPECT_TRUE(reports[0].answered) << reports[0].doing;
+  ASSERT_THAT(questions, SizeIs(2));
+  EXPECT_EQ(questions[0], questions[1]);
+}
+
 TEST_F(AgentQuestions, WhoDiesIsNotWaitedFor) {
   coordinator = [&](const Message&) { hear(0, PeerState::dead, "killed", {{7, 3, 2}}); };
   const std::vector<int> ranks = {0};
