@@ -14,6 +14,7 @@
 #include "collectives/cuda/peer_rules.hpp"
 #include "hymn/error.hpp"
 #include "hymn/threads.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/unit/peer_candidate.hpp"
 #include "tests/unit/toy_gpus.hpp"
 
@@ -70,8 +71,9 @@ std::uint64_t uses_of(const ProcessGroup& group, std::string_view algorithm) {
 
 // Some are cut evenly, some leave a tail, some are nothing else.
 TEST_P(GpuHierarchy, SumsAreRightAtAnySize) {
-  for (const std::vector<int>& hosts :
-       {std::vector<int>{2, 2}, std::vector<int>{3, 3}, std::vector<int>{2, 2, 2}}) {
+  std::vector<std::vector<int>> worlds = {{3, 3}, {2, 2}, {2, 2, 2}};
+  if (sanitized) worlds.resize(1);  // the others do the same, more or less often
+  for (const std::vector<int>& hosts : worlds) {
     const int ranks = static_cast<int>(hosts.size()) * hosts.front();
     ToyGpus gpus(ranks);
     gpus.run_on_hosts(
