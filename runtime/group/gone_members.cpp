@@ -10,6 +10,13 @@ namespace {
 constexpr Duration way_of_known = std::chrono::milliseconds(20);
 // Who looked at its memory may still have to say how far it had come.
 constexpr Duration way_of_unknown = std::chrono::milliseconds(200);
+// What a member has sent before it left in good order MPI may still have to send, or a busy machine
+// to carry: to say that it will not come would be wrong, and to say so later costs little.
+constexpr Duration way_of_last_messages = std::chrono::seconds(2);
+
+bool may_have_sent(const PeerNews& news) {
+  return news.state == PeerState::left && !news.broke_off;
+}
 
 }  // namespace
 
@@ -36,7 +43,10 @@ const GroupMark* GoneMembers::mark_of(const Gone& gone) const {
 
 bool GoneMembers::is_missed(const Gone& gone, const PendingOp& op, TimePoint now) const {
   const GroupMark* const mark = mark_of(gone);
-  const bool has_arrived = now - gone.since >= (mark != nullptr ? way_of_known : way_of_unknown);
+  const Duration time = now - gone.since;
+  const bool has_arrived = time >= (mark != nullptr ? way_of_known : way_of_unknown);
+  if (awaits_message(op.type) && may_have_sent(gone.news))
+    return op.peer == gone.group_rank && time >= way_of_last_messages;
   if (!is_collective(op.type)) return op.peer == gone.group_rank && has_arrived;
   if (mark == nullptr) return has_arrived;
   if (mark->completed >= op.sequence) return false;
@@ -54,8 +64,10 @@ std::vector<PeerNews> GoneMembers::missed_by(const PendingOp& op, TimePoint now)
     if (!missed.empty()) return missed;
     // Any of those who have not left may still send.
     if (static_cast<int>(gone_.size()) < size_ - (me_ >= 0 ? 1 : 0)) return missed;
-    for (const Gone& gone : gone_)
-      if (now - gone.since >= way_of_unknown) missed.push_back(gone.news);
+    for (const Gone& gone : gone_) {
+      const Duration way = may_have_sent(gone.news) ? way_of_last_messages : way_of_unknown;
+      if (now - gone.since >= way) missed.push_back(gone.news);
+    }
     if (missed.size() < gone_.size()) missed.clear();
     return missed;
   }

@@ -67,8 +67,12 @@ const std::vector<Case> cases = {
     {"a send to it, later", PeerState::dead, before, send_to_it, 20ms, true},
     {"a send to it, of whom nothing is known", PeerState::lost, {}, send_to_it, 199ms, false},
     {"a send to it, of whom nothing is known, later", PeerState::lost, {}, send_to_it, 200ms, true},
-    {"a receive from it", PeerState::left, behind, receive_of_it, 19ms, false},
-    {"a receive from it, later", PeerState::left, behind, receive_of_it, 20ms, true},
+    {"a receive from it", PeerState::dead, behind, receive_of_it, 19ms, false},
+    {"a receive from it, later", PeerState::dead, behind, receive_of_it, 20ms, true},
+    {"a receive of what it sent before it left", PeerState::left, behind, receive_of_it, 1999ms,
+     false},
+    {"a receive of what it has not sent before it left", PeerState::left, behind, receive_of_it, 2s,
+     true},
     {"a send to another", PeerState::dead, before, send_to_other, 1h, false},
     {"a receive from another", PeerState::dead, before, receive_of_other, 1h, false},
     {"a receive from any", PeerState::dead, before, receive_of_any, 199ms, false},
@@ -108,6 +112,8 @@ TEST_F(GoneMembersTest, ReceivesFromAnyNeedSomebody) {
   clock.advance(1ms);
   EXPECT_THAT(missed(receive_of_any), ElementsAre(12)) << "it may have been the one";
   members.note(2, gone(12, PeerState::left), clock.now());
+  EXPECT_THAT(missed(receive_of_any), IsEmpty()) << "it may have sent it before it left";
+  clock.advance(1800ms);
   EXPECT_THAT(missed(receive_of_any), ElementsAre(11, 12)) << "nobody is left";
   members.forget(1);
   EXPECT_THAT(missed(receive_of_any), IsEmpty());
