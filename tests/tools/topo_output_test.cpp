@@ -163,7 +163,7 @@ TEST(TopoSvg, HostileNamesAreOnlyNames) {
 
 TEST(TopoSvg, LongNamesAndAbsurdCountsStaySmall) {
   Machine machine =
-      read_synthetic(sanitized ? "pack:16 core:8" : "pack:16 numa:2 l3:8 core:8 pu:2");
+      read_synthetic(sanitized ? "pack:16 core:8 pu:1" : "pack:16 numa:2 l3:8 core:8 pu:2");
   machine.name = std::string(100000, 'x');
   for (int i = 0; i < 500; ++i) machine.nics.push_back({std::string(1000, 'n'), {}, 0, 0, 1e9});
   const std::string svg =
