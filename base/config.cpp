@@ -196,6 +196,14 @@ const std::array variables = {
              [](Config& c, std::string_view, std::string_view v) { c.dump = v; },
              [](const Config& c) { return c.dump; }},
     Variable{
+        "HYMN_DUMP_FORMAT",
+        "What dumps are written as: json, or torch: besides, in the folder torch beside them, as "
+        "PyTorch's torchfrtrace reads them.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.dump_format = parse_enum(n, v, dump_formats);
+        },
+        [](const Config& c) { return std::string(to_string(c.dump_format)); }},
+    Variable{
         "HYMN_CONTROL",
         "Whether ranks hear of each other's failures beside MPI, by a thread and connections "
         "of their own; without it they are found by timeouts only.",

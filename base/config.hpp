@@ -33,6 +33,12 @@ enum class OnFailure : unsigned char { report, clean_up, tear_down };
 
 std::string_view to_string(OnFailure policy) noexcept;
 
+/// What a dump of the flight recorder is written as: hymn's JSON, or besides what PyTorch's
+/// analyser (torchfrtrace) reads.
+enum class DumpFormat : unsigned char { json, torch };
+
+std::string_view to_string(DumpFormat format) noexcept;
+
 /// By whose rules operations go through the peer memory of GPUs: hymn's, or those of PyTorch's
 /// all_reduce inside a node.
 enum class P2pCompat : unsigned char { none, c10d };
@@ -87,6 +93,7 @@ struct Config {
   std::size_t recorder_counts = 128;  ///< sizes of blocks kept of each
   bool recorder_timing = false;       ///< whether starts are recorded, too
   std::string dump;                   ///< dump files are this and the rank; "": none are written
+  DumpFormat dump_format = DumpFormat::json;
   CheckLevel checks = CheckLevel::off;
   bool nan_check = false;
   MetricsPlace metrics;

@@ -54,6 +54,16 @@ std::string_view to_string(OnFailure policy) noexcept {
   return "?";
 }
 
+std::string_view to_string(DumpFormat format) noexcept {
+  switch (format) {
+    case DumpFormat::json:
+      return "json";
+    case DumpFormat::torch:
+      return "torch";
+  }
+  return "?";
+}
+
 std::string_view to_string(P2pCompat rules) noexcept {
   return rules == P2pCompat::c10d ? "c10d" : "none";
 }

@@ -27,6 +27,7 @@ inline constexpr std::array reproducibility_levels = {Reproducibility::ranks, Re
 
 inline constexpr std::array failure_policies = {OnFailure::report, OnFailure::clean_up,
                                                 OnFailure::tear_down};
+inline constexpr std::array dump_formats = {DumpFormat::json, DumpFormat::torch};
 inline constexpr std::array check_levels = {CheckLevel::off, CheckLevel::info, CheckLevel::detail};
 inline constexpr std::array p2p_compats = {P2pCompat::none, P2pCompat::c10d};
 inline constexpr std::array nccl_inits = {NcclInit::lazy, NcclInit::eager, NcclInit::background};

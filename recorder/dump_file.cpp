@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/descriptor.hpp"
 #include "hymn/error.hpp"
+#include "recorder/pickle.hpp"
+#include "recorder/torch_dump.hpp"
 
 namespace hymn {
 namespace {
@@ -32,6 +35,21 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  if (const int error = replace_file(path, text); error != 0) fail_to_write(path, error);
+}
+
+// In a folder of their own: that analyser reads all that it finds, and so does `hymn trace`.
+void write_for_torch(const std::string& base, int rank, const std::string& json) {
+  const std::filesystem::path path(base);
+  const std::filesystem::path folder = path.parent_path() / "torch";
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  if (error) fail_to_write(folder.string(), error.value());
+  write_file(dump_path((folder / path.filename()).string(), rank),
+             pickle(torch_dump(DumpJson::parse(json))));
+}
+
 }  // namespace
 
 std::string dump_path(std::string_view base, int rank) { return fmt::format("{}{}", base, rank); }
@@ -47,8 +65,14 @@ int replace_file(const std::string& path, std::string_view text) {
   return error;
 }
 
-void write_dump(const std::string& path, std::string_view text) {
-  if (const int error = replace_file(path, text); error != 0) fail_to_write(path, error);
+void write_dump(const DumpPlace& place, int rank, const std::string& json) {
+  write_file(dump_path(place.base, rank), json);
+  switch (place.format) {
+    case DumpFormat::json:
+      return;
+    case DumpFormat::torch:
+      return write_for_torch(place.base, rank, json);
+  }
 }
 
 }  // namespace hymn

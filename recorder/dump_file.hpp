@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/config.hpp"
 #include "base/private.hpp"
 
 namespace hymn {
@@ -15,7 +16,14 @@ HYMN_PRIVATE std::string dump_path(std::string_view base, int rank);
 /// read by its owner alone. Returns 0, or errno, and leaves nothing behind then.
 int replace_file(const std::string& path, std::string_view text);
 
-/// The same; throws ResourceError.
-HYMN_PRIVATE void write_dump(const std::string& path, std::string_view text);
+/// Where a job's dumps go, and as what.
+struct DumpPlace {
+  std::string base{};  ///< as HYMN_DUMP
+  DumpFormat format = DumpFormat::json;
+};
+
+/// Replaces the rank's dump by what dump_json() has given; with DumpFormat::torch, also
+/// `torch/<name of the base><rank>` beside it. Throws ResourceError.
+HYMN_PRIVATE void write_dump(const DumpPlace& place, int rank, const std::string& json);
 
 }  // namespace hymn

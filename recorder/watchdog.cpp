@@ -17,9 +17,9 @@ Watchdog::Watchdog(WatchdogOptions options, WatchdogActions actions)
     : options_(std::move(options)), actions_(std::move(actions)) {}
 
 void Watchdog::open_pipe() {
-  if (options_.dump_base.empty()) return;
+  if (options_.dumps.base.empty()) return;
   try {
-    pipe_ = std::make_unique<DumpPipe>(options_.dump_base, options_.rank);
+    pipe_ = std::make_unique<DumpPipe>(options_.dumps.base, options_.rank);
   } catch (const Error& error) {
     actions_.warn(fmt::format("dumps cannot be requested through a pipe: {}", error.what()));
   }
@@ -46,7 +46,7 @@ void Watchdog::beat() {
 
 bool Watchdog::write(const Incident& incident) {
   try {
-    write_dump(dump_path(options_.dump_base, options_.rank), actions_.dump(incident));
+    write_dump(options_.dumps, options_.rank, actions_.dump(incident));
     return true;
   } catch (const std::exception& error) {
     actions_.warn(fmt::format("the dump could not be written: {}", error.what()));
@@ -55,7 +55,7 @@ bool Watchdog::write(const Incident& incident) {
 }
 
 bool Watchdog::dump(const Incident& incident) {
-  if (options_.dump_base.empty() || has_ended()) return false;
+  if (options_.dumps.base.empty() || has_ended()) return false;
   if (has_left_.load(std::memory_order_acquire) && !incident.asked_for) return false;
   std::lock_guard lock(mutex_);
   const TimePoint now = options_.clock->now();
@@ -87,7 +87,7 @@ void Watchdog::end_process(std::string_view last_words) {
 void Watchdog::beat_has_stopped() {
   const Incident incident{"watchdog", "hymn's watchdog thread has hung"};
   actions_.warn("hymn's watchdog thread has hung: the process ends");
-  if (!options_.dump_base.empty()) write(incident);
+  if (!options_.dumps.base.empty()) write(incident);
   actions_.abort_process();
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
+#include "recorder/dump_file.hpp"
 #include "recorder/dump_pipe.hpp"
 #include "recorder/monitor.hpp"
 
@@ -24,7 +25,7 @@ struct Incident {
 
 struct WatchdogOptions {
   int rank = 0;
-  std::string dump_base{};  ///< as HYMN_DUMP
+  DumpPlace dumps{};
   OnFailure policy = OnFailure::clean_up;
   Timeout monitor_timeout = Timeout::none();
   const Clock* clock = &steady_clock();

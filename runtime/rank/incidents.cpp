@@ -36,7 +36,7 @@ void Incidents::start(std::function<void()> flush) {
   actions.abort_process = [] { std::abort(); };
   watchdog_ = std::make_unique<Watchdog>(
       WatchdogOptions{.rank = settings_.rank,
-                      .dump_base = settings_.config.dump,
+                      .dumps = {settings_.config.dump, settings_.config.dump_format},
                       .policy = settings_.config.blocking_wait ? OnFailure::report
                                                                : settings_.config.on_failure,
                       // Threads that share one watchdog need not each watch it.
@@ -93,7 +93,8 @@ void Incidents::dump_for(const PeerNews& news, std::span<const RankPlace> here) 
     request.trigger = "death";
     request.reason = fmt::format("{}: {}", peers_.name_of(news.rank), news.detail);
     request.written_by = settings_.rank;
-    write_dump(dump_path(settings_.config.dump, news.rank), dump_json(view, request));
+    write_dump({settings_.config.dump, settings_.config.dump_format}, news.rank,
+               dump_json(view, request));
   } catch (const std::exception& error) {
     logger_.warning(fmt::format("no dump of {}: {}", peers_.name_of(news.rank), error.what()));
   }

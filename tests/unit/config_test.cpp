@@ -74,6 +74,10 @@ TEST(Config, Recorder) {
   EXPECT_EQ(parse_one("HYMN_RECORDER_COUNTS", "65535").recorder_counts, 65535u);
   EXPECT_TRUE(parse_one("HYMN_RECORDER_TIMING", "yes").recorder_timing);
   EXPECT_EQ(parse_one("HYMN_DUMP", "/tmp/trace_").dump, "/tmp/trace_");
+  EXPECT_EQ(Config::parse({}).dump_format, DumpFormat::json);
+  EXPECT_EQ(parse_one("HYMN_DUMP_FORMAT", "json").dump_format, DumpFormat::json);
+  EXPECT_EQ(parse_one("HYMN_DUMP_FORMAT", "torch").dump_format, DumpFormat::torch);
+  expect_malformed("HYMN_DUMP_FORMAT", "pickle");
   for (const char* value : {"", "abc", "-1", "1048577", "18446744073709551616", "10 ", "1e3"})
     expect_malformed("HYMN_RECORDER_SIZE", value);
   for (const char* value : {"", "-1", "33", "all"}) expect_malformed("HYMN_RECORDER_FRAMES", value);
@@ -356,6 +360,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_RECORDER_COUNTS", "128", "128"},
       {"HYMN_RECORDER_TIMING", "0", "0"},
       {"HYMN_DUMP", "", ""},
+      {"HYMN_DUMP_FORMAT", "json", "json"},
       {"HYMN_CONTROL", "1", "1"},
       {"HYMN_INTERFACE", "", ""},
       {"HYMN_CHECKS", "off", "off"},

@@ -417,9 +417,9 @@ class DumpFile : public ::testing::Test {
 TEST_F(DumpFile, IsReplacedInOneStep) {
   const std::string path = dump_path(base_, 12);
   EXPECT_TRUE(path.ends_with("/trace_12"));
-  write_dump(path, "first");
+  write_dump({base_}, 12, "first");
   std::ifstream old(path);
-  write_dump(path, "second, longer");
+  write_dump({base_}, 12, "second, longer");
   EXPECT_EQ(text_of(path), "second, longer");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(old), {}), "first");
   struct stat status{};
@@ -429,10 +429,10 @@ TEST_F(DumpFile, IsReplacedInOneStep) {
 }
 
 TEST_F(DumpFile, NeedsItsFolder) {
-  EXPECT_THROW(write_dump((folder_ / "none" / "trace_0").string(), "text"), ResourceError);
+  EXPECT_THROW(write_dump({folder_ / "none" / "trace_"}, 0, "text"), ResourceError);
   // What cannot be put in its place is not left lying.
   fs::create_directory(dump_path(base_, 1));
-  EXPECT_THROW(write_dump(dump_path(base_, 1), "text"), ResourceError);
+  EXPECT_THROW(write_dump({base_}, 1, "text"), ResourceError);
   EXPECT_EQ(files(), 1u);
 }
 
@@ -442,7 +442,7 @@ TEST_F(DumpFile, LeavesNothingWhereThereIsNoRoom) {
   const rlimit small{4096, limit.rlim_max};
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_THROW(write_dump(dump_path(base_, 1), std::string(100'000, 'x')), ResourceError);
+  EXPECT_THROW(write_dump({base_}, 1, std::string(100'000, 'x')), ResourceError);
   setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, before);
   EXPECT_EQ(files(), 0u);

@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 class WatchdogTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    options = {.rank = 3, .dump_base = (folder / "trace_").string(), .clock = &clock};
+    options = {.rank = 3, .dumps = {.base = (folder / "trace_").string()}, .clock = &clock};
   }
   void TearDown() override { watchdog.reset(); }
   void make() {
@@ -90,7 +90,7 @@ TEST_F(WatchdogTest, DumpsThatAreAskedForAreAlwaysMade) {
 }
 
 TEST_F(WatchdogTest, WithoutAPlaceNothingIsDumped) {
-  options.dump_base.clear();
+  options.dumps.base.clear();
   make();
   watchdog->beat();
   EXPECT_FALSE(watchdog->dump({"call", "by the program"}));

@@ -101,7 +101,7 @@ void write_to(const std::string& place, int rank, const std::string& text) {
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(place, ignored);
   try {
-    write_dump(dump_path(is_folder ? place + "/dump" : place, rank), text);
+    write_dump({.base = is_folder ? place + "/dump" : place}, rank, text);
   } catch (const ResourceError& error) {
     throw BadArguments(error.problem());
   }

@@ -362,7 +362,7 @@ class Failures(unittest.TestCase):
         program = os.path.join(folder, "train.py")
         with open(program, "w") as file:
             file.write(TRAIN.lstrip())
-        environment = {**os.environ, "HYMN_DUMP": os.path.join(folder, "dump")}
+        environment = {**os.environ, "HYMN_DUMP": os.path.join(folder, "dump"), "HYMN_DUMP_FORMAT": "torch"}
         processes = [
             subprocess.Popen([sys.executable, program, path, str(rank)], env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -388,6 +388,17 @@ class Failures(unittest.TestCase):
         self.assertEqual(told.returncode, 1, told.stdout + told.stderr)
         for line in (8, 9):
             self.assertIn(f"train.py:{line}", told.stdout)
+
+    @since_15
+    def test_flight_recorder_of_torch(self):
+        """What torchfrtrace, torch's own analyser, says of the dumps."""
+        dumps = os.path.join(self.dumps_of_killed(), "torch")
+        analyser = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", dumps, "-p", "dump"]
+        told = subprocess.run(analyser, capture_output=True, text=True, timeout=50)
+        said = told.stdout + told.stderr
+        self.assertEqual(told.returncode, 0, said)
+        self.assertIn("hymn:all_reduce", said)
+        self.assertIn("{1}", said)
 
 
 if __name__ == "__main__":
