@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -13,6 +14,9 @@ namespace hymn {
 namespace {
 
 constexpr const char* format_version = "2.10";
+// Calls that follow each other with one number are taken for coalesced ones there, be it of a
+// collective or of a message: so messages have numbers that no collective has.
+constexpr std::uint64_t first_message = std::uint64_t{1} << 32;
 
 /// Global ranks, by the name of the group.
 using Members = std::map<std::string, std::vector<int>>;
@@ -86,6 +90,8 @@ DumpJson entry_of(const DumpJson& given, const std::string& name) {
   entry["profiling_name"] = "hymn:" + name;
   if (given.at("state") == "failed")
     entry["state"] = given.at("time_discovered_started_ns").is_null() ? "scheduled" : "started";
+  if (given.at("is_p2p").get<bool>())
+    entry["p2p_seq_id"] = first_message + given.at("p2p_seq_id").get<std::uint64_t>();
   if (name == "broadcast" || name == "reduce" || name == "all_reduce") tell_both_sides(entry);
   entry["frames"] = DumpJson::array();
   for (const DumpJson& frame : given.at("frames")) entry["frames"].push_back(frame_of(frame));

@@ -52,6 +52,7 @@ DumpJson call_of(const std::string& group, const std::string& op, const DumpJson
           {"op", op},
           {"is_p2p", op == "send" || op == "recv"},
           {"peer", 1},
+          {"p2p_seq_id", 5},
           {"input_sizes", inputs},
           {"input_dtypes", dtypes(inputs)},
           {"output_sizes", outputs},
@@ -113,6 +114,11 @@ TEST(TorchDump, WhatHasOneBufferHasItOnBothSides) {
     }
   }
   EXPECT_EQ(only_entry(call_of("0", "gather", one_of_3, none)).at("output_sizes"), none);
+}
+
+TEST(TorchDump, NoMessageHasTheNumberOfACollective) {
+  EXPECT_EQ(only_entry(call_of("0", "send", none, none)).at("p2p_seq_id"), (1ull << 32) + 5);
+  EXPECT_EQ(only_entry(call_of("0", "barrier", none, none)).at("p2p_seq_id"), 5);
 }
 
 TEST(TorchDump, KnowsNoFailures) {
