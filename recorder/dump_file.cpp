@@ -12,8 +12,8 @@
 
 #include "base/descriptor.hpp"
 #include "hymn/error.hpp"
-#include "recorder/pickle.hpp"
-#include "recorder/torch_dump.hpp"
+#include "recorder/flight_dump_pickle.hpp"
+#include "recorder/flight_dump_torch.hpp"
 
 namespace hymn {
 namespace {

@@ -10,7 +10,7 @@
 namespace hymn {
 
 /// `<base><rank>`
-HYMN_PRIVATE std::string dump_path(std::string_view base, int rank);
+std::string dump_path(std::string_view base, int rank);
 
 /// Replaces the file in one step: whoever looks sees the old one, or all of the new one. It can be
 /// read by its owner alone. Returns 0, or errno, and leaves nothing behind then.

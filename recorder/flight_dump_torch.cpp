@@ -1,4 +1,4 @@
-#include "recorder/torch_dump.hpp"
+#include "recorder/flight_dump_torch.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "recorder/pickle.hpp"
+#include "recorder/flight_dump_pickle.hpp"
 
 #include <bit>
 #include <cstdint>
