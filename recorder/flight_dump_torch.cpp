@@ -21,27 +21,28 @@ constexpr std::uint64_t first_message = std::uint64_t{1} << 32;
 /// Global ranks, by the name of the group.
 using Members = std::map<std::string, std::vector<int>>;
 
-/// What c10d calls a collective; "": it has none.
-struct Name {
-  std::string_view alone;
-  std::string_view coalesced = "";
+/// A collective that c10d has, too, and by the same name.
+struct Collective {
+  std::string_view name;
+  std::string_view coalesced = "";  ///< "": c10d does not coalesce it
 };
-constexpr std::array<std::pair<std::string_view, Name>, 9> names = {{
-    {"all_reduce", {"all_reduce", "allreduce_coalesced"}},
-    {"broadcast", {"broadcast"}},
-    {"reduce", {"reduce"}},
-    {"gather", {"gather"}},
-    {"scatter", {"scatter"}},
-    {"all_gather", {"all_gather", "all_gather_into_tensor_coalesced"}},
-    {"reduce_scatter", {"reduce_scatter", "reduce_scatter_tensor_coalesced"}},
-    {"all_to_all", {"all_to_all"}},
-    {"barrier", {"barrier"}},
+constexpr std::array<Collective, 9> collectives = {{
+    {"all_reduce", "allreduce_coalesced"},
+    {"broadcast"},
+    {"reduce"},
+    {"gather"},
+    {"scatter"},
+    {"all_gather", "all_gather_into_tensor_coalesced"},
+    {"reduce_scatter", "reduce_scatter_tensor_coalesced"},
+    {"all_to_all"},
+    {"barrier"},
 }};
 
+/// "": c10d has none.
 std::string collective_name(std::string_view op, bool is_coalesced) {
-  const auto found = std::ranges::find(names, op, [](const auto& one) { return one.first; });
-  if (found == names.end()) return "";
-  return std::string(is_coalesced ? found->second.coalesced : found->second.alone);
+  const auto found = std::ranges::find(collectives, op, &Collective::name);
+  if (found == collectives.end()) return "";
+  return std::string(is_coalesced ? found->coalesced : found->name);
 }
 
 std::optional<std::size_t> place_of(int rank, const std::vector<int>& members) {

@@ -14,8 +14,10 @@ constexpr Duration way_of_unknown = std::chrono::milliseconds(200);
 // to carry: to say that it will not come would be wrong, and to say so later costs little.
 constexpr Duration way_of_last_messages = std::chrono::seconds(2);
 
-bool may_have_sent(const PeerNews& news) {
-  return news.state == PeerState::left && !news.broke_off;
+/// How long what is awaited of this member may still be on its way.
+Duration way_of(const PeerNews& news, const PendingOp& op, Duration otherwise) {
+  const bool has_left_well = news.state == PeerState::left && !news.broke_off;
+  return awaits_message(op.type) && has_left_well ? way_of_last_messages : otherwise;
 }
 
 }  // namespace
@@ -43,10 +45,8 @@ const GroupMark* GoneMembers::mark_of(const Gone& gone) const {
 
 bool GoneMembers::is_missed(const Gone& gone, const PendingOp& op, TimePoint now) const {
   const GroupMark* const mark = mark_of(gone);
-  const Duration time = now - gone.since;
-  const bool has_arrived = time >= (mark != nullptr ? way_of_known : way_of_unknown);
-  if (awaits_message(op.type) && may_have_sent(gone.news))
-    return op.peer == gone.group_rank && time >= way_of_last_messages;
+  const Duration way = way_of(gone.news, op, mark != nullptr ? way_of_known : way_of_unknown);
+  const bool has_arrived = now - gone.since >= way;
   if (!is_collective(op.type)) return op.peer == gone.group_rank && has_arrived;
   if (mark == nullptr) return has_arrived;
   if (mark->completed >= op.sequence) return false;
@@ -64,10 +64,8 @@ std::vector<PeerNews> GoneMembers::missed_by(const PendingOp& op, TimePoint now)
     if (!missed.empty()) return missed;
     // Any of those who have not left may still send.
     if (static_cast<int>(gone_.size()) < size_ - (me_ >= 0 ? 1 : 0)) return missed;
-    for (const Gone& gone : gone_) {
-      const Duration way = may_have_sent(gone.news) ? way_of_last_messages : way_of_unknown;
-      if (now - gone.since >= way) missed.push_back(gone.news);
-    }
+    for (const Gone& gone : gone_)
+      if (now - gone.since >= way_of(gone.news, op, way_of_unknown)) missed.push_back(gone.news);
     if (missed.size() < gone_.size()) missed.clear();
     return missed;
   }
