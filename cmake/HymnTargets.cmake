@@ -28,45 +28,62 @@ function(hymn_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
 endfunction()
 
-# hymn_add_room(NAME base SOURCES … [ROOMS …] [LINKS …])
+# hymn_add_room(NAME base SOURCES … [SMALL …] [ROOMS …] [LINKS …])
 #
-# The static library hymn_<name>. ROOMS are the rooms whose headers it includes, which
-# scripts/check-rooms holds against its real includes; LINKS are third-party libraries.
+# The static library hymn_<name>. SMALL are sources that work when a job begins, has failed or is asked
+# about, or that wait for a network: what counts is how large they are. ROOMS are the rooms whose headers
+# it includes, which scripts/check-rooms holds against its real includes; LINKS are third-party libraries.
 function(hymn_add_room)
-  cmake_parse_arguments(PARSE_ARGV 0 room "" "NAME" "ROOMS;SOURCES;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 0 room "" "NAME" "ROOMS;SOURCES;SMALL;LINKS")
   set(target hymn_${room_NAME})
-  add_library(${target} STATIC ${room_SOURCES})
-  # Includes are written from the root of the repository: "base/config.hpp".
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   list(TRANSFORM room_ROOMS PREPEND hymn_)
   # base defines what the public headers of all rooms declare, such as the errors.
   if(NOT room_NAME STREQUAL "base")
     list(APPEND room_ROOMS hymn_base)
   endif()
-  target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
-                                  PRIVATE hymn_flags Threads::Threads ${room_LINKS})
+  add_library(${target} STATIC ${room_SOURCES})
+  hymn_set_up_room(${target})
   set_property(GLOBAL APPEND PROPERTY HYMN_ROOMS ${target})
-  # These work when a job begins, fails or is asked about: what counts is how large they are.
+  # These are small sources altogether.
   if(room_NAME MATCHES "^(control|gpu|topology)$")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
-  # These decide, and compute nothing: -O3 would make them larger, and no faster.
+  # Decides, and computes nothing: -O3 would make it larger, and no faster.
   if(room_NAME MATCHES "^(base|recorder|runtime)$")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
+  if(room_SMALL)
+    # A target of its own, as CMake unites only sources that have the options of their target.
+    add_library(${target}_small OBJECT ${room_SMALL})
+    hymn_set_up_room(${target}_small)
+    target_compile_options(${target}_small PRIVATE $<$<CONFIG:Release>:-Os>)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_small>)
+    set_property(GLOBAL APPEND PROPERTY HYMN_SMALL ${target}_small)
+  endif()
+endfunction()
+
+# hymn_set_up_room(TARGET): all sources of a room, or the small ones. Reads the arguments of
+# hymn_add_room.
+macro(hymn_set_up_room target)
+  # Includes are written from the root of the repository: "base/config.hpp".
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}" PRIVATE "${PROJECT_BINARY_DIR}/generated")
+  target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
+                                  PRIVATE hymn_flags Threads::Threads ${room_LINKS})
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.
   if(HYMN_SANITIZE AND NOT room_NAME MATCHES "^(base|p2p|collectives)$")
     target_compile_options(${target} PRIVATE -O0)
   endif()
   hymn_unite(${target})
   hymn_precompile_sanitized(${target})
-endfunction()
+endmacro()
 
 # libhymn.so, made of the objects of all rooms: only what HYMN_API marks, and is hymn's by its name
 # (hymn.map), can be seen from outside.
 function(hymn_add_library)
   get_property(rooms GLOBAL PROPERTY HYMN_ROOMS)
-  list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+  get_property(small GLOBAL PROPERTY HYMN_SMALL)
+  set(objects ${rooms} ${small})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
   add_library(hymn SHARED ${objects})
   add_library(hymn::hymn ALIAS hymn)
   # The archives add nothing to their objects: they bring in the third-party libraries of the rooms.

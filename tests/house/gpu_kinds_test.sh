@@ -26,15 +26,16 @@ expect_options() {
   if [ "$options" != "$3" ]; then fail "for '$1' the options are '$options', not '$3'"; fi
 }
 ampere='-gencode=arch=compute_80,code=sm_80'
-hopper='-gencode=arch=compute_90,code=sm_90'
+hopper='-gencode=arch=compute_80,code=sm_90'
+hopper_alone='-gencode=arch=compute_90,code=sm_90'
 blackwell='-gencode=arch=compute_100,code=sm_100'
 small='-Xfatbin;-compress-all'
 # As CUDA 12.0 and 12.4 do; as 13.0 does; as one to come might.
 expect_options '50 75 80 86 90' '' \
-  "$ampere;$hopper;-gencode=arch=compute_90,code=compute_90;$small"
+  "$ampere;$hopper;-gencode=arch=compute_80,code=compute_80;$small"
 expect_options '75 80 90 100 120' '--compress-mode <mode>' \
   "$ampere;$hopper;$blackwell;-gencode=arch=compute_100,code=compute_100;$small;--compress-mode=size"
-expect_options '90 100' '' "$hopper;$blackwell;-gencode=arch=compute_100,code=compute_100;$small"
+expect_options '90 100' '' "$hopper_alone;$blackwell;-gencode=arch=compute_100,code=compute_100;$small"
 if kinds_of '35 50' '' >"$scratch/said"; then fail 'an nvcc that knows none of them is taken'; fi
 tr -s '\n ' ' ' <"$scratch/said" | grep -q 'knows none of' || fail "an nvcc that knows none: $(cat "$scratch/said")"
 finish

@@ -200,7 +200,8 @@ TEST(KernelImage, IsForEveryKindOfGpuThatNvccKnows) {
   for (const ImagePart& part : parts_of(image))
     (part.kind == 2 ? machine_code : ptx).push_back(part.capability);
   EXPECT_THAT(machine_code, testing::IsSupersetOf({80u, 90u}));
-  EXPECT_THAT(ptx, testing::ElementsAre(machine_code.back())) << "for what comes later";
+  EXPECT_THAT(ptx, testing::ElementsAre(testing::Le(machine_code.back())))
+      << "for what comes later";
 }
 
 TEST(KernelImage, IsCompressed) { EXPECT_LT(cuda::kernel_image().size(), 2u << 20); }
