@@ -30,4 +30,9 @@ YieldPrice& WaitingThread::yield_price() {
   return price;
 }
 
+CoreEscape& WaitingThread::core_escape() {
+  thread_local CoreEscape escape;
+  return escape;
+}
+
 }  // namespace hymn

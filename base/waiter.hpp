@@ -24,6 +24,23 @@ class YieldPrice {
   TimePoint dear_until_{};
 };
 
+/// Whether a thread should sleep to get away from a peer on its core. Two who give a core to each
+/// other stay on it for 10 to 50 ms even beside an idle one, for so seldom does the kernel look;
+/// but whom it wakes it puts onto an idle core.
+class CoreEscape {
+ public:
+  /// Not so soon again: there may be no idle core.
+  bool is_due(TimePoint now) {
+    if (now < next_) return false;
+    next_ = now + pause;
+    return true;
+  }
+
+ private:
+  static constexpr Duration pause = std::chrono::milliseconds(2);
+  TimePoint next_{};
+};
+
 /// What a waiter asks of the kernel, on the thread that waits.
 struct WaitingThread {
   static void relax() {
@@ -40,6 +57,7 @@ struct WaitingThread {
   static long switches();
   static CorePressure& pressure();
   static YieldPrice& yield_price();
+  static CoreEscape& core_escape();
 };
 
 /// One wait. With ranks that share cores the peer we wait for may need ours, and spinning only
@@ -145,7 +163,10 @@ class BasicWaiter {
     // Who cannot tell does as others have found it right.
     if (oversubscription_->is_noticed()) {
       give_way();
-      yield();
+      if (is_woken_ && awaited == Awaited::here && Thread::core_escape().is_due(Thread::now()))
+        turn_ = spins + yields;
+      else
+        yield();
     } else if (is_woken_) {
       look_at_core();
     }

@@ -17,6 +17,7 @@ struct ToyThread {
   static long switches() { return ++counted, lost; }
   static CorePressure& pressure() { return core; }
   static YieldPrice& yield_price() { return price; }
+  static CoreEscape& core_escape() { return escape; }
 
   static void reset() {
     relaxed = yielded = napped = counted = 0;
@@ -25,6 +26,8 @@ struct ToyThread {
     yield_takes = 1us;
     core = {};
     price = {};
+    escape = {};
+    escape.is_due(time);  // has just been tried
   }
 
   static inline int relaxed, yielded, napped, counted;
@@ -33,6 +36,7 @@ struct ToyThread {
   static inline Duration yield_takes;
   static inline CorePressure core;
   static inline YieldPrice price;
+  static inline CoreEscape escape;
 };
 using ToyWaiter = BasicWaiter<ToyThread>;
 
@@ -74,6 +78,27 @@ TEST_F(WaiterTest, GivesTheCoreAwayToAPeerThatHasComeOntoIt) {
   // It sleeps when that has not helped for long.
   EXPECT_LT(pause(waiter, 1000, Awaited::here), 400);
   EXPECT_TRUE(waiter.is_sleepy());
+}
+
+TEST_F(WaiterTest, SleepsAtOnceWhereTheKernelMayWakeItElsewhere) {
+  ToyThread::escape = {};
+  ToyWaiter first(calm_, true);
+  EXPECT_EQ(pause(first, 1000, Awaited::here), 16) << "as soon as it looks";
+  EXPECT_EQ(ToyThread::yielded, 0);
+  // That has not helped: not again soon.
+  ToyWaiter next(calm_, true);
+  EXPECT_EQ(pause(next, 100, Awaited::here), 100);
+  EXPECT_EQ(ToyThread::yielded, 100);
+  ToyThread::time += 2ms;
+  ToyWaiter later(calm_, true);
+  EXPECT_EQ(pause(later, 100, Awaited::here), 1);
+}
+
+TEST_F(WaiterTest, WhoWouldNotBeWokenOnlyGivesTheCoreAway) {
+  ToyThread::escape = {};
+  ToyWaiter waiter(calm_, false);
+  EXPECT_EQ(pause(waiter, 100, Awaited::here), 100);
+  EXPECT_GT(ToyThread::yielded, 0);
 }
 
 TEST_F(WaiterTest, TheNextWaitLooksFirst) {
@@ -137,6 +162,7 @@ TEST_F(WaiterTest, SleepsBesideAPeerWhereGivingTheCoreAwayCostsATurn) {
   // Now and then it tries again; a peer may compute meanwhile.
   ToyThread::yield_takes = 900us;
   ToyThread::time += 30ms;
+  ToyThread::escape.is_due(ToyThread::time);
   ToyWaiter later(calm_, true);
   EXPECT_EQ(pause(later, 100, Awaited::here), 100);
   EXPECT_EQ(ToyThread::yielded, 101);

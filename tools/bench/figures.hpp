@@ -26,16 +26,18 @@ inline BenchTimes figures_of(std::vector<double> values) {
 /// one.
 template <class Mean, class Slowest>
 std::size_t enough_iterations(double block_us, std::size_t most, Mean&& mean, Slowest&& slowest) {
-  // The first guesses are of few calls and far too high: approach the length step by step. The best
-  // of five tries: an interruption must not pass for a slow operation.
-  for (std::size_t iterations = 1;; iterations *= 8) {
+  // Few calls say little of many: the first ones may be far slower, and ranks may share a core
+  // until the kernel moves one. So half of what it comes to at last has been timed. The best of
+  // five tries: an interruption must not pass for a slow operation.
+  std::size_t iterations = 1;
+  while (true) {
     std::vector<double> tries(5);
     for (double& one : tries) one = mean(iterations);
-    const double us = figures_of(slowest(std::move(tries))).min;
-    const bool long_enough = us * static_cast<double>(iterations) >= block_us / 8;
-    if (!long_enough && iterations < most) continue;
-    return static_cast<std::size_t>(
-        std::clamp(block_us / std::max(us, 1e-3), 1.0, static_cast<double>(most)));
+    const double us = std::max(figures_of(slowest(std::move(tries))).min, 1e-3);
+    const auto enough =
+        static_cast<std::size_t>(std::clamp(block_us / us, 1.0, static_cast<double>(most)));
+    if (enough - enough / 5 <= iterations) return enough;
+    iterations = std::min(enough, 8 * iterations);
   }
 }
 
