@@ -28,14 +28,24 @@ function(hymn_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HYMN_UNITY} UNITY_BUILD_BATCH_SIZE ${batch})
 endfunction()
 
-# hymn_add_room(NAME base SOURCES … [SMALL …] [ROOMS …] [LINKS …])
+# hymn_add_room(NAME base [OWN_LIBRARY] SOURCES … [SMALL …] [ROOMS …] [LINKS …])
 #
-# The static library hymn_<name>. SMALL are sources that work when a job begins, has failed or is asked
+# The static library hymn_<name>, of which libhymn.so is made; or, with OWN_LIBRARY, the shared one
+# libhymn-<name>.so above that, which uses what is public of it. SMALL are sources that work when a job begins, has failed or is asked
 # about, or that wait for a network: what counts is how large they are. ROOMS are the rooms whose headers
 # it includes, which scripts/check-rooms holds against its real includes; LINKS are third-party libraries.
 function(hymn_add_room)
-  cmake_parse_arguments(PARSE_ARGV 0 room "" "NAME" "ROOMS;SOURCES;SMALL;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 0 room "OWN_LIBRARY" "NAME" "ROOMS;SOURCES;SMALL;LINKS")
   set(target hymn_${room_NAME})
+  if(room_OWN_LIBRARY)
+    set(room_ROOMS hymn)
+    add_library(${target} SHARED ${room_SOURCES})
+    add_library(hymn::${room_NAME} ALIAS ${target})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME hymn-${room_NAME} EXPORT_NAME ${room_NAME}
+                                               VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    hymn_set_up_room(${target})
+    return()
+  endif()
   list(TRANSFORM room_ROOMS PREPEND hymn_)
   # base defines what the public headers of all rooms declare, such as the errors.
   if(NOT room_NAME STREQUAL "base")
@@ -66,7 +76,8 @@ endfunction()
 # hymn_add_room.
 macro(hymn_set_up_room target)
   # Includes are written from the root of the repository: "base/config.hpp".
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}" PRIVATE "${PROJECT_BINARY_DIR}/generated")
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>"
+                                       PRIVATE "${PROJECT_BINARY_DIR}/generated")
   target_link_libraries(${target} PUBLIC hymn_headers ${room_ROOMS}
                                   PRIVATE hymn_flags Threads::Threads ${room_LINKS})
   # Sanitized code takes twice as long to compile when it is optimised: only what has much to do is.

@@ -165,4 +165,38 @@ class [[nodiscard]] Future {
   std::shared_ptr<detail::FutureState<T>> state_;
 };
 
+/// The other end of a Future: whoever has it gives the value, once; what is given later is dropped.
+/// A shared handle, safe to use from several threads; when the last one is gone without a value the
+/// future fails with UsageError, so that nobody waits for ever.
+template <class T>
+class Promise {
+ public:
+  Promise() : given_(std::make_shared<Given>()) {}
+
+  Future<T> get_future() const { return Future<T>(given_->state); }
+  void set_value(detail::Stored<T> value) const
+    requires(!std::is_void_v<T>)
+  {
+    given_->state->set_value(std::move(value));
+  }
+  void set_value() const
+    requires std::is_void_v<T>
+  {
+    given_->state->set_value({});
+  }
+  void set_error(std::exception_ptr error) const { given_->state->set_error(std::move(error)); }
+
+ private:
+  struct Given {
+    std::shared_ptr<detail::FutureState<T>> state =
+        std::make_shared<detail::FutureState<T>>(detail::Drive{});
+    ~Given() {
+      state->set_error(std::make_exception_ptr(
+          UsageError("a Promise has gone without a value",
+                     {.remedy = "call set_value() or set_error() on every way"})));
+    }
+  };
+  std::shared_ptr<Given> given_;
+};
+
 }  // namespace hymn

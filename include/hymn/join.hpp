@@ -219,6 +219,8 @@ class HYMN_API Join {
       notify_running(joinable);
   }
 
+  /// Whether the joinable takes part in a run now.
+  static bool is_running(const Joinable& joinable) { return joinable.join_ != nullptr; }
   /// By what a sum on the joinable's group is to be divided in this iteration, at least 1; the same
   /// on all ranks of the group. Outside of a run: the size of the group.
   static int divisor(const Joinable& joinable);

@@ -19,6 +19,15 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
+/// How many there were of something that an input has many of; told at the end.
+struct Tally {
+  const char* what;
+  std::uint64_t count = 0;
+  ~Tally() {
+    std::fprintf(stderr, "hymn fuzzing: %llu %s\n", static_cast<unsigned long long>(count), what);
+  }
+};
+
 /// Refusing the input in the documented way is as good as taking it.
 template <typename Read>
 void take(Read read) {

@@ -18,6 +18,9 @@ namespace {
 
 using namespace hymn;
 
+/// Each time that one was sent; that those behind a damaged one are heard is not said.
+fuzz::Tally frames{"frames"};
+
 /// The instructions that an input is made of: a byte that says what, and those that it needs; there
 /// are zeros behind the end.
 class Script {
@@ -34,6 +37,9 @@ class Script {
  private:
   std::span<const std::uint8_t> bytes_;
 };
+
+/// As a whole, and in pieces.
+constexpr std::uint64_t times_played = 2;
 
 /// One connection after the other, which each carry some bytes.
 using Connections = std::vector<std::vector<std::byte>>;
@@ -65,6 +71,7 @@ class Sender {
     tcp::Head head = tcp::head_of(frame);
     const std::uint8_t damage = script.next();
     if (damage >= 240) head[script.next() % head.size()] ^= std::byte{1};
+    frames.count += times_played;
     auto& to = connections_.back();
     to.insert(to.end(), head.begin(), head.end());
     to.insert(to.end(), frame.length, std::byte{damage});

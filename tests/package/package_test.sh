@@ -30,6 +30,7 @@ with_cmake() {
   cmake --build "$folder"
   run_on_two_ranks "$folder/main"
   run_on_two_ranks "$folder/mpi_main"
+  if [ -x "$folder/training_main" ]; then run_on_two_ranks "$folder/training_main"; fi
 }
 
 # The lines of README that use pkg-config, as they stand there.

@@ -57,6 +57,35 @@ TEST(Future, OfNothing) {
   EXPECT_EQ(after.get(), 3);
 }
 
+TEST(Promise, GivesItsValueOnce) {
+  const hymn::Promise<int> promise;
+  const Future<int> future = promise.get_future();
+  EXPECT_FALSE(future.is_ready());
+  promise.set_value(7);
+  promise.set_value(8);
+  promise.set_error(std::make_exception_ptr(std::runtime_error("late")));
+  EXPECT_EQ(future.get(), 7);
+  const hymn::Promise<void> nothing;
+  nothing.set_value();
+  nothing.get_future().get();
+}
+
+TEST(Promise, GivesAnError) {
+  const hymn::Promise<int> promise;
+  promise.set_error(std::make_exception_ptr(std::runtime_error("no value")));
+  EXPECT_THROW(promise.get_future().get(), std::runtime_error);
+}
+
+TEST(Promise, ThatIsDroppedFailsItsFuture) {
+  auto promise = std::make_unique<hymn::Promise<int>>();
+  auto copy = std::make_unique<hymn::Promise<int>>(*promise);
+  const Future<int> future = promise->get_future();
+  promise.reset();
+  EXPECT_FALSE(future.is_ready());
+  copy.reset();
+  EXPECT_THROW(future.get(), UsageError);
+}
+
 TEST(Future, WaitsForAnotherThread) {
   Promise<int> promise;
   std::thread setter([&] {

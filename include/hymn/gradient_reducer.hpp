@@ -1,0 +1,162 @@
+// Averages the gradients of a model over the ranks that train it, while they are still being
+// computed: docs/training.md. It belongs to libhymn-training (hymn::training).
+#pragma once
+
+#include "hymn/standard.hpp"  // first
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hymn/future.hpp"
+#include "hymn/join.hpp"
+#include "hymn/process_group.hpp"
+#include "hymn/standard_parts.hpp"
+
+namespace hymn::training {
+
+namespace detail {
+class BucketPart;
+class ReducerState;
+}  // namespace detail
+
+/// A parameter of a model. Parameters that share memory are one.
+struct Parameter {
+  std::string name;
+  /// Its values, of a floating-point or complex type, in the memory of the host. Shape and strides
+  /// are copied; a dense layout, whatever the order of its dimensions.
+  BufferView data;
+  /// Where the framework leaves its gradient, which has the type and the layout of the values.
+  /// Unused with ReducerOptions::gradient_as_bucket_view.
+  BufferView gradient{};
+};
+
+/// Gradients of one type that are reduced together, as a hook sees them. A handle, which is cheap
+/// to copy; the memory lives as long as any handle, and as what works on it.
+class HYMN_API GradBucket {
+ public:
+  explicit GradBucket(std::shared_ptr<detail::BucketPart> part) : part_(std::move(part)) {}
+
+  /// Buckets are reduced in the order of their numbers, from 0.
+  std::size_t index() const;
+  bool is_last() const;
+  /// All gradients of it, one after the other. A hook may change them.
+  BufferView buffer() const;
+  /// Which parameters these are of, as indices into the list that the reducer was given.
+  std::vector<std::size_t> parameters() const;
+  /// The part of buffer() that is of the i-th of them, in the shape of the parameter.
+  BufferView gradient(std::size_t i) const;
+  const ProcessGroup& group() const;
+  /// How many ranks an average is over: the size of the group, in a Join what that says.
+  int divisor() const;
+
+  /// Starts the average of `buffer` over the ranks, in place: what reducers do without a hook. Its
+  /// type must be one that can hold fractions. The memory stays until it is over; only that of
+  /// buffer() does so by itself.
+  Work average(BufferView buffer) const;
+  /// The same bucket with other memory in place of its own, and as many elements; for hooks that
+  /// call others. `owner` lives as long as handles do.
+  GradBucket with_buffer(BufferView buffer, std::shared_ptr<void> owner) const;
+
+ private:
+  std::shared_ptr<detail::BucketPart> part_;
+};
+
+/// Reduces a bucket: starts what that takes, and says when the reduced gradients will be where: in
+/// buffer(), or in other memory with as many elements of the same type, which stays until the next
+/// call of finish() has returned. The reducer does not divide them by anything. All ranks give the
+/// same hook, and it makes the same collectives on all. It runs inside prepare(), ready() and
+/// finish(), and what it throws is thrown there, with the group given up; so is what its future
+/// fails with, in finish().
+using CommHook = std::function<Future<BufferView>(const GradBucket&)>;
+
+/// The same on all ranks.
+struct ReducerOptions {
+  /// The bucket of the gradients that are ready first is small, so that reduction begins early.
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Gradients lie in the buckets themselves: GradientReducer::gradient() says where. That saves a
+  /// copy there and one back. prepare() is then called before each backward pass.
+  bool gradient_as_bucket_view = false;
+  /// Not all parameters take part in each iteration, and ranks may use different ones: prepare()
+  /// says which. What no rank has used keeps its gradient. Costs an all_reduce of a byte for each
+  /// parameter in each iteration.
+  bool find_unused_parameters = false;
+  /// Each iteration is as the first: the same parameters take part, and each gradient is ready as
+  /// often (where there are several backward passes, or checkpoints). In the first one nothing is
+  /// reduced before finish(), which learns this.
+  bool static_graph = false;
+  /// The values of all parameters become those of the group's first rank, when the reducer is made.
+  bool broadcast_parameters = true;
+  CommHook hook{};  ///< unset: averages
+};
+
+/// For each iteration the framework calls prepare(), ready() for each parameter whose gradient is
+/// there, and finish(), after which gradients are averages over all ranks. Reduction of a bucket
+/// begins when all of its gradients are ready, and goes on while others are computed: in each call
+/// of ready(), and on the progress thread where there is one (docs/threads.md).
+///
+/// After the first iteration (but for those with find_unused_parameters alone) buckets are made
+/// anew, once, in the order in which the first rank's gradients were ready.
+///
+/// Thread safety: one call at a time, in the order of the group's other collectives.
+class HYMN_API GradientReducer : public Joinable {
+ public:
+  /// Compares the models of all ranks, and broadcasts the values. All members of the group make it.
+  ///
+  /// Throws UsageError, on all ranks, where types, shapes, strides or options are not the same as
+  /// the first rank's ("… appears not to match strides of the same param in process 0"); on this
+  /// one, before anything is sent, for parameters without values or of other types, and gradients
+  /// that do not lie as they do; UnsupportedError for the memory of GPUs.
+  GradientReducer(ProcessGroup group, std::vector<Parameter> parameters,
+                  ReducerOptions options = {});
+  ~GradientReducer() override;
+
+  /// Begins an iteration in which all parameters take part. May be left out, but with
+  /// gradient_as_bucket_view.
+  void prepare();
+  /// The same with those parameters alone; only with find_unused_parameters.
+  void prepare(std::span<const std::size_t> used);
+  /// The gradient of this parameter is there. Throws UsageError where it has been already in this
+  /// iteration, but with static_graph.
+  void ready(std::size_t parameter);
+  /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients
+  /// were. Throws UsageError where parameters that take part were not ready; then this rank gives
+  /// the group up, with that reason, as the others wait for it. Throws, too, what the reduction
+  /// does (PeerError, TimeoutError, …), with the group given up.
+  void finish();
+
+  /// Where that parameter's gradient is. With gradient_as_bucket_view it may have moved after
+  /// prepare(), with its contents.
+  BufferView gradient(std::size_t parameter) const;
+  /// Whether the last reduction has left that gradient as it was, because no rank used it.
+  bool is_unused(std::size_t parameter) const;
+  /// For each bucket, its parameters.
+  std::vector<std::vector<std::size_t>> buckets() const;
+
+  /// While this lives no iteration reduces anything: gradients add up on each rank, as the
+  /// framework adds them, and the first iteration after it reduces the sums. The same on all ranks.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.set_sync(false); }
+    ~NoSync() { reducer_.set_sync(true); }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    GradientReducer& reducer_;
+  };
+  NoSync no_sync() { return NoSync(*this); }
+
+  /// Ranks that have run out make the collectives of an iteration; when all have, parameters become
+  /// those of a rank that had most. The reducer calls Join::notify() itself, in prepare().
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;
+  ProcessGroup join_group() const override;
+
+ private:
+  void set_sync(bool on);
+  std::unique_ptr<detail::ReducerState> state_;
+};
+
+}  // namespace hymn::training

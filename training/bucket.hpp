@@ -1,0 +1,64 @@
+// The memory of gradients that are reduced together, and what hooks see of it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hymn/allocate.hpp"
+#include "hymn/gradient_reducer.hpp"
+#include "training/model.hpp"
+
+namespace hymn::training::detail {
+
+/// How an iteration averages, and what of that is in flight.
+struct Averaging {
+  ProcessGroup group;
+  ReduceOp op = ReduceOp::avg;
+  int divisor = 1;
+  std::vector<Work> works{};
+};
+
+/// One parameter's place in a bucket, in elements.
+struct Slot {
+  std::size_t parameter = 0;
+  std::size_t offset = 0;
+};
+
+class Bucket {
+ public:
+  Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters);
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  const Model& model() const { return *model_; }
+  /// All of it, flat.
+  BufferView buffer() const { return buffer_; }
+  /// What keeps it alive.
+  const std::shared_ptr<SharedBuffer>& memory() const { return memory_; }
+  /// That place in `all`, which is this bucket's buffer or laid out as it, in the parameter's
+  /// shape.
+  BufferView part(const BufferView& all, const Slot& slot) const;
+  BufferView part(const Slot& slot) const { return part(buffer_, slot); }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  std::vector<Slot> slots_;
+  std::shared_ptr<SharedBuffer> memory_;
+  BufferView buffer_;
+};
+
+/// What a GradBucket is a handle to.
+class BucketPart {
+ public:
+  std::size_t index = 0;
+  bool is_last = false;
+  std::shared_ptr<const Bucket> bucket;
+  std::shared_ptr<Averaging> averaging;
+  BufferView buffer;            ///< the bucket's, or what a hook has put in its place
+  std::shared_ptr<void> owner;  ///< of that
+
+  Work average(BufferView what) const;
+};
+
+}  // namespace hymn::training::detail

@@ -1,0 +1,42 @@
+#include "training/bucket_plan.hpp"
+
+#include <map>
+
+namespace hymn::training::detail {
+
+std::vector<std::size_t> backward_order(std::size_t parameters) {
+  std::vector<std::size_t> order(parameters);
+  for (std::size_t i = 0; i < parameters; ++i) order[i] = parameters - 1 - i;
+  return order;
+}
+
+std::vector<std::vector<std::size_t>> plan_buckets(const Model& model,
+                                                   std::span<const std::size_t> order,
+                                                   std::size_t first_bytes, std::size_t bytes) {
+  struct Open {
+    std::size_t bucket = 0;
+    std::size_t bytes = 0;
+    std::size_t limit = 0;
+    bool is_open = false;
+  };
+  std::map<DataType, Open> open;
+  std::vector<std::vector<std::size_t>> buckets;
+  for (const std::size_t index : order) {
+    const BufferView& data = model[index].data;
+    Open& one = open.try_emplace(data.dtype, Open{.limit = first_bytes}).first->second;
+    if (!one.is_open) {
+      one.bucket = buckets.size();
+      one.bytes = 0;
+      one.is_open = true;
+      buckets.emplace_back();
+    }
+    buckets[one.bucket].push_back(index);
+    one.bytes += data.bytes();
+    if (one.bytes < one.limit) continue;
+    one.is_open = false;
+    one.limit = bytes;
+  }
+  return buckets;
+}
+
+}  // namespace hymn::training::detail

@@ -1,0 +1,84 @@
+#include "training/bucket_queue.hpp"
+
+#include <fmt/format.h>
+
+#include "hymn/gradient_hooks.hpp"
+
+namespace hymn::training::detail {
+
+BucketQueue::BucketQueue(std::shared_ptr<const Model> model,
+                         const std::vector<std::vector<std::size_t>>& parameters, CommHook hook)
+    : hook_(hook ? std::move(hook) : all_reduce_hook()), places_(model->size()) {
+  for (const std::vector<std::size_t>& some : parameters) {
+    buckets_.push_back(std::make_shared<const Bucket>(model, some));
+    for (std::size_t slot = 0; slot < some.size(); ++slot)
+      places_[some[slot]] = {buckets_.size() - 1, slot};
+  }
+  missing_.resize(size());
+  started_.resize(size());
+}
+
+BufferView BucketQueue::gradient(std::size_t parameter) const {
+  const Place& place = places_[parameter];
+  const Bucket& bucket = *buckets_[place.bucket];
+  return bucket.part(bucket.slots()[place.slot]);
+}
+
+void BucketQueue::begin(Averaging averaging) {
+  averaging_ = std::make_shared<Averaging>(std::move(averaging));
+  next_ = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    missing_[i] = buckets_[i]->slots().size();
+    started_[i].reset();
+  }
+}
+
+void BucketQueue::note_ready(std::size_t parameter) {
+  if (--missing_[places_[parameter].bucket] == 0) start_full_ones();
+}
+
+void BucketQueue::start_full_ones() {
+  for (; next_ < size() && missing_[next_] == 0; ++next_) started_[next_] = start(next_);
+}
+
+Future<BufferView> BucketQueue::start(std::size_t bucket) {
+  const std::shared_ptr<const Bucket>& one = buckets_[bucket];
+  auto part = std::make_shared<BucketPart>();
+  part->index = bucket;
+  part->is_last = bucket + 1 == size();
+  part->bucket = one;
+  part->averaging = averaging_;
+  part->buffer = one->buffer();
+  part->owner = one->memory();
+  try {
+    return hook_(GradBucket(std::move(part)));
+  } catch (const std::exception& error) {
+    // The other ranks wait for what this one does not begin.
+    averaging_->group.abort(
+        fmt::format("the hook of bucket {} has failed: {}", bucket, error.what()));
+    throw;
+  }
+}
+
+void BucketQueue::step() {
+  for (Work& work : averaging_->works)
+    if (!work.test()) return;
+  averaging_->works.clear();
+}
+
+BufferView BucketQueue::wait(std::size_t bucket) {
+  if (!started_[bucket])
+    throw UsageError(fmt::format("bucket {} is not reduced, as a hook has failed", bucket),
+                     {.operation = "GradientReducer::finish()",
+                      .remedy = "make a new group, and a new reducer, after what ready() throws"});
+  const BufferView result = started_[bucket]->get();
+  const BufferView own = buckets_[bucket]->buffer();
+  if (result.count != own.count || result.dtype != own.dtype || result.memory != own.memory)
+    throw UsageError(
+        fmt::format("the hook has made {} elements of {} of bucket {}, which has {} of {}",
+                    result.count, to_string(result.dtype), bucket, own.count, to_string(own.dtype)),
+        {.operation = "GradientReducer::finish()", .remedy = "give back what it was given"});
+  return result;
+}
+
+}  // namespace hymn::training::detail

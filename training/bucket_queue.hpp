@@ -1,0 +1,50 @@
+// The buckets of a reducer: which of them are full, and their reductions, which begin on all ranks
+// in the same order.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "training/bucket.hpp"
+
+namespace hymn::training::detail {
+
+class BucketQueue {
+ public:
+  BucketQueue(std::shared_ptr<const Model> model,
+              const std::vector<std::vector<std::size_t>>& parameters, CommHook hook);
+
+  std::size_t size() const { return buckets_.size(); }
+  const Bucket& operator[](std::size_t bucket) const { return *buckets_[bucket]; }
+  /// Where that parameter's gradient lies in its bucket.
+  BufferView gradient(std::size_t parameter) const;
+
+  /// For an iteration, in which nothing is full yet.
+  void begin(Averaging averaging);
+  /// One gradient more is in its place. What is full begins, unless buckets before it are not.
+  void note_ready(std::size_t parameter);
+  /// Moves what is in flight.
+  void step();
+  /// Waits for the reduction of a bucket: where the results are. All are full.
+  BufferView wait(std::size_t bucket);
+
+ private:
+  struct Place {
+    std::size_t bucket = 0;
+    std::size_t slot = 0;
+  };
+  void start_full_ones();
+  Future<BufferView> start(std::size_t bucket);
+
+  CommHook hook_;
+  std::vector<std::shared_ptr<const Bucket>> buckets_;
+  std::vector<Place> places_;         // of parameters
+  std::vector<std::size_t> missing_;  // of each bucket, so many gradients
+  std::vector<std::optional<Future<BufferView>>> started_;
+  std::size_t next_ = 0;
+  std::shared_ptr<Averaging> averaging_;
+};
+
+}  // namespace hymn::training::detail

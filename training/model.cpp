@@ -1,0 +1,96 @@
+#include "training/model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace hymn::training::detail {
+namespace {
+
+bool has_averages(DataType dtype) {
+  const DataFamily family = traits_of(dtype).family;
+  return family == DataFamily::floating || family == DataFamily::complex;
+}
+
+void require_usable(const Parameter& parameter, const std::string& name) {
+  const BufferView& data = parameter.data;
+  if (data.memory != MemoryKind::host)
+    throw UnsupportedError(fmt::format("{} is in the memory of a GPU", name),
+                           {.operation = "GradientReducer",
+                            .remedy = "reduce the gradients of GPUs by all_reduce_coalesced"});
+  if (data.data == nullptr && (data.count != 0 || data.shape.empty()))
+    throw UsageError(
+        fmt::format("Modules with uninitialized parameters cannot be reduced: {} has "
+                    "no values",
+                    name),
+        {.operation = "GradientReducer",
+         .remedy = "run the model once, or give its shapes, before the reducer is made"});
+  if (!has_averages(data.dtype))
+    throw UsageError(
+        fmt::format("{} is of {}, of which there are no averages", name, to_string(data.dtype)),
+        {.operation = "GradientReducer",
+         .remedy = "give parameters of floating-point or complex types"});
+}
+
+bool lie_alike(const BufferView& a, const BufferView& b) {
+  return a.count == b.count && std::ranges::equal(a.shape, b.shape) &&
+         std::ranges::equal(a.strides, b.strides);
+}
+
+}  // namespace
+
+std::string list_text(std::span<const std::int64_t> numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+Model::Model(std::vector<Parameter> parameters, bool has_gradients) {
+  entries_.reserve(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Entry& entry = entries_.emplace_back();
+    entry.parameter = std::move(parameters[i]);
+    Parameter& parameter = entry.parameter;
+    require_usable(parameter, name_of(i));
+    entry.shape.assign(parameter.data.shape.begin(), parameter.data.shape.end());
+    entry.strides.assign(parameter.data.strides.begin(), parameter.data.strides.end());
+    parameter.data.shape = entry.shape;
+    parameter.data.strides = entry.strides;
+    if (has_gradients) take_gradient(i);
+  }
+}
+
+void Model::take_gradient(std::size_t index) {
+  const BufferView& data = entries_[index].parameter.data;
+  BufferView& gradient = entries_[index].parameter.gradient;
+  const ErrorContext context{.operation = "GradientReducer",
+                             .remedy =
+                                 "give a gradient of the type, shape and strides of the "
+                                 "values, or ask for gradient_as_bucket_view"};
+  if (gradient.data == nullptr && data.count != 0)
+    throw UsageError(fmt::format("{} has no place for its gradient", name_of(index)), context);
+  if (gradient.dtype != data.dtype || gradient.memory != data.memory || !lie_alike(gradient, data))
+    throw UsageError(
+        fmt::format("the gradient of {} ({} of sizes {} and strides {}) does not lie as its values "
+                    "do ({} of sizes {} and strides {})",
+                    name_of(index), to_string(gradient.dtype), list_text(gradient.shape),
+                    list_text(gradient.strides), to_string(data.dtype), list_text(data.shape),
+                    list_text(data.strides)),
+        context);
+  gradient.shape = data.shape;
+  gradient.strides = data.strides;
+}
+
+std::string Model::name_of(std::size_t index) const {
+  return fmt::format("parameter {} ({})", index, entries_[index].parameter.name);
+}
+
+std::string Model::names_of(std::span<const std::size_t> indices) const {
+  constexpr std::size_t most = 8;
+  std::string names;
+  for (const std::size_t index : indices.first(std::min(indices.size(), most)))
+    names += (names.empty() ? "" : ", ") + name_of(index);
+  if (indices.size() > most) names += fmt::format(" and {} more", indices.size() - most);
+  return names;
+}
+
+}  // namespace hymn::training::detail

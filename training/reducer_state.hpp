@@ -1,0 +1,67 @@
+// What a GradientReducer does in an iteration.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "training/bucket_queue.hpp"
+#include "training/ready_marks.hpp"
+
+namespace hymn::training::detail {
+
+class ReducerState {
+ public:
+  /// `self` is what joins know the reducer by.
+  ReducerState(const Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
+               ReducerOptions options);
+
+  const ProcessGroup& group() const { return group_; }
+  bool runs() const { return runs_; }
+  const BucketQueue& buckets() const { return *buckets_; }
+  BufferView gradient(std::size_t parameter) const;
+  bool is_unused(std::size_t parameter) const;
+  void set_sync(bool on);
+
+  void prepare(std::optional<std::span<const std::size_t>> used);
+  void ready(std::size_t parameter);
+  void finish();
+  /// The collectives of an iteration, for a rank that has run out of input.
+  void shadow();
+  /// The values of all parameters become those of this rank.
+  void broadcast_parameters(int root);
+
+ private:
+  void require_parameter(std::size_t parameter, const char* call) const;
+  ErrorContext context(const char* call, const char* remedy) const;
+  /// Whether this iteration reduces, which ranks of a join ask each other.
+  bool is_synced(bool has_input) const;
+  void begin_reduction();
+  /// As the first rank's gradients were ready, once.
+  void rebuild_buckets();
+  void put_gradient(std::size_t parameter);
+  void require_all_ready();
+  /// Starts the union of what all ranks have used, where it is not known.
+  Work ask_who_is_used(std::span<const std::uint8_t> mine);
+  /// What all buckets have become.
+  std::vector<BufferView> wait_for_all();
+  void put_back(std::span<const BufferView> results);
+
+  const Joinable& self_;
+  ProcessGroup group_;
+  ReducerOptions options_;
+  std::shared_ptr<const Model> model_;
+  ReadyMarks marks_;
+  std::unique_ptr<BucketQueue> buckets_;
+  bool syncs_ = true;
+  bool runs_ = false;     ///< between prepare() and finish()
+  bool reduces_ = false;  ///< in this iteration
+  bool is_rebuilt_ = false;
+  std::uint64_t reductions_ = 0;
+  std::vector<std::size_t> first_order_;  ///< in which gradients were ready in the first of them
+  std::vector<std::uint8_t> used_;        ///< by any rank
+};
+
+}  // namespace hymn::training::detail
