@@ -1,5 +1,9 @@
 #include "training/bucket.hpp"
 
+#include <fmt/format.h>
+
+#include <mutex>
+
 namespace hymn::training {
 namespace detail {
 
@@ -23,11 +27,34 @@ BufferView Bucket::part(const BufferView& all, const Slot& slot) const {
   return part;
 }
 
-Work BucketPart::average(BufferView what) const {
+void Averaging::abandon() {
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;  // until the process ends
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  for (InFlight& one : in_flight)
+    if (one.work.error() && one.work.path().starts_with("mpi")) kept.push_back(one.owner);
+  in_flight.clear();
+}
+
+void require_fitting(const BufferView& given, const BufferView& own, std::size_t bucket) {
+  const bool is_there = given.data != nullptr || own.count == 0;
+  if (is_there && given.count == own.count && given.dtype == own.dtype &&
+      given.memory == own.memory)
+    return;
+  throw UsageError(
+      fmt::format("a hook has made {} of bucket {}, which has {} elements of {}",
+                  is_there ? fmt::format("{} elements of {}", given.count, to_string(given.dtype))
+                           : std::string("nothing"),
+                  bucket, own.count, to_string(own.dtype)),
+      {.operation = "GradientReducer::finish()", .remedy = "give back what it was given"});
+}
+
+Work BucketPart::average(BufferView what, std::shared_ptr<void> its_owner) const {
+  if (!its_owner) its_owner = owner;
   Work work = averaging->group.all_reduce_async(what, averaging->op);
   // The reducer may be gone before it is over.
-  (void)work.then([kept = owner](const std::vector<BufferView>&) {});
-  averaging->works.push_back(work);
+  (void)work.then([its_owner](const std::vector<BufferView>&) {});
+  averaging->in_flight.push_back({work, std::move(its_owner)});
   return work;
 }
 
@@ -38,7 +65,9 @@ bool GradBucket::is_last() const { return part_->is_last; }
 BufferView GradBucket::buffer() const { return part_->buffer; }
 const ProcessGroup& GradBucket::group() const { return part_->averaging->group; }
 int GradBucket::divisor() const { return part_->averaging->divisor; }
-Work GradBucket::average(BufferView buffer) const { return part_->average(buffer); }
+Work GradBucket::average(BufferView buffer, std::shared_ptr<void> owner) const {
+  return part_->average(buffer, std::move(owner));
+}
 
 std::vector<std::size_t> GradBucket::parameters() const {
   std::vector<std::size_t> parameters;
@@ -51,6 +80,9 @@ BufferView GradBucket::gradient(std::size_t i) const {
 }
 
 GradBucket GradBucket::with_buffer(BufferView buffer, std::shared_ptr<void> owner) const {
+  BufferView own = part_->buffer;
+  own.dtype = buffer.dtype;
+  detail::require_fitting(buffer, own, index());
   auto part = std::make_shared<detail::BucketPart>(*part_);
   part->buffer = buffer;
   part->owner = std::move(owner);

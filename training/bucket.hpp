@@ -12,13 +12,26 @@
 
 namespace hymn::training::detail {
 
+/// Something that works on memory, and what keeps that.
+struct InFlight {
+  Work work;
+  std::shared_ptr<void> owner;
+};
+
 /// How an iteration averages, and what of that is in flight.
 struct Averaging {
   ProcessGroup group;
   ReduceOp op = ReduceOp::avg;
   int divisor = 1;
-  std::vector<Work> works{};
+  std::vector<InFlight> in_flight{};
+
+  /// After a failure. MPI may still write to what a failed call was given: that memory stays for
+  /// ever.
+  void abandon();
 };
+
+/// UsageError unless `given` can stand for `own`, of that bucket.
+void require_fitting(const BufferView& given, const BufferView& own, std::size_t bucket);
 
 /// One parameter's place in a bucket, in elements.
 struct Slot {
@@ -58,7 +71,7 @@ class BucketPart {
   BufferView buffer;            ///< the bucket's, or what a hook has put in its place
   std::shared_ptr<void> owner;  ///< of that
 
-  Work average(BufferView what) const;
+  Work average(BufferView what, std::shared_ptr<void> its_owner) const;
 };
 
 }  // namespace hymn::training::detail

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "hymn/gradient_hooks.hpp"
-
 namespace hymn::training::detail {
 
 BucketQueue::BucketQueue(std::shared_ptr<const Model> model,
-                         const std::vector<std::vector<std::size_t>>& parameters, CommHook hook)
-    : hook_(hook ? std::move(hook) : all_reduce_hook()), places_(model->size()) {
+                         const std::vector<std::vector<std::size_t>>& parameters,
+                         std::shared_ptr<const CommHook> hook)
+    : hook_(std::move(hook)), places_(model->size()) {
   for (const std::vector<std::size_t>& some : parameters) {
     buckets_.push_back(std::make_shared<const Bucket>(model, some));
     for (std::size_t slot = 0; slot < some.size(); ++slot)
@@ -38,7 +37,11 @@ void BucketQueue::note_ready(std::size_t parameter) {
 }
 
 void BucketQueue::start_full_ones() {
-  for (; next_ < size() && missing_[next_] == 0; ++next_) started_[next_] = start(next_);
+  // One whose hook has thrown is not tried again.
+  while (next_ < size() && missing_[next_] == 0) {
+    const std::size_t bucket = next_++;
+    started_[bucket] = start(bucket);
+  }
 }
 
 Future<BufferView> BucketQueue::start(std::size_t bucket) {
@@ -51,7 +54,7 @@ Future<BufferView> BucketQueue::start(std::size_t bucket) {
   part->buffer = one->buffer();
   part->owner = one->memory();
   try {
-    return hook_(GradBucket(std::move(part)));
+    return (*hook_)(GradBucket(std::move(part)));
   } catch (const std::exception& error) {
     // The other ranks wait for what this one does not begin.
     averaging_->group.abort(
@@ -60,10 +63,13 @@ Future<BufferView> BucketQueue::start(std::size_t bucket) {
   }
 }
 
+// What has been chained may start more.
 void BucketQueue::step() {
-  for (Work& work : averaging_->works)
+  std::vector<InFlight>& all = averaging_->in_flight;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Work work = all[i].work;
     if (!work.test()) return;
-  averaging_->works.clear();
+  }
 }
 
 BufferView BucketQueue::wait(std::size_t bucket) {
@@ -71,13 +77,14 @@ BufferView BucketQueue::wait(std::size_t bucket) {
     throw UsageError(fmt::format("bucket {} is not reduced, as a hook has failed", bucket),
                      {.operation = "GradientReducer::finish()",
                       .remedy = "make a new group, and a new reducer, after what ready() throws"});
+  // A future of a hook's own moves nothing: whoever waits for it does.
+  std::vector<InFlight>& all = averaging_->in_flight;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Work work = all[i].work;
+    work.wait();
+  }
   const BufferView result = started_[bucket]->get();
-  const BufferView own = buckets_[bucket]->buffer();
-  if (result.count != own.count || result.dtype != own.dtype || result.memory != own.memory)
-    throw UsageError(
-        fmt::format("the hook has made {} elements of {} of bucket {}, which has {} of {}",
-                    result.count, to_string(result.dtype), bucket, own.count, to_string(own.dtype)),
-        {.operation = "GradientReducer::finish()", .remedy = "give back what it was given"});
+  require_fitting(result, buckets_[bucket]->buffer(), bucket);
   return result;
 }
 

@@ -14,7 +14,8 @@ namespace hymn::training::detail {
 class BucketQueue {
  public:
   BucketQueue(std::shared_ptr<const Model> model,
-              const std::vector<std::vector<std::size_t>>& parameters, CommHook hook);
+              const std::vector<std::vector<std::size_t>>& parameters,
+              std::shared_ptr<const CommHook> hook);
 
   std::size_t size() const { return buckets_.size(); }
   const Bucket& operator[](std::size_t bucket) const { return *buckets_[bucket]; }
@@ -29,6 +30,12 @@ class BucketQueue {
   void step();
   /// Waits for the reduction of a bucket: where the results are. All are full.
   BufferView wait(std::size_t bucket);
+  /// Something else of this iteration is in flight.
+  void note(InFlight one) { averaging_->in_flight.push_back(std::move(one)); }
+  /// After a failure, for which the group has been given up.
+  void abandon() {
+    if (averaging_) averaging_->abandon();
+  }
 
  private:
   struct Place {
@@ -38,7 +45,7 @@ class BucketQueue {
   void start_full_ones();
   Future<BufferView> start(std::size_t bucket);
 
-  CommHook hook_;
+  std::shared_ptr<const CommHook> hook_;
   std::vector<std::shared_ptr<const Bucket>> buckets_;
   std::vector<Place> places_;         // of parameters
   std::vector<std::size_t> missing_;  // of each bucket, so many gradients

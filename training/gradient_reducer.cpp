@@ -30,18 +30,9 @@ GradientReducer::GradientReducer(ProcessGroup group, std::vector<Parameter> para
                                                     std::move(options))) {}
 GradientReducer::~GradientReducer() = default;
 
-void GradientReducer::prepare() {
-  Join::notify(*this);
-  state_->prepare({});
-}
-void GradientReducer::prepare(std::span<const std::size_t> used) {
-  Join::notify(*this);
-  state_->prepare(used);
-}
-void GradientReducer::ready(std::size_t parameter) {
-  if (!state_->runs()) Join::notify(*this);
-  state_->ready(parameter);
-}
+void GradientReducer::prepare() { state_->prepare({}); }
+void GradientReducer::prepare(std::span<const std::size_t> used) { state_->prepare(used); }
+void GradientReducer::ready(std::size_t parameter) { state_->ready(parameter); }
 void GradientReducer::finish() { state_->finish(); }
 
 BufferView GradientReducer::gradient(std::size_t parameter) const {
@@ -59,7 +50,8 @@ std::vector<std::vector<std::size_t>> GradientReducer::buckets() const {
   return buckets;
 }
 
-void GradientReducer::set_sync(bool on) { state_->set_sync(on); }
+void GradientReducer::hold_sync() { state_->hold_sync(); }
+void GradientReducer::release_sync() noexcept { state_->release_sync(); }
 
 std::unique_ptr<JoinHook> GradientReducer::join_hook(const JoinArguments&) {
   return std::make_unique<ReducerHook>(*state_);

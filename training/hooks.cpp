@@ -3,6 +3,7 @@
 
 #include "hymn/gradient_hooks.hpp"
 #include "hymn/half.hpp"
+#include "training/bucket.hpp"
 
 namespace hymn::training {
 namespace {
@@ -23,6 +24,7 @@ Future<BufferView> reduce_narrowed(const CommHook& hook, const GradBucket& bucke
   narrow(static_cast<const Wide*>(whole.data), *halves);
   return hook(bucket.with_buffer(BufferView(*halves), halves))
       .then([bucket, whole, halves](const BufferView& reduced) {
+        detail::require_fitting(reduced, BufferView(*halves), bucket.index());
         widen(static_cast<const Half*>(reduced.data), static_cast<Wide*>(whole.data), whole.count);
         return whole;
       });

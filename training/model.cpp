@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace hymn::training::detail {
 namespace {
@@ -11,6 +12,26 @@ namespace {
 bool has_averages(DataType dtype) {
   const DataFamily family = traits_of(dtype).family;
   return family == DataFamily::floating || family == DataFamily::complex;
+}
+
+/// Whether it has no gaps, and no element twice; and as many elements as it says.
+bool lies_densely(const BufferView& view) {
+  if (view.shape.empty()) return view.strides.empty() || view.count == 1;
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // strides, and extents
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < view.shape.size(); ++i) count *= view.shape[i];
+  if (count < 0 || static_cast<std::size_t>(count) != view.count) return false;
+  if (view.strides.empty() || count == 0) return true;
+  if (view.strides.size() != view.shape.size()) return false;
+  for (std::size_t i = 0; i < view.shape.size(); ++i)
+    if (view.shape[i] != 1) steps.emplace_back(view.strides[i], view.shape[i]);
+  std::ranges::sort(steps);
+  std::int64_t next = 1;
+  for (const auto& [stride, extent] : steps) {
+    if (stride != next) return false;
+    next *= extent;
+  }
+  return true;
 }
 
 void require_usable(const Parameter& parameter, const std::string& name) {
@@ -26,6 +47,12 @@ void require_usable(const Parameter& parameter, const std::string& name) {
                     name),
         {.operation = "GradientReducer",
          .remedy = "run the model once, or give its shapes, before the reducer is made"});
+  if (!lies_densely(data))
+    throw UsageError(
+        fmt::format("the {} elements of {} do not lie densely: sizes {}, strides {}", data.count,
+                    name, list_text(data.shape), list_text(data.strides)),
+        {.operation = "GradientReducer",
+         .remedy = "give a layout without gaps and overlaps, in any order of the dimensions"});
   if (!has_averages(data.dtype))
     throw UsageError(
         fmt::format("{} is of {}, of which there are no averages", name, to_string(data.dtype)),

@@ -73,11 +73,11 @@ std::shared_ptr<const Model> agreed_model(const ProcessGroup& group,
   std::shared_ptr<const Model> model;
   try {
     model = std::make_shared<const Model>(std::move(parameters), !options.gradient_as_bucket_view);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
+    const auto* const own = dynamic_cast<const Error*>(&error);
     try {
-      require_agreement(group, {}, error.problem());
-    } catch (const UsageError&) {
-      // It says the same.
+      require_agreement(group, {}, own != nullptr ? own->problem() : error.what());
+    } catch (const UsageError&) {  // it says the same
     }
     throw;
   }

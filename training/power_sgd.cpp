@@ -40,6 +40,15 @@ void add_block(Layout& layout, std::size_t offset, std::size_t rows, std::size_t
   layout.q_count += columns * rank;
 }
 
+/// Of the dimension that is outermost in memory; 0 where it is no matrix.
+std::size_t outermost_extent(const BufferView& gradient) {
+  if (gradient.shape.size() < 2 || gradient.count == 0) return 0;
+  if (gradient.strides.empty()) return static_cast<std::size_t>(gradient.shape.front());
+  const auto outermost = std::ranges::max_element(gradient.strides);
+  return static_cast<std::size_t>(
+      gradient.shape[static_cast<std::size_t>(outermost - gradient.strides.begin())]);
+}
+
 Layout layout_of(const GradBucket& bucket, const PowerSgdOptions& options) {
   Layout layout;
   layout.padded = bucket.buffer().count;
@@ -53,9 +62,7 @@ Layout layout_of(const GradBucket& bucket, const PowerSgdOptions& options) {
   std::size_t offset = 0;
   for (std::size_t i = 0; i < bucket.parameters().size(); ++i) {
     const BufferView gradient = bucket.gradient(i);
-    const std::size_t rows = gradient.shape.size() < 2 || gradient.count == 0
-                                 ? 0
-                                 : static_cast<std::size_t>(gradient.shape.front());
+    const std::size_t rows = outermost_extent(gradient);
     const std::size_t columns = rows == 0 ? 0 : gradient.count / rows;
     const std::size_t rank = std::min({rows, columns, options.rank});
     const double sent = static_cast<double>((rows + columns) * rank);
@@ -79,17 +86,19 @@ class Factors {
     layout_ = layout_of(bucket, options);
     take_in(bucket.buffer(), options);
     first_.resize(layout_.p_count + layout_.rest_count);
-    if (!options.warm_start || q_.size() != layout_.q_count)
+    // A gradient that was not finite, which a step may be left out for, is not kept.
+    if (!options.warm_start || q_.size() != layout_.q_count || !is_finite(q_))
       begin_anew(options.seed + 0x9e3779b97f4a7c15 * (bucket.index() + 1) + iteration);
+    each_block([](auto, auto, auto q) { orthogonalise(q); });
     // Both in one message: the rest, and P, of which only the direction counts.
-    each_block([this](auto m, auto p, auto q) { p.noalias() = m * q; });
+    each_block([](auto m, auto p, auto q) { p.noalias() = m * q; });
     gather_rest();
-    bucket.average(BufferView(first_)).wait();
-    each_block([this](auto m, auto p, auto q) {
+    bucket.average(BufferView(first_), self).wait();
+    each_block([](auto m, auto p, auto q) {
       orthogonalise(p);
       q.noalias() = m.transpose() * p;
     });
-    return bucket.average(BufferView(q_)).then([self, bucket, options](const auto&) {
+    return bucket.average(BufferView(q_), self).then([self, bucket, options](const auto&) {
       self->put_out(bucket.buffer(), options);
       return bucket.buffer();
     });
@@ -126,7 +135,6 @@ class Factors {
     std::normal_distribution<T> normal;
     q_.resize(layout_.q_count);
     for (T& value : q_) value = normal(engine);
-    each_block([](auto, auto, auto q) { orthogonalise(q); });
   }
   void gather_rest() {
     auto to = first_.begin() + static_cast<std::ptrdiff_t>(layout_.p_count);
@@ -146,6 +154,10 @@ class Factors {
     // What went as it is has lost nothing.
     for (const Range& one : layout_.rest)
       std::fill_n(error_.begin() + static_cast<std::ptrdiff_t>(one.offset), one.count, T{0});
+    if (!is_finite(error_)) error_.assign(error_.size(), T{0});
+  }
+  static bool is_finite(const std::vector<T>& values) {
+    return std::ranges::all_of(values, [](T value) { return std::isfinite(value); });
   }
 
   Layout layout_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "hymn/coalesce.hpp"
+#include "hymn/gradient_hooks.hpp"
 #include "training/bucket_plan.hpp"
 #include "training/model_check.hpp"
 
@@ -21,20 +23,45 @@ void clear(const BufferView& view) {
 
 }  // namespace
 
-ReducerState::ReducerState(const Joinable& self, ProcessGroup group,
-                           std::vector<Parameter> parameters, ReducerOptions options)
+ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
+                           ReducerOptions options)
     : self_(self),
       group_(std::move(group)),
       options_(std::move(options)),
       model_(agreed_model(group_, std::move(parameters), options_)),
       marks_(model_->size(), options_.static_graph),
-      used_(model_->size(), 1) {
-  buckets_ = std::make_unique<BucketQueue>(
-      model_,
-      plan_buckets(*model_, backward_order(model_->size()), options_.first_bucket_bytes,
-                   options_.bucket_bytes),
-      options_.hook);
-  if (options_.broadcast_parameters) broadcast_parameters(group_.global_rank(0));
+      hook_(std::make_shared<const CommHook>(options_.hook ? options_.hook : all_reduce_hook())),
+      used_(std::make_shared<std::vector<std::uint8_t>>(model_->size(), std::uint8_t{1})) {
+  give_up_if_fails([this] {
+    buckets_ = make_buckets(backward_order(model_->size()));
+    if (options_.broadcast_parameters) broadcast_parameters(group_.global_rank(0));
+  });
+}
+
+template <class Do>
+void ReducerState::give_up_if_fails(Do reduce) {
+  try {
+    reduce();
+  } catch (...) {
+    std::string reason = "the reduction of gradients has failed";
+    try {
+      throw;
+    } catch (const Error& error) {
+      reason += ": " + error.problem();
+    } catch (const std::exception& error) {
+      reason += ": " + std::string(error.what());
+    } catch (...) {  // what it is nobody can say
+    }
+    group_.abort(reason);
+    if (buckets_) buckets_->abandon();
+    throw;
+  }
+}
+
+std::unique_ptr<BucketQueue> ReducerState::make_buckets(std::span<const std::size_t> order) const {
+  return std::make_unique<BucketQueue>(
+      model_, plan_buckets(*model_, order, options_.first_bucket_bytes, options_.bucket_bytes),
+      hook_);
 }
 
 ErrorContext ReducerState::context(const char* call, const char* remedy) const {
@@ -55,7 +82,7 @@ void ReducerState::broadcast_parameters(int root) {
 
 bool ReducerState::is_unused(std::size_t parameter) const {
   require_parameter(parameter, "is_unused");
-  return used_[parameter] == 0;
+  return (*used_)[parameter] == 0;
 }
 
 void ReducerState::require_parameter(std::size_t parameter, const char* call) const {
@@ -64,14 +91,14 @@ void ReducerState::require_parameter(std::size_t parameter, const char* call) co
                    context(call, "count as in the list that the reducer was given, from 0"));
 }
 
-void ReducerState::set_sync(bool on) {
+void ReducerState::hold_sync() {
   if (runs_)
-    throw UsageError("no_sync begins or ends in the midst of an iteration",
+    throw UsageError("no_sync begins in the midst of an iteration",
                      context("no_sync", "call finish() first"));
-  syncs_ = on;
+  ++holds_;
 }
 
-void ReducerState::prepare(std::optional<std::span<const std::size_t>> used) {
+void ReducerState::require_may_begin(std::optional<std::span<const std::size_t>> used) const {
   if (runs_)
     throw UsageError("an iteration begins before the last one has ended",
                      context("prepare", "call finish() when all gradients are ready"));
@@ -80,8 +107,19 @@ void ReducerState::prepare(std::optional<std::span<const std::size_t>> used) {
                      context("prepare", "ask for find_unused_parameters, on all ranks"));
   if (used)
     for (const std::size_t parameter : *used) require_parameter(parameter, "prepare");
+}
+
+// What is wrong with the call is found before the others hear of an iteration.
+void ReducerState::prepare(std::optional<std::span<const std::size_t>> used) {
+  require_may_begin(used);
+  Join::notify(self_);
+  give_up_if_fails([&] { begin(used); });
+}
+
+void ReducerState::begin(std::optional<std::span<const std::size_t>> used) {
   reduces_ = is_synced(true);
   if (reduces_) begin_reduction();
+  leave_old_buckets();
   marks_.begin(options_.static_graph ? std::nullopt : used);
   runs_ = true;
   if (!reduces_ || marks_.is_learning()) return;
@@ -90,10 +128,11 @@ void ReducerState::prepare(std::optional<std::span<const std::size_t>> used) {
 }
 
 bool ReducerState::is_synced(bool has_input) const {
-  if (!Join::is_running(self_)) return syncs_;
-  std::uint8_t syncs = has_input && syncs_ ? 1 : 0;
-  ProcessGroup(group_).all_reduce(view_of(syncs), ReduceOp::max);
-  return syncs != 0;
+  const bool syncs = holds_ == 0;
+  if (!Join::is_running(self_)) return syncs;
+  std::uint8_t any = has_input && syncs ? 1 : 0;
+  ProcessGroup(group_).all_reduce(view_of(any), ReduceOp::max);
+  return any != 0;
 }
 
 void ReducerState::begin_reduction() {
@@ -103,22 +142,27 @@ void ReducerState::begin_reduction() {
 }
 
 void ReducerState::rebuild_buckets() {
-  is_rebuilt_ = true;
-  std::vector<std::uint64_t> order(first_order_.begin(), first_order_.end());
+  std::vector<std::size_t> order = first_order_;
   for (const std::size_t parameter : backward_order(model_->size()))
     if (std::ranges::find(first_order_, parameter) == first_order_.end())
       order.push_back(parameter);
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
   if (!order.empty())
-    group_.broadcast(BufferView(order), Join::acting_root(self_, group_.global_rank(0)));
-  auto rebuilt = std::make_unique<BucketQueue>(
-      model_,
-      plan_buckets(*model_, std::vector<std::size_t>(order.begin(), order.end()),
-                   options_.first_bucket_bytes, options_.bucket_bytes),
-      options_.hook);
+    group_.broadcast(BufferView(order.data(), order.size(), DataType::uint64),
+                     Join::acting_root(self_, group_.global_rank(0)));
+  std::unique_ptr<BucketQueue> rebuilt = make_buckets(order);
+  old_buckets_ = std::exchange(buckets_, std::move(rebuilt));
+  is_rebuilt_ = true;
+}
+
+// The framework knows only since prepare() that they are left: a rank that has run out of input
+// makes others while it shadows.
+void ReducerState::leave_old_buckets() {
+  if (!old_buckets_) return;
   if (options_.gradient_as_bucket_view)
     for (std::size_t i = 0; i < model_->size(); ++i)
-      copy(buckets_->gradient(i), rebuilt->gradient(i));
-  buckets_ = std::move(rebuilt);
+      copy(old_buckets_->gradient(i), buckets_->gradient(i));
+  old_buckets_.reset();
 }
 
 void ReducerState::ready(std::size_t parameter) {
@@ -133,7 +177,7 @@ void ReducerState::ready(std::size_t parameter) {
     case ReadyMarks::Ready::partly:
       break;
     case ReadyMarks::Ready::wholly:
-      if (reduces_) put_gradient(parameter);
+      if (reduces_) give_up_if_fails([&] { put_gradient(parameter); });
       break;
     case ReadyMarks::Ready::too_often:
       throw UsageError(
@@ -175,39 +219,34 @@ void ReducerState::finish() {
   runs_ = false;
   require_all_ready();
   if (!reduces_) return;
+  give_up_if_fails([this] { reduce_the_rest(); });
+}
+
+void ReducerState::reduce_the_rest() {
   if (marks_.is_learning()) {
     marks_.learn();
     for (std::size_t i = 0; i < model_->size(); ++i) put_gradient(i);
   }
   if (reductions_ == 0) first_order_ = marks_.order();
-  Work asking = ask_who_is_used(marks_.gradients());
-  const std::vector<BufferView> results = wait_for_all();
-  if (asking.valid()) asking.wait();
-  put_back(results);
+  const auto mine = marks_.gradients();
+  ask_who_is_used({mine.begin(), mine.end()});
+  put_back(wait_for_all());
   marks_.forget_gradients();
   ++reductions_;
 }
 
-Work ReducerState::ask_who_is_used(std::span<const std::uint8_t> mine) {
+void ReducerState::ask_who_is_used(std::vector<std::uint8_t> mine) {
   const bool changes = options_.find_unused_parameters && !options_.static_graph;
   const bool is_learnt_now = options_.static_graph && reductions_ == 0;
-  if (mine.empty() || (!changes && !is_learnt_now)) return {};
-  used_.assign(mine.begin(), mine.end());
-  return group_.all_reduce_async(BufferView(used_), ReduceOp::max);
+  if (mine.empty() || (!changes && !is_learnt_now)) return;
+  *used_ = std::move(mine);
+  buckets_->note({group_.all_reduce_async(BufferView(*used_), ReduceOp::max), used_});
 }
 
 std::vector<BufferView> ReducerState::wait_for_all() {
-  std::vector<BufferView> results(buckets_->size());
-  std::exception_ptr first;
-  for (std::size_t bucket = 0; bucket < results.size(); ++bucket) {
-    try {
-      results[bucket] = buckets_->wait(bucket);
-    } catch (...) {
-      // Nothing may be in flight in the buckets when the next iteration begins.
-      if (!first) first = std::current_exception();
-    }
-  }
-  if (first) std::rethrow_exception(first);
+  std::vector<BufferView> results;
+  for (std::size_t bucket = 0; bucket < buckets_->size(); ++bucket)
+    results.push_back(buckets_->wait(bucket));
   return results;
 }
 
@@ -234,9 +273,11 @@ void ReducerState::shadow() {
     clear(buckets_->gradient(i));
     buckets_->note_ready(i);
   }
-  Work asking = ask_who_is_used(std::vector<std::uint8_t>(model_->size()));
+  // A static graph is asked for once: what this rank will use is not known.
+  ask_who_is_used(std::vector<std::uint8_t>(model_->size(), options_.static_graph ? 1 : 0));
   wait_for_all();
-  if (asking.valid()) asking.wait();
+  // What was gathered before, and not reduced, is lost.
+  marks_.forget_gradients();
   ++reductions_;
 }
 

@@ -15,15 +15,15 @@ namespace hymn::training::detail {
 class ReducerState {
  public:
   /// `self` is what joins know the reducer by.
-  ReducerState(const Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
+  ReducerState(Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
                ReducerOptions options);
 
   const ProcessGroup& group() const { return group_; }
-  bool runs() const { return runs_; }
   const BucketQueue& buckets() const { return *buckets_; }
   BufferView gradient(std::size_t parameter) const;
   bool is_unused(std::size_t parameter) const;
-  void set_sync(bool on);
+  void hold_sync();
+  void release_sync() noexcept { --holds_; }
 
   void prepare(std::optional<std::span<const std::size_t>> used);
   void ready(std::size_t parameter);
@@ -38,30 +38,42 @@ class ReducerState {
   ErrorContext context(const char* call, const char* remedy) const;
   /// Whether this iteration reduces, which ranks of a join ask each other.
   bool is_synced(bool has_input) const;
+  void require_may_begin(std::optional<std::span<const std::size_t>> used) const;
+  void begin(std::optional<std::span<const std::size_t>> used);
   void begin_reduction();
   /// As the first rank's gradients were ready, once.
   void rebuild_buckets();
+  std::unique_ptr<BucketQueue> make_buckets(std::span<const std::size_t> order) const;
+  /// Gradients go to where they are from now on.
+  void leave_old_buckets();
   void put_gradient(std::size_t parameter);
   void require_all_ready();
+  void reduce_the_rest();
   /// Starts the union of what all ranks have used, where it is not known.
-  Work ask_who_is_used(std::span<const std::uint8_t> mine);
+  void ask_who_is_used(std::vector<std::uint8_t> mine);
   /// What all buckets have become.
   std::vector<BufferView> wait_for_all();
   void put_back(std::span<const BufferView> results);
 
-  const Joinable& self_;
+  /// What the others wait for does not come where it fails: the group is given up.
+  template <class Do>
+  void give_up_if_fails(Do reduce);
+
+  Joinable& self_;
   ProcessGroup group_;
   ReducerOptions options_;
   std::shared_ptr<const Model> model_;
   ReadyMarks marks_;
+  std::shared_ptr<const CommHook> hook_;
   std::unique_ptr<BucketQueue> buckets_;
-  bool syncs_ = true;
-  bool runs_ = false;     ///< between prepare() and finish()
-  bool reduces_ = false;  ///< in this iteration
+  std::unique_ptr<BucketQueue> old_buckets_;  ///< in which the framework may still write
+  int holds_ = 0;                             ///< while there are any, nothing is reduced
+  bool runs_ = false;                         ///< between prepare() and finish()
+  bool reduces_ = false;                      ///< in this iteration
   bool is_rebuilt_ = false;
   std::uint64_t reductions_ = 0;
   std::vector<std::size_t> first_order_;  ///< in which gradients were ready in the first of them
-  std::vector<std::uint8_t> used_;        ///< by any rank
+  std::shared_ptr<std::vector<std::uint8_t>> used_;  ///< by any rank
 };
 
 }  // namespace hymn::training::detail

@@ -167,24 +167,25 @@ class [[nodiscard]] Future {
 
 /// The other end of a Future: whoever has it gives the value, once; what is given later is dropped.
 /// A shared handle, safe to use from several threads; when the last one is gone without a value the
-/// future fails with UsageError, so that nobody waits for ever.
+/// future fails with UsageError, so that nobody waits for ever. Future::get()
+/// only waits, and moves nothing that the value may come of.
 template <class T>
 class Promise {
  public:
   Promise() : given_(std::make_shared<Given>()) {}
 
-  Future<T> get_future() const { return Future<T>(given_->state); }
+  Future<T> get_future() const { return Future<T>(state()); }
   void set_value(detail::Stored<T> value) const
     requires(!std::is_void_v<T>)
   {
-    given_->state->set_value(std::move(value));
+    state()->set_value(std::move(value));
   }
   void set_value() const
     requires std::is_void_v<T>
   {
-    given_->state->set_value({});
+    state()->set_value({});
   }
-  void set_error(std::exception_ptr error) const { given_->state->set_error(std::move(error)); }
+  void set_error(std::exception_ptr error) const { state()->set_error(std::move(error)); }
 
  private:
   struct Given {
@@ -196,6 +197,11 @@ class Promise {
                      {.remedy = "call set_value() or set_error() on every way"})));
     }
   };
+  const std::shared_ptr<detail::FutureState<T>>& state() const {
+    if (!given_) throw UsageError("this Promise is empty: it was moved from");
+    return given_->state;
+  }
+
   std::shared_ptr<Given> given_;
 };
 

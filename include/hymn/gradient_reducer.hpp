@@ -52,11 +52,12 @@ class HYMN_API GradBucket {
   int divisor() const;
 
   /// Starts the average of `buffer` over the ranks, in place: what reducers do without a hook. Its
-  /// type must be one that can hold fractions. The memory stays until it is over; only that of
-  /// buffer() does so by itself.
-  Work average(BufferView buffer) const;
+  /// type must be one that can hold fractions. `owner` lives until nothing works on it any more;
+  /// that of buffer() does so anyway.
+  Work average(BufferView buffer, std::shared_ptr<void> owner = nullptr) const;
   /// The same bucket with other memory in place of its own, and as many elements; for hooks that
-  /// call others. `owner` lives as long as handles do.
+  /// call others. `owner` lives as long as handles do, and as what works on it. UsageError for
+  /// another number of elements.
   GradBucket with_buffer(BufferView buffer, std::shared_ptr<void> owner) const;
 
  private:
@@ -66,9 +67,10 @@ class HYMN_API GradBucket {
 /// Reduces a bucket: starts what that takes, and says when the reduced gradients will be where: in
 /// buffer(), or in other memory with as many elements of the same type, which stays until the next
 /// call of finish() has returned. The reducer does not divide them by anything. All ranks give the
-/// same hook, and it makes the same collectives on all. It runs inside prepare(), ready() and
-/// finish(), and what it throws is thrown there, with the group given up; so is what its future
-/// fails with, in finish().
+/// same hook, and it makes the same collectives on all, none of them in what it chains. It runs
+/// inside prepare(), ready() and finish(), and while ranks that have run out of input shadow these;
+/// what it throws is thrown there, with the group given up, and so is what its future fails with,
+/// in finish().
 using CommHook = std::function<Future<BufferView>(const GradBucket&)>;
 
 /// The same on all ranks.
@@ -80,8 +82,9 @@ struct ReducerOptions {
   /// copy there and one back. prepare() is then called before each backward pass.
   bool gradient_as_bucket_view = false;
   /// Not all parameters take part in each iteration, and ranks may use different ones: prepare()
-  /// says which. What no rank has used keeps its gradient. Costs an all_reduce of a byte for each
-  /// parameter in each iteration.
+  /// says which. What no rank has used keeps its gradient; in a bucket that is zeros. Costs an
+  /// all_reduce of a byte for each parameter in each iteration. With static_graph it is not needed,
+  /// and not looked at.
   bool find_unused_parameters = false;
   /// Each iteration is as the first: the same parameters take part, and each gradient is ready as
   /// often (where there are several backward passes, or checkpoints). In the first one nothing is
@@ -100,15 +103,16 @@ struct ReducerOptions {
 /// After the first iteration (but for those with find_unused_parameters alone) buckets are made
 /// anew, once, in the order in which the first rank's gradients were ready.
 ///
-/// Thread safety: one call at a time, in the order of the group's other collectives.
+/// Thread safety: one call at a time. Buckets are reduced when gradients are ready, which differs
+/// from rank to rank: between prepare() and finish() nothing else is called on the group.
 class HYMN_API GradientReducer : public Joinable {
  public:
   /// Compares the models of all ranks, and broadcasts the values. All members of the group make it.
   ///
-  /// Throws UsageError, on all ranks, where types, shapes, strides or options are not the same as
-  /// the first rank's ("… appears not to match strides of the same param in process 0"); on this
-  /// one, before anything is sent, for parameters without values or of other types, and gradients
-  /// that do not lie as they do; UnsupportedError for the memory of GPUs.
+  /// Throws UsageError, on all ranks, where names, types, shapes, strides or options are not those
+  /// of the first rank ("… appears not to match strides of the same param in process 0"), or where
+  /// one has parameters without values, of other types, or whose elements do not lie densely, and
+  /// gradients that do not lie as they do; UnsupportedError for the memory of GPUs.
   GradientReducer(ProcessGroup group, std::vector<Parameter> parameters,
                   ReducerOptions options = {});
   ~GradientReducer() override;
@@ -135,12 +139,13 @@ class HYMN_API GradientReducer : public Joinable {
   /// For each bucket, its parameters.
   std::vector<std::vector<std::size_t>> buckets() const;
 
-  /// While this lives no iteration reduces anything: gradients add up on each rank, as the
-  /// framework adds them, and the first iteration after it reduces the sums. The same on all ranks.
+  /// While one of these lives no iteration that begins reduces anything: gradients add up on each
+  /// rank, as the framework adds them, and the first iteration after it reduces the sums. The same
+  /// on all ranks. UsageError in the midst of an iteration.
   class [[nodiscard]] NoSync {
    public:
-    explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.set_sync(false); }
-    ~NoSync() { reducer_.set_sync(true); }
+    explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.hold_sync(); }
+    ~NoSync() { reducer_.release_sync(); }
     NoSync(const NoSync&) = delete;
     NoSync& operator=(const NoSync&) = delete;
 
@@ -155,7 +160,8 @@ class HYMN_API GradientReducer : public Joinable {
   ProcessGroup join_group() const override;
 
  private:
-  void set_sync(bool on);
+  void hold_sync();
+  void release_sync() noexcept;
   std::unique_ptr<detail::ReducerState> state_;
 };
 

@@ -1,5 +1,7 @@
 // Gradients that travel as products of thin matrices.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "hymn/gradient_hooks.hpp"
@@ -131,6 +133,22 @@ RANK_TEST(PowerSgd, AllRanksHaveTheSameBits) {
     std::vector<float> first = mine;
     world.group().broadcast(BufferView(first), 0);
     EXPECT_EQ(mine, first);
+  }
+}
+
+// As after a step that a loss scaler leaves out; and gradients whose squares are not in the range.
+RANK_TEST(PowerSgd, ForgetsWhatIsNotFinite) {
+  OneMatrix one(world.group(), 30, 20, {.start_iteration = 2});
+  std::vector<float> matrix(600, 1);
+  for (const float scale :
+       {1.0f, 1.0f, 1e25f, std::numeric_limits<float>::infinity(), 1e-30f, 1.0f, 1.0f}) {
+    std::vector<float> scaled = matrix;
+    for (float& value : scaled) value *= scale;
+    const std::vector<float> reduced = one.reduce(scaled, 1);
+    if (!std::isfinite(scale)) continue;
+    const auto [least, greatest] = std::ranges::minmax_element(reduced);
+    EXPECT_NEAR(*least / scale, 1, 1e-3) << scale;
+    EXPECT_NEAR(*greatest / scale, 1, 1e-3) << scale;
   }
 }
 

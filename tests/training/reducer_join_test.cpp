@@ -69,6 +69,69 @@ RANK_TEST(ReducerJoin, WithAHook) {
   train_unevenly(world, {.hook = training::all_reduce_hook()}, JoinDivisor::active);
 }
 
+RANK_TEST(ReducerJoin, WithPowerSgd) {
+  ToyModel model;
+  model.add("matrix", {30, 20}).add("bias", {5});
+  std::vector<Parameter> parameters = model.parameters();
+  GradientReducer reducer(world.group(), parameters,
+                          {.hook = training::power_sgd({.start_iteration = 2})});
+  ToyStep step(world, model, reducer);
+  Join join({&reducer});
+  for (int epoch = 0; epoch < 2; ++epoch)
+    join.run([&] {
+      for (int iteration = 0; iteration < 2 * inputs_of(world.rank()); ++iteration) {
+        step.backward(iteration);
+        step.expect(1,
+                    toy_average(world.size(), active_in(iteration / 2, world.size()), 1, iteration),
+                    1e-5);
+      }
+    });
+}
+
+// Who has run out is given other buckets while it shadows; what it writes where its gradients were
+// is taken from there.
+RANK_TEST(ReducerJoin, ViewsStayUntilPrepare) {
+  ToyModel model;
+  model.add("a", {10}).add("b", {10});
+  GradientReducer reducer(
+      world.group(), model.parameters(),
+      {.first_bucket_bytes = 1, .bucket_bytes = 1, .gradient_as_bucket_view = true});
+  ToyStep step(world, model, reducer);
+  Join join({&reducer});
+  const bool is_first = world.rank() == 0;
+  BufferView before;
+  join.run([&] {
+    for (int iteration = 0; iteration < (is_first ? 1 : 3); ++iteration)
+      step.backward(iteration, {0, 1});
+    before = reducer.gradient(0);
+  });
+  ToyModel::fill(before, 7);
+  reducer.prepare();
+  EXPECT_EQ(ToyModel::value_of(reducer.gradient(0)), 7);
+  step.give(5, {0, 1});
+  reducer.finish();
+  step.expect_averages(5);
+}
+
+// What a rank without input will use later is not taken for unused.
+RANK_TEST(ReducerJoin, AStaticGraphIsNotThatOfTheOthersAlone) {
+  NEEDS_RANKS(2);
+  ToyModel model;
+  model.add("a", {10}).add("first rank's", {10});
+  GradientReducer reducer(world.group(), model.parameters(), {.static_graph = true});
+  ToyStep step(world, model, reducer);
+  Join join({&reducer});
+  const bool is_first = world.rank() == 0;
+  for (int epoch = 0; epoch < 2; ++epoch)
+    join.run([&] {
+      for (int iteration = 0; iteration < 2 && (epoch == 1 || !is_first); ++iteration) {
+        step.backward(iteration,
+                      is_first ? std::vector<std::size_t>{1, 0} : std::vector<std::size_t>{0});
+        if (epoch == 1) step.expect(1, toy_average(world.size(), {0}, 1, iteration), 1e-6);
+      }
+    });
+}
+
 // Iterations that reduce nothing are not shadowed as if they did.
 RANK_TEST(ReducerJoin, WithNoSync) {
   ToyModel model;

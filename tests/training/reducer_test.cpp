@@ -248,6 +248,24 @@ RANK_TEST(GradientReducer, RefusesGradientsThatLieOtherwise) {
                {"no place for its gradient"});
 }
 
+RANK_TEST(GradientReducer, RefusesLayoutsWithGaps) {
+  std::vector<float> memory(100);
+  const auto refused = [&](std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
+                           std::size_t count) {
+    BufferView data(memory.data(), count, DataType::float32);
+    data.shape = shape;
+    data.strides = strides;
+    expect_error(ErrorKind::usage,
+                 [&] { GradientReducer reducer(world.group(), {{"part", data, data}}); },
+                 {"parameter 0 (part)", "do not lie densely"});
+  };
+  refused({4, 2}, {4, 1}, 8);  // of a wider matrix
+  refused({4, 2}, {1, 1}, 8);  // the same elements again and again
+  refused({4, 2}, {2, 1}, 7);
+  refused({4, 2}, {2}, 8);
+  refused({}, {1}, 8);
+}
+
 RANK_TEST(GradientReducer, RefusesWhatIsOutOfTurn) {
   ToyModel model;
   model.add("a", {4}).add("b", {4});

@@ -1,6 +1,7 @@
 // Parameters that take no part, iterations that only add up, and those with several backward
 // passes.
 #include <algorithm>
+#include <stdexcept>
 
 #include "tests/support/errors.hpp"
 #include "tests/training/toy_step.hpp"
@@ -149,6 +150,32 @@ RANK_TEST(NoSync, GradientsOfBeforeAreNotLost) {
     EXPECT_FALSE(used.reducer().is_unused(1));
     EXPECT_TRUE(used.reducer().is_unused(0));
   }
+}
+
+// An exception on the way ends it, as does the last of several.
+RANK_TEST(NoSync, EndsHoweverItsScopeIsLeft) {
+  ToyModel model;
+  model.add("a", {3});
+  GradientReducer reducer(world.group(), model.parameters());
+  ToyStep step(world, model, reducer);
+  {
+    const auto outer = reducer.no_sync();
+    {
+      const auto inner = reducer.no_sync();
+    }
+    step.backward(0);
+  }
+  step.expect(0, toy_gradient(world.rank(), 0, 0));
+  try {
+    const auto held = reducer.no_sync();
+    reducer.prepare();
+    throw std::runtime_error("of the backward pass");
+  } catch (const std::runtime_error&) {
+  }
+  step.give(1, {0});
+  reducer.finish();
+  step.backward(2);
+  step.expect_averages(2);
 }
 
 // --- Several backward passes
