@@ -117,6 +117,9 @@ class Factors {
     }
   }
   static void orthogonalise(Map matrix) {
+    // Its squares may be out of range.
+    const T greatest = matrix.cwiseAbs().maxCoeff();
+    if (greatest > 0 && std::isfinite(greatest)) matrix /= greatest;
     const Eigen::HouseholderQR<Matrix<T>> qr(matrix);
     matrix = qr.householderQ() * Matrix<T>::Identity(matrix.rows(), matrix.cols());
   }

@@ -141,11 +141,16 @@ void expect_failure(World& world, const CommHook& hook, std::string_view words) 
   ToyModel model;
   model.add("w", {4});
   ProcessGroup group = fresh_group(world, "hooked");
-  const std::string text = error_text([&] {
+  std::string text = "nothing";
+  try {
     GradientReducer reducer(group, model.parameters(), {.hook = hook});
     reducer.ready(0);
     reducer.finish();
-  });
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (int number) {
+    text = std::to_string(number);
+  }
   EXPECT_NE(text.find(words), std::string::npos) << text;
   EXPECT_TRUE(group.is_aborted());
 }
@@ -180,7 +185,9 @@ RANK_TEST(CommHooks, WhatTheyThrowIsThrown) {
         throw std::runtime_error("a hook of the test");
       },
       "a hook of the test");
-  expect_failure(world, [](const GradBucket&) -> Future<BufferView> { throw 42; }, "");
+  expect_failure(
+      world, [](const GradBucket&) -> Future<BufferView> { throw 42; },
+      world.size() == 1 ? "42" : "");
   expect_failure(
       world,
       [](const GradBucket&) {

@@ -3,8 +3,10 @@
 Ranks are forked from a server that has torch loaded already, so that hundreds of them are cheap.
 """
 
+import atexit
 import multiprocessing
 import os
+import shutil
 import tempfile
 import time
 import traceback
@@ -91,4 +93,7 @@ def run(function, size, *arguments, backend="hymn", seconds=20, may_be_gone=()):
 
 
 def temporary_file():
-    return os.path.join(tempfile.mkdtemp(prefix="hymn_torch_"), "store")
+    """Goes with its folder when the tests have ended."""
+    folder = tempfile.mkdtemp(prefix="hymn_torch_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return os.path.join(folder, "store")
