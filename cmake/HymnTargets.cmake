@@ -31,9 +31,10 @@ endfunction()
 # hymn_add_room(NAME base [OWN_LIBRARY] SOURCES … [SMALL …] [ROOMS …] [LINKS …])
 #
 # The static library hymn_<name>, of which libhymn.so is made; or, with OWN_LIBRARY, the shared one
-# libhymn-<name>.so above that, which uses what is public of it. SMALL are sources that work when a job begins, has failed or is asked
-# about, or that wait for a network: what counts is how large they are. ROOMS are the rooms whose headers
-# it includes, which scripts/check-rooms holds against its real includes; LINKS are third-party libraries.
+# libhymn-<name>.so above that, which uses what is public of it. SMALL are sources that work when a job
+# begins, has failed or is asked about, or that wait for a network: what counts is how large they are.
+# ROOMS are the rooms whose headers it includes, which scripts/check-rooms holds against its real
+# includes; LINKS are third-party libraries.
 function(hymn_add_room)
   cmake_parse_arguments(PARSE_ARGV 0 room "OWN_LIBRARY" "NAME" "ROOMS;SOURCES;SMALL;LINKS")
   set(target hymn_${room_NAME})

@@ -167,8 +167,8 @@ class [[nodiscard]] Future {
 
 /// The other end of a Future: whoever has it gives the value, once; what is given later is dropped.
 /// A shared handle, safe to use from several threads; when the last one is gone without a value the
-/// future fails with UsageError, so that nobody waits for ever. Future::get()
-/// only waits, and moves nothing that the value may come of.
+/// future fails with UsageError, so that nobody waits for ever. Future::get() only waits, and moves
+/// nothing that the value may come of.
 template <class T>
 class Promise {
  public:

@@ -27,8 +27,8 @@ inline BenchTimes figures_of(std::vector<double> values) {
 template <class Mean, class Slowest>
 std::size_t enough_iterations(double block_us, std::size_t most, Mean&& mean, Slowest&& slowest) {
   // Few calls say little of many: the first ones may be far slower, and ranks may share a core
-  // until the kernel moves one. So half of what it comes to at last has been timed. The best of
-  // five tries: an interruption must not pass for a slow operation.
+  // until the kernel moves one. So nearly as many as it comes to have been timed. The best of five
+  // tries: an interruption must not pass for a slow operation.
   std::size_t iterations = 1;
   while (true) {
     std::vector<double> tries(5);
