@@ -72,20 +72,25 @@ void BucketQueue::step() {
   }
 }
 
-BufferView BucketQueue::wait(std::size_t bucket) {
-  if (!started_[bucket])
-    throw UsageError(fmt::format("bucket {} is not reduced, as a hook has failed", bucket),
-                     {.operation = "GradientReducer::finish()",
-                      .remedy = "make a new group, and a new reducer, after what ready() throws"});
+std::vector<BufferView> BucketQueue::wait() {
+  for (std::size_t bucket = 0; bucket < size(); ++bucket)
+    if (!started_[bucket])
+      throw UsageError(
+          fmt::format("bucket {} is not reduced, as a hook has failed", bucket),
+          {.operation = "GradientReducer::finish()",
+           .remedy = "make a new group, and a new reducer, after what ready() throws"});
   // A future of a hook's own moves nothing: whoever waits for it does.
   std::vector<InFlight>& all = averaging_->in_flight;
   for (std::size_t i = 0; i < all.size(); ++i) {
     Work work = all[i].work;
     work.wait();
   }
-  const BufferView result = started_[bucket]->get();
-  require_fitting(result, buckets_[bucket]->buffer(), bucket);
-  return result;
+  std::vector<BufferView> results;
+  for (std::size_t bucket = 0; bucket < size(); ++bucket) {
+    results.push_back(started_[bucket]->get());
+    require_fitting(results.back(), buckets_[bucket]->buffer(), bucket);
+  }
+  return results;
 }
 
 }  // namespace hymn::training::detail

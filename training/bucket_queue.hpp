@@ -28,8 +28,8 @@ class BucketQueue {
   void note_ready(std::size_t parameter);
   /// Moves what is in flight.
   void step();
-  /// Waits for the reduction of a bucket: where the results are. All are full.
-  BufferView wait(std::size_t bucket);
+  /// Waits for all that is in flight: where each bucket's results are. All are full.
+  std::vector<BufferView> wait();
   /// Something else of this iteration is in flight.
   void note(InFlight one) { averaging_->in_flight.push_back(std::move(one)); }
   /// After a failure, for which the group has been given up.

@@ -230,7 +230,7 @@ void ReducerState::reduce_the_rest() {
   if (reductions_ == 0) first_order_ = marks_.order();
   const auto mine = marks_.gradients();
   ask_who_is_used({mine.begin(), mine.end()});
-  put_back(wait_for_all());
+  put_back(buckets_->wait());
   marks_.forget_gradients();
   ++reductions_;
 }
@@ -241,13 +241,6 @@ void ReducerState::ask_who_is_used(std::vector<std::uint8_t> mine) {
   if (mine.empty() || (!changes && !is_learnt_now)) return;
   *used_ = std::move(mine);
   buckets_->note({group_.all_reduce_async(BufferView(*used_), ReduceOp::max), used_});
-}
-
-std::vector<BufferView> ReducerState::wait_for_all() {
-  std::vector<BufferView> results;
-  for (std::size_t bucket = 0; bucket < buckets_->size(); ++bucket)
-    results.push_back(buckets_->wait(bucket));
-  return results;
 }
 
 void ReducerState::put_back(std::span<const BufferView> results) {
@@ -275,7 +268,7 @@ void ReducerState::shadow() {
   }
   // A static graph is asked for once: what this rank will use is not known.
   ask_who_is_used(std::vector<std::uint8_t>(model_->size(), options_.static_graph ? 1 : 0));
-  wait_for_all();
+  buckets_->wait();
   // What was gathered before, and not reduced, is lost.
   marks_.forget_gradients();
   ++reductions_;

@@ -51,8 +51,6 @@ class ReducerState {
   void reduce_the_rest();
   /// Starts the union of what all ranks have used, where it is not known.
   void ask_who_is_used(std::vector<std::uint8_t> mine);
-  /// What all buckets have become.
-  std::vector<BufferView> wait_for_all();
   void put_back(std::span<const BufferView> results);
 
   /// What the others wait for does not come where it fails: the group is given up.
