@@ -96,7 +96,8 @@ function read_room(room) {
   path = begins(header, "hymn/") ? "include/" header : header
   first = path
   sub(/\/.*/, "", first)
-  target = room_of(path)
+  # <torch/…> is libtorch, and not the room of that name.
+  target = !quoted && is_guarded(header) ? "" : room_of(path)
   if (target != "") check_order(target, first)
   else if (quoted && !is_guarded(header) && !(header in generated) && !is_neighbour(header))
     breach("\"" header "\" is not written from the root of the repository")

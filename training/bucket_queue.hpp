@@ -21,6 +21,10 @@ class BucketQueue {
   const Bucket& operator[](std::size_t bucket) const { return *buckets_[bucket]; }
   /// Where that parameter's gradient lies in its bucket.
   BufferView gradient(std::size_t parameter) const;
+  /// What keeps that.
+  std::shared_ptr<void> memory_of(std::size_t parameter) const {
+    return buckets_[places_[parameter].bucket]->memory();
+  }
 
   /// For an iteration, in which nothing is full yet.
   void begin(Averaging averaging);

@@ -15,7 +15,7 @@ class ReducerHook final : public JoinHook {
     ProcessGroup group = state_.group();
     std::int32_t root = is_last_joiner ? group.rank() : -1;
     group.all_reduce(view_of(root), ReduceOp::max);
-    state_.broadcast_parameters(group.global_rank(root));
+    state_.broadcast_model(group.global_rank(root));
   }
 
  private:
@@ -38,6 +38,10 @@ void GradientReducer::finish() { state_->finish(); }
 BufferView GradientReducer::gradient(std::size_t parameter) const {
   return state_->gradient(parameter);
 }
+std::shared_ptr<void> GradientReducer::gradient_owner(std::size_t parameter) const {
+  return state_->gradient_owner(parameter);
+}
+bool GradientReducer::is_complete() const { return state_->is_complete(); }
 bool GradientReducer::is_unused(std::size_t parameter) const {
   return state_->is_unused(parameter);
 }

@@ -24,6 +24,8 @@ Description describe(const Model& model, const ReducerOptions& options) {
       options.first_bucket_bytes, options.bucket_bytes, options.gradient_as_bucket_view,
       options.find_unused_parameters, options.static_graph, options.broadcast_parameters,
       options.hook ? "a" : "no")};
+  for (const BufferView& buffer : options.buffers)
+    lines.front() += fmt::format(", a buffer of {} {}", buffer.count, to_string(buffer.dtype));
   for (std::size_t i = 0; i < model.size(); ++i) lines.push_back(describe(model[i]));
   return lines;
 }

@@ -1,6 +1,7 @@
 #include "training/ready_marks.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace hymn::training::detail {
 
@@ -15,12 +16,14 @@ void ReadyMarks::begin(std::optional<std::span<const std::size_t>> used) {
   } else {
     std::ranges::fill(expected_, 1u);
   }
+  outstanding_ = std::accumulate(expected_.begin(), expected_.end(), std::size_t{0});
 }
 
 ReadyMarks::Ready ReadyMarks::note(std::size_t parameter) {
   if (!is_learning() && times_[parameter] == expected_[parameter]) return Ready::too_often;
   if (times_[parameter]++ == 0) order_.push_back(parameter);
   has_gradient_[parameter] = 1;
+  if (!is_learning()) --outstanding_;
   return !is_learning() && times_[parameter] == expected_[parameter] ? Ready::wholly
                                                                      : Ready::partly;
 }

@@ -32,6 +32,9 @@ class ReadyMarks {
   /// Whether nobody knows yet how often parameters are ready.
   bool is_learning() const { return is_static_ && !has_learned_; }
 
+  /// Whether all that take part are wholly ready; no, while nobody knows.
+  bool is_complete() const { return !is_learning() && outstanding_ == 0; }
+
   bool takes_part(std::size_t parameter) const { return expected_[parameter] != 0; }
   /// Those that take part, and are not wholly ready.
   std::vector<std::size_t> missing() const;
@@ -47,6 +50,7 @@ class ReadyMarks {
   bool has_learned_ = false;
   std::vector<unsigned> expected_;
   std::vector<unsigned> times_;
+  std::size_t outstanding_ = 0;  ///< how often some parameter will be ready yet
   std::vector<unsigned> learned_;
   std::vector<std::uint8_t> has_gradient_;
   std::vector<std::size_t> order_;

@@ -34,7 +34,10 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
       used_(std::make_shared<std::vector<std::uint8_t>>(model_->size(), std::uint8_t{1})) {
   give_up_if_fails([this] {
     buckets_ = make_buckets(backward_order(model_->size()));
-    if (options_.broadcast_parameters) broadcast_parameters(group_.global_rank(0));
+    if (options_.broadcast_parameters)
+      broadcast_model(group_.global_rank(0));
+    else
+      broadcast_buffers();
   });
 }
 
@@ -71,13 +74,19 @@ ErrorContext ReducerState::context(const char* call, const char* remedy) const {
           .remedy = remedy};
 }
 
-void ReducerState::broadcast_parameters(int root) {
-  std::vector<BufferView> values;
+void ReducerState::broadcast_model(int root) {
+  std::vector<BufferView> values = options_.buffers;
   for (std::size_t i = 0; i < model_->size(); ++i) {
     const BufferView& data = (*model_)[i].data;
     values.push_back(data.slice(0, data.count));
   }
   if (!values.empty()) broadcast_coalesced(group_, values, options_.bucket_bytes, root);
+}
+
+void ReducerState::broadcast_buffers() {
+  if (options_.buffers.empty()) return;
+  broadcast_coalesced(group_, options_.buffers, options_.bucket_bytes,
+                      Join::acting_root(self_, group_.global_rank(0)));
 }
 
 bool ReducerState::is_unused(std::size_t parameter) const {
@@ -233,6 +242,7 @@ void ReducerState::reduce_the_rest() {
   put_back(buckets_->wait());
   marks_.forget_gradients();
   ++reductions_;
+  broadcast_buffers();
 }
 
 void ReducerState::ask_who_is_used(std::vector<std::uint8_t> mine) {
@@ -259,6 +269,11 @@ BufferView ReducerState::gradient(std::size_t parameter) const {
                                           : (*model_)[parameter].gradient;
 }
 
+std::shared_ptr<void> ReducerState::gradient_owner(std::size_t parameter) const {
+  require_parameter(parameter, "gradient_owner");
+  return options_.gradient_as_bucket_view ? buckets_->memory_of(parameter) : nullptr;
+}
+
 void ReducerState::shadow() {
   if (!is_synced(false)) return;
   begin_reduction();
@@ -272,6 +287,7 @@ void ReducerState::shadow() {
   // What was gathered before, and not reduced, is lost.
   marks_.forget_gradients();
   ++reductions_;
+  broadcast_buffers();
 }
 
 }  // namespace hymn::training::detail

@@ -22,6 +22,8 @@ class ReducerState {
   const BucketQueue& buckets() const { return *buckets_; }
   BufferView gradient(std::size_t parameter) const;
   bool is_unused(std::size_t parameter) const;
+  bool is_complete() const { return runs_ && marks_.is_complete(); }
+  std::shared_ptr<void> gradient_owner(std::size_t parameter) const;
   void hold_sync();
   void release_sync() noexcept { --holds_; }
 
@@ -30,10 +32,11 @@ class ReducerState {
   void finish();
   /// The collectives of an iteration, for a rank that has run out of input.
   void shadow();
-  /// The values of all parameters become those of this rank.
-  void broadcast_parameters(int root);
+  /// The values of all parameters, and the buffers, become those of this rank.
+  void broadcast_model(int root);
 
  private:
+  void broadcast_buffers();
   void require_parameter(std::size_t parameter, const char* call) const;
   ErrorContext context(const char* call, const char* remedy) const;
   /// Whether this iteration reduces, which ranks of a join ask each other.

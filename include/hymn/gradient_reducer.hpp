@@ -93,6 +93,10 @@ struct ReducerOptions {
   /// The values of all parameters become those of the group's first rank, when the reducer is made.
   bool broadcast_parameters = true;
   CommHook hook{};  ///< unset: averages
+  /// What a model keeps besides parameters, such as running means, of any type in the memory of the
+  /// host, dense: that of the group's first rank becomes everybody's when the reducer is made, and
+  /// at the end of each iteration that reduces; in a Join, of who stands in for it.
+  std::vector<BufferView> buffers{};
 };
 
 /// For each iteration the framework calls prepare(), ready() for each parameter whose gradient is
@@ -134,6 +138,11 @@ class HYMN_API GradientReducer : public Joinable {
   /// Where that parameter's gradient is. With gradient_as_bucket_view it may have moved after
   /// prepare(), with its contents.
   BufferView gradient(std::size_t parameter) const;
+  /// What keeps that memory, also when the reducer is gone; null where it is the framework's own.
+  std::shared_ptr<void> gradient_owner(std::size_t parameter) const;
+  /// Whether all parameters that take part in this iteration are ready, so that finish() is next.
+  /// No in the first iteration of a static graph, which has no end of its own.
+  bool is_complete() const;
   /// Whether the last reduction has left that gradient as it was, because no rank used it.
   bool is_unused(std::size_t parameter) const;
   /// For each bucket, its parameters.

@@ -19,6 +19,9 @@ extern "C" {
 
 typedef struct hymnJoin* hymnJoin_t;
 
+/// A joinable of a library above hymn, such as hymnGradientReducerJoinable gives.
+typedef struct hymnMadeJoinable* hymnMadeJoinable_t;
+
 /// Something that makes collectives in each iteration. Start from HYMN_JOINABLE_INIT.
 typedef struct {
   size_t size;        ///< sizeof(hymnJoinable_t)
@@ -30,9 +33,10 @@ typedef struct {
   /// Called once on every rank when all have run out. is_last_joiner: no rank of the group had more
   /// input than this one. It may make collectives. May be NULL.
   hymnResult_t (*post_hook)(int is_last_joiner, void* user);
-  void* user;  ///< passed to both
+  void* user;               ///< passed to both
+  hymnMadeJoinable_t made;  ///< not NULL: this is it, and the fields before are not looked at
 } hymnJoinable_t;
-#define HYMN_JOINABLE_INIT {sizeof(hymnJoinable_t), NULL, NULL, NULL, NULL}
+#define HYMN_JOINABLE_INIT {sizeof(hymnJoinable_t), NULL, NULL, NULL, NULL, NULL}
 
 /// What averages are divided by.
 typedef enum {

@@ -1,8 +1,6 @@
-// What the files of the C API share: the handles, the way from exceptions to codes, and the way
-// from C arguments to a Request.
+// What the files of the C API share: the handles, and the way from C arguments to a Request.
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +9,7 @@
 #include "hymn/hymn.h"
 #include "hymn/hymn_coalesced.h"
 #include "hymn/hymn_store.h"
+#include "hymn/interop_c.hpp"
 #include "hymn/process_group.hpp"
 #include "hymn/store.hpp"
 #include "hymn/world.hpp"
@@ -42,44 +41,6 @@ class GroupState;
 namespace hymn::c_api {
 
 hymnResult_t code_of(ErrorKind kind) noexcept;
-/// Of any exception: its code, with its text, after `function`, as this thread's last error.
-hymnResult_t record_failure(const char* function, const std::exception_ptr& error) noexcept;
-
-/// Runs `body`; no exception gets past it.
-template <class Body>
-hymnResult_t guarded(const char* function, Body&& body) noexcept {
-  try {
-    body();
-    return hymnSuccess;
-  } catch (...) {
-    return record_failure(function, std::current_exception());
-  }
-}
-
-/// What a function of the caller's has returned, as an exception where it has failed.
-void require_success(const char* function, hymnResult_t code);
-
-[[noreturn]] void throw_null(const char* name);
-[[noreturn]] void throw_size(const char* argument, const char* type, std::size_t given,
-                             std::size_t known);
-
-/// Copies what the caller's version of a struct of options has; fields it does not know are 0.
-template <class Options>
-Options read_options(const Options* given, const char* type, const char* argument = "options") {
-  Options options{};
-  if (given == nullptr) return options;
-  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options))
-    throw_size(argument, type, given->size, sizeof(Options));
-  std::memcpy(&options, given, given->size);
-  return options;
-}
-
-/// The argument called `name`, which must not be null.
-template <class T>
-T* need(T* pointer, const char* name) {
-  if (pointer == nullptr) throw_null(name);
-  return pointer;
-}
 
 /// Takes over a world that was just made.
 hymnWorld_t make_world(World&& world);
@@ -98,6 +59,8 @@ const CustomReduction* custom_reduction(hymnOp_t op);
 /// Of values of so many bytes; it stays where it is.
 const OpaqueType* value_type(std::size_t bytes);
 ConstBufferView input(const void* data, std::size_t count, hymnDataType_t dtype);
+/// UsageError: C has none, or one for each size.
+hymnDataType_t c_type(DataType dtype);
 BufferView output(void* data, std::size_t count, hymnDataType_t dtype);
 
 /// `count` elements for each rank of the group; no sum or product here wraps.

@@ -70,7 +70,8 @@ std::function<void()> body_of(Body body, void* user) {
 }  // namespace hymn::c_api
 
 struct hymnJoin {
-  std::vector<std::unique_ptr<hymn::c_api::Hooked>> joinables;
+  std::vector<std::unique_ptr<hymn::c_api::Hooked>> hooked;
+  std::vector<hymn::Joinable*> joinables;
   std::unique_ptr<hymn::Join> join;
 };
 
@@ -79,7 +80,17 @@ using hymn::Join;
 
 namespace {
 
-Hooked& joinable_of(hymnJoin_t join, std::size_t index) {
+void add_joinable(hymnJoin& join, const hymnJoinable_t& given) {
+  const hymnJoinable_t joinable = read_options(&given, "hymnJoinable_t", "joinable");
+  if (joinable.made != nullptr) {
+    join.joinables.push_back(reinterpret_cast<hymn::Joinable*>(joinable.made));
+    return;
+  }
+  join.hooked.push_back(std::make_unique<Hooked>(joinable));
+  join.joinables.push_back(join.hooked.back().get());
+}
+
+hymn::Joinable& joinable_of(hymnJoin_t join, std::size_t index) {
   const auto& joinables = need(join, "join")->joinables;
   if (index >= joinables.size())
     throw hymn::UsageError(
@@ -95,13 +106,8 @@ hymnResult_t hymnJoinCreate(const hymnJoinable_t* joinables, size_t n,
     *need(join, "join") = nullptr;
     if (n > 0) need(joinables, "joinables");
     auto handle = std::make_unique<hymnJoin>();
-    std::vector<hymn::Joinable*> pointers;
-    for (const hymnJoinable_t& each : std::span(joinables, n)) {
-      handle->joinables.push_back(
-          std::make_unique<Hooked>(read_options(&each, "hymnJoinable_t", "joinable")));
-      pointers.push_back(handle->joinables.back().get());
-    }
-    handle->join = std::make_unique<Join>(std::move(pointers), join_options(options));
+    for (const hymnJoinable_t& each : std::span(joinables, n)) add_joinable(*handle, each);
+    handle->join = std::make_unique<Join>(handle->joinables, join_options(options));
     *join = handle.release();
   });
 }

@@ -176,6 +176,12 @@ BufferView output(void* data, std::size_t count, hymnDataType_t dtype) {
   return view_of<BufferView>(data, count, dtype);
 }
 
+hymnDataType_t c_type(DataType dtype) {
+  const std::optional<std::uint64_t> value = c_value(dtype);
+  if (!value) throw UsageError(fmt::format("C has no name for {}", to_string(dtype)));
+  return static_cast<hymnDataType_t>(*value);
+}
+
 // Too much to count stays too much: the runtime refuses it, with the rank and the group.
 std::size_t for_all(std::size_t count, const ProcessGroup& group) {
   const auto ranks = static_cast<std::size_t>(group.size());

@@ -134,3 +134,10 @@ expect 2 'no cmake/rooms.txt' "$root/scripts/check-rooms" "$scratch/empty"
 
 expect 0 'sources keep the order' "$root/scripts/check-rooms" "$root"
 finish
+
+# A third party's headers may begin as a room of that name does.
+tree
+echo '#include <torch/types.h>' >include/hymn/torch.hpp
+check 0 'sources keep the order'
+echo '#include "torch/csrc/own.hpp"' >>include/hymn/torch.hpp
+check 1 '^include/hymn/torch.hpp:2: include must not include torch/csrc/own.hpp'

@@ -1,0 +1,438 @@
+// DistributedDataParallel on libtorch's autograd.
+#include <stdexcept>
+
+#include "tests/training/torch/torch_rank_test.hpp"
+#include "tests/training/torch/toy_modules.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace toy;  // NOLINT: the modules
+namespace nn = ::torch::nn;
+using hymn::torch::DdpOptions;
+using hymn::torch::DistributedDataParallel;
+
+template <class Module>
+Module same_on_all_ranks(Module module) {
+  int i = 0;
+  const c10::NoGradGuard no_grad;
+  for (at::Tensor& each : module->parameters())
+    each.copy_(some_input(100, i++, each.sizes()) - 0.5);
+  return module;
+}
+
+nn::Sequential small_net() {
+  return same_on_all_ranks(
+      nn::Sequential(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 3), nn::Tanh()));
+}
+
+/// The gradients of an equal module without a wrapper, averaged over the ranks.
+template <class Module>
+void expect_averages(World& world, Module wrapped, Module plain, const char* when) {
+  const auto mine = wrapped->named_parameters();
+  const auto other = plain->named_parameters();
+  for (const auto& item : mine) {
+    const at::Tensor average = average_of(world, other[item.key()].grad(), item.value());
+    expect_close(item.value().grad(), average, item.key() + ' ' + when);
+    expect_same_on_all_ranks(world, item.value().grad(), item.key());
+  }
+}
+
+void train_beside_plain(World& world, DdpOptions options) {
+  nn::Sequential plain = small_net();
+  DistributedDataParallel ddp(small_net(), world.group(), std::move(options));
+  ::torch::optim::SGD optimizer(ddp.module()->parameters(), 0.1);
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor input = some_input(world.rank(), step, {3, 4});
+    plain->zero_grad();
+    optimizer.zero_grad();
+    plain->forward(input).pow(2).sum().backward();
+    ddp(input).pow(2).sum().backward();
+    expect_averages(world, ddp.module(), plain, "after a step");
+    optimizer.step();
+    const c10::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < plain->parameters().size(); ++i)
+      plain->parameters()[i].copy_(ddp.module()->parameters()[i]);
+  }
+}
+
+RANK_TEST(TorchDdp, test_nccl_backend_single_device_module_device_ids_None) {
+  train_beside_plain(world, {});
+}
+RANK_TEST(TorchDdp, test_nccl_backend_single_device_module_empty_device_ids) {
+  train_beside_plain(world, {.device_ids = std::vector<at::Device>{}});
+}
+RANK_TEST(TorchDdp, TrainsAsAPlainModule) {
+  for (const bool is_view : {false, true})
+    for (const bool finds : {false, true})
+      for (const bool is_static : {false, true})
+        for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20})
+          train_beside_plain(world, {.first_bucket_bytes = bytes,
+                                     .bucket_bytes = bytes,
+                                     .gradient_as_bucket_view = is_view,
+                                     .find_unused_parameters = finds,
+                                     .static_graph = is_static});
+}
+
+template <class Call>
+void expect_refused(const char* words, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "it was not refused: " << words;
+  } catch (const hymn::torch::Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+RANK_TEST(TorchDdp, test_nccl_backend_multi_device_ids_not_allowed) {
+  const at::Device cpu(at::kCPU);
+  expect_refused("device_ids can only be None or contain a single element.", [&] {
+    DistributedDataParallel ddp(small_net(), world.group(), {.device_ids = {cpu, cpu}});
+  });
+}
+
+// Without a GPU `meta` is the other type of device.
+RANK_TEST(TorchDdp, test_ddp_multi_device_module_config) {
+  const at::Device cpu(at::kCPU);
+  const char* const one_device =
+      "DistributedDataParallel device_ids and output_device arguments only work with "
+      "single-device/multiple-device GPU modules or CPU modules";
+  expect_refused(one_device, [&] {
+    DistributedDataParallel ddp(small_net(), world.group(), {.output_device = cpu});
+  });
+  expect_refused(one_device, [&] {
+    DistributedDataParallel ddp(small_net(), world.group(), {.device_ids = {cpu}});
+  });
+  const auto mixed = std::make_shared<nn::Module>();
+  mixed->register_parameter("here", at::ones({2}));
+  mixed->register_parameter("there", at::ones({2}, at::Device("meta")));
+  expect_refused("input module must be on the same type of devices",
+                 [&] { DistributedDataParallel ddp(mixed, world.group()); });
+}
+
+void take_any_output(World& world, bool is_view) {
+  DistributedDataParallel ddp(same_on_all_ranks(Returns()), world.group(),
+                              {.gradient_as_bucket_view = is_view, .find_unused_parameters = true});
+  Returns plain = same_on_all_ranks(Returns());
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor input = some_input(world.rank(), step, {2, 2});
+    const auto sum = [](const auto& out) {
+      return std::get<0>(out).sum() + std::get<1>(out)[0].sum() +
+             std::get<2>(out).at("third").sum();
+    };
+    ddp.module()->zero_grad();
+    plain->zero_grad();
+    sum(ddp(input)).backward();
+    sum(plain->forward(input)).backward();
+    expect_averages(world, ddp.module(), plain, "of any output");
+  }
+}
+RANK_TEST(TorchDdp, test_arbitrary_forward_return_value) { take_any_output(world, false); }
+RANK_TEST(TorchDdp, test_arbitrary_forward_return_value_grad_is_view) {
+  take_any_output(world, true);
+}
+
+/// Steps that leave out one net: told in the next one, by its parameters' names, unless they are
+/// looked for.
+void leave_out_a_net(World& world, bool is_view, bool finds) {
+  const hymn::ProcessGroup group = world.new_group(everybody(world));
+  DistributedDataParallel ddp(
+      same_on_all_ranks(Either()), group,
+      {.gradient_as_bucket_view = is_view, .find_unused_parameters = finds});
+  const auto step = [&](int i) { ddp(some_input(world.rank(), i, {4, 2}), true).sum().backward(); };
+  world.group().barrier();  // what is given up below must not reach who makes it yet
+  if (finds) {
+    step(0);
+    step(1);
+    EXPECT_FALSE(ddp.module()->right->parameters()[0].grad().defined());
+    return;
+  }
+  // All ranks have left it out: each says so itself, or hears it from another.
+  expect_refused("right.0.weight", [&] {
+    step(0);
+    step(1);
+  });
+}
+void find_unused_parameters(World& world, bool is_view) {
+  leave_out_a_net(world, is_view, true);
+  leave_out_a_net(world, is_view, false);
+}
+// The seed has each of them at three levels of debugging. Here names are told at all of them.
+RANK_TEST(TorchDdp, test_find_unused_parameters_kwarg) { find_unused_parameters(world, false); }
+RANK_TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view) {
+  find_unused_parameters(world, true);
+}
+
+void make_two_backward_passes(World& world, bool is_view) {
+  DistributedDataParallel ddp(same_on_all_ranks(Branches()), world.group(),
+                              {.gradient_as_bucket_view = is_view});
+  Branches plain = same_on_all_ranks(Branches());
+  const auto step = [](const std::pair<at::Tensor, at::Tensor>& out) {
+    out.first.pow(2).sum().backward();
+    out.second.pow(3).sum().backward();
+  };
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor input = some_input(world.rank(), i, {4, 2});
+    ddp.module()->zero_grad();
+    plain->zero_grad();
+    step(ddp(input));
+    step(plain->forward(input));
+    expect_averages(world, ddp.module(), plain, "after two passes");
+  }
+}
+RANK_TEST(TorchDdp, test_multiple_outputs_multiple_backward) {
+  make_two_backward_passes(world, false);
+}
+RANK_TEST(TorchDdp, test_multiple_outputs_multiple_backward_grad_is_view) {
+  make_two_backward_passes(world, true);
+}
+
+// The gradient of a gradient: the first one, which autograd hands out, is no parameter's.
+RANK_TEST(TorchDdp, PenaltiesOfGradients) {
+  nn::Sequential plain = small_net();
+  DistributedDataParallel ddp(small_net(), world.group());
+  const auto step = [&](auto&& forward) {
+    at::Tensor input = some_input(world.rank(), 1, {3, 4}).requires_grad_();
+    const at::Tensor loss = forward(input).pow(2).sum();
+    const at::Tensor slope = ::torch::autograd::grad({loss}, {input}, {}, true, true)[0];
+    (loss + slope.pow(2).sum()).backward();
+  };
+  step([&](const at::Tensor& x) { return plain->forward(x); });
+  step([&](const at::Tensor& x) { return ddp(x); });
+  expect_averages(world, ddp.module(), plain, "with a penalty");
+}
+
+RANK_TEST(TorchDdp, ForwardsWithoutGradientsLeaveThemUnset) {
+  DistributedDataParallel ddp(small_net(), world.group());
+  const c10::NoGradGuard no_grad;
+  for (int step = 0; step < 2; ++step)
+    EXPECT_FALSE(ddp(some_input(world.rank(), step, {3, 4})).requires_grad());
+  for (const at::Tensor& each : ddp.module()->parameters()) EXPECT_FALSE(each.grad().defined());
+}
+
+// As when a model is looked at between steps.
+RANK_TEST(TorchDdp, ForwardsWithoutBackwardsAreNoSteps) {
+  nn::Sequential plain = small_net();
+  DistributedDataParallel ddp(small_net(), world.group(), {.find_unused_parameters = true});
+  for (int step = 0; step < 3; ++step) ddp(some_input(world.rank(), step, {3, 4}));
+  ddp(some_input(world.rank(), 3, {3, 4})).sum().backward();
+  plain->forward(some_input(world.rank(), 3, {3, 4})).sum().backward();
+  expect_averages(world, ddp.module(), plain, "after four forwards");
+}
+
+RANK_TEST(TorchDdp, test_ddp_weight_sharing) {
+  const int ranks = world.size();
+  for (const bool is_view : {false, true})
+    for (const bool to_none : {false, true}) {
+      DistributedDataParallel ddp(Shared(), world.group(), {.gradient_as_bucket_view = is_view});
+      for (int step = 0; step < 3; ++step) {
+        for (at::Tensor& each : ddp.module()->parameters())
+          if (to_none)
+            each.mutable_grad().reset();
+          else if (each.grad().defined())
+            each.mutable_grad().zero_();
+        ddp(at::full({}, world.rank() + 1.0)).sum().backward();
+        const double average = 2.0 * ranks * (ranks + 1) / 2 / ranks;
+        EXPECT_TRUE(at::allclose(ddp.module()->one.grad(), at::full({100}, average)));
+      }
+    }
+}
+
+// Gradients lie as their parameters do, however those lie.
+RANK_TEST(TorchDdp, test_grad_layout_1devicemodule_1replicaperprocess) {
+  using at::MemoryFormat;
+  const std::vector<std::vector<MemoryFormat>> layouts = {
+      std::vector(4, MemoryFormat::Contiguous),
+      {MemoryFormat::Contiguous, MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast,
+       MemoryFormat::Contiguous},
+      std::vector(4, MemoryFormat::ChannelsLast)};
+  for (const std::size_t bytes : {std::size_t{2'500}, std::size_t{1} << 20})
+    for (const auto& formats : layouts)
+      for (const bool is_view : {false, true}) {
+        ConvNet plain = same_on_all_ranks(ConvNet(formats));
+        DistributedDataParallel ddp(same_on_all_ranks(ConvNet(formats)), world.group(),
+                                    {.first_bucket_bytes = bytes,
+                                     .bucket_bytes = bytes,
+                                     .gradient_as_bucket_view = is_view});
+        for (int step = 0; step < 2; ++step) {
+          at::Tensor input = some_input(world.rank(), step, {2, 8, 7, 7});
+          ddp.module()->zero_grad();
+          plain->zero_grad();
+          ddp(input).pow(2).sum().backward();
+          plain->forward(input).pow(2).sum().backward();
+          expect_averages(world, ddp.module(), plain, "of convolutions");
+          for (const at::Tensor& each : ddp.module()->parameters())
+            EXPECT_EQ(each.strides(), each.grad().strides());
+        }
+      }
+}
+
+/// One pass of three with each of the nets; only the last pass reduces.
+template <class Module, class Forward>
+void add_up(World& world, DdpOptions options, Forward forward) {
+  Module plain = same_on_all_ranks(Module());
+  DistributedDataParallel ddp(same_on_all_ranks(Module()), world.group(), std::move(options));
+  for (int round = 0; round < 3; ++round) {
+    ddp.module()->zero_grad();
+    plain->zero_grad();
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor input = some_input(world.rank(), 3 * round + i, {4, 2});
+      forward(*plain, input, i).backward();
+      if (i == 2) {
+        forward(ddp, input, i).backward();
+      } else {
+        const auto held = ddp.no_sync();
+        forward(ddp, input, i).backward();
+      }
+    }
+    expect_averages(world, ddp.module(), plain, "of three passes");
+  }
+}
+
+RANK_TEST(TorchDdp, NoSyncAddsUp) {
+  for (const bool is_view : {false, true}) {
+    add_up<Branches>(world, {.gradient_as_bucket_view = is_view},
+                     [](auto& module, const at::Tensor& input, int) {
+                       const auto [left, right] = module.forward(input);
+                       return left.pow(2).sum() + right.pow(3).sum();
+                     });
+    // What took part only before is reduced, too.
+    add_up<Either>(world, {.gradient_as_bucket_view = is_view, .find_unused_parameters = true},
+                   [](auto& module, const at::Tensor& input, int i) {
+                     return module.forward(input, i == 0).pow(2).sum();
+                   });
+  }
+}
+
+RANK_TEST(TorchDdp, RanksUseOtherParameters) {
+  for (const bool is_view : {false, true}) {
+    Either plain = same_on_all_ranks(Either());
+    DistributedDataParallel ddp(
+        same_on_all_ranks(Either()), world.group(),
+        {.gradient_as_bucket_view = is_view, .find_unused_parameters = true});
+    for (int i = 0; i < 4; ++i) {
+      const at::Tensor input = some_input(world.rank(), i, {4, 2});
+      const bool is_left = (world.rank() + i) % 2 == 0;
+      for (at::Tensor& each : ddp.module()->parameters()) each.mutable_grad().reset();
+      for (at::Tensor& each : plain->parameters()) each.mutable_grad().reset();
+      ddp(input, is_left).pow(2).sum().backward();
+      plain->forward(input, is_left).pow(2).sum().backward();
+      if (world.size() > 1) {
+        expect_averages(world, ddp.module(), plain, "of other nets");
+      } else {
+        EXPECT_EQ(ddp.module()->left->parameters()[0].grad().defined(), is_left);
+      }
+    }
+  }
+}
+
+RANK_TEST(TorchDdp, BuffersAreThoseOfTheFirstRank) {
+  const nn::BatchNorm1d norm(6);
+  const nn::Sequential net(nn::Linear(4, 6), norm, nn::Linear(6, 1));
+  DistributedDataParallel ddp(same_on_all_ranks(net), world.group());
+  const at::Tensor mean = norm->running_mean;
+  for (int step = 0; step < 3; ++step) {
+    ddp(some_input(world.rank(), step, {5, 4})).sum().backward();
+    expect_same_on_all_ranks(world, mean, "running_mean");
+    EXPECT_GT(mean.abs().sum().item<double>(), 0);
+  }
+}
+
+// What a program keeps of gradients stays readable when buckets are made anew, and without the
+// wrapper.
+RANK_TEST(TorchDdp, ViewsOutliveTheWrapper) {
+  nn::Sequential net = small_net();
+  std::vector<at::Tensor> kept;
+  {
+    DistributedDataParallel ddp(
+        net, world.group(),
+        {.first_bucket_bytes = 1, .bucket_bytes = 1, .gradient_as_bucket_view = true});
+    for (int step = 0; step < 3; ++step) {
+      ddp(some_input(world.rank(), step, {3, 4})).sum().backward();
+      for (const at::Tensor& each : net->parameters()) kept.push_back(each.grad());
+    }
+  }
+  for (const at::Tensor& each : kept) EXPECT_TRUE(at::isfinite(each).all().item<bool>());
+  // Autograd still adds to them.
+  net->forward(some_input(world.rank(), 4, {3, 4})).sum().backward();
+}
+
+RANK_TEST(TorchDdp, JoinsWithUnevenInputs) {
+  for (const auto divisor : {hymnJoinDivisorInitial, hymnJoinDivisorActive}) {
+    nn::Sequential net(nn::Linear(4, 6), nn::BatchNorm1d(6), nn::Linear(6, 1));
+    DistributedDataParallel ddp(same_on_all_ranks(net), world.group());
+    ::torch::optim::SGD optimizer(net->parameters(), 0.1);
+    const int inputs = world.rank() + 1;
+    hymn::torch::join(
+        ddp,
+        [&] {
+          for (int step = 0; step < inputs; ++step) {
+            optimizer.zero_grad();
+            ddp(some_input(world.rank(), step, {5, 4})).sum().backward();
+            const double active = world.size() - step;
+            const double by = divisor == hymnJoinDivisorActive ? active : world.size();
+            // d(sum of outputs)/d(last bias) is the number of rows.
+            EXPECT_NEAR(net->ptr<nn::LinearImpl>(2)->bias.grad().item<double>(), 5 * active / by,
+                        1e-5);
+            optimizer.step();
+          }
+        },
+        divisor);
+    for (const at::Tensor& each : net->parameters())
+      expect_same_on_all_ranks(world, each, "a parameter after the join");
+    for (const at::Tensor& each : net->buffers())
+      expect_same_on_all_ranks(world, each, "a buffer after the join");
+  }
+}
+
+RANK_TEST(TorchDdp, WhatABodyThrowsIsThrown) {
+  const hymn::ProcessGroup group = world.new_group(everybody(world));
+  // The others hear of it wherever they are.
+  try {
+    DistributedDataParallel ddp(small_net(), group);
+    hymn::torch::join(ddp, [] { throw std::out_of_range("no input"); });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::out_of_range& error) {
+    EXPECT_STREQ(error.what(), "no input");
+  } catch (const hymn::torch::Error& error) {
+    EXPECT_EQ(error.code(), hymnAbortedError) << error.what();
+  }
+}
+
+RANK_TEST(TorchDdp, WithAHook) {
+  hymnCommHook_t hook = nullptr;
+  hymn::torch::check(hymnCommHookBf16Compress(nullptr, &hook));
+  nn::Sequential plain = small_net();
+  DistributedDataParallel ddp(small_net(), world.group(), {.hook = hook});
+  hymn::torch::check(hymnCommHookFree(hook));
+  const at::Tensor input = some_input(world.rank(), 0, {3, 4});
+  ddp(input).sum().backward();
+  plain->forward(input).sum().backward();
+  for (const auto& item : ddp.module()->named_parameters())
+    expect_close(item.value().grad(),
+                 average_of(world, plain->named_parameters()[item.key()].grad(), item.value()),
+                 item.key(), 0.02);
+}
+
+RANK_TEST(TorchDdp, OtherModelsAreRefused) {
+  NEEDS_RANKS(2);
+  expect_refused("appears not to match", [&] {
+    DistributedDataParallel ddp(nn::Linear(3 + world.rank() % 2, 2), world.group());
+  });
+  expect_refused("not needed", [&] {
+    nn::Linear frozen(2, 2);
+    for (at::Tensor& each : frozen->parameters()) each.requires_grad_(false);
+    DistributedDataParallel ddp(frozen, world.group());
+  });
+}
+
+RANK_TEST(TorchDdp, SparseGradientsAreRefusedByName) {
+  const hymn::ProcessGroup group = world.new_group(everybody(world));
+  nn::Embedding embedding(nn::EmbeddingOptions(10, 3).sparse(true));
+  DistributedDataParallel ddp(embedding, group);
+  world.group().barrier();
+  expect_refused("weight", [&] { ddp(at::tensor({1, 2}, at::kLong)).sum().backward(); });
+}
+
+}  // namespace
+}  // namespace hymn::test
