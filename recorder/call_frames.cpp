@@ -273,7 +273,7 @@ std::vector<CallFrame> frames_at(std::uint64_t return_address, const FrameSource
     if (const auto place = named_site(named, return_address)) {
       CallFrame frame;
       frame.address = return_address;
-      frame.file = place->file;
+      (place->line == 0 ? frame.name : frame.file) = place->file;
       frame.line = place->line;
       return {frame};
     }
@@ -293,6 +293,7 @@ std::string site_text(std::uint64_t return_address, const FrameSource& source) {
   const CallFrame frame = frames_at(return_address, source).front();
   const auto name = [](const std::string& path) { return std::filesystem::path(path).filename(); };
   if (!frame.file.empty()) return fmt::format("{}:{}", name(frame.file).string(), frame.line);
+  if (is_named_site(return_address) && !frame.name.empty()) return frame.name;
   if (!frame.module.empty())
     return fmt::format("{}+{:#x}", name(frame.module).string(), frame.offset);
   return fmt::format("{:#x}", frame.address);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "hymn/call_site.hpp"
+
 namespace hymn {
 namespace {
 
@@ -14,6 +16,8 @@ std::string_view end_of(std::string_view path) {
   constexpr std::size_t most = NamedSite::file_text - 1;
   return path.size() <= most ? path : path.substr(path.size() - most);
 }
+
+constexpr int line_of_name = -1;
 
 // The line comes last: a place without one is not there yet.
 void store(NamedSite& site, std::string_view file, int line) {
@@ -33,7 +37,8 @@ NamedSites& NamedSites::of_process() {
   return *sites;
 }
 
-std::uint64_t NamedSites::add(std::string_view file, int line) {
+std::uint64_t NamedSites::add(std::string_view file, int given_line) {
+  const int line = given_line == 0 ? line_of_name : given_line;
   const std::string kept(end_of(file));
   const std::lock_guard lock(mutex_);
   const auto end = table_.begin() + static_cast<std::ptrdiff_t>(used_);
@@ -69,7 +74,13 @@ bool has_named_site(const NamedSiteTable& table, std::uint64_t site) {
 std::optional<SitePlace> named_site(const NamedSiteTable& table, std::uint64_t site) {
   if (!has_named_site(table, site)) return std::nullopt;
   const NamedSite& found = table[site - first_site];
-  return SitePlace{found.file.load(), found.line.load(std::memory_order_relaxed)};
+  const int line = found.line.load(std::memory_order_relaxed);
+  return SitePlace{found.file.load(), line == line_of_name ? 0 : line};
+}
+
+CallSite call_site(std::string_view name) {
+  return name.empty() ? CallSite::of_the_call
+                      : static_cast<CallSite>(NamedSites::of_process().add(name, 0));
 }
 
 }  // namespace hymn

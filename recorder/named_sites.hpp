@@ -1,4 +1,5 @@
-// Call sites that are no addresses: places in the program of an interpreter, which it names itself.
+// Call sites that are no addresses: places in the program of an interpreter, which it names itself,
+// and names of other kinds.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@
 namespace hymn {
 
 struct SitePlace {
-  std::string file;
-  int line = 0;
+  std::string file;  ///< or a name
+  int line = 0;      ///< 0: it is a name
 };
 
 /// Whether it is one of these; an address is not.
@@ -33,7 +34,8 @@ class NamedSites {
   /// Never destroyed: a dump may be written when the process ends.
   static NamedSites& of_process();
 
-  /// The same for the same place. 0: there is no room for more. Of a long path the end is kept.
+  /// The same for the same place; line 0: for the same name. 0: there is no room for more. Of a
+  /// long path the end is kept.
   std::uint64_t add(std::string_view file, int line);
   const NamedSiteTable& table() const { return table_; }
   /// From now on, and of all that are there, too.

@@ -4,11 +4,37 @@
 
 #include <mutex>
 
+#include "training/nan_search.hpp"
+
 namespace hymn::training {
 namespace detail {
 
-Bucket::Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters)
-    : model_(std::move(model)) {
+namespace {
+
+/// "bucket 3 (conv1.weight and 5 more)"
+CallSite site_of(const Model& model, std::span<const std::size_t> parameters, std::size_t index) {
+  const std::size_t more = parameters.size() - 1;
+  return call_site(fmt::format("bucket {} ({}{})", index, model[parameters.front()].name,
+                               more == 0 ? "" : fmt::format(" and {} more", more)));
+}
+
+/// Where a NaN is what a call was refused for.
+void name_nan(const Bucket& bucket, const Error& refused) {
+  for (const Slot& slot : bucket.slots())
+    if (const auto element = first_nan(
+            bucket.buffer().slice(slot.offset, bucket.model()[slot.parameter].data.count)))
+      throw UsageError(fmt::format("element {} of the gradient of {} is a NaN: {}", *element,
+                                   bucket.model().name_of(slot.parameter), refused.problem()),
+                       {.operation = "GradientReducer",
+                        .remedy = "find out where it comes from; or do without the check "
+                                  "(HYMN_NAN_CHECK=0)"});
+}
+
+}  // namespace
+
+Bucket::Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters,
+               std::size_t index)
+    : model_(std::move(model)), site_(site_of(*model_, parameters, index)) {
   std::size_t count = 0;
   for (const std::size_t parameter : parameters) {
     slots_.push_back({parameter, count});
@@ -51,7 +77,13 @@ void require_fitting(const BufferView& given, const BufferView& own, std::size_t
 
 Work BucketPart::average(BufferView what, std::shared_ptr<void> its_owner) const {
   if (!its_owner) its_owner = owner;
-  Work work = averaging->group.all_reduce_async(what, averaging->op);
+  Work work;
+  try {
+    work = averaging->group.all_reduce_async(what, averaging->op, {.site = bucket->site()});
+  } catch (const UsageError& refused) {
+    name_nan(*bucket, refused);
+    throw;
+  }
   // The reducer may be gone before it is over.
   (void)work.then([its_owner](const std::vector<BufferView>&) {});
   averaging->in_flight.push_back({work, std::move(its_owner)});

@@ -41,10 +41,13 @@ struct Slot {
 
 class Bucket {
  public:
-  Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters);
+  Bucket(std::shared_ptr<const Model> model, std::span<const std::size_t> parameters,
+         std::size_t index);
 
   const std::vector<Slot>& slots() const { return slots_; }
   const Model& model() const { return *model_; }
+  /// By which calls for it are known.
+  CallSite site() const { return site_; }
   /// All of it, flat.
   BufferView buffer() const { return buffer_; }
   /// What keeps it alive.
@@ -59,6 +62,7 @@ class Bucket {
   std::vector<Slot> slots_;
   std::shared_ptr<SharedBuffer> memory_;
   BufferView buffer_;
+  CallSite site_;
 };
 
 /// What a GradBucket is a handle to.

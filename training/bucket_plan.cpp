@@ -4,9 +4,10 @@
 
 namespace hymn::training::detail {
 
-std::vector<std::size_t> backward_order(std::size_t parameters) {
-  std::vector<std::size_t> order(parameters);
-  for (std::size_t i = 0; i < parameters; ++i) order[i] = parameters - 1 - i;
+std::vector<std::size_t> backward_order(const Model& model) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = model.size(); i-- > 0;)
+    if (!model.is_sparse(i)) order.push_back(i);
   return order;
 }
 

@@ -11,7 +11,7 @@ namespace hymn::training::detail {
 
 /// Parameters in the order in which their gradients are expected to be ready before the first
 /// iteration has shown it: the last first.
-std::vector<std::size_t> backward_order(std::size_t parameters);
+std::vector<std::size_t> backward_order(const Model& model);
 
 /// Parameters of one type, in `order`, until a bucket has so many bytes or more; the first of each
 /// type is small. Buckets are in the order of their first parameters.

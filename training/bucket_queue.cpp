@@ -9,7 +9,7 @@ BucketQueue::BucketQueue(std::shared_ptr<const Model> model,
                          std::shared_ptr<const CommHook> hook)
     : hook_(std::move(hook)), places_(model->size()) {
   for (const std::vector<std::size_t>& some : parameters) {
-    buckets_.push_back(std::make_shared<const Bucket>(model, some));
+    buckets_.push_back(std::make_shared<const Bucket>(model, some, buckets_.size()));
     for (std::size_t slot = 0; slot < some.size(); ++slot)
       places_[some[slot]] = {buckets_.size() - 1, slot};
   }

@@ -34,6 +34,8 @@ class BucketQueue {
   void step();
   /// Waits for all that is in flight: where each bucket's results are. All are full.
   std::vector<BufferView> wait();
+  /// Of this iteration.
+  const Averaging& averaging() const { return *averaging_; }
   /// Something else of this iteration is in flight.
   void note(InFlight one) { averaging_->in_flight.push_back(std::move(one)); }
   /// After a failure, for which the group has been given up.

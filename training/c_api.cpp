@@ -26,12 +26,11 @@ BufferView view(const hymnParameter_t& given, void* data) {
 std::vector<Parameter> parameters_of(const hymnParameter_t* given, std::size_t n) {
   if (n > 0) need(given, "parameters");
   std::vector<Parameter> parameters;
-  for (const hymnParameter_t& each : std::span(given, n)) {
-    const hymnParameter_t one = read_options(&each, "hymnParameter_t", "parameter");
+  for (const hymnParameter_t& one : read_array(given, n, "hymnParameter_t", "parameter"))
     parameters.push_back({.name = one.name == nullptr ? "" : one.name,
                           .data = view(one, one.data),
-                          .gradient = view(one, one.gradient)});
-  }
+                          .gradient = view(one, one.gradient),
+                          .sparse_dims = one.sparse_dimensions});
   return parameters;
 }
 
@@ -46,7 +45,7 @@ ReducerOptions options_of(const hymnReducerOptions_t* options) {
   result.broadcast_parameters = given.broadcast_parameters >= 0;
   if (given.hook != nullptr) result.hook = given.hook->hook;
   for (const Parameter& each : parameters_of(given.buffers, given.buffer_count))
-    result.buffers.push_back(each.data.slice(0, each.data.count));
+    result.buffers.push_back(each.data);
   return result;
 }
 
@@ -89,6 +88,21 @@ hymnResult_t hymnGradientReducerReady(hymnGradientReducer_t reducer, size_t para
   return guarded(__func__, [&] {
     behind(reducer).ready(parameter);
     if (is_complete != nullptr) *is_complete = behind(reducer).is_complete() ? 1 : 0;
+  });
+}
+
+hymnResult_t hymnGradientReducerReadySparse(hymnGradientReducer_t reducer, size_t parameter,
+                                            const hymnSparse_t* gradient, int* is_complete) {
+  return guarded(__func__, [&] {
+    behind(reducer).ready(parameter, hymn::view_of_c(*need(gradient, "gradient")));
+    if (is_complete != nullptr) *is_complete = behind(reducer).is_complete() ? 1 : 0;
+  });
+}
+
+hymnResult_t hymnGradientReducerSparseGradient(hymnGradientReducer_t reducer, size_t parameter,
+                                               hymnSparse_t* gradient) {
+  return guarded(__func__, [&] {
+    *need(gradient, "gradient") = hymn::c_view_of(behind(reducer).sparse_gradient(parameter));
   });
 }
 

@@ -33,10 +33,16 @@ GradientReducer::~GradientReducer() = default;
 void GradientReducer::prepare() { state_->prepare({}); }
 void GradientReducer::prepare(std::span<const std::size_t> used) { state_->prepare(used); }
 void GradientReducer::ready(std::size_t parameter) { state_->ready(parameter); }
+void GradientReducer::ready(std::size_t parameter, const SparseView& gradient) {
+  state_->ready(parameter, gradient);
+}
 void GradientReducer::finish() { state_->finish(); }
 
 BufferView GradientReducer::gradient(std::size_t parameter) const {
   return state_->gradient(parameter);
+}
+const SparseTensor& GradientReducer::sparse_gradient(std::size_t parameter) const {
+  return state_->sparse_gradient(parameter);
 }
 std::shared_ptr<void> GradientReducer::gradient_owner(std::size_t parameter) const {
   return state_->gradient_owner(parameter);

@@ -60,12 +60,35 @@ void require_usable(const Parameter& parameter, const std::string& name) {
          .remedy = "give parameters of floating-point or complex types"});
 }
 
+void require_sparse_dims(const Parameter& parameter, const std::string& name) {
+  if (parameter.sparse_dims <= parameter.data.shape.size()) return;
+  throw UsageError(fmt::format("{} dimensions of the gradient of {} are sparse, of {}",
+                               parameter.sparse_dims, name, parameter.data.shape.size()),
+                   {.operation = "GradientReducer", .remedy = "1 is for rows of an embedding"});
+}
+
 bool lie_alike(const BufferView& a, const BufferView& b) {
   return a.count == b.count && std::ranges::equal(a.shape, b.shape) &&
          std::ranges::equal(a.strides, b.strides);
 }
 
 }  // namespace
+
+void require_usable(const BufferView& buffer, std::size_t index) {
+  const ErrorContext context{.operation = "GradientReducer",
+                             .remedy =
+                                 "give buffers in the memory of the host, without gaps and "
+                                 "overlaps, or none (they are broadcast)"};
+  if (buffer.memory != MemoryKind::host)
+    throw UnsupportedError(fmt::format("buffer {} is in the memory of a GPU", index), context);
+  if ((buffer.data == nullptr && buffer.count != 0) ||
+      ((!buffer.shape.empty() || !buffer.strides.empty()) && !lies_densely(buffer)))
+    throw UsageError(
+        fmt::format("the {} elements of buffer {} do not lie densely: sizes {}, "
+                    "strides {}",
+                    buffer.count, index, list_text(buffer.shape), list_text(buffer.strides)),
+        context);
+}
 
 std::string list_text(std::span<const std::int64_t> numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
@@ -82,7 +105,8 @@ Model::Model(std::vector<Parameter> parameters, bool has_gradients) {
     entry.strides.assign(parameter.data.strides.begin(), parameter.data.strides.end());
     parameter.data.shape = entry.shape;
     parameter.data.strides = entry.strides;
-    if (has_gradients) take_gradient(i);
+    require_sparse_dims(parameter, name_of(i));
+    if (has_gradients && parameter.sparse_dims == 0) take_gradient(i);
   }
 }
 

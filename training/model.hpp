@@ -20,6 +20,7 @@ class Model {
 
   std::size_t size() const { return entries_.size(); }
   const Parameter& operator[](std::size_t index) const { return entries_[index].parameter; }
+  bool is_sparse(std::size_t index) const { return entries_[index].parameter.sparse_dims != 0; }
   /// "parameter 3 (fc.weight)"
   std::string name_of(std::size_t index) const;
   /// The first few of them by their names.
@@ -35,6 +36,9 @@ class Model {
 
   std::vector<Entry> entries_;  // the parameters' views show the shapes beside them
 };
+
+/// Throws UsageError, or UnsupportedError, for a buffer that cannot be broadcast as it lies.
+void require_usable(const BufferView& buffer, std::size_t index);
 
 /// "[2, 3]"
 std::string list_text(std::span<const std::int64_t> numbers);

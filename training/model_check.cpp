@@ -14,6 +14,9 @@ std::string describe(const Parameter& parameter) {
   return fmt::format("{} of {} with sizes {} and strides {}", parameter.name,
                      to_string(parameter.data.dtype), list_text(parameter.data.shape),
                      list_text(parameter.data.strides)) +
+         (parameter.sparse_dims != 0
+              ? fmt::format(", {} of them sparse in gradients", parameter.sparse_dims)
+              : "") +
          (parameter.data.shape.empty() ? fmt::format(", {} elements", parameter.data.count) : "");
 }
 
@@ -25,7 +28,9 @@ Description describe(const Model& model, const ReducerOptions& options) {
       options.find_unused_parameters, options.static_graph, options.broadcast_parameters,
       options.hook ? "a" : "no")};
   for (const BufferView& buffer : options.buffers)
-    lines.front() += fmt::format(", a buffer of {} {}", buffer.count, to_string(buffer.dtype));
+    lines.front() +=
+        fmt::format(", a buffer of {} {} with sizes {} and strides {}", buffer.count,
+                    to_string(buffer.dtype), list_text(buffer.shape), list_text(buffer.strides));
   for (std::size_t i = 0; i < model.size(); ++i) lines.push_back(describe(model[i]));
   return lines;
 }
@@ -74,6 +79,7 @@ std::shared_ptr<const Model> agreed_model(const ProcessGroup& group,
                                           const ReducerOptions& options) {
   std::shared_ptr<const Model> model;
   try {
+    for (std::size_t i = 0; i < options.buffers.size(); ++i) require_usable(options.buffers[i], i);
     model = std::make_shared<const Model>(std::move(parameters), !options.gradient_as_bucket_view);
   } catch (const std::exception& error) {
     const auto* const own = dynamic_cast<const Error*>(&error);

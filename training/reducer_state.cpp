@@ -14,10 +14,10 @@
 namespace hymn::training::detail {
 namespace {
 
-void copy(const BufferView& from, const BufferView& to) {
+void copy(BufferView from, BufferView to) {
   if (from.data != to.data && from.count != 0) std::memcpy(to.data, from.data, from.bytes());
 }
-void clear(const BufferView& view) {
+void clear(BufferView view) {
   if (view.count != 0) std::memset(view.data, 0, view.bytes());
 }
 
@@ -31,14 +31,22 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
       model_(agreed_model(group_, std::move(parameters), options_)),
       marks_(model_->size(), options_.static_graph),
       hook_(std::make_shared<const CommHook>(options_.hook ? options_.hook : all_reduce_hook())),
+      sparse_(*model_),
       used_(std::make_shared<std::vector<std::uint8_t>>(model_->size(), std::uint8_t{1})) {
+  // Shapes were for the others to look at.
+  for (BufferView& buffer : options_.buffers) buffer = buffer.slice(0, buffer.count);
   give_up_if_fails([this] {
-    buckets_ = make_buckets(backward_order(model_->size()));
+    buckets_ = make_buckets(backward_order(*model_));
     if (options_.broadcast_parameters)
       broadcast_model(group_.global_rank(0));
     else
       broadcast_buffers();
   });
+}
+
+ReducerState::~ReducerState() {
+  for (const auto& buckets : {&buckets_, &old_buckets_})
+    if (*buckets) (*buckets)->abandon();
 }
 
 template <class Do>
@@ -100,6 +108,15 @@ void ReducerState::require_parameter(std::size_t parameter, const char* call) co
                    context(call, "count as in the list that the reducer was given, from 0"));
 }
 
+void ReducerState::require_kind(std::size_t parameter, bool sparse, const char* call) const {
+  require_parameter(parameter, call);
+  if (model_->is_sparse(parameter) == sparse) return;
+  throw UsageError(fmt::format("the gradient of {} is {}", model_->name_of(parameter),
+                               sparse ? "dense" : "sparse"),
+                   context(call, sparse ? "say so when the reducer is made (Parameter::sparse_dims)"
+                                        : "give it to ready(), and ask for sparse_gradient()"));
+}
+
 void ReducerState::hold_sync() {
   if (runs_)
     throw UsageError("no_sync begins in the midst of an iteration",
@@ -152,7 +169,8 @@ void ReducerState::begin_reduction() {
 
 void ReducerState::rebuild_buckets() {
   std::vector<std::size_t> order = first_order_;
-  for (const std::size_t parameter : backward_order(model_->size()))
+  std::erase_if(order, [this](std::size_t parameter) { return model_->is_sparse(parameter); });
+  for (const std::size_t parameter : backward_order(*model_))
     if (std::ranges::find(first_order_, parameter) == first_order_.end())
       order.push_back(parameter);
   static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
@@ -169,13 +187,23 @@ void ReducerState::rebuild_buckets() {
 void ReducerState::leave_old_buckets() {
   if (!old_buckets_) return;
   if (options_.gradient_as_bucket_view)
-    for (std::size_t i = 0; i < model_->size(); ++i)
+    for (const std::size_t i : backward_order(*model_))
       copy(old_buckets_->gradient(i), buckets_->gradient(i));
   old_buckets_.reset();
 }
 
 void ReducerState::ready(std::size_t parameter) {
-  require_parameter(parameter, "ready");
+  require_kind(parameter, false, "ready");
+  note_ready(parameter);
+}
+
+void ReducerState::ready(std::size_t parameter, const SparseView& gradient) {
+  require_kind(parameter, true, "ready");
+  sparse_.give(*model_, parameter, gradient);
+  note_ready(parameter);
+}
+
+void ReducerState::note_ready(std::size_t parameter) {
   if (!runs_ && options_.gradient_as_bucket_view)
     throw UsageError(
         fmt::format("{} is ready before prepare() has said where its gradient is to be",
@@ -201,6 +229,7 @@ void ReducerState::ready(std::size_t parameter) {
 }
 
 void ReducerState::put_gradient(std::size_t parameter) {
+  if (model_->is_sparse(parameter)) return;
   const BufferView place = buckets_->gradient(parameter);
   if (!marks_.has_gradient(parameter))
     clear(place);
@@ -240,6 +269,7 @@ void ReducerState::reduce_the_rest() {
   const auto mine = marks_.gradients();
   ask_who_is_used({mine.begin(), mine.end()});
   put_back(buckets_->wait());
+  sparse_.reduce(buckets_->averaging());
   marks_.forget_gradients();
   ++reductions_;
   broadcast_buffers();
@@ -263,27 +293,33 @@ void ReducerState::put_back(std::span<const BufferView> results) {
   }
 }
 
+const SparseTensor& ReducerState::sparse_gradient(std::size_t parameter) const {
+  require_kind(parameter, true, "sparse_gradient");
+  return sparse_.average(parameter);
+}
+
 BufferView ReducerState::gradient(std::size_t parameter) const {
-  require_parameter(parameter, "gradient");
+  require_kind(parameter, false, "gradient");
   return options_.gradient_as_bucket_view ? buckets_->gradient(parameter)
                                           : (*model_)[parameter].gradient;
 }
 
 std::shared_ptr<void> ReducerState::gradient_owner(std::size_t parameter) const {
-  require_parameter(parameter, "gradient_owner");
+  require_kind(parameter, false, "gradient_owner");
   return options_.gradient_as_bucket_view ? buckets_->memory_of(parameter) : nullptr;
 }
 
 void ReducerState::shadow() {
   if (!is_synced(false)) return;
   begin_reduction();
-  for (std::size_t i = 0; i < model_->size(); ++i) {
+  for (const std::size_t i : backward_order(*model_)) {
     clear(buckets_->gradient(i));
     buckets_->note_ready(i);
   }
   // A static graph is asked for once: what this rank will use is not known.
   ask_who_is_used(std::vector<std::uint8_t>(model_->size(), options_.static_graph ? 1 : 0));
   buckets_->wait();
+  sparse_.reduce(buckets_->averaging());
   // What was gathered before, and not reduced, is lost.
   marks_.forget_gradients();
   ++reductions_;

@@ -9,6 +9,7 @@
 
 #include "training/bucket_queue.hpp"
 #include "training/ready_marks.hpp"
+#include "training/sparse_gradients.hpp"
 
 namespace hymn::training::detail {
 
@@ -17,6 +18,9 @@ class ReducerState {
   /// `self` is what joins know the reducer by.
   ReducerState(Joinable& self, ProcessGroup group, std::vector<Parameter> parameters,
                ReducerOptions options);
+  ReducerState(const ReducerState&) = delete;
+  ReducerState& operator=(const ReducerState&) = delete;
+  ~ReducerState();
 
   const ProcessGroup& group() const { return group_; }
   const BucketQueue& buckets() const { return *buckets_; }
@@ -24,11 +28,13 @@ class ReducerState {
   bool is_unused(std::size_t parameter) const;
   bool is_complete() const { return runs_ && marks_.is_complete(); }
   std::shared_ptr<void> gradient_owner(std::size_t parameter) const;
+  const SparseTensor& sparse_gradient(std::size_t parameter) const;
   void hold_sync();
   void release_sync() noexcept { --holds_; }
 
   void prepare(std::optional<std::span<const std::size_t>> used);
   void ready(std::size_t parameter);
+  void ready(std::size_t parameter, const SparseView& gradient);
   void finish();
   /// The collectives of an iteration, for a rank that has run out of input.
   void shadow();
@@ -38,6 +44,8 @@ class ReducerState {
  private:
   void broadcast_buffers();
   void require_parameter(std::size_t parameter, const char* call) const;
+  void require_kind(std::size_t parameter, bool sparse, const char* call) const;
+  void note_ready(std::size_t parameter);
   ErrorContext context(const char* call, const char* remedy) const;
   /// Whether this iteration reduces, which ranks of a join ask each other.
   bool is_synced(bool has_input) const;
@@ -66,6 +74,7 @@ class ReducerState {
   std::shared_ptr<const Model> model_;
   ReadyMarks marks_;
   std::shared_ptr<const CommHook> hook_;
+  SparseGradients sparse_;
   std::unique_ptr<BucketQueue> buckets_;
   std::unique_ptr<BucketQueue> old_buckets_;  ///< in which the framework may still write
   int holds_ = 0;                             ///< while there are any, nothing is reduced

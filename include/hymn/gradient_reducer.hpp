@@ -12,6 +12,7 @@
 #include "hymn/future.hpp"
 #include "hymn/join.hpp"
 #include "hymn/process_group.hpp"
+#include "hymn/sparse.hpp"
 #include "hymn/standard_parts.hpp"
 
 namespace hymn::training {
@@ -30,6 +31,9 @@ struct Parameter {
   /// Where the framework leaves its gradient, which has the type and the layout of the values.
   /// Unused with ReducerOptions::gradient_as_bucket_view.
   BufferView gradient{};
+  /// How many dimensions of its gradient are sparse: 1 for rows of an embedding. 0: it is dense.
+  /// A sparse gradient is given to ready(), and needs no place.
+  std::size_t sparse_dims = 0;
 };
 
 /// Gradients of one type that are reduced together, as a hook sees them. A handle, which is cheap
@@ -129,6 +133,10 @@ class HYMN_API GradientReducer : public Joinable {
   /// The gradient of this parameter is there. Throws UsageError where it has been already in this
   /// iteration, but with static_graph.
   void ready(std::size_t parameter);
+  /// The same of a parameter whose gradient is sparse. It stays where it is until finish() of an
+  /// iteration that reduces has returned. Indices may come several times. UsageError for another
+  /// type, or other sizes, than the parameter's.
+  void ready(std::size_t parameter, const SparseView& gradient);
   /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients
   /// were. Throws UsageError where parameters that take part were not ready; then this rank gives
   /// the group up, with that reason, as the others wait for it. Throws, too, what the reduction
@@ -138,6 +146,9 @@ class HYMN_API GradientReducer : public Joinable {
   /// Where that parameter's gradient is. With gradient_as_bucket_view it may have moved after
   /// prepare(), with its contents.
   BufferView gradient(std::size_t parameter) const;
+  /// The average of a sparse one, from finish() to the next: each index once. Without entries
+  /// where no rank has given any.
+  const SparseTensor& sparse_gradient(std::size_t parameter) const;
   /// What keeps that memory, also when the reducer is gone; null where it is the framework's own.
   std::shared_ptr<void> gradient_owner(std::size_t parameter) const;
   /// Whether all parameters that take part in this iteration are ready, so that finish() is next.

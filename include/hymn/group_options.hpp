@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "hymn/call_site.hpp"
 #include "hymn/nccl_options.hpp"
 #include "hymn/timeout.hpp"
 #include "hymn/types.hpp"
@@ -23,6 +24,7 @@ struct CallOptions {
   /// operation becomes part of the graph: it has ended for hymn, and has no limit when the graph
   /// runs.
   void* stream = nullptr;
+  CallSite site = CallSite::of_the_call;
 };
 
 /// Options of a group.

@@ -7,6 +7,7 @@
 
 #include "hymn/hymn.h"
 #include "hymn/hymn_join.h"
+#include "hymn/hymn_sparse.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,8 +32,11 @@ typedef struct {
   const int64_t* shape;    ///< `dimensions` numbers; NULL with 0 of them: one value
   const int64_t* strides;  ///< in elements, dense in any order of the dimensions; NULL: in rows
   size_t dimensions;
+  size_t sparse_dimensions;  ///< of its gradient, which is given to hymnGradientReducerReadySparse:
+                             ///< 1 for rows of an embedding; 0: it is dense
 } hymnParameter_t;
-#define HYMN_PARAMETER_INIT {sizeof(hymnParameter_t), NULL, NULL, NULL, hymnFloat32, NULL, NULL, 0}
+#define HYMN_PARAMETER_INIT \
+  {sizeof(hymnParameter_t), NULL, NULL, NULL, hymnFloat32, NULL, NULL, 0, 0}
 
 /// As hymn::training::ReducerOptions, the same on all ranks. Start from HYMN_REDUCER_OPTIONS_INIT.
 typedef struct {
@@ -72,6 +76,11 @@ HYMN_API hymnResult_t hymnGradientReducerPrepareUsed(hymnGradientReducer_t reduc
 /// nobody knows, and it is 0.
 HYMN_API hymnResult_t hymnGradientReducerReady(hymnGradientReducer_t reducer, size_t parameter,
                                                int* is_complete);
+/// The same of a parameter whose gradient is sparse. It stays where it is until an iteration that
+/// reduces has ended.
+HYMN_API hymnResult_t hymnGradientReducerReadySparse(hymnGradientReducer_t reducer,
+                                                     size_t parameter, const hymnSparse_t* gradient,
+                                                     int* is_complete);
 /// Ends the iteration: waits until all is reduced, and puts the averages where the gradients were.
 HYMN_API hymnResult_t hymnGradientReducerFinish(hymnGradientReducer_t reducer);
 
@@ -82,6 +91,9 @@ HYMN_API hymnResult_t hymnGradientReducerGradient(hymnGradientReducer_t reducer,
                                                   void** gradient, hymnGradMemory_t* keep);
 /// Frees what that has given.
 HYMN_API hymnResult_t hymnGradMemoryFree(hymnGradMemory_t keep);
+/// The average of a sparse one, until the next iteration that reduces ends: each index once.
+HYMN_API hymnResult_t hymnGradientReducerSparseGradient(hymnGradientReducer_t reducer,
+                                                        size_t parameter, hymnSparse_t* gradient);
 /// 1 where the last reduction has left that gradient as it was, because no rank used it.
 HYMN_API hymnResult_t hymnGradientReducerIsUnused(hymnGradientReducer_t reducer, size_t parameter,
                                                   int* is_unused);

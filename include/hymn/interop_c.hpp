@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <vector>
 
 #include "hymn/buffer.hpp"
 #include "hymn/hymn.h"
 #include "hymn/hymn_join.h"
+#include "hymn/hymn_sparse.h"
 #include "hymn/join.hpp"
 #include "hymn/process_group.hpp"
+#include "hymn/sparse.hpp"
 #include "hymn/work.hpp"
 
 namespace hymn {
@@ -31,6 +34,10 @@ HYMN_API hymnJoinable_t joinable_of(Joinable& joinable);
 /// UsageError: no type of either.
 HYMN_API BufferView view_of_c(void* data, std::size_t count, hymnDataType_t dtype);
 HYMN_API hymnDataType_t c_type_of(const BufferView& view);
+
+/// The same of sparse tensors; what is got points into the tensor.
+HYMN_API SparseView view_of_c(const hymnSparse_t& tensor);
+HYMN_API hymnSparse_t c_view_of(const SparseTensor& tensor);
 
 /// How hymn's own functions in C are written: no exception leaves one, and structs of options grow.
 namespace c_api {
@@ -65,6 +72,19 @@ Options read_options(const Options* given, const char* type, const char* argumen
     throw_size(argument, type, given->size, sizeof(Options));
   std::memcpy(&options, given, given->size);
   return options;
+}
+
+/// The same of an array of them, each as long as its first says.
+template <class Options>
+std::vector<Options> read_array(const Options* given, std::size_t n, const char* type,
+                                const char* argument) {
+  std::vector<Options> all;
+  const auto* next = reinterpret_cast<const std::byte*>(given);
+  for (std::size_t i = 0; i < n; ++i) {
+    all.push_back(read_options(reinterpret_cast<const Options*>(next), type, argument));
+    next += given->size;
+  }
+  return all;
 }
 
 /// The argument called `name`, which must not be null.

@@ -4,41 +4,17 @@
 
 #include "hymn/standard.hpp"  // first
 
-#include <torch/nn/module.h>
-
 #include <exception>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "hymn/torch_collectives.hpp"
-#include "hymn/torch_devices.hpp"
+#include "hymn/torch_options.hpp"
+#include "hymn/torch_parameters.hpp"
 #include "hymn/torch_reducer.hpp"
 
 namespace hymn::torch {
-
-namespace detail {
-
-/// Those that can have gradients, each once: names may share one.
-inline NamedTensors trained_parameters(const ::torch::nn::Module& module) {
-  NamedTensors parameters;
-  std::unordered_set<const c10::TensorImpl*> seen;
-  for (const auto& item : module.named_parameters())
-    if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second)
-      parameters.emplace_back(item.key(), item.value());
-  return parameters;
-}
-
-inline NamedTensors buffers_of(const ::torch::nn::Module& module, bool wanted) {
-  NamedTensors buffers;
-  if (!wanted) return buffers;
-  for (const auto& item : module.named_buffers())
-    if (item.value().defined()) buffers.emplace_back(item.key(), item.value());
-  return buffers;
-}
-
-}  // namespace detail
 
 /// Trains a module on all ranks of a group, each with inputs of its own: gradients become averages
 /// over the ranks while the backward pass goes on. As torch.nn.parallel.DistributedDataParallel.
@@ -47,7 +23,8 @@ inline NamedTensors buffers_of(const ::torch::nn::Module& module, bool wanted) {
 ///
 /// All members make it, and then make the same backward passes. Gradients are averages when
 /// backward() returns, of the last pass, where there are several. The group is the wrapper's own
-/// meanwhile. Modules in the memory of the host; a gradient that is sparse is refused.
+/// meanwhile. Modules in the memory of the host. Sparse gradients are those of embeddings that ask
+/// for them, and reduced when all others are.
 ///
 /// Throws Error: hymnUsageError on all ranks where their modules or options differ; in backward()
 /// what reduction throws. After a failure the group has been given up: another group, and another
@@ -60,7 +37,7 @@ class DistributedDataParallel {
   explicit DistributedDataParallel(Module module, const Group& group, DdpOptions options = {})
       : module_(std::move(module)),
         reducer_(std::make_unique<detail::TorchReducer>(
-            detail::require_devices(detail::trained_parameters(*module_), options),
+            detail::trained_parameters(*module_),
             detail::buffers_of(*module_, options.broadcast_buffers), group, options)) {}
 
   /// The module's own.
@@ -96,10 +73,16 @@ class DistributedDataParallel {
   };
   NoSync no_sync() { return NoSync(*reducer_); }
 
+  /// Throws Error, naming the parameters, where some were never ready in the last iteration, as the
+  /// next forward() does; then the group is given up, for the others wait.
+  void require_finished() { reducer_->require_finished(); }
+  /// Gives the group up, with this reason, on all ranks.
+  void give_up(const std::string& reason) { reducer_->give_up(reason); }
+
   /// For hymnJoinCreate, where several are in one join.
   hymnJoinable_t joinable() const {
     hymnJoinable_t joinable = HYMN_JOINABLE_INIT;
-    check(hymnGradientReducerJoinable(reducer_->handle(), &joinable));
+    hymn::torch::check(hymnGradientReducerJoinable(reducer_->handle(), &joinable));
     return joinable;
   }
 
@@ -114,6 +97,7 @@ template <class Module, class Body>
 void join(DistributedDataParallel<Module>& model, Body body,
           hymnJoinDivisor_t divisor = hymnJoinDivisorInitial) {
   struct Run {
+    DistributedDataParallel<Module>& model;
     Body& body;
     std::exception_ptr error{};
   };
@@ -121,10 +105,15 @@ void join(DistributedDataParallel<Module>& model, Body body,
     Run& run = *static_cast<Run*>(user);
     try {
       run.body();
+      run.model.require_finished();
       return hymnSuccess;
     } catch (const Error& error) {
       run.error = std::current_exception();
       return error.code();
+    } catch (const std::exception& error) {
+      run.error = std::current_exception();
+      run.model.give_up(error.what());
+      return hymnUsageError;
     } catch (...) {
       run.error = std::current_exception();
       return hymnUsageError;
@@ -134,13 +123,13 @@ void join(DistributedDataParallel<Module>& model, Body body,
   options.divisor = divisor;
   const hymnJoinable_t joinable = model.joinable();
   hymnJoin_t handle = nullptr;
-  check(hymnJoinCreate(&joinable, 1, &options, &handle));
+  hymn::torch::check(hymnJoinCreate(&joinable, 1, &options, &handle));
   const std::unique_ptr<std::remove_pointer_t<hymnJoin_t>, hymnResult_t (*)(hymnJoin_t)> owner(
       handle, &hymnJoinFree);
-  Run run{body};
+  Run run{model, body};
   const hymnResult_t result = hymnJoinRun(handle, guarded, &run);
   if (run.error) std::rethrow_exception(run.error);
-  check(result);
+  hymn::torch::check(result);
 }
 
 }  // namespace hymn::torch

@@ -7,8 +7,8 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "hymn/hymn_shaped.h"
 #include "hymn/torch_group.hpp"
@@ -46,6 +46,9 @@ class Operands {
   static at::Tensor usable(const at::Tensor& tensor, bool as_blocks) {
     const bool is = as_blocks ? tensor.is_contiguous() : tensor.is_non_overlapping_and_dense();
     const c10::NoGradGuard no_grad;
+    // Whose elements are not what lies in memory.
+    if (tensor.is_conj() || tensor.is_neg())
+      return tensor.resolve_conj().resolve_neg().contiguous();
     return is ? tensor : tensor.contiguous();
   }
 
@@ -61,25 +64,35 @@ inline hymnShape_t shape_of(const at::Tensor& tensor) {
 }  // namespace detail
 
 /// A collective in flight, with its tensors. When the last copy is dropped it is waited for, as
-/// nothing else keeps these.
+/// nothing else keeps these. Not for use inside a coalescing scope.
 class Work {
  public:
-  Work(hymnWork_t work, detail::Operands operands)
-      : operands_(std::move(operands)), work_(work, [](hymnWork_t handle) {
-          hymnWorkWait(handle);
-          hymnWorkFree(handle);
-        }) {}
+  Work(hymnWork_t work, const detail::Operands& operands)
+      : state_(std::make_shared<State>(work, operands)) {}
 
   /// Waits until the output is there, once. Throws Error where the operation has failed, or its
   /// limit has passed. Without it the output is not to be looked at.
   void wait() {
-    check(hymnWorkWait(work_.get()));
-    operands_.finish();
+    hymn::torch::check(hymnWorkWait(state_->work));
+    state_->operands->finish();
   }
 
  private:
-  detail::Operands operands_;  // gone after the work
-  std::shared_ptr<std::remove_pointer_t<hymnWork_t>> work_;
+  struct State {
+    State(hymnWork_t work_, const detail::Operands& operands_)
+        : work(work_), operands(new detail::Operands(operands_)) {}
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+      // MPI may go on writing to what a failed operation was given: that stays.
+      if (hymnWorkWait(work) == hymnSuccess) delete operands;
+      hymnWorkFree(work);
+    }
+
+    hymnWork_t work;
+    detail::Operands* operands;
+  };
+  std::shared_ptr<State> state_;
 };
 
 namespace detail {
@@ -94,7 +107,8 @@ inline Work start(hymnCollective_t collective, const Operands& operands, hymnCol
   const hymnShape_t send = shape_of(sends);
   const hymnShape_t recv = shape_of(receives);
   hymnWork_t work = nullptr;
-  check(hymnICollectiveShaped(collective, &call, &send, &recv, group.handle(), nullptr, &work));
+  hymn::torch::check(
+      hymnICollectiveShaped(collective, &call, &send, &recv, group.handle(), nullptr, &work));
   return {work, operands};
 }
 

@@ -3,8 +3,12 @@
 
 #include "hymn/standard.hpp"  // first
 
+#include <cstddef>
+#include <exception>
 #include <memory>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "hymn/hymn.h"
 #include "hymn/torch_tensors.hpp"
@@ -26,7 +30,7 @@ class Group {
   hymnGroup_t handle() const { return handle_.get(); }
   int size() const {
     int size = 0;
-    check(hymnGroupSize(handle(), &size));
+    hymn::torch::check(hymnGroupSize(handle(), &size));
     return size;
   }
 
@@ -34,4 +38,29 @@ class Group {
   std::shared_ptr<std::remove_pointer_t<hymnGroup_t>> handle_;
 };
 
+namespace detail {
+
+/// Runs `prepare` on all ranks: where it throws on one of them, all throw.
+template <class Prepare>
+void together(const Group& group, Prepare prepare) {
+  std::exception_ptr error;
+  try {
+    prepare();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const unsigned char failed = error ? 1 : 0;
+  std::vector<unsigned char> all(static_cast<std::size_t>(group.size()));
+  hymn::torch::check(hymnAllGather(&failed, all.data(), 1, hymnUint8, group.handle(), nullptr));
+  if (error) std::rethrow_exception(error);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == 0) continue;
+    int rank = -1;
+    hymn::torch::check(hymnGroupToGlobal(group.handle(), static_cast<int>(i), &rank));
+    throw Error(hymnUsageError,
+                "rank " + std::to_string(rank) + " cannot take part: its own error says why");
+  }
+}
+
+}  // namespace detail
 }  // namespace hymn::torch

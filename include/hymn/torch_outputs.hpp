@@ -6,8 +6,7 @@
 #include <torch/types.h>
 
 #include <array>
-#include <map>
-#include <optional>
+#include <concepts>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,40 +24,32 @@ inline void collect_tensors(const at::Tensor& output, Tensors& tensors) {
 
 namespace detail {
 
-// Types of the standard library: a loop over what they hold.
-struct Collector {
-  Tensors& tensors;
-
-  template <class T>
-  void operator()(const T& one) {
-    if constexpr (requires { collect_tensors(one, tensors); }) collect_tensors(one, tensors);
-  }
-  template <class... Ts>
-  void operator()(const std::tuple<Ts...>& all) {
-    std::apply([this](const Ts&... each) { ((*this)(each), ...); }, all);
-  }
-  template <class A, class B>
-  void operator()(const std::pair<A, B>& both) {
-    (*this)(both.first);
-    (*this)(both.second);
-  }
-  template <class T>
-  void operator()(const std::optional<T>& one) {
-    if (one) (*this)(*one);
-  }
-  template <class T>
-  void operator()(const std::vector<T>& all) {
-    for (const T& each : all) (*this)(each);
-  }
-  template <class T, std::size_t n>
-  void operator()(const std::array<T, n>& all) {
-    for (const T& each : all) (*this)(each);
-  }
-  template <class T>
-  void operator()(const std::map<std::string, T>& all) {
-    for (const auto& [name, each] : all) (*this)(each);
-  }
+template <class T>
+concept TupleLike = requires { std::tuple_size<T>::value; };
+template <class T>
+concept OptionalLike = requires(const T& one) {
+  { one.has_value() } -> std::convertible_to<bool>;
+  *one;
 };
+template <class T>
+concept Iterable = requires(const T& all) {
+  all.begin();
+  all.end();
+};
+
+/// Also in what tuples, pairs, arrays, optionals, vectors, maps and their like hold.
+template <class T>
+void collect_all(const T& output, Tensors& tensors) {
+  if constexpr (requires { collect_tensors(output, tensors); }) {
+    collect_tensors(output, tensors);
+  } else if constexpr (TupleLike<T>) {
+    std::apply([&](const auto&... each) { (collect_all(each, tensors), ...); }, output);
+  } else if constexpr (OptionalLike<T>) {
+    if (output.has_value()) collect_all(*output, tensors);
+  } else if constexpr (Iterable<T> && !std::convertible_to<T, std::string>) {
+    for (const auto& each : output) collect_all(each, tensors);
+  }
+}
 
 }  // namespace detail
 
@@ -66,7 +57,7 @@ struct Collector {
 template <class Output>
 Tensors tensors_of(const Output& output) {
   Tensors tensors;
-  detail::Collector{tensors}(output);
+  detail::collect_all(output, tensors);
   return tensors;
 }
 

@@ -10,6 +10,8 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,45 +23,28 @@
 
 #include "hymn/hymn_training.h"
 #include "hymn/torch_group.hpp"
+#include "hymn/torch_options.hpp"
 #include "hymn/torch_outputs.hpp"
+#include "hymn/torch_parameters.hpp"
 #include "hymn/torch_tensors.hpp"
 
 namespace hymn::torch {
 
-/// The same on all ranks.
-struct DdpOptions {
-  std::size_t first_bucket_bytes = std::size_t{1} << 20;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// Gradients are views of buckets, so that they need not be copied there and back.
-  bool gradient_as_bucket_view = false;
-  /// Not all parameters take part in each iteration: those that the outputs of forward() do not
-  /// depend on are found, and not waited for.
-  bool find_unused_parameters = false;
-  /// Each iteration uses the same parameters as the first, as often.
-  bool static_graph = false;
-  bool broadcast_parameters = true;
-  /// Buffers, such as running means, become those of the first rank at the end of each iteration.
-  bool broadcast_buffers = true;
-  /// Null: averages. It may be freed when the wrapper is made (hymnCommHookFree).
-  hymnCommHook_t hook = nullptr;
-  /// As those of torch.nn.parallel.DistributedDataParallel, which are for modules on one GPU.
-  std::vector<at::Device> device_ids{};
-  c10::optional<at::Device> output_device{};
-};
-
 namespace detail {
 
 using Node = ::torch::autograd::Node;
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
+/// A pointer, of one kind or another.
+using Accumulator =
+    decltype(::torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 /// One parameter as autograd knows it.
 struct Leaf {
   std::string name;
   at::Tensor variable;
-  std::shared_ptr<Node> accumulator{};  // lives only as long as somebody holds it
+  bool is_sparse = false;                 ///< its gradient
+  at::Tensor values = variable.detach();  ///< as they lay when the wrapper was made
+  Accumulator accumulator{};              // lives only as long as somebody holds it
   std::uintptr_t hook = 0;
-  at::Tensor view{};     ///< of its place in a bucket
-  bool is_held = false;  ///< it has a gradient from inside no_sync()
+  at::Tensor view{};  ///< of its place in a bucket; of a sparse one, what is being reduced
 };
 
 /// Which leaves an output depends on.
@@ -77,9 +62,13 @@ class Reachable {
       if (const auto leaf = leaves_.find(node); leaf != leaves_.end())
         found.push_back(leaf->second);
     };
+    // What nothing else holds lives as long as its edge.
+    std::vector<::torch::autograd::Edge> ends;
     for (const at::Tensor& output : outputs)
-      if (output.requires_grad())
-        visit(::torch::autograd::impl::gradient_edge(output).function.get());
+      if (output.requires_grad()) {
+        ends.push_back(::torch::autograd::impl::gradient_edge(output));
+        visit(ends.back().function.get());
+      }
     while (!open.empty()) {
       Node* const node = open.back();
       open.pop_back();
@@ -97,14 +86,44 @@ inline at::Tensor bucket_view(hymnGradientReducer_t reducer, std::size_t index,
                               const at::Tensor& variable) {
   void* data = nullptr;
   hymnGradMemory_t memory = nullptr;
-  check(hymnGradientReducerGradient(reducer, index, &data, &memory));
+  hymn::torch::check(hymnGradientReducerGradient(reducer, index, &data, &memory));
   return at::from_blob(
       data, variable.sizes(), variable.strides(), [memory](void*) { hymnGradMemoryFree(memory); },
       variable.options().requires_grad(false));
 }
 
-inline hymnParameter_t parameter_of(const std::string& name, const at::Tensor& tensor) {
+/// Of a gradient with rows as entries, which must stay.
+inline hymnSparse_t sparse_view(const at::Tensor& coalesced) {
+  const at::Tensor indices = coalesced.indices();
+  const at::Tensor values = coalesced.values();
+  return {coalesced.sizes().data(),
+          coalesced.sizes().size(),
+          static_cast<std::size_t>(coalesced.sparse_dim()),
+          indices.data_ptr<std::int64_t>(),
+          values.data_ptr(),
+          static_cast<std::size_t>(values.size(0)),
+          data_type_of(values.scalar_type())};
+}
+
+/// Its indices and values in memory of their own.
+inline at::Tensor coalesced_tensor(const hymnSparse_t& view, const at::Tensor& like) {
+  const auto entries = static_cast<std::int64_t>(view.entries);
+  std::vector<std::int64_t> sizes = like.sizes().vec();
+  sizes[0] = entries;
+  // Without entries there may be no memory to look at.
+  at::Tensor indices = at::empty({1, entries}, at::kLong);
+  at::Tensor values = at::empty(sizes, like.options().requires_grad(false));
+  if (entries != 0) {
+    std::memcpy(indices.data_ptr(), view.indices, indices.nbytes());
+    std::memcpy(values.data_ptr(), view.values, values.nbytes());
+  }
+  return at::_sparse_coo_tensor_unsafe(indices, values, like.sizes())._coalesced_(true);
+}
+
+inline hymnParameter_t parameter_of(const std::string& name, const at::Tensor& tensor,
+                                    bool has_sparse_gradient = false) {
   hymnParameter_t parameter = HYMN_PARAMETER_INIT;
+  parameter.sparse_dimensions = has_sparse_gradient ? 1 : 0;
   parameter.name = name.c_str();
   parameter.data = tensor.data_ptr();
   parameter.dtype = data_type_of(tensor.scalar_type());
@@ -122,10 +141,16 @@ class TorchReducer {
   TorchReducer(const NamedTensors& parameters, const NamedTensors& buffers, const Group& group,
                const DdpOptions& options)
       : options_(options), group_(group) {
-    for (const auto& [name, tensor] : parameters) {
-      require_host_tensor(tensor, name.c_str());
-      leaves_.push_back({name, tensor});
-    }
+    together(group, [&] {
+      for (const NamedTensor& each : require_devices(parameters, options)) {
+        require_usable(each);
+        leaves_.push_back({each.name, each.tensor, each.has_sparse_gradient});
+      }
+      for (const NamedTensor& each : buffers) {
+        require_usable(each);
+        buffers_.push_back({each.name, each.tensor, each.tensor.detach()});
+      }
+    });
     make_reducer(buffers);
     for (std::size_t i = 0; i < leaves_.size(); ++i) listen_to(i);
   }
@@ -134,29 +159,56 @@ class TorchReducer {
   // Gradients that lie in buckets stay: their views keep those.
   ~TorchReducer() {
     for (Leaf& leaf : leaves_) leaf.accumulator->del_post_hook(leaf.hook);
-    if (is_running_)
-      hymnGroupAbort(group_.handle(), "a module went in the midst of a backward pass");
+    if (is_running_) give_up("a wrapped module went before its last iteration had ended");
   }
 
   void before_forward() {
-    // What is missing is named by who looks for it.
-    if (syncs() && is_running_) finish();
+    if (!syncs_ || !at::GradMode::is_enabled()) return;
+    require_finished();
+    or_give_up([this] { require_unmoved(); });
   }
   void after_forward(const Tensors& outputs) {
-    if (syncs() && options_.find_unused_parameters) used_ = reachable_.from(outputs);
+    if (at::GradMode::is_enabled() && options_.find_unused_parameters)
+      used_ = reachable_.from(outputs);
   }
+  /// What is missing in the last iteration is named by who looks for it.
+  void require_finished() {
+    if (is_running_) finish();
+  }
+  void give_up(const std::string& reason) { hymnGroupAbort(group_.handle(), reason.c_str()); }
 
   bool set_sync(bool on) { return std::exchange(syncs_, on); }
   hymnGradientReducer_t handle() const { return reducer_.get(); }
 
  private:
-  bool syncs() const { return syncs_ && at::GradMode::is_enabled(); }
+  /// The other ranks wait for what this one does not begin.
+  template <class Do>
+  void or_give_up(Do act) {
+    try {
+      act();
+    } catch (const std::exception& error) {
+      give_up(error.what());
+      throw;
+    }
+  }
+
+  void require_unmoved() const {
+    for (const Leaf& leaf : leaves_) {
+      detail::require_unmoved(leaf.name, leaf.variable, leaf.values);
+      // Another type or device brings another one, which nobody listens to.
+      if (::torch::autograd::impl::grad_accumulator(leaf.variable) != leaf.accumulator)
+        throw_moved(leaf.name, leaf.variable, leaf.values);
+    }
+    for (const Buffer& each : buffers_)
+      detail::require_unmoved(each.name, each.tensor, each.values);
+  }
 
   void make_reducer(const NamedTensors& buffers) {
     std::vector<hymnParameter_t> parameters;
-    for (const Leaf& leaf : leaves_) parameters.push_back(parameter_of(leaf.name, leaf.variable));
+    for (const Leaf& leaf : leaves_)
+      parameters.push_back(parameter_of(leaf.name, leaf.variable, leaf.is_sparse));
     std::vector<hymnParameter_t> others;
-    for (const auto& [name, tensor] : buffers) others.push_back(parameter_of(name, tensor));
+    for (const NamedTensor& each : buffers) others.push_back(parameter_of(each.name, each.tensor));
     hymnReducerOptions_t options = HYMN_REDUCER_OPTIONS_INIT;
     options.first_bucket_bytes = options_.first_bucket_bytes;
     options.bucket_bytes = options_.bucket_bytes;
@@ -168,8 +220,8 @@ class TorchReducer {
     options.buffers = others.data();
     options.buffer_count = others.size();
     hymnGradientReducer_t reducer = nullptr;
-    check(hymnGradientReducerCreate(group_.handle(), parameters.data(), parameters.size(), &options,
-                                    &reducer));
+    hymn::torch::check(hymnGradientReducerCreate(group_.handle(), parameters.data(),
+                                                 parameters.size(), &options, &reducer));
     reducer_.reset(reducer);
   }
 
@@ -189,36 +241,37 @@ class TorchReducer {
   /// Autograd has accumulated this gradient.
   void note(std::size_t index) {
     const std::lock_guard lock(mutex_);
-    if (!syncs_) {
-      leaves_[index].is_held = true;
-      return;
-    }
+    if (!syncs_) return;
     const c10::NoGradGuard no_grad;
     if (!is_running_) begin();
-    give(index);
+    or_give_up([&] { give(index); });
   }
 
   void begin() {
+    or_give_up([this] { require_unmoved(); });
     std::vector<std::size_t> held;
     if (options_.find_unused_parameters) {
       held = held_alone();
       std::vector<std::size_t> all = used_;
       all.insert(all.end(), held.begin(), held.end());
-      check(hymnGradientReducerPrepareUsed(handle(), all.data(), all.size()));
+      hymn::torch::check(hymnGradientReducerPrepareUsed(handle(), all.data(), all.size()));
     } else {
-      check(hymnGradientReducerPrepare(handle()));
+      hymn::torch::check(hymnGradientReducerPrepare(handle()));
     }
     is_running_ = true;
-    move_views();
-    for (const std::size_t index : held) give(index);
+    or_give_up([&] {
+      move_views();
+      for (const std::size_t index : held) give(index);
+    });
   }
 
-  /// Those that have a gradient from before, and get nothing more in this iteration.
+  /// Those that have a gradient from before, as from inside no_sync(), and get nothing more in this
+  /// iteration: it counts.
   std::vector<std::size_t> held_alone() const {
     const std::unordered_set<std::size_t> used(used_.begin(), used_.end());
     std::vector<std::size_t> held;
     for (std::size_t i = 0; i < leaves_.size(); ++i)
-      if (leaves_[i].is_held && used.count(i) == 0) held.push_back(i);
+      if (leaves_[i].variable.grad().defined() && used.count(i) == 0) held.push_back(i);
     return held;
   }
 
@@ -226,6 +279,7 @@ class TorchReducer {
   void move_views() {
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       Leaf& leaf = leaves_[i];
+      if (leaf.is_sparse) continue;
       const at::Tensor before = leaf.view;
       leaf.view = bucket_view(handle(), i, leaf.variable);
       at::Tensor& gradient = leaf.variable.mutable_grad();
@@ -239,12 +293,29 @@ class TorchReducer {
   }
 
   void give(std::size_t index) {
-    put_in_bucket(leaves_[index]);
+    Leaf& leaf = leaves_[index];
     int is_complete = 0;
-    check(hymnGradientReducerReady(handle(), index, &is_complete));
+    if (leaf.is_sparse) {
+      leaf.view = sparse_gradient_of(leaf);
+      const hymnSparse_t view = sparse_view(leaf.view);
+      hymn::torch::check(hymnGradientReducerReadySparse(handle(), index, &view, &is_complete));
+    } else {
+      put_in_bucket(leaf);
+      hymn::torch::check(hymnGradientReducerReady(handle(), index, &is_complete));
+    }
     const bool is_learning = options_.static_graph && !has_learned_;
     if ((is_complete != 0 || is_learning) && !std::exchange(is_ending_, true))
       ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(); });
+  }
+
+  static at::Tensor sparse_gradient_of(const Leaf& leaf) {
+    const at::Tensor& gradient = leaf.variable.grad();
+    if (!gradient.defined()) return at::zeros_like(leaf.variable).to_sparse(1);
+    const at::Tensor sparse = (gradient.is_sparse() ? gradient : gradient.to_sparse(1)).coalesce();
+    // Both parts without gaps.
+    return at::_sparse_coo_tensor_unsafe(sparse.indices().contiguous(),
+                                         sparse.values().contiguous(), sparse.sizes())
+        ._coalesced_(true);
   }
 
   void put_in_bucket(Leaf& leaf) const {
@@ -254,6 +325,10 @@ class TorchReducer {
       return;
     }
     require_host_tensor(gradient, ("the gradient of " + leaf.name).c_str());
+    if (gradient.sizes() != leaf.view.sizes())
+      throw Error(hymnUsageError, "the gradient of " + leaf.name + " is of sizes " +
+                                      sizes_text(gradient) + ", and the parameter of " +
+                                      sizes_text(leaf.view));
     if (is_same_memory(gradient, leaf.view)) return;
     leaf.view.copy_(gradient);
     if (options_.gradient_as_bucket_view) gradient = leaf.view;
@@ -262,18 +337,24 @@ class TorchReducer {
   void finish() {
     const c10::NoGradGuard no_grad;
     is_running_ = is_ending_ = false;
-    check(hymnGradientReducerFinish(handle()));
+    hymn::torch::check(hymnGradientReducerFinish(handle()));
     has_learned_ = true;
     for (std::size_t i = 0; i < leaves_.size(); ++i) take_average(i);
   }
 
   void take_average(std::size_t index) {
     int is_unused = 0;
-    check(hymnGradientReducerIsUnused(handle(), index, &is_unused));
+    hymn::torch::check(hymnGradientReducerIsUnused(handle(), index, &is_unused));
     if (is_unused != 0) return;
     Leaf& leaf = leaves_[index];
-    leaf.is_held = false;
     at::Tensor& gradient = leaf.variable.mutable_grad();
+    if (leaf.is_sparse) {
+      hymnSparse_t average{};
+      hymn::torch::check(hymnGradientReducerSparseGradient(handle(), index, &average));
+      gradient = coalesced_tensor(average, leaf.variable);
+      leaf.view.reset();
+      return;
+    }
     if (options_.gradient_as_bucket_view)
       gradient = leaf.view;
     else if (gradient.defined())
@@ -282,8 +363,15 @@ class TorchReducer {
       gradient = leaf.view.clone();
   }
 
+  struct Buffer {
+    std::string name;
+    at::Tensor tensor;
+    at::Tensor values;  ///< as Leaf's
+  };
+
   const DdpOptions options_;
   const Group group_;
+  std::vector<Buffer> buffers_;
   std::vector<Leaf> leaves_;
   Reachable reachable_;
   std::unique_ptr<std::remove_pointer_t<hymnGradientReducer_t>,

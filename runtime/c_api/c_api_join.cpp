@@ -80,8 +80,7 @@ using hymn::Join;
 
 namespace {
 
-void add_joinable(hymnJoin& join, const hymnJoinable_t& given) {
-  const hymnJoinable_t joinable = read_options(&given, "hymnJoinable_t", "joinable");
+void add_joinable(hymnJoin& join, const hymnJoinable_t& joinable) {
   if (joinable.made != nullptr) {
     join.joinables.push_back(reinterpret_cast<hymn::Joinable*>(joinable.made));
     return;
@@ -106,7 +105,8 @@ hymnResult_t hymnJoinCreate(const hymnJoinable_t* joinables, size_t n,
     *need(join, "join") = nullptr;
     if (n > 0) need(joinables, "joinables");
     auto handle = std::make_unique<hymnJoin>();
-    for (const hymnJoinable_t& each : std::span(joinables, n)) add_joinable(*handle, each);
+    for (const hymnJoinable_t& each : read_array(joinables, n, "hymnJoinable_t", "joinable"))
+      add_joinable(*handle, each);
     handle->join = std::make_unique<Join>(handle->joinables, join_options(options));
     *join = handle.release();
   });

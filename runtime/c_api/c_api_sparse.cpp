@@ -19,7 +19,9 @@ std::size_t product(std::size_t a, std::size_t b) {
   return __builtin_mul_overflow(a, b, &both) ? SIZE_MAX : both;
 }
 
-hymn::SparseView view_of(const hymnSparse_t& tensor) {
+}  // namespace
+
+hymn::SparseView hymn::view_of_c(const hymnSparse_t& tensor) {
   const std::span shape(tensor.shape, tensor.shape == nullptr ? 0 : tensor.dimensions);
   std::size_t values = tensor.entries;
   for (std::size_t d = tensor.sparse_dimensions; d < shape.size(); ++d)
@@ -30,13 +32,25 @@ hymn::SparseView view_of(const hymnSparse_t& tensor) {
           .sparse_dims = tensor.sparse_dimensions};
 }
 
+hymnSparse_t hymn::c_view_of(const SparseTensor& tensor) {
+  return {.shape = tensor.shape.data(),
+          .dimensions = tensor.shape.size(),
+          .sparse_dimensions = tensor.sparse_dims,
+          .indices = tensor.indices.data(),
+          .values = tensor.values.data(),
+          .entries = tensor.entries(),
+          .dtype = c_api::c_type(tensor.dtype)};
+}
+
+namespace {
+
 /// `reduce(view, options, handle)` reduces into the handle, which is given out when that has not
 /// thrown.
 template <class Reduce>
 void reduce_into(hymnSparseTensor_t* result, const hymnSparse_t* tensor, hymnOp_t op,
                  const int64_t* declared, size_t rows, const Call& call, Reduce reduce) {
   *need(result, "result") = nullptr;
-  const hymn::SparseView view = view_of(*need(tensor, "tensor"));
+  const hymn::SparseView view = hymn::view_of_c(*need(tensor, "tensor"));
   auto handle = std::make_unique<hymnSparseTensor>();
   handle->dtype = tensor->dtype;
   reduce(view,
@@ -79,14 +93,8 @@ hymnResult_t hymnIAllReduceSparse(const hymnSparse_t* tensor, hymnOp_t op, const
 
 hymnResult_t hymnSparseTensorView(hymnSparseTensor_t tensor, hymnSparse_t* view) {
   return guarded(__func__, [&] {
-    const hymn::SparseTensor& of = need(tensor, "tensor")->tensor;
-    *need(view, "view") = {.shape = of.shape.data(),
-                           .dimensions = of.shape.size(),
-                           .sparse_dimensions = of.sparse_dims,
-                           .indices = of.indices.data(),
-                           .values = of.values.data(),
-                           .entries = of.entries(),
-                           .dtype = tensor->dtype};
+    *need(view, "view") = hymn::c_view_of(need(tensor, "tensor")->tensor);
+    view->dtype = tensor->dtype;  // of one that is empty, too
   });
 }
 

@@ -137,8 +137,9 @@ const Request& GroupState::checked(const Request& request, std::shared_ptr<const
   }
 }
 
-RecvStatus GroupState::run(const Request& request, const CallOptions& options, const void* site,
-                           const ReadyCall& ready) {
+RecvStatus GroupState::run(const Request& request, const CallOptions& options,
+                           const void* returns_to, const ReadyCall& ready) {
+  const void* const site = site_of(options, returns_to);
   if (works_.scopes().are_open() && WorkStarter(*this, options, site).capture({&request, 1}))
       [[unlikely]]
     return {};

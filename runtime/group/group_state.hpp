@@ -45,6 +45,12 @@ struct ReadyCall {
   bool may_send_nan = false;       ///< what the user gave has been looked at
 };
 
+/// Where a call comes from that returns to `returns_to`, unless it says otherwise.
+inline const void* site_of(const CallOptions& options, const void* returns_to) {
+  if (options.site == CallSite::of_the_call) return returns_to;
+  return reinterpret_cast<const void*>(static_cast<std::uintptr_t>(options.site));
+}
+
 // The parts that a blocking call touches are members, and not behind a pointer: it takes 0.2 us.
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:

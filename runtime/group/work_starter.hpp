@@ -21,7 +21,7 @@ class WorkStarter {
  public:
   /// `site`: where the call returns to in the user's code.
   WorkStarter(GroupState& group, const CallOptions& options, const void* site = nullptr)
-      : group_(group), options_(options), site_(site) {}
+      : group_(group), options_(options), site_(site_of(options, site)) {}
 
   // Null, with nothing started, inside a scope of this thread's on this group: it has captured the
   // calls.

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "hymn/call_site.hpp"
 #include "recorder/call_frames.hpp"
 
 namespace hymn::test {
@@ -44,6 +45,17 @@ TEST(NamedSites, OfALongPathTheEndIsKept) {
   ASSERT_TRUE(place);
   EXPECT_EQ(place->file, path.substr(path.size() - (NamedSite::file_text - 1)));
   EXPECT_EQ(sites.add(path, 7), sites.add(path, 7));
+}
+
+TEST(NamedSites, MayBeNames) {
+  const CallSite site = call_site("bucket 3 (conv1.weight and 5 more)");
+  EXPECT_EQ(call_site("bucket 3 (conv1.weight and 5 more)"), site);
+  EXPECT_NE(site, CallSite::of_the_call);
+  EXPECT_EQ(call_site(""), CallSite::of_the_call);
+  EXPECT_EQ(site_text(static_cast<std::uint64_t>(site)), "bucket 3 (conv1.weight and 5 more)");
+  const CallFrame frame = frames_at(static_cast<std::uint64_t>(site)).front();
+  EXPECT_EQ(frame.name, "bucket 3 (conv1.weight and 5 more)");
+  EXPECT_EQ(frame.file, "");
 }
 
 TEST(NamedSites, ThatFindNoRoomAreNone) {

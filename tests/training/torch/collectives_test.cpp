@@ -115,6 +115,26 @@ void expect_error(hymnResult_t code, const char* words, Call call) {
   }
 }
 
+// What a tensor is, and not what lies in its memory.
+RANK_TEST(TorchCollectives, ConjugatesAreResolved) {
+  const at::Tensor number = at::full({3}, c10::complex<double>(1, world.rank() + 1));
+  at::Tensor all = at::zeros({world.size(), 3}, at::kComplexFloat);
+  ht::all_gather(all, number.conj(), world.group());
+  for (int rank = 0; rank < world.size(); ++rank)
+    EXPECT_TRUE(at::equal(all[rank], at::full({3}, c10::complex<double>(1, -rank - 1))));
+  const at::Tensor turned = at::full({2}, c10::complex<double>(0, 1));
+  ht::all_reduce(turned.conj(), world.group());
+  EXPECT_TRUE(at::equal(turned, at::full({2}, c10::complex<double>(0, world.size()))));
+}
+
+RANK_TEST(TorchCollectives, AWorkMayBeAssigned) {
+  at::Tensor kept = at::ones({5});
+  ht::Work work = ht::all_reduce_async(some_layouts(world.rank(), 0)[3], world.group());
+  work = ht::all_reduce_async(kept, world.group());
+  work.wait();
+  EXPECT_TRUE(at::equal(kept, at::full({5}, world.size(), at::kFloat)));
+}
+
 RANK_TEST(TorchCollectives, WrongTensorsAreRefused) {
   const ht::Group group = world.group();
   expect_error(hymnUsageError, "undefined", [&] { ht::all_reduce({}, group); });

@@ -157,10 +157,27 @@ void find_unused_parameters(World& world, bool is_view) {
   leave_out_a_net(world, is_view, true);
   leave_out_a_net(world, is_view, false);
 }
-// The seed has each of them at three levels of debugging. Here names are told at all of them.
-RANK_TEST(TorchDdp, test_find_unused_parameters_kwarg) { find_unused_parameters(world, false); }
-RANK_TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view) {
-  find_unused_parameters(world, true);
+// Names are told at every level of checks.
+void find_unused_parameters_at(CheckLevel level, bool is_view) {
+  on_ranks([is_view](World& world) { find_unused_parameters(world, is_view); }, {.checks = level});
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_detail) {
+  find_unused_parameters_at(CheckLevel::detail, false);
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_info) {
+  find_unused_parameters_at(CheckLevel::info, false);
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_debug_off) {
+  find_unused_parameters_at(CheckLevel::off, false);
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_detail) {
+  find_unused_parameters_at(CheckLevel::detail, true);
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_info) {
+  find_unused_parameters_at(CheckLevel::info, true);
+}
+TEST(TorchDdp, test_find_unused_parameters_kwarg_grad_is_view_debug_off) {
+  find_unused_parameters_at(CheckLevel::off, true);
 }
 
 void make_two_backward_passes(World& world, bool is_view) {
@@ -326,6 +343,53 @@ RANK_TEST(TorchDdp, RanksUseOtherParameters) {
   }
 }
 
+// Without zero_grad(): what has no part in an iteration counts with what it has from before.
+RANK_TEST(TorchDdp, GradientsFromBeforeCount) {
+  for (const bool is_view : {false, true}) {
+    Either plain = same_on_all_ranks(Either());
+    DistributedDataParallel ddp(
+        same_on_all_ranks(Either()), world.group(),
+        {.gradient_as_bucket_view = is_view, .find_unused_parameters = true});
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor input = some_input(world.rank(), step, {4, 2});
+      const bool is_left = (world.rank() + step) % 2 == 0;
+      ddp(input, is_left).pow(2).sum().backward();
+      plain->forward(input, is_left).pow(2).sum().backward();
+      for (std::size_t i = 0; i < plain->parameters().size(); ++i) {
+        at::Tensor& mine = plain->parameters()[i].mutable_grad();
+        const at::Tensor theirs = ddp.module()->parameters()[i].grad();
+        if (world.size() == 1 && !mine.defined()) continue;
+        mine = average_of(world, mine, theirs);
+        expect_close(theirs, mine, "gradients that stay");
+      }
+    }
+  }
+}
+
+// What only one rank finds wrong all are told.
+RANK_TEST(TorchDdp, OneRankThatCannotTakePartIsTold) {
+  NEEDS_RANKS(2);
+  nn::Sequential net = small_net();
+  if (world.rank() == 1)
+    for (at::Tensor& each : net->parameters()) each.requires_grad_(false);
+  expect_refused(world.rank() == 1 ? "not needed" : "rank 1 cannot take part",
+                 [&] { DistributedDataParallel ddp(net, world.group()); });
+  nn::Sequential odd = small_net();
+  odd->register_buffer("odd", at::ones({1}).expand({4096}));
+  expect_refused("odd", [&] { DistributedDataParallel ddp(odd, world.group()); });
+  train_beside_plain(world, {});
+}
+
+RANK_TEST(TorchDdp, OutputsThatAreLeaves) {
+  const auto net = std::make_shared<WithLeafImpl>();
+  DistributedDataParallel ddp(net, world.group(), {.find_unused_parameters = true});
+  for (int step = 0; step < 3; ++step) {
+    const auto [out, leaf] = ddp(at::ones({2, 2}));
+    out.sum().backward();
+    EXPECT_TRUE(leaf.requires_grad());
+  }
+}
+
 RANK_TEST(TorchDdp, BuffersAreThoseOfTheFirstRank) {
   const nn::BatchNorm1d norm(6);
   const nn::Sequential net(nn::Linear(4, 6), norm, nn::Linear(6, 1));
@@ -426,12 +490,65 @@ RANK_TEST(TorchDdp, OtherModelsAreRefused) {
   });
 }
 
-RANK_TEST(TorchDdp, SparseGradientsAreRefusedByName) {
+RANK_TEST(TorchDdp, SparseGradients) {
+  for (const bool is_view : {false, true}) {
+    WordNet plain = same_on_all_ranks(WordNet());
+    DistributedDataParallel ddp(
+        same_on_all_ranks(WordNet()), world.group(),
+        {.gradient_as_bucket_view = is_view, .find_unused_parameters = true});
+    for (int step = 0; step < 3; ++step) {
+      // Words that ranks have in common, and others; some twice; in the last step none.
+      const at::Tensor words = step == 2
+                                   ? at::empty({0}, at::kLong)
+                                   : at::tensor({1, world.rank() + 2, 1, 9 - step}, at::kLong);
+      for (at::Tensor& each : ddp.module()->parameters()) each.mutable_grad().reset();
+      for (at::Tensor& each : plain->parameters()) each.mutable_grad().reset();
+      ddp(words).pow(2).sum().backward();
+      plain->forward(words).pow(2).sum().backward();
+      const at::Tensor mine = ddp.module()->words->weight.grad();
+      ASSERT_TRUE(mine.is_sparse());
+      EXPECT_TRUE(mine.is_coalesced());
+      const at::Tensor local = plain->words->weight.grad();
+      expect_close(mine.to_dense(), average_of(world, local.to_dense(), plain->words->weight),
+                   "words");
+      expect_close(ddp.module()->out->weight.grad(),
+                   average_of(world, plain->out->weight.grad(), plain->out->weight), "out");
+    }
+  }
+}
+
+RANK_TEST(TorchDdp, ModulesThatMoveAreRefusedByName) {
+  enum class Moved { parameter, buffer, type };
+  for (const Moved moved : {Moved::parameter, Moved::buffer, Moved::type}) {
+    const hymn::ProcessGroup group = world.new_group(everybody(world));
+    const nn::BatchNorm1d norm(6);
+    nn::Sequential net(nn::Linear(4, 6), norm);
+    DistributedDataParallel ddp(net, group);
+    world.group().barrier();
+    switch (moved) {
+      case Moved::parameter:
+        norm->weight.set_data(at::ones({6}));
+        break;
+      case Moved::buffer:
+        norm->running_mean.set_data(norm->running_mean.clone());
+        break;
+      case Moved::type:
+        net->to(at::kDouble);
+        net->to(at::kFloat);
+        break;
+    }
+    const char* const names[] = {"1.weight", "1.running_mean", "0.weight"};
+    expect_refused(names[static_cast<int>(moved)],
+                   [&] { ddp(some_input(world.rank(), 0, {5, 4})).sum().backward(); });
+  }
+}
+
+// One that was not announced: of a module's own kind.
+RANK_TEST(TorchDdp, OtherSparseGradientsAreRefusedByName) {
   const hymn::ProcessGroup group = world.new_group(everybody(world));
-  nn::Embedding embedding(nn::EmbeddingOptions(10, 3).sparse(true));
-  DistributedDataParallel ddp(embedding, group);
+  DistributedDataParallel ddp(Picker(), group);
   world.group().barrier();
-  expect_refused("weight", [&] { ddp(at::tensor({1, 2}, at::kLong)).sum().backward(); });
+  expect_refused("table", [&] { ddp(at::tensor({1, 2}, at::kLong)).sum().backward(); });
 }
 
 }  // namespace

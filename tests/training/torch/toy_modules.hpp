@@ -96,4 +96,33 @@ struct PathsImpl : nn::Module {
 };
 TORCH_MODULE(Paths);
 
+/// A sum of words, whose gradient is sparse.
+struct WordNetImpl : nn::Module {
+  WordNetImpl() {
+    words = register_module("words", nn::Embedding(nn::EmbeddingOptions(12, 3).sparse(true)));
+    out = register_module("out", nn::Linear(3, 2));
+  }
+  at::Tensor forward(const at::Tensor& numbers) { return out(words(numbers).sum(0)); }
+  nn::Embedding words{nullptr};
+  nn::Linear out{nullptr};
+};
+TORCH_MODULE(WordNet);
+
+/// A table of its own, with gradients that are sparse.
+struct PickerImpl : nn::Module {
+  PickerImpl() { table = register_parameter("table", at::ones({10, 3})); }
+  at::Tensor forward(const at::Tensor& rows) { return at::embedding(table, rows, -1, false, true); }
+  at::Tensor table;
+};
+TORCH_MODULE(Picker);
+
+/// Returns a leaf that nobody else knows, too.
+struct WithLeafImpl : nn::Module {
+  WithLeafImpl() { one = register_module("one", nn::Linear(2, 2)); }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    return {one(x), at::zeros({}).requires_grad_()};
+  }
+  nn::Linear one{nullptr};
+};
+
 }  // namespace toy

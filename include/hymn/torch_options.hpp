@@ -1,0 +1,36 @@
+// How DistributedDataParallel works.
+#pragma once
+
+#include "hymn/standard.hpp"  // first
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "hymn/hymn_training.h"
+
+namespace hymn::torch {
+
+/// The same on all ranks.
+struct DdpOptions {
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Gradients are views of buckets, so that they need not be copied there and back.
+  bool gradient_as_bucket_view = false;
+  /// Not all parameters take part in each iteration: those that the outputs of forward() do not
+  /// depend on are found, and not waited for.
+  bool find_unused_parameters = false;
+  /// Each iteration uses the same parameters as the first, as often.
+  bool static_graph = false;
+  bool broadcast_parameters = true;
+  /// Buffers, such as running means, become those of the first rank at the end of each iteration.
+  bool broadcast_buffers = true;
+  /// Null: averages. It may be freed when the wrapper is made (hymnCommHookFree).
+  hymnCommHook_t hook = nullptr;
+  /// As those of torch.nn.parallel.DistributedDataParallel, which are for modules on one GPU.
+  std::vector<at::Device> device_ids{};
+  c10::optional<at::Device> output_device{};
+};
+
+}  // namespace hymn::torch
