@@ -218,6 +218,14 @@ const std::array variables = {
                c.interface = v;
              },
              [](const Config& c) { return c.interface; }},
+    Variable{
+        "HYMN_TCP_STREAMS",
+        "How many connections large messages go by between two ranks on the path tcp, from 1 to "
+        "16; of two ranks the lower number counts.",
+        [](Config& c, std::string_view n, std::string_view v) {
+          c.tcp_streams = parse_from(1, most_tcp_streams, n, v);
+        },
+        [](const Config& c) { return std::to_string(c.tcp_streams); }},
     Variable{"HYMN_CHECKS",
              "Whether the collective calls of different ranks are compared: off, info (one rank is "
              "told of each call) or detail (the ranks meet before each call).",

@@ -83,6 +83,7 @@ struct Config {
   BindTo bind = BindTo::none;
   bool control = true;
   std::string interface;  ///< "": the one that is likely to reach the other hosts
+  int tcp_streams = 1;    ///< by which large messages go between two ranks
   OnFailure on_failure = OnFailure::clean_up;
   bool blocking_wait = false;
   Timeout init_timeout;  ///< unset: the timeout of operations

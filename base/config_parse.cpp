@@ -200,7 +200,10 @@ MetricsPlace parse_metrics(std::string_view name, std::string_view value) {
 
 std::optional<int> parse_number_or_none(int least, int most, std::string_view name,
                                         std::string_view value) {
-  if (value.empty()) return std::nullopt;
+  return value.empty() ? std::nullopt : std::optional(parse_from(least, most, name, value));
+}
+
+int parse_from(int least, int most, std::string_view name, std::string_view value) {
   int number = 0;
   if (!parse_number(value, number) || number < least || number > most)
     refuse(name, value, fmt::format("a number from {} to {}", least, most));

@@ -33,6 +33,7 @@ inline constexpr std::array p2p_compats = {P2pCompat::none, P2pCompat::c10d};
 inline constexpr std::array nccl_inits = {NcclInit::lazy, NcclInit::eager, NcclInit::background};
 
 inline constexpr int most_ctas = 64;
+inline constexpr int most_tcp_streams = 16;
 inline constexpr int most_in_cluster = 8;
 
 [[noreturn]] void refuse(std::string_view name, std::string_view value, std::string_view expected);
@@ -45,6 +46,7 @@ std::string parse_gpu(std::string_view name, std::string_view value);
 /// <base>[:seconds]
 MetricsPlace parse_metrics(std::string_view name, std::string_view value);
 /// Unset where the text is empty.
+int parse_from(int least, int most, std::string_view name, std::string_view value);
 std::optional<int> parse_number_or_none(int least, int most, std::string_view name,
                                         std::string_view value);
 /// Whether it is high.

@@ -11,7 +11,7 @@ namespace hymn::tcp {
 namespace {
 
 constexpr std::uint32_t greeting_magic = 0x546d7968;  // "hymT"
-constexpr std::uint32_t greeting_version = 1;
+constexpr std::uint32_t greeting_version = 2;
 
 struct PackedHello {
   std::uint32_t magic;
@@ -19,6 +19,7 @@ struct PackedHello {
   std::int32_t from;
   std::int32_t to;
   std::uint64_t turn;
+  std::uint64_t stream;
   Nonce nonce;
   Proof proof;
 };
@@ -27,6 +28,7 @@ static_assert(sizeof(PackedHello) == hello_bytes);
 struct PackedWelcome {
   std::uint32_t magic;
   std::uint32_t version;
+  std::uint64_t streams;
   Proof proof;
 };
 static_assert(sizeof(PackedWelcome) == welcome_bytes);
@@ -52,7 +54,11 @@ Packed read(std::span<const std::byte> word) {
 }
 
 std::string service_of(const Contact& contact) {
-  return fmt::format("tcp to {}, {}", contact.to, contact.turn);
+  return fmt::format("tcp to {}, {}, {}", contact.to, contact.turn, contact.stream);
+}
+
+std::string service_of(const Contact& contact, std::uint64_t streams) {
+  return fmt::format("{} of {}", service_of(contact), streams);
 }
 
 ProofSubject subject_of(Side side, const Contact& contact, const std::string& service) {
@@ -73,6 +79,7 @@ Hello hello_of(const Token& token, const Contact& contact) {
                   .from = contact.from,
                   .to = contact.to,
                   .turn = contact.turn,
+                  .stream = contact.stream,
                   .nonce = contact.nonce,
                   .proof = prove(token, subject_of(Side::client, contact, service))});
 }
@@ -83,6 +90,7 @@ Contact read_hello(std::span<const std::byte, hello_bytes> hello, const Token& t
   const Contact contact{.from = packed.from,
                         .to = packed.to,
                         .turn = packed.turn,
+                        .stream = packed.stream,
                         .nonce_of_listener = nonce_of_listener,
                         .nonce = packed.nonce};
   const std::string service = service_of(contact);
@@ -92,20 +100,22 @@ Contact read_hello(std::span<const std::byte, hello_bytes> hello, const Token& t
   return contact;
 }
 
-Welcome welcome_of(const Token& token, const Contact& contact) {
-  const std::string service = service_of(contact);
+Welcome welcome_of(const Token& token, const Contact& contact, std::uint64_t streams) {
+  const std::string service = service_of(contact, streams);
   return bytes_of<Welcome>(
       PackedWelcome{.magic = greeting_magic,
                     .version = greeting_version,
+                    .streams = streams,
                     .proof = prove(token, subject_of(Side::server, contact, service))});
 }
 
-void check_welcome(std::span<const std::byte, welcome_bytes> welcome, const Token& token,
-                   const Contact& contact) {
+std::uint64_t read_welcome(std::span<const std::byte, welcome_bytes> welcome, const Token& token,
+                           const Contact& contact) {
   const auto packed = read<PackedWelcome>(welcome);
-  const std::string service = service_of(contact);
+  const std::string service = service_of(contact, packed.streams);
   if (!is_proof(token, subject_of(Side::server, contact, service), packed.proof))
     throw NetworkError("who listens there does not know the token of this world");
+  return packed.streams;
 }
 
 }  // namespace hymn::tcp

@@ -22,12 +22,13 @@ struct Contact {
   int from = -1;  ///< who connects
   int to = -1;    ///< who listens
   std::uint64_t turn = 0;
+  std::uint64_t stream = 0;  ///< besides the main one, of that turn; 0: it is the main one
   Nonce nonce_of_listener{};
   Nonce nonce{};  ///< of who connects
 };
 
-inline constexpr std::size_t hello_bytes = 88;
-inline constexpr std::size_t welcome_bytes = 40;
+inline constexpr std::size_t hello_bytes = 96;
+inline constexpr std::size_t welcome_bytes = 48;
 using Hello = std::array<std::byte, hello_bytes>;
 using Welcome = std::array<std::byte, welcome_bytes>;
 
@@ -35,9 +36,10 @@ Hello hello_of(const Token& token, const Contact& contact);
 /// Of a hello to `to`, who has given out that nonce. Throws NetworkError where it proves nothing.
 Contact read_hello(std::span<const std::byte, hello_bytes> hello, const Token& token, int to,
                    const Nonce& nonce_of_listener);
-Welcome welcome_of(const Token& token, const Contact& contact);
-/// Throws NetworkError where it proves nothing.
-void check_welcome(std::span<const std::byte, welcome_bytes> welcome, const Token& token,
-                   const Contact& contact);
+/// `streams`: how many the listener takes.
+Welcome welcome_of(const Token& token, const Contact& contact, std::uint64_t streams);
+/// How many streams the listener takes. Throws NetworkError where it proves nothing.
+std::uint64_t read_welcome(std::span<const std::byte, welcome_bytes> welcome, const Token& token,
+                           const Contact& contact);
 
 }  // namespace hymn::tcp

@@ -46,7 +46,8 @@ void Net::accept() {
     if (!poller_.add(socket.number(), Owner::guest, number, EPOLLIN)) return;
     tune(socket.number());
     guests_[number] = {.socket = std::move(socket), .since = std::chrono::steady_clock::now()};
-    if (guests_.size() > most_strangers + links_.size()) end_guest(guests_.begin());
+    const std::size_t expected = links_.size() * site_.limits.streams;
+    if (guests_.size() > most_strangers + expected) end_guest(guests_.begin());
     hear(number);  // it has most likely said all
   }
 }

@@ -26,8 +26,7 @@ void Inlet::connected(std::span<const std::byte> greeting) {
 // A part of a long message goes on where it ended; a short one comes anew.
 void Inlet::disconnected() {
   is_connected_ = false;
-  left_ = 0;
-  current_.reset();
+  for (const auto& [number, message] : unfinished_) message->forget_what_is_beyond();
   replies_.clear();
   lacks_memory_ = false;
 }
@@ -43,13 +42,12 @@ bool Inlet::is_next(const Frame& frame) const {
   return true;
 }
 
-void Inlet::begin(const Frame& frame) {
-  current_.reset();
-  left_ = frame.length;
+void Inlet::begin(const Frame& frame, Payload& payload) {
+  payload = {.left = frame.length};
   switch (frame.kind) {
     case FrameKind::eager:
     case FrameKind::announce:
-      if (is_next(frame)) begin_message(frame);
+      if (is_next(frame)) begin_message(frame, payload);
       return;
     case FrameKind::cancel:
       if (is_next(frame)) cancelled(frame);
@@ -58,7 +56,7 @@ void Inlet::begin(const Frame& frame) {
       if (is_next(frame)) asked(frame);
       return;
     case FrameKind::data:
-      return begin_data(frame);
+      return begin_data(frame, payload);
     case FrameKind::grant:
     case FrameKind::finished:
     case FrameKind::ack:
@@ -81,7 +79,7 @@ std::shared_ptr<Incoming> Inlet::incoming_of(const Frame& frame) {
   return message;
 }
 
-void Inlet::begin_message(const Frame& frame) {
+void Inlet::begin_message(const Frame& frame, Payload& payload) {
   if (!partial_) {
     auto message = incoming_of(frame);
     if (message->ahead > message->bytes) throw NetworkError("more comes of a message than it has");
@@ -91,8 +89,8 @@ void Inlet::begin_message(const Frame& frame) {
     partial_ = std::move(message);
   }
   partial_->come = 0;
-  current_ = partial_;
-  if (left_ == 0) end_payload();
+  payload.message = partial_;
+  if (payload.left == 0) end_payload(payload);
 }
 
 void Inlet::cancelled(const Frame& frame) {
@@ -100,6 +98,7 @@ void Inlet::cancelled(const Frame& frame) {
   if (const auto found = unfinished_.find(frame.value); found != unfinished_.end()) {
     const auto message = std::move(found->second);
     unfinished_.erase(found);
+    message->begun = message->begun || frame.tag != 0;  // by another stream, which comes later
     if (message->box != nullptr) message->box->cancel(message);
     give_back(*message);
   }
@@ -116,40 +115,41 @@ void Inlet::asked(const Frame& frame) {
   acknowledge_if_due();
 }
 
-void Inlet::begin_data(const Frame& frame) {
+// One that comes before its turn, as by another stream, is as long as parts are, so that there are
+// not many of them.
+void Inlet::begin_data(const Frame& frame, Payload& payload) {
   const auto found = unfinished_.find(frame.number);
   if (found == unfinished_.end()) return;  // nobody wants it any more
-  const Incoming& message = *found->second;
-  if (!message.granted || !message.is_announced() || frame.value != message.come ||
-      frame.length > message.bytes - message.come)
+  Incoming& message = *found->second;
+  const std::uint64_t rest = message.bytes - std::min(message.bytes, frame.value);
+  const bool fits =
+      frame.value == message.come
+          ? frame.length <= rest
+          : frame.value > message.come && frame.length == std::min<std::uint64_t>(rest, part_limit);
+  if (!message.granted || !message.is_announced() || !fits)
     throw NetworkError("a part of a message is not the one that was to come");
-  current_ = found->second;
+  message.begun = true;
+  payload.message = found->second;
+  payload.begin = payload.place = frame.value;
 }
 
-std::span<std::byte> Inlet::room() const {
-  std::byte* const to = left_ > 0 && current_ ? current_->next() : nullptr;
-  return to != nullptr ? std::span(to, left_) : std::span<std::byte>();
-}
-
-bool Inlet::is_followed_by_more() const {
-  return current_ && current_->granted && current_->come + left_ < current_->bytes;
-}
-
-std::size_t Inlet::take(std::span<const std::byte> bytes) {
-  const std::size_t count = std::min<std::uint64_t>(left_, bytes.size());
-  if (const auto to = room(); !to.empty()) std::memcpy(to.data(), bytes.data(), count);
-  advance(count);
+std::size_t Inlet::take(Payload& payload, std::span<const std::byte> bytes) {
+  const std::size_t count = std::min<std::uint64_t>(payload.left, bytes.size());
+  if (const auto to = payload.room(); !to.empty()) std::memcpy(to.data(), bytes.data(), count);
+  advance(payload, count);
   return count;
 }
 
-void Inlet::advance(std::size_t bytes) {
-  left_ -= bytes;
-  if (current_) current_->come += bytes;
-  if (left_ == 0 && current_) end_payload();
+void Inlet::advance(Payload& payload, std::size_t bytes) {
+  payload.left -= bytes;
+  payload.place += bytes;
+  if (!payload.message) return;
+  payload.message->arrive(payload.begin, payload.place, payload.left == 0);
+  if (payload.left == 0) end_payload(payload);
 }
 
-void Inlet::end_payload() {
-  const std::shared_ptr<Incoming> message = std::move(current_);
+void Inlet::end_payload(Payload& payload) {
+  const std::shared_ptr<Incoming> message = std::move(payload.message);
   if (message == partial_) {
     partial_.reset();
     ++expected_;

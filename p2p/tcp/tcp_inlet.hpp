@@ -9,6 +9,7 @@
 
 #include "p2p/tcp/tcp_frame.hpp"
 #include "p2p/tcp/tcp_mailbox.hpp"
+#include "p2p/tcp/tcp_payload.hpp"
 
 namespace hymn::tcp {
 
@@ -36,17 +37,13 @@ class Inlet {
   void connected(std::span<const std::byte> greeting);
   void disconnected();
 
-  /// A head has come. Throws NetworkError for one that no right sender says.
-  void begin(const Frame& frame);
-  bool is_in_payload() const { return left_ > 0; }
-  /// Where what follows a head belongs; empty: nowhere, or none follows.
-  std::span<std::byte> room() const;
-  /// Whether the next part of the same message comes behind that, most likely.
-  bool is_followed_by_more() const;
-  /// So many have been written there.
-  void advance(std::size_t bytes);
-  /// How many of them belong to what follows a head.
-  std::size_t take(std::span<const std::byte> bytes);
+  /// A head has come: tells where what follows it belongs. Throws NetworkError for one that no
+  /// right sender says.
+  void begin(const Frame& frame, Payload& payload);
+  /// So many bytes have been written there.
+  void advance(Payload& payload, std::size_t bytes);
+  /// How many of these belong to what follows a head.
+  std::size_t take(Payload& payload, std::span<const std::byte> bytes);
 
   /// What is to be said to the sender.
   std::span<const std::byte> replies() const { return replies_; }
@@ -59,11 +56,11 @@ class Inlet {
  private:
   /// False: it has come before.
   bool is_next(const Frame& frame) const;
-  void begin_message(const Frame& frame);
+  void begin_message(const Frame& frame, Payload& payload);
   void cancelled(const Frame& frame);
   void asked(const Frame& frame);
-  void begin_data(const Frame& frame);
-  void end_payload();
+  void begin_data(const Frame& frame, Payload& payload);
+  void end_payload(Payload& payload);
   std::shared_ptr<Incoming> incoming_of(const Frame& frame);
   void finish_long(std::uint64_t number);
   /// It takes nothing of its sender's window any more.
@@ -87,9 +84,7 @@ class Inlet {
 
   // Of this one.
   bool is_connected_ = false;
-  std::uint64_t left_ = 0;             ///< of the bytes behind a head
-  std::shared_ptr<Incoming> current_;  ///< whose these are; null: nobody's
-  std::uint64_t told_ = 0;             ///< of expected_
+  std::uint64_t told_ = 0;  ///< of expected_
   std::uint64_t told_consumed_ = 0;
   std::vector<std::byte> replies_;
   bool lacks_memory_ = false;

@@ -10,9 +10,9 @@ namespace {
 
 // Where both write much at once what is under way stays in the caches if they look soon for what
 // has come.
-constexpr std::size_t most_read_at_once = std::size_t{1} << 20;
 constexpr std::size_t most_written_at_once = std::size_t{512} << 10;
 constexpr std::size_t most_pieces = 16;
+static_assert(welcome_bytes <= head_bytes, "a reader has room for a head");
 
 /// Raised while it lives.
 class Raised {
@@ -66,14 +66,28 @@ void Link::settle(Incoming& message) {
 void Link::on_event(std::uint32_t events, std::span<std::byte> scratch) {
   try {
     const Raised reading(is_reading_);
-    if (state_ == State::connecting)
+    if (state_ == State::connecting) {
       end_connecting();
-    else if (state_ == State::up && (events & ~std::uint32_t{EPOLLOUT}) != 0)
-      read(scratch);
+    } else if (state_ == State::up && (events & ~std::uint32_t{EPOLLOUT}) != 0) {
+      const Moved got = reader_.read(socket_.number(), scratch);
+      if (got.over) lose(why_no_writing_.empty() ? got.problem : why_no_writing_);
+    }
   } catch (const Error& error) {
     lose(error.what());
   } catch (const std::bad_alloc&) {
     lose("no memory for what came");  // it is said again
+  }
+  flush();
+}
+
+void Link::on_event_of(std::uint64_t stream, std::uint32_t events, std::span<std::byte> scratch) {
+  try {
+    const Raised reading(is_reading_);
+    streams_.on_event(stream, events, scratch);
+  } catch (const Error& error) {
+    lose_stream(error.what());
+  } catch (const std::bad_alloc&) {
+    lose_stream("no memory for what came");
   }
   flush();
 }
@@ -84,6 +98,16 @@ void Link::on_event(std::uint32_t events, std::span<std::byte> scratch) {
 // rank's. Not in the midst of what has come: there may be more to say of it.
 void Link::flush() {
   if (state_ != State::up || is_reading_) return;
+  flush_main();
+  if (state_ != State::up || !why_no_writing_.empty()) return;
+  try {
+    streams_.flush();
+  } catch (const NetworkError& error) {
+    lose_stream(error.what());
+  }
+}
+
+void Link::flush_main() {
   if (inlet_.lacks_memory()) return lose("no memory for what is to be said");
   if (outlet_.wants_to_write()) inlet_.acknowledge_by_the_way();
   std::array<iovec, most_pieces> pieces;
@@ -123,7 +147,7 @@ bool Link::wants_to_write() const { return !inlet_.replies().empty() || outlet_.
 
 void Link::watch() {
   if (!socket_) return;
-  const bool writes = state_ == State::connecting || wants_to_write();
+  const bool writes = state_ == State::connecting || (why_no_writing_.empty() && wants_to_write());
   const std::uint32_t wanted = writes ? EPOLLIN | EPOLLOUT : EPOLLIN;
   if (wanted == watched_) return;
   watched_ = wanted;
@@ -132,46 +156,11 @@ void Link::watch() {
 
 // --- Reading ---
 
-// Of the next part of a long message only the head is read with the end of this one: what follows
-// it belongs elsewhere than into the scratch, unless nobody wants it any more.
-void Link::read(std::span<std::byte> scratch) {
-  for (std::size_t moved = 0; moved < most_read_at_once;) {
-    const std::span<std::byte> direct = inlet_.room();
-    const bool more_goes_there = !direct.empty() && inlet_.is_followed_by_more();
-    const std::size_t behind = more_goes_there ? head_bytes : scratch.size();
-    const std::array parts{bytes_at(direct.data(), direct.size()),
-                           bytes_at(scratch.data(), behind)};
-    const Moved got = read_some(socket_.number(), parts);
-    if (got.over) return lose(why_no_writing_.empty() ? got.problem : why_no_writing_);
-    if (got.bytes == 0) return;
-    const std::size_t placed = std::min(got.bytes, direct.size());
-    if (placed != 0) inlet_.advance(placed);
-    parse(scratch.first(got.bytes - placed));
-    if (got.bytes < direct.size() + behind) return;  // there is no more
-    moved += got.bytes;
-  }
-}
-
-void Link::parse(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    if (inlet_.is_in_payload()) {
-      bytes = bytes.subspan(inlet_.take(bytes));
-      continue;
-    }
-    const std::size_t wanted = is_welcome_ ? head_bytes : welcome_bytes;
-    const std::size_t count = std::min(wanted - have_, bytes.size());
-    std::copy_n(bytes.begin(), count, head_.begin() + static_cast<std::ptrdiff_t>(have_));
-    have_ += count;
-    bytes = bytes.subspan(count);
-    if (have_ < wanted) return;
-    have_ = 0;
-    if (is_welcome_) {
-      hear(read_head(head_));
-    } else {
-      check_welcome(std::span(head_).first<welcome_bytes>(), site_.token, contact_);
-      be_welcome();
-    }
-  }
+void Link::hear(std::span<const std::byte> head) {
+  if (is_welcome_) return hear(read_head(head.first<head_bytes>()));
+  const auto theirs = read_welcome(head.first<welcome_bytes>(), site_.token, contact_);
+  most_streams_ = std::min(theirs, site_.limits.streams);
+  be_welcome();
 }
 
 void Link::hear(const Frame& frame) {
@@ -180,10 +169,12 @@ void Link::hear(const Frame& frame) {
     case FrameKind::announce:
     case FrameKind::cancel:
     case FrameKind::ask:
+      return inlet_.begin(frame, reader_.payload());
     case FrameKind::data:
-      return inlet_.begin(frame);
+      inlet_.begin(frame, reader_.payload());
+      return make_streams_for(reader_.payload().rest());
     case FrameKind::grant:
-      return outlet_.granted(frame);
+      return make_streams_for(outlet_.granted(frame));
     case FrameKind::finished:
       return outlet_.finished(frame);
     case FrameKind::ack:

@@ -1,5 +1,6 @@
 // This rank's link to another one: at most one connection at a time, by which the messages of both
-// go. It is made by whoever has something to say first, and again where it is lost.
+// go. It is made by whoever has something to say first, and again where it is lost. It may have
+// more streams than the one that is meant here (Streams).
 //
 // Both may make one at once. Each connection has a number, its turn: one more than the last that
 // its maker has made or heard of. Of two that were made at once both ranks keep the one with the
@@ -18,7 +19,6 @@
 //   unless it does not have a higher turn, and the own one is welcome.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -27,41 +27,27 @@
 #include <string>
 #include <string_view>
 
-#include "hymn/timeout.hpp"
 #include "p2p/tcp/tcp_greeting.hpp"
 #include "p2p/tcp/tcp_inlet.hpp"
 #include "p2p/tcp/tcp_outlet.hpp"
 #include "p2p/tcp/tcp_poller.hpp"
+#include "p2p/tcp/tcp_reader.hpp"
+#include "p2p/tcp/tcp_site.hpp"
 #include "p2p/tcp/tcp_socket.hpp"
+#include "p2p/tcp/tcp_streams.hpp"
 
 namespace hymn::tcp {
 
-struct Limits {
-  Duration handshake = std::chrono::seconds(5);   ///< for a stranger to prove itself
-  Duration connecting = std::chrono::seconds(3);  ///< for one attempt
-  /// Without a connection before what waits for one fails. Longer than the control plane takes to
-  /// say who is dead.
-  Duration patience = std::chrono::seconds(15);
-};
-
-/// What all links of a rank share.
-struct LinkSite {
-  int rank = -1;
-  Token token{};
-  Limits limits{};
-  /// Told of each message that is done.
-  FinishSending finish{};
-};
-
 /// Called with the lock of its Net held.
-class Link {
+class Link final : Reader::Ear {
  public:
   Link(int rank, const LinkSite& site, Poller& poller, Sorter& sorter)
       : rank_(rank),
         site_(site),
         poller_(poller),
         outlet_(site.finish),
-        inlet_(rank, *this, sorter) {}
+        inlet_(rank, *this, sorter),
+        streams_(rank, site, poller, outlet_, inlet_) {}
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -81,6 +67,7 @@ class Link {
   void settle(Incoming& message);
   /// `scratch`: where it may read to.
   void on_event(std::uint32_t events, std::span<std::byte> scratch);
+  void on_event_of(std::uint64_t stream, std::uint32_t events, std::span<std::byte> scratch);
 
   /// Whether look_after() may have to do something.
   bool is_restless() const;
@@ -100,8 +87,9 @@ class Link {
   void close_in_child();
   // For tests.
   bool is_up() const { return state_ == State::up; }
+  std::uint64_t streams() const { return streams_.count(); }
   /// As a network might.
-  void cut() const;
+  void cut(std::uint64_t stream = 0) const;
 
  private:
   enum class State : unsigned char { idle, connecting, up, lost };
@@ -119,14 +107,18 @@ class Link {
   void end_connecting();
   bool goes_before_mine(const Contact& contact) const;
   void adopt(Descriptor socket, const Contact& contact);
+  void join(Descriptor socket, const Contact& contact);
+  void make_streams_for(std::uint64_t bytes);
+  void lose_stream(const std::string& why);
   void begin(std::span<const std::byte> greeting);
   void be_welcome();
   void flush();
+  void flush_main();
   std::size_t gather(std::span<iovec> pieces) const;
   void written(std::size_t bytes);
   void end_writing(const std::string& why);
-  void read(std::span<std::byte> scratch);
-  void parse(std::span<const std::byte> bytes);
+  std::size_t head_size() const override { return is_welcome_ ? head_bytes : welcome_bytes; }
+  void hear(std::span<const std::byte> head) override;
   void hear(const Frame& frame);
   bool wants_to_write() const;
   void watch();
@@ -141,6 +133,7 @@ class Link {
   Poller& poller_;
   Outlet outlet_;
   Inlet inlet_;
+  Streams streams_;
   std::optional<Address> address_;
   Contact contact_;  ///< of the last connection that was made here
   State state_ = State::idle;
@@ -160,8 +153,8 @@ class Link {
   Descriptor socket_;
   bool is_mine_ = false;  ///< this rank has made it
   bool is_welcome_ = false;
-  std::array<std::byte, head_bytes> head_{};  ///< or a welcome
-  std::size_t have_ = 0;                      ///< of that
+  std::uint64_t most_streams_ = 1;  ///< that both want
+  Reader reader_{inlet_, *this};
   std::uint32_t watched_ = 0;
   bool is_reading_ = false;
   std::string why_no_writing_;  ///< it is read to its end all the same; empty: it is written to

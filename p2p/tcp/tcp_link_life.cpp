@@ -69,6 +69,7 @@ void Link::end_connecting() {
 
 void Link::meet(Descriptor socket, const Contact& contact) {
   if (outlet_.has_failed()) throw NetworkError("it was given up");
+  if (contact.stream != 0) return join(std::move(socket), contact);
   if (contact.turn <= heard_turn_) throw NetworkError("a hello was said a second time");
   heard_turn_ = contact.turn;
   turn_ = std::max(turn_, contact.turn);
@@ -96,11 +97,25 @@ void Link::adopt(Descriptor socket, const Contact& contact) {
     return lose("no memory for a connection");
   be_welcome();
   try {
-    begin(welcome_of(site_.token, contact));
+    begin(welcome_of(site_.token, contact, site_.limits.streams));
   } catch (const std::bad_alloc&) {
     return lose("no memory for what is to be said");
   }
   flush();
+}
+
+// Of the connection that there is, which the peer has made: no later one has been heard of then.
+void Link::join(Descriptor socket, const Contact& contact) {
+  const bool is_of_this =
+      state_ == State::up && !is_mine_ && why_no_writing_.empty() && contact.turn == heard_turn_;
+  if (!is_of_this) throw NetworkError("it is a stream of a connection that is not there");
+  streams_.join(std::move(socket), contact);
+  flush();
+}
+
+void Link::make_streams_for(std::uint64_t bytes) {
+  if (bytes < worth_streams || !is_mine_ || most_streams_ < 2 || !why_no_writing_.empty()) return;
+  streams_.make(*address_, contact_, most_streams_);
 }
 
 void Link::begin(std::span<const std::byte> greeting) {
@@ -134,11 +149,23 @@ void Link::forget_trouble() {
 void Link::end_connection() {
   if (socket_) poller_.remove(socket_.number());
   socket_ = {};
+  streams_.close();
   is_welcome_ = false;
-  have_ = 0;
+  most_streams_ = 1;
+  reader_.reset();
   why_no_writing_.clear();
   outlet_.disconnected();
   inlet_.disconnected();
+}
+
+// The peer is to see that, too; but its last words may still be on their way by the main one, which
+// is read to its end therefore.
+void Link::lose_stream(const std::string& why) {
+  streams_.close();
+  if (!why_no_writing_.empty() || state_ != State::up) return;
+  why_no_writing_ = why;
+  ::shutdown(socket_.number(), SHUT_WR);
+  watch();
 }
 
 // Also for want of memory. `why` may be one that ends with the connection.
@@ -219,6 +246,7 @@ std::string Link::trouble(TimePoint now) const {
 bool Link::is_drained() const {
   if (state_ == State::connecting) return !outlet_.has_something_to_say();
   if (state_ != State::up) return true;
+  if (!streams_.is_drained()) return false;
   int waiting = 0;
   return !wants_to_write() && (::ioctl(socket_.number(), SIOCOUTQ, &waiting) != 0 || waiting == 0);
 }
@@ -232,11 +260,13 @@ void Link::close() {
 // The poller is the parent's, and what was being changed when it forked may be half done.
 void Link::close_in_child() {
   socket_ = {};
+  streams_.close_in_child();
   suitor_.reset();
   state_ = State::idle;
 }
 
-void Link::cut() const {
+void Link::cut(std::uint64_t stream) const {
+  if (stream != 0) return streams_.cut(stream);
   if (socket_) ::shutdown(socket_.number(), SHUT_RDWR);
   if (suitor_) ::shutdown(suitor_->socket.number(), SHUT_RDWR);
 }

@@ -96,8 +96,8 @@ void Mailbox::give(Queue one, Receiving& receive) {
     return post_.finish(receive);
   }
   message->receive = &receive;
-  if (message->parcel && message->come != 0)
-    std::memcpy(receive.data, message->parcel.get(), message->come);
+  if (message->parcel && message->reached != 0)
+    std::memcpy(receive.data, message->parcel.get(), message->reached);
   message->parcel.reset();
   if (message->is_whole()) return complete(*message);
   coming_.splice(coming_.end(), one);
@@ -125,7 +125,7 @@ void Mailbox::cancel(const std::shared_ptr<Incoming>& message) {
     return;
   }
   coming_.remove(message);
-  if (message->come == message->ahead) return post_again(*receive);
+  if (!message->begun) return post_again(*receive);
   receive->error = std::make_exception_ptr(
       AbortedError(fmt::format("rank {} has given up a message of {} bytes of which {} had come",
                                message->source, message->bytes, message->come)));
@@ -163,7 +163,7 @@ bool Mailbox::put_back(Queue& one, const std::byte* data) noexcept {
   try {
     if (!message->parcel) {
       message->parcel = std::make_unique_for_overwrite<std::byte[]>(message->bytes);
-      if (message->come != 0) std::memcpy(message->parcel.get(), data, message->come);
+      if (message->reached != 0) std::memcpy(message->parcel.get(), data, message->reached);
     }
     message->place = --first_place_;
     if (Receiving* const next = take_posted(*message))
@@ -183,7 +183,7 @@ bool Mailbox::put_back(const Receiving& receive) noexcept {
     message->source = receive.source;
     message->tag = receive.tag;
     message->bytes = receive.bytes;
-    message->come = receive.bytes;
+    message->arrive(0, receive.bytes, true);
     message->box = this;
     Queue one{std::move(message)};
     return put_back(one, receive.data);

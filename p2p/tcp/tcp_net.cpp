@@ -20,8 +20,10 @@ thread_local bool is_resting_here = false;
 Net::Net(int rank, int size, Logger logger, Limits limits)
     : logger_(logger),
       nonce_(random_nonce()),
-      site_{
-          .rank = rank, .limits = limits, .finish = [this](Sending& message) { finish(message); }},
+      site_{.rank = rank,
+            .limits = limits,
+            .finish = [this](Sending& message) { finish(message); },
+            .logger = logger},
       scratch_(scratch_bytes),
       forks_([this] { close_in_child(); }) {
   Sorter& sorter = *this;
@@ -181,9 +183,13 @@ void Net::turn() {
 // What has come by a link goes before who connects anew, which may end that link's connection.
 void Net::move() {
   const std::span<const Ready> all = poller_.look();
-  for (const Ready& ready : all)
+  for (const Ready& ready : all) {
     if (ready.owner == Owner::link)
       link(static_cast<int>(ready.number)).on_event(ready.events, scratch_);
+    if (ready.owner == Owner::stream)
+      link(static_cast<int>(ready.number / most_streams))
+          .on_event_of(ready.number % most_streams, ready.events, scratch_);
+  }
   for (const Ready& ready : all) {
     switch (ready.owner) {
       case Owner::listener:
@@ -194,6 +200,7 @@ void Net::move() {
         break;
       case Owner::waker:
       case Owner::link:
+      case Owner::stream:
         break;
     }
   }
@@ -259,9 +266,14 @@ void Net::close_in_child() {
   poller_.close();
 }
 
-void Net::cut(int rank) {
+std::uint64_t Net::streams_to(int rank) const {
   const std::lock_guard lock(mutex_);
-  link(rank).cut();
+  return link(rank).streams();
+}
+
+void Net::cut(int rank, std::uint64_t stream) {
+  const std::lock_guard lock(mutex_);
+  link(rank).cut(stream);
 }
 
 }  // namespace hymn::tcp

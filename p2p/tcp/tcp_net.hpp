@@ -98,8 +98,10 @@ class Net final : private Post, private Sorter {
   void shut_down(Duration limit);
   // For tests.
   std::size_t strangers() const;
-  /// Ends the connection to this rank, as a network might.
-  void cut(int rank);
+  /// Streams of the connection to this rank.
+  std::uint64_t streams_to(int rank) const;
+  /// Ends the connection to this rank, or another stream of it, as a network might.
+  void cut(int rank, std::uint64_t stream = 0);
 
  private:
   struct Guest {

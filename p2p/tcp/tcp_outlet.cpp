@@ -75,7 +75,8 @@ bool Outlet::withdraw(Sending& message) {
   if (found == long_.end() || found->second != &message) return true;
   long_.erase(found);
   release(message);
-  say({.kind = FrameKind::cancel, .value = message.number}, {}, nullptr);
+  say({.kind = FrameKind::cancel, .tag = message.begun ? 1u : 0u, .value = message.number}, {},
+      nullptr);
   return false;
 }
 
@@ -83,19 +84,12 @@ bool Outlet::withdraw(Sending& message) {
 // which some has been written must be written to its end.
 void Outlet::release(Sending& message) {
   if (Said* const said = find_said(message.number); said && said->ahead_of == &message) {
-    std::ranges::copy(said->ahead, said->copy.get());
+    std::memcpy(said->copy.get(), said->ahead.data(), said->ahead.size());
     said->ahead = {said->copy.get(), said->ahead.size()};
     said->ahead_of = nullptr;
   }
   ready_.remove(&message);
-  if (part_.sending != &message) return;
-  if (!part_.is_begun()) {
-    part_ = {};
-    return;
-  }
-  part_.copy.assign(part_.data, part_.data + part_.left);
-  part_.data = part_.copy.data();
-  part_.sending = nullptr;
+  for (Part& part : parts_) part.release(message);
 }
 
 void Outlet::fail(std::exception_ptr error) {
@@ -123,7 +117,7 @@ void Outlet::connected() {
 void Outlet::disconnected() {
   next_ = 0;
   offset_ = 0;
-  part_ = {};
+  for (Part& part : parts_) part = {};
   ready_.clear();
   for (const auto& [number, message] : long_) message->granted = false;
 }
@@ -131,22 +125,28 @@ void Outlet::disconnected() {
 // --- Writing ---
 
 void Outlet::begin_part_if_free() {
-  if (!part_.is_empty() || next_ != said_.size() || ready_.empty()) return;
+  if (next_ == said_.size()) hand_out(parts_.front());
+}
+
+Part& Outlet::part_of(std::size_t stream) {
+  if (stream >= parts_.size()) parts_.resize(stream + 1);
+  return parts_[stream];
+}
+
+// Long messages take turns.
+void Outlet::hand_out(Part& part) {
+  if (!part.is_empty() || ready_.empty()) return;
   Sending& message = *ready_.front();
-  part_.sending = &message;
-  part_.bytes = std::min<std::uint64_t>(message.bytes - message.sent, part_limit);
-  part_.head = head_of({.kind = FrameKind::data,
-                        .number = message.number,
-                        .value = message.sent,
-                        .length = static_cast<std::uint32_t>(part_.bytes)});
-  part_.head_left = head_bytes;
-  part_.data = message.data + message.sent;
-  part_.left = part_.bytes;
+  part.begin(message);
+  if (message.sent == message.bytes)
+    ready_.pop_front();
+  else
+    ready_.splice(ready_.end(), ready_, ready_.begin());
 }
 
 // A part is begun when all frames are written, so that it is one or the other.
 std::size_t Outlet::gather_begun(std::span<iovec> pieces) const {
-  if (part_.is_begun()) return gather_part(pieces);
+  if (parts_.front().is_begun()) return parts_.front().gather(pieces);
   return offset_ != 0 ? gather_said(said_[next_], offset_, pieces) : 0;
 }
 
@@ -156,7 +156,7 @@ std::size_t Outlet::gather_new(std::span<iovec> pieces) const {
   for (; next < said_.size() && count + 1 < pieces.size(); ++next)
     count += gather_said(said_[next], 0, pieces.subspan(count));
   const bool has_room = next == said_.size() && count + 1 < pieces.size();
-  if (has_room && !part_.is_begun()) count += gather_part(pieces.subspan(count));
+  if (has_room && !parts_.front().is_begun()) count += parts_.front().gather(pieces.subspan(count));
   return count;
 }
 
@@ -170,21 +170,14 @@ std::size_t Outlet::gather_said(const Said& said, std::size_t offset, std::span<
   return count;
 }
 
-std::size_t Outlet::gather_part(std::span<iovec> pieces) const {
-  std::size_t count = 0;
-  if (part_.head_left != 0)
-    pieces[count++] = bytes_at(part_.head.data() + (head_bytes - part_.head_left), part_.head_left);
-  if (part_.left != 0) pieces[count++] = bytes_at(part_.data, part_.left);
-  return count;
-}
-
 std::size_t Outlet::written_begun(std::size_t bytes) {
-  if (part_.is_begun()) return written_part(bytes);
+  if (parts_.front().is_begun()) return parts_.front().written(bytes);
   return offset_ != 0 ? written_frame(bytes) : bytes;
 }
 
 void Outlet::written_new(std::size_t bytes) {
-  while (bytes != 0) bytes = next_ != said_.size() ? written_frame(bytes) : written_part(bytes);
+  while (bytes != 0)
+    bytes = next_ != said_.size() ? written_frame(bytes) : parts_.front().written(bytes);
 }
 
 std::size_t Outlet::written_frame(std::size_t bytes) {
@@ -198,37 +191,17 @@ std::size_t Outlet::written_frame(std::size_t bytes) {
   return bytes - taken;
 }
 
-std::size_t Outlet::written_part(std::size_t bytes) {
-  if (part_.sending != nullptr) part_.sending->begun = true;
-  const std::size_t of_head = std::min(bytes, part_.head_left);
-  const std::size_t of_data = std::min(bytes - of_head, part_.left);
-  part_.head_left -= of_head;
-  part_.data += of_data;
-  part_.left -= of_data;
-  if (part_.is_empty()) end_part();
-  return bytes - of_head - of_data;
-}
-
-// Long messages take turns.
-void Outlet::end_part() {
-  Sending* const message = std::exchange(part_.sending, nullptr);
-  part_.copy.clear();
-  if (message == nullptr) return;
-  message->sent += part_.bytes;
-  ready_.remove(message);
-  if (message->sent != message->bytes) ready_.push_back(message);
-}
-
 // --- What the other end says ---
 
-void Outlet::granted(const Frame& frame) {
+std::uint64_t Outlet::granted(const Frame& frame) {
   const auto found = long_.find(frame.number);
-  if (found == long_.end() || found->second->granted) return;
+  if (found == long_.end() || found->second->granted) return 0;
   Sending& message = *found->second;
   if (frame.value > message.bytes) throw NetworkError("more is wanted of a message than it has");
   message.granted = true;
   message.sent = frame.value;
   if (message.sent != message.bytes) ready_.push_back(&message);
+  return message.bytes - message.sent;
 }
 
 void Outlet::finished(const Frame& frame) {

@@ -16,6 +16,7 @@
 
 #include "p2p/tcp/tcp_frame.hpp"
 #include "p2p/tcp/tcp_messages.hpp"
+#include "p2p/tcp/tcp_part.hpp"
 #include "p2p/tcp/tcp_socket.hpp"
 
 namespace hymn::tcp {
@@ -41,10 +42,17 @@ class Outlet {
   void connected();
   void disconnected();
   bool wants_to_write() const {
-    return !part_.is_empty() || next_ != said_.size() || !ready_.empty();
+    return !parts_.front().is_empty() || next_ != said_.size() || has_parts();
   }
   /// Of a long message, where there is nothing else.
   void begin_part_if_free();
+  /// That no stream has taken.
+  bool has_parts() const { return !ready_.empty(); }
+  /// What is being written to a stream besides the main one. Until there is another stream.
+  Part& part_of(std::size_t stream);
+  /// The next part of a long message, if there is one: they go out in ascending order, by whatever
+  /// stream can be written to.
+  void hand_out(Part& part);
   /// Where that lies of which some has been written, and how many pieces it is.
   std::size_t gather_begun(std::span<iovec> pieces) const;
   std::size_t gather_new(std::span<iovec> pieces) const;
@@ -53,7 +61,8 @@ class Outlet {
   void written_new(std::size_t bytes);
 
   // What the other end has said.
-  void granted(const Frame& frame);
+  /// How many bytes of a long message it wants now.
+  std::uint64_t granted(const Frame& frame);
   void finished(const Frame& frame);
   void acknowledged(const Frame& frame);
 
@@ -71,28 +80,11 @@ class Outlet {
 
     std::size_t size() const { return bytes.size() + ahead.size(); }
   };
-  /// A part of a long message that is being written.
-  struct Part {
-    Sending* sending = nullptr;  ///< null: it was withdrawn
-    Head head{};
-    std::size_t head_left = 0;
-    const std::byte* data = nullptr;
-    std::size_t left = 0;
-    std::uint64_t bytes = 0;
-    std::vector<std::byte> copy{};
-
-    bool is_empty() const { return head_left == 0 && left == 0; }
-    bool is_begun() const { return !is_empty() && head_left != head_bytes; }
-  };
-
   bool is_short(const Sending& message) const;
   std::uint64_t say(Frame frame, std::span<const std::byte> bytes, Sending* sending);
   void announce(Sending& message);
   static std::size_t gather_said(const Said& said, std::size_t offset, std::span<iovec> pieces);
-  std::size_t gather_part(std::span<iovec> pieces) const;
   std::size_t written_frame(std::size_t bytes);
-  std::size_t written_part(std::size_t bytes);
-  void end_part();
   void release(Sending& message);
   Said* find_said(std::uint64_t number);  ///< null: it has come
   void forget_said(std::uint64_t number);
@@ -112,7 +104,7 @@ class Outlet {
   std::size_t next_ = 0;    ///< in said_: what is to be written
   std::size_t offset_ = 0;  ///< in that
   std::list<Sending*> ready_;
-  Part part_;
+  std::vector<Part> parts_ = std::vector<Part>(1);  ///< by stream
 };
 
 }  // namespace hymn::tcp

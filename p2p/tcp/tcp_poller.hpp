@@ -12,11 +12,11 @@
 namespace hymn::tcp {
 
 /// Whose a socket is.
-enum class Owner : std::uint32_t { listener, waker, guest, link };
+enum class Owner : std::uint32_t { listener, waker, guest, link, stream };
 
 struct Ready {
   Owner owner{};
-  std::uint32_t number = 0;  ///< of its owner: a rank, or what it was added with
+  std::uint32_t number = 0;  ///< of its owner: a rank, a rank's stream, or what it was added with
   std::uint32_t events = 0;
 };
 

@@ -73,7 +73,8 @@ std::shared_ptr<tcp::Net> TcpMechanism::net() const {
 void TcpMechanism::start() {
   const std::lock_guard lock(mutex_);
   if (net_) return;
-  auto net = make_shared_here<tcp::Net>(site_.rank, site_.size, logger_, site_.limits);
+  const tcp::Limits limits{.streams = static_cast<std::uint64_t>(site_.streams)};
+  auto net = make_shared_here<tcp::Net>(site_.rank, site_.size, logger_, limits);
   const auto found =
       choose_interface(interface_addresses(), site_.interface, one_host_, "HYMN_INTERFACE");
   net->listen(found.address.to_string());

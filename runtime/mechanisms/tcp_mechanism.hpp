@@ -23,7 +23,7 @@ class TcpMechanism final : public Mechanism {
     std::string interface{};  ///< as HYMN_INTERFACE
     PathPolicy path{};        ///< of the world
     bool beside_mpi = false;  ///< which carries what goes between hosts unless this is wanted
-    tcp::Limits limits{};
+    int streams = 1;          ///< as HYMN_TCP_STREAMS
   };
   TcpMechanism(Site site, Logger logger);
 

@@ -78,7 +78,8 @@ std::shared_ptr<detail::WorldState> make_world(MPI_Comm communicator, bool every
                                                         .size = exchange->size(),
                                                         .interface = parts.config.interface,
                                                         .path = parts.path,
-                                                        .beside_mpi = true},
+                                                        .beside_mpi = true,
+                                                        .streams = parts.config.tcp_streams},
                                      Logger(parts.config.log_level, exchange->rank())));
   parts.mechanisms.push_back(
       std::make_unique<MpiMechanism>(exchange, gate, parts.config.chunk_limit));

@@ -33,7 +33,8 @@ detail::WorldParts detail::parts_over(std::shared_ptr<Exchange> exchange, Config
       std::make_unique<TcpMechanism>(TcpMechanism::Site{.rank = rank,
                                                         .size = parts.exchange->size(),
                                                         .interface = parts.config.interface,
-                                                        .path = parts.path},
+                                                        .path = parts.path,
+                                                        .streams = parts.config.tcp_streams},
                                      logger));
   parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
   add_gpu_mechanisms(parts.mechanisms, parts.gpus, parts.path, parts.config);

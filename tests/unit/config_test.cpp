@@ -98,6 +98,13 @@ TEST(Config, Control) {
     EXPECT_THROW(parse_one("HYMN_INTERFACE", value), ConfigError) << value;
 }
 
+TEST(Config, TcpStreams) {
+  EXPECT_EQ(Config::parse({}).tcp_streams, 1);
+  EXPECT_EQ(parse_one("HYMN_TCP_STREAMS", "16").tcp_streams, 16);
+  for (const char* value : {"", "0", "17", "-1", "4 ", "many"})
+    expect_malformed("HYMN_TCP_STREAMS", value);
+}
+
 TEST(Config, P2pCompat) {
   EXPECT_EQ(Config::parse({}).p2p_compat, P2pCompat::none);
   EXPECT_EQ(parse_one("HYMN_P2P_COMPAT", "none").p2p_compat, P2pCompat::none);
@@ -363,6 +370,7 @@ TEST(Config, DescribesEveryVariable) {
       {"HYMN_DUMP_FORMAT", "json", "json"},
       {"HYMN_CONTROL", "1", "1"},
       {"HYMN_INTERFACE", "", ""},
+      {"HYMN_TCP_STREAMS", "1", "1"},
       {"HYMN_CHECKS", "off", "off"},
       {"HYMN_NAN_CHECK", "0", "0"},
       {"HYMN_METRICS", "", ""},

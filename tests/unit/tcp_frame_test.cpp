@@ -96,7 +96,7 @@ TEST_F(TcpGreeting, BothProveThatTheyKnowTheToken) {
       tcp::read_hello(tcp::hello_of(token, contact), token, 5, contact.nonce_of_listener);
   EXPECT_EQ(heard.from, 3);
   EXPECT_EQ(heard.turn, 2u);
-  EXPECT_NO_THROW(tcp::check_welcome(tcp::welcome_of(token, heard), token, contact));
+  EXPECT_NO_THROW(tcp::read_welcome(tcp::welcome_of(token, heard, 3), token, contact));
 }
 
 TEST_F(TcpGreeting, AnotherTokenListenerOrNonceIsRefused) {
@@ -105,10 +105,10 @@ TEST_F(TcpGreeting, AnotherTokenListenerOrNonceIsRefused) {
   EXPECT_THROW(tcp::read_hello(hello, other, 5, contact.nonce_of_listener), NetworkError);
   EXPECT_THROW(tcp::read_hello(hello, token, 4, contact.nonce_of_listener), NetworkError);
   EXPECT_THROW(tcp::read_hello(hello, token, 5, random_nonce()), NetworkError);
-  EXPECT_THROW(tcp::check_welcome(tcp::welcome_of(other, contact), token, contact), NetworkError);
+  EXPECT_THROW(tcp::read_welcome(tcp::welcome_of(other, contact, 3), token, contact), NetworkError);
   tcp::Contact later = contact;
   later.turn += 1;
-  EXPECT_THROW(tcp::check_welcome(tcp::welcome_of(token, later), token, contact), NetworkError);
+  EXPECT_THROW(tcp::read_welcome(tcp::welcome_of(token, later, 3), token, contact), NetworkError);
 }
 
 TEST_F(TcpGreeting, EveryDamagedByteIsRefused) {
@@ -118,9 +118,9 @@ TEST_F(TcpGreeting, EveryDamagedByteIsRefused) {
     EXPECT_THROW(tcp::read_hello(hello, token, 5, contact.nonce_of_listener), NetworkError) << at;
   }
   for (std::size_t at = 0; at < tcp::welcome_bytes; ++at) {
-    tcp::Welcome welcome = tcp::welcome_of(token, contact);
+    tcp::Welcome welcome = tcp::welcome_of(token, contact, 3);
     welcome[at] ^= std::byte{1};
-    EXPECT_THROW(tcp::check_welcome(welcome, token, contact), NetworkError) << at;
+    EXPECT_THROW(tcp::read_welcome(welcome, token, contact), NetworkError) << at;
   }
 }
 

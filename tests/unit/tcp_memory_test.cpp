@@ -85,7 +85,7 @@ class TcpMemory : public testing::TestWithParam<int> {
   }
   void expect_that_it_comes() {
     ASSERT_EQ(message_->receive, &receive_);
-    message_->come = message_bytes;
+    message_->arrive(0, message_bytes, true);
     box_.complete(*message_);
     EXPECT_TRUE(receive_.done);
     EXPECT_EQ(box_.probe(0, 1), nullptr);
