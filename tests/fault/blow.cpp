@@ -43,6 +43,26 @@ int longest_delay(Phase phase) {
   return 100'000;
 }
 
+/// All that the ranks do in it goes by the path tcp. A rank that waits elsewhere, as for a new
+/// group, or in one with another path, does not make its connections again meanwhile, so that what
+/// it has said last may be lost (docs/worlds.md).
+bool may_be_cut(Phase phase) {
+  switch (phase) {
+    case Phase::messages:
+    case Phase::join:
+    case Phase::shadow:
+      return true;
+    case Phase::world:
+    case Phase::groups:
+    case Phase::calls:
+    case Phase::shrink:
+    case Phase::end:
+    case Phase::finalize:
+      break;
+  }
+  return false;
+}
+
 Victim draw_victim(std::mt19937_64& random, const Blow& blow) {
   Victim victim;
   victim.rank = static_cast<int>(random() % static_cast<unsigned>(blow.ranks));
@@ -78,12 +98,30 @@ Blow Blow::draw(std::uint64_t seed) {
     const Victim second = draw_victim(random, blow);
     if (second.rank != blow.victims.front().rank) blow.victims.push_back(second);
   }
+  blow.hosts = {blow.ranks};
+  return blow;
+}
+
+Blow Blow::draw_over_tcp(std::uint64_t seed) {
+  Blow blow = draw(seed);
+  std::mt19937_64 random(~seed);
+  blow.path = "tcp";
+  if (blow.phase == Phase::calls && random() % 3 != 0) blow.phase = Phase::messages;
+  blow.streams = random() % 2 == 0 ? 1 : 4;
+  if (may_be_cut(blow.phase) && random() % 8 != 0) {
+    blow.cut_every_ms = 3 + static_cast<int>(random() % 30);
+    for (Victim& victim : blow.victims) victim.delay_us *= 5;  // after some cuts
+  }
+  const bool has_hosts = random() % 3 == 0 && blow.phase != Phase::finalize;
+  if (has_hosts) blow.hosts = {blow.ranks - 1, 1};
   return blow;
 }
 
 std::string Blow::describe() const {
-  std::string text =
-      fmt::format("seed {}: {} ranks, path '{}', in {}", seed, ranks, path, to_string(phase));
+  std::string text = fmt::format("seed {}: {} ranks on {} hosts, path '{}', in {}", seed, ranks,
+                                 hosts.size(), path, to_string(phase));
+  if (cut_every_ms != 0)
+    text += fmt::format("; {} streams, a cut each {} ms", streams, cut_every_ms);
   for (const Victim& victim : victims)
     text += fmt::format("; rank {}: {} after {} us", victim.rank, to_string(victim.death),
                         victim.delay_us);

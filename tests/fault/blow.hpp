@@ -48,11 +48,17 @@ struct Victim {
 struct Blow {
   std::uint64_t seed = 0;
   int ranks = 2;
+  std::vector<int> hosts{};  ///< ranks on each
   Phase phase = Phase::calls;
   std::vector<Victim> victims{};  ///< one or two
   std::string path{};             ///< as HYMN_PATH
+  int streams = 1;                ///< as HYMN_TCP_STREAMS
+  /// Each rank cuts one of its connections of the path tcp so often, which nobody is to see.
+  int cut_every_ms = 0;  ///< 0: never
 
   static Blow draw(std::uint64_t seed);
+  /// By connections of hymn's own, on one host or two.
+  static Blow draw_over_tcp(std::uint64_t seed);
   std::string describe() const;
   const Victim* victim(int rank) const;
   bool anyone_stays() const;

@@ -1,5 +1,5 @@
 // A job some of whose ranks fail; campaign_test.cpp starts it, and looks at how it ends.
-//   blow_job FOLDER SEED
+//   blow_job FOLDER SEED any|tcp
 // What the seed says (blow.hpp) happens. Each of the others notes in FOLDER what it heard of that,
 // and whether it could go on with those who are left.
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/fault/blow.hpp"
+#include "tests/fault/cutter.hpp"
 #include "tests/fault/notes.hpp"
 #include "tests/mpi/check.hpp"
 #include "tests/random/player.hpp"
@@ -132,13 +133,14 @@ void mix_calls(World& world, const Blow& blow, Fate& fate, const std::function<v
   }
 }
 
-void pass_messages(World& world, Fate& fate) {
+void pass_messages(World& world, const Blow& blow, Fate& fate) {
+  const std::size_t most = blow.streams == 1 ? 100'000 : 400'000;
   ProcessGroup& group = world.group();
   const int next = (world.rank() + 1) % world.size();
   const int previous = (world.rank() + world.size() - 1) % world.size();
   for (int turn = 0;; ++turn) {
     fate.pass();
-    const std::size_t count = turn % 50 == 0 ? 100'000 : static_cast<std::size_t>(turn % 97);
+    const std::size_t count = turn % 50 == 0 ? most : static_cast<std::size_t>(turn % 97);
     // MPI may still use them after a failure.
     auto* const out = new std::vector<std::int64_t>(count, world.rank() + turn);
     auto* const in = new std::vector<std::int64_t>(count);
@@ -220,6 +222,7 @@ class Job {
   Fate fate_;
   nlohmann::json report_{{"kind", "none"}};
   std::once_flag noted_;
+  Cutter cutter_;
 };
 
 // MPI_Finalize deletes attributes before all else, the newest first: when it comes to one that is
@@ -253,6 +256,7 @@ void Job::live(World& world) {
   const auto ready = [&] {
     world.group().barrier();
     fate_.begin();
+    cutter_.start(blow_.cut_every_ms, blow_.seed + static_cast<std::uint64_t>(rank_));
   };
   if (blow_.phase == Phase::finalize) return world.group().barrier();
   if (blow_.phase != Phase::calls && blow_.phase != Phase::world) ready();
@@ -262,7 +266,7 @@ void Job::live(World& world) {
     case Phase::groups:
       return make_groups(world, fate_);
     case Phase::messages:
-      return pass_messages(world, fate_);
+      return pass_messages(world, blow_, fate_);
     case Phase::shrink:
       return shrink_for_ever(world, fate_);
     case Phase::join:
@@ -310,6 +314,7 @@ void Job::note(const Error& error) {
 void Job::note_end() {
   std::call_once(noted_, [this] {
     report_["failures"] = ::testing::Test::HasFailure();
+    report_["cuts"] = cutter_.count();
     notes_.write(report_note(0, rank_), report_);
   });
   const std::vector<int> survivors = blow_.survivors();
@@ -333,6 +338,7 @@ void Job::play() {
       live(world);
     } catch (const Error& error) {
       note(error);
+      cutter_.stop();
       if (fate_.is_victim()) fate_.await();
       if (blow_.is_recovered()) recover(world);
     }
@@ -353,13 +359,17 @@ void Job::play() {
 int main(int argc, char** argv) {
   using namespace hymn::test;
   ::testing::InitGoogleTest(&argc, argv);
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   int level = 0;
   int rank = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Barrier(MPI_COMM_WORLD);
   watch_for_hymn();
-  Job(Blow::draw(std::strtoull(argv[2], nullptr, 10)), rank, Notes(argv[1])).play();
+  const std::uint64_t seed = std::strtoull(argv[2], nullptr, 10);
+  const Blow blow =
+      std::string_view(argv[3]) == "tcp" ? Blow::draw_over_tcp(seed) : Blow::draw(seed);
+  if (blow.streams != 1) ::setenv("HYMN_TCP_STREAMS", std::to_string(blow.streams).c_str(), 1);
+  Job(blow, rank, Notes(argv[1])).play();
   return 0;
 }

@@ -60,12 +60,15 @@ bool names_victim(const Blow& blow, const std::string& text) {
 
 class Campaign : public ::testing::Test {
  protected:
-  void strike(const Blow& blow);
+  /// One after the other; "tcp": Blow::draw_over_tcp().
+  void strike_all(const std::string& kind);
+  void strike(const Blow& blow, const std::string& kind);
   void expect_told(const Blow& blow, const Notes& notes);
   void expect_named(const Blow& blow, const json& report);
   static void expect_kind(const Blow& blow, const json& report);
 
   std::map<std::string, std::vector<double>> times_;  ///< until a death was heard of, by phase
+  int cuts_ = 0;                                      ///< by survivors
   int wrong_ = 0;
   int hung_ = 0;
 };
@@ -122,6 +125,7 @@ void Campaign::expect_told(const Blow& blow, const Notes& notes) {
     const json report = notes.read(report_note(0, rank)).value_or(json::object());
     SCOPED_TRACE(fmt::format("rank {}: {}", rank, report.dump()));
     EXPECT_FALSE(report.value("failures", true)) << "wrong values, or no end";
+    cuts_ += report.value("cuts", 0);
     if (!blow.may_lose_its_paths() || !has_lost_its_paths(report)) {
       expect_kind(blow, report);
       expect_named(blow, report);
@@ -137,11 +141,11 @@ void Campaign::expect_told(const Blow& blow, const Notes& notes) {
   }
 }
 
-void Campaign::strike(const Blow& blow) {
+void Campaign::strike(const Blow& blow, const std::string& kind) {
   SCOPED_TRACE(blow.describe());
   const NotesFolder folder;
-  JobPlan plan{.program = HYMN_BLOW_JOB, .hosts = {blow.ranks}, .recovery = true};
-  plan.words = {std::to_string(blow.seed)};
+  JobPlan plan{.program = HYMN_BLOW_JOB, .hosts = blow.hosts, .recovery = true};
+  plan.words = {std::to_string(blow.seed), kind};
   const auto failures = [] {
     return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
   };
@@ -156,12 +160,12 @@ void Campaign::strike(const Blow& blow) {
   if (!run.hung) ++wrong_;
   fmt::print(
       "{}\nwhat the job wrote:\n{}\nTEST_SEED={} build/tests/fault_test "
-      "--gtest_filter='Campaign.*' "
-      "repeats it\n",
-      blow.describe(), run.output, blow.seed);
+      "--gtest_filter=Campaign.{} repeats it\n",
+      blow.describe(), run.output, blow.seed,
+      ::testing::UnitTest::GetInstance()->current_test_info()->name());
 }
 
-TEST_F(Campaign, FromSeeds) {
+void Campaign::strike_all(const std::string& kind) {
   const bool one = std::getenv("TEST_SEED") != nullptr;
   const std::uint64_t first = first_seed();
   const auto until = steady_clock::now() + seconds(std::stoi(word_from("TEST_SECONDS", "60")));
@@ -170,7 +174,7 @@ TEST_F(Campaign, FromSeeds) {
   std::uint64_t seed = first;
   int jobs = 0;
   for (; steady_clock::now() < until && wrong_ + hung_ < 10; ++seed) {
-    strike(Blow::draw(seed));
+    strike(kind == "tcp" ? Blow::draw_over_tcp(seed) : Blow::draw(seed), kind);
     ++jobs;
     if (one) break;
   }
@@ -183,9 +187,12 @@ TEST_F(Campaign, FromSeeds) {
     EXPECT_LT(times[times.size() / 2], 15) << "ms, the median";
     EXPECT_LT(times.back(), 500) << "ms, the longest";
   }
-  fmt::print("fault campaign: {} jobs, {} wrong, {} hangs, seeds {}..{}\n", jobs, wrong_, hung_,
-             first, one ? seed : seed - 1);
+  fmt::print("fault campaign: {} jobs, {} wrong, {} hangs, {}seeds {}..{}\n", jobs, wrong_, hung_,
+             kind == "tcp" ? fmt::format("{} cuts, ", cuts_) : "", first, one ? seed : seed - 1);
 }
+
+TEST_F(Campaign, FromSeeds) { strike_all("any"); }
+TEST_F(Campaign, OverTcp) { strike_all("tcp"); }
 
 }  // namespace
 }  // namespace hymn::test
