@@ -86,7 +86,7 @@ void Waiter::run() {
         is_running_ = false;
         has_stopped_.notify_all();
         // Their memory stays: others may still read it.
-        new Operations(std::move(operations));
+        if (!operations.empty()) new Operations(std::move(operations));
         return;
       }
     }

@@ -81,6 +81,8 @@ def lift_skips(seconds):
     for name in ("requires_nccl", "requires_nccl_version", "skip_if_lt_x_gpu",
                  "nccl_skip_if_lt_x_gpu", "require_n_gpus_for_nccl_backend"):
         setattr(common_distributed, name, as_it_is)
+    if not hasattr(common_distributed, "skip_if_rocm"):  # it has another name in torch 2.15
+        common_distributed.skip_if_rocm = lambda test: test
     common_distributed.init_multigpu_helper = lambda size, _backend: {r: [r] for r in range(size)}
     common_distributed.TIMEOUT_DEFAULT = seconds
     fork = torch.multiprocessing.get_context("fork").Process
