@@ -5,13 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <hymn/hymn.hpp>
 #include <optional>
 
+#include "examples/uneven_training/load.hpp"
 #include "examples/uneven_training/trial.hpp"
 
 namespace uneven {
@@ -55,41 +55,6 @@ void print(const hymn::World& world, fmt::format_string<Values...> format, Value
   if (world.rank() != 0) return;
   fmt::print(format, std::forward<Values>(values)...);
   std::fflush(stdout);
-}
-
-void share(hymn::World& world, Samples& samples) {
-  std::array<std::uint64_t, 3> sizes = {samples.features, samples.classes, samples.size()};
-  world.group().broadcast(sizes, 0);
-  samples.features = sizes[0];
-  samples.classes = sizes[1];
-  samples.labels.resize(sizes[2]);
-  samples.values.resize(sizes[0] * sizes[2]);
-  world.group().broadcast(samples.labels, 0);
-  world.group().broadcast(samples.values, 0);
-}
-
-/// Rank 0 reads; all get all, to keep the example small. Nothing where the file is no good, which
-/// rank 0 has then said.
-std::optional<Split> load(hymn::World& world, const Options& options) {
-  Split data;
-  int good = 1;
-  if (world.rank() == 0) {
-    try {
-      const Samples all = read_csv(options.csv);
-      data = split(all, options.settings.seed);
-      if (data.test.size() == 0)
-        throw std::runtime_error(
-            fmt::format("{}: {} samples are too few", options.csv, all.size()));
-    } catch (const std::runtime_error& error) {
-      std::fprintf(stderr, "uneven_training: %s\n", error.what());
-      good = 0;
-    }
-  }
-  world.group().broadcast(hymn::view_of(good), 0);
-  if (good == 0) return {};
-  share(world, data.training);
-  share(world, data.test);
-  return data;
 }
 
 std::vector<double> shares_of(const hymn::World& world, const Options& options) {
@@ -222,7 +187,7 @@ bool write_plot(const Options& options, const std::vector<std::unique_ptr<Trial>
 }
 
 bool run(hymn::World& world, const Options& options) {
-  const std::optional<Split> data = load(world, options);
+  const std::optional<Split> data = load(world, options.csv, options.settings.seed);
   if (!data) return false;
   const std::vector<double> shares = shares_of(world, options);
   // What cannot be is refused here, on all ranks alike.
