@@ -45,8 +45,8 @@ std::size_t parse_up_to(std::size_t most, std::string_view name, std::string_vie
 std::string parse_gpu(std::string_view name, std::string_view value);
 /// <base>[:seconds]
 MetricsPlace parse_metrics(std::string_view name, std::string_view value);
-/// Unset where the text is empty.
 int parse_from(int least, int most, std::string_view name, std::string_view value);
+/// Unset where the text is empty.
 std::optional<int> parse_number_or_none(int least, int most, std::string_view name,
                                         std::string_view value);
 /// Whether it is high.

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/hymn")
 set_target_properties(hymn_headers PROPERTIES EXPORT_NAME headers)
-install(TARGETS hymn hymn_headers EXPORT hymn FILE_SET HEADERS FILE_SET adapters)
+install(TARGETS hymn hymn_headers EXPORT hymn FILE_SET HEADERS FILE_SET adapters FILE_SET libtorch)
 install(TARGETS hymn_command)
 # All that is compiled for it, and nothing else: what `make install` builds.
 add_custom_target(hymn_installed DEPENDS hymn hymn_command hymn_pictures)
