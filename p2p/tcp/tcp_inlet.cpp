@@ -53,8 +53,7 @@ void Inlet::begin(const Frame& frame, Payload& payload) {
       if (is_next(frame)) cancelled(frame);
       return;
     case FrameKind::ask:
-      if (is_next(frame)) asked(frame);
-      return;
+      return asked(frame, is_next(frame));
     case FrameKind::data:
       return begin_data(frame, payload);
     case FrameKind::grant:
@@ -105,8 +104,9 @@ void Inlet::cancelled(const Frame& frame) {
   acknowledge_if_due();
 }
 
-void Inlet::asked(const Frame& frame) {
-  ++expected_;
+// Also where it has come before: the answer may have been lost with the last connection.
+void Inlet::asked(const Frame& frame, bool is_new) {
+  if (is_new) ++expected_;
   const auto found = unfinished_.find(frame.value);
   if (found == unfinished_.end())
     reply({.kind = FrameKind::finished, .number = frame.value});

@@ -58,7 +58,7 @@ class Inlet {
   bool is_next(const Frame& frame) const;
   void begin_message(const Frame& frame, Payload& payload);
   void cancelled(const Frame& frame);
-  void asked(const Frame& frame);
+  void asked(const Frame& frame, bool is_new);
   void begin_data(const Frame& frame, Payload& payload);
   void end_payload(Payload& payload);
   std::shared_ptr<Incoming> incoming_of(const Frame& frame);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "hymn/error.hpp"
@@ -107,11 +108,17 @@ void Outlet::fail(std::exception_ptr error) {
 
 // --- Connections ---
 
-// What was said of long messages may have been lost on the way here with the last one.
+// What was said of long messages may have been lost on the way here with the last one. What has
+// been asked, and is not known to have come, is asked again as it is.
 void Outlet::connected() {
-  if (std::exchange(was_connected_, true))
-    for (const auto& [number, message] : long_)
-      say({.kind = FrameKind::ask, .value = number}, {}, nullptr);
+  if (!std::exchange(was_connected_, true)) return;
+  std::set<std::uint64_t> asked;
+  for (const Said& said : said_) asked.insert(said.asks_of);
+  for (const auto& [number, message] : long_) {
+    if (asked.contains(number)) continue;
+    say({.kind = FrameKind::ask, .value = number}, {}, nullptr);
+    said_.back().asks_of = number;
+  }
 }
 
 void Outlet::disconnected() {

@@ -77,6 +77,7 @@ class Outlet {
     std::span<const std::byte> ahead{};
     /// Filled when the message is done, or withdrawn, which must not want for memory.
     std::unique_ptr<std::byte[]> copy{};
+    std::uint64_t asks_of = 0;  ///< the number of a long message; 0: it asks of none
 
     std::size_t size() const { return bytes.size() + ahead.size(); }
   };

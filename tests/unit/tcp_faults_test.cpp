@@ -444,6 +444,36 @@ TEST(TcpFaults, NoPartComesBeforeItsAnnouncementHasComeToItsEnd) {
       {.kind = tcp::FrameKind::data, .number = 1, .value = 1000, .length = 4000}, 4000));
 }
 
+// However often it is lost before the other end has said what has come.
+TEST(TcpFaults, EachConnectionIsToldTheSame) {
+  const Token token = Token::random();
+  auto net = make_shared_here<tcp::Net>(1, 2, Logger(LogLevel::off, 1));
+  net->set_token(token);
+  net->listen("127.0.0.1");
+  net->open(0);
+  const Block block = pattern(70'000, 1);
+  const auto out = make_tcp_port(net, 0, {0, 1})->open();
+  out->send(0, user(1), sent(block));
+  std::vector<int> heard;
+  for (std::uint64_t turn = 1; turn < 8; ++turn) {
+    const Stranger known(*net);
+    known.say(tcp::hello_of(token, {.from = 0,
+                                    .to = 1,
+                                    .turn = turn,
+                                    .nonce_of_listener = net->nonce(),
+                                    .nonce = random_nonce()}));
+    int& bytes = heard.emplace_back(0);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (std::chrono::steady_clock::now() < end) {
+      net->turn();
+      while (known.heard() > 0) ++bytes;
+    }
+  }
+  EXPECT_GT(heard[1], 70'000);
+  EXPECT_THAT(std::span(heard).subspan(1), ::testing::Each(heard[1]));
+  out->abandon("a test");
+}
+
 TEST(TcpFaults, AHelloIsTakenOnce) {
   const Token token = Token::random();
   auto net = make_shared_here<tcp::Net>(1, 2, Logger(LogLevel::off, 1));
