@@ -19,12 +19,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest_pause{200};
-
 class Tries {
  public:
   Tries(c10d::Store& store, int rank, int size, double limit_seconds)
-      : store_(store), rank_(rank), size_(size), limit_(limit_seconds) {}
+      : store_(store),
+        rank_(rank),
+        size_(size),
+        limit_(limit_seconds),
+        longest_pause_(std::clamp(size, 5, 200)) {}
 
   /// The number of the try that all have come to.
   int64_t meet() {
@@ -79,7 +81,7 @@ class Tries {
       if (limit_ > 0 && waited.count() >= limit_) fail(waited.count());
       raise_signals();
       std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, longest_pause);
+      pause = std::min(2 * pause, longest_pause_);
     }
   }
 
@@ -98,6 +100,8 @@ class Tries {
   const int rank_;
   const int size_;
   const double limit_;
+  /// The more ranks ask the store, the less often each of them does.
+  const milliseconds longest_pause_;
   int64_t number_ = 0;
   bool is_first_ = false;
 };
