@@ -46,8 +46,7 @@ void Net::accept() {
     if (!poller_.add(socket.number(), Owner::guest, number, EPOLLIN)) return;
     tune(socket.number());
     guests_[number] = {.socket = std::move(socket), .since = std::chrono::steady_clock::now()};
-    const std::size_t expected = links_.size() * site_.limits.streams;
-    if (guests_.size() > most_strangers + expected) end_guest(guests_.begin());
+    if (guests_.size() > most_strangers + links_.size()) end_guest(guests_.begin());
     hear(number);  // it has most likely said all
   }
 }
@@ -81,12 +80,21 @@ void Net::hear(std::uint32_t number) {
 }
 
 void Net::welcome(Guest guest) {
+  Contact contact;
+  const auto refused = [&](std::string_view why) {
+    logger_.info(contact.from < 0 ? fmt::format("a connection was refused: {}", why)
+                                  : fmt::format("a connection of rank {} (turn {}, stream {}) was "
+                                                "refused: {}",
+                                                contact.from, contact.turn, contact.stream, why));
+  };
   try {
-    const Contact contact = read_hello(guest.hello, site_.token, site_.rank, nonce_);
+    contact = read_hello(guest.hello, site_.token, site_.rank, nonce_);
     if (contact.from < 0 || contact.from >= size()) throw NetworkError("there is no such rank");
     link(contact.from).meet(std::move(guest.socket), contact);
   } catch (const NetworkError& error) {
-    logger_.info(fmt::format("a connection was refused: {}", error.problem()));
+    refused(error.problem());
+  } catch (const std::bad_alloc&) {
+    refused("no memory for it");
   }
 }
 

@@ -126,7 +126,8 @@ void Inlet::begin_data(const Frame& frame, Payload& payload) {
       frame.value == message.come
           ? frame.length <= rest
           : frame.value > message.come && frame.length == std::min<std::uint64_t>(rest, part_limit);
-  if (!message.granted || !message.is_announced() || !fits)
+  // What comes with the announcement may come later than this, which another stream has brought.
+  if (!message.granted || frame.value < message.ahead || !fits)
     throw NetworkError("a part of a message is not the one that was to come");
   message.begun = true;
   payload.message = found->second;
@@ -154,7 +155,7 @@ void Inlet::end_payload(Payload& payload) {
     partial_.reset();
     ++expected_;
   }
-  const bool ends = message->is_whole() || message->box == nullptr;
+  const bool ends = message->is_whole() || (message->box == nullptr && message->is_announced());
   if (message->is_whole() && message->box != nullptr) message->box->complete(*message);
   if (message->is_long && ends) finish_long(message->number);
   acknowledge_if_due();

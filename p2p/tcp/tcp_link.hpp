@@ -109,7 +109,7 @@ class Link final : Reader::Ear {
   void adopt(Descriptor socket, const Contact& contact);
   void join(Descriptor socket, const Contact& contact);
   void make_streams_for(std::uint64_t bytes);
-  void lose_stream(const std::string& why);
+  void lose_stream(std::string_view why);
   void begin(std::span<const std::byte> greeting);
   void be_welcome();
   void flush();

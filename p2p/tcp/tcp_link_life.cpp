@@ -160,10 +160,14 @@ void Link::end_connection() {
 
 // The peer is to see that, too; but its last words may still be on their way by the main one, which
 // is read to its end therefore.
-void Link::lose_stream(const std::string& why) {
-  streams_.close();
+void Link::lose_stream(std::string_view why) {
+  streams_.lose(why);
   if (!why_no_writing_.empty() || state_ != State::up) return;
-  why_no_writing_ = why;
+  try {
+    why_no_writing_ = why;
+  } catch (const std::bad_alloc&) {
+    why_no_writing_ = "a stream";  // short enough to need no memory
+  }
   ::shutdown(socket_.number(), SHUT_WR);
   watch();
 }

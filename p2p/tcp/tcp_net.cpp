@@ -1,6 +1,7 @@
 #include "p2p/tcp/tcp_net.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <thread>
@@ -15,13 +16,32 @@ constexpr std::size_t scratch_bytes = std::size_t{64} << 10;
 
 thread_local bool is_resting_here = false;
 
+/// More streams than one are done without where they would take the descriptors of connections to
+/// other ranks, or of all else.
+Limits affordable(Limits limits, int size, const Logger& logger) {
+  limits.streams = std::clamp(limits.streams, std::uint64_t{1}, most_streams);
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return limits;
+  constexpr std::uint64_t spare = Net::most_strangers + 64;
+  const std::uint64_t left = files.rlim_cur > spare ? files.rlim_cur - spare : 0;
+  const std::uint64_t most =
+      std::max(std::uint64_t{1}, left / static_cast<std::uint64_t>(std::max(size - 1, 1)));
+  if (most >= limits.streams) return limits;
+  logger.info(
+      fmt::format("{} streams to each of {} ranks would take too many descriptors: there are {} "
+                  "(ulimit -n), which is enough for {} streams",
+                  limits.streams, size - 1, files.rlim_cur, most));
+  limits.streams = most;
+  return limits;
+}
+
 }  // namespace
 
 Net::Net(int rank, int size, Logger logger, Limits limits)
     : logger_(logger),
       nonce_(random_nonce()),
       site_{.rank = rank,
-            .limits = limits,
+            .limits = affordable(limits, size, logger),
             .finish = [this](Sending& message) { finish(message); },
             .logger = logger},
       scratch_(scratch_bytes),

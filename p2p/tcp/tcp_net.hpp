@@ -100,6 +100,8 @@ class Net final : private Post, private Sorter {
   std::size_t strangers() const;
   /// Streams of the connection to this rank.
   std::uint64_t streams_to(int rank) const;
+  /// To each rank, at most.
+  std::uint64_t streams_wanted() const { return site_.limits.streams; }
   /// Ends the connection to this rank, or another stream of it, as a network might.
   void cut(int rank, std::uint64_t stream = 0);
 

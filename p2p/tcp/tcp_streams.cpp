@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::size_t written_at_once = 2 * part_limit;  // to each
 constexpr Duration between_attempts = std::chrono::seconds(1);
+// What is lost so soon after another is lost for the same reason, most likely.
+constexpr Duration losses_are_one = std::chrono::seconds(10);
+constexpr Duration first_pause = std::chrono::milliseconds(20);
+constexpr Duration longest_pause = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -136,7 +140,7 @@ Streams::Stream* Streams::find(std::uint64_t stream) const {
 
 void Streams::make(const Address& address, const Contact& main, std::uint64_t count) {
   const TimePoint now = std::chrono::steady_clock::now();
-  if (now < next_attempt_) return;
+  if (now < next_attempt_ || now < next_after_loss_) return;
   next_attempt_ = now + between_attempts;
   for (std::uint64_t stream = 1; stream < std::min(count, most_streams); ++stream)
     if (find(stream) == nullptr) begin(stream, address, main);
@@ -206,6 +210,21 @@ void Streams::close() {
   all_.clear();
   heard_ = 0;
   next_attempt_ = {};
+}
+
+void Streams::lose(std::string_view why) noexcept {
+  close();
+  const TimePoint now = std::chrono::steady_clock::now();
+  const bool is_again = now - lost_at_ < losses_are_one;
+  pause_ = is_again ? std::clamp(2 * pause_, first_pause, longest_pause) : Duration{};
+  lost_at_ = now;
+  next_after_loss_ = now + pause_;
+  if (pause_ < longest_pause || std::exchange(has_told_losses_, true)) return;
+  try {
+    site_.logger.info(fmt::format(
+        "streams to rank {} are lost again and again, and made less often: {}", rank_, why));
+  } catch (const std::exception&) {  // it is not told then
+  }
 }
 
 void Streams::close_in_child() {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "p2p/tcp/tcp_greeting.hpp"
@@ -41,6 +42,9 @@ class Streams {
   void flush();
   bool is_drained() const;
   void close();
+  /// The same after a loss: after several, others are made later and later, for what the network
+  /// does to them costs the main one, too.
+  void lose(std::string_view why) noexcept;
   /// In a child made by fork(): their descriptors only.
   void close_in_child();
   // For tests.
@@ -63,7 +67,11 @@ class Streams {
   std::vector<std::unique_ptr<Stream>> all_;  ///< by number; null: it is not there
   std::uint64_t heard_ = 0;                   ///< a bit for each one that the peer has made
   TimePoint next_attempt_{};
+  TimePoint next_after_loss_{};
+  TimePoint lost_at_{};
+  Duration pause_{};
   bool has_told_ = false;
+  bool has_told_losses_ = false;
 };
 
 /// In the poller.

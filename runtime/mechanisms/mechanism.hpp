@@ -104,6 +104,10 @@ class Mechanism {
   /// before the candidates are destroyed. Local.
   virtual void close(const Membership&, bool /*clean*/) {}
 
+  /// Called a few times a second by the thread of the control plane, where there is one, and
+  /// whatever other threads do: moves what would wait for this rank's next call.
+  virtual void beat() {}
+
   /// Whether may_drive() can ever be false.
   virtual bool has_gate() const { return false; }
   /// Whether this thread may move operations forward now; require_drive() throws UsageError if not.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/helper_thread.hpp"
 #include "collectives/pairwise/pairwise.hpp"
 #include "collectives/pairwise/pairwise_models.hpp"
 #include "collectives/planner/tuning_table.hpp"
@@ -142,6 +143,14 @@ std::uint64_t TcpMechanism::dropped_messages() const {
 std::string TcpMechanism::trouble_with(int rank) const {
   const auto net = this->net();
   return net ? net->trouble_with(rank) : std::string();
+}
+
+// A rank that waits for something else, or computes, may have what others wait for: a message that
+// is on its way, or that a cut connection has taken back.
+void TcpMechanism::beat() {
+  const auto net = this->net();
+  // What fails is told by whoever waits for it.
+  if (net) run_guarded([&] { net->turn(); }, [](std::string_view) {});
 }
 
 void TcpMechanism::shut_down(WorldEnd) {

@@ -35,6 +35,7 @@ class TcpMechanism final : public Mechanism {
   void close(const Membership& membership, bool clean) override;
   std::uint64_t dropped_messages() const override;
   std::string trouble_with(int rank) const override;
+  void beat() override;
   void shut_down(WorldEnd end) override;
 
  private:

@@ -154,6 +154,7 @@ void WorldState::beat() {
   overdue_works_.look();
   long_waits_.look();
   if (metrics_file_) metrics_file_->tick(context_.clock().now());
+  for (const auto& mechanism : mechanisms_) mechanism->beat();
 }
 
 }  // namespace hymn::detail

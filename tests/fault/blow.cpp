@@ -44,8 +44,7 @@ int longest_delay(Phase phase) {
 }
 
 /// All that the ranks do in it goes by the path tcp. A rank that waits elsewhere, as for a new
-/// group, or in one with another path, does not make its connections again meanwhile, so that what
-/// it has said last may be lost (docs/worlds.md).
+/// group, makes its connections again only a few times a second.
 bool may_be_cut(Phase phase) {
   switch (phase) {
     case Phase::messages:

@@ -307,6 +307,10 @@ class Knower {
     EXPECT_EQ(::send(socket_.number(), hello.data(), hello.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(hello.size()));
   }
+  void say(std::span<const std::byte> bytes) const {
+    EXPECT_EQ(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
   bool is_refused() { return hears() <= 0; }
   bool is_welcome() { return hears() > 0; }
 
@@ -357,6 +361,58 @@ TEST(TcpStreamSet, RefusesStrangersAndLeftovers) {
     EXPECT_TRUE(Knower(scene, tcp::hello_of(token, hello(2))).is_refused()) << "of a leftover";
   }
   EXPECT_EQ(scene.net(1).streams_to(0), 2u) << "and nothing has changed";
+}
+
+// A receive that waits asks for the rest when the head of an announcement has come, whose own bytes
+// a slow main stream may still have.
+TEST(TcpStreamSet, APartMayOvertakeItsAnnouncement) {
+  const Token token = Token::random();
+  MixedScene scene(4, 4);
+  scene.net(1).set_token(token);
+  tcp::Contact contact{.from = 0,
+                       .to = 1,
+                       .turn = 5,
+                       .nonce_of_listener = scene.net(1).nonce(),
+                       .nonce = random_nonce()};
+  Knower main(scene, tcp::hello_of(token, contact));
+  EXPECT_TRUE(main.is_welcome());
+  contact.stream = 1;
+  contact.nonce = random_nonce();
+  Knower stream(scene, tcp::hello_of(token, contact));
+  EXPECT_TRUE(stream.is_welcome());
+
+  const std::size_t ahead = 4000;
+  const std::size_t rest = tcp::part_limit;
+  const Block block = pattern(ahead + rest, 3);
+  const auto bytes = std::as_bytes(std::span(block));
+  Block got(block.size());
+  const auto in = make_tcp_port(scene.shared(1), 0, {0, 1})->open();
+  in->recv(0, user(5), room(got));
+  main.say(tcp::head_of({.kind = tcp::FrameKind::announce,
+                         .tag = std::uint64_t{1} << 63 | 5,
+                         .number = 1,
+                         .value = block.size(),
+                         .length = static_cast<std::uint32_t>(ahead)}));
+  main.say(bytes.first(1000));
+  stream.say(tcp::head_of({.kind = tcp::FrameKind::data,
+                           .number = 1,
+                           .value = ahead,
+                           .length = static_cast<std::uint32_t>(rest)}));
+  stream.say(bytes.subspan(ahead, rest));
+  const auto moment = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  scene.until([&] { return std::chrono::steady_clock::now() > moment; });
+  EXPECT_FALSE(in->test());
+  EXPECT_EQ(scene.net(1).streams_to(0), 2u) << "nothing was lost";
+  main.say(bytes.subspan(1000, ahead - 1000));
+  EXPECT_TRUE(scene.until([&] { return in->test(); }));
+  EXPECT_TRUE(got == block);
+}
+
+// A limit of descriptors that leaves no room for all of them.
+TEST(TcpStreamSet, LeavesDescriptorsForOtherRanks) {
+  const Limit few(RLIMIT_NOFILE, 64 + tcp::Net::most_strangers + 200);
+  const auto net = make_shared_here<tcp::Net>(0, 100, Logger(LogLevel::off, 0), with_streams(16));
+  EXPECT_EQ(net->streams_wanted(), 2u);
 }
 
 }  // namespace
