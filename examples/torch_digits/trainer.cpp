@@ -9,7 +9,6 @@
 namespace digits {
 namespace {
 
-/// Throws hymn's errors as the wrapper throws them.
 struct FreeHook {
   void operator()(hymnCommHook_t hook) const { hymnCommHookFree(hook); }
 };

@@ -18,8 +18,8 @@ constexpr std::size_t written_at_once = 2 * part_limit;  // to each
 constexpr Duration between_attempts = std::chrono::seconds(1);
 // What is lost so soon after another is lost for the same reason, most likely.
 constexpr Duration losses_are_one = std::chrono::seconds(10);
-constexpr Duration first_pause = std::chrono::milliseconds(20);
-constexpr Duration longest_pause = std::chrono::seconds(5);
+constexpr Duration first_loss_pause = std::chrono::milliseconds(20);
+constexpr Duration longest_loss_pause = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -216,10 +216,10 @@ void Streams::lose(std::string_view why) noexcept {
   close();
   const TimePoint now = std::chrono::steady_clock::now();
   const bool is_again = now - lost_at_ < losses_are_one;
-  pause_ = is_again ? std::clamp(2 * pause_, first_pause, longest_pause) : Duration{};
+  pause_ = is_again ? std::clamp(2 * pause_, first_loss_pause, longest_loss_pause) : Duration{};
   lost_at_ = now;
   next_after_loss_ = now + pause_;
-  if (pause_ < longest_pause || std::exchange(has_told_losses_, true)) return;
+  if (pause_ < longest_loss_pause || std::exchange(has_told_losses_, true)) return;
   try {
     site_.logger.info(fmt::format(
         "streams to rank {} are lost again and again, and made less often: {}", rank_, why));
