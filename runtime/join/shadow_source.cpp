@@ -11,7 +11,7 @@ namespace {
 constexpr Duration shortest_pause = std::chrono::microseconds(20);
 constexpr Duration longest_pause = std::chrono::milliseconds(5);
 // Who is there answers at once. A question or an answer may be lost together with a coordinator.
-constexpr Duration patience = std::chrono::seconds(1);
+constexpr Duration source_patience = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void AskedMembers::look(std::uint64_t sequence, std::uint64_t n, Wanted wanted) 
     return;
   collect();
   const TimePoint now = clock_.now();
-  if (is_waiting() ? now - asked_at_ < patience : now < next_time_) return;
+  if (is_waiting() ? now - asked_at_ < source_patience : now < next_time_) return;
   if (const auto ranks = choose(sequence, n, wanted); !ranks.empty()) ask(sequence, ranks);
 }
 

@@ -12,7 +12,7 @@
 namespace hymn {
 namespace {
 
-std::optional<std::string> value_of(const char* name) {
+std::optional<std::string> environment_value(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
 }
@@ -32,7 +32,7 @@ std::optional<std::string> how_ended(Store& store, int rank) {
 std::shared_ptr<Exchange> exchange_from_environment(Timeout timeout) {
   static std::atomic<unsigned> calls{0};
   const Config config = Config::from_environment();
-  const control::Rendezvous where = control::read_rendezvous(config, value_of);
+  const control::Rendezvous where = control::read_rendezvous(config, environment_value);
   const auto all = control::store_of_process(where, config, timeout);
   auto store = std::make_shared<PrefixStore>(fmt::format("world {}", calls++), all);
   if (where.size == 1) return exchange_over(std::move(store), where.rank, where.size);
