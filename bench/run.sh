@@ -52,6 +52,11 @@ keep coalesced-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_coalesced
 keep coalesced-4-ranks scripts/mpirun -n 4 build/bin/bench_coalesced
 keep join-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_join
 keep join-4-ranks scripts/mpirun -n 4 build/bin/bench_join
+# Built where libtorch is: scripts/build release -DHYMN_BENCH=ON bench_training
+if [ -x build/bin/bench_training ]; then
+  # shellcheck disable=SC2086
+  keep training-2-ranks scripts/mpirun -n 2 $pinned build/bin/bench_training --rounds 5 --iterations 3
+fi
 
 for collective in all_reduce broadcast all_gather reduce_scatter all_to_all send_recv; do
   # shellcheck disable=SC2086

@@ -10,9 +10,9 @@
 namespace digits {
 
 struct Settings {
-  int epochs = 8;
+  int epochs = 6;
   std::size_t batch = 16;  ///< samples of one rank in a step
-  double rate = 0.2;
+  double rate = 0.1;
   std::uint64_t seed = 1;
   bool uneven = false;  ///< rank 0 has most samples, and the last rank fewest
   bool bf16 = false;    ///< gradients travel as bfloat16

@@ -57,18 +57,18 @@ good='^ 4 0\.[0-9]* (9[0-9]\.|100)'
 for ranks in "$@"; do
   for mode in '' --uneven '--hook bf16'; do
     # shellcheck disable=SC2086 # words
-    run 0 "$mpirun" -n "$ranks" "$program" "$work/bars.csv" --epochs 4 --batch 8 --compare-serial $mode
+    run 0 "$mpirun" -n "$ranks" "$program" "$work/bars.csv" --epochs 4 --batch 8 --rate 0.2 --compare-serial $mode
     shows "^$ranks ranks: all have the same weights, bit for bit$" "$equal" "$good"
   done
   # The first rank, too, which prints.
   last=$((ranks - 1))
-  run 137 "$hymn" run --keep-going -n "$ranks" "$program" "$work/bars.csv" --epochs 4 --batch 8 \
+  run 137 "$hymn" run --keep-going -n "$ranks" "$program" "$work/bars.csv" --epochs 4 --batch 8 --rate 0.2 \
     --compare-serial --lose-rank 0 --lose-at 13
   shows '^rank 1 after 1[34] steps: .*rank 0 .* is dead: its process was killed by signal 9' \
     "^$last ranks: all have the same weights, bit for bit$" "$equal" "$good"
 done
 # Open MPI does not always say in its status that it has lost a rank.
-run '0 137' "$mpirun" --enable-recovery -n 4 "$program" "$work/bars.csv" --epochs 4 --batch 8 \
+run '0 137' "$mpirun" --enable-recovery -n 4 "$program" "$work/bars.csv" --epochs 4 --batch 8 --rate 0.2 \
   --compare-serial --lose-rank 1 --lose-at 5 --hook bf16
 shows '^3 ranks: all have the same weights, bit for bit$' "$equal" "$good"
 
