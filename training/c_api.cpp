@@ -14,8 +14,11 @@ namespace {
 
 BufferView view(const hymnParameter_t& given, void* data) {
   std::size_t count = 1;
-  for (std::size_t i = 0; i < given.dimensions; ++i)
-    count *= static_cast<std::size_t>(need(given.shape, "parameter->shape")[i]);
+  for (std::size_t i = 0; i < given.dimensions; ++i) {
+    const std::int64_t extent = need(given.shape, "parameter->shape")[i];
+    if (extent < 0 || __builtin_mul_overflow(count, static_cast<std::size_t>(extent), &count))
+      throw hymn::UsageError("parameter->shape has too many elements, or a negative extent");
+  }
   BufferView view = hymn::view_of_c(data, count, given.dtype);
   if (given.dimensions == 0) return view;
   view.shape = {given.shape, given.dimensions};

@@ -29,6 +29,9 @@ class Operands {
       throw Error(hymnUsageError, std::string("the input is of ") +
                                       c10::toString(input.scalar_type()) + ", the output of " +
                                       c10::toString(output.scalar_type()));
+    for (std::int64_t i = 0; i < output.dim(); ++i)
+      if (output.stride(i) == 0 && output.size(i) > 1)
+        throw Error(hymnUsageError, "elements of the output share their memory: clone it first");
     const bool is_in_place = input.is_same(output);
     receives_ = usable(output, as_blocks);
     sends_ = is_in_place ? receives_ : usable(input, as_blocks);

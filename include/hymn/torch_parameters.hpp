@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -131,6 +132,21 @@ inline void require_usable(const NamedTensor& each) {
     throw Error(hymnUsageError, "the elements of " + each.name +
                                     " do not lie one after the other, in any order of the "
                                     "dimensions");
+}
+
+/// One tensor may have several names; but not several tensors one memory, which would be reduced
+/// several times.
+inline void require_apart(const NamedTensors& parameters) {
+  std::unordered_map<const void*, std::string> names;
+  for (const NamedTensor& each : parameters) {
+    if (!each.tensor.defined() || !each.tensor.device().is_cpu() || each.tensor.numel() == 0)
+      continue;
+    const auto [found, is_new] = names.emplace(each.tensor.data_ptr(), each.name);
+    if (!is_new)
+      throw Error(hymnUsageError, found->second + " and " + each.name +
+                                      " are two tensors in the same memory: register one of them, "
+                                      "under both names");
+  }
 }
 
 }  // namespace hymn::torch::detail

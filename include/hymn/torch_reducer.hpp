@@ -142,6 +142,7 @@ class TorchReducer {
                const DdpOptions& options)
       : options_(options), group_(group) {
     together(group, [&] {
+      require_apart(parameters);
       for (const NamedTensor& each : require_devices(parameters, options)) {
         require_usable(each);
         leaves_.push_back({each.name, each.tensor, each.has_sparse_gradient});
@@ -168,12 +169,20 @@ class TorchReducer {
     or_give_up([this] { require_unmoved(); });
   }
   void after_forward(const Tensors& outputs) {
-    if (at::GradMode::is_enabled() && options_.find_unused_parameters)
-      used_ = reachable_.from(outputs);
+    if (!at::GradMode::is_enabled() || !options_.find_unused_parameters) return;
+    used_ = reachable_.from(outputs);
+    if (used_.empty()) listen_to(outputs);
   }
   /// What is missing in the last iteration is named by who looks for it.
   void require_finished() {
-    if (is_running_) finish();
+    if (!is_running_) return;
+    if (is_ending_)
+      or_give_up([] {
+        throw Error(hymnUsageError,
+                    "the last backward pass was ended by an exception before its gradients were "
+                    "reduced: make a new group and a new wrapper");
+      });
+    finish();
   }
   void give_up(const std::string& reason) { hymnGroupAbort(group_.handle(), reason.c_str()); }
 
@@ -194,6 +203,10 @@ class TorchReducer {
 
   void require_unmoved() const {
     for (const Leaf& leaf : leaves_) {
+      if (!leaf.variable.requires_grad())
+        throw Error(hymnUsageError, leaf.name +
+                                        " requires no gradient any more, and did when it "
+                                        "was wrapped: wrap the module anew");
       detail::require_unmoved(leaf.name, leaf.variable, leaf.values);
       // Another type or device brings another one, which nobody listens to.
       if (::torch::autograd::impl::grad_accumulator(leaf.variable) != leaf.accumulator)
@@ -238,6 +251,22 @@ class TorchReducer {
         }));
   }
 
+  /// No parameter takes part here, and the other ranks wait all the same. The graph may outlive
+  /// this.
+  void listen_to(const Tensors& outputs) {
+    for (const at::Tensor& output : outputs)
+      if (output.requires_grad())
+        output.register_hook([self = std::weak_ptr(self_)](const at::Tensor&) {
+          if (const auto reducer = self.lock()) (*reducer)->note_pass();
+        });
+  }
+  void note_pass() {
+    const std::lock_guard lock(mutex_);
+    if (!syncs_ || is_running_) return;
+    const c10::NoGradGuard no_grad;
+    begin();
+  }
+
   /// Autograd has accumulated this gradient.
   void note(std::size_t index) {
     const std::lock_guard lock(mutex_);
@@ -262,6 +291,7 @@ class TorchReducer {
     or_give_up([&] {
       move_views();
       for (const std::size_t index : held) give(index);
+      if (options_.find_unused_parameters && used_.empty()) queue_finish();
     });
   }
 
@@ -304,7 +334,10 @@ class TorchReducer {
       hymn::torch::check(hymnGradientReducerReady(handle(), index, &is_complete));
     }
     const bool is_learning = options_.static_graph && !has_learned_;
-    if ((is_complete != 0 || is_learning) && !std::exchange(is_ending_, true))
+    if (is_complete != 0 || is_learning) queue_finish();
+  }
+  void queue_finish() {
+    if (!std::exchange(is_ending_, true))
       ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(); });
   }
 
@@ -377,6 +410,7 @@ class TorchReducer {
   std::unique_ptr<std::remove_pointer_t<hymnGradientReducer_t>,
                   hymnResult_t (*)(hymnGradientReducer_t)>
       reducer_{nullptr, &hymnGradientReducerFree};
+  const std::shared_ptr<TorchReducer*> self_ = std::make_shared<TorchReducer*>(this);
   std::mutex mutex_;               // threads of autograd call note()
   std::vector<std::size_t> used_;  // by the last forward()
   bool syncs_ = true;

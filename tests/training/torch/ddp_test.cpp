@@ -380,6 +380,55 @@ RANK_TEST(TorchDdp, OneRankThatCannotTakePartIsTold) {
   train_beside_plain(world, {});
 }
 
+// The pass has reduced, and what it has reduced must not come to the next one.
+RANK_TEST(TorchDdp, APassThatThrowsIsTold) {
+  const hymn::ProcessGroup group = world.new_group(everybody(world));
+  DistributedDataParallel ddp(small_net(), group);
+  world.group().barrier();
+  at::Tensor input = some_input(world.rank(), 0, {3, 4}).requires_grad_();
+  const bool is_first = world.rank() == 0;
+  if (is_first) input = Boom::apply(input);
+  const auto pass = [&] { ddp(input).sum().backward(); };
+  if (is_first)
+    EXPECT_THROW(pass(), std::logic_error);
+  else
+    pass();
+  world.group().barrier();
+  if (is_first) {
+    expect_refused("ended by an exception", pass);
+  } else {
+    expect_refused("ended by an exception",
+                   [&] { ddp(some_input(world.rank(), 1, {3, 4})).sum().backward(); });
+  }
+}
+
+// A rank whose output depends on no parameter gives zeros.
+RANK_TEST(TorchDdp, ARankMayUseNoParameter) {
+  DistributedDataParallel ddp(std::make_shared<OptionalImpl>(), world.group(),
+                              {.find_unused_parameters = true});
+  const bool is_last = world.rank() + 1 == world.size();
+  for (int step = 0; step < 4; ++step) {
+    for (at::Tensor& each : ddp.module()->parameters()) each.mutable_grad().reset();
+    const bool is_used = !is_last || step % 2 == 1;
+    const at::Tensor input = at::ones({2, 2}).requires_grad_();
+    ddp(input, is_used).sum().backward();
+    const int users = is_used || world.size() > 1 ? world.size() - (step % 2 == 1 ? 0 : 1) : 0;
+    const at::Tensor bias = ddp.module()->one->bias.grad();
+    if (users == 0) {
+      EXPECT_FALSE(bias.defined());
+    } else {
+      expect_close(bias, at::full({2}, 2.0 * users / world.size()), "bias");
+    }
+  }
+}
+
+RANK_TEST(TorchDdp, TensorsThatShareMemoryAreRefused) {
+  const auto net = std::make_shared<nn::Module>();
+  const at::Tensor first = net->register_parameter("first", at::ones({3}));
+  net->register_parameter("second", first.detach());
+  expect_refused("first and second", [&] { DistributedDataParallel ddp(net, world.group()); });
+}
+
 RANK_TEST(TorchDdp, OutputsThatAreLeaves) {
   const auto net = std::make_shared<WithLeafImpl>();
   DistributedDataParallel ddp(net, world.group(), {.find_unused_parameters = true});

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -115,6 +116,24 @@ struct PickerImpl : nn::Module {
   at::Tensor table;
 };
 TORCH_MODULE(Picker);
+
+/// Its one layer, or none.
+struct OptionalImpl : nn::Module {
+  OptionalImpl() { one = register_module("one", nn::Linear(2, 2)); }
+  at::Tensor forward(const at::Tensor& x, bool uses) { return uses ? one(x) : x; }
+  nn::Linear one{nullptr};
+};
+
+/// Gives on what it gets, and throws in its backward pass.
+struct Boom : torch::autograd::Function<Boom> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+    return x.clone();
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext*,
+                                               const torch::autograd::tensor_list&) {
+    throw std::logic_error("boom");
+  }
+};
 
 /// Returns a leaf that nobody else knows, too.
 struct WithLeafImpl : nn::Module {
