@@ -109,9 +109,7 @@ class Reduction {
  private:
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> gradients_;
-  std::unique_ptr<std::remove_pointer_t<hymnGradientReducer_t>,
-                  hymnResult_t (*)(hymnGradientReducer_t)>
-      reducer_{nullptr, &hymnGradientReducerFree};
+  ht::Owned<hymnGradientReducer_t> reducer_{nullptr, &hymnGradientReducerFree};
 };
 
 /// Buckets as a reducer makes them, without the gradients.

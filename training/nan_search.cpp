@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hymn/op_type.hpp"
-
 namespace hymn::training::detail {
 namespace {
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 
 #include "hymn/sparse.hpp"
 #include "training/bucket.hpp"

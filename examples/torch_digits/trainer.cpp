@@ -4,20 +4,17 @@
 
 #include <csignal>
 #include <cstdio>
-#include <memory>
 
 namespace digits {
 namespace {
 
-struct FreeHook {
-  void operator()(hymnCommHook_t hook) const { hymnCommHookFree(hook); }
-};
-using Hook = std::unique_ptr<std::remove_pointer_t<hymnCommHook_t>, FreeHook>;
+using Hook = hymn::torch::Owned<hymnCommHook_t>;
 
-Hook bf16_hook() {
+/// Null: averages.
+Hook make_hook(bool bf16) {
   hymnCommHook_t hook = nullptr;
-  hymn::torch::check(hymnCommHookBf16Compress(nullptr, &hook));
-  return Hook(hook);
+  if (bf16) hymn::torch::check(hymnCommHookBf16Compress(nullptr, &hook));
+  return {hook, &hymnCommHookFree};
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ Trainer::Trainer(hymn::World& world, const uneven::Split& data, const Settings& 
 void Trainer::wrap() {
   deal_.emplace(deal_for(group_.size(), training_.all().labels.size(0), settings_));
   stretches_.push_back({at_, group_.size()});
-  const Hook hook = settings_.bf16 ? bf16_hook() : nullptr;
+  const Hook hook = make_hook(settings_.bf16);
   ddp_.emplace(net_, group_, hymn::torch::DdpOptions{.hook = hook.get()});
 }
 

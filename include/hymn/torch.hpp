@@ -124,8 +124,7 @@ void join(DistributedDataParallel<Module>& model, Body body,
   const hymnJoinable_t joinable = model.joinable();
   hymnJoin_t handle = nullptr;
   hymn::torch::check(hymnJoinCreate(&joinable, 1, &options, &handle));
-  const std::unique_ptr<std::remove_pointer_t<hymnJoin_t>, hymnResult_t (*)(hymnJoin_t)> owner(
-      handle, &hymnJoinFree);
+  const Owned<hymnJoin_t> owner(handle, &hymnJoinFree);
   Run run{model, body};
   const hymnResult_t result = hymnJoinRun(handle, guarded, &run);
   if (run.error) std::rethrow_exception(run.error);

@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -36,6 +35,7 @@ using Node = ::torch::autograd::Node;
 /// A pointer, of one kind or another.
 using Accumulator =
     decltype(::torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
 /// One parameter as autograd knows it.
 struct Leaf {
   std::string name;
@@ -407,9 +407,7 @@ class TorchReducer {
   std::vector<Buffer> buffers_;
   std::vector<Leaf> leaves_;
   Reachable reachable_;
-  std::unique_ptr<std::remove_pointer_t<hymnGradientReducer_t>,
-                  hymnResult_t (*)(hymnGradientReducer_t)>
-      reducer_{nullptr, &hymnGradientReducerFree};
+  Owned<hymnGradientReducer_t> reducer_{nullptr, &hymnGradientReducerFree};
   const std::shared_ptr<TorchReducer*> self_ = std::make_shared<TorchReducer*>(this);
   std::mutex mutex_;               // threads of autograd call note()
   std::vector<std::size_t> used_;  // by the last forward()

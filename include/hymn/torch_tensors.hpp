@@ -9,8 +9,10 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "hymn/hymn.h"
@@ -32,6 +34,10 @@ class Error : public std::runtime_error {
 inline void check(hymnResult_t result) {
   if (result != hymnSuccess) throw Error(result, hymnGetLastError());
 }
+
+/// A handle of the C API, with the function that frees it.
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, hymnResult_t (*)(Handle)>;
 
 /// Throws Error for types that hymn does not have, such as quantized ones.
 inline hymnDataType_t data_type_of(at::ScalarType type) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/config_parse.hpp"
 #include "base/log.hpp"
 #include "control/token.hpp"
 #include "hymn/timeout.hpp"
@@ -11,7 +12,7 @@
 namespace hymn::tcp {
 
 /// Between two ranks.
-inline constexpr std::uint64_t most_streams = 16;
+inline constexpr std::uint64_t most_streams = config::most_tcp_streams;
 
 struct Limits {
   Duration handshake = std::chrono::seconds(5);   ///< for a stranger to prove itself
