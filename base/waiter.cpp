@@ -6,6 +6,12 @@
 
 namespace hymn {
 
+std::atomic<Schedule*> schedule_of_process{nullptr};
+
+void set_simulated_schedule(Schedule* schedule) noexcept {
+  schedule_of_process.store(schedule, std::memory_order_relaxed);
+}
+
 void WaitingThread::yield() { sched_yield(); }
 
 void WaitingThread::nap(long nanoseconds) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/oversubscription.hpp"
+#include "base/schedule_point.hpp"
 
 namespace hymn {
 
@@ -58,6 +59,11 @@ struct WaitingThread {
   static CorePressure& pressure();
   static YieldPrice& yield_price();
   static CoreEscape& core_escape();
+  /// In a simulation, which then decides when the thread goes on.
+  static bool gives_turn(long nanoseconds) {
+    Schedule* const schedule = simulated_schedule();
+    return schedule != nullptr && schedule->waits(nanoseconds);
+  }
 };
 
 /// One wait. With ranks that share cores the peer we wait for may need ours, and spinning only
@@ -97,7 +103,10 @@ class BasicWaiter {
   /// may have to be given away is kept a little longer each time.
   template <class Find>
   void pause(Find find) {
-    if (turn_ < spins) {
+    if (Thread::gives_turn(nap_)) [[unlikely]] {
+      turn_ = spins + yields;
+      nap_ = std::min(nap_ + nap_ / 8, longest_nap);
+    } else if (turn_ < spins) {
       ++turn_;
       if (turn_ == next_look_) [[unlikely]]
         look_around(find());

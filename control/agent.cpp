@@ -333,6 +333,12 @@ void Agent::on(const News& message) {
   tell_listener([&](Listener& world) { world.peer_changed(news_of(message.news.rank)); });
 }
 
+std::optional<AbortGroup> Agent::abort_of(std::uint64_t uid) const {
+  const std::lock_guard lock(mutex_);
+  const AbortGroup* const first = aborted_.find(uid);
+  return first == nullptr ? std::nullopt : std::optional(*first);
+}
+
 void Agent::on(const AbortGroup& message) {
   {
     std::lock_guard lock(mutex_);

@@ -87,6 +87,8 @@ class Agent {
                                        const Patience& patience);
   /// It has called shrink(), and nothing has been settled since.
   bool is_shrinking(std::uint64_t uid) const;
+  /// What gave that group up, as it was first said here; nothing: it was not.
+  std::optional<AbortGroup> abort_of(std::uint64_t uid) const;
   /// What was settled is of no use here.
   void reject_verdict(const ShrinkVerdict& verdict);
 

@@ -56,6 +56,13 @@ void InProcessCoordinator::disconnect(int rank) {
   });
 }
 
+void InProcessCoordinator::bury(const PeerNews& news) {
+  act([&] {
+    agents_[static_cast<std::size_t>(news.rank)] = nullptr;
+    coordinator_.receive(news.rank, News{news}, std::chrono::steady_clock::now());
+  });
+}
+
 void InProcessCoordinator::post(int rank, const Message& message) {
   act([&] { coordinator_.receive(rank, message, std::chrono::steady_clock::now()); });
 }

@@ -18,6 +18,8 @@ class InProcessCoordinator {
   /// call of this, and to all agents in one order; a verdict comes before all that follows from it.
   void connect(int rank, std::shared_ptr<Agent> agent);
   void disconnect(int rank);
+  /// For a rank that is gone without a word: what all others hear of it.
+  void bury(const PeerNews& news);
   void post(int rank, const Message& message);
 
  private:

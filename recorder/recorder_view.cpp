@@ -73,6 +73,13 @@ std::vector<GroupLineSeen> RecorderView::groups() const {
   return found;
 }
 
+std::vector<GroupMark> RecorderView::marks() const {
+  std::vector<GroupMark> all;
+  for (const GroupLineSeen& line : groups())
+    all.push_back({line.uid, line.collectives, line.completed});
+  return all;
+}
+
 const GroupLine* RecorderView::line_of(std::uint64_t uid) const {
   for (const GroupLine& line : header_->groups)
     if (line.uid_plus_one.load(std::memory_order_acquire) == uid + 1) return &line;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/private.hpp"
+#include "control/peer_news.hpp"
 #include "recorder/call_ring.hpp"
 #include "recorder/recorder_layout.hpp"
 
@@ -48,6 +49,8 @@ class RecorderView {
   std::size_t capacity() const { return ring_.entries(); }
   /// The groups that have a line now; a group that has ended may still have its.
   std::vector<GroupLineSeen> groups() const;
+  /// How far the rank has come with these.
+  std::vector<GroupMark> marks() const;
   /// The line of this group; null: it has none now. Later it may become that of another group.
   const GroupLine* line_of(std::uint64_t uid) const;
   /// The ranks in this group, as pack_ranks(); empty: they are not known.

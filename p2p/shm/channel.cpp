@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/schedule_point.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -30,6 +31,9 @@ ShmChannel::ShmChannel(std::unique_ptr<SharedRegion> region, std::vector<int> me
       warn_(std::move(warn)) {
   if (region_->plan().areas() > ControlBlock::most_areas)
     throw std::logic_error("a region has more areas than a control block has room for");
+  // So that publish() comes to wake_all(): a simulation is told of all that is shown.
+  if (simulated_schedule() != nullptr) [[unlikely]]
+    common().sleepers.fetch_add(1, std::memory_order_relaxed);
 }
 
 ShmChannel::~ShmChannel() = default;
@@ -57,6 +61,7 @@ void ShmChannel::wake_all() {
     other.bell.fetch_add(1, std::memory_order_seq_cst);
     futex_wake(&other.bell);
   }
+  show_to_schedule();
 }
 
 // Seen by publish() before the flag that is looked at once more afterwards, or the flag is seen by

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "base/schedule_point.hpp"
 #include "hymn/error.hpp"
 
 namespace hymn {
@@ -24,6 +25,7 @@ bool ThreadBoard::Visit::try_arrive() {
     slot.shown[static_cast<std::size_t>(member_)] = shown_;
     slot.counts.fetch_add(one_arrived, std::memory_order_acq_rel);
     arrived_ = true;
+    show_to_schedule();
   }
   const std::uint64_t counts = slot.counts.load(std::memory_order_acquire);
   if ((counts & ended) != 0) board_->throw_ended();
@@ -44,6 +46,7 @@ void ThreadBoard::Visit::begin_part() {
 
 void ThreadBoard::Visit::end_part() {
   board_->slot(number_).counts.fetch_add(one_done - one_working, std::memory_order_acq_rel);
+  show_to_schedule();
 }
 
 void ThreadBoard::Visit::fail_part() {
@@ -62,6 +65,7 @@ bool ThreadBoard::Visit::try_leave() {
     // Keep the mark of an ended board; clear the counts.
     slot.counts.fetch_and(ended, std::memory_order_acq_rel);
     slot.number.store(number_ + ring, std::memory_order_release);
+    show_to_schedule();
   }
   return true;
 }

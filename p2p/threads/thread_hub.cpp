@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/schedule_point.hpp"
 #include "p2p/shm/heap_region.hpp"
 #include "p2p/threads/thread_board.hpp"
 
@@ -38,8 +39,11 @@ void ThreadHub::throw_if_aborted() {
 void ThreadHub::deliver(int to, std::uint64_t tag, ExchangeMessage message) {
   throw_if_aborted();
   Mailbox& mailbox = *mailboxes_.at(static_cast<std::size_t>(to));
-  std::lock_guard lock(mailbox.mutex);
-  mailbox.arrived.add(tag, std::move(message));
+  {
+    std::lock_guard lock(mailbox.mutex);
+    mailbox.arrived.add(tag, std::move(message));
+  }
+  show_to_schedule();
 }
 
 std::optional<ExchangeMessage> ThreadHub::take(int rank, int from, std::uint64_t tag) {

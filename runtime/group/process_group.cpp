@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/schedule_point.hpp"
 #include "runtime/group/device_barrier.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/message_probe.hpp"
@@ -124,7 +125,9 @@ MessageInfo ProcessGroup::probe(int source, int tag, const CallOptions& options)
   return detail::MessageProbe(need(state_), source, tag).wait(options, __builtin_return_address(0));
 }
 std::optional<MessageInfo> ProcessGroup::iprobe(int source, int tag) {
-  return detail::MessageProbe(need(state_), source, tag).look();
+  auto found = detail::MessageProbe(need(state_), source, tag).look();
+  if (!found) leave_turn_to_others();
+  return found;
 }
 
 void ProcessGroup::abort(const std::string& reason) {
@@ -134,7 +137,7 @@ void ProcessGroup::abort(const std::string& reason) {
 }
 bool ProcessGroup::is_aborted() const {
   detail::GroupState& state = need(state_);
-  if (!state.health().is_aborted()) return false;
+  if (!answered(state.health().is_aborted())) return false;
   state.works().end_given_up();
   return true;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/schedule_point.hpp"
 #include "hymn/error.hpp"
 #include "runtime/group/group_state.hpp"
 #include "runtime/group/work_wait.hpp"
@@ -22,8 +23,8 @@ detail::WorkState& need(const std::shared_ptr<detail::WorkState>& state) {
 
 }  // namespace
 
-bool Work::test() { return detail::WorkWait(need(state_)).test(); }
-bool Work::is_completed() const { return need(state_).is_completed(); }
+bool Work::test() { return answered(detail::WorkWait(need(state_)).test()); }
+bool Work::is_completed() const { return answered(need(state_).is_completed()); }
 void Work::wait() { detail::WorkWait(need(state_)).wait({}); }
 void Work::wait(Timeout timeout) { detail::WorkWait(need(state_)).wait(timeout); }
 void Work::wait_on(void* stream) { detail::WorkWait(need(state_)).wait_on(stream); }

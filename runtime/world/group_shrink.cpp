@@ -146,6 +146,9 @@ std::shared_ptr<GroupState> GroupShrink::make(const GroupState& group,
     shrunk->health().abort_here({"a rank was lost before all had the group"});
     return nullptr;
   }
+  // The thread that brings the news may not have told the group yet.
+  if (const auto heard = world_.peers.agent()->abort_of(verdict.new_uid))
+    shrunk->health().abort_here({heard->reason, heard->missing});
   if (shrunk->health().is_aborted()) {
     if (!shrunk->health().abort_failure().missing.empty()) return nullptr;
     std::rethrow_exception(shrunk->health().aborted_error("shrink"));

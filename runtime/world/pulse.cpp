@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/helper_thread.hpp"
+#include "base/schedule_point.hpp"
 
 namespace hymn {
 namespace {
@@ -33,6 +34,7 @@ void Pulse::remove(int rank) {
 }
 
 void Pulse::run() {
+  if (Schedule* const schedule = simulated_schedule()) schedule->serves_all();
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, interval, [this] { return ending_; }))
     // What fails for one rank is no affair of the others; the next beat comes all the same.

@@ -104,8 +104,7 @@ PeerNews read_end(int rank, const RecorderView& view) {
     news.detail = fmt::format("its process has exited with status {} without ending its world",
                               farewell - RecorderHeader::farewell_exit);
   }
-  for (const GroupLineSeen& line : view.groups())
-    news.marks.push_back({line.uid, line.collectives, line.completed});
+  news.marks = view.marks();
   return news;
 }
 

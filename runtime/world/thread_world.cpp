@@ -110,11 +110,27 @@ using MakeParts = std::function<detail::WorldParts(int rank)>;
 
 /// What all ranks of a run share.
 struct Common {
-  explicit Common(int ranks)
-      : hub(std::make_shared<ThreadHub>(ranks)),
+  Common(int ranks, RankSeams* seams_)
+      : seams(seams_),
+        hub(std::make_shared<ThreadHub>(ranks)),
         in_process_coordinator(std::make_shared<control::InProcessCoordinator>(ranks)),
         pulse(std::make_shared<Pulse>()),
-        records(std::make_shared<RecordTable>(ranks)) {}
+        records(std::make_shared<RecordTable>(ranks)) {
+    if (seams == nullptr) return;
+    seams->begin(
+        [coordinator = in_process_coordinator, all = records](int rank, const std::string& how) {
+          PeerNews news{.rank = rank, .state = PeerState::dead, .detail = how};
+          if (const auto view = all->view_of(rank)) news.marks = view->marks();
+          coordinator->bury(news);
+        });
+  }
+  std::shared_ptr<Exchange> exchange_of(int rank) const {
+    auto plain = std::make_shared<ThreadExchange>(hub, rank);
+    if (seams == nullptr) return plain;
+    return seams->between(rank, std::move(plain));
+  }
+
+  RankSeams* seams;
   std::shared_ptr<ThreadHub> hub;
   std::shared_ptr<control::InProcessCoordinator> in_process_coordinator;
   std::shared_ptr<Pulse> pulse;
@@ -126,10 +142,12 @@ Ending run_one(const Common& common, int rank, const MakeParts& make_parts,
   const auto& hub = common.hub;
   Ending ending;
   guard(*hub, rank, ending, [&] {
+    if (common.seams != nullptr) common.seams->begin_rank(rank);
     detail::WorldParts parts = make_parts(rank);
-    parts.exchange = std::make_shared<ThreadExchange>(hub, rank);
+    parts.exchange = common.exchange_of(rank);
     parts.in_one_process = true;
-    parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
+    if (common.seams == nullptr || common.seams->let_share_memory())
+      parts.mechanisms.push_back(std::make_unique<ThreadMechanism>(hub));
     parts.mechanisms.push_back(std::make_unique<ShmMechanism>(
         std::make_unique<ThreadRegions>(hub, rank), Logger(parts.config.log_level, rank)));
     parts.mechanisms.push_back(std::make_unique<HierarchicalMechanism>());
@@ -196,8 +214,9 @@ void RanksFailed::rethrow_first() const { std::rethrow_exception(failures_.front
 namespace {
 
 /// Runs all ranks, and throws what they threw.
-void run_all(int ranks, const MakeParts& make_parts, const std::function<void(World&)>& rank_main) {
-  const Common common(ranks);
+void run_all(int ranks, const MakeParts& make_parts, const std::function<void(World&)>& rank_main,
+             RankSeams* seams = nullptr) {
+  const Common common(ranks, seams);
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   auto threads = start_threads(*common.hub, ranks, [&](int rank) {
     Ending& ending = endings[static_cast<std::size_t>(rank)];
@@ -240,8 +259,8 @@ void run_ranks(int ranks, const std::function<void(World&)>& rank_main,
 }
 
 void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
-                         const std::function<void(World&)>& rank_main,
-                         const WorldOptions& options) {
+                         const std::function<void(World&)>& rank_main, const WorldOptions& options,
+                         RankSeams* seams) {
   const auto make_parts = [&](int rank) {
     const PretendedRank& pretended = ranks.at(static_cast<std::size_t>(rank));
     detail::WorldParts parts(pretended.config, options);
@@ -252,7 +271,7 @@ void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
     }
     return parts;
   };
-  run_all(static_cast<int>(ranks.size()), make_parts, rank_main);
+  run_all(static_cast<int>(ranks.size()), make_parts, rank_main, seams);
 }
 
 }  // namespace hymn

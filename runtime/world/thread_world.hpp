@@ -9,6 +9,7 @@
 #include "base/config.hpp"
 #include "hymn/world.hpp"
 #include "runtime/mechanisms/nccl_mechanism.hpp"
+#include "runtime/world/rank_seams.hpp"
 #include "topology/machine.hpp"
 
 namespace hymn {
@@ -30,9 +31,9 @@ struct PretendedRank {
 };
 
 /// As run_ranks, one rank for each of `ranks`. They meet as processes of their own do; nothing is
-/// really bound.
+/// really bound. `seams`: null: nothing stands between them.
 void run_pretended_ranks(const std::vector<PretendedRank>& ranks,
                          const std::function<void(World&)>& rank_main,
-                         const WorldOptions& options = {});
+                         const WorldOptions& options = {}, RankSeams* seams = nullptr);
 
 }  // namespace hymn

@@ -18,6 +18,7 @@ struct ToyThread {
   static CorePressure& pressure() { return core; }
   static YieldPrice& yield_price() { return price; }
   static CoreEscape& core_escape() { return escape; }
+  static bool gives_turn(long) { return false; }
 
   static void reset() {
     relaxed = yielded = napped = counted = 0;

@@ -1,0 +1,394 @@
+#include "simulation/scheduler.hpp"
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "simulation/real_calls.hpp"
+#include "simulation/simulated_time.hpp"
+#include "simulation/thread_start.hpp"
+
+namespace hymn::sim {
+namespace {
+
+void await_change(std::atomic<std::uint32_t>& word, std::uint32_t from) {
+  real().syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, from, nullptr, nullptr, 0);
+}
+void tell_change(std::atomic<std::uint32_t>& word) {
+  real().syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+SimulatedThread*& this_thread() noexcept {
+  thread_local SimulatedThread* thread = nullptr;
+  return thread;
+}
+
+Scheduler::Scheduler(const SimulationOptions& options)
+    : most_steps_(options.most_steps),
+      keeps_story_(options.story),
+      strategy_(make_strategy(options)) {}
+
+// --- The thread that simulates
+
+bool Scheduler::run(std::function<void()> first) {
+  const pthread_t root = start_first_thread(*this, std::move(first));
+  hand_baton_to(*threads_.front());
+  while (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::running))
+    await_change(end_, static_cast<std::uint32_t>(End::running));
+  if (end_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(End::stuck)) return false;
+  real().join(root, nullptr);
+  return true;
+}
+
+void Scheduler::end(End how) {
+  end_.store(static_cast<std::uint32_t>(how), std::memory_order_release);
+  tell_change(end_);
+}
+
+void Scheduler::stop_here(const std::string& problem) {
+  problem_ = fmt::format("{} after {:.3f} ms and {} steps: {}", problem,
+                         milliseconds(now_ - beginning), steps_, describe_threads());
+  end(End::stuck);
+  std::atomic<std::uint32_t> nothing{0};
+  while (true) await_change(nothing, 0);
+}
+
+std::string Scheduler::describe_threads() const {
+  std::string all;
+  const auto add = [&](const SimulatedThread& thread, std::string_view what) {
+    const std::string whose = thread.rank < 0 ? "" : fmt::format(" (rank {})", thread.rank);
+    all += fmt::format("{}thread {}{} {}", all.empty() ? "" : "; ", thread.id, whose, what);
+  };
+  for (const auto& thread : threads_) {
+    const bool is_dead = thread->rank >= 0 && this->is_dead(thread->rank);
+    switch (thread->state) {
+      case State::able:
+        add(*thread, is_dead ? "has died" : "could go on");
+        break;
+      case State::looking:
+        add(*thread, is_dead ? "has died" : "waits for other ranks");
+        break;
+      case State::asleep:
+        add(*thread, is_dead ? "has died" : "sleeps");
+        break;
+      case State::blocked:
+        add(*thread, is_dead ? "has died" : "waits for a lock, a condition or another thread");
+        break;
+      case State::ended:
+        break;
+    }
+  }
+  return all;
+}
+
+// --- Threads
+
+SimulatedThread& Scheduler::add_thread(int rank) {
+  auto thread = std::make_unique<SimulatedThread>();
+  thread->scheduler = this;
+  thread->id = static_cast<int>(threads_.size());
+  thread->rank = rank;
+  return *threads_.emplace_back(std::move(thread));
+}
+
+SimulatedThread* Scheduler::find_thread(pthread_t handle) {
+  // The last of that number: the system gives those of threads that were joined out again.
+  for (auto thread = threads_.rbegin(); thread != threads_.rend(); ++thread)
+    if (pthread_equal((*thread)->handle, handle) != 0) return thread->get();
+  return nullptr;
+}
+
+void Scheduler::enter(SimulatedThread& thread) {
+  this_thread() = &thread;
+  await_baton(thread);
+}
+
+void Scheduler::leave() {
+  SimulatedThread& thread = *this_thread();
+  if (const auto own = own_thread_.find(thread.rank);
+      own != own_thread_.end() && own->second == &thread) {
+    if (living_ranks_.contains(thread.rank)) {
+      tell("returns");
+      end_of_ranks_ = now_;
+      living_ranks_.erase(thread.rank);
+      if (are_ranks_done()) wake(&faults_begin_, true);  // there was none to have any
+    }
+  }
+  thread.state = State::ended;
+  count_point(thread, Point::waits);
+  wake(&thread, true);
+  this_thread() = nullptr;
+  const bool was_last =
+      std::ranges::all_of(threads_, [](const auto& other) { return other->state == State::ended; });
+  if (was_last) return end(End::done);
+  hand_baton_to(*choose(thread, Point::waits));
+}
+
+void Scheduler::hand_baton_to(SimulatedThread& thread) {
+  thread.baton.store(1, std::memory_order_release);
+  tell_change(thread.baton);
+}
+
+void Scheduler::await_baton(SimulatedThread& thread) {
+  while (thread.baton.exchange(0, std::memory_order_acquire) == 0) await_change(thread.baton, 0);
+}
+
+// --- Turns
+
+void Scheduler::give_turn(Point point) {
+  SimulatedThread& thread = *this_thread();
+  pass_on(point);
+  slow_step(thread);
+}
+
+void Scheduler::look_for_news(Duration at_most) {
+  SimulatedThread& thread = *this_thread();
+  thread.state = State::looking;
+  thread.seen_news = news_;
+  thread.wakes = now_ + at_most;
+  thread.waits_for = at_most;
+  pass_on(Point::waits);
+  slow_step(thread);
+}
+
+void Scheduler::sleep_until(TimePoint when) {
+  SimulatedThread& thread = *this_thread();
+  thread.state = State::asleep;
+  thread.wakes = when;
+  thread.waits_for = when - now_;
+  pass_on(Point::waits);
+}
+
+void Scheduler::sleep_until_fault(Duration at, std::uint64_t step) {
+  while (faults_begin_ == never && !are_ranks_done()) block(&faults_begin_);
+  if (step == 0) return sleep_until(faults_begin_ + at);
+  SimulatedThread& thread = *this_thread();
+  thread.state = State::asleep;
+  thread.wakes_at_step = first_fault_step_ + step;
+  pass_on(Point::waits);
+}
+
+void Scheduler::begin_faults() {
+  faults_begin_ = now_;
+  first_fault_step_ = steps_;
+  wake(&faults_begin_, true);
+}
+
+void Scheduler::slow_step(SimulatedThread& thread) {
+  const auto slowness = slowness_.find(thread.rank);
+  if (slowness != slowness_.end()) sleep_until(now_ + slowness->second);
+}
+
+bool Scheduler::block(const void* on, TimePoint until) {
+  SimulatedThread& thread = *this_thread();
+  thread.state = State::blocked;
+  thread.blocked_on = on;
+  thread.was_woken = false;
+  thread.wakes = until;
+  thread.waits_for = until == never ? Duration::max() : until - now_;
+  pass_on(Point::waits);
+  thread.blocked_on = nullptr;
+  return thread.was_woken;
+}
+
+void Scheduler::wake(const void* on, bool all) {
+  for (const auto& thread : threads_) {
+    if (thread->state != State::blocked || thread->blocked_on != on || thread->was_woken) continue;
+    thread->was_woken = true;
+    ++news_;
+    if (!all) return;
+  }
+}
+
+void Scheduler::note_locks(int more) {
+  SimulatedThread& thread = *this_thread();
+  thread.locks += more;
+  // It was let go on for others to get the lock.
+  if (more < 0 && is_frozen(thread)) give_turn(Point::lock);
+}
+
+void Scheduler::shown() noexcept {
+  if (this_thread() == nullptr) return;
+  ++news_;
+  give_turn(Point::shown);
+}
+
+void Scheduler::serves_all() noexcept {
+  if (SimulatedThread* const thread = this_thread()) thread->rank = -1;
+}
+
+bool Scheduler::waits(long nanoseconds) {
+  SimulatedThread* const thread = this_thread();
+  if (thread == nullptr) return false;
+  const auto take_down = [&] {
+    return !thread->has_died && thread->rank >= 0 && is_dead(thread->rank) && are_ranks_done() &&
+           std::uncaught_exceptions() == 0;
+  };
+  if (!take_down()) look_for_news(std::chrono::nanoseconds(nanoseconds));
+  if (!take_down()) return true;
+  thread->has_died = true;
+  throw RankDied{};
+}
+
+void Scheduler::pass_on(Point point) {
+  SimulatedThread& thread = *this_thread();
+  count_point(thread, point);
+  SimulatedThread& next = *choose(thread, point);
+  if (&next != &thread) {
+    hand_baton_to(next);
+    await_baton(thread);
+  }
+  thread.state = State::able;
+  thread.wakes = never;
+  thread.wakes_at_step = 0;
+}
+
+// How often it waits depends on others; what it does between does so less.
+void Scheduler::count_point(SimulatedThread& thread, Point point) {
+  if (point == Point::waits) {
+    ++thread.waits;
+  } else {
+    ++thread.points;
+    thread.waits = 0;
+  }
+}
+
+bool Scheduler::is_frozen(const SimulatedThread& thread) const {
+  if (thread.rank < 0 || thread.locks > 0) return false;
+  if (is_dead(thread.rank)) return !are_ranks_done();
+  return is_stalled(thread.rank);
+}
+
+// For ever is until all others have returned.
+bool Scheduler::is_stalled(int rank) const {
+  const auto is_still = [this](int one) {
+    const auto stalled = stalled_until_.find(one);
+    return stalled != stalled_until_.end() && now_ < stalled->second;
+  };
+  return is_still(rank) && !std::ranges::all_of(living_ranks_, is_still);
+}
+
+bool Scheduler::is_able(const SimulatedThread& thread) const {
+  const auto could = [&] {
+    switch (thread.state) {
+      case State::able:
+        return true;
+      case State::looking:
+        return thread.seen_news != news_ || thread.wakes <= now_;
+      case State::asleep:
+        if (thread.wakes_at_step == 0) return thread.wakes <= now_;
+        return thread.wakes_at_step <= steps_ || are_ranks_done();
+      case State::blocked:
+        return thread.was_woken || thread.wakes <= now_;
+      case State::ended:
+        return false;
+    }
+    return false;
+  };
+  return could() && !is_frozen(thread);
+}
+
+void Scheduler::find_able() {
+  able_.clear();
+  for (const auto& thread : threads_)
+    if (is_able(*thread)) able_.push_back(thread->id);
+}
+
+SimulatedThread* Scheduler::choose(SimulatedThread& current, Point point) {
+  if (++steps_ > most_steps_) stop_here("the simulation gets nowhere");
+  now_ += step_takes;
+  while (!expected_.empty() && *expected_.begin() <= now_) {
+    expected_.erase(expected_.begin());
+    ++news_;
+  }
+  for (find_able(); able_.empty(); find_able())
+    if (!move_time()) stop_here("nobody can go on");
+  int next = able_.front();
+  if (able_.size() > 1) {
+    const Turn turn{point, current.id, current.points, current.waits, able_};
+    next = strategy_->next(turn);
+    if (next != usual_next(turn))
+      changes_.push_back({current.id, current.points, current.waits, next});
+  }
+  return threads_[static_cast<std::size_t>(next)].get();
+}
+
+// --- Time
+
+// Where nobody has shown anything for long, those who only look again and again, each for a short
+// time, would keep a limit of minutes from coming for millions of steps: they miss some looks.
+// Whoever sleeps for longer than that is woken when it should be.
+Duration Scheduler::leap() {
+  constexpr int patience = 64;
+  if (news_ != news_when_moved_) {
+    news_when_moved_ = news_;
+    moves_without_news_ = 0;
+    quiet_since_ = now_;
+  }
+  return ++moves_without_news_ < patience ? Duration(0) : (now_ - quiet_since_) / 16;
+}
+
+bool Scheduler::move_time() {
+  const Duration leap = this->leap();
+  TimePoint first = never;
+  TimePoint firm = never;
+  std::uint64_t first_step = 0;
+  const auto add = [&](TimePoint when, bool is_firm) {
+    first = std::min(first, when);
+    if (is_firm) firm = std::min(firm, when);
+  };
+  for (const auto& thread : threads_) {
+    if (thread->state == State::ended || thread->state == State::able) continue;
+    if (is_frozen(*thread)) continue;
+    if (const std::uint64_t step = thread->wakes_at_step; step != 0)
+      first_step = first_step == 0 ? step : std::min(first_step, step);
+    if (thread->wakes != never) add(thread->wakes, thread->waits_for >= leap);
+  }
+  for (const auto& [rank, until] : stalled_until_)
+    if (until > now_ && until != never) add(until, true);
+  if (!expected_.empty()) add(*expected_.begin(), true);
+  if (first == never) {
+    // What is to happen at some step happens now: there would be no more of them.
+    steps_ = std::max(steps_, first_step);
+    return first_step != 0;
+  }
+  now_ = std::max({now_, first, std::min(now_ + leap, firm)});
+  while (!expected_.empty() && *expected_.begin() <= now_) {
+    expected_.erase(expected_.begin());
+    ++news_;
+  }
+  return true;
+}
+
+// --- Ranks
+
+void Scheduler::begin_rank(int rank) {
+  SimulatedThread& thread = *this_thread();
+  thread.rank = rank;
+  own_thread_[rank] = &thread;
+  living_ranks_.insert(rank);
+  ++begun_ranks_;
+}
+
+bool Scheduler::kill(int rank) {
+  if (living_ranks_.erase(rank) == 0) return false;
+  dead_.insert(rank);
+  return true;
+}
+
+// --- What is told of it
+
+void Scheduler::tell(std::string line) {
+  // A rank that has died runs on for a moment when all is over.
+  if (!keeps_story_ || (begun_ranks_ > 0 && living_ranks_.empty())) return;
+  const SimulatedThread* const thread = this_thread();
+  const std::string who =
+      thread == nullptr || thread->rank < 0 ? "" : fmt::format("rank {} ", thread->rank);
+  lines_.push_back(fmt::format("{:12.4f} ms  {}{}", milliseconds(now_ - beginning), who, line));
+}
+
+}  // namespace hymn::sim

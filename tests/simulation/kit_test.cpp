@@ -1,0 +1,382 @@
+// The deterministic world itself: the same seed the same steps, time that passes at once, threads
+// and locks of the program's own, what goes wrong on purpose, and what is found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "hymn/hymn.hpp"
+#include "hymn/simulation.hpp"
+
+namespace hymn::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+SimulationOptions ranks(int count, std::uint64_t seed = 0) {
+  return {.ranks = count, .seed = seed, .story = true};
+}
+
+void sum_once(World& world) {
+  std::int32_t sum = 1;
+  world.group().all_reduce(sum);
+  if (sum != world.size()) throw std::runtime_error("a wrong sum");
+}
+
+/// Which rank came first, and second.
+std::string order_of(const SimulationOptions& options) {
+  std::string order;
+  const SimulationResult result = simulate(options, [&](World& world) {
+    world.group().barrier();
+    order += std::to_string(world.rank());
+  });
+  EXPECT_TRUE(result.ok()) << result.text;
+  return order;
+}
+
+TEST(Simulation, OneSeedGivesTheSameStepsAgain) {
+  for (const SchedulePolicy policy :
+       {SchedulePolicy::random, SchedulePolicy::round_robin, SchedulePolicy::priorities}) {
+    SimulationOptions options = ranks(4, 7);
+    options.policy = policy;
+    const SimulationResult first = simulate(options, sum_once);
+    const SimulationResult second = simulate(options, sum_once);
+    EXPECT_TRUE(first.ok()) << first.text;
+    EXPECT_EQ(first.steps, second.steps);
+    EXPECT_EQ(first.time, second.time);
+    EXPECT_EQ(first.changes, second.changes);
+    EXPECT_EQ(first.lines, second.lines);
+  }
+}
+
+TEST(Simulation, SeedsDiffer) {
+  std::set<std::string> orders;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) orders.insert(order_of(ranks(3, seed)));
+  EXPECT_EQ(orders.size(), 6u);  // all that there are
+}
+
+TEST(Simulation, AScheduleThatWasRecordedIsPlayedAgain) {
+  SimulationOptions options = ranks(3, 11);
+  const SimulationResult recorded = simulate(options, sum_once);
+  options.seed = 12;
+  options.replay = recorded.changes;
+  const SimulationResult played = simulate(options, sum_once);
+  EXPECT_EQ(played.steps, recorded.steps);
+  EXPECT_EQ(played.changes, recorded.changes);
+}
+
+TEST(Simulation, TimePassesAtOnce) {
+  const auto began = std::chrono::steady_clock::now();
+  SimulationOptions options = ranks(2);
+  options.world.timeout = Timeout::none();
+  const SimulationResult result = simulate(options, [](World& world) {
+    const auto before = std::chrono::steady_clock::now();
+    if (world.rank() == 0) {
+      std::this_thread::sleep_for(1h);
+      EXPECT_GE(std::chrono::steady_clock::now() - before, 1h);
+    }
+    world.group().barrier();
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 1h + 1s);
+  });
+  EXPECT_TRUE(result.ok()) << result.text;
+  EXPECT_GE(result.time, 1h);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 1min);
+}
+
+TEST(Simulation, ALimitOf30MinutesPassesAtOnce) {
+  SimulationOptions options = ranks(2);
+  options.world.timeout = std::chrono::minutes(30);
+  const SimulationResult result = simulate(options, [](World& world) {
+    if (world.rank() == 0) world.group().barrier();
+    std::this_thread::sleep_for(1h);
+  });
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.text, HasSubstr("timeout: barrier #1"));
+  EXPECT_THAT(result.text, HasSubstr("(limit 1800.000 s); missing: rank 1"));
+  EXPECT_GE(result.time, 30min);
+  EXPECT_LT(result.time, 2h);
+}
+
+TEST(Simulation, LocksConditionsAndThreadsOfTheProgramsOwnAreSimulated) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const SimulationResult result = simulate(ranks(2, seed), [](World& world) {
+      std::mutex mutex;
+      std::condition_variable changed;
+      int turn = 0;
+      std::vector<std::thread> threads;
+      for (int me = 0; me < 3; ++me)
+        threads.emplace_back([&, me] {
+          std::unique_lock lock(mutex);
+          changed.wait(lock, [&] { return turn == me; });
+          ++turn;
+          changed.notify_all();
+        });
+      for (std::thread& thread : threads) thread.join();
+      auto promised = std::async(std::launch::async, [] { return 40; });
+      std::int32_t sum = promised.get() + turn;
+      world.group().all_reduce(sum);
+      EXPECT_EQ(sum, 2 * 43);
+    });
+    EXPECT_TRUE(result.ok()) << result.story();
+  }
+}
+
+TEST(Simulation, AnErrorIsThatOfRunRanks) {
+  const SimulationResult result = simulate(ranks(3), [](World& world) {
+    if (world.rank() == 1) throw std::runtime_error("an own error");
+    world.group().barrier();
+  });
+  EXPECT_THAT(result.text, HasSubstr("rank 1: an own error"));
+  EXPECT_THROW(result.rethrow(), RanksFailed);
+}
+
+TEST(Simulation, WhereNobodyCanGoOnItSaysWhoWaits) {
+  const SimulationResult result = simulate(ranks(2), [](World&) {
+    std::mutex* const never_freed = new std::mutex;  // the threads stay, and it with them
+    never_freed->lock();
+    std::thread([never_freed] { never_freed->lock(); }).join();
+  });
+  ASSERT_FALSE(result.ok());
+  EXPECT_THROW(result.rethrow(), SimulationStuck);
+  EXPECT_THAT(result.text, HasSubstr("(rank 1) waits for a lock"));
+  EXPECT_TRUE(simulate(ranks(2), sum_once).ok());  // and the next one runs
+}
+
+TEST(Simulation, OneThatGetsNowhereIsGivenUp) {
+  SimulationOptions options = ranks(2);
+  options.most_steps = 5000;
+  const SimulationResult result = simulate(options, [](World&) {
+    while (true) std::this_thread::yield();
+  });
+  EXPECT_THAT(result.text, HasSubstr("gets nowhere"));
+}
+
+TEST(Simulation, OptionsThatContradictEachOtherAreRefused) {
+  EXPECT_THROW(simulate(ranks(0), sum_once), UsageError);
+  SimulationOptions options = ranks(2);
+  options.hosts = {0};
+  EXPECT_THROW(simulate(options, sum_once), UsageError);
+  options.hosts = {0, -1};
+  EXPECT_THROW(simulate(options, sum_once), UsageError);
+  for (const Fault& fault : {Fault::death(2, 1ms), Fault::cut(0, 1, 1ms), Fault::late(0, 5, 0, 1s),
+                             Fault::stall(-1, 1ms, 1s)}) {
+    options = ranks(2);
+    options.faults = {fault};
+    EXPECT_THROW(simulate(options, sum_once), UsageError);
+  }
+  EXPECT_THROW(
+      simulate(ranks(1), [](World&) { (void)simulate(ranks(1), sum_once).ok(); }).rethrow(),
+      RanksFailed);
+}
+
+// --- Hosts and links
+
+TEST(SimulatedLinks, CarryMessagesInTheirTime) {
+  SimulationOptions options = ranks(2);
+  options.hosts = {0, 1};
+  options.link = {.latency = 1s, .bytes_per_second = 1e6};
+  const SimulationResult result = simulate(options, [](World& world) {
+    std::vector<std::byte> data(2'000'000);
+    world.group().barrier();
+    const auto began = std::chrono::steady_clock::now();
+    if (world.rank() == 0)
+      world.group().send(BufferView(data.data(), data.size(), DataType::uint8), 1);
+    else
+      world.group().recv(BufferView(data.data(), data.size(), DataType::uint8), 0);
+    // Two seconds for the bytes, and one for the way; the sender need not wait.
+    if (world.rank() == 1) {
+      EXPECT_GE(std::chrono::steady_clock::now() - began, 2s);
+      EXPECT_LT(std::chrono::steady_clock::now() - began, 5s);
+    }
+  });
+  EXPECT_TRUE(result.ok()) << result.text;
+}
+
+void sum_100_times(World& world) {
+  for (int i = 0; i < 100; ++i) {
+    sum_once(world);
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+TEST(SimulatedLinks, ACutThatHealsLosesNothing) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SimulationOptions options = ranks(4, seed);
+    options.hosts = {0, 0, 1, 1};
+    options.faults = {Fault::cut(0, 1, 20ms, 4s)};
+    const SimulationResult result = simulate(options, sum_100_times);
+    EXPECT_TRUE(result.ok()) << result.story();
+    EXPECT_GE(result.time, 4s);
+    EXPECT_LT(result.time, 5s);
+  }
+}
+
+TEST(SimulatedLinks, ACutForGoodEndsAtTheLimit) {
+  SimulationOptions options = ranks(2);
+  options.hosts = {0, 1};
+  options.faults = {Fault::cut(0, 1, 20ms)};
+  const SimulationResult result = simulate(options, sum_100_times);
+  EXPECT_THAT(result.text, HasSubstr("timeout: all_reduce"));
+  EXPECT_GE(result.time, 30min);
+}
+
+TEST(SimulatedLinks, ALateMessageHoldsUpWhoWaitsForIt) {
+  SimulationOptions options = ranks(2);
+  options.hosts = {0, 1};
+  const Duration usual = simulate(options, sum_100_times).time;
+  options.faults = {Fault::late(0, 1, 60, 10s)};
+  const SimulationResult result = simulate(options, sum_100_times);
+  EXPECT_TRUE(result.ok()) << result.text;
+  EXPECT_GE(result.time, usual + 9s);
+  EXPECT_LT(result.time, usual + 11s);
+}
+
+// --- Ranks that die, stop, or are slow
+
+/// Sums again and again, by whoever is left, until all of those have made so many.
+void sum_and_shrink(World& world, int times) {
+  ProcessGroup group = world.group();
+  for (int done = 0; done < times;) {
+    try {
+      std::int32_t sum = 1;
+      group.all_reduce(sum);
+      if (sum != group.size()) throw std::runtime_error("a wrong sum");
+      ++done;
+    } catch (const Error&) {
+      group = group.shrink();
+      // They may have made different numbers of them.
+      std::int32_t least = done;
+      group.all_reduce(least, ReduceOp::min);
+      done = least;
+    }
+  }
+}
+
+TEST(SimulatedFaults, OthersGoOnWithoutARankThatDies) {
+  for (const std::uint64_t step : {1000, 1200, 1500, 1501, 1502, 2000}) {
+    SimulationOptions options = ranks(4, step);
+    options.faults = {Fault::death_at_step(2, step)};
+    const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 200); });
+    EXPECT_TRUE(result.ok()) << result.story();
+    EXPECT_THAT(result.story(), HasSubstr("rank 2 dies at step"));
+  }
+}
+
+TEST(SimulatedFaults, ADeathIsToldToWhoWaits) {
+  SimulationOptions options = ranks(2);
+  options.faults = {Fault::death(1, 1s)};
+  const SimulationResult result = simulate(options, [](World& world) {
+    if (world.rank() == 1) std::this_thread::sleep_for(1h);
+    world.group().barrier();
+  });
+  EXPECT_THAT(result.text, HasSubstr("rank 1 (host0"));
+  EXPECT_THAT(result.text, HasSubstr("is dead: its process has ended"));
+  EXPECT_LT(result.time, 2s);
+}
+
+TEST(SimulatedFaults, AStalledRankIsWaitedFor) {
+  SimulationOptions options = ranks(3);
+  options.faults = {Fault::stall(1, 20ms, 5min)};
+  const SimulationResult result = simulate(options, sum_100_times);
+  EXPECT_TRUE(result.ok()) << result.text;
+  EXPECT_GE(result.time, 5min);
+  EXPECT_LT(result.time, 6min);
+}
+
+TEST(SimulatedFaults, OneStalledForEverIsTold) {
+  SimulationOptions options = ranks(2);
+  options.faults = {Fault::stall(1, 20ms, Fault::for_ever)};
+  const SimulationResult result = simulate(options, sum_100_times);
+  EXPECT_THAT(result.text, HasSubstr("timeout: all_reduce"));
+}
+
+TEST(SimulatedFaults, ASlowRankIsSlow) {
+  SimulationOptions options = ranks(2);
+  const Duration usual = simulate(options, sum_100_times).time;
+  options.faults = {Fault::slow(1, 1ms)};
+  const SimulationResult result = simulate(options, sum_100_times);
+  EXPECT_TRUE(result.ok()) << result.text;
+  EXPECT_GT(result.time, usual + 100ms);
+}
+
+TEST(SimulatedFaults, AreDrawnFromTheSeed) {
+  SimulationOptions options = ranks(4);
+  options.hosts = {0, 0, 1, 1};
+  options.random_faults = {.deaths = 1, .stalls = 1, .cuts = 1, .late = 1};
+  std::set<std::string> stories;
+  for (options.seed = 0; options.seed < 30; ++options.seed) {
+    const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 30); });
+    EXPECT_TRUE(result.ok()) << result.story();
+    EXPECT_EQ(result.faults.size(), 4u);
+    EXPECT_EQ(result.steps, simulate(options, [](World& w) { sum_and_shrink(w, 30); }).steps);
+    stories.insert(result.story());
+  }
+  EXPECT_EQ(stories.size(), 30u);
+}
+
+// --- What is found
+
+/// Two groups of the same ranks, which one rank uses in the other order when it is quick.
+void use_two_groups(World& world) {
+  ProcessGroup red = world.new_group({0, 1}, {.description = "red"});
+  ProcessGroup blue = world.new_group({0, 1}, {.description = "blue"});
+  std::atomic<bool> is_first = false;
+  std::thread other([&] {
+    if (world.rank() == 1) is_first = true;
+  });
+  const bool turned = is_first;
+  other.join();
+  std::int32_t value = 1;
+  (turned ? blue : red).all_reduce(value);
+  (turned ? red : blue).all_reduce(value);
+}
+
+TEST(Explore, FindsADeadlockOfTwoGroups) {
+  const SimulationOptions options = ranks(2);
+  const auto found = explore(options, 1000, use_two_groups);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->text, HasSubstr("deadlock: ranks 0, 1 wait for each other"));
+  const SimulationResult least = shorten(options, *found, use_two_groups);
+  EXPECT_FALSE(least.ok());
+  EXPECT_LE(least.changes.size(), 2u) << least.story();
+  EXPECT_THAT(least.story(), HasSubstr("seed"));
+}
+
+/// A rank that gives up on a message too early does not take it.
+void lose_a_message(World& world) {
+  std::int32_t value = 1;
+  if (world.rank() == 0) return world.group().send(value, 1, 5);
+  for (int tries = 0; tries < 40; ++tries)
+    if (world.group().iprobe(0, 5)) return (void)world.group().recv(value, 0, 5);
+  throw std::runtime_error("the message is lost");
+}
+
+TEST(Explore, FindsAMessageThatIsNotWaitedForLongEnough) {
+  SimulationOptions options = ranks(2);
+  options.random_faults = {.stalls = 1, .within = 50us, .longest = 1s};
+  const auto found = explore(options, 1000, lose_a_message);
+  ASSERT_TRUE(found);
+  const SimulationResult least = shorten(options, *found, lose_a_message);
+  EXPECT_LE(least.changes.size(), found->changes.size() / 4) << least.story();
+  EXPECT_THAT(least.text, HasSubstr("the message is lost"));
+}
+
+TEST(Explore, FindsNothingWhereNothingIs) { EXPECT_FALSE(explore(ranks(3), 50, sum_once)); }
+
+TEST(Shorten, RefusesWhatHasNotFailed) {
+  const SimulationResult fine = simulate(ranks(2), sum_once);
+  EXPECT_THROW(shorten(ranks(2), fine, sum_once), UsageError);
+}
+
+TEST(Story, TellsWhatTheProgramNotes) {
+  note_in_story("outside of a simulation: nothing");
+  const SimulationResult result = simulate(ranks(1), [](World&) { note_in_story("was here"); });
+  EXPECT_THAT(result.story(), HasSubstr("ms  rank 0 was here\n"));
+}
+
+}  // namespace
+}  // namespace hymn::test

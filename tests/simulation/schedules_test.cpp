@@ -1,0 +1,187 @@
+// hymn's own code under many schedules: every algorithm over shared memory, shrinking, joining.
+// TEST_SCHEDULES says how many of each.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "base/paths.hpp"
+#include "hymn/hymn.hpp"
+#include "hymn/simulation.hpp"
+#include "tests/support/known_call.hpp"
+#include "tests/support/rank_test.hpp"
+#include "tests/support/roads.hpp"
+
+namespace hymn::test {
+namespace {
+
+int schedules() {
+  const char* const text = std::getenv("TEST_SCHEDULES");
+  return text == nullptr ? 10'000 : std::atoi(text);
+}
+
+/// As many ranks as make a difference to some algorithm.
+int ranks_of(std::uint64_t seed) { return std::array{2, 3, 4, 2, 3, 5}[seed % 6]; }
+
+SchedulePolicy policy_of(std::uint64_t seed) {
+  return seed % 4 == 3 ? SchedulePolicy::priorities : SchedulePolicy::random;
+}
+
+/// Lengths around slots, and such that a call takes several rounds of them; calls must be short,
+/// for there are many.
+std::size_t draw_length(Drawer& drawer, const Cell& cell, std::size_t parts) {
+  static constexpr std::array<std::size_t, 10> bytes = {0,    1,    8,     64,    65,
+                                                        1000, 4096, 16384, 16500, 40000};
+  return drawer.one_of(bytes) / size_of(cell.dtype) / parts;
+}
+
+/// As many calls by this algorithm, one after the other without a rest between.
+void call_again_and_again(ProcessGroup& group, OpType type, const Road& road, std::uint64_t seed,
+                          int calls, std::map<Road, int>& made) {
+  Drawer drawer(seed);
+  for (int call = 0; call < calls; ++call) {
+    CallPlan plan{.type = type};
+    if (type != OpType::barrier) {
+      const Cell cell = drawer.one_of(cells_of(type));
+      const auto parts = has_blocks(type) ? static_cast<std::size_t>(group.size()) : 1;
+      plan = drawer.plan(type, cell, draw_length(drawer, cell, parts), group.size());
+    }
+    const KnownCall known(group, plan);
+    if (group.explain(known.request()).algorithm.empty()) continue;
+    if (group.rank() == 0) ++made[road];
+    if (drawer.one_in(3)) {
+      group.start(known.request()).wait();
+    } else {
+      group.run(known.request());
+    }
+    known.check();
+  }
+}
+
+}  // namespace
+
+inline bool operator<(const Road& one, const Road& other) {
+  return std::tie(one.path, one.algorithm) < std::tie(other.path, other.algorithm);
+}
+
+namespace {
+
+class Schedules : public testing::TestWithParam<OpType> {};
+
+TEST_P(Schedules, OfEveryAlgorithmOverSharedMemory) {
+  constexpr int calls_of_a_world = 100;
+  std::map<Road, int> made;
+  int least = 0;
+  for (std::uint64_t seed = 0; least < schedules(); ++seed) {
+    const SimulationOptions options{
+        .ranks = ranks_of(seed), .seed = seed, .policy = policy_of(seed)};
+    const SimulationResult result = simulate(options, [&](World& world) {
+      ProcessGroup free = world.new_group(everybody(world), {.path = every_path()});
+      for (const Road& road : roads_of(free, GetParam())) {
+        if (road.path != paths::shm) continue;
+        if (world.rank() == 0) made.try_emplace(road, 0);
+        ProcessGroup group = world.new_group(everybody(world), forced(road));
+        call_again_and_again(group, GetParam(), road, seed, calls_of_a_world, made);
+      }
+    });
+    ASSERT_TRUE(result.ok()) << result.story();
+    ASSERT_FALSE(HasFailure()) << result.story();
+    ASSERT_FALSE(made.empty());
+    least = std::ranges::min_element(made, {}, [](const auto& one) { return one.second; })->second;
+    if (seed > 100) {
+      ASSERT_GT(least, 0) << "an algorithm never runs";
+    }
+  }
+  for (const auto& [road, count] : made)
+    std::printf("%s: %d calls\n", to_string(road).c_str(), count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Schedules, testing::ValuesIn(collectives()),
+                         [](const auto& type) { return std::string(to_string(type.param)); });
+
+/// Sums by whoever is left; what a rank has summed all that are left have.
+void sum_and_shrink(World& world, int times) {
+  ProcessGroup group = world.group();
+  bool is_new = false;
+  for (int done = 0; done < times;) {
+    try {
+      if (is_new) group.all_reduce(done, ReduceOp::min);
+      is_new = false;
+      std::int32_t sum = 1;
+      group.all_reduce(sum);
+      EXPECT_EQ(sum, group.size());
+      ++done;
+    } catch (const Error&) {
+      group = group.shrink();
+      is_new = true;
+    }
+  }
+}
+
+TEST(Schedules, OfShrinking) {
+  for (int seed = 0; seed < schedules(); ++seed) {
+    SimulationOptions options{.ranks = ranks_of(static_cast<std::uint64_t>(seed)) + 1,
+                              .seed = static_cast<std::uint64_t>(seed),
+                              .policy = policy_of(static_cast<std::uint64_t>(seed))};
+    // Two deaths meet shrinking itself, and where it confirms what it has made.
+    options.random_faults = {.deaths = 1 + seed % 2, .within_steps = 2500};
+    options.death_notice = std::chrono::microseconds(10) * (1 + seed % 30);
+    const SimulationResult result = simulate(options, [](World& w) { sum_and_shrink(w, 20); });
+    ASSERT_TRUE(result.ok()) << result.story();
+    ASSERT_FALSE(testing::Test::HasFailure()) << result.story();
+  }
+}
+
+/// One of the two ways to make calls in a join: by hooks, or in the shadow of the others.
+class Summing : public Joinable {
+ public:
+  explicit Summing(ProcessGroup group) : group_(std::move(group)) {}
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments&) override {
+    return std::make_unique<Hook>(*this);
+  }
+  ProcessGroup join_group() const override { return group_; }
+  /// How many ranks took part with input.
+  int sum(int mine) {
+    std::int32_t all = mine;
+    group_.all_reduce(all);
+    return all;
+  }
+
+ private:
+  class Hook : public JoinHook {
+   public:
+    explicit Hook(Summing& summing) : summing_(summing) {}
+    void main_hook() override { summing_.sum(0); }
+
+   private:
+    Summing& summing_;
+  };
+  ProcessGroup group_;
+};
+
+TEST(Schedules, OfJoining) {
+  for (int seed = 0; seed < schedules(); ++seed) {
+    const SimulationOptions options{.ranks = ranks_of(static_cast<std::uint64_t>(seed)),
+                                    .seed = static_cast<std::uint64_t>(seed),
+                                    .policy = policy_of(static_cast<std::uint64_t>(seed))};
+    const auto inputs_of = [seed](int rank) { return (seed / 7 + rank * (1 + seed % 3)) % 5; };
+    const SimulationResult result = simulate(options, [&](World& world) {
+      Summing summing(world.group());
+      Join join({&summing});
+      const int mine = inputs_of(world.rank());
+      join.run([&] {
+        for (int input = 0; input < mine; ++input) {
+          Join::notify(summing);
+          int active = 0;
+          for (int rank = 0; rank < world.size(); ++rank) active += inputs_of(rank) > input;
+          EXPECT_EQ(summing.sum(1), active);
+        }
+      });
+    });
+    ASSERT_TRUE(result.ok()) << result.story();
+    ASSERT_FALSE(testing::Test::HasFailure()) << result.story();
+  }
+}
+
+}  // namespace
+}  // namespace hymn::test
