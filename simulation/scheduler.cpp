@@ -163,8 +163,13 @@ void Scheduler::sleep_until(TimePoint when) {
   pass_on(Point::waits);
 }
 
-void Scheduler::sleep_until_fault(Duration at, std::uint64_t step) {
+void Scheduler::await_faults() {
   while (faults_begin_ == never && !are_ranks_done()) block(&faults_begin_);
+}
+
+void Scheduler::sleep_until_fault(Duration at, std::uint64_t step) {
+  this_thread()->goes_first = true;
+  await_faults();
   if (step == 0) return sleep_until(faults_begin_ + at);
   SimulatedThread& thread = *this_thread();
   thread.state = State::asleep;
@@ -294,8 +299,28 @@ bool Scheduler::is_able(const SimulatedThread& thread) const {
 
 void Scheduler::find_able() {
   able_.clear();
-  for (const auto& thread : threads_)
-    if (is_able(*thread)) able_.push_back(thread->id);
+  for (const auto& thread : threads_) {
+    if (!is_able(*thread)) continue;
+    if (thread->goes_first) {
+      able_ = {thread->id};
+      return;
+    }
+    able_.push_back(thread->id);
+  }
+}
+
+int Scheduler::choose_of_several(const SimulatedThread& current, Point point) {
+  const Turn turn{point, current.id, current.points, current.waits, able_};
+  const int usual = usual_next(turn);
+  const auto change_to = [&](int next) {
+    return ScheduleChange{current.id, current.points, current.waits, next};
+  };
+  if (possible_ != nullptr)
+    for (const int thread : able_)
+      if (thread != usual) possible_->push_back(change_to(thread));
+  const int next = strategy_->next(turn);
+  if (next != usual) changes_.push_back(change_to(next));
+  return next;
 }
 
 SimulatedThread* Scheduler::choose(SimulatedThread& current, Point point) {
@@ -307,13 +332,7 @@ SimulatedThread* Scheduler::choose(SimulatedThread& current, Point point) {
   }
   for (find_able(); able_.empty(); find_able())
     if (!move_time()) stop_here("nobody can go on");
-  int next = able_.front();
-  if (able_.size() > 1) {
-    const Turn turn{point, current.id, current.points, current.waits, able_};
-    next = strategy_->next(turn);
-    if (next != usual_next(turn))
-      changes_.push_back({current.id, current.points, current.waits, next});
-  }
+  const int next = able_.size() == 1 ? able_.front() : choose_of_several(current, point);
   return threads_[static_cast<std::size_t>(next)].get();
 }
 

@@ -54,7 +54,9 @@ class Scheduler final : public Schedule {
   /// Until others have shown something, or so long at most.
   void look_for_news(Duration at_most);
   void sleep_until(TimePoint when);
-  /// Of those that count for faults; once these do.
+  /// Until faults count, or there will be none.
+  void await_faults();
+  /// As Fault has it; once they count.
   void sleep_until_fault(Duration at, std::uint64_t step);
   /// Until wake(on), or until then: false.
   bool block(const void* on, TimePoint until = never);
@@ -94,6 +96,8 @@ class Scheduler final : public Schedule {
 
   std::uint64_t steps() const { return steps_; }
   const std::vector<ScheduleChange>& changes() const { return changes_; }
+  /// Before it runs: here all that could have been are added.
+  void tell_possible_changes(std::vector<ScheduleChange>* here) { possible_ = here; }
   void tell(std::string line);
   const std::vector<std::string>& lines() const { return lines_; }
 
@@ -113,6 +117,7 @@ class Scheduler final : public Schedule {
   void pass_on(Point point);
   /// Who goes on; null: nobody ever will.
   SimulatedThread* choose(SimulatedThread& current, Point point);
+  int choose_of_several(const SimulatedThread& current, Point point);
   void find_able();
   bool is_able(const SimulatedThread& thread) const;
   bool is_frozen(const SimulatedThread& thread) const;
@@ -151,6 +156,7 @@ class Scheduler final : public Schedule {
   std::map<int, Duration> slowness_;
 
   std::vector<ScheduleChange> changes_;
+  std::vector<ScheduleChange>* possible_ = nullptr;
   std::vector<std::string> lines_;
   std::string problem_;
   std::atomic<std::uint32_t> end_{0};  ///< an End, for the thread that simulates

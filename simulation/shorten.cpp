@@ -8,6 +8,7 @@
 
 #include "hymn/simulation.hpp"
 #include "hymn/threads.hpp"
+#include "simulation/run.hpp"
 
 namespace hymn {
 namespace sim {
@@ -38,7 +39,10 @@ class Shortening {
  public:
   Shortening(const SimulationOptions& options, const SimulationResult& failed,
              const std::function<void(World&)>& rank_main, std::size_t tries)
-      : options_(options), rank_main_(rank_main), kinds_(kinds_of(failed.error)), tries_(tries) {
+      : options_(checked(options)),
+        rank_main_(rank_main),
+        kinds_(kinds_of(failed.error)),
+        tries_(tries) {
     options_.seed = failed.seed;
     options_.random_faults = {};
     options_.faults = failed.faults;
@@ -53,6 +57,7 @@ class Shortening {
       is_shorter = leave_out(options_.faults);
       is_shorter = leave_out(*options_.replay) || is_shorter;
     }
+    if (options_.replay->size() > 1) look_for_single();
     options_.story = true;
     return simulate(options_, rank_main_);
   }
@@ -62,6 +67,28 @@ class Shortening {
     --tries_;
     const SimulationResult tried = simulate(options_, rank_main_);
     return !tried.ok() && kinds_of(tried.error) == kinds_;
+  }
+
+  /// Of changes some only move the places of others. One alone may do: most likely one between two
+  /// threads between which there is one now, the later the better.
+  void look_for_single() {
+    const std::vector<ScheduleChange> shortest = *options_.replay;
+    const auto is_likely = [&](const ScheduleChange& one) {
+      return std::ranges::any_of(shortest, [&](const ScheduleChange& kept) {
+        return kept.thread == one.thread && kept.next == one.next;
+      });
+    };
+    std::vector<ScheduleChange> possible;
+    options_.replay->clear();
+    (void)run(options_, rank_main_, &possible).ok();
+    std::ranges::reverse(possible);
+    std::ranges::stable_partition(possible, is_likely);
+    for (const ScheduleChange& one : possible) {
+      if (tries_ == 0) break;
+      options_.replay = {one};
+      if (fails_alike()) return;
+    }
+    options_.replay = shortest;
   }
 
   /// As delta debugging does (Zeller and Hildebrandt, 2002): larger parts first. `list` is part of

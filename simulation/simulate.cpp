@@ -11,6 +11,7 @@
 #include "runtime/world/rank_seams.hpp"
 #include "simulation/faults.hpp"
 #include "simulation/network.hpp"
+#include "simulation/run.hpp"
 #include "simulation/scheduler.hpp"
 
 namespace hymn {
@@ -88,7 +89,11 @@ void Simulation::keep_failures(const RanksFailed& failed) {
 }
 
 void Simulation::begin_one(World& world) {
-  if (++have_worlds_ == options_.ranks && !options_.faults_from_start) scheduler_.begin_faults();
+  // Where something goes wrong, nobody is through before it can.
+  if (!faults_.empty() && !options_.faults_from_start) {
+    if (++have_worlds_ == options_.ranks) scheduler_.begin_faults();
+    scheduler_.await_faults();
+  }
   rank_main_(world);
 }
 
@@ -176,30 +181,6 @@ void require_stand_ins() {
         {.remedy = "link the program to it before all other libraries, or preload it"});
 }
 
-SimulationOptions checked(SimulationOptions options) {
-  if (options.ranks < 1) throw UsageError("a simulation needs at least one rank");
-  if (options.hosts.empty()) options.hosts.assign(static_cast<std::size_t>(options.ranks), 0);
-  if (static_cast<int>(options.hosts.size()) != options.ranks)
-    throw UsageError(
-        fmt::format("{} ranks, but the hosts of {}", options.ranks, options.hosts.size()),
-        {.remedy = "give one host for each rank, or none"});
-  if (std::ranges::any_of(options.hosts, [](int host) { return host < 0; }))
-    throw UsageError("hosts are numbered from 0");
-  check_faults(options);
-  return options;
-}
-
-SimulationResult run(const SimulationOptions& options,
-                     const std::function<void(World&)>& rank_main) {
-  auto simulation = std::make_unique<Simulation>(options, rank_main);
-  const OneAtATime alone(simulation->scheduler());
-  const bool has_ended = simulation->run();
-  SimulationResult result = simulation->result(!has_ended);
-  // Threads that will never go on hold what is theirs.
-  if (!has_ended) simulation.release();
-  return result;
-}
-
 /// The first simulation of a process would take other steps than later ones: what is made once in a
 /// process is made in a simulation of nothing.
 void warm_up() {
@@ -225,6 +206,32 @@ void warm_up() {
 }
 
 }  // namespace
+
+SimulationOptions checked(SimulationOptions options) {
+  if (options.ranks < 1) throw UsageError("a simulation needs at least one rank");
+  if (options.hosts.empty()) options.hosts.assign(static_cast<std::size_t>(options.ranks), 0);
+  if (static_cast<int>(options.hosts.size()) != options.ranks)
+    throw UsageError(
+        fmt::format("{} ranks, but the hosts of {}", options.ranks, options.hosts.size()),
+        {.remedy = "give one host for each rank, or none"});
+  if (std::ranges::any_of(options.hosts, [](int host) { return host < 0; }))
+    throw UsageError("hosts are numbered from 0");
+  check_faults(options);
+  return options;
+}
+
+SimulationResult run(const SimulationOptions& options, const std::function<void(World&)>& rank_main,
+                     std::vector<ScheduleChange>* possible) {
+  auto simulation = std::make_unique<Simulation>(options, rank_main);
+  simulation->scheduler().tell_possible_changes(possible);
+  const OneAtATime alone(simulation->scheduler());
+  const bool has_ended = simulation->run();
+  SimulationResult result = simulation->result(!has_ended);
+  // Threads that will never go on hold what is theirs.
+  if (!has_ended) simulation.release();
+  return result;
+}
+
 }  // namespace sim
 
 SimulationResult simulate(const SimulationOptions& options,

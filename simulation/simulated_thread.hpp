@@ -37,6 +37,7 @@ struct SimulatedThread {
   int locks = 0;                    ///< that it holds
   std::uint64_t points = 0;         ///< at which it could have been interrupted, but went on
   std::uint64_t waits = 0;          ///< since the last of these
+  bool goes_first = false;          ///< whenever it could go on
   bool has_died = false;            ///< its stack is being unwound
   pthread_t handle{};
   std::atomic<std::uint32_t> baton{0};  ///< 1: it runs

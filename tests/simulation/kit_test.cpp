@@ -349,7 +349,10 @@ TEST(Explore, FindsADeadlockOfTwoGroups) {
 /// A rank that gives up on a message too early does not take it.
 void lose_a_message(World& world) {
   std::int32_t value = 1;
-  if (world.rank() == 0) return world.group().send(value, 1, 5);
+  if (world.rank() == 0) {
+    std::this_thread::sleep_for(10us);
+    return world.group().send(value, 1, 5);
+  }
   for (int tries = 0; tries < 40; ++tries)
     if (world.group().iprobe(0, 5)) return (void)world.group().recv(value, 0, 5);
   throw std::runtime_error("the message is lost");
