@@ -16,6 +16,9 @@ namespace hymn::tcp {
 namespace {
 
 constexpr int most_waiting = 1024;
+// What the system takes beyond what it can send at once. More would be a queue in which nothing can
+// be passed.
+constexpr int most_unsent = 256 << 10;
 
 std::string text_of(int problem) { return std::generic_category().message(problem); }
 
@@ -120,6 +123,7 @@ Descriptor accept_one(int listener, int& problem) {
 // answers on none, is given up.
 void tune(int socket) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, most_unsent);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);

@@ -13,6 +13,8 @@ namespace hymn::test {
 
 using Block = std::vector<std::uint8_t>;
 
+inline constexpr std::size_t megabyte = std::size_t{1} << 20;
+
 inline ConstBufferView sent(const Block& block) {
   return {block.data(), block.size(), DataType::uint8};
 }

@@ -16,8 +16,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr std::size_t megabyte = std::size_t{1} << 20;
-
 tcp::Limits with_streams(std::uint64_t streams) { return {.streams = streams}; }
 
 /// A message of each rank of two to the other one, both at once.
