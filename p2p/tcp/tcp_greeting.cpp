@@ -11,7 +11,7 @@ namespace hymn::tcp {
 namespace {
 
 constexpr std::uint32_t greeting_magic = 0x546d7968;  // "hymT"
-constexpr std::uint32_t greeting_version = 2;
+constexpr std::uint32_t greeting_version = 3;
 
 struct PackedHello {
   std::uint32_t magic;
@@ -19,7 +19,8 @@ struct PackedHello {
   std::int32_t from;
   std::int32_t to;
   std::uint64_t turn;
-  std::uint64_t stream;
+  std::uint32_t stream;
+  std::uint32_t attempt;
   Nonce nonce;
   Proof proof;
 };
@@ -54,7 +55,8 @@ Packed read(std::span<const std::byte> word) {
 }
 
 std::string service_of(const Contact& contact) {
-  return fmt::format("tcp to {}, {}, {}", contact.to, contact.turn, contact.stream);
+  return fmt::format("tcp to {}, {}, {}, {}", contact.to, contact.turn, contact.stream,
+                     contact.attempt);
 }
 
 std::string service_of(const Contact& contact, std::uint64_t streams) {
@@ -80,6 +82,7 @@ Hello hello_of(const Token& token, const Contact& contact) {
                   .to = contact.to,
                   .turn = contact.turn,
                   .stream = contact.stream,
+                  .attempt = contact.attempt,
                   .nonce = contact.nonce,
                   .proof = prove(token, subject_of(Side::client, contact, service))});
 }
@@ -91,6 +94,7 @@ Contact read_hello(std::span<const std::byte, hello_bytes> hello, const Token& t
                         .to = packed.to,
                         .turn = packed.turn,
                         .stream = packed.stream,
+                        .attempt = packed.attempt,
                         .nonce_of_listener = nonce_of_listener,
                         .nonce = packed.nonce};
   const std::string service = service_of(contact);

@@ -22,7 +22,8 @@ struct Contact {
   int from = -1;  ///< who connects
   int to = -1;    ///< who listens
   std::uint64_t turn = 0;
-  std::uint64_t stream = 0;  ///< besides the main one, of that turn; 0: it is the main one
+  std::uint32_t stream = 0;   ///< besides the main one, of that turn; 0: it is the main one
+  std::uint32_t attempt = 0;  ///< to make that one, from 1 on
   Nonce nonce_of_listener{};
   Nonce nonce{};  ///< of who connects
 };

@@ -48,7 +48,7 @@ bool Link::withdraw(Sending& message) noexcept {
     if (outlet_.withdraw(message)) return true;
     say_something();
   } catch (...) {
-    lose("no memory");  // and the next connection does not know of it
+    lose("no memory");  // by the next connection the peer is told of it
   }
   return !message.begun;
 }
@@ -99,16 +99,12 @@ void Link::on_event_of(std::uint64_t stream, std::uint32_t events, std::span<std
 void Link::flush() {
   if (state_ != State::up || is_reading_) return;
   flush_main();
-  if (state_ != State::up || !why_no_writing_.empty()) return;
-  try {
-    streams_.flush();
-  } catch (const NetworkError& error) {
-    lose_stream(error.what());
-  }
+  if (state_ == State::up && why_no_writing_.empty()) streams_.watch();
 }
 
 void Link::flush_main() {
-  if (inlet_.lacks_memory()) return lose("no memory for what is to be said");
+  if (!outlet_.tell_withdrawn() || inlet_.lacks_memory())
+    return lose("no memory for what is to be said");
   if (outlet_.wants_to_write()) inlet_.acknowledge_by_the_way();
   std::array<iovec, most_pieces> pieces;
   for (std::size_t moved = 0; moved < most_written_at_once && why_no_writing_.empty();) {

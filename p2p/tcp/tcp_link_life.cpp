@@ -190,12 +190,13 @@ void Link::lose(std::string_view why) {
 }
 
 bool Link::is_restless() const {
-  return state_ == State::connecting || state_ == State::lost || suitor_;
+  return state_ == State::connecting || state_ == State::lost || suitor_ || streams_.is_restless();
 }
 
 // Also where there is nothing to say: who waits for a message of this rank's must see that it is
 // still there.
 void Link::look_after(TimePoint now) {
+  streams_.look_after(now);
   const auto is_long_ago = [&](TimePoint when) { return now - when > site_.limits.connecting; };
   const bool somebody_waits = suitor_ && !is_welcome_ && is_long_ago(suitor_->since);
   if (state_ == State::connecting ? is_long_ago(began_) : somebody_waits)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -32,7 +33,7 @@ void Outlet::start(Sending& message) {
 void Outlet::announce(Sending& message) {
   const std::uint64_t ahead = bytes_ahead(message.bytes, spent_ - consumed_);
   auto copy = ahead == 0 ? nullptr : std::make_unique_for_overwrite<std::byte[]>(ahead);
-  const auto place = long_.emplace(last_ + 1, &message).first;
+  const auto place = long_.emplace(last_ + 1, Long{&message}).first;
   try {
     message.number = say({.kind = FrameKind::announce,
                           .group = message.group,
@@ -73,12 +74,33 @@ bool Outlet::withdraw(Sending& message) {
   if (Said* const said = find_said(message.number); said && said->sending == &message)
     said->sending = nullptr;  // it goes on its way all the same
   const auto found = long_.find(message.number);
-  if (found == long_.end() || found->second != &message) return true;
-  long_.erase(found);
+  if (found == long_.end() || found->second.message != &message) return true;
+  found->second = {.message = nullptr, .begun = message.begun};
+  ++untold_;
   release(message);
-  say({.kind = FrameKind::cancel, .tag = message.begun ? 1u : 0u, .value = message.number}, {},
-      nullptr);
   return false;
+}
+
+bool Outlet::tell_withdrawn() noexcept {
+  try {
+    for (auto one = long_.begin(); untold_ != 0;) {
+      const auto& [number, gone] = *one;
+      if (gone.message == nullptr) {
+        say({.kind = FrameKind::cancel, .tag = gone.begun ? 1u : 0u, .value = number}, {}, nullptr);
+        forget_long(one++);
+      } else {
+        ++one;
+      }
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void Outlet::forget_long(std::map<std::uint64_t, Long>::iterator one) {
+  if (one->second.message == nullptr) --untold_;
+  long_.erase(one);
 }
 
 // What has been said is said to its end, and again where the connection is lost; and a part of
@@ -101,9 +123,11 @@ void Outlet::fail(std::exception_ptr error) {
   };
   for (const Said& said : said_)
     if (said.sending != nullptr) fail_one(*said.sending);
-  for (const auto& [number, message] : long_) fail_one(*message);
+  for (const auto& [number, one] : long_)
+    if (one.message != nullptr) fail_one(*one.message);
   said_.clear();
   long_.clear();
+  untold_ = 0;
 }
 
 // --- Connections ---
@@ -114,8 +138,8 @@ void Outlet::connected() {
   if (!std::exchange(was_connected_, true)) return;
   std::set<std::uint64_t> asked;
   for (const Said& said : said_) asked.insert(said.asks_of);
-  for (const auto& [number, message] : long_) {
-    if (asked.contains(number)) continue;
+  for (const auto& [number, one] : long_) {
+    if (one.message == nullptr || asked.contains(number)) continue;
     say({.kind = FrameKind::ask, .value = number}, {}, nullptr);
     said_.back().asks_of = number;
   }
@@ -126,7 +150,8 @@ void Outlet::disconnected() {
   offset_ = 0;
   for (Part& part : parts_) part = {};
   ready_.clear();
-  for (const auto& [number, message] : long_) message->granted = false;
+  for (const auto& [number, one] : long_)
+    if (one.message != nullptr) one.message->granted = false;
 }
 
 // --- Writing ---
@@ -202,8 +227,9 @@ std::size_t Outlet::written_frame(std::size_t bytes) {
 
 std::uint64_t Outlet::granted(const Frame& frame) {
   const auto found = long_.find(frame.number);
-  if (found == long_.end() || found->second->granted) return 0;
-  Sending& message = *found->second;
+  if (found == long_.end() || found->second.message == nullptr) return 0;
+  Sending& message = *found->second.message;
+  if (message.granted) return 0;
   if (frame.value > message.bytes) throw NetworkError("more is wanted of a message than it has");
   message.granted = true;
   message.sent = frame.value;
@@ -214,11 +240,11 @@ std::uint64_t Outlet::granted(const Frame& frame) {
 void Outlet::finished(const Frame& frame) {
   const auto found = long_.find(frame.number);
   if (found == long_.end()) return;
-  Sending& message = *found->second;
+  Sending* const message = found->second.message;
   forget_said(frame.number);
-  release(message);
-  long_.erase(found);
-  finish_(message);
+  if (message != nullptr) release(*message);
+  forget_long(found);
+  if (message != nullptr) finish_(*message);
 }
 
 void Outlet::acknowledged(const Frame& frame) {

@@ -31,9 +31,12 @@ class Outlet {
   Outlet& operator=(const Outlet&) = delete;
 
   void start(Sending& message);
-  /// False: it was a long one, of whose end the other end is told. Where it throws it is withdrawn,
-  /// but this connection must not go on.
+  /// False: it was a long one, of whose end the other end is to be told. Where it throws it is
+  /// withdrawn, but this connection must not go on.
   bool withdraw(Sending& message);
+  /// Of the long ones that were withdrawn. False: there is no memory for all, until it is done
+  /// again.
+  bool tell_withdrawn() noexcept;
   bool has_something_to_say() const { return !said_.empty() || !long_.empty(); }
   /// Of all that there is, and will be.
   void fail(std::exception_ptr error);
@@ -81,6 +84,11 @@ class Outlet {
 
     std::size_t size() const { return bytes.size() + ahead.size(); }
   };
+  /// Until the other end wants nothing more of it.
+  struct Long {
+    Sending* message;    ///< null: it was withdrawn, and the other end is to be told
+    bool begun = false;  ///< then: as that was
+  };
   bool is_short(const Sending& message) const;
   std::uint64_t say(Frame frame, std::span<const std::byte> bytes, Sending* sending);
   void announce(Sending& message);
@@ -89,6 +97,7 @@ class Outlet {
   void release(Sending& message);
   Said* find_said(std::uint64_t number);  ///< null: it has come
   void forget_said(std::uint64_t number);
+  void forget_long(std::map<std::uint64_t, Long>::iterator one);
 
   const FinishSending& finish_;
   std::exception_ptr error_;  ///< once it has failed
@@ -96,9 +105,10 @@ class Outlet {
   // What outlives a connection.
   std::uint64_t last_ = 0;  ///< number of a frame
   std::deque<Said> said_;
-  std::uint64_t spent_ = 0;     ///< costs of what was sent unasked
-  std::uint64_t consumed_ = 0;  ///< of which the other end has told that they were taken
-  std::map<std::uint64_t, Sending*> long_;  ///< by number
+  std::uint64_t spent_ = 0;             ///< costs of what was sent unasked
+  std::uint64_t consumed_ = 0;          ///< of which the other end has told that they were taken
+  std::map<std::uint64_t, Long> long_;  ///< by number
+  std::size_t untold_ = 0;              ///< how many of them were withdrawn
   bool was_connected_ = false;
 
   // Of this one.

@@ -35,7 +35,12 @@ class Streams::Stream final : Reader::Ear {
   Stream& operator=(const Stream&) = delete;
 
   std::uint64_t number() const { return number_; }
+  /// Both know that both have proved themselves: it carries something, and its end is a loss.
   bool is_welcome() const { return is_welcome_; }
+  bool awaits_welcome() const { return contact_ && !is_welcome_; }
+  bool is_late(TimePoint now) const {
+    return awaits_welcome() && now - since_ > all_.site_.limits.connecting;
+  }
   bool watch_first() {
     watched_ = contact_ ? EPOLLIN | EPOLLOUT : EPOLLIN;
     return all_.poller_.add(socket_.number(), Owner::stream, number_of(all_.rank_, number_),
@@ -43,13 +48,11 @@ class Streams::Stream final : Reader::Ear {
   }
   /// It is a listener's.
   void welcome(const Contact& contact) {
-    is_connected_ = is_welcome_ = true;
-    const Welcome greeting = welcome_of(all_.site_.token, contact, all_.site_.limits.streams);
-    greeting_.assign(greeting.begin(), greeting.end());
+    is_connected_ = true;
+    greet(welcome_of(all_.site_.token, contact, all_.site_.limits.streams));
   }
 
   void on_event(std::uint32_t events, std::span<std::byte> scratch) {
-    if ((events & EPOLLOUT) != 0) is_blocked_ = false;
     if (!is_connected_) return end_connecting();
     if ((events & ~std::uint32_t{EPOLLOUT}) == 0) return;
     const Moved got = reader_.read(socket_.number(), scratch);
@@ -57,7 +60,7 @@ class Streams::Stream final : Reader::Ear {
   }
   void flush() {
     if (!is_connected_) return;
-    for (std::size_t moved = 0; moved < written_at_once && !is_blocked_;) {
+    for (std::size_t moved = 0; moved < written_at_once;) {
       if (is_welcome_) all_.outlet_.hand_out(part());
       std::array<iovec, 3> pieces;
       std::size_t count = 0;
@@ -66,11 +69,19 @@ class Streams::Stream final : Reader::Ear {
       if (count == 0) break;
       const Moved put = write_some(socket_.number(), std::span(pieces).first(count));
       if (put.over) throw NetworkError(put.problem);
-      is_blocked_ = put.bytes == 0;
+      if (put.bytes == 0) break;
       written(put.bytes);
       moved += put.bytes;
     }
     watch();
+  }
+  void watch() {
+    const bool has_more = is_welcome_ && all_.outlet_.has_parts();
+    const bool writes = !is_connected_ || !greeting_.empty() || !part().is_empty() || has_more;
+    const std::uint32_t wanted = writes ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    if (wanted == watched_) return;
+    watched_ = wanted;
+    all_.poller_.change(socket_.number(), Owner::stream, number_of(all_.rank_, number_), wanted);
   }
   bool is_drained() const {
     int waiting = 0;
@@ -81,13 +92,15 @@ class Streams::Stream final : Reader::Ear {
   void cut() const { ::shutdown(socket_.number(), SHUT_RDWR); }
 
  private:
-  std::size_t head_size() const override { return is_welcome_ ? head_bytes : welcome_bytes; }
+  std::size_t head_size() const override { return awaits_welcome() ? welcome_bytes : head_bytes; }
   void hear(std::span<const std::byte> head) override {
-    if (!is_welcome_) {
+    if (awaits_welcome()) {
       read_welcome(head.first<welcome_bytes>(), all_.site_.token, *contact_);
       is_welcome_ = true;
+      greet(head_of({.kind = FrameKind::data}));  // of nothing
       return;
     }
+    is_welcome_ = true;
     const Frame frame = read_head(head.first<head_bytes>());
     if (frame.kind != FrameKind::data) throw NetworkError("only parts of messages come by streams");
     all_.inlet_.begin(frame, reader_.payload());
@@ -96,7 +109,9 @@ class Streams::Stream final : Reader::Ear {
     if (const int problem = end_of_connect(socket_.number()); problem != 0)
       throw NetworkError(std::generic_category().message(problem));
     is_connected_ = true;
-    const Hello greeting = hello_of(all_.site_.token, *contact_);
+    greet(hello_of(all_.site_.token, *contact_));
+  }
+  void greet(std::span<const std::byte> greeting) {
     greeting_.assign(greeting.begin(), greeting.end());
   }
   Part& part() const { return all_.outlet_.part_of(number_); }
@@ -106,22 +121,14 @@ class Streams::Stream final : Reader::Ear {
                     greeting_.begin() + static_cast<std::ptrdiff_t>(of_greeting));
     part().written(bytes - of_greeting);
   }
-  void watch() {
-    const bool has_more = is_welcome_ && all_.outlet_.has_parts();
-    const bool writes = !greeting_.empty() || !part().is_empty() || has_more;
-    const std::uint32_t wanted = writes ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    if (wanted == watched_) return;
-    watched_ = wanted;
-    all_.poller_.change(socket_.number(), Owner::stream, number_of(all_.rank_, number_), wanted);
-  }
 
   Streams& all_;
   Descriptor socket_;
   const std::uint64_t number_;
   const std::optional<Contact> contact_;
+  const TimePoint since_ = std::chrono::steady_clock::now();
   bool is_connected_ = false;
   bool is_welcome_ = false;
-  bool is_blocked_ = false;  ///< until it can be written to
   std::uint32_t watched_ = 0;
   std::vector<std::byte> greeting_{};  ///< what is left to be said of it
   Reader reader_{all_.inlet_, *this};
@@ -142,12 +149,14 @@ void Streams::make(const Address& address, const Contact& main, std::uint64_t co
   const TimePoint now = std::chrono::steady_clock::now();
   if (now < next_attempt_ || now < next_after_loss_) return;
   next_attempt_ = now + between_attempts;
-  for (std::uint64_t stream = 1; stream < std::min(count, most_streams); ++stream)
+  ++attempt_;
+  for (std::uint32_t stream = 1; stream < std::min(count, most_streams); ++stream)
     if (find(stream) == nullptr) begin(stream, address, main);
 }
 
-void Streams::begin(std::uint64_t stream, const Address& address, Contact contact) {
+void Streams::begin(std::uint32_t stream, const Address& address, Contact contact) {
   contact.stream = stream;
+  contact.attempt = attempt_;
   contact.nonce = random_nonce();
   try {
     if (!add(std::make_unique<Stream>(*this, begin_connect(address), stream, contact)))
@@ -166,30 +175,39 @@ bool Streams::add(std::unique_ptr<Stream> stream) {
   return true;
 }
 
+// Who makes one again has given up the one before, on which nothing was said.
 void Streams::join(Descriptor socket, const Contact& contact) {
   if (contact.stream >= site_.limits.streams) throw NetworkError("no more streams are wanted");
-  const std::uint64_t bit = std::uint64_t{1} << contact.stream;
-  if ((heard_ & bit) != 0) throw NetworkError("a hello was said a second time");
-  heard_ |= bit;
+  std::uint32_t& heard = heard_[contact.stream];
+  const Stream* const before = find(contact.stream);
+  if (contact.attempt <= heard || (before != nullptr && before->is_welcome()))
+    throw NetworkError("a hello was said a second time");
+  heard = contact.attempt;
+  if (before != nullptr) all_[contact.stream].reset();
   auto stream = std::make_unique<Stream>(*this, std::move(socket), contact.stream, std::nullopt);
   stream->welcome(contact);
   if (!add(std::move(stream))) throw NetworkError("no memory for a connection");
+  on_event(contact.stream, 0, {});
 }
 
 // --- Its end ---
 
-// What has been begun on one that is not welcome is a hello, and nothing else.
 void Streams::on_event(std::uint64_t number, std::uint32_t events, std::span<std::byte> scratch) {
   Stream* const stream = find(number);
   if (stream == nullptr) return;
   try {
     stream->on_event(events, scratch);
-    if (!stream->is_welcome()) stream->flush();
+    stream->flush();
   } catch (const NetworkError& error) {
     if (stream->is_welcome()) throw;
-    all_[number].reset();
-    do_without(number, error.problem());
+    drop(number, error.problem());
   }
+}
+
+// What has been begun on one that is not welcome is a greeting, and nothing else.
+void Streams::drop(std::uint64_t stream, const std::string& why) {
+  all_[stream].reset();
+  do_without(stream, why);
 }
 
 void Streams::do_without(std::uint64_t stream, const std::string& why) {
@@ -197,9 +215,18 @@ void Streams::do_without(std::uint64_t stream, const std::string& why) {
   site_.logger.info(fmt::format("stream {} to rank {} is done without: {}", stream, rank_, why));
 }
 
-void Streams::flush() {
+void Streams::watch() {
   for (const auto& stream : all_)
-    if (stream && stream->is_welcome()) stream->flush();
+    if (stream) stream->watch();
+}
+
+bool Streams::is_restless() const {
+  return std::ranges::any_of(all_, [](const auto& one) { return one && one->awaits_welcome(); });
+}
+
+void Streams::look_after(TimePoint now) {
+  for (std::uint64_t number = 1; number < all_.size(); ++number)
+    if (all_[number] && all_[number]->is_late(now)) drop(number, "nobody answers there");
 }
 
 bool Streams::is_drained() const {
@@ -208,7 +235,7 @@ bool Streams::is_drained() const {
 
 void Streams::close() {
   all_.clear();
-  heard_ = 0;
+  heard_ = {};
   next_attempt_ = {};
 }
 

@@ -3,11 +3,14 @@
 // order.
 //
 // Who has made the connection makes them, when the first large message goes by it. Each says which
-// it is and of which connection, in what it proves, and carries nothing before it is welcome. One
-// that cannot be made is done without. But the loss of one that was there is the loss of the
-// connection: what it carried is sent again, by the next one.
+// it is and of which connection, in what it proves. It carries nothing before its maker has been
+// welcome, and has said so, by a part of nothing: so one that comes to its end before that has lost
+// nothing. That one, and one that cannot be made, is done without, and tried again later. But the
+// loss of one that was there is the loss of the connection: what it carried is sent again, by the
+// next one.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +41,12 @@ class Streams {
   void join(Descriptor socket, const Contact& contact);
   /// Throws NetworkError where it is lost.
   void on_event(std::uint64_t stream, std::uint32_t events, std::span<std::byte> scratch);
-  /// As on_event().
-  void flush();
+  /// They are written to when they can be: one event moves one of them.
+  void watch();
+  /// One is under way that this rank makes.
+  bool is_restless() const;
+  /// Does without those that have not been welcome for long.
+  void look_after(TimePoint now);
   bool is_drained() const;
   void close();
   /// The same after a loss: after several, others are made later and later, for what the network
@@ -55,8 +62,9 @@ class Streams {
  private:
   class Stream;
   Stream* find(std::uint64_t stream) const;  ///< null: it is not there
-  void begin(std::uint64_t stream, const Address& address, Contact contact);
+  void begin(std::uint32_t stream, const Address& address, Contact contact);
   void do_without(std::uint64_t stream, const std::string& why);
+  void drop(std::uint64_t stream, const std::string& why);
   bool add(std::unique_ptr<Stream> stream);
 
   const int rank_;
@@ -64,8 +72,9 @@ class Streams {
   Poller& poller_;
   Outlet& outlet_;
   Inlet& inlet_;
-  std::vector<std::unique_ptr<Stream>> all_;  ///< by number; null: it is not there
-  std::uint64_t heard_ = 0;                   ///< a bit for each one that the peer has made
+  std::vector<std::unique_ptr<Stream>> all_;         ///< by number; null: it is not there
+  std::array<std::uint32_t, most_streams> heard_{};  ///< the peer's last attempt at each
+  std::uint32_t attempt_ = 0;                        ///< the last of this rank's
   TimePoint next_attempt_{};
   TimePoint next_after_loss_{};
   TimePoint lost_at_{};

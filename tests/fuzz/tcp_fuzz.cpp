@@ -208,7 +208,11 @@ class Receiver final : tcp::Post, tcp::Sorter {
   void connect(std::uint64_t stream) {
     auto ends = make_pipe();
     try {
-      link_.meet(std::move(ends[0]), {.from = 0, .to = 1, .turn = turn_, .stream = stream});
+      link_.meet(std::move(ends[0]), {.from = 0,
+                                      .to = 1,
+                                      .turn = turn_,
+                                      .stream = static_cast<std::uint32_t>(stream),
+                                      .attempt = 1});
       peers_[stream] = std::move(ends[1]);
     } catch (const NetworkError&) {
       fuzz::require(stream != 0, "a connection with a higher turn is taken");

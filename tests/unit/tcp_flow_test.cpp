@@ -32,12 +32,13 @@ class Player {
     while (std::chrono::steady_clock::now() < until) net_->turn();
   }
   /// It says the hello of the main stream, or of another one.
-  void connect(std::uint64_t stream = 0) {
+  void connect(std::uint32_t stream = 0) {
     sockets_.push_back(tcp::begin_connect(net_->listens_at().value()));
     const tcp::Contact contact{.from = 0,
                                .to = 1,
                                .turn = 1,
                                .stream = stream,
+                               .attempt = stream == 0 ? 0u : 1u,
                                .nonce_of_listener = net_->nonce(),
                                .nonce = random_nonce()};
     say(tcp::hello_of(token_, contact), stream);
@@ -98,6 +99,35 @@ TEST(TcpFlow, AShortMessagePassesALongOne) {
   }
   ASSERT_TRUE(place_of_eager(all));
   EXPECT_LT(*place_of_eager(all), 3 * megabyte / 2);
+  bulk->abandon("a test");
+}
+
+// Whatever many streams can take: other ranks wait meanwhile.
+TEST(TcpFlow, OneEventWritesSoMuch) {
+  constexpr std::uint32_t streams = 16;
+  Player player(streams);
+  player.connect();
+  for (std::uint32_t stream = 1; stream < streams; ++stream) {
+    player.connect(stream);
+    player.say(tcp::head_of({.kind = tcp::FrameKind::data}), stream);
+  }
+  const Block block = pattern(32 * megabyte, 1);
+  const auto bulk = player.open();
+  bulk->send(0, user(1), sent(block));
+  player.turn();
+  ASSERT_EQ(player.net().streams_to(0), streams);
+  const auto read_all = [&] {
+    std::size_t bytes = 0;
+    const auto until = Player::a_moment_from_now();
+    while (std::chrono::steady_clock::now() < until)
+      for (std::uint32_t stream = 0; stream < streams; ++stream)
+        bytes += player.read(stream).size();
+    return bytes;
+  };
+  read_all();
+  player.say(grant_of_first());
+  player.net().turn();
+  EXPECT_LE(read_all(), 2 * megabyte);
   bulk->abandon("a test");
 }
 

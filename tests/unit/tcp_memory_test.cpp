@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "hymn/error.hpp"
 #include "p2p/tcp/tcp_mailbox.hpp"
 #include "tests/unit/tcp_scene.hpp"
 
@@ -151,6 +152,71 @@ TEST(TcpLinkMemory, AMessageThatFindsNoneComesLater) {
       return out_done && in_done;
     }));
     EXPECT_EQ(got, all);
+  }
+}
+
+/// A message to the second rank that is given up where there is so little memory, and another one
+/// after it.
+class GivenUp {
+ public:
+  explicit GivenUp(std::size_t bytes) : block_(pattern(bytes, 1)) {
+    message_.to = 1;
+    message_.tag = std::uint64_t{1} << 63 | 1;
+    message_.data = reinterpret_cast<const std::byte*>(block_.data());
+    message_.bytes = block_.size();
+    scene_.port(0);
+    scene_.port(1);
+    scene_.net(0).start(message_);
+  }
+  bool is_begun() const { return message_.begun; }
+  bool is_withdrawn_with(int blocks) {
+    bool clean = false;
+    is_done_with(blocks, [&] { clean = scene_.net(0).withdraw(message_); });
+    return clean;
+  }
+  void expect_another() {
+    Block got(block_.size());
+    const Block next = pattern(10, 2);
+    const auto out = scene_.port(0)->open();
+    out->send(1, user(1), sent(next));
+    const auto in = scene_.port(1)->open();
+    in->recv(0, user(1), room(got));
+    ASSERT_TRUE(scene_.until([&] { return in->test(); }));
+    got.resize(in->status().count);
+    EXPECT_EQ(got, next);
+    ASSERT_TRUE(scene_.until([&] { return out->test(); }));
+  }
+  TcpScene& scene() { return scene_; }
+  std::size_t bytes() const { return block_.size(); }
+
+ private:
+  const Block block_;
+  TcpScene scene_{2};
+  tcp::Sending message_;
+};
+
+TEST(TcpLinkMemory, TheEndOfAMessageThatIsGivenUpIsTold) {
+  for (int blocks = 0; blocks < 8; ++blocks) {
+    SCOPED_TRACE(blocks);
+    GivenUp message(300'000);
+    const auto there = message.scene().port(1);
+    ASSERT_TRUE(message.scene().until([&] { return there->probe(0, user(1)).has_value(); }));
+    EXPECT_TRUE(message.is_withdrawn_with(blocks));
+    message.expect_another();
+  }
+}
+
+TEST(TcpLinkMemory, TheEndOfAMessageThatIsGivenUpInItsMidstIsTold) {
+  for (int blocks = 0; blocks < 8; ++blocks) {
+    SCOPED_TRACE(blocks);
+    GivenUp message(std::size_t{32} << 20);
+    Block got(message.bytes());
+    const auto in = message.scene().port(1)->open();
+    in->recv(0, user(1), room(got));
+    ASSERT_TRUE(message.scene().until([&] { return message.is_begun(); }));
+    EXPECT_FALSE(message.is_withdrawn_with(blocks));
+    EXPECT_THROW(message.scene().until([&] { return in->test(); }), AbortedError);
+    message.expect_another();
   }
 }
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "tests/support/limit.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -311,6 +313,13 @@ class Knower {
   }
   bool is_refused() { return hears() <= 0; }
   bool is_welcome() { return hears() > 0; }
+  /// What it says is passed over.
+  bool is_over() const {
+    std::array<std::byte, 1000> some;
+    ssize_t count = 1;
+    while (count > 0) count = ::recv(socket_.number(), some.data(), some.size(), MSG_DONTWAIT);
+    return count == 0 || errno == ECONNRESET;
+  }
 
  private:
   ssize_t hears() {
@@ -326,16 +335,20 @@ class Knower {
   Descriptor socket_;
 };
 
+/// By which who has made a stream says that it has been welcome.
+tcp::Head confirmation() { return tcp::head_of({.kind = tcp::FrameKind::data}); }
+
 TEST(TcpStreamSet, RefusesStrangersAndLeftovers) {
   const Token token = Token::random();
   MixedScene scene(4, 4);
   scene.net(1).set_token(token);
   std::uint64_t turn = 0;
-  const auto hello = [&](std::uint64_t stream) {
+  const auto hello = [&](std::uint32_t stream, std::uint32_t attempt = 1) {
     return tcp::Contact{.from = 0,
                         .to = 1,
                         .turn = turn,
                         .stream = stream,
+                        .attempt = attempt,
                         .nonce_of_listener = scene.net(1).nonce(),
                         .nonce = random_nonce()};
   };
@@ -346,7 +359,9 @@ TEST(TcpStreamSet, RefusesStrangersAndLeftovers) {
   const tcp::Hello first = tcp::hello_of(token, hello(1));
   Knower stream(scene, first);
   EXPECT_TRUE(stream.is_welcome());
-  EXPECT_EQ(scene.net(1).streams_to(0), 2u);
+  stream.say(confirmation());
+  EXPECT_TRUE(scene.until([&] { return scene.net(1).streams_to(0) == 2; }));
+  EXPECT_TRUE(Knower(scene, tcp::hello_of(token, hello(1, 2))).is_refused()) << "it is there";
   EXPECT_TRUE(Knower(scene, first).is_refused()) << "it was overheard";
   EXPECT_TRUE(Knower(scene, tcp::hello_of(token, hello(4))).is_refused()) << "too many";
   EXPECT_TRUE(Knower(scene, tcp::hello_of(token, hello(99))).is_refused());
@@ -359,6 +374,115 @@ TEST(TcpStreamSet, RefusesStrangersAndLeftovers) {
     EXPECT_TRUE(Knower(scene, tcp::hello_of(token, hello(2))).is_refused()) << "of a leftover";
   }
   EXPECT_EQ(scene.net(1).streams_to(0), 2u) << "and nothing has changed";
+}
+
+// Before its maker has said that it was welcome.
+TEST(TcpStreamSet, OneThatEndsEarlyHarmsNothing) {
+  const Token token = Token::random();
+  MixedScene scene(4, 4);
+  scene.net(1).set_token(token);
+  tcp::Contact contact{.from = 0,
+                       .to = 1,
+                       .turn = 1,
+                       .nonce_of_listener = scene.net(1).nonce(),
+                       .nonce = random_nonce()};
+  Knower main(scene, tcp::hello_of(token, contact));
+  EXPECT_TRUE(main.is_welcome());
+  contact.stream = contact.attempt = 1;
+  for (; contact.attempt < 3; ++contact.attempt)
+    EXPECT_TRUE(Knower(scene, tcp::hello_of(token, contact)).is_welcome()) << contact.attempt;
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  scene.until([&] { return std::chrono::steady_clock::now() > later; });
+  EXPECT_EQ(scene.net(1).streams_to(0), 1u);
+  EXPECT_FALSE(main.is_over()) << "it was not lost by that";
+  Knower another(scene, tcp::hello_of(token, contact));
+  EXPECT_TRUE(another.is_welcome());
+  another.say(confirmation());
+  EXPECT_TRUE(scene.until([&] { return scene.net(1).streams_to(0) == 2; }));
+  EXPECT_FALSE(main.is_over());
+}
+
+/// A rank that takes the main stream of another one at once, and others when it is told to.
+class SlowListener {
+ public:
+  explicit SlowListener(const tcp::Limits& limits)
+      : net_(make_shared_here<tcp::Net>(0, 2, Logger(LogLevel::off, 0), limits)) {
+    net_->set_token(token_);
+    net_->open(0);
+    net_->introduce(1, tcp::Address::of(listener_.number()), nonce_);
+  }
+  tcp::Net& net() { return *net_; }
+  std::unique_ptr<Transfers> open() { return make_tcp_port(net_, 0, {0, 1})->open(); }
+  /// Who has connected.
+  Descriptor accept() {
+    Descriptor socket;
+    int problem = 0;
+    EXPECT_TRUE(until([&] {
+      socket = tcp::accept_one(listener_.number(), problem);
+      return static_cast<bool>(socket);
+    }));
+    return socket;
+  }
+  tcp::Contact welcome(const Descriptor& socket) {
+    tcp::Hello hello;
+    EXPECT_TRUE(until([&] {
+      return ::recv(socket.number(), hello.data(), hello.size(), MSG_DONTWAIT | MSG_PEEK) ==
+             static_cast<ssize_t>(hello.size());
+    }));
+    EXPECT_GT(::recv(socket.number(), hello.data(), hello.size(), 0), 0);
+    const tcp::Contact contact = tcp::read_hello(hello, token_, 1, nonce_);
+    say(socket, tcp::welcome_of(token_, contact, 2));
+    return contact;
+  }
+  static void say(const Descriptor& socket, std::span<const std::byte> bytes) {
+    EXPECT_EQ(::send(socket.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  template <class Done>
+  bool until(Done done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      net_->turn();
+    }
+    return true;
+  }
+  /// The other end has closed it, at once or soon.
+  bool comes_to_its_end(const Descriptor& socket) {
+    std::array<std::byte, tcp::hello_bytes> some;
+    return until([&] { return ::recv(socket.number(), some.data(), some.size(), 0) == 0; });
+  }
+
+ private:
+  const Token token_ = Token::random();
+  const Nonce nonce_ = random_nonce();
+  Descriptor listener_ = tcp::listen_at(tcp::Address::parse("127.0.0.1", "0"));
+  std::shared_ptr<tcp::Net> net_;
+};
+
+// It is tried again later, and taken.
+TEST(TcpStreamSet, DoesNotWaitForEverForAWelcome) {
+  constexpr tcp::Limits limits{.connecting = std::chrono::milliseconds(200), .streams = 2};
+  SlowListener peer(limits);
+  const Block block = pattern(3 * megabyte, 1);
+  const auto out = peer.open();
+  out->send(1, user(1), sent(block));
+  const Descriptor main = peer.accept();
+  peer.welcome(main);
+  const auto grant = [&](std::uint64_t number) {
+    peer.say(main, tcp::head_of({.kind = tcp::FrameKind::grant, .number = number}));
+  };
+  grant(1);
+  const Descriptor silent = peer.accept();
+  EXPECT_TRUE(peer.comes_to_its_end(silent));
+  EXPECT_EQ(peer.net().trouble_with(1), "") << "the main one goes on";
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  out->send(1, user(1), sent(block));
+  grant(2);
+  const Descriptor again = peer.accept();
+  EXPECT_GT(peer.welcome(again).attempt, 1u);
+  EXPECT_TRUE(peer.until([&] { return peer.net().streams_to(1) == 2; }));
+  out->abandon("a test");
 }
 
 // A receive that waits asks for the rest when the head of an announcement has come, whose own bytes
@@ -374,7 +498,7 @@ TEST(TcpStreamSet, APartMayOvertakeItsAnnouncement) {
                        .nonce = random_nonce()};
   Knower main(scene, tcp::hello_of(token, contact));
   EXPECT_TRUE(main.is_welcome());
-  contact.stream = 1;
+  contact.stream = contact.attempt = 1;
   contact.nonce = random_nonce();
   Knower stream(scene, tcp::hello_of(token, contact));
   EXPECT_TRUE(stream.is_welcome());
