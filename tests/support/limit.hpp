@@ -1,4 +1,4 @@
-// Limits of resources, lowered for a while.
+// Limits of resources, changed for a while.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,13 +7,14 @@
 
 namespace hymn::test {
 
-/// Lowers a limit of this process while it lives: sanitizers, too, need descriptors to report.
+/// Another limit of this process while it lives. Where it is low: sanitizers, too, need descriptors
+/// to report.
 class Limit {
  public:
   Limit(decltype(RLIMIT_AS) what, rlim_t value) : what_(what) {
     getrlimit(what_, &before_);
-    const rlimit low{value, before_.rlim_max};
-    if (setrlimit(what_, &low) != 0) throw std::runtime_error("the limit cannot be set");
+    const rlimit other{value, before_.rlim_max};
+    if (setrlimit(what_, &other) != 0) throw std::runtime_error("the limit cannot be set");
   }
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
