@@ -84,6 +84,7 @@ void ControlClient::run(const Token& token, std::vector<CoordinatorEndpoint> coo
   client_ = make_client(coordinators_, options_.log, std::move(handlers));
   watch();
   timer_ = std::make_unique<asio::steady_timer>(io_);
+  soon_ = std::make_unique<asio::steady_timer>(io_);
   asio::post(io_, [this] {
     if (!coordinators_.empty()) client_->connect(0, longest_search);
     beat();
@@ -165,6 +166,7 @@ void ControlClient::close() {
   asio::post(io_, [this] {
     closing_ = true;
     timer_.reset();
+    soon_.reset();
     watch_.reset();
     client_->close();
     messenger_.reset();
@@ -289,6 +291,15 @@ void ControlClient::beat() {
   look_for_goodbyes();
   look_for_ends();
   if (on_beat_) on_beat_();
+  move();
+}
+
+void ControlClient::move() {
+  if (closing_ || !on_move_ || !on_move_()) return;
+  soon_->expires_after(options_.move_every);
+  soon_->async_wait([this](const asio::error_code& error) {
+    if (!error) move();
+  });
 }
 
 // Only those that the coordinator does not know yet; both lists are in the order of the groups.

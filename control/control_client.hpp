@@ -46,6 +46,7 @@ struct ControlClientOptions {
   int size = 1;
   Endpoint listen{};  ///< of the own coordinator
   Duration beat_every = std::chrono::milliseconds(250);
+  Duration move_every = std::chrono::milliseconds(2);
   /// A coordinator that gives no sign of life for so long is left for the next. Counted in own
   /// beats: who was stopped itself has not waited.
   Duration coordinator_silence = std::chrono::seconds(5);
@@ -85,6 +86,8 @@ class ControlClient {
   void close();
   /// Called on the control client's thread with every beat. To be set before run().
   void set_on_beat(std::function<void()> on_beat) { on_beat_ = std::move(on_beat); }
+  /// The same; while it returns true it is called again soon, too.
+  void set_on_move(std::function<bool()> on_move) { on_move_ = std::move(on_move); }
 
  private:
   void joined(int rank);
@@ -101,6 +104,7 @@ class ControlClient {
   void send_to(int rank, const Message& message);
   void beat();
   void arm_beat();
+  void move();
   std::vector<GroupMark> changed_marks();
   /// Null: its process cannot be seen from here.
   const Neighbour* find_neighbour(int rank) const;
@@ -144,7 +148,9 @@ class ControlClient {
   std::int64_t silent_beats_ = 0;      ///< since the coordinator was heard
   std::vector<GroupMark> sent_marks_;  ///< by group
   std::function<void()> on_beat_;
+  std::function<bool()> on_move_;
   std::unique_ptr<asio::steady_timer> timer_;
+  std::unique_ptr<asio::steady_timer> soon_;
   std::thread thread_;
 };
 

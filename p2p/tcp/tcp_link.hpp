@@ -73,8 +73,14 @@ class Link final : Reader::Ear {
   bool is_restless() const;
   /// Connects again, or gives up.
   void look_after(TimePoint now);
-  /// There was a connection, and has been none for as long as patience lasts.
+  /// The process there has ended: it makes no connection any more. What it has said last is heard.
+  void note_dead(TimePoint now);
+  bool is_dead() const { return dead_since_.has_value(); }
+  /// There was a connection, and has been none for as long as patience lasts; or nobody is there.
   bool is_lost(TimePoint now) const;
+  /// There is none, or has been none of late: what is lost now and then gets on when it is looked
+  /// after often.
+  bool is_troubled(TimePoint now) const;
   /// What that, or a message that does not get there, ends with.
   std::exception_ptr error() const;
   /// Why what is said does not get there or here, for people; empty: nothing is known to be wrong.
@@ -85,8 +91,8 @@ class Link final : Reader::Ear {
   void close();
   /// In a child made by fork(), where nobody has the lock: its descriptors only.
   void close_in_child();
-  // For tests.
   bool is_up() const { return state_ == State::up; }
+  // For tests.
   std::uint64_t streams() const { return streams_.count(); }
   /// As a network might.
   void cut(std::uint64_t stream = 0) const;
@@ -144,6 +150,8 @@ class Link final : Reader::Ear {
   std::string why_;         ///< the last connection, or attempt, has failed
   bool lacks_descriptors_ = false;
   std::optional<TimePoint> trouble_since_;
+  std::optional<TimePoint> dead_since_;
+  TimePoint lost_at_{};  ///< the last time
   TimePoint began_{};
   TimePoint retry_at_{};
   Duration pause_{};

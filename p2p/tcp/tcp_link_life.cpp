@@ -22,6 +22,10 @@ constexpr Duration longest_pause = std::chrono::milliseconds(500);
 constexpr int pauses_of_the_other = 4;
 // Who has not looked for long has not tried for long, either.
 constexpr int least_attempts = 5;
+// What one that has ended has said last may still have to be read.
+constexpr Duration way_of_last_words = std::chrono::milliseconds(200);
+// What has been lost is lost again before long, most likely.
+constexpr Duration troubled_for = std::chrono::seconds(1);
 
 /// By the other end; there may be something to read all the same.
 bool is_closed_there(int socket) {
@@ -182,6 +186,7 @@ void Link::lose(std::string_view why) {
   end_connection();
   state_ = State::lost;
   const TimePoint now = std::chrono::steady_clock::now();
+  lost_at_ = now;
   if (!trouble_since_) note_trouble(now);
   pause_ = std::clamp(2 * pause_, first_pause, longest_pause);
   retry_at_ = now + (is_mine_ ? pause_ : pauses_of_the_other * pause_);
@@ -208,6 +213,8 @@ void Link::look_after(TimePoint now) {
 
 // A peer that is only busy may lose one connection after the other, each a while after it was made.
 bool Link::has_tried_long(TimePoint now) const {
+  if (dead_since_)
+    return now - std::max(*dead_since_, trouble_since_.value_or(*dead_since_)) > way_of_last_words;
   return (attempts_ >= least_attempts || !address_) &&
          now - *trouble_since_ > site_.limits.patience;
 }
@@ -219,11 +226,21 @@ void Link::give_up() {
 }
 
 bool Link::is_lost(TimePoint now) const {
-  return was_there_ && state_ != State::up && trouble_since_ && has_tried_long(now);
+  const bool may_be_lost = is_dead() || (was_there_ && trouble_since_);
+  return state_ != State::up && may_be_lost && has_tried_long(now);
+}
+
+void Link::note_dead(TimePoint now) {
+  if (!dead_since_) dead_since_ = now;
+}
+
+bool Link::is_troubled(TimePoint now) const {
+  return is_restless() || now - lost_at_ < troubled_for;
 }
 
 std::exception_ptr Link::error() const {
-  const std::string problem = without_connection(site_.limits.patience, why_);
+  const auto since = trouble_since_ ? *trouble_since_ : dead_since_.value_or(TimePoint{});
+  const std::string problem = without_connection(std::chrono::steady_clock::now() - since, why_);
   if (lacks_descriptors_)
     return std::make_exception_ptr(
         ResourceError(problem, {.remedy = "raise the limit of open files (ulimit -n)"}));

@@ -253,6 +253,25 @@ void Net::look_whether_failed(int rank) {
   if (rank != any_source && link(rank).is_lost(now)) std::rethrow_exception(link(rank).error());
 }
 
+std::vector<int> Net::away() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank)
+    if (rank != site_.rank && !link(rank).is_up() && !link(rank).is_dead()) ranks.push_back(rank);
+  return ranks;
+}
+
+void Net::note_dead(int rank) {
+  const std::lock_guard lock(mutex_);
+  link(rank).note_dead(std::chrono::steady_clock::now());
+}
+
+bool Net::is_troubled() const {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  return std::ranges::any_of(links_, [now](const auto& one) { return one->is_troubled(now); });
+}
+
 std::string Net::trouble_with(int rank) const {
   const std::lock_guard lock(mutex_);
   return link(rank).trouble(std::chrono::steady_clock::now());

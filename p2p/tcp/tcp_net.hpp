@@ -70,6 +70,12 @@ class Net final : private Post, private Sorter {
   std::optional<Found> probe(std::uint64_t group, int from, std::uint64_t tag);
   /// Moves what can be moved.
   void turn();
+  /// The ranks to which there is no connection, and of which nobody has said that they are dead.
+  std::vector<int> away() const;
+  /// As of Link.
+  void note_dead(int rank);
+  /// Whether it had better be moved again soon.
+  bool is_troubled() const;
   /// Throws NetworkError where nothing comes from there any more, ResourceError where nobody new
   /// can be heard.
   void require_from(int rank) {

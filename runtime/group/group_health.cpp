@@ -118,6 +118,13 @@ std::exception_ptr GroupHealth::explained(std::exception_ptr error, const std::s
   } catch (const AbortedError& typed) {
     if (!typed.context().missing.empty() || !world_.peers.has_control()) return error;
     reason = typed.problem();
+  } catch (const NetworkError& typed) {
+    // What it has not got was to come from who is gone.
+    auto gone = gone_.failed();
+    std::erase_if(gone, [&missing = typed.context().missing](const PeerNews& news) {
+      return std::ranges::find(missing, news.rank) == missing.end();
+    });
+    return gone.empty() ? error : gone_error(title, "cannot complete", gone);
   } catch (const OtherCall&) {
     return agreement_.named(error);
   } catch (...) {

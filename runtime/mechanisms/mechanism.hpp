@@ -105,8 +105,9 @@ class Mechanism {
   virtual void close(const Membership&, bool /*clean*/) {}
 
   /// Called a few times a second by the thread of the control plane, where there is one, and
-  /// whatever other threads do: moves what would wait for this rank's next call.
-  virtual void beat() {}
+  /// whatever other threads do: moves what would wait for this rank's next call. `is_dead` tells
+  /// whose process has ended. Whether it is to be called again soon.
+  virtual bool move(const std::function<bool(int rank)>& /*is_dead*/) { return false; }
 
   /// Whether may_drive() can ever be false.
   virtual bool has_gate() const { return false; }

@@ -147,10 +147,14 @@ std::string TcpMechanism::trouble_with(int rank) const {
 
 // A rank that waits for something else, or computes, may have what others wait for: a message that
 // is on its way, or that a cut connection has taken back.
-void TcpMechanism::beat() {
+bool TcpMechanism::move(const std::function<bool(int rank)>& is_dead) {
   const auto net = this->net();
+  if (!net) return false;
   // What fails is told by whoever waits for it.
-  if (net) run_guarded([&] { net->turn(); }, [](std::string_view) {});
+  run_guarded([&] { net->turn(); }, [](std::string_view) {});
+  for (const int rank : net->away())
+    if (is_dead(rank)) net->note_dead(rank);
+  return net->is_troubled();
 }
 
 void TcpMechanism::shut_down(WorldEnd) {

@@ -3,6 +3,7 @@
 // and beside MPI, where it has been measured between hosts.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,7 +36,7 @@ class TcpMechanism final : public Mechanism {
   void close(const Membership& membership, bool clean) override;
   std::uint64_t dropped_messages() const override;
   std::string trouble_with(int rank) const override;
-  void beat() override;
+  bool move(const std::function<bool(int rank)>& is_dead) override;
   void shut_down(WorldEnd end) override;
 
  private:

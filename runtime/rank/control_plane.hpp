@@ -46,8 +46,10 @@ class ControlPlane {
   virtual Bytes offer(const ControlSite&) { return {}; }
   /// What the thread of a control plane calls, where it has one.
   struct Calls {
-    std::function<std::vector<GroupMark>()> marks;  ///< how far this rank is
-    std::function<void()> beat;                     ///< several times a second
+    std::function<std::vector<GroupMark>()> marks{};  ///< how far this rank is
+    std::function<void()> beat{};                     ///< several times a second
+    /// The same, of processes; while it returns true it is called again soon, too.
+    std::function<bool()> move{};
   };
   /// With what each rank has offered. From now on messages come.
   virtual void open(std::shared_ptr<control::Agent> agent, std::span<const Bytes> offers,

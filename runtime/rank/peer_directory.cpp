@@ -70,6 +70,10 @@ bool PeerDirectory::is_hopeless(int rank) const {
   return hymn::has_failed(news.state) || (is_gone(news.state) && news.broke_off);
 }
 
+bool PeerDirectory::is_dead(int rank) const {
+  return agent_ && agent_->news_of(rank).state == PeerState::dead;
+}
+
 bool PeerDirectory::has_left(int rank) const {
   return agent_ && agent_->news_of(rank).state == PeerState::left;
 }

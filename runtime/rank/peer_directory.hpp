@@ -58,6 +58,8 @@ class PeerDirectory {
   std::vector<int> culprits_for(const std::vector<int>& missing) const;
   /// Whether nothing more is to be expected of a rank.
   bool is_hopeless(int rank) const;
+  /// Its process has ended without a goodbye.
+  bool is_dead(int rank) const;
   /// As Company::has_left.
   bool has_left(int rank) const;
   /// Its process can be seen from here, and has ended.

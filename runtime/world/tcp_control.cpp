@@ -228,6 +228,7 @@ void TcpControl::open(std::shared_ptr<control::Agent> agent, std::span<const Byt
     if (const std::string& endpoint = endpoints[static_cast<std::size_t>(rank)]; !endpoint.empty())
       coordinators.push_back({rank, parse_endpoint(endpoint)});
   life_->control_client->set_on_beat(std::move(calls.beat));
+  life_->control_client->set_on_move(std::move(calls.move));
   life_->control_client->run(life_->token, std::move(coordinators), std::move(agent),
                              std::move(calls.marks), look_around(offers));
   // Processes on other hosts are seen by nobody but the coordinator: one that ended before it was

@@ -30,7 +30,7 @@ std::vector<int> choose_coordinators(const std::vector<Arrival>& arrivals) {
 
 void WorldControl::start(Exchange& exchange, const std::vector<Arrival>& arrivals,
                          const std::string& secret, control::Listener& listener,
-                         std::function<void()> beat) {
+                         ControlPlane::Calls calls) {
   world_.incidents.start([this] {
     if (world_.peers.has_control()) plane_->flush();
   });
@@ -56,8 +56,8 @@ void WorldControl::start(Exchange& exchange, const std::vector<Arrival>& arrival
       world_.rank(), world_.settings.size, listener,
       [control = plane_](const control::Message& message) { control->post(message); });
   world_.peers.open(agent);
-  plane_->open(std::move(agent), offers,
-               {.marks = [this] { return world_.registry.marks(); }, .beat = std::move(beat)});
+  calls.marks = [this] { return world_.registry.marks(); };
+  plane_->open(std::move(agent), offers, std::move(calls));
   world_.incidents.watchdog()->beat();  // whoever has a world can be asked for its dump
 }
 

@@ -19,10 +19,10 @@ class WorldControl {
   WorldControl(WorldContext& world, ControlPlane* plane)
       : world_(world), plane_(plane), store_(world) {}
 
-  /// Collective over the exchange. `beat` is called by the thread of the control plane, where it
-  /// has one.
+  /// Collective over the exchange. `calls`, but for its marks, is called by the thread of the
+  /// control plane, where it has one.
   void start(Exchange& exchange, const std::vector<Arrival>& arrivals, const std::string& secret,
-             control::Listener& listener, std::function<void()> beat);
+             control::Listener& listener, ControlPlane::Calls calls);
   /// This rank has done its part, or leaves because of an error.
   void say_goodbye();
   /// An exception has ended this rank's function, and been caught: its goodbye tells of it.

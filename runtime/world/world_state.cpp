@@ -93,7 +93,8 @@ void WorldState::begin() {
     const bool leads = context_.rank() == 0;
     WorldMeeting meeting(context_, *exchange_);
     met_ = meeting.hold(leads && plane_ ? plane_->draw_secret() : "");
-    control_.start(*exchange_, meeting.arrivals(), meeting.secret(), listener_, [this] { beat(); });
+    control_.start(*exchange_, meeting.arrivals(), meeting.secret(), listener_,
+                   {.beat = [this] { beat(); }, .move = [this] { return move(); }});
     has_met = true;
     start_working();
     default_group_ = groups_.make_default_group();
@@ -154,7 +155,13 @@ void WorldState::beat() {
   overdue_works_.look();
   long_waits_.look();
   if (metrics_file_) metrics_file_->tick(context_.clock().now());
-  for (const auto& mechanism : mechanisms_) mechanism->beat();
+}
+
+bool WorldState::move() {
+  const auto is_dead = [this](int rank) { return context_.peers.is_dead(rank); };
+  bool again = false;
+  for (const auto& mechanism : mechanisms_) again = mechanism->move(is_dead) || again;
+  return again;
 }
 
 }  // namespace hymn::detail

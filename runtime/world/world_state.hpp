@@ -97,6 +97,7 @@ class WorldState final : public std::enable_shared_from_this<WorldState>, privat
   void begin();
   void start_working();
   void beat();
+  bool move();
   // In world_end.cpp.
   WorldEnd agree_to_end();
   std::uint64_t left_over() const;

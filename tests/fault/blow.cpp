@@ -43,25 +43,6 @@ int longest_delay(Phase phase) {
   return 100'000;
 }
 
-/// All that the ranks do in it goes by the path tcp. A rank that waits elsewhere, as for a new
-/// group, makes its connections again only a few times a second.
-bool may_be_cut(Phase phase) {
-  switch (phase) {
-    case Phase::messages:
-    case Phase::join:
-    case Phase::shadow:
-      return true;
-    case Phase::world:
-    case Phase::groups:
-    case Phase::calls:
-    case Phase::shrink:
-    case Phase::end:
-    case Phase::finalize:
-      break;
-  }
-  return false;
-}
-
 Victim draw_victim(std::mt19937_64& random, const Blow& blow) {
   Victim victim;
   victim.rank = static_cast<int>(random() % static_cast<unsigned>(blow.ranks));
@@ -107,9 +88,11 @@ Blow Blow::draw_over_tcp(std::uint64_t seed) {
   blow.path = "tcp";
   if (blow.phase == Phase::calls && random() % 3 != 0) blow.phase = Phase::messages;
   blow.streams = random() % 2 == 0 ? 1 : 4;
-  if (may_be_cut(blow.phase) && random() % 8 != 0) {
+  if (random() % 8 != 0) {
     blow.cut_every_ms = 3 + static_cast<int>(random() % 30);
-    for (Victim& victim : blow.victims) victim.delay_us *= 5;  // after some cuts
+    const bool is_brief = blow.phase == Phase::end || blow.phase == Phase::finalize;
+    for (Victim& victim : blow.victims)
+      if (!is_brief) victim.delay_us *= 5;  // after some cuts
   }
   const bool has_hosts = random() % 3 == 0 && blow.phase != Phase::finalize;
   if (has_hosts) blow.hosts = {blow.ranks - 1, 1};

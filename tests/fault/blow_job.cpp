@@ -211,6 +211,9 @@ class Job {
 
  private:
   void live(World& world);
+  void begin_to_cut() {
+    cutter_.start(blow_.cut_every_ms, blow_.seed + static_cast<std::uint64_t>(rank_));
+  }
   void note(const Error& error);
   void note_end();
   void finalize();
@@ -256,9 +259,12 @@ void Job::live(World& world) {
   const auto ready = [&] {
     world.group().barrier();
     fate_.begin();
-    cutter_.start(blow_.cut_every_ms, blow_.seed + static_cast<std::uint64_t>(rank_));
+    begin_to_cut();
   };
-  if (blow_.phase == Phase::finalize) return world.group().barrier();
+  if (blow_.phase == Phase::finalize) {
+    begin_to_cut();
+    return world.group().barrier();
+  }
   if (blow_.phase != Phase::calls && blow_.phase != Phase::world) ready();
   switch (blow_.phase) {
     case Phase::calls:
@@ -326,7 +332,10 @@ void Job::note_end() {
 }
 
 void Job::play() {
-  if (blow_.phase == Phase::world) fate_.begin();
+  if (blow_.phase == Phase::world) {
+    fate_.begin();
+    begin_to_cut();
+  }
   // News of a death end what is in flight long before a limit. Before there is a world there are no
   // news, and of those who do not die nobody hears. No limit may pass for who is only late.
   const bool stays = blow_.anyone_stays();

@@ -81,6 +81,24 @@ TEST(ControlClient, WhoHasSaidGoodbyeDoesNotMissTheCoordinator) {
   EXPECT_EQ(job.at(1).all_said(), before);
 }
 
+TEST(ControlClient, MovesAgainSoonWhileThereIsSomethingToMove) {
+  constexpr int enough = 20;
+  std::atomic<int> moves = 0;
+  WorldEars ears;
+  control::ControlClientOptions options{.rank = 0, .size = 1};
+  options.beat_every = std::chrono::hours(1);
+  control::ControlClient client(std::move(options));
+  client.set_on_move([&moves] { return ++moves < enough; });
+  const auto agent = std::make_shared<control::Agent>(0, 1, ears, [](const control::Message&) {});
+  client.run(Token::random(), {}, agent, [&ears] { return ears.marks(); }, {});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (moves < enough && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(moves, enough);
+  client.close();
+}
+
 TEST(ControlClient, WhoGoesWithoutAGoodbyeIsLost) {
   ControlClientScene job(3, {0});
   job.expect_abort(2, 7, {0, 1});

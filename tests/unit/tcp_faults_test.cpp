@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <random>
+#include <thread>
 
 #include "tests/support/limit.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -17,8 +18,10 @@
 namespace hymn::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr tcp::Limits short_limits{.handshake = std::chrono::milliseconds(100),
                                    .connecting = std::chrono::milliseconds(200),
@@ -204,6 +207,53 @@ TEST(TcpFaults, AReceiveFromWhoIsGoneFails) {
     EXPECT_THAT(error.what(), HasSubstr("no connection to rank 0 at 127.0.0.1:"));
     EXPECT_THAT(error.context().missing, ElementsAre(0));
   }
+}
+
+// Nobody makes a connection any more, or says again what was lost with the last one.
+TEST(TcpFaults, WhoIsDeadIsNotWaitedForLong) {
+  TcpScene scene(3);
+  expect_working(scene);
+  Block got(10);
+  for (const int from : {0, 2}) {  // to the last there was no connection yet
+    SCOPED_TRACE(from);
+    const auto in = scene.port(1)->open();
+    in->recv(from, user(1), room(got));
+    EXPECT_FALSE(in->test());
+    scene.net(from).shut_down(std::chrono::seconds(1));
+    ASSERT_TRUE(
+        scene.until([&] { return ::testing::Matches(Contains(from))(scene.net(1).away()); }));
+    scene.net(1).note_dead(from);
+    EXPECT_THAT(scene.net(1).away(), Not(Contains(from)));
+    EXPECT_THROW(scene.within(std::chrono::seconds(5), [&] { return in->test(); }), NetworkError);
+  }
+}
+
+TEST(TcpFaults, TheLastWordsOfWhoIsDeadAreHeard) {
+  TcpScene scene(2);
+  expect_working(scene);
+  const Block block = pattern(50'000, 1);
+  const auto out = scene.port(0)->open();
+  out->send(1, user(1), sent(block));
+  scene.net(0).shut_down(std::chrono::milliseconds(10));
+  scene.net(1).note_dead(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  Block got(block.size());
+  const auto in = scene.port(1)->open();
+  in->recv(0, user(1), room(got));
+  ASSERT_TRUE(scene.until([&] { return in->test(); }));
+  EXPECT_EQ(got, block);
+}
+
+// So that one that is cut again and again gets on.
+TEST(TcpFaults, WhoHasLostAConnectionIsToLookAgainSoon) {
+  TcpScene scene(2);
+  expect_working(scene);
+  EXPECT_FALSE(scene.net(1).is_troubled());
+  scene.net(0).cut(1);
+  EXPECT_TRUE(scene.until([&] { return scene.net(1).is_troubled(); }));
+  expect_working(scene);
+  EXPECT_TRUE(scene.net(1).is_troubled()) << "for a while";
+  EXPECT_TRUE(scene.until([&] { return !scene.net(1).is_troubled(); }));
 }
 
 // However often it is tried to send to it.
