@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """torch's own DistributedDataParallel over Gloo, on the nets of bench/training_nets.hpp.
 
-    python bench/torch_ddp_gloo.py [--ranks 2] [--rounds 7] [--iterations 5] [--bucket-mb 4]
+    python bench/torch_ddp_gloo.py [--ranks 2] [--rounds 7] [--iterations 5] [--bucket-mb 4] [--copy-back]
 
 Start values and inputs follow from the same formulas, so that the losses of the first steps agree with those of
 bench_training to the digits in which two ways to add differ. Figures as there: `compute` is a step without
-reduction (no_sync), `all_reduce` that of as many numbers in buckets, `reduction` the same with the copies of
-gradients there and back, and `step` has all.
+reduction (no_sync), `all_reduce` that of as many numbers in buckets, `reduction` the same with gradients copied to
+the buckets, and back with --copy-back, and `step` has all. Without --copy-back it is gradient_as_bucket_view=True,
+which is not torch's default, but hymn's.
 """
 
 import argparse
@@ -101,8 +102,8 @@ def make_net(kind):
 class Reduction:
     """Averages of gradients that are there at once."""
 
-    def __init__(self, net, bucket_bytes, ranks):
-        self.ranks = ranks
+    def __init__(self, net, bucket_bytes, ranks, copy_back):
+        self.ranks, self.copy_back = ranks, copy_back
         self.gradients = [torch.zeros_like(p) for p in net.parameters()]
         self.buckets, limit = [[]], FIRST_BUCKET
         for gradient in reversed(self.gradients):  # the order of a backward pass
@@ -131,6 +132,8 @@ class Reduction:
             works.append(dist.all_reduce(flat.div_(self.ranks), async_op=True))
         for work, flat, bucket in zip(works, self.flats, self.buckets):
             work.wait()
+            if not self.copy_back:
+                continue
             for gradient, part in zip(bucket, flat.split([g.numel() for g in bucket])):
                 gradient.copy_(part.view_as(gradient))
 
@@ -141,8 +144,9 @@ class Training:
     def __init__(self, kind, rank, options):
         self.net = make_net(kind)
         self.base = some_numbers(self.net.input_sizes, 1000 + rank)
-        self.ddp = DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb)
-        self.reduction = Reduction(self.net, options.bucket_mb << 20, options.ranks)
+        self.ddp = DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb,
+                                           gradient_as_bucket_view=not options.copy_back)
+        self.reduction = Reduction(self.net, options.bucket_mb << 20, options.ranks, options.copy_back)
         self.ranks = options.ranks
 
     def step(self, iteration):
@@ -238,7 +242,8 @@ def rank_main(rank, options, port):
     dist.init_process_group("gloo", rank=rank, world_size=options.ranks)
     if rank == 0:
         print(f"# torch {torch.__version__}, {options.ranks} ranks of one thread; {options.rounds} turns of "
-              f"{options.iterations} steps, medians (least, greatest); buckets of 1 and {options.bucket_mb} MB")
+              f"{options.iterations} steps, medians (least, greatest); buckets of 1 and {options.bucket_mb} MB"
+              + (", averages copied back" if options.copy_back else ""))
     for kind in (TransformerBlock, ConvNet):
         show_curve(kind, rank, options)
         figures = []
@@ -257,6 +262,8 @@ def main():
     parser.add_argument("--iterations", type=int, default=5, help="steps in a turn")
     parser.add_argument("--bucket-mb", type=int, default=4)
     parser.add_argument("--curve", type=int, default=8, help="steps whose loss is shown")
+    parser.add_argument("--copy-back", action="store_true",
+                        help="averages leave the buckets (gradient_as_bucket_view=False)")
     options = parser.parse_args()
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

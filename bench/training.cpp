@@ -4,10 +4,10 @@
 //
 //   scripts/mpirun -n 2 --bind-to core build/bin/bench_training
 //
-// `compute` is a step that reduces nothing (no_sync), `all_reduce` that of as many numbers in
-// buckets, `reduction` a reducer that gets the same gradients at once, with nothing to compute, and
-// copies them there and back, and `step` has all. They, and worlds without and with a progress
-// thread, take turns. Inputs change in each iteration, and gradients are compared with plain
+// `compute` is a step that reduces nothing (no_sync), `all_reduce` a reducer whose buckets are full,
+// `reduction` one that gets the same gradients at once, with nothing to compute, and copies them as
+// the wrapper does: to the buckets, and back with --copy-back; `step` has all. They, and worlds
+// without and with a progress thread, take turns. Inputs change in each iteration, and gradients are compared with plain
 // averages. Here is the C API alone: so it compiles for torch's wheels, too, whose C++ library has
 // another ABI; bench/torch_ddp_gloo.py measures torch's own DistributedDataParallel there.
 #include <fmt/format.h>
@@ -38,6 +38,7 @@ struct Options {
   std::size_t iterations = 5;  ///< in a turn
   std::size_t bucket_mb = 4;
   int curve = 8;  ///< steps
+  bool copy_back = false;
 };
 
 class World {
@@ -70,10 +71,11 @@ class World {
   int rank_ = 0;
 };
 
-/// A reducer without a framework, for gradients that are there at once.
+/// A reducer without a framework, as the wrapper has it, for gradients that are there at once.
 class Reduction {
  public:
-  Reduction(const World& world, const Net& net, const ht::DdpOptions& ddp) {
+  Reduction(const World& world, const Net& net, const ht::DdpOptions& ddp)
+      : stays_in_buckets_(ddp.gradient_as_bucket_view) {
     std::vector<hymnParameter_t> parameters;
     for (const at::Tensor& each : net.parameters()) {
       values_.push_back(each.detach());
@@ -81,14 +83,15 @@ class Reduction {
       hymnParameter_t parameter = HYMN_PARAMETER_INIT;
       parameter.name = "one";
       parameter.data = values_.back().data_ptr();
-      parameter.gradient = gradients_.back().data_ptr();
       parameter.shape = values_.back().sizes().data();
       parameter.dimensions = values_.back().sizes().size();
       parameters.push_back(parameter);
     }
+    views_.resize(gradients_.size());
     hymnReducerOptions_t options = HYMN_REDUCER_OPTIONS_INIT;
     options.first_bucket_bytes = ddp.first_bucket_bytes;
     options.bucket_bytes = ddp.bucket_bytes;
+    options.gradient_as_bucket_view = 1;
     hymnGradientReducer_t reducer = nullptr;
     ht::check(hymnGradientReducerCreate(world.group().handle(), parameters.data(),
                                         parameters.size(), &options, &reducer));
@@ -98,46 +101,49 @@ class Reduction {
   void fill(const std::vector<at::Tensor>& gradients) {
     for (std::size_t i = 0; i < gradients_.size(); ++i) gradients_[i].copy_(gradients[i]);
   }
+  /// Of what lies in the buckets.
+  void all_reduce(std::size_t iteration) {
+    reduce([&](std::size_t i) { alter(views_[i], iteration); });
+  }
+  /// With the copies that a wrapper makes.
   void run(std::size_t iteration) {
-    for (const at::Tensor& each : gradients_)
-      each.view({-1})[0] = static_cast<double>(iteration % 16);
-    for (std::size_t i = gradients_.size(); i-- > 0;)
+    reduce([&](std::size_t i) {
+      alter(gradients_[i], iteration);
+      views_[i].copy_(gradients_[i]);
+    });
+    if (stays_in_buckets_) return;
+    for (std::size_t i = 0; i < gradients_.size(); ++i) gradients_[i].copy_(views_[i]);
+  }
+
+ private:
+  template <class Fill>
+  void reduce(Fill fill) {
+    ht::check(hymnGradientReducerPrepare(reducer_.get()));
+    find_places();
+    for (std::size_t i = gradients_.size(); i-- > 0;) {
+      fill(i);
       ht::check(hymnGradientReducerReady(reducer_.get(), i, nullptr));
+    }
     ht::check(hymnGradientReducerFinish(reducer_.get()));
   }
+  /// Buckets are made anew after the first iteration.
+  void find_places() {
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      void* place = nullptr;
+      ht::check(hymnGradientReducerGradient(reducer_.get(), i, &place, nullptr));
+      if (!views_[i].defined() || views_[i].data_ptr() != place)
+        views_[i] = at::from_blob(place, gradients_[i].sizes());
+    }
+  }
+  static void alter(const at::Tensor& gradient, std::size_t iteration) {
+    gradient.view({-1})[0] = static_cast<double>(iteration % 16);
+  }
 
- private:
+  bool stays_in_buckets_;
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> gradients_;
+  std::vector<at::Tensor> views_;
   ht::Owned<hymnGradientReducer_t> reducer_{nullptr, &hymnGradientReducerFree};
-};
-
-/// Buckets as a reducer makes them, without the gradients.
-class Buckets {
- public:
-  Buckets(const World& world, const Net& net, const ht::DdpOptions& options)
-      : group_(world.group()) {
-    const std::vector<at::Tensor> parameters = net.parameters();
-    std::int64_t count = 0;
-    for (std::size_t i = parameters.size(); i-- > 0;) {
-      count += parameters[i].numel();
-      const std::size_t limit = flats_.empty() ? options.first_bucket_bytes : options.bucket_bytes;
-      if (static_cast<std::size_t>(count) * sizeof(float) < limit && i != 0) continue;
-      flats_.push_back(at::ones({std::exchange(count, 0)}));
-    }
-  }
-  void run(std::size_t iteration) {
-    std::vector<ht::Work> works;
-    for (const at::Tensor& flat : flats_) {
-      flat[0] = static_cast<double>(iteration % 16);
-      works.push_back(ht::all_reduce_async(flat, group_, hymnAvg));
-    }
-    for (ht::Work& work : works) work.wait();
-  }
-
- private:
-  ht::Group group_;
-  std::vector<at::Tensor> flats_;
 };
 
 /// One net in one world.
@@ -148,7 +154,6 @@ class Training {
         net_(net),
         base_(some_numbers(net->input_sizes(), 1000 + world.rank())),
         ddp_(net, world.group(), options),
-        buckets_(world, *net, options),
         reduction_(world, *net, options) {}
 
   double compute(std::size_t iteration) {
@@ -163,7 +168,7 @@ class Training {
     loss.backward();
     return loss.item<double>();
   }
-  void all_reduce(std::size_t iteration) { buckets_.run(iteration); }
+  void all_reduce(std::size_t iteration) { reduction_.all_reduce(iteration); }
   void reduce(std::size_t iteration) { reduction_.run(iteration); }
 
   /// The reduction gets what a step of this iteration's gives. False where the gradients of a step
@@ -199,7 +204,6 @@ class Training {
   std::shared_ptr<Net> net_;
   at::Tensor base_;
   ht::DistributedDataParallel<std::shared_ptr<Net>> ddp_;
-  Buckets buckets_;
   Reduction reduction_;
 };
 
@@ -224,6 +228,7 @@ class Bench {
  public:
   explicit Bench(const Options& options) : options_(options) {
     ddp_.bucket_bytes = options.bucket_mb << 20;
+    ddp_.gradient_as_bucket_view = !options.copy_back;
   }
 
   template <class OneNet>
@@ -293,9 +298,9 @@ void Bench::introduce() {
   if (is_first_)
     fmt::print(
         "# hymn {}, torch {}, {} ranks of one thread, progress threads off and on; {} turns of {} "
-        "steps, medians (least, greatest); buckets of 1 and {} MB\n",
+        "steps, medians (least, greatest); buckets of 1 and {} MB{}\n",
         hymnGetVersion(), TORCH_VERSION, world.size(), options_.rounds, options_.iterations,
-        options_.bucket_mb);
+        options_.bucket_mb, options_.copy_back ? ", averages copied back" : "");
 }
 
 std::string text_of(const std::vector<double>& values) {
@@ -350,6 +355,8 @@ int main(int argc, char** argv) {
   app.add_option("--curve", options.curve, "Steps whose loss is shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  app.add_flag("--copy-back", options.copy_back,
+               "Averages leave the buckets (gradient_as_bucket_view = false)");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

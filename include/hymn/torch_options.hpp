@@ -16,8 +16,10 @@ namespace hymn::torch {
 struct DdpOptions {
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// Gradients are views of buckets, so that they need not be copied there and back.
-  bool gradient_as_bucket_view = false;
+  /// Averages stay in the buckets, and gradients are views of these: what a program keeps of one
+  /// becomes the next step's. False: they are copied back, which costs as much as the reduction.
+  /// (PyTorch's default is false.)
+  bool gradient_as_bucket_view = true;
   /// Not all parameters take part in each iteration: those that the outputs of forward() do not
   /// depend on are found, and not waited for.
   bool find_unused_parameters = false;

@@ -81,10 +81,13 @@ class Reachable {
   std::unordered_map<Node*, std::size_t> leaves_;
 };
 
-/// A tensor where the reducer keeps that gradient, which it holds for as long as it lives.
+/// A tensor where the reducer keeps that gradient, which it holds for as long as it lives: the last
+/// one, where that has not moved.
 inline at::Tensor bucket_view(hymnGradientReducer_t reducer, std::size_t index,
-                              const at::Tensor& variable) {
+                              const at::Tensor& variable, const at::Tensor& last) {
   void* data = nullptr;
+  hymn::torch::check(hymnGradientReducerGradient(reducer, index, &data, nullptr));
+  if (last.defined() && last.data_ptr() == data) return last;
   hymnGradMemory_t memory = nullptr;
   hymn::torch::check(hymnGradientReducerGradient(reducer, index, &data, &memory));
   return at::from_blob(
@@ -311,7 +314,7 @@ class TorchReducer {
       Leaf& leaf = leaves_[i];
       if (leaf.is_sparse) continue;
       const at::Tensor before = leaf.view;
-      leaf.view = bucket_view(handle(), i, leaf.variable);
+      leaf.view = bucket_view(handle(), i, leaf.variable, before);
       at::Tensor& gradient = leaf.variable.mutable_grad();
       if (before.defined() && gradient.defined() && is_same_memory(gradient, before))
         gradient = leaf.view;

@@ -470,6 +470,26 @@ RANK_TEST(TorchDdp, ViewsOutliveTheWrapper) {
   net->forward(some_input(world.rank(), 4, {3, 4})).sum().backward();
 }
 
+RANK_TEST(TorchDdp, AveragesStayInBucketsUnlessCopiesAreWanted) {
+  for (const bool is_view : {true, false}) {
+    DdpOptions options;
+    EXPECT_TRUE(options.gradient_as_bucket_view);
+    options.gradient_as_bucket_view = is_view;
+    DistributedDataParallel ddp(small_net(), world.group(), options);
+    at::Tensor kept;
+    at::Tensor values;
+    for (int step = 0; step < 4; ++step) {
+      for (at::Tensor& each : ddp.module()->parameters()) each.mutable_grad().reset();
+      ddp(some_input(world.rank(), step, {3, 4})).sum().backward();
+      if (step != 2) continue;  // buckets are made anew after the first
+      kept = ddp.module()->parameters()[0].grad();
+      values = kept.clone();
+    }
+    EXPECT_EQ(at::equal(kept, values), !is_view);
+    EXPECT_EQ(kept.is_same(ddp.module()->parameters()[0].grad()), is_view);
+  }
+}
+
 RANK_TEST(TorchDdp, JoinsWithUnevenInputs) {
   for (const auto divisor : {hymnJoinDivisorInitial, hymnJoinDivisorActive}) {
     nn::Sequential net(nn::Linear(4, 6), nn::BatchNorm1d(6), nn::Linear(6, 1));
