@@ -4,12 +4,13 @@
 //
 //   scripts/mpirun -n 2 --bind-to core build/bin/bench_training
 //
-// `compute` is a step that reduces nothing (no_sync), `all_reduce` a reducer whose buckets are full,
-// `reduction` one that gets the same gradients at once, with nothing to compute, and copies them as
-// the wrapper does: to the buckets, and back with --copy-back; `step` has all. They, and worlds
-// without and with a progress thread, take turns. Inputs change in each iteration, and gradients are compared with plain
-// averages. Here is the C API alone: so it compiles for torch's wheels, too, whose C++ library has
-// another ABI; bench/torch_ddp_gloo.py measures torch's own DistributedDataParallel there.
+// `compute` is a step that reduces nothing (no_sync), `all_reduce` a reducer whose buckets are
+// full, `reduction` one that gets the same gradients at once, with nothing to compute, and copies
+// them as the wrapper does: to the buckets, and back with --copy-back; `step` has all. They, and
+// worlds without and with a progress thread, take turns. Inputs change in each iteration, and
+// gradients are compared with plain averages. Here is the C API alone: so it compiles for torch's
+// wheels, too, whose C++ library has another ABI; bench/torch_ddp_gloo.py measures torch's own
+// DistributedDataParallel there.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@
 namespace {
 
 namespace ht = hymn::torch;
+using Json = nlohmann::ordered_json;
 using bench::Net;
 using bench::some_numbers;
 using Clock = std::chrono::steady_clock;
@@ -39,6 +42,7 @@ struct Options {
   std::size_t bucket_mb = 4;
   int curve = 8;  ///< steps
   bool copy_back = false;
+  bool json = false;
 };
 
 class World {
@@ -215,6 +219,27 @@ struct Figures {
   std::vector<double> step;
 };
 
+/// What follows from those of a round, medians over them.
+struct Ratios {
+  explicit Ratios(const Figures& figures) {
+    std::vector<double> of_hidden, of_share, of_beyond;
+    for (std::size_t i = 0; i < figures.step.size(); ++i) {
+      const double compute = figures.compute[i];
+      const double reduction = figures.reduction[i];
+      const double step = figures.step[i];
+      of_hidden.push_back((compute + reduction - step) / reduction);
+      of_share.push_back(figures.all_reduce[i] / step);
+      of_beyond.push_back(step / std::max(compute, reduction));
+    }
+    hidden = hymn::figures_of(of_hidden).median;
+    share = hymn::figures_of(of_share).median;
+    beyond = hymn::figures_of(of_beyond).median;
+  }
+  double hidden = 0;
+  double share = 0;
+  double beyond = 0;
+};
+
 template <class Call>
 double time_turn(const World& world, std::size_t iterations, Call call) {
   world.meet();
@@ -238,9 +263,18 @@ class Bench {
     for (std::size_t round = 0; round < options_.rounds; ++round)
       for (const bool progress : {round % 2 == 0, round % 2 != 0})
         measure<OneNet>(progress, figures[progress ? 1 : 0]);
-    for (const bool progress : {false, true}) row(progress, figures[progress ? 1 : 0]);
+    for (const bool progress : {false, true}) {
+      const Figures& some = figures[progress ? 1 : 0];
+      if (options_.json)
+        add_object<OneNet>(progress, some);
+      else
+        row(progress, some);
+    }
   }
   void introduce();
+  void finish() const {
+    if (options_.json && is_first_) fmt::print("{}\n", objects_.dump(2));
+  }
   bool had_wrong_results() const { return wrong_; }
 
  private:
@@ -256,13 +290,12 @@ class Bench {
       ht::all_reduce(loss, world.group(), hymnAvg);
       losses += fmt::format(" {:.6f}", loss.item<double>());
     }
-    if (is_first_)
-      fmt::print("\n{}, {:.1f} MB of gradients; loss of the first steps:{}\n", OneNet::title,
-                 bench::gradient_mb(*bench::make_net<OneNet>()), losses);
-    if (is_first_)
-      fmt::print("  {:<4}{:>22}{:>22}{:>22}{:>22}{:>8}{:>17}{:>17}\n", "", "compute, ms",
-                 "all_reduce, ms", "reduction, ms", "step, ms", "hidden", "all_reduce/step",
-                 "step/the larger");
+    if (!prints_table()) return;
+    fmt::print("\n{}, {:.1f} MB of gradients; loss of the first steps:{}\n", OneNet::title,
+               bench::gradient_mb(*bench::make_net<OneNet>()), losses);
+    fmt::print("  {:<4}{:>22}{:>22}{:>22}{:>22}{:>8}{:>17}{:>17}\n", "", "compute, ms",
+               "all_reduce, ms", "reduction, ms", "step, ms", "hidden", "all_reduce/step",
+               "step/the larger");
   }
 
   template <class OneNet>
@@ -285,17 +318,23 @@ class Bench {
     wrong_ = world.slowest(wrong_ ? 1 : 0) > 0;
   }
   void row(bool progress, const Figures& figures) const;
+  template <class OneNet>
+  void add_object(bool progress, const Figures& figures);
+  bool prints_table() const { return is_first_ && !options_.json; }
 
   Options options_;
   ht::DdpOptions ddp_{};
+  int ranks_ = 0;
   bool is_first_ = true;
   bool wrong_ = false;
+  Json objects_ = Json::array();
 };
 
 void Bench::introduce() {
   const World world(false);
   is_first_ = world.rank() == 0;
-  if (is_first_)
+  ranks_ = world.size();
+  if (prints_table())
     fmt::print(
         "# hymn {}, torch {}, {} ranks of one thread, progress threads off and on; {} turns of {} "
         "steps, medians (least, greatest); buckets of 1 and {} MB{}\n",
@@ -309,24 +348,41 @@ std::string text_of(const std::vector<double>& values) {
 }
 
 void Bench::row(bool progress, const Figures& figures) const {
-  std::vector<double> hidden;
-  std::vector<double> share;
-  std::vector<double> beyond;
-  for (std::size_t i = 0; i < figures.step.size(); ++i) {
-    const double compute = figures.compute[i];
-    const double reduction = figures.reduction[i];
-    const double step = figures.step[i];
-    hidden.push_back((compute + reduction - step) / reduction);
-    share.push_back(figures.all_reduce[i] / step);
-    beyond.push_back(step / std::max(compute, reduction));
-  }
-  if (is_first_)
-    fmt::print("  {:<4}{:>22}{:>22}{:>22}{:>22}{:>6.0f} %{:>17.3f}{:>17.3f}\n",
-               progress ? "on" : "off", text_of(figures.compute), text_of(figures.all_reduce),
-               text_of(figures.reduction), text_of(figures.step),
-               100 * hymn::figures_of(hidden).median, hymn::figures_of(share).median,
-               hymn::figures_of(beyond).median);
+  if (!prints_table()) return;
+  const Ratios ratios(figures);
+  fmt::print("  {:<4}{:>22}{:>22}{:>22}{:>22}{:>6.0f} %{:>17.3f}{:>17.3f}\n",
+             progress ? "on" : "off", text_of(figures.compute), text_of(figures.all_reduce),
+             text_of(figures.reduction), text_of(figures.step), 100 * ratios.hidden, ratios.share,
+             ratios.beyond);
   std::fflush(stdout);
+}
+
+template <class OneNet>
+void Bench::add_object(bool progress, const Figures& figures) {
+  Json object{{"net", OneNet::title},
+              {"gradient_mb", bench::gradient_mb(*bench::make_net<OneNet>())},
+              {"torch", TORCH_VERSION},
+              {"ranks", ranks_},
+              {"progress_thread", progress},
+              {"copy_back", options_.copy_back},
+              {"bucket_mb", options_.bucket_mb},
+              {"rounds", options_.rounds},
+              {"iterations", options_.iterations}};
+  const auto add = [&](const std::string& name, const std::vector<double>& values) {
+    const hymn::BenchTimes times = hymn::figures_of(values);
+    object[name + "_ms"] = times.median;
+    object[name + "_ms_min"] = times.min;
+    object[name + "_ms_max"] = times.max;
+  };
+  add("compute", figures.compute);
+  add("all_reduce", figures.all_reduce);
+  add("reduction", figures.reduction);
+  add("step", figures.step);
+  const Ratios ratios(figures);
+  object["hidden"] = ratios.hidden;
+  object["all_reduce_share"] = ratios.share;
+  object["step_to_larger"] = ratios.beyond;
+  objects_.push_back(std::move(object));
 }
 
 int run(const Options& options) {
@@ -335,6 +391,7 @@ int run(const Options& options) {
   bench.introduce();
   bench.show_net<bench::TransformerBlock>();
   bench.show_net<bench::ConvNet>();
+  bench.finish();
   if (!bench.had_wrong_results()) return 0;
   std::fprintf(stderr, "bench_training: gradients are not the averages\n");
   return 1;
@@ -357,6 +414,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--copy-back", options.copy_back,
                "Averages leave the buckets (gradient_as_bucket_view = false)");
+  app.add_flag("--json", options.json, "Print a list of flat objects");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);
