@@ -20,13 +20,15 @@ GroupShape shape_of(const GroupState& group) {
 
 class AbandonedParts final : public AbandonedOperation {
  public:
-  explicit AbandonedParts(std::vector<std::unique_ptr<AbandonedOperation>> parts)
-      : parts_(std::move(parts)) {}
+  AbandonedParts(std::vector<std::unique_ptr<AbandonedOperation>> parts,
+                 std::shared_ptr<SparseReduction> memory)
+      : memory_(std::move(memory)), parts_(std::move(parts)) {}
   bool done() override {
     return std::ranges::all_of(parts_, [](const auto& part) { return part->done(); });
   }
 
  private:
+  std::shared_ptr<SparseReduction> memory_;  // which parts may still write to
   std::vector<std::unique_ptr<AbandonedOperation>> parts_;
 };
 
@@ -80,12 +82,14 @@ void SparseOperation::begin_rest() {
 }
 
 std::unique_ptr<AbandonedOperation> SparseOperation::abandon(const std::string& reason) noexcept {
-  if (!has_heads_) return heads_->get()->abandon(reason);
   std::vector<std::unique_ptr<AbandonedOperation>> parts;
-  for (const auto& operation : rest_)
-    if (operation->get() != nullptr)
-      if (auto part = operation->get()->abandon(reason)) parts.push_back(std::move(part));
-  return parts.empty() ? nullptr : std::make_unique<AbandonedParts>(std::move(parts));
+  const auto leave = [&](const std::unique_ptr<OperationStorage>& operation) {
+    if (operation->get() == nullptr) return;
+    if (auto part = operation->get()->abandon(reason)) parts.push_back(std::move(part));
+  };
+  if (!has_heads_) leave(heads_);
+  std::ranges::for_each(rest_, leave);
+  return parts.empty() ? nullptr : std::make_unique<AbandonedParts>(std::move(parts), reduction_);
 }
 
 }  // namespace hymn::detail
