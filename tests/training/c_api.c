@@ -155,33 +155,29 @@ static hymnResult_t start(hymnGradBucket_t bucket, hymnWork_t* work, void* user)
   return hymnGradBucketAverage(bucket, work);
 }
 
-static hymnResult_t halve(hymnGradBucket_t bucket, void* user) {
-  ++((Seen*)user)->completed;
+/// Each element becomes `factor` times what it was, plus `summand`.
+static void change(hymnGradBucket_t bucket, double factor, double summand) {
   void* data = NULL;
   size_t count = 0;
   hymnDataType_t dtype = hymnBool;
   CHECK_OK(hymnGradBucketBuffer(bucket, &data, &count, &dtype));
   for (size_t i = 0; i < count; ++i) {
     if (dtype == hymnFloat32)
-      ((float*)data)[i] /= 2;
+      ((float*)data)[i] = (float)(factor * ((float*)data)[i] + summand);
     else
-      ((double*)data)[i] /= 2;
+      ((double*)data)[i] = factor * ((double*)data)[i] + summand;
   }
+}
+
+static hymnResult_t halve(hymnGradBucket_t bucket, void* user) {
+  ++((Seen*)user)->completed;
+  change(bucket, 0.5, 0);
   return hymnSuccess;
 }
 
 static hymnResult_t set_to_five(hymnGradBucket_t bucket, hymnWork_t* work, void* user) {
   (void)work, (void)user;  // nothing is in flight
-  void* data = NULL;
-  size_t count = 0;
-  hymnDataType_t dtype = hymnBool;
-  CHECK_OK(hymnGradBucketBuffer(bucket, &data, &count, &dtype));
-  for (size_t i = 0; i < count; ++i) {
-    if (dtype == hymnFloat32)
-      ((float*)data)[i] = 5;
-    else
-      ((double*)data)[i] = 5;
-  }
+  change(bucket, 0, 5);
   return hymnSuccess;
 }
 
