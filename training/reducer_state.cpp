@@ -29,6 +29,7 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
       group_(std::move(group)),
       options_(std::move(options)),
       model_(agreed_model(group_, std::move(parameters), options_)),
+      backward_order_(backward_order(*model_)),
       marks_(model_->size(), options_.static_graph),
       hook_(std::make_shared<const CommHook>(options_.hook ? options_.hook : all_reduce_hook())),
       sparse_(*model_),
@@ -36,7 +37,7 @@ ReducerState::ReducerState(Joinable& self, ProcessGroup group, std::vector<Param
   // Shapes were for the others to look at.
   for (BufferView& buffer : options_.buffers) buffer = buffer.slice(0, buffer.count);
   give_up_if_fails([this] {
-    buckets_ = make_buckets(backward_order(*model_));
+    buckets_ = make_buckets(backward_order_);
     if (options_.broadcast_parameters)
       broadcast_model(group_.global_rank(0));
     else
@@ -170,7 +171,7 @@ void ReducerState::begin_reduction() {
 void ReducerState::rebuild_buckets() {
   std::vector<std::size_t> order = first_order_;
   std::erase_if(order, [this](std::size_t parameter) { return model_->is_sparse(parameter); });
-  for (const std::size_t parameter : backward_order(*model_))
+  for (const std::size_t parameter : backward_order_)
     if (std::ranges::find(first_order_, parameter) == first_order_.end())
       order.push_back(parameter);
   static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
@@ -187,7 +188,7 @@ void ReducerState::rebuild_buckets() {
 void ReducerState::leave_old_buckets() {
   if (!old_buckets_) return;
   if (options_.gradient_as_bucket_view)
-    for (const std::size_t i : backward_order(*model_))
+    for (const std::size_t i : backward_order_)
       copy(old_buckets_->gradient(i), buckets_->gradient(i));
   old_buckets_.reset();
 }
@@ -222,8 +223,8 @@ void ReducerState::note_ready(std::size_t parameter) {
                       marks_.takes_part(parameter) ? "once more than in an iteration"
                                                    : "though it takes no part in this iteration"),
           context("ready",
-                  "call finish() after each iteration; static_graph takes several "
-                  "backward passes, and checkpoints"));
+                  "end each iteration before the next; static_graph takes several backward "
+                  "passes, and checkpoints"));
   }
   if (reduces_) buckets_->step();
 }
@@ -238,6 +239,17 @@ void ReducerState::put_gradient(std::size_t parameter) {
   buckets_->note_ready(parameter);
 }
 
+void ReducerState::put_what_is_left(std::size_t parameter) {
+  const BufferView place = buckets_->gradient(parameter);
+  if (!marks_.has_gradient(parameter))
+    clear(place);
+  else if (!options_.gradient_as_bucket_view)
+    copy((*model_)[parameter].gradient, place);
+  else if (old_buckets_)
+    copy(old_buckets_->gradient(parameter), place);
+  buckets_->note_ready(parameter);
+}
+
 void ReducerState::require_all_ready() {
   const std::vector<std::size_t> missing = marks_.missing();
   if (missing.empty()) return;
@@ -246,8 +258,8 @@ void ReducerState::require_all_ready() {
   // The others wait for what cannot come.
   if (reduces_) group_.abort(problem);
   throw UsageError(problem, context("finish",
-                                    "call ready() for each, or say which take part "
-                                    "(find_unused_parameters)"));
+                                    "each that takes part is to be ready; with "
+                                    "find_unused_parameters not all take part"));
 }
 
 void ReducerState::finish() {
@@ -312,15 +324,13 @@ std::shared_ptr<void> ReducerState::gradient_owner(std::size_t parameter) const 
 void ReducerState::shadow() {
   if (!is_synced(false)) return;
   begin_reduction();
-  for (const std::size_t i : backward_order(*model_)) {
-    clear(buckets_->gradient(i));
-    buckets_->note_ready(i);
-  }
+  for (const std::size_t i : backward_order_) put_what_is_left(i);
   // A static graph is asked for once: what this rank will use is not known.
-  ask_who_is_used(std::vector<std::uint8_t>(model_->size(), options_.static_graph ? 1 : 0));
+  const auto left = marks_.gradients();
+  ask_who_is_used(options_.static_graph ? std::vector<std::uint8_t>(model_->size(), 1)
+                                        : std::vector<std::uint8_t>(left.begin(), left.end()));
   buckets_->wait();
   sparse_.reduce(buckets_->averaging());
-  // What was gathered before, and not reduced, is lost.
   marks_.forget_gradients();
   ++reductions_;
   broadcast_buffers();

@@ -58,6 +58,8 @@ class ReducerState {
   /// Gradients go to where they are from now on.
   void leave_old_buckets();
   void put_gradient(std::size_t parameter);
+  /// What this rank, which has run out, has gathered before inside no_sync(); zeros otherwise.
+  void put_what_is_left(std::size_t parameter);
   void require_all_ready();
   void reduce_the_rest();
   /// Starts the union of what all ranks have used, where it is not known.
@@ -72,6 +74,7 @@ class ReducerState {
   ProcessGroup group_;
   ReducerOptions options_;
   std::shared_ptr<const Model> model_;
+  const std::vector<std::size_t> backward_order_;
   ReadyMarks marks_;
   std::shared_ptr<const CommHook> hook_;
   SparseGradients sparse_;

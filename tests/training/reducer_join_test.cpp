@@ -154,6 +154,45 @@ RANK_TEST(ReducerJoin, WithNoSync) {
   });
 }
 
+/// The first rank runs out behind an iteration that reduces nothing: what it has gathered there
+/// goes with the next one that the others reduce, and with no other. `before`: so many have been
+/// reduced by all, after the first of which buckets are made anew.
+void run_out_inside_no_sync(World& world, ReducerOptions options, int before) {
+  ToyModel model;
+  model.add("a", {10}).add("b", {10});
+  options.first_bucket_bytes = options.bucket_bytes = 1;
+  GradientReducer reducer(world.group(), model.parameters(), options);
+  ToyStep step(world, model, reducer);
+  std::vector<int> others(static_cast<std::size_t>(world.size() - 1));
+  std::iota(others.begin(), others.end(), 1);
+  Join join({&reducer});
+  join.run([&] {
+    for (int iteration = 0; iteration < before; ++iteration) step.backward(iteration, {0, 1});
+    {
+      const auto held = reducer.no_sync();
+      step.backward(before, {0, 1});
+    }
+    if (world.rank() == 0) return;
+    for (int iteration = before + 1; iteration < before + 3; ++iteration) {
+      step.backward(iteration, {0, 1});
+      for (std::size_t i = 0; i < 2; ++i) {
+        double average = toy_average(world.size(), others, i, iteration);
+        if (iteration == before + 1) average += toy_average(world.size(), {0}, i, before);
+        step.expect(i, average, 1e-6);
+      }
+    }
+  });
+}
+
+RANK_TEST(ReducerJoin, WhatWasGatheredBeforeIsNotLost) {
+  NEEDS_RANKS(2);
+  for (int before = 0; before < 3; ++before) {
+    run_out_inside_no_sync(world, {}, before);
+    run_out_inside_no_sync(world, {.gradient_as_bucket_view = true}, before);
+    run_out_inside_no_sync(world, {.static_graph = true}, before);
+  }
+}
+
 RANK_TEST(ReducerJoin, OneWithoutInputAtAllTakesPart) {
   ToyModel model;
   model.add("a", {10}).add("b", {10});
